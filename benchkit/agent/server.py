@@ -9,7 +9,7 @@ import shutil
 import threading
 import time
 import traceback
-from typing import Callable, Dict, List
+from typing import Callable, Dict, List, Optional
 
 from benchkit.agent.cgroups import Cgroups
 from benchkit.agent.common import Answer, RefusedError, refusal_of, write_all
@@ -171,9 +171,12 @@ class Agent:
         orphans = [{"pid": each.pid, "name": each.name} for each in self.records.orphans()]
         return {"records": records, "orphans": orphans, "reports": self.records.reports(), "holder": holder()}
 
-    def restore(self, *, own: bool = False) -> Json:
-        """Restore what this agent changed and, unless `own`, all that abandoned ones left; end their processes."""
-        undone = self._undo.own()
+    def restore(self, *, own: bool = False, scope: Optional[str] = None) -> Json:
+        """Restore what this agent changed and, unless `own`, all that abandoned ones left; end their processes.
+
+        With a `scope` only that part of its changes is restored.
+        """
+        undone = self._undo.own(scope)
         if any(each["notes"] for each in undone):
             self._undo.report_notes("the settings of a run were restored", undone)
         return {"undone": undone if own else [*undone, *self._undo.abandoned()]}

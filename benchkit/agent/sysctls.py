@@ -30,10 +30,11 @@ class Sysctls:
         """Return the state of each key ("present", "absent", "unreadable"), its value, and whether it is writable."""
         return {"sysctls": {key: self._read(key) for key in keys}}
 
-    def write(self, *, values: Dict[str, str], sudo: Optional[List[str]] = None) -> Json:
+    def write(self, *, values: Dict[str, str], sudo: Optional[List[str]] = None, scope: Optional[str] = None) -> Json:
         """Set keys in the given order; their former values are on disk before the first is written.
 
-        `sudo` is a command that writes where this user may not; `key=value` is added to it.
+        `sudo` is a command that writes where this user may not; `key=value` is added to it. Changes with a `scope` can
+        be restored before the others.
 
         Outcomes: "applied", "already", "absent", "unreadable", "read-only", "refused" (by the kernel or by sudo, with
         the reason), "differs" (the kernel stored another value).
@@ -65,7 +66,8 @@ class Sysctls:
             if not former:
                 return {"outcomes": outcomes}
             wanted = {key: values[key] for key in former}
-            record = self._records.note("sysctl", {"former": former, "written": wanted, "sudo": sudo})
+            change = {"former": former, "sudo": sudo, "scope": scope}
+            record = self._records.note("sysctl", {**change, "written": wanted})
             for key, value in wanted.items():
                 why = self._set(key, value, sudo)
                 now = self._read(key)["value"]
@@ -75,7 +77,7 @@ class Sysctls:
             if all(same_value(stored[key], former[key]) for key in former):
                 self._records.drop(record)
             elif any(not same_value(stored[key], wanted[key]) for key in former):
-                self._records.note("sysctl", {"former": former, "written": stored, "sudo": sudo}, path=record)
+                self._records.note("sysctl", {**change, "written": stored}, path=record)
             return {"outcomes": {key: outcomes[key] for key in values}}
 
     def restore(self, record: Json) -> List[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 from pathlib import Path
-from typing import Callable, Dict, List
+from typing import Callable, Dict, List, Optional
 
 from benchkit.agent import cgroups, go_settings, perf_maps
 from benchkit.agent.frames import Json
@@ -38,16 +38,19 @@ class Undo:
         }
         self._survive_reboot = frozenset({"folder", "file", "go-settings", perf_maps.KIND})
 
-    def own(self) -> List[Json]:
+    def own(self, scope: Optional[str] = None) -> List[Json]:
         """Undo what this agent changed, except its processes, which it ends itself, and its folders and files.
 
-        These are removed after the agent has ended: a request that is still running could write them.
+        These are removed after the agent has ended: a request that is still running could write them. With a `scope`
+        only the changes of that scope are undone.
         """
         with self._records.undoing():
             return [
                 self._undo(path, record)
                 for path, record in self._records.all()
-                if self._records.is_own(record) and record["kind"] not in ("process", "folder", "file")
+                if self._records.is_own(record)
+                and record["kind"] not in ("process", "folder", "file")
+                and scope in (None, record.get("scope"))
             ]
 
     def own_with_leftovers(self) -> List[Json]:

@@ -124,6 +124,7 @@ def _document(plan: RunPlan) -> dict[str, object]:
                     {"number": g.number, "host": g.host, "argv": g.argv, "reducer": g.reducer} for g in cell.generators
                 ],
                 "external": [{"name": s.name, "url": s.url} for s in cell.spec.external],
+                "sysctls": cell.sysctls,
                 "unsupported": cell.unsupported,
             }
             for cell in plan.cells

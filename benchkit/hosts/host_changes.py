@@ -17,6 +17,9 @@ from benchkit.hosts.host_lock import LockHolder
 CHANGE_TIMEOUT_S = 60.0
 """Time for all writes of one request; each may be a call of sudo."""
 
+ChangeScope = Literal["run", "cell"]
+"""Purpose of a kernel setting: the whole run, or the trials of one cell, over the settings of the run."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -125,15 +128,15 @@ class HostChanges:
         return {key: Sysctl(**sysctl) for key, sysctl in sysctls.items()}
 
     def write_sysctls(
-        self, values: Mapping[str, str], *, sudo: Sequence[str] | None = None
+        self, values: Mapping[str, str], *, sudo: Sequence[str] | None = None, scope: ChangeScope = "run"
     ) -> Mapping[str, SysctlOutcome]:
         """Set kernel settings in this order and read them; former values are on the host's disk before the first write.
 
-        The agent restores them when it ends, `restore` does so earlier. What the login user may not write is refused,
-        or written by the command `sudo`, to which `key=value` is added. Raises HostError.
+        The agent restores them when it ends, `restore` and `restore_scope` do so earlier. What the login user may not
+        write is refused, or written by the command `sudo`, to which `key=value` is added. Raises HostError.
         """
         logger.info("%s: writing %d kernel settings", self._host, len(values))
-        args = {"values": dict(values), "sudo": sudo and list(sudo)}
+        args = {"values": dict(values), "sudo": sudo and list(sudo), "scope": scope}
         outcomes = self._link.request("sysctl_write", args, timeout_s=CHANGE_TIMEOUT_S).fields["outcomes"]
         for key, outcome in outcomes.items():
             logger.info("%s: %s = %s: %s", self._host, key, values[key], outcome["outcome"])
@@ -201,7 +204,14 @@ class HostChanges:
         Raises HostError.
         """
         logger.info("%s: restoring %s", self._host, "own changes" if own else "own changes and those of abandoned runs")
-        reply = self._link.request("restore", {"own": own}, timeout_s=CHANGE_TIMEOUT_S)
+        return self._restore({"own": own})
+
+    def restore_scope(self, scope: ChangeScope) -> tuple[RestoredChange, ...]:
+        """Restore the kernel settings that were written over this link with that scope. Raises HostError."""
+        return self._restore({"own": True, "scope": scope})
+
+    def _restore(self, args: Mapping[str, Any]) -> tuple[RestoredChange, ...]:
+        reply = self._link.request("restore", args, timeout_s=CHANGE_TIMEOUT_S)
         changes = tuple(
             RestoredChange(_text(each["record"]), tuple(each["failures"]), each["how"], tuple(each.get("notes", ())))
             for each in reply.fields["undone"]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from benchkit.errors import HostError
-from benchkit.hosts.host_changes import HostChanges, Sysctl, SysctlOutcome
+from benchkit.hosts.host_changes import ChangeScope, HostChanges, Sysctl, SysctlOutcome
 from benchkit.hosts.inventory import HostSpec
 from benchkit.hosts.processes import Processes
 
@@ -167,11 +167,11 @@ def file_limit(processes: Processes, wanted: int, hard: int | None) -> FileLimit
     return FileLimit(wanted)
 
 
-def apply(changes: HostChanges, planned: TuningPlan) -> TuningResult:
+def apply(changes: HostChanges, planned: TuningPlan, scope: ChangeScope = "run") -> TuningResult:
     """Apply a plan on its host and read every setting again. Raises HostError."""
     if not planned.values:
         return TuningResult({}, ())
-    written = changes.write_sysctls(planned.values, sudo=SUDO_SYSCTL if planned.commands else None)
+    written = changes.write_sysctls(planned.values, sudo=SUDO_SYSCTL if planned.commands else None, scope=scope)
     sentences = [
         f"{planned.host}: {key} = {planned.values[key]} not applied: {_reason(outcome)}"
         for key, outcome in written.items()

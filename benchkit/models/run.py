@@ -65,6 +65,9 @@ class CellRecord(Frozen):
     external: Mapping[str, str] = Field(
         default_factory=dict, description="URLs of its services that the run neither starts nor watches, by name"
     )
+    sysctls: Mapping[str, Mapping[str, str]] = Field(
+        default_factory=dict, description="kernel settings that hold for its trials alone, by host and name"
+    )
 
     @property
     def notices(self) -> tuple[str, ...]:

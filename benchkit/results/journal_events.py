@@ -96,6 +96,20 @@ class HostTuned(JournalEvent):
     """Settings that do not have the planned value, in sentences."""
 
 
+class TuningSwitched(JournalEvent):
+    """Kernel settings of a host changed from those of one cell to those of another, before a trial."""
+
+    event: Literal["tuning-switched"] = "tuning-switched"
+    cell_id: str
+    host: str
+    restored: tuple[str, ...] = ()
+    outcomes: dict[str, str] = {}
+    """Outcome of each setting of the cell."""
+    not_applied: tuple[str, ...] = ()
+    """Settings that do not have the planned value, in sentences."""
+    took_s: float
+
+
 class HostRestored(JournalEvent):
     """Settings restored on a host, and what could not be restored."""
 
@@ -229,6 +243,7 @@ _KINDS: dict[str, type[JournalEvent]] = {
         HostFactsRead,
         LeftoverRestored,
         HostTuned,
+        TuningSwitched,
         HostRestored,
         ProgramsInstalled,
         ServicesDeployed,

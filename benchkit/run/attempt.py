@@ -141,6 +141,7 @@ def _attempt_together(
         trials[each] = make_trial(plan, each, run.run_id, testbed.hosts)
         trials[each].attempt = attempt
     testbed.record_block_facts(planned_trials[0])
+    testbed.tune_for(plan.cell_of(planned_trials[0]))
     block = run_sliced_block(trials.values(), plan.experiment.scenario.slice_s, plan.seed)
     rows: dict[PlannedTrial, TrialRow] = {}
     failures: dict[PlannedTrial, HostError | InputError] = {}
@@ -163,6 +164,7 @@ def _attempt(
     logger.info("trial %s: attempt %d, %s", trial_id, attempt, planned_trial.title)
     recorder.record_trial_started(planned_trial, attempt)
     testbed.record_block_facts(planned_trial)
+    testbed.tune_for(testbed.plan.cell_of(planned_trial))
     trial = make_trial(testbed.plan, planned_trial, run.run_id, testbed.hosts)
     trial.attempt = attempt
     return _record_end(planned_trial, _run(trial, run), trial.files, recorder, observer)

@@ -91,7 +91,7 @@ def up(plan: RunPlan, cell: PlannedCell, hosts: Hosts, notify: Notify, *, apply:
     plan = make_plan(plan.experiment, hosts, plan.seed)
     cell = plan.cell(cell.cell_id)
     _require_distinct_machines(hosts)
-    _tune(plan, hosts)
+    _tune(plan, cell, hosts)
     notify("building and deploying")
     for host, services in deploy.group_by_host(cell.services).items():
         deploy.deploy(hosts[host], services)
@@ -155,10 +155,13 @@ def _is_up(plan: RunPlan, cell: PlannedCell, hosts: Hosts) -> bool:
     return False
 
 
-def _tune(plan: RunPlan, hosts: Hosts) -> None:
+def _tune(plan: RunPlan, cell: PlannedCell, hosts: Hosts) -> None:
     for planned in plan.tuning:
         failures = tuning.apply(hosts[planned.host].changes, planned).sentences
         plan.require_tuning(planned.host, failures)
+    for planned in cell.tuning:
+        failures = tuning.apply(hosts[planned.host].changes, planned).sentences
+        raise_first([HostError(each) for each in failures])
 
 
 def _start(service: Service, host: Host, logs: PurePosixPath) -> None:
@@ -245,7 +248,7 @@ def _hosts_to_keep(plan: RunPlan, cell: PlannedCell, *, apply: bool) -> list[str
     services = [
         service.host for service in cell.services if not service.is_verifier or (apply and service.host_settings)
     ]
-    tuned = [planned.host for planned in plan.tuning if planned.values]
+    tuned = [planned.host for planned in (*plan.tuning, *cell.tuning) if planned.values]
     return list(dict.fromkeys([*services, *tuned]))
 
 

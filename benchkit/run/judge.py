@@ -46,6 +46,7 @@ class Judge:
         self._thresholds = thresholds_of(manifest)
         self._requested_metrics = requested_metrics(manifest.scenario)
         self._facts: dict[str, RecordedFacts] = {host.name: host.facts for host in manifest.hosts}
+        self._cell_sysctls = {cell.cell_id: cell.sysctls for cell in manifest.cells}
         self._facts_in_block: dict[int, dict[str, RecordedFacts]] = {}
         self._exclusions: list[Exclusion] = []
 
@@ -68,17 +69,23 @@ class Judge:
             row=tables.trial,
             slices=tables.slices,
             telemetry=TrialTelemetry(tables.telemetry),
-            facts=self._facts_of_block(record.block),
+            facts=self._facts_of_trial(record),
             notes={note.code: note.message for note in tables.notes},
             requested_metrics=self._requested_metrics,
             scenario=self._manifest.scenario,
             controller=self._manifest.controller,
         )
 
-    def _facts_of_block(self, block: int) -> Mapping[str, RecordedFacts]:
-        """Return the facts of all hosts in a block."""
-        in_block = self._facts_in_block.get(block, {})
-        return {host: facts.updated(in_block.get(host, RecordedFacts())) for host, facts in self._facts.items()}
+    def _facts_of_trial(self, record: TrialRecord) -> Mapping[str, RecordedFacts]:
+        """Return the facts of all hosts in a trial: those of its block, with the kernel settings of its cell."""
+        in_block = self._facts_in_block.get(record.block, {})
+        of_cell = self._cell_sysctls.get(record.cell_id, {})
+        return {
+            host: facts.updated(in_block.get(host, RecordedFacts())).updated(
+                RecordedFacts(sysctls=of_cell.get(host, {}))
+            )
+            for host, facts in self._facts.items()
+        }
 
     def add_verdict(self, record: TrialRecord, tables: TrialTables) -> TrialTables:
         """Return a trial's row with its verdict, findings, skipped checks, and the values for checks of runs."""

@@ -60,6 +60,7 @@ def cell_record(cell: PlannedCell) -> CellRecord:
         builds=dict(_builds(cell)) if cell.unsupported is None else {},
         same_as=cell.same_as,
         external={service.name: service.url for service in cell.spec.external},
+        sysctls=cell.sysctls if cell.unsupported is None else {},
     )
 
 

@@ -25,7 +25,7 @@ from benchkit.run.plan.tuning_plan import nofile_limit
 from benchkit.run.recorder import RunRecorder
 from benchkit.run.retries import RetryPolicy
 from benchkit.run.run_log import log_step
-from benchkit.run.tuned_hosts import NotRestoredError, tune, tuned
+from benchkit.run.tuned_hosts import CellTuning, NotRestoredError, tune, tuned
 from benchkit.run.wall_clocks import WallClocks
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.services import deploy
@@ -60,6 +60,7 @@ class Testbed:
         self._reconnect_s = reconnect_s
         self._reconnects: dict[str, int] = {}
         self._clocks = WallClocks()
+        self._cell_tuning = CellTuning(plan, hosts, recorder.journal)
         self._blocks_with_facts: set[tuple[int, int]] = set()
 
     @contextmanager
@@ -75,7 +76,7 @@ class Testbed:
         are_trials_over = False
         try:
             with tuned(self.plan, self.hosts, self._recorder.journal) as outcomes:
-                if self.plan.tuning:
+                if self.plan.whole_tuning:
                     for host in self.hosts:
                         self._record_tuning(host, "tuned", outcomes)
                     self._recorder.write_host_facts()
@@ -146,11 +147,17 @@ class Testbed:
             self._observer.notify(text)
 
     def why_unavailable(self, cell: PlannedCell) -> str | None:
-        """Return why a cell cannot run any more, where a host that it needs was dropped; else None."""
+        """Return why a cell cannot run any more: a host that it needs was dropped, or refused its tuning; else None."""
         for name in (*(service.host for service in cell.services), *(each.host for each in cell.generators)):
             if name in self.lost_hosts:
                 return self.lost_hosts[name]
-        return None
+        return self._cell_tuning.not_applied.get(cell.cell_id)
+
+    def tune_for(self, cell: PlannedCell) -> None:
+        """Apply the kernel settings of a cell, where they are not those of the trial before. Raises BenchkitError."""
+        for note in self._cell_tuning.switch_to(cell):
+            self._recorder.add_notice(f"{note}.")
+            self._observer.notify(note)
 
     def record_block_facts(self, planned_trial: PlannedTrial) -> None:
         """Record the facts under which a block runs, before its first trial. Raises HostError."""
@@ -166,11 +173,24 @@ class Testbed:
             setting.key for planned in self.plan.tuning if planned.host == host.name for setting in planned.settings
         }
         facts = host.variable_facts(keys, used_programs(self.plan, host))
+        of_cells = self._cell_settings(host)  # they depend on the trial before, and are verified at each switch
+        sysctls = {key: value for key, value in facts.sysctls.items() if key not in of_cells}
+        facts = facts.model_copy(update={"sysctls": sysctls})
         self._recorder.record_host_facts(host.name, roles_of_host(self.plan, host.name), stage, facts)
+
+    def _cell_settings(self, host: Host) -> set[str]:
+        """Return the names of the kernel settings of a host that the tuning of cells changes."""
+        return {
+            key
+            for cell in self.plan.cells
+            for name, values in cell.sysctls.items()
+            if name in self.hosts and self.hosts.kernel_host(name).name == self.hosts.kernel_host(host.name).name
+            for key in values
+        }
 
     def _record_tuning(self, host: Host, stage: str, outcomes: Mapping[str, Mapping[str, str]] | None = None) -> None:
         """Record the kernel settings that tuning may have changed; with `outcomes` also those of planned settings."""
-        planned = [each for each in self.plan.tuning if each.host == host.name]
+        planned = [each for each in self.plan.whole_tuning if each.host == host.name]
         sysctls = host.changes.read_sysctls(sorted({*SYSCTLS, *(s.key for each in planned for s in each.settings)}))
         values = {key: setting.value for key, setting in sysctls.items()}
         facts = RecordedFacts(sysctls=values)
@@ -208,6 +228,7 @@ class Testbed:
                 "the host has changed since the run started", where=name, why="; ".join(each.text for each in changes)
             )
         self._report_leftovers(name)
+        self._cell_tuning.forget(name)
         for planned in self.plan.tuning:
             if planned.host == name:
                 tune(planned, self.plan, self.hosts, self._recorder.journal)
@@ -227,7 +248,7 @@ class Testbed:
         for host in tuple(self.hosts):
             try:
                 host.compare_clocks()
-                if self.plan.tuning:
+                if self.plan.whole_tuning:
                     self._record_tuning(host, "restored")
             except LostError as error:
                 self._recorder.record_lost_host(host.name, str(error))

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from benchkit.errors import HostError, LostError
+from benchkit.errors import BenchkitError, HostError, LostError
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.tuning import TuningPlan, apply
 from benchkit.results.journal import Journal
-from benchkit.results.journal_events import HostRestored, HostTuned
-from benchkit.run.plan.model import RunPlan
+from benchkit.results.journal_events import HostRestored, HostTuned, TuningSwitched
+from benchkit.run.plan.model import PlannedCell, RunPlan
 from benchkit.run.run_log import log_step
+
+Settings = tuple[TuningPlan, ...]
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +47,7 @@ def tuned(plan: RunPlan, hosts: Hosts, journal: Journal) -> Iterator[Mapping[str
         yield outcomes
     finally:
         failures: dict[str, HostError] = {}
-        tuned_hosts = [planned.host for planned in plan.tuning if planned.values and planned.host in hosts]
+        tuned_hosts = [planned.host for planned in plan.whole_tuning if planned.values and planned.host in hosts]
         for host in dict.fromkeys(hosts.kernel_host(name).name for name in tuned_hosts):
             try:
                 _restore(host, hosts, journal)
@@ -67,6 +70,71 @@ def tune(planned: TuningPlan, plan: RunPlan, hosts: Hosts, journal: Journal) -> 
         journal.append(HostTuned(host=planned.host, outcomes=applied, not_applied=tuple(result.sentences)))
         plan.require_tuning(planned.host, result.sentences)
     return outcomes
+
+
+class CellTuning:
+    """The tuning of cells over that of the run: that of one cell at a time is applied."""
+
+    def __init__(self, plan: RunPlan, hosts: Hosts, journal: Journal) -> None:
+        """Take hosts on which the tuning of the run alone is applied."""
+        self._plan = plan
+        self._hosts = hosts
+        self._journal = journal
+        self._applied: dict[str, Settings | None] = {}
+        self.not_applied: dict[str, str] = {}
+        """Cells with settings that a host refused, contrary to the plan, each with the reason."""
+
+    def switch_to(self, cell: PlannedCell) -> tuple[str, ...]:
+        """Restore the settings of the cell before and apply those of this one, where they differ, all verified.
+
+        Returns sentences about settings that somebody else had changed meanwhile. Raises HostError where a setting
+        cannot be restored or applied, BenchkitError where the scenario requires it.
+        """
+        wanted: dict[str, Settings] = {}
+        for planned in cell.tuning:
+            if planned.values and planned.host in self._hosts:
+                name = self._hosts.kernel_host(planned.host).name
+                wanted[name] = (*wanted.get(name, ()), planned)
+        notes: list[str] = []
+        for name in sorted({*wanted, *self._applied}):
+            if name in self._hosts and self._applied.get(name, ()) != wanted.get(name, ()):
+                notes += self._switch(name, wanted.get(name, ()), cell)
+        return tuple(notes)
+
+    def forget(self, host: str) -> None:
+        """Forget what was applied on a host that has lost its connection: its watchdog has restored it."""
+        self._applied.pop(host, None)
+
+    def _switch(self, name: str, wanted: Settings, cell: PlannedCell) -> tuple[str, ...]:
+        changes, started_s = self._hosts[name].changes, time.monotonic()
+        self._applied[name] = None
+        with log_step(logger, f"switch to the kernel settings of {cell.cell_id}", name):
+            restored = changes.restore_scope("cell")
+            results = (
+                () if any(each.failures for each in restored) else [apply(changes, each, "cell") for each in wanted]
+            )
+        failures = [f"{name}: {each.text}: {failure}" for each in restored for failure in each.failures]
+        failures += [sentence for result in results for sentence in result.sentences]
+        self._journal.append(
+            TuningSwitched(
+                cell_id=cell.cell_id,
+                host=name,
+                restored=tuple(each.text for each in restored),
+                outcomes={key: written.outcome for result in results for key, written in result.written.items()},
+                not_applied=tuple(failures),
+                took_s=time.monotonic() - started_s,
+            )
+        )
+        if failures:
+            raise self._error(cell, "; ".join(failures))
+        self._applied[name] = wanted
+        return tuple(f"{name}: {note}" for each in restored for note in each.notes)
+
+    def _error(self, cell: PlannedCell, failures: str) -> BenchkitError:
+        if self._plan.experiment.requires_tuning(cell.spec.levels):
+            return BenchkitError(failures, hint="the scenario requires this tuning")
+        self.not_applied[cell.cell_id] = failures
+        return HostError(failures, where=cell.cell_id, hint="its other trials are skipped")
 
 
 def _restore(host: str, hosts: Hosts, journal: Journal) -> None:

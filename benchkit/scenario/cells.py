@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -14,14 +13,11 @@ from benchkit.models.levels import STACK, Level, Levels, cell_id, level_text
 from benchkit.scenario.cell_load import typed_load, with_new_count
 from benchkit.scenario.cell_services import typed_services
 from benchkit.scenario.experiment import Cell
-from benchkit.scenario.model import Scenario
+from benchkit.scenario.model import REFERENCE, Scenario
 from benchkit.validation import Location
 
 MAX_CELLS = 10_000
 """Largest number of combinations of levels; a run of that many takes days for each block."""
-
-REFERENCE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_-]*)\Z")
-"""A value `$name` stands for the level of factor `name`; `$$name` for the text `$name`."""
 
 
 def combinations(scenario: Scenario, document: Document) -> tuple[Levels, ...]:
@@ -87,7 +83,7 @@ def _load(scenario: Scenario, document: Document, levels: Levels) -> Document:
 def _check_factors(scenario: Scenario, document: Document) -> None:
     faults = [*_stack_faults(scenario, document), *_cell_faults(scenario, document)]
     used = {STACK}
-    for part in ("stacks", "load", "tools"):
+    for part in ("stacks", "load", "tools", "tuning"):
         for location, name in _references(document.at(part)):
             used.add(name)
             if name not in scenario.factors:
@@ -96,7 +92,7 @@ def _check_factors(scenario: Scenario, document: Document) -> None:
     faults += [
         document.fault(
             ("factors", name),
-            f"nothing refers to this factor; write ${name} where its level belongs, in stacks, load or tools",
+            f"nothing refers to this factor; write ${name} where its level belongs, in stacks, load, tools or tuning",
         )
         for name in scenario.factors
         if name not in used

@@ -42,6 +42,7 @@ class Experiment:
     scale: Scale
     cells: tuple[Cell, ...]
     tuning: tuple[UsedProfile, ...]
+    """Tuning profiles, of all cells and of levels."""
     document: Document
     """The scenario as written, scale and settings applied: stored with a run, and the basis of variations."""
     settings: tuple[str, ...] = ()
@@ -54,6 +55,19 @@ class Experiment:
         if levels is None:
             return self.cells[0].cell_id
         return next(cell.cell_id for cell in self.cells if levels.items() <= cell.levels.items())
+
+    @property
+    def run_tuning(self) -> tuple[UsedProfile, ...]:
+        """Profiles that hold for the whole run."""
+        return tuple(used for used in self.tuning if not used.levels)
+
+    def cell_tuning(self, levels: Levels) -> tuple[UsedProfile, ...]:
+        """Return the profiles that hold only for trials of the cells with these levels, over those of the run."""
+        return tuple(used for used in self.tuning if used.levels and used.levels.items() <= levels.items())
+
+    def requires_tuning(self, levels: Levels) -> bool:
+        """Return whether a setting that cannot be applied for the cells with these levels stops the run."""
+        return any(used.use.required for used in self.cell_tuning(levels))
 
     @property
     def controlled(self) -> tuple[str, ...]:

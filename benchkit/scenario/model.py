@@ -6,10 +6,11 @@ levels filled in: see `benchkit.scenario.cells`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import Field, PositiveInt, StringConstraints
+from pydantic import Field, PositiveInt, StringConstraints, field_validator
 
 from benchkit.models.base import Frozen
 from benchkit.models.claims import Claim
@@ -24,6 +25,12 @@ from benchkit.scenario.telemetry_options import Telemetry, Watching
 
 LOAD_ROLE = "load"
 """The role of the hosts that generate the load."""
+
+REFERENCE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_-]*)\Z")
+"""A value `$name` stands for the level of factor `name`; `$$name` for the text `$name`."""
+
+NO_PROFILE = "none"
+"""Level of a factor of tuning profiles whose cells have the tuning of the run alone."""
 
 
 class Role(Frozen):
@@ -58,13 +65,20 @@ class TuningUse(Frozen):
     """A tuning profile and the roles it is applied to: one of `configs/tuning/`, or a file in the scenario's folder."""
 
     profile: Annotated[
-        str, StringConstraints(strict=True, pattern=r"^([a-z][a-z0-9_-]{0,63}|[^\x00-\x1f]+\.ya?ml)$")
+        str, StringConstraints(strict=True, pattern=r"^(\$?[a-z][a-z0-9_-]{0,63}|[^\x00-\x1f]+\.ya?ml)$")
     ] = Field(
-        description="name of a shipped profile, or a file of your own: see `benchkit fields tuning-file`",
+        description="name of a shipped profile, or a file of your own: see `benchkit fields tuning-file`; `$name`: the "
+        "level of a factor, applied for the trials of its cells (`none`: no profile)",
         examples=["nginx-vs-go"],
     )
     roles: tuple[Name, ...] = Field(default=("sut",), description="roles whose hosts are tuned")
     required: bool = Field(default=False, description="stop the run if a setting cannot be applied")
+
+    @property
+    def factor(self) -> str | None:
+        """Factor whose levels are the profiles; None: the profile is the same for all cells."""
+        match = REFERENCE.match(self.profile)
+        return match[1] if match else None
 
 
 class Scenario(Frozen):
@@ -115,7 +129,8 @@ class Scenario(Frozen):
     )
     tuning: tuple[TuningUse, ...] = Field(
         default=(),
-        description="kernel settings for the hosts of roles, restored after the run",
+        description="kernel settings for the hosts of roles, restored after the run; `$name` alone: the profiles that are "
+        "the levels of that factor, for the role sut",
         examples=[[{"profile": "nginx-vs-go", "roles": ["sut"]}]],
     )
     baseline: Levels | None = Field(
@@ -181,6 +196,12 @@ class Scenario(Frozen):
     thresholds: Thresholds = Field(
         default_factory=Thresholds, description="limits beyond which checks make a trial suspect or invalid"
     )
+
+    @field_validator("tuning", mode="before")
+    @classmethod
+    def _tuning_of_factor(cls, value: object) -> object:
+        """Take `$name` as the only profile."""
+        return ({"profile": value},) if isinstance(value, str) and REFERENCE.match(value) else value
 
     def has_control(self, levels: Levels) -> bool:
         """Return whether the cell with these levels runs a second time as its own control."""

@@ -56,6 +56,11 @@ def scenario_schema() -> Schema:
             "propertyNames": {"enum": [*TOOLS]},
             "additionalProperties": {"$ref": f"{_DEFS}Load"},
         },
+        "tuning": {
+            **root["properties"]["tuning"],
+            "type": ["array", "string"],
+            "pattern": _REFERENCE_FORM["pattern"],
+        },
     }
     defs["Stack"]["properties"]["services"]["additionalProperties"] = {"$ref": f"{_DEFS}Service"}
     _enumerate_metrics(defs)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -12,8 +12,10 @@ from pydantic import Field, StringConstraints
 from benchkit.document import Document, SourceMap, read_document
 from benchkit.errors import InputError, suggestion
 from benchkit.models.base import Frozen
+from benchkit.models.levels import Level, Levels, level_text
 from benchkit.resources import shipped
-from benchkit.scenario.model import Scenario, TuningUse
+from benchkit.scenario.model import NO_PROFILE, Scenario, TuningUse
+from benchkit.validation import Location
 
 SysctlKey = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*(\.[a-zA-Z0-9_-]+)+$")]
 SysctlValue = (
@@ -51,20 +53,23 @@ class UsedProfile:
     profile: TuningProfile
     source: SourceMap
     """Lines of the profile's own file, for messages."""
+    levels: Levels = field(default_factory=dict)
+    """Level of the cells that it is applied for; empty: it holds for the whole run."""
 
 
 def tuning_profiles(scenario: Scenario, document: Document) -> tuple[UsedProfile, ...]:
-    """Read the profiles that a scenario uses.
+    """Read the profiles that a scenario uses, those of the levels of its factors too.
 
     Raises InputError, naming file, line and field, for profiles and roles that do not exist and for invalid profiles.
     """
     profiles: list[UsedProfile] = []
     faults: list[str] = []
     for i, use in enumerate(scenario.tuning):
-        try:
-            profiles.append(_read_profile(i, use, document))
-        except InputError as error:
-            faults.append(str(error))
+        for location, name, levels in _profile_names(i, use, scenario):
+            try:
+                profiles.append(_read_profile(location, name, use, levels, document))
+            except InputError as error:
+                faults.append(str(error))
         faults += [
             document.fault(("tuning", i, "roles"), f"no role {role!r}; {suggestion(role, scenario.roles)}")
             for role in use.roles
@@ -75,18 +80,27 @@ def tuning_profiles(scenario: Scenario, document: Document) -> tuple[UsedProfile
     return tuple(profiles)
 
 
-def _read_profile(i: int, use: TuningUse, document: Document) -> UsedProfile:
-    location = ("tuning", i, "profile")
-    if use.profile.endswith((".yaml", ".yml")):
-        path = Path(document.source.origin(location).source).parent / use.profile
+def _profile_names(i: int, use: TuningUse, scenario: Scenario) -> Iterator[tuple[Location, Level, Levels]]:
+    """Yield the profiles of a use, each with the location of its name and the level that it is applied for."""
+    if use.factor is None:
+        yield ("tuning", i, "profile"), use.profile, {}
+        return
+    for j, level in enumerate(scenario.factors[use.factor]):
+        if level != NO_PROFILE:
+            yield ("factors", use.factor, j), level, {use.factor: level}
+
+
+def _read_profile(location: Location, name: Level, use: TuningUse, levels: Levels, document: Document) -> UsedProfile:
+    folder = shipped("configs") / "tuning"
+    if isinstance(name, str) and name.endswith((".yaml", ".yml")):
+        path = Path(document.source.origin(location).source).parent / name
         if not path.is_file():
             raise InputError(document.fault(location, f"no file {path}"))
     else:
-        folder = shipped("configs") / "tuning"
         names = sorted(file.stem for file in folder.glob("*.yaml"))
-        if use.profile not in names:
-            message = f"no tuning profile {use.profile!r}; {suggestion(use.profile, names)}"
+        if name not in names:
+            message = f"no tuning profile {level_text(name)!r}; {suggestion(level_text(name), names)}"
             raise InputError(document.fault(location, message), hint="name a file of your own with its suffix .yaml")
-        path = folder / f"{use.profile}.yaml"
+        path = folder / f"{name}.yaml"
     profile = read_document(path)
-    return UsedProfile(use, profile.validated(TuningProfile), profile.source)
+    return UsedProfile(use, profile.validated(TuningProfile), profile.source, levels)

@@ -38,6 +38,7 @@ POINTS = {
     "held": CrashPoint("benchkit.hosts.connections:Hosts.lock"),
     "created": CrashPoint("benchkit.results.store:Store.create"),
     "tuned": CrashPoint(JOURNAL, word="tuned"),
+    "switched": CrashPoint(JOURNAL, word="tuning-switched"),
     "deployed": CrashPoint(JOURNAL, word="deployed"),
     "services-up": CrashPoint("benchkit.services.deploy:start"),
     "under-load": CrashPoint("benchkit.run.steps.load:run_generators", when=0.1),

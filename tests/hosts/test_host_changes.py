@@ -94,7 +94,7 @@ def test_settings_that_the_kernel_refuses_or_changes_are_named(caplog: pytest.Lo
         "fake: a.b = 2 not applied: the kernel stored 4 instead",
         "fake: c.d = 3 not applied: Invalid argument",
     )
-    assert link.agent.args("sysctl_write") == [{"values": {"a.b": "2", "c.d": "3"}, "sudo": None}]
+    assert link.agent.args("sysctl_write") == [{"values": {"a.b": "2", "c.d": "3"}, "sudo": None, "scope": "run"}]
     assert "fake: a.b = 2: differs" in caplog.messages
 
 

@@ -10,8 +10,15 @@ from pathlib import PurePosixPath
 from benchkit.errors import HostError, InputError, UnsupportedError
 from benchkit.hosts.packages import PROGRAMS
 from benchkit.hosts.private_folders import hint_at_private_folder
+from benchkit.hosts.tuning import TuningPlan
 from benchkit.load.generators.generator import plan_generators
-from benchkit.run.plan.host_capabilities import HostCapabilities, connection_limit, place_on, with_quota
+from benchkit.run.plan.host_capabilities import (
+    HostCapabilities,
+    connection_limit,
+    place_on,
+    with_quota,
+    with_tuning,
+)
 from benchkit.run.plan.model import PlannedCell
 from benchkit.scenario.experiment import Cell, Experiment
 from benchkit.scenario.model import LOAD_ROLE
@@ -47,12 +54,15 @@ def plan_cell(
     cell: Cell,
     roles: Mapping[str, tuple[str, ...]],
     capabilities: Mapping[str, HostCapabilities],
+    *,
     port_shift: int = 0,
+    tuning: tuple[TuningPlan, ...] = (),
 ) -> PlannedCell:
-    """Return the cell on these hosts, with `port_shift` added to the ports of its services.
+    """Return the cell on these hosts, with `port_shift` added to the ports of its services and `tuning` of its own.
 
     Raises InputError for a scenario or an inventory that makes no sense, HostError if a host lacks a program.
     """
+    capabilities = {name: with_tuning(host, tuning) for name, host in capabilities.items()}
     digest = hashlib.sha256(f"{experiment.scenario.name}\0{cell.cell_id}".encode()).hexdigest()[:12]
 
     def place(service: ServiceSpec) -> ServicePlacement:
@@ -66,6 +76,7 @@ def plan_cell(
         return replace(placed, port_shift=port_shift)
 
     try:
+        _require_applicable(tuning)
         services = render_services(cell.services, place, cell.external)
         for service in services:
             if service.name == cell.entry:
@@ -81,10 +92,16 @@ def plan_cell(
         mix = cell.load.request_mix
         target = origin + mix[0].path if len(mix) == 1 else origin
         generators = plan_generators(cell.load, origin, places)
-        planned = PlannedCell(cell, services, cell.load, generators, target, entry=entry)
+        planned = PlannedCell(cell, services, cell.load, generators, target, entry=entry, tuning=tuning)
     except UnsupportedError as error:
         return PlannedCell(cell, (), cell.load, (), "", str(error))
     return replace(planned, unsupported=_connection_limit(planned, capabilities))
+
+
+def _require_applicable(tuning: Iterable[TuningPlan]) -> None:
+    """Raise UnsupportedError if a host does not accept a setting of the cell: its trials would be those of another."""
+    if not_applied := [sentence for planned in tuning for sentence in planned.sentences()]:
+        raise UnsupportedError("; ".join(not_applied))
 
 
 def _require_reachable(cell: Cell, entry: Service, load_hosts: Sequence[str], host: HostCapabilities) -> None:
@@ -147,7 +164,7 @@ def name_equal_builds(cells: Iterable[PlannedCell]) -> Iterator[PlannedCell]:
 
 def _description(planned: PlannedCell) -> str:
     """Return all that a cell consists of, without the folders that are named after it."""
-    text = repr((planned.services, planned.load, planned.target))
+    text = repr((planned.services, planned.load, planned.target, planned.sysctls))
     for service in planned.services:
         text = text.replace(str(service.folder.parent), "…")
     return text

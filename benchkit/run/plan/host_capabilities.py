@@ -71,9 +71,15 @@ class HostCapabilities:
 
 def host_capabilities(host: Host, tuning: Iterable[TuningPlan]) -> HostCapabilities:
     """Return the capabilities of a host once its tuning is applied."""
-    plans = [plan for plan in tuning if plan.host == host.name]
+    return with_tuning(HostCapabilities(host.spec, host.facts), tuning)
+
+
+def with_tuning(host: HostCapabilities, tuning: Iterable[TuningPlan]) -> HostCapabilities:
+    """Return the capabilities of a host once this tuning is applied too."""
+    plans = [plan for plan in tuning if plan.host == host.spec.name]
     tuned = {key: value for plan in plans for key, value in plan.values.items()}
-    return HostCapabilities(host.spec, host.facts, tuned, nofile_limit(host.name, plans))
+    nofile = nofile_limit(host.spec.name, plans) or host.tuned_nofile
+    return replace(host, tuned={**host.tuned, **tuned}, tuned_nofile=nofile)
 
 
 def place_on(host: HostCapabilities, folder: PurePosixPath, role: str, cpus: Cpus) -> ServicePlacement:

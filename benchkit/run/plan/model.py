@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 from benchkit.errors import BenchkitError
 from benchkit.hosts.tuning import SudoCommand, TuningPlan
@@ -23,6 +24,10 @@ from benchkit.services.service import Service
 OVERHEAD_S = 0.5
 """Time to start, probe and stop services, for the estimate of a run's duration; measured by `make bench`."""
 
+SWITCH_S = 0.02
+"""Time to restore the kernel settings of one cell and apply those of another, for the same estimate: on a lab,
+switches took 0.003 to 0.018 s (`took_s` in the journal). Each setting to be written with sudo adds to it."""
+
 
 @dataclass(frozen=True)
 class PlannedCell:
@@ -40,6 +45,13 @@ class PlannedCell:
     """Earlier cell that is the same in every byte built and in all else; None: there is none."""
     entry: Endpoint | None = None
     """The socket that the load goes to; None for an unsupported cell."""
+    tuning: tuple[TuningPlan, ...] = ()
+    """Kernel settings for its trials alone, over those of the run, by host."""
+
+    @property
+    def sysctls(self) -> dict[str, dict[str, str]]:
+        """Values of the kernel settings that hold for its trials alone, by host."""
+        return {planned.host: planned.values for planned in self.tuning if planned.values}
 
     @property
     def cell_id(self) -> str:
@@ -52,6 +64,12 @@ class PlannedCell:
         load = self.load
         measured = load.request_count / load.rate if load.request_count and load.rate else load.duration_s
         return None if measured is None else load.warmup_s + measured + OVERHEAD_S
+
+
+def count_switches(cells: Iterable[PlannedCell]) -> int:
+    """Return how often kernel settings change from one of these trials' cells to the next; the first has the run's."""
+    settings = [{}, *(cell.sysctls for cell in cells)]
+    return sum(before != after for before, after in pairwise(settings))
 
 
 @dataclass(frozen=True)
@@ -69,7 +87,7 @@ class RunPlan:
     obstacles: tuple[BenchkitError, ...]
     """Errors that prevent the run: missing programs, required settings that a host does not accept."""
     tuning: tuple[TuningPlan, ...]
-    """Tuning of each host."""
+    """Tuning of each host for the whole run."""
     tuning_required: frozenset[str]
     """Hosts on which a setting that is not applied stops the run."""
     sudo: tuple[SudoCommand, ...] = ()
@@ -82,6 +100,18 @@ class RunPlan:
     """Reason for the design, as a clause."""
 
     @property
+    def whole_tuning(self) -> tuple[TuningPlan, ...]:
+        """Tuning of each host for the whole run, and for the trials of each cell."""
+        supported = [cell for cell in self.cells if cell.unsupported is None]
+        of_cells = {(planned.host, planned.settings): planned for cell in supported for planned in cell.tuning}
+        return (*self.tuning, *of_cells.values())
+
+    @property
+    def tuning_switches(self) -> int:
+        """Number of times at which the kernel settings are changed between two trials, in the planned order."""
+        return count_switches(self._cells_by_id[trial.cell_id] for trial in self.planned_trials)
+
+    @property
     def blocks(self) -> int:
         """Repetitions of every cell."""
         return self.experiment.scenario.blocks
@@ -90,7 +120,9 @@ class RunPlan:
     def seconds(self) -> float | None:
         """Estimated duration of the run; None if that of a cell is unknown."""
         known = [seconds for trial in self.planned_trials if (seconds := self._trial_s(trial)) is not None]
-        return sum(known) if len(known) == len(self.planned_trials) else None
+        if len(known) < len(self.planned_trials):
+            return None
+        return sum(known) + self.tuning_switches * SWITCH_S
 
     @property
     def slice_s(self) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from benchkit import units
 from benchkit.errors import HostError, InputError
@@ -13,16 +14,17 @@ from benchkit.run.manifest import cell_record
 from benchkit.run.plan.cells import missing_program_error, name_equal_builds, plan_cell, skip_equal_cells
 from benchkit.run.plan.design import plan_design
 from benchkit.run.plan.host_capabilities import HostCapabilities, host_capabilities, quota_not_applied
-from benchkit.run.plan.model import PlannedCell, RunPlan
+from benchkit.run.plan.model import SWITCH_S, PlannedCell, RunPlan
 from benchkit.run.plan.order import control_cells, order_trials
 from benchkit.run.plan.profiled_cells import profile_cells, profile_notices, profile_order
 from benchkit.run.plan.reserved_ports import plan_reserved_ports
 from benchkit.run.plan.service_checks import build_services, check_configs, check_go_releases, check_node_releases
-from benchkit.run.plan.tuning_plan import plan_tuning, tuning_required_error
+from benchkit.run.plan.tuning_plan import plan_cell_tuning, plan_tuning, tuning_required_error
 from benchkit.scenario.cell_load import check_generators
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.model import LOAD_ROLE
 from benchkit.scenario.programs import load_program, needed_programs
+from benchkit.units import counted
 
 Roles = Mapping[str, tuple[str, ...]]
 """Names of the hosts of each role."""
@@ -42,7 +44,8 @@ def make_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> 
     _find_programs(experiment, roles, hosts)
     tuning, required = plan_tuning(experiment, roles, hosts)
     capabilities = {host.name: host_capabilities(host, tuning) for host in hosts}
-    supported, missing = _plan_cells(experiment, roles, capabilities)
+    cell_tuning = plan_cell_tuning(experiment, roles, hosts, tuning)
+    supported, missing = _plan_cells(experiment, roles, capabilities, cell_tuning)
     supported = list(name_equal_builds(build_services(supported)))
     planned_cells = (*supported, *control_cells(experiment, supported))
     design = plan_design(experiment, planned_cells, roles, capabilities)
@@ -51,8 +54,13 @@ def make_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> 
     check_configs(cells, hosts)
     check_node_releases(cells)
     measured = order_trials(experiment, design, seed)
-    obstacles = (*missing, *_required_tuning_errors(tuning, required), *_nothing_runnable(experiment, supported))
-    return RunPlan(
+    obstacles = (
+        *missing,
+        *_required_tuning_errors(tuning, required),
+        *_required_cell_tuning_errors(experiment, cell_tuning),
+        *_nothing_runnable(experiment, supported),
+    )
+    plan = RunPlan(
         experiment=experiment,
         seed=seed,
         design=design.design,
@@ -72,8 +80,12 @@ def make_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> 
         obstacles=tuple({str(error): error for error in obstacles}.values()),
         tuning=tuning,
         tuning_required=required,
-        sudo=sudo_commands([host.spec for host in hosts], tuning),
         profiled=profile_cells(experiment, cells),
+    )
+    return replace(
+        plan,
+        notices=(*plan.notices, *_switch_notices(plan)),
+        sudo=sudo_commands([host.spec for host in hosts], plan.whole_tuning),
     )
 
 
@@ -112,14 +124,17 @@ def _missing_role_hint(experiment: Experiment, role: str, inventory: Inventory) 
 
 
 def _plan_cells(
-    experiment: Experiment, roles: Roles, capabilities: Mapping[str, HostCapabilities]
+    experiment: Experiment,
+    roles: Roles,
+    capabilities: Mapping[str, HostCapabilities],
+    tuning: Mapping[str, tuple[TuningPlan, ...]],
 ) -> tuple[list[PlannedCell], list[HostError]]:
     """Return the cells on their hosts, and errors for programs that hosts lack; those cells are omitted."""
     cells: list[PlannedCell] = []
     errors = list(_missing_tools(experiment, roles, capabilities))
     for cell in experiment.cells:
         try:
-            cells.append(plan_cell(experiment, cell, roles, capabilities))
+            cells.append(plan_cell(experiment, cell, roles, capabilities, tuning=tuning[cell.cell_id]))
         except HostError as error:
             errors.append(error)
     return list(skip_equal_cells(cells)), errors
@@ -139,6 +154,25 @@ def _required_tuning_errors(tuning: Sequence[TuningPlan], required: frozenset[st
     for plan in tuning:
         if plan.host in required:
             yield from (tuning_required_error(sentence) for sentence in plan.sentences())
+
+
+def _required_cell_tuning_errors(
+    experiment: Experiment, tuning: Mapping[str, tuple[TuningPlan, ...]]
+) -> Iterator[HostError]:
+    for cell in experiment.cells:
+        if experiment.requires_tuning(cell.levels):
+            for planned in tuning[cell.cell_id]:
+                yield from (tuning_required_error(sentence) for sentence in planned.sentences())
+
+
+def _switch_notices(plan: RunPlan) -> Iterator[str]:
+    """Yield a notice about the switches of kernel settings between trials, if there are any."""
+    number = plan.tuning_switches
+    if number:
+        yield (
+            f"Cells differ in kernel settings: {counted(number, 'switch', 'switches')} between trials, about {SWITCH_S:g} s "
+            f"each, {number * SWITCH_S:.3g} s in all."
+        )
 
 
 def _nothing_runnable(experiment: Experiment, cells: Sequence[PlannedCell]) -> Iterator[InputError]:

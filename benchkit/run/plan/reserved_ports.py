@@ -22,21 +22,25 @@ def plan_reserved_ports(
 ) -> Iterator[TuningPlan]:
     """Yield the reservation for each host that may write it and whose outgoing connections could take a service's port.
 
-    `tuning` are the planned settings of all hosts; a port range in them is the one that will hold.
+    `tuning` are the planned settings of all hosts; a port range in them, or in those of a cell, is one that will hold.
     """
+    cells = tuple(cells)
+    of_cells = tuple(planned for cell in cells for planned in cell.tuning)
     for name, ports in _service_ports(cells, hosts).items():
         host = hosts[name]
         found = host.changes.read_sysctls((PORT_RANGE, RESERVED_PORTS))
-        planned = {
-            key: value
-            for each in tuning
-            if hosts.kernel_host(each.host).name == name
-            for key, value in each.values.items()
-        }
-        value = add_reserved_ports(
-            found[RESERVED_PORTS].value or "", ports, planned.get(PORT_RANGE) or found[PORT_RANGE].value
+        of_run, of_levels = (
+            [
+                each.values[PORT_RANGE]
+                for each in plans
+                if PORT_RANGE in each.values and hosts.kernel_host(each.host).name == name
+            ]
+            for plans in (tuning, of_cells)
         )
-        if value is None:
+        value = reserved = found[RESERVED_PORTS].value or ""
+        for port_range in (of_run[-1] if of_run else found[PORT_RANGE].value, *of_levels):
+            value = add_reserved_ports(value, ports, port_range) or value
+        if value == reserved:
             continue
         plan = host_tuning.plan(
             host.spec,

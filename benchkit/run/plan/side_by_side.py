@@ -38,7 +38,7 @@ def place_side_by_side(
             continue
         wanted = set(ports_of(cell.services))
         shift = next_shift(wanted, used)
-        shifted = plan_cell(experiment, cell.spec, roles, capabilities, shift)
+        shifted = plan_cell(experiment, cell.spec, roles, capabilities, port_shift=shift, tuning=cell.tuning)
         placed.append(replace(shifted, same_as=cell.same_as))
         used |= {(host, port + shift) for host, port in wanted}
     return tuple(placed)
@@ -59,6 +59,7 @@ def why_not_side_by_side(
         (
             reason
             for reason in (
+                *_tuning_reasons(supported),
                 *_load_reasons(supported, experiment.scenario.slice_s),
                 *_service_reasons(supported),
                 *_port_reasons(cells, alone),
@@ -83,6 +84,11 @@ def next_shift(wanted: set[tuple[str, int]], used: set[tuple[str, int]]) -> int:
     while any((host, port + shift) in used for host, port in wanted):
         shift += 1
     return shift
+
+
+def _tuning_reasons(cells: Sequence[PlannedCell]) -> Iterator[str]:
+    if any(cell.sysctls != cells[0].sysctls for cell in cells):
+        yield "its cells need different kernel settings"
 
 
 def _load_reasons(cells: Sequence[PlannedCell], slice_s: float) -> Iterator[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 
 from benchkit.errors import HostError, InputError
 from benchkit.hosts import tuning as host_tuning
@@ -11,26 +13,64 @@ from benchkit.hosts.host import Host
 from benchkit.hosts.known_sysctls import is_unknown, spelling_hint
 from benchkit.hosts.tuning import TuningPlan
 from benchkit.scenario.experiment import Experiment
-from benchkit.scenario.tuning_profiles import UsedProfile
+from benchkit.scenario.tuning_profiles import SysctlValue, UsedProfile
 
 
 def plan_tuning(
     experiment: Experiment, roles: Mapping[str, tuple[str, ...]], hosts: Hosts
 ) -> tuple[tuple[TuningPlan, ...], frozenset[str]]:
-    """Return the tuning of the hosts, and the names of the hosts on which it is required.
+    """Return the tuning of the hosts for the whole run, and the names of the hosts on which it is required.
 
     Raises InputError, naming the profile's file and line, for a setting that neither Linux nor any of the hosts has.
     """
     plans: list[TuningPlan] = []
     required: set[str] = set()
-    for used in experiment.tuning:
+    for used in experiment.run_tuning:
         names = dict.fromkeys(host for role in used.use.roles for host in roles[role])
-        of_profile = [_plan(used, hosts[name], hosts) for name in names]
+        profile = used.profile
+        of_profile = [_plan(profile.sysctl, profile.limits.nofile, hosts[name], hosts) for name in names]
         _refuse_unknown_settings(used, of_profile)
         plans += of_profile
         if used.use.required:
             required.update(names)
     return tuple(plans), frozenset(required)
+
+
+def plan_cell_tuning(
+    experiment: Experiment, roles: Mapping[str, tuple[str, ...]], hosts: Hosts, run_tuning: Iterable[TuningPlan]
+) -> Mapping[str, tuple[TuningPlan, ...]]:
+    """Return the tuning of each cell, by its name, over that of the run.
+
+    Raises InputError as `plan_tuning` does.
+    """
+    tuned: dict[str, dict[str, str]] = {}
+    for planned in run_tuning:
+        tuned.setdefault(hosts.kernel_host(planned.host).name, {}).update(planned.values)
+    profiles = {cell.cell_id: experiment.cell_tuning(cell.levels) for cell in experiment.cells}
+    by_profiles: dict[tuple[int, ...], tuple[TuningPlan, ...]] = {}
+    for used in profiles.values():
+        key = tuple(map(id, used))
+        if key not in by_profiles:
+            by_profiles[key] = tuple(_plan_together(used, roles, hosts, tuned))
+            for each in used:
+                _refuse_unknown_settings(each, by_profiles[key])
+    return {cell_id: by_profiles[tuple(map(id, used))] for cell_id, used in profiles.items()}
+
+
+def _plan_together(
+    profiles: Sequence[UsedProfile],
+    roles: Mapping[str, tuple[str, ...]],
+    hosts: Hosts,
+    tuned: Mapping[str, Mapping[str, str]],
+) -> Iterator[TuningPlan]:
+    """Yield the tuning of each host by all profiles of a cell; a later one overrides an earlier one."""
+    for name in dict.fromkeys(host for used in profiles for role in used.use.roles for host in roles[role]):
+        of_host = [used.profile for used in profiles if any(name in roles[role] for role in used.use.roles)]
+        wanted = {key: value for profile in of_host for key, value in profile.sysctl.items()}
+        limits = [profile.limits.nofile for profile in of_host if profile.limits.nofile is not None]
+        yield _plan(
+            wanted, limits[-1] if limits else None, hosts[name], hosts, tuned.get(hosts.kernel_host(name).name, {})
+        )
 
 
 def tuning_required_error(not_applied: str) -> HostError:
@@ -44,16 +84,23 @@ def nofile_limit(host: str, plans: Iterable[TuningPlan]) -> int | None:
     return next((limit.wanted for limit in reversed(limits) if limit.why_not is None), None)
 
 
-def _plan(used: UsedProfile, host: Host, hosts: Hosts) -> TuningPlan:
-    wanted = used.profile.limits.nofile
+def _plan(
+    wanted: Mapping[str, SysctlValue],
+    nofile: int | None,
+    host: Host,
+    hosts: Hosts,
+    tuned: Mapping[str, str] = MappingProxyType({}),
+) -> TuningPlan:
+    """Return the plan of these settings on a host whose settings `tuned` are set before."""
+    found = host.changes.read_sysctls(wanted)
     return host_tuning.plan(
         host.spec,
-        used.profile.sysctl,
-        host.changes.read_sysctls(used.profile.sysctl),
+        wanted,
+        {key: replace(sysctl, value=tuned.get(key, sysctl.value)) for key, sysctl in found.items()},
         root=host.facts.root,
         can_sudo=host.facts.can_sudo,
         not_isolated=hosts.inventory.not_isolated,
-        nofile=host_tuning.file_limit(host.processes, wanted, host.facts.nofile_hard) if wanted else None,
+        nofile=host_tuning.file_limit(host.processes, nofile, host.facts.nofile_hard) if nofile else None,
     )
 
 
