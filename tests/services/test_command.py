@@ -117,7 +117,7 @@ def test_programs_of_the_host_are_those_by_name_or_absolute_path(tmp_path: Path)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"run": []}, "app.run: found 0; allowed: at least 1 of them"),
+        ({"run": []}, "app.run: found none; allowed: at least 1 of them"),
         ({"run": "./app 'x"}, 'app.run: found "./app \'x", which cannot be split into arguments: No closing quotation'),
         ({"run": "./app | tee log"}, "app.run: found '|', which only a shell understands"),
         ({"run": "./app {prot}"}, "app.run: no placeholder {prot}; did you mean '{port}'?"),
