@@ -85,6 +85,11 @@ def test_a_refused_start_leaves_no_process_and_no_record(launch: Launch, disk: P
     assert agent.request("process_trees", {}).fields["processes"] == []
     filler.unlink()
     process = start(agent)
+    deadline = time.monotonic() + 10
+    while (
+        not sleepers() and time.monotonic() < deadline
+    ):  # its command line is that of `sleep` once it has been executed
+        time.sleep(0.01)
     assert sleepers() == [str(process["pid"])]
     agent.request("stop", {"ids": [process["id"]], "signum": 15, "grace_s": 5})
     assert sleepers() == []

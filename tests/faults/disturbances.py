@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -28,7 +27,6 @@ from tests.faults.fault_lab import FaultLab, TrialHook
 
 LOOP = "import os, sys\nos.sched_setaffinity(0, {int(sys.argv[1])})\nprint(flush=True)\nwhile True: pass\n"
 PERIOD_US = 100_000
-NGINX_FOLDER = re.compile(r"nginx: master process .* -p (\S+)/")
 
 
 @contextmanager
@@ -107,9 +105,9 @@ def kill_nginx_worker(lab: Lab) -> None:
 
 def put_page_for(fault_lab: FaultLab, seconds: float, size: int, instead: int) -> None:
     """Replace nginx's page by another one for a while, given by their sizes."""
-    masters = [found for each in processes_of(fault_lab.lab, "sut") if (found := NGINX_FOLDER.search(command_of(each)))]
+    masters = [each for each in processes_of(fault_lab.lab, "sut") if command_of(each).startswith("nginx: master")]
     assert masters, "no nginx"
-    page = f"{masters[0][1]}/html/index.html"
+    page = f"{masters[0].cwd()}/html/index.html"  # it starts in its service's folder
     place = fault_lab.hosts["sut"].files.place
     assert place([PlacedFile(page, hello_body(instead))]).changed
     time.sleep(seconds)

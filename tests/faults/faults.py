@@ -58,6 +58,8 @@ class Fault:
     """Fields of the scenario that give this number of trials with each fault."""
     trials_per_run: int | None = None
     """Faulty trials per run, for checks that compare all of them; None: all in one run."""
+    needs_quiet_host: bool = False
+    """True where other tests beside it hide its effect, a difference between slices: only `make faults` injects it."""
 
     @property
     def name(self) -> str:
@@ -389,6 +391,7 @@ FAULTS = (
         ),
         sliced(go("linger:200ms"), duration_s=3),
         trials_per_run=3,
+        needs_quiet_host=True,
     ),
     Fault(
         (
