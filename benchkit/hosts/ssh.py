@@ -333,7 +333,9 @@ def _unreachable(error: Exception, connection: Any, target: str, by_hand: str, b
     if isinstance(error, TimeoutError):
         return f"no answer from {target}", f"waited {CONNECT_S} s", "is the host up, and is the address right?"
     why = str(error) or "it closed the connection"
-    if "No existing session" in why or "transport shut down" in why:  # what Paramiko says later, and not why
+    if any(
+        words in why for words in ("No existing session", "transport shut down", "protocol banner")
+    ):  # not the cause
         waited = time.monotonic() - began >= CONNECT_S
         why = (
             f"it accepted the connection, then sent no complete SSH greeting within {CONNECT_S} s"

@@ -151,6 +151,13 @@ def down(name: str) -> bool:
         return _remove(folder)
 
 
+def remove_empty_folder() -> None:
+    """Remove the folder of all labs if it is empty, as after a start that was killed before it recorded its lab."""
+    if base_folder().is_dir():
+        with locked(base_folder()):
+            pass
+
+
 def _start(spec: LabSpec, folder: LabFolder, owner: LabOwner, report: Progress) -> Lab:
     reason = None
     if os.geteuid() == 0:
