@@ -33,13 +33,17 @@ class Child:
         self._orphans_user_s = 0.0
         self._orphans_system_s = 0.0
 
-    def end(self, status: int, usage: resource.struct_rusage) -> None:
-        """Record its exit code or signal, and its resource usage, including the children it waited for."""
+    def end(self, status: int, usage: resource.struct_rusage, full_disk: Optional[str]) -> None:
+        """Record its exit code or signal, and its resource usage, including the children it waited for.
+
+        `full_disk`: why nothing could be written to the work directory, if its disk was full.
+        """
         self.ended = {
             "at_ns": time.monotonic_ns(),
             "exit_code": os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
             "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
             "memory_kills": self._killed_for_memory() if os.WIFSIGNALED(status) else None,
+            "full_disk": full_disk,
             "user_s": usage.ru_utime,
             "system_s": usage.ru_stime,
             "max_rss_bytes": usage.ru_maxrss * 1024,

@@ -62,10 +62,11 @@ def refusal_of(error: OSError, folder: Path) -> RefusedError:
     return RefusedError(HOST_STATE, f"the disk of {folder} is full", why)
 
 
-def is_disk_full(folder: Path) -> bool:
-    """Return True where the disk of a folder has too little room for the records of a run."""
+def describe_full_disk(folder: Path) -> Optional[str]:
+    """Return what is free, as `describe_disk` does, where the disk of a folder lacks room for the records of a run."""
     disk = os.statvfs(str(folder))
-    return disk.f_bavail * disk.f_frsize < FULL_BYTES or (disk.f_files > 0 and disk.f_favail < FULL_INODES)
+    is_full = disk.f_bavail * disk.f_frsize < FULL_BYTES or (disk.f_files > 0 and disk.f_favail < FULL_INODES)
+    return describe_disk(folder) if is_full else None
 
 
 def describe_disk(folder: Path) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from benchkit.agent.cgroups import writable_parent
-from benchkit.agent.common import RefusedError, describe_disk, is_disk_full, read_text
+from benchkit.agent.common import RefusedError, describe_full_disk, read_text
 from benchkit.agent.frames import Json
 from benchkit.agent.interfaces import interfaces
 from benchkit.agent.launch import Command
@@ -94,7 +94,7 @@ class Facts:
         return {
             "facts": {**facts, "tools": programs},
             "files": {path: _file(path) for path in files},
-            "full_disk": describe_disk(self._workdir.root) if is_disk_full(self._workdir.root) else None,
+            "full_disk": describe_full_disk(self._workdir.root),
         }
 
     def _find_program(self, name: str, argv: List[str], programs: Dict[str, Json]) -> None:

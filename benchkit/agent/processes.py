@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import threading
@@ -12,7 +13,7 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 
 from benchkit.agent.cgroups import Cgroups
 from benchkit.agent.child_process import Child
-from benchkit.agent.common import Answer, RefusedError, poll_until
+from benchkit.agent.common import Answer, RefusedError, describe_full_disk, poll_until
 from benchkit.agent.frames import Json
 from benchkit.agent.launch import OUTPUTS, Command, Descriptors, Streams, launch, sleep_until
 from benchkit.agent.output_pumps import Sink
@@ -276,6 +277,7 @@ class Processes:
 
         Until it is reaped its pid is not reused, so no signal reaches another process.
         """
+        full_disk = self._full_disk()
         with self._changed:  # held during a start, so that a process that ends at once is registered
             before = proc_stat(pid)
             try:
@@ -290,11 +292,19 @@ class Processes:
                 if number is not None:
                     self._children[number].adopt(usage)
             else:
-                self._children[number].end(status, usage)
+                self._children[number].end(status, usage, full_disk)
                 if self._children[number].record is not None:
                     self.trees()  # it may have left a daemon
             self._drop_records()
             self._changed.notify_all()
+
+    def _full_disk(self) -> Optional[str]:
+        """Return why nothing can be written to the work directory, if its disk is full; soon it may not be any more."""
+        try:
+            free = describe_full_disk(self._workdir.root)
+        except OSError:  # the work directory was removed
+            return None
+        return None if free is None else f"{os.strerror(errno.ENOSPC)}: {free}"
 
     def wait_for(self, child: Child, timeout_s: float) -> bool:
         """Wait for the end of a process; return False where it did not end in time."""

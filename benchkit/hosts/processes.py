@@ -107,6 +107,9 @@ class ExitStatus:
     memory_kills: int | None = None
     """Processes that the kernel of the host killed for lack of memory since the start; None where no signal ended
     it."""
+    full_disk: str | None = None
+    """Reason why nothing could be written to the work directory at that instant, with what was free on its disk; None
+    where there was room."""
 
     def __str__(self) -> str:
         """Return `exit code 1`, `signal SIGKILL` and the like."""

@@ -77,13 +77,17 @@ def run_sliced_block(trials: Iterable[Trial], slice_s: float, seed: int) -> Bloc
             collect_block_telemetry(load)
             _run_each(load, CONCLUSION, result)
     except BaseException as error:  # Ctrl-C too: the first error is the one to raise
-        unwatch_block(load, error)
         is_failure = isinstance(error, BenchkitError)
+        host_state = next(filter(None, (find_host_state(trial, error) for trial in load.trials)), None)
+        reason = host_state or error
+        unwatch_block(load, reason)
         for trial in load.trials:
             for failure in run_all(trial, (collect_logs, *CLEANUP) if is_failure else CLEANUP):
-                error.add_note(f"and afterwards: {failure}")
+                reason.add_note(f"and afterwards: {failure}")
         for failure in collect_errors([partial(remove_block_folder, load)]):
-            error.add_note(f"and afterwards: {failure}")
+            reason.add_note(f"and afterwards: {failure}")
+        if host_state is not None:
+            raise host_state from error
         raise
     ended = list(load.trials)
     failures = [failure for trial in ended for failure in run_all(trial, CLEANUP)]

@@ -116,6 +116,31 @@ def test_programs_are_found_and_the_disk_is_named(launch: Launch, disk: Path) ->
     assert records_folder(agent) == []
 
 
+def test_a_process_that_ends_on_a_full_disk_says_so_also_when_others_have_freed_it_since(
+    launch: Launch, disk: Path
+) -> None:
+    agent = launch(workdir=disk / "work")
+    agent.hello()
+    scripts = (
+        "true",
+        f"echo $$ > {disk}/pid; cat /dev/zero > {disk}/filler",
+        f"while kill -0 $(cat {disk}/pid); do sleep 0.01; done; rm {disk}/filler",
+    )
+    starts = [
+        {
+            "service": "load",
+            "command": {"argv": ["sh", "-c", script]},
+            "at_ns": time.monotonic_ns() + number * 500_000_000,
+        }
+        for number, script in enumerate(scripts)
+    ]
+    ended = agent.request("timetable_run", {"starts": starts, "timeout_s": 20}, timeout_s=20).fields["processes"]
+    assert [each["ended"]["exit_code"] for each in ended] == [0, 1, 0]
+    before, full, after = (each["ended"]["full_disk"] for each in ended)
+    assert (before, after) == (None, None)
+    assert full.startswith("No space left on device: 0.0 of 4.2 MB are free, and")
+
+
 @pytest.mark.parametrize(
     ("op", "args"),
     [

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from benchkit.errors import HostError
+from benchkit.errors import HostError, HostStateError
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.files import PlacedFile
 from benchkit.hosts.host import Host
@@ -109,8 +109,8 @@ def prepare_slices(hosts: Hosts, cells: Mapping[str, Sequence[Generator]], folde
 def run_slices(hosts: Hosts, slices: Sequence[PlannedSlice], folder: PurePosixPath) -> list[list[SliceRun]]:
     """Run slices, in the order of their instants, and return the record of each of their generators.
 
-    Their files are in `folder` on the load hosts. Raises HostError where a host is lost, or a tool cannot be started;
-    the rest is not started then. A tool that fails in a slice is not an error.
+    Their files are in `folder` on the load hosts. Raises HostError where a host is lost, a tool cannot be started (the
+    rest is not started then), or a disk was full. A tool that fails in a slice for another reason is not an error.
     """
     starts = [_Start(each, generator, folder) for each in slices for generator in each.generators]
     by_host = {
@@ -141,6 +141,7 @@ def run_slices(hosts: Hosts, slices: Sequence[PlannedSlice], folder: PurePosixPa
 
 def _collect(host: Host, ended: Sequence[tuple[_Start, EndedProcess]]) -> list[SliceRun]:
     """Reduce the rows of all slices on one host, and fetch the outputs."""
+    _require_room(host, ended)
     failures = {start.path("txt"): _failure(host, start, process) for start, process in ended}
     reduced = [start for start, _ in ended if start.generator.reducer is not None and not failures[start.path("txt")]]
     for first in range(0, len(reduced), REDUCERS_AT_ONCE):
@@ -163,6 +164,17 @@ def _collect(host: Host, ended: Sequence[tuple[_Start, EndedProcess]]) -> list[S
         SliceRun(start.generator, process, failures[start.path("txt")], output)
         for (start, process), output in zip(ended, outputs, strict=True)
     ]
+
+
+def _require_room(host: Host, ended: Sequence[tuple[_Start, EndedProcess]]) -> None:
+    """Check that no tool ended on a full disk: it may have failed for that, or lost the end of its output.
+
+    It writes to the disk itself, and the disk may have room again when the last slice ends. Raises HostStateError.
+    """
+    for start, process in ended:
+        if process.ended is not None and process.ended.full_disk is not None:
+            what = f"no room for the output of {start.generator} at the end of a slice"
+            raise HostStateError(what, where=host.name, why=process.ended.full_disk)
 
 
 def _failure(host: Host, start: _Start, process: EndedProcess) -> str | None:
