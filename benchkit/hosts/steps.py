@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -53,17 +54,16 @@ class LocalRunner:
         """Run a command and wait for it, also when interrupted: a killed package manager leaves a broken machine."""
         sys.stderr.flush()
         path = os.pathsep.join((os.environ.get("PATH", os.defpath), *SBIN))  # dpkg requires these folders
-        try:
-            process = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
-                stdout=sys.stderr if shown else subprocess.DEVNULL,
-                stderr=None if shown else subprocess.DEVNULL,
-                env=os.environ | {"PATH": path},
-                text=True,
-            )
-        except FileNotFoundError:
+        if shutil.which(argv[0], path=path) is None:  # exec may report a folder on the PATH that this user may not read
             return StepOutcome(127, f"{argv[0]}: not found")
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+            stdout=sys.stderr if shown else subprocess.DEVNULL,
+            stderr=None if shown else subprocess.DEVNULL,
+            env=os.environ | {"PATH": path},
+            text=True,
+        )
         interrupted = False
         pending = stdin
         while True:

@@ -6,6 +6,7 @@ result is kept by its content: two builds with the same bytes are one folder.
 
 from __future__ import annotations
 
+import errno
 import functools
 import hashlib
 import json
@@ -172,7 +173,10 @@ def _run(argv: Sequence[str], folder: Path, environment: Mapping[str, str]) -> N
             start_new_session=True,
         )
     except OSError as error:
-        raise BenchkitError(f"cannot run the build `{argv[0]}`", where=str(folder), why=error.strerror) from None
+        # Where this user may not read a folder on the PATH, the kernel says that it denies to run what is missing.
+        is_missing = os.sep not in argv[0] and shutil.which(argv[0]) is None
+        why = os.strerror(errno.ENOENT) if is_missing else error.strerror
+        raise BenchkitError(f"cannot run the build `{argv[0]}`", where=str(folder), why=why) from None
     with process:
         try:
             output, _ = process.communicate(timeout=BUILD_TIMEOUT_S)

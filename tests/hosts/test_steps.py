@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -60,6 +61,15 @@ def test_a_command_that_does_not_exist_is_a_failure_with_its_name() -> None:
     assert RUNNER.run(("benchkit-has-no-such-command",)) == StepOutcome(127, "benchkit-has-no-such-command: not found")
     with pytest.raises(HostError, match=r"benchkit-has-no-such-command: not found \(exit code 127\)"):
         run_steps([Step(("benchkit-has-no-such-command",))], RUNNER)
+
+
+def test_a_folder_with_the_name_of_a_missing_command_is_no_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Name the missing command although the kernel denies to run what is found, as in a folder of another user."""
+    (tmp_path / "benchkit-command").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert RUNNER.run(("benchkit-command",)) == StepOutcome(127, "benchkit-command: not found")
 
 
 def test_a_command_ended_by_a_signal_is_a_failure() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import signal
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -184,10 +185,16 @@ def test_a_build_is_kept_by_its_content(tmp_path: Path, cache: Path) -> None:
     [
         (("sh", "-c", "echo broken source; exit 3"), r"failed: exit code 3:\n    broken source"),
         (("no-such-compiler",), r"cannot run the build `no-such-compiler`: No such file or directory"),
+        (("./denied",), r"cannot run the build `./denied`: Permission denied"),
         (("true",), r"the build `true` left no file"),
     ],
 )
 @pytest.mark.usefixtures("cache")
-def test_a_build_that_fails_shows_its_last_lines(tmp_path: Path, argv: tuple[str, ...], message: str) -> None:
+def test_a_build_that_fails_shows_its_last_lines(
+    tmp_path: Path, argv: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("no-such-compiler", "denied"):  # the kernel denies the permission to run a folder, also on the PATH
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     with pytest.raises(BenchkitError, match=message):
         BuiltFolder(argv, tmp_path, "linux", "amd64").build()

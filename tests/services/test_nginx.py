@@ -219,7 +219,7 @@ def test_a_folder_may_have_blanks_and_quotes_in_its_name(tmp_path: Path, purpose
     folder = tmp_path / 'a "work" dir; {x} \\'
     folder.mkdir()
     protocol: Protocol = "fastcgi" if purpose == "fastcgi" else "http"
-    place = replace(PLACE, folder=PurePosixPath(folder))
+    place = replace(PLACE, folder=PurePosixPath(folder), root=os.geteuid() == 0)  # as above
     upstream = Endpoint("sut", protocol, path=PurePosixPath(folder.parent / "an app" / "app.sock"))
     document = parse_document(f"backend: nginx\nlisten: 18080\n{PURPOSES[purpose]}", "scenario.yaml")
     listen = Endpoint("sut", "http", path=PurePosixPath(folder) / "front.sock")
