@@ -99,9 +99,17 @@ def _parse(file: Path) -> ast.Module:
     return ast.parse(file.read_text(encoding="utf-8"))
 
 
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield a module or statement and, without expressions, which are most of a tree, all statements within it."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
+            yield from _statements(child)
+
+
 def _documented(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield line and text of docstrings of modules and classes, and of strings that document a constant or field."""
-    for node in ast.walk(tree):
+    for node in _statements(tree):
         if isinstance(node, ast.Module | ast.ClassDef) and (text := ast.get_docstring(node)):
             yield node.body[0].lineno, text
         body = getattr(node, "body", None)
@@ -149,7 +157,7 @@ def test_classes_have_standard_names() -> None:
     offenders = [
         f"{file.relative_to(ROOT)}:{node.lineno}: {node.name}"
         for file in PYTHON
-        for node in ast.walk(_parse(file))
+        for node in _statements(_parse(file))
         if isinstance(node, ast.ClassDef) and node.name in NAMES
     ]
     assert offenders == []

@@ -58,12 +58,11 @@ def _of_file(file: str) -> tuple[str, Profile]:
 def _require_file(what: str, store: Path | None) -> None:
     """Raise InputError where there is no such file, but a run of that name: it lacks the cell."""
     from benchkit.cli.input_file import STDIN
-
-    if what == STDIN or os.path.lexists(what):
-        return
     from benchkit.errors import InputError
     from benchkit.results.store import Store, store_path
 
+    if what == STDIN or os.path.lexists(what):
+        return
     try:
         run = Store(store_path(store)).run(what)
     except InputError:

@@ -73,6 +73,7 @@ def same_latency(reduction: ReducerOutput, expected: LoadResult) -> None:
         assert found.percentiles[name] == pytest.approx(expected.latency.percentiles[name], rel=1 / 16384), name
 
 
+@pytest.mark.system
 def test_reducer_and_parser_agree_on_abs_table(reducer: Path, tmp_path: Path) -> None:
     path = RECORDED / "ab" / "v23-g.txt"
     expected = ab.parse(path.read_text())
@@ -84,6 +85,7 @@ def test_reducer_and_parser_agree_on_abs_table(reducer: Path, tmp_path: Path) ->
         vegeta_measure.measure(ToolOutput("", reduction=reduction.model_dump_json().encode()))
 
 
+@pytest.mark.system
 def test_the_reducer_passes_on_sieges_summary(reducer: Path, tmp_path: Path) -> None:
     path = RECORDED / "siege" / "v407-verbose.txt"
     text = decode(path.read_bytes())
@@ -98,6 +100,7 @@ def test_the_reducer_passes_on_sieges_summary(reducer: Path, tmp_path: Path) -> 
     assert found.counters.bytes_total == 12 * reduction.rows
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", ["vegeta-v12-stream", "vegeta-v12-refused"])
 def test_the_reducer_agrees_with_vegetas_own_report(reducer: Path, tmp_path: Path, name: str) -> None:
     expected = vegeta.parse((HISTOGRAMS / f"{name}.report.json").read_text())
@@ -113,6 +116,7 @@ def test_the_reducer_agrees_with_vegetas_own_report(reducer: Path, tmp_path: Pat
         assert found.latency.percentiles[percentile] == pytest.approx(expected.latency.percentiles[percentile], rel=0.1)
 
 
+@pytest.mark.system
 def test_vegetas_failures_are_counted_by_kind(reducer: Path, tmp_path: Path) -> None:
     refused, _ = reduce_file(reducer, "vegeta", HISTOGRAMS / "vegeta-v12-refused.gob", tmp_path)
     found = measured(refused).counters
@@ -124,6 +128,7 @@ def test_vegetas_failures_are_counted_by_kind(reducer: Path, tmp_path: Path) -> 
     assert (found.errors.connect, found.errors.other, found.non_2xx) == (0, 0, 50)
 
 
+@pytest.mark.system
 def test_unread_rows_are_noted(reducer: Path, tmp_path: Path) -> None:
     path = tmp_path / "rows.txt"
     path.write_text(f"{HEY_HEADING}\n0.000239526,200,0.000131\nNaN,<script>\x1b[0m\n")
@@ -134,6 +139,7 @@ def test_unread_rows_are_noted(reducer: Path, tmp_path: Path) -> None:
     assert "\x1b" not in note.message
 
 
+@pytest.mark.system
 def test_truncated_rows_are_noted(reducer: Path, tmp_path: Path) -> None:
     path = tmp_path / "cut.gob"
     path.write_bytes((HISTOGRAMS / "vegeta-v12-stream.gob").read_bytes()[:-100])
@@ -142,6 +148,7 @@ def test_truncated_rows_are_noted(reducer: Path, tmp_path: Path) -> None:
     assert [note.code for note in found.notes] == ["rows-cut"]
 
 
+@pytest.mark.system
 def test_dropped_text_is_noted(reducer: Path, tmp_path: Path) -> None:
     path = tmp_path / "flood"
     path.write_text("[error] a line that is no row\n" * 40_000)
@@ -150,6 +157,7 @@ def test_dropped_text_is_noted(reducer: Path, tmp_path: Path) -> None:
     assert [note.code for note in measured(reduction).notes] == ["text-cut"]
 
 
+@pytest.mark.system
 def test_a_file_without_rows_is_incomplete(reducer: Path, tmp_path: Path) -> None:
     path = tmp_path / "empty"
     path.touch()

@@ -180,6 +180,7 @@ def test_damaged_input_is_refused_or_parsed(data: st.DataObject, unpacked: Calla
 
 
 @needs_go
+@pytest.mark.system
 @pytest.mark.parametrize("name", ["nethttp-go1.26-busy.pb.gz", "mixed-cpu.pb.gz", "mixed-heap.pb.gz"])
 def test_sample_types_and_their_sums_equal_those_of_pprof(name: str, recorded: Callable[[str], Profile]) -> None:
     argv = ["go", "tool", "pprof", "-raw", str(FIXTURES / name)]

@@ -82,6 +82,7 @@ def rows_of_pprof(program: str, name: str, unit: str, options: Sequence[str]) ->
     return [match.groups() for match in matches if match]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("name", "how"), [*((name, "plainly") for name in RECORDED), *((name, "thoroughly") for name in HARD)]
 )

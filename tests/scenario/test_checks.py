@@ -120,8 +120,11 @@ def test_a_cell_and_its_control_are_two_cells_for_abba(tmp_path: Path) -> None:
             "blocks: these are 220,000 trials of 22 cells; allowed: up to 200,000; use fewer blocks",
         ),
         (
-            {"factors": {"stack": ["go", "nginx"], "cores": list(range(1, 5002))}},
-            "factors: these are 10,002 cells; allowed: up to 10,000; list those to compare in `cells`",
+            {
+                "factors": {"stack": ["go", "nginx"], "cores": list(range(1, 72)), "open": list(range(1, 72))},
+                "load": load(connections="$open"),
+            },
+            "factors: these are 10,082 cells; allowed: up to 10,000; list those to compare in `cells`",
         ),
     ],
 )

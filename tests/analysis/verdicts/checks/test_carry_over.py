@@ -56,6 +56,7 @@ def test_finding_names_the_cell(make_manifest: MakeManifest, make_trials: MakeTr
     assert {(each.severity, each.metrics) for each in findings.values()} == {("suspect", LOAD)}
 
 
+@pytest.mark.long
 def test_false_alarms_are_rare(make_manifest: MakeManifest, make_trials: MakeTrials) -> None:
     trials = make_trials({cell: [1e4] * 6 for cell in CELLS[:2]}, slices=20)
     manifest, nothing = make_manifest(SERVERS[:2]), np.zeros(2)
