@@ -14,14 +14,14 @@ CLOSED_LOOP = "closed loop: coordinated omission hides queueing"
 _LATENCY = "latency_"
 """Prefix of the names of latency metrics."""
 
-_KIND = ["rate_requested", "latency_corrected", "latency_covers"]
+_KIND = ["rate_requested", "latency_from", "latency_corrected", "latency_covers"]
 """Columns of `trials` that describe how latencies were measured."""
 
 
 def latency_notes(trials: pd.DataFrame) -> tuple[str, ...]:
     """Return how these latencies were measured: the loop, the correction, what a latency covers."""
     return (
-        _loop(trials["rate_requested"]),
+        _loop(trials),
         _correction(trials["latency_corrected"]),
         _coverage(trials["latency_covers"]),
     )
@@ -32,12 +32,22 @@ def latency_note(trials: pd.DataFrame) -> str:
     return "; ".join(part for part in latency_notes(trials) if part)
 
 
-def _loop(rate: pd.Series) -> str:
+def _loop(trials: pd.DataFrame) -> str:
     """Describe the loop: without a target rate, a tool sends the next request only after an answer."""
-    closed = rate.isna()
+    closed = trials["rate_requested"].isna()
     if closed.all():
         return CLOSED_LOOP
-    return "sent at a target rate" if not closed.any() else f"{CLOSED_LOOP}, in the trials without a target rate"
+    at_rate = f"sent at a target rate, {_origin(trials.loc[~closed, 'latency_from'])}"
+    return at_rate if not closed.any() else f"{at_rate}; {CLOSED_LOOP}, in the trials without a target rate"
+
+
+def _origin(instants: pd.Series) -> str:
+    """Describe from when times count under a target rate; runs before this column counted from sending."""
+    from_due = instants.eq("due")
+    if from_due.all():
+        return "times from when a request was due"
+    hidden = "times from when a request was sent: how long it waited for that is hidden"
+    return hidden if not from_due.any() else f"{hidden}, in some trials"
 
 
 def _correction(corrected: pd.Series) -> str:

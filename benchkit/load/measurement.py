@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from pydantic import Field
+
 from benchkit.models.base import Frozen
 from benchkit.models.histogram import Histogram
 from benchkit.models.load_result import Errors, Latency, Note
@@ -15,6 +17,32 @@ Series = Literal["raw", "corrected"]
 
 Covers = Literal["request", "connect+request"]
 """Part of a request that a latency covers."""
+
+
+LatencyFrom = Literal["sent", "due"]
+"""Instant from which a latency counts: when the request was sent, or when it was due at the target rate."""
+
+
+class Sending(Frozen):
+    """Instants at which one generator sent its requests."""
+
+    requests: int
+    span_s: float = Field(description="time from the first request sent to the last")
+    answered_later: int | None = Field(
+        default=None, description="requests answered after the last one was sent; None: unknown"
+    )
+
+
+@dataclass(frozen=True)
+class Second:
+    """One second of a run as the load tool saw it, from the first request on."""
+
+    started: int
+    ended: int
+    errors: int
+    """Failed requests, and answers with a status below 200 or above 399, as far as the tool has rows of them."""
+    latency: Histogram | None
+    """Times of the requests that ended in it, to two digits; None where none did."""
 
 
 class Counters(Frozen):
@@ -46,6 +74,15 @@ class Measurement:
     duration_s: float | None = None
     """Measured time that the tool states; None where only its summary does, and for several generators."""
     notes: tuple[Note, ...] = ()
+    latency_from: LatencyFrom = "sent"
+    lag: Histogram | None = None
+    """Times by which requests were sent after they were due; None where the tool states no such instants."""
+    seconds: tuple[Second, ...] = ()
+    """Each second of the run; empty where the tool states no instants."""
+    sending: Sending | None = None
+    """None where the tool states no instants, and for several generators."""
+    achieved_rate: float | None = None
+    """Requests per second answered under a target rate (`benchkit.load.target_rate`); None without one."""
 
     def latency(self, series: Series = "raw") -> Latency:
         """Return exact extremes and mean, and percentiles to p99.99, of a series; all None if nothing was recorded."""

@@ -22,7 +22,7 @@ from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped] # the li
 from pydantic import Field, ValidationError
 
 from benchkit.errors import ParseError
-from benchkit.load.measurement import Counters, Measurement
+from benchkit.load.measurement import Counters, Measurement, Second, Sending
 from benchkit.load.tools.text import excerpt
 from benchkit.load.tools.tool import ParsedOutput, RequestRows
 from benchkit.models.base import Frozen
@@ -32,6 +32,9 @@ from benchkit.validation import first_fault
 
 LOWEST_US, HIGHEST_US, DIGITS = 1, 3_600_000_000, 4
 """Layout of its histogram; backends/reduce/tally.go has the reasons."""
+
+SERIES_DIGITS = 2
+"""Significant digits of the histograms of single seconds (backends/reduce/series.go)."""
 
 _MAX_PAYLOAD = 40 + 9 * 400_000
 """Most bytes that a histogram can have: a header, and the longest number for each bucket of the layout."""
@@ -62,6 +65,8 @@ class Span(Frozen):
     first_start_ns: int
     last_start_ns: int
     last_end_ns: int
+    ended_later: Count | None = None
+    """Requests that ended after the last one had started; older reducers do not write it."""
 
 
 class Seconds(Frozen):
@@ -71,6 +76,26 @@ class Seconds(Frozen):
     counts: tuple[tuple[int, Count], ...]
     beyond: Count
     """Number of requests too far from the others to be counted by the second."""
+
+
+class SecondCounts(Frozen):
+    """Requests that started, ended and failed in a second, and a histogram of the times of those that ended.
+
+    The histogram has the indexes and counts of HdrHistogram's buckets for `SERIES_DIGITS`, in microseconds.
+    """
+
+    started: Count
+    ended: Count
+    errors: Count
+    bars: tuple[tuple[Annotated[int, Field(ge=0, lt=1 << 16)], Annotated[int, Field(gt=0)]], ...]
+
+
+class SecondSeries(Frozen):
+    """The seconds of a run, from the first request on."""
+
+    seconds: tuple[SecondCounts, ...]
+    beyond: Count
+    """Starts and ends after the last second that a series can have."""
 
 
 class Rest(Frozen):
@@ -90,6 +115,8 @@ class ReducerOutput(Frozen):
     unread: Unread
     resolution_ns: Annotated[int, Field(gt=0)]
     latency: ReducedLatency | None
+    lag: ReducedLatency | None = None
+    """Times by which requests were sent after they were due; latencies then count from when they were due."""
     status: Mapping[str, Count]
     errors: Mapping[str, Count]
     other_errors: Count
@@ -97,6 +124,8 @@ class ReducerOutput(Frozen):
     bytes_out: Count | None
     span: Span | None
     seconds: Seconds | None
+    series: SecondSeries | None = None
+    """Absent for tools without instants of requests; older reducers do not write it."""
     rest: Rest
 
 
@@ -139,6 +168,10 @@ def measurement(output: ReducerOutput, rows: RequestRows) -> Measurement:
         covers=rows.covers,
         complete=output.ended == "whole" and not output.unread.count,
         notes=tuple(_notes(output)),
+        latency_from="sent" if output.lag is None else "due",
+        lag=None if output.lag is None else _histogram(output.lag, output.rows),
+        seconds=() if output.series is None else tuple(map(_second, output.series.seconds)),
+        sending=None if output.span is None else _sending(output.span, output.rows),
     )
 
 
@@ -160,7 +193,31 @@ def summary_with_rows(summary: LoadResult, file: bytes | None, rows: RequestRows
     return ParsedOutput(summary.model_copy(update=exact), measured)
 
 
+def _sending(span: Span, rows: int) -> Sending:
+    return Sending(
+        requests=rows,
+        span_s=(span.last_start_ns - span.first_start_ns) / NS_PER_S,
+        answered_later=span.ended_later,
+    )
+
+
+def _second(counts: SecondCounts) -> Second:
+    return Second(counts.started, counts.ended, counts.errors, _bars(counts.bars) if counts.bars else None)
+
+
+def _bars(bars: tuple[tuple[int, int], ...]) -> Histogram:
+    """Return the histogram of these buckets. Raises ParseError where they do not ascend."""
+    indexes, counts = (np.array(column, np.int64) for column in zip(*bars, strict=True))
+    try:
+        return Histogram.of_buckets(indexes, counts, digits=SERIES_DIGITS)
+    except ValueError as error:
+        raise ParseError("the histogram of a second cannot be read", why=str(error)) from None
+
+
 def _notes(output: ReducerOutput) -> Iterator[Note]:
+    if output.series is not None and output.series.beyond:
+        message = f"the table `series` has the first {len(output.series.seconds)} seconds of the run"
+        yield Note(code="series-cut", message=message)
     if output.unread.count:
         first = excerpt(output.unread.first or "")
         yield Note(code="unread", message=f"{output.unread.count} rows could not be read; the first: {first}")

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import zip_longest
 from typing import TypeVar
 
 from benchkit.errors import InputError
 from benchkit.load import reducer_output
-from benchkit.load.measurement import Counters, Measurement
+from benchkit.load.measurement import Counters, Measurement, Second
+from benchkit.load.target_rate import with_achieved_rate
 from benchkit.load.tools.tool import ParsedOutput, Tool, ToolOutput
 from benchkit.models.histogram import merge_histograms
 from benchkit.models.load import Load
@@ -25,6 +28,10 @@ T = TypeVar("T")
 
 def read_generator(tool: Tool, load: Load, output: ToolOutput) -> ParsedOutput:
     """Return what one generator measured, read from the files that it wrote. Raises ParseError."""
+    return with_achieved_rate(_read(tool, load, output), load, tool.rate)
+
+
+def _read(tool: Tool, load: Load, output: ToolOutput) -> ParsedOutput:
     if load.histogram and tool.measure is not None:
         return tool.measure(output)
     summary = tool.parse(output.stdout if tool.summary == "stdout" else output.stderr)
@@ -94,9 +101,9 @@ def merge_slices(outputs: Sequence[ParsedOutput]) -> ParsedOutput:
             update={
                 "duration_s": _total(results, lambda result: result.duration_s),
                 "requests": _sum(results, lambda result: result.requests),
-                "rps": _mean_over_time(results, lambda result: result.rps),
+                "rps": _mean_over_time(outputs, lambda each: each.result.rps),
                 "bytes_total": _total(results, lambda result: result.bytes_total),
-                "bytes_per_s": _mean_over_time(results, lambda result: result.bytes_per_s),
+                "bytes_per_s": _mean_over_time(outputs, lambda each: each.result.bytes_per_s),
                 "latency": _merge_summaries(results) if measurement is None else measurement.latency(),
                 "errors": _add_errors([result.errors for result in results]),
                 "status": _add_status(result.status for result in results),
@@ -108,7 +115,9 @@ def merge_slices(outputs: Sequence[ParsedOutput]) -> ParsedOutput:
                 "notes": tuple(_merge_notes_of_slices(results, has_histogram=measurement is not None)),
             }
         ),
-        measurement,
+        None
+        if measurement is None
+        else replace(measurement, achieved_rate=_mean_over_time(outputs, _achieved_rate), seconds=()),
     )
 
 
@@ -118,14 +127,14 @@ def merge_measurements(measurements: Sequence[Measurement]) -> Measurement:
     Each correction for coordinated omission stays that of its own generator. A count that one of them lacks is None in
     the sum. Raises InputError for no measurement, and for measurements of different tools.
     """
-    kinds = {(measurement.tool, measurement.resolution_s, measurement.covers) for measurement in measurements}
+    kinds = {(each.tool, each.resolution_s, each.covers, each.latency_from) for each in measurements}
     if len(kinds) != 1:
         raise InputError(
             "cannot merge these measurements",
             why=f"they are of {', '.join(sorted({measurement.tool for measurement in measurements})) or 'no generator'}",
             hint="only generators of one tool measure the same thing",
         )
-    ((tool, resolution_s, covers),) = kinds
+    ((tool, resolution_s, covers, latency_from),) = kinds
     recorded = [measurement.histograms for measurement in measurements if measurement.histograms]
     series = {name: None for histograms in recorded for name in histograms}
     if any(histograms.keys() != series.keys() for histograms in recorded):
@@ -138,6 +147,28 @@ def merge_measurements(measurements: Sequence[Measurement]) -> Measurement:
         covers=covers,
         complete=all(measurement.complete for measurement in measurements),
         notes=tuple(dict.fromkeys(note for measurement in measurements for note in measurement.notes)),
+        latency_from=latency_from,
+        seconds=_merge_seconds([measurement.seconds for measurement in measurements]),
+        lag=merge_histograms(lags) if (lags := [each.lag for each in measurements if each.lag is not None]) else None,
+        achieved_rate=_total(measurements, lambda measurement: measurement.achieved_rate),
+    )
+
+
+def _merge_seconds(series: Sequence[tuple[Second, ...]]) -> tuple[Second, ...]:
+    """Return the seconds of generators that started together as one series; empty where one of them has none."""
+    if not all(series):
+        return ()
+    return tuple(map(_add_seconds, zip_longest(*series)))
+
+
+def _add_seconds(generators: tuple[Second | None, ...]) -> Second:
+    known = [each for each in generators if each is not None]
+    latencies = [each.latency for each in known if each.latency is not None]
+    return Second(
+        started=sum(each.started for each in known),
+        ended=sum(each.ended for each in known),
+        errors=sum(each.errors for each in known),
+        latency=merge_histograms(latencies) if latencies else None,
     )
 
 
@@ -153,12 +184,16 @@ def _total(items: Sequence[T], figure: Callable[[T], float | None]) -> float | N
     return None if known is None else math.fsum(known)
 
 
-def _mean_over_time(results: Sequence[LoadResult], rate: Callable[[LoadResult], float | None]) -> float | None:
-    """Return the mean of a rate, weighted by durations; None where one result lacks either."""
-    rates, durations = _known(results, rate), _known(results, lambda result: result.duration_s)
+def _mean_over_time(slices: Sequence[ParsedOutput], rate: Callable[[ParsedOutput], float | None]) -> float | None:
+    """Return the mean of a rate, weighted by durations; None where one slice lacks either."""
+    rates, durations = _known(slices, rate), _known(slices, lambda each: each.result.duration_s)
     if rates is None or durations is None or not sum(durations):
         return None
     return math.fsum(r * d for r, d in zip(rates, durations, strict=True)) / math.fsum(durations)
+
+
+def _achieved_rate(output: ParsedOutput) -> float | None:
+    return None if output.measurement is None else output.measurement.achieved_rate
 
 
 def _sum(items: Sequence[T], count: Callable[[T], int | None]) -> int | None:

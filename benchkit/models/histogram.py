@@ -77,6 +77,15 @@ class Histogram:
         indexes, counts = _without_duplicates(_indexes_of(values, digits), counts)
         return cls(indexes, counts, digits, low * NS_PER_UNIT, high * NS_PER_UNIT, total_us * NS_PER_UNIT)
 
+    @classmethod
+    def of_buckets(cls, indexes: Integers, counts: Integers, *, digits: int) -> Histogram:
+        """Return the histogram of these buckets; its extremes are those of the buckets, and its sum is unknown.
+
+        Raises ValueError where the indexes do not ascend, or there is none.
+        """
+        low, high = _lowest_of(indexes[:1], digits), _lowest_of(indexes[-1:] + 1, digits) - 1
+        return cls(indexes, counts, digits, int(low[0]) * NS_PER_UNIT, int(high[0]) * NS_PER_UNIT, None)
+
     def __eq__(self, other: object) -> bool:
         """Return whether both have the same counts in the same buckets, the same extremes and the same sum."""
         if not isinstance(other, Histogram):

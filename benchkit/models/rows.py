@@ -50,6 +50,23 @@ class TrialRow(Row):
     rate_requested: Annotated[
         float | None, Column(description="target rate; null: as fast as answers come", unit="req/s")
     ] = None
+    rate_achieved: Annotated[
+        float | None,
+        Metric(
+            description="requests per second answered under a target rate; null without one",
+            unit="req/s",
+            title="achieved rate",
+            better="higher",
+            format=units.rate,
+        ),
+    ] = None
+    send_lag_p99_s: Annotated[
+        float | None,
+        duration(
+            "p99 send lag",
+            "time within which 99 % of the requests were sent after they were due at the target rate; null: unknown",
+        ),
+    ] = None
     requests: Annotated[
         int | None,
         Metric(
@@ -85,6 +102,12 @@ class TrialRow(Row):
     ] = None
     latency_corrected: Annotated[
         bool | None, Column(description="true: times are corrected for coordinated omission")
+    ] = None
+    latency_from: Annotated[
+        str | None,
+        Column(
+            description="instant from which times count: sent, or due: when the target rate wanted the request sent"
+        ),
     ] = None
     latency_resolution_s: Annotated[
         float | None, Column(description="step in which the tool states times", unit="sec")
@@ -284,6 +307,29 @@ class SliceRow(Row):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SeriesRow(Row):
+    """A second of a trial as the load tool saw it, of tools that state when requests began and ended."""
+
+    TABLE: ClassVar[str] = "series"
+
+    trial_id: Annotated[str, Column(description="trial")]
+    t_s: Annotated[float, Column(description="start of the second, from the first request", unit="sec")]
+    rps: Annotated[
+        float, Column(description="requests that ended in it; the last second of a run is rarely whole", unit="req/s")
+    ]
+    in_flight: Annotated[int, Column(description="requests without an answer at its end", unit="requests")]
+    errors: Annotated[
+        int,
+        Column(
+            description="failed requests and answers with a status below 200 or above 399 in it; hey has no row of the former",
+            unit="requests",
+        ),
+    ]
+    latency_p50_s: Annotated[float | None, Column(description="median of the times that ended in it", unit="sec")]
+    latency_p99_s: Annotated[float | None, Column(description="their 99th percentile", unit="sec")]
+
+
+@dataclass(frozen=True, kw_only=True)
 class NoteRow(Row):
     """A note on a trial: a defect of a tool that its output shows, or a measurement that is missing."""
 
@@ -331,6 +377,7 @@ TABLES: Mapping[str, type[Row]] = MappingProxyType(
             ProfileShareRow,
             LatencyRow,
             SliceRow,
+            SeriesRow,
             NoteRow,
             FactorRow,
             HostRow,

@@ -54,6 +54,14 @@ class Thresholds(Frozen):
         description="relative difference between rate times mean latency and the number of connections (Little, A proof "
         "for the queuing formula L = λW, Operations Research 9, 1961). Leaves room for the tool's own work between requests",
     )
+    rate_held: Share = Field(
+        default=0.99, description="share of the target rate that must be achieved: within 1 % it is the rate asked for"
+    )
+    send_lag: Share = Field(
+        default=0.10,
+        description="99th percentile of the time by which requests are sent late, as a share of that of the latency. Times "
+        "count from when requests were due, so that this share of them is the generator's",
+    )
     dropped_connections: Share = Field(
         default=0.001,
         description="share of opened connections that were dropped or answered with a SYN cookie, above which figures are "

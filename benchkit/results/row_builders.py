@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from benchkit.models.facts import RecordedFacts
 from benchkit.models.levels import level_text
 from benchkit.models.load_result import LoadResult
 from benchkit.models.metrics import PERCENTILES
-from benchkit.models.rows import Columns, FactorRow, HostRow, LatencyRow, NoteRow, SliceRow, TrialRow
+from benchkit.models.rows import Columns, FactorRow, HostRow, LatencyRow, NoteRow, SeriesRow, SliceRow, TrialRow
 from benchkit.models.run import CellRecord
 from benchkit.models.trial import TrialRecord
 from benchkit.results.journal_events import HostFactsRead, JournalEvent
@@ -23,8 +24,10 @@ INTERRUPTED = "split"
 ratio."""
 
 
-def trial_row(record: TrialRecord, result: LoadResult, *, interrupted: bool = False) -> TrialRow:
-    """Return the row of a trial in `trials`.
+def trial_row(
+    record: TrialRecord, result: LoadResult, measurement: Measurement | None = None, *, interrupted: bool = False
+) -> TrialRow:
+    """Return the row of a trial in `trials`, from its record and what the load tool printed and measured.
 
     Latencies are those of the raw histogram where there is one: as measured, with `latency_corrected` false. A latency
     below the step in which the tool states times is unknown (ab's 0 ms, siege's 0.00 s): it is None, and not 0.
@@ -49,6 +52,8 @@ def trial_row(record: TrialRecord, result: LoadResult, *, interrupted: bool = Fa
         tool=result.tool,
         connections=record.load.connections,
         rate_requested=record.load.rate,
+        rate_achieved=_achieved_rate(record, result, measurement),
+        send_lag_p99_s=None if measurement is None or measurement.lag is None else measurement.lag.percentile(99),
         requests=result.requests,
         rps=result.rps,
         bytes_total=result.bytes_total,
@@ -57,6 +62,7 @@ def trial_row(record: TrialRecord, result: LoadResult, *, interrupted: bool = Fa
         latency_max_s=resolved(result.latency.max_s),
         latency_covers=result.latency.covers,
         latency_corrected=result.latency.corrected,
+        latency_from="sent" if measurement is None else measurement.latency_from,
         latency_resolution_s=result.latency.resolution_s,
         errors_connect=result.errors.connect,
         errors_read=result.errors.read,
@@ -72,6 +78,13 @@ def trial_row(record: TrialRecord, result: LoadResult, *, interrupted: bool = Fa
         slices=len(record.slices) or None,
         **percentiles,
     )
+
+
+def _achieved_rate(record: TrialRecord, result: LoadResult, measurement: Measurement | None) -> float | None:
+    """Return the rate achieved under a target rate: that of the measured requests, else the tool's own."""
+    if record.load.rate is None:
+        return None
+    return result.rps if measurement is None else measurement.achieved_rate
 
 
 def _joint_sha256(digests: Sequence[str]) -> str:
@@ -125,6 +138,24 @@ def slice_rows(record: TrialRecord, results: Sequence[LoadResult]) -> tuple[Slic
             time_wait=each.time_wait,
         )
         for each, result in zip(record.slices, results, strict=True)
+    )
+
+
+def series_rows(trial_id: str, measurement: Measurement | None) -> tuple[SeriesRow, ...]:
+    """Return the rows of `series` of a trial: what its load tools saw in each second."""
+    seconds = () if measurement is None else measurement.seconds
+    in_flight = accumulate(each.started - each.ended for each in seconds)
+    return tuple(
+        SeriesRow(
+            trial_id=trial_id,
+            t_s=float(number),
+            rps=float(each.ended),
+            in_flight=unanswered,
+            errors=each.errors,
+            latency_p50_s=None if each.latency is None else each.latency.percentile(50),
+            latency_p99_s=None if each.latency is None else each.latency.percentile(99),
+        )
+        for number, (each, unanswered) in enumerate(zip(seconds, in_flight, strict=True))
     )
 
 

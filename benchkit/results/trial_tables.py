@@ -16,6 +16,7 @@ from benchkit.models.rows import (
     NoteRow,
     ProfileRow,
     ProfileShareRow,
+    SeriesRow,
     SliceRow,
     TelemetryRow,
     TrialRow,
@@ -24,7 +25,7 @@ from benchkit.models.rows import (
 )
 from benchkit.models.trial import GeneratorRecord, TrialRecord
 from benchkit.results.profile_tables import read_profiles
-from benchkit.results.row_builders import latency_columns, note_rows, slice_rows, trial_row
+from benchkit.results.row_builders import latency_columns, note_rows, series_rows, slice_rows, trial_row
 from benchkit.results.schema import Rows
 from benchkit.results.slice_files import unpack_slices
 from benchkit.results.telemetry_table import telemetry_columns
@@ -44,6 +45,7 @@ class TrialTables:
     profile: Columns[ProfileRow]
     profile_share: tuple[ProfileShareRow, ...] = ()
     slices: tuple[SliceRow, ...] = ()
+    series: tuple[SeriesRow, ...] = ()
     verdicts: tuple[VerdictRow, ...] = ()
     unchecked: tuple[UncheckedRow, ...] = ()
 
@@ -62,6 +64,7 @@ class TrialTables:
             ProfileRow.TABLE: self.profile,
             ProfileShareRow.TABLE: self.profile_share,
             SliceRow.TABLE: self.slices,
+            SeriesRow.TABLE: self.series,
             VerdictRow.TABLE: self.verdicts,
             UncheckedRow.TABLE: self.unchecked,
         }
@@ -80,6 +83,7 @@ TRIAL_TABLES = tuple(
         ProfileRow,
         ProfileShareRow,
         SliceRow,
+        SeriesRow,
         VerdictRow,
         UncheckedRow,
     )
@@ -117,7 +121,7 @@ def build_trial_tables(
     profiles = read_profiles(record, raw)
     telemetry, telemetry_notes = telemetry_columns(record, raw)
     return TrialTables(
-        trial=trial_row(record, output.merged.result, interrupted=interrupted),
+        trial=trial_row(record, output.merged.result, output.merged.measurement, interrupted=interrupted),
         notes=(
             *note_rows(record.trial_id, output.merged.result),
             *profiles.notes,
@@ -128,6 +132,7 @@ def build_trial_tables(
         telemetry=telemetry,
         profile=profiles.functions,
         profile_share=profiles.shares,
+        series=series_rows(record.trial_id, output.merged.measurement),
         slices=slice_rows(record, [each.result for each in output.slices]),
     )
 

@@ -38,6 +38,12 @@ class ExpectedFinding:
     """Description of the injected fault, for the table."""
     has_fault: Callable[[JudgedTrial], bool] = field(default=lambda _: True, repr=False)
     """Predicate of the trials with the fault."""
+    names: str = ""
+    """Words that the finding must have: what was at fault."""
+
+    def is_noticed(self, trial: JudgedTrial) -> bool:
+        """Return True if the check reported the trial, and named what was at fault."""
+        return self.check in trial.findings and self.names in trial.findings[self.check]
 
 
 @dataclass(frozen=True)
@@ -67,9 +73,9 @@ class Fault:
         return "; ".join(f"{expectation.check}: {expectation.injection}" for expectation in self.expected)
 
 
-def expects(check: str, injection: str) -> tuple[ExpectedFinding, ...]:
+def expects(check: str, injection: str, names: str = "") -> tuple[ExpectedFinding, ...]:
     """Return the expectation that one check reports every trial."""
-    return (ExpectedFinding(check, injection),)
+    return (ExpectedFinding(check, injection, names=names),)
 
 
 def go(*faults: str, **options: object) -> dict[str, Any]:
@@ -250,6 +256,20 @@ FAULTS = (
         lab="capped",
         repetitions=lambda trials: {"blocks": trials // 3},
         trials_per_run=3,
+    ),
+    Fault(
+        expects("rate-held", "a CPU quota of a fifth of a core on the load host", "The load tool was at fault"),
+        {"load": {"tool": "vegeta", "rate": 10_000}},
+        context=lambda fault_lab: quota(fault_lab.lab, "load", 0.2),
+    ),
+    Fault(
+        expects("rate-held", "a server of less than half the rate", "The server was at fault"),
+        {**single_stack(go(work="loop:4000000")), "load": {"tool": "vegeta", "rate": 2000}},
+    ),
+    Fault(
+        expects("rate-held", "a link capped at half the rate", "The link was at fault"),
+        {**single_stack(go(body_size=1000)), "load": {"tool": "vegeta", "rate": 1500}},
+        lab="capped",
     ),
     Fault(expects("errors", "1 % of requests fail"), single_stack(go("fail:0.01"))),
     Fault(

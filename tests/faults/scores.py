@@ -25,7 +25,7 @@ class Scores:
 
     def add(self, expectation: ExpectedFinding, trials: Sequence[JudgedTrial]) -> None:
         """Count trials with a fault."""
-        self.faults.append((expectation, sum(expectation.check in trial.findings for trial in trials), len(trials)))
+        self.faults.append((expectation, sum(map(expectation.is_noticed, trials)), len(trials)))
 
     def healthy(self, trials: Sequence[JudgedTrial], disturbed: Sequence[JudgedTrial]) -> None:
         """Count trials without a fault, and those that others disturbed."""

@@ -71,7 +71,7 @@ def faulty_trials(expectation: ExpectedFinding, trials: Sequence[JudgedTrial]) -
 
 def missed(expectation: ExpectedFinding, trials: Sequence[JudgedTrial]) -> list[JudgedTrial]:
     """Return the faulty trials without the expected finding."""
-    return [trial for trial in faulty_trials(expectation, trials) if expectation.check not in trial.findings]
+    return [trial for trial in faulty_trials(expectation, trials) if not expectation.is_noticed(trial)]
 
 
 def listing(trials: Sequence[JudgedTrial]) -> str:

@@ -75,6 +75,19 @@ def test_vegeta_is_always_the_one_that_benchkit_builds() -> None:
     assert sources["reduce"] == GoSource(REDUCER, "linux", "amd64")
 
 
+@pytest.mark.parametrize(
+    ("rate", "interval"), [(100, "10000000ns"), (30_000, "33333ns"), (2.5, "400000000ns"), (1234.5, "810044ns")]
+)
+def test_the_reducer_knows_when_vegetas_requests_are_due(rate: float, interval: str) -> None:
+    """Two processes send half of the rate each."""
+    planned = plan_generators(_load("vegeta", rate=2 * rate, processes=2), ORIGIN, [place("a")])
+    assert [each.reducer for each in planned] == [("/w/tools/reduce", "-tool", "vegeta", "-interval", interval)] * 2
+    (full_speed,) = plan_generators(_load("vegeta"), ORIGIN, [place("a")])
+    (hey,) = plan_generators(_load("hey", rate=100), ORIGIN, [place("a")])
+    assert full_speed.reducer == ("/w/tools/reduce", "-tool", "vegeta")
+    assert hey.reducer == ("/w/tools/reduce", "-tool", "hey")
+
+
 def test_vegetas_module_pins_the_registered_version() -> None:
     manifest = (PROGRAM.module / "go.mod").read_text()
     assert f"{PROGRAM.package} v{PROGRAM.version} " in manifest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import shutil
 import struct
 import subprocess
@@ -30,6 +31,7 @@ from benchkit.load.tools.text import decode
 from benchkit.load.tools.tool import ToolOutput
 from benchkit.load.tools.vegeta import measure as vegeta_measure
 from benchkit.load.tools.vegeta import output as vegeta
+from benchkit.models.histogram import NS_PER_S
 from benchkit.models.load_result import LoadResult
 from benchkit.services.go_build import build
 from tests.load.conftest import GOARCH
@@ -98,6 +100,23 @@ def test_the_reducer_passes_on_sieges_summary(reducer: Path, tmp_path: Path) -> 
     assert found.latency().max_s == expected.latency.max_s
     assert found.counters.status == {"200": reduction.rows}
     assert found.counters.bytes_total == 12 * reduction.rows
+
+
+@pytest.mark.system
+def test_times_of_vegeta_at_a_rate_count_from_when_requests_were_due(reducer: Path, tmp_path: Path) -> None:
+    """Read the same stream with and without its schedule: the lag is the difference."""
+    stream = HISTOGRAMS / "vegeta-v12-stream.gob"
+    made = json.loads((HISTOGRAMS / "vegeta-v12-stream.made.json").read_text())
+    (flag,) = re.findall(r"-rate[= ]([0-9]+)", str(made))
+    out = tmp_path / "due.json"
+    argv = [str(reducer), "-tool", "vegeta", "-interval", f"{NS_PER_S // int(flag)}ns", "-out", str(out)]
+    with stream.open("rb") as output:
+        subprocess.run(argv, stdin=output, check=True, timeout=30)
+    due, sent = measured(read(out.read_bytes())), measured(reduce_file(reducer, "vegeta", stream, tmp_path)[0])
+    assert (sent.latency_from, sent.lag, due.latency_from) == ("sent", None, "due")
+    assert due.lag is not None
+    assert due.lag.total == sent.counters.requests
+    assert due.latency().mean_s == pytest.approx((sent.latency().mean_s or 0) + (due.lag.mean_s or 0), rel=1e-6)
 
 
 @pytest.mark.system

@@ -36,6 +36,11 @@ def test_a_tool_has_a_parser_and_a_command_of_the_same_shape(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TOOLS)
+def test_a_tool_that_takes_a_rate_says_how_it_holds_it(name: str) -> None:
+    assert ("rate" in TOOLS[name].options) == (TOOLS[name].rate is not None)
+
+
+@pytest.mark.parametrize("name", TOOLS)
 def test_hosts_can_have_the_program_of_a_tool(name: str) -> None:
     program = TOOLS[name].required_program
     if program is None:

@@ -25,7 +25,8 @@ from benchkit.models.rows import (
 from benchkit.results.schema import arrow_schema, arrow_table, rows_from_arrow
 
 CONTRACT = {
-    "trials": """cell_id trial_id block position kind started_at duration_s tool connections rate_requested requests rps
+    "trials": """cell_id trial_id block position kind started_at duration_s tool connections rate_requested
+        rate_achieved send_lag_p99_s requests rps
         bytes_total bytes_per_s latency_mean_s latency_p50_s latency_p90_s latency_p99_s latency_p999_s latency_p9999_s
         latency_max_s latency_covers latency_corrected errors_connect errors_read errors_write errors_timeout non_2xx
         server_cpu_s_per_request verdict overhead_s""",
@@ -35,6 +36,7 @@ CONTRACT = {
     "telemetry": "trial_id host role service instance t_s metric unit value",
     "profile": "trial_id host service function flat_s cum_s flat_share cum_share",
     "profile_share": "trial_id service category share",
+    "series": "trial_id t_s rps in_flight errors latency_p50_s latency_p99_s",
     "hosts": "host role at fact value",
 }
 """Columns that notebooks and scripts of users rely on."""
@@ -123,7 +125,12 @@ def test_metrics_are_the_described_numbers_of_a_trial() -> None:
     assert METRICS["rps"].title == "RPS"
     assert METRICS[P99].title == "p99 latency"
     assert METRICS[P99].format is units.seconds
-    assert {name for name, metric in METRICS.items() if metric.better == "higher"} == {"rps", "requests", "bytes_per_s"}
+    assert {name for name, metric in METRICS.items() if metric.better == "higher"} == {
+        "rps",
+        "rate_achieved",
+        "requests",
+        "bytes_per_s",
+    }
     assert {"errors_connect", "errors_read", "errors_write", "errors_timeout", "non_2xx"} == FAILURES
     assert ("latency_mean_s", *PERCENTILES, "latency_max_s") == LATENCIES
     assert metric_named("mine").better is None

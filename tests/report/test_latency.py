@@ -22,8 +22,21 @@ def test_a_closed_loop_is_noted(run: StoredRun) -> None:
     assert note.startswith("closed loop: coordinated omission hides queueing; ")
 
 
-def test_an_open_loop_is_noted(run: StoredRun) -> None:
-    assert latency_note(trials(run, rate_requested=1000.0)).startswith("sent at a target rate; ")
+@pytest.mark.parametrize(
+    ("latency_from", "note"),
+    [
+        ("due", "times from when a request was due"),
+        ("sent", "times from when a request was sent: how long it waited for that is hidden"),
+        (None, "times from when a request was sent: how long it waited for that is hidden"),
+        (["due"] * 5 + ["sent"] * 5, "how long it waited for that is hidden, in some trials"),
+    ],
+)
+def test_the_start_of_times_at_a_target_rate_is_noted(
+    run: StoredRun, latency_from: str | list[str] | None, note: str
+) -> None:
+    noted = latency_note(trials(run, rate_requested=1000.0, latency_from=latency_from)).split("; ")[0]
+    assert noted.startswith("sent at a target rate, times from when a request was ")
+    assert noted.endswith(note)
 
 
 def test_a_mix_of_open_and_closed_loops_is_noted(run: StoredRun) -> None:

@@ -21,6 +21,7 @@ type report struct {
 	Unread       unreadRows       `json:"unread"`
 	ResolutionNS int64            `json:"resolution_ns"`
 	Latency      *latency         `json:"latency"`
+	Lag          *latency         `json:"lag"`
 	Status       map[string]int64 `json:"status"`
 	Errors       map[string]int64 `json:"errors"`
 	OtherErrors  int64            `json:"other_errors"`
@@ -28,6 +29,7 @@ type report struct {
 	BytesOut     *big.Int         `json:"bytes_out"`
 	Span         *spanned         `json:"span"`
 	Seconds      *bySecond        `json:"seconds"`
+	Series       *secondsRead     `json:"series"`
 	Rest         restSize         `json:"rest"`
 }
 
@@ -36,7 +38,7 @@ type unreadRows struct {
 	First *string `json:"first"`
 }
 
-// latency has the histogram in HdrHistogram's compressed V2 encoding, base64, in units of a microsecond; its lowest,
+// latency, and the lag of requests sent later than they were due, has the histogram in HdrHistogram's compressed V2 encoding, base64, in units of a microsecond; its lowest,
 // highest and sum are exact.
 type latency struct {
 	HistogramUS string   `json:"histogram_us"`
@@ -45,12 +47,14 @@ type latency struct {
 	SumNS       *big.Int `json:"sum_ns"`
 }
 
-// spanned is the period of the requests, by the tool's or the host's clock.
+// spanned is the period of the requests, by the tool's or the host's clock, and the number of those that ended after the
+// last one had started.
 type spanned struct {
 	Origin       origin `json:"origin"`
 	FirstStartNS int64  `json:"first_start_ns"`
 	LastStartNS  int64  `json:"last_start_ns"`
 	LastEndNS    int64  `json:"last_end_ns"`
+	EndedLater   int    `json:"ended_later"`
 }
 
 // bySecond counts requests by the second in which they began or ended, from the origin of the span.
@@ -77,6 +81,7 @@ func document(from tool, tally *tally, ended ending) ([]byte, error) {
 		Status:       map[string]int64{},
 		Errors:       tally.errors,
 		OtherErrors:  tally.otherErrors,
+		Series:       tally.series.document(),
 		Rest:         restSize{tally.rest.kept.Len(), tally.rest.dropped},
 	}
 	if tally.unread > 0 {
@@ -99,9 +104,17 @@ func document(from tool, tally *tally, ended ending) ([]byte, error) {
 			return nil, err
 		}
 		report.Latency = &latency{string(encoded), tally.min, tally.max, tally.sum.whole()}
+		if lag := tally.lag; lag != nil {
+			encoded, err := lag.histogram.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+			if err != nil {
+				return nil, err
+			}
+			report.Lag = &latency{string(encoded), lag.min, lag.max, lag.sum.whole()}
+		}
 	}
 	if tally.seconds.counts != nil {
-		report.Span = &spanned{from.origin, tally.span.firstStart, tally.span.lastStart, tally.span.lastEnd}
+		span := &tally.span
+		report.Span = &spanned{from.origin, span.firstStart, span.lastStart, span.lastEnd, span.endedLater()}
 		report.Seconds = tally.seconds.document(from.event)
 	}
 	written, err := json.Marshal(report)

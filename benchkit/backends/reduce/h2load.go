@@ -42,6 +42,7 @@ func takeH2load(start, status, took []byte, to *tally) bool {
 	}
 	if bytes.Equal(status, h2loadFailed) {
 		to.addError("the stream failed")
+		to.addTimes(began*h2loadTick, (began+micros)*h2loadTick, -1, true)
 		return true
 	}
 	code, isCode := statusCode(status)
@@ -49,7 +50,6 @@ func takeH2load(start, status, took []byte, to *tally) bool {
 		return false
 	}
 	to.status[code]++
-	to.span.add(began*h2loadTick, (began+micros)*h2loadTick)
-	to.seconds.add((began + micros) / 1_000_000)
+	to.addTimes(began*h2loadTick, (began+micros)*h2loadTick, micros*h2loadTick, isFailure(code))
 	return true
 }

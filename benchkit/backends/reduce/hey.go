@@ -58,7 +58,7 @@ func (h *hey) takeRow(line []byte) bool {
 		return false
 	}
 	h.to.status[code]++
-	h.to.span.add(start*heyOffsetTick, start*heyOffsetTick+took)
-	h.to.seconds.add((start*heyOffsetTick + took) / 1e9)
+	start *= heyOffsetTick
+	h.to.addTimes(start, start+took, took, isFailure(code))
 	return true
 }

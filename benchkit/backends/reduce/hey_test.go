@@ -21,7 +21,7 @@ func TestHey(t *testing.T) {
 	expectMap(t, "status", report.Status, map[string]int64{"200": 1, "503": 1})
 	expect(t, "min", report.Latency.MinNS, 239_526)
 	expect(t, "max", report.Latency.MaxNS, 12_000_000_001)
-	expect(t, "span", *report.Span, spanned{originRun, 131_000, 61_999_999_000, 73_999_999_001})
+	expect(t, "span", *report.Span, spanned{originRun, 131_000, 61_999_999_000, 73_999_999_001, 1})
 	expect(t, "rest", rest, counters+"\n")
 }
 
@@ -60,7 +60,7 @@ func TestH2load(t *testing.T) {
 	expect(t, "unread", report.Unread.Count, 0)
 	expect(t, "rest", rest, before+after)
 	expect(t, "resolution", report.ResolutionNS, 1000)
-	expect(t, "span", *report.Span, spanned{originUnix, 1795204876699885000, 1795204877699885000, 1795204877699910000})
+	expect(t, "span", *report.Span, spanned{originUnix, 1795204876699885000, 1795204877699885000, 1795204877699910000, 1})
 }
 
 func TestH2loadInvalidRows(t *testing.T) {

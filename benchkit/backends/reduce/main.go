@@ -21,6 +21,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // Exit codes, the same as those of the backends.
@@ -40,6 +41,8 @@ func main() {
 type options struct {
 	tool      tool
 	out, rest string
+	// interval is the time between two requests of a constant rate; 0: there is none.
+	interval time.Duration
 }
 
 func run(args []string, in io.Reader, stdout, stderr io.Writer) int {
@@ -73,6 +76,8 @@ func parseOptions(args []string, stdout io.Writer) (options, error) {
 	})
 	flags.StringVar(&options.out, "out", "", "`file` to write, as JSON")
 	flags.StringVar(&options.rest, "rest", "", "`file` for what the tool prints beside its rows, such as ab's summary")
+	flags.DurationVar(&options.interval, "interval", 0, "`time` between two requests of vegeta: times count from when a "+
+		"request was due")
 	err := flags.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -88,6 +93,8 @@ func parseOptions(args []string, stdout io.Writer) (options, error) {
 		return options, errors.New("flag -tool is missing")
 	case options.out == "":
 		return options, errors.New("flag -out is missing")
+	case options.interval < 0 || options.interval > 0 && !options.tool.numbered:
+		return options, errors.New("flag -interval is for tools that number their requests: vegeta")
 	}
 	return options, nil
 }
@@ -99,7 +106,7 @@ func (o options) reduce(in io.Reader) error {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	defer signal.Stop(signals)
 
-	tally := newTally()
+	tally := newTally(o.interval.Nanoseconds())
 	source := &source{in: in}
 	type outcome struct {
 		ended ending

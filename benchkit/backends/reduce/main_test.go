@@ -27,6 +27,7 @@ func TestUsage(t *testing.T) {
 		{"", "flag -tool is missing"},
 		{"-tool hey", "flag -out is missing"},
 		{"-tool wrk -out o", "expected one of ab, h2load, hey, siege, vegeta"},
+		{"-tool hey -out o -interval 1ms", "flag -interval is for tools that number their requests"},
 		{"-tool hey -out o more", `unexpected argument "more"`},
 		{"-colour", "-colour"},
 	} {

@@ -6,6 +6,7 @@ import (
 	"math/big"
 	"math/bits"
 	"regexp"
+	"slices"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
@@ -43,21 +44,32 @@ type tally struct {
 	// bytesIn and bytesOut are nil where the tool does not print them.
 	bytesIn, bytesOut *sum
 
+	// schedule has the instants at which requests were due, and lag how much later they were sent.
+	schedule schedule
+	lag      *lag
+
 	span    span
 	seconds seconds
+	series  series
 
 	unread      int64
 	firstUnread string
 	rest        rest
 }
 
-func newTally() *tally {
-	return &tally{
+// newTally returns an empty tally of requests that were due at this interval in nanoseconds; 0: at no known time.
+func newTally(interval int64) *tally {
+	tally := &tally{
 		histogram: hdrhistogram.New(1, longest, digits),
 		min:       math.MaxInt64,
 		errors:    map[string]int64{},
+		schedule:  schedule{interval: interval, began: math.MaxInt64},
 		span:      span{firstStart: math.MaxInt64, lastStart: math.MinInt64, lastEnd: math.MinInt64},
 	}
+	if interval > 0 {
+		tally.lag = &lag{histogram: hdrhistogram.New(1, longest, digits), min: math.MaxInt64}
+	}
+	return tally
 }
 
 // add counts n requests of this duration, or returns false if it is beyond the range of the histogram.
@@ -113,13 +125,95 @@ func (s *sum) whole() *big.Int {
 	return high.Lsh(high, 64).Add(high, new(big.Int).SetUint64(s.low))
 }
 
+// addTimes counts a request, of which a tool prints start and end, by its second; took is its response time, or negative
+// where it has none. Times are nanoseconds.
+func (t *tally) addTimes(start, end, took int64, failed bool) {
+	t.series.add(start, end, took, failed)
+	if took >= 0 {
+		t.span.add(start, end)
+		t.seconds.add(end / 1e9)
+	}
+}
+
+// isFailure is true for the status of an answer that is an error, and for 0, no answer.
+func isFailure(status int64) bool { return status < 200 || status >= 400 }
+
+// addLate counts the time in nanoseconds by which a request was sent after it was due, where that is known.
+func (t *tally) addLate(late int64) {
+	if t.lag != nil {
+		t.lag.add(late)
+	}
+}
+
+// longestRun is a week in nanoseconds, the longest time of a load.
+const longestRun = 7 * 86_400 * 1_000_000_000
+
+// schedule is a constant rate of requests, numbered from 0.
+type schedule struct {
+	// interval is the time in nanoseconds between two requests; 0: there is no schedule.
+	interval int64
+	// began is the latest instant at which the first request can have been due: no request so far was sent too early.
+	began int64
+}
+
+// late returns the nanoseconds by which a request was sent after it was due, or false for a number that is out of range.
+func (s *schedule) late(start int64, number uint64) (int64, bool) {
+	if s.interval == 0 {
+		return 0, true
+	}
+	if number > uint64(longestRun/s.interval) {
+		return 0, false
+	}
+	due := int64(number) * s.interval
+	s.began = min(s.began, start-due)
+	return start - due - s.began, true
+}
+
+// lag is how much later than due requests were sent; like latencies, in nanoseconds.
+type lag struct {
+	histogram *hdrhistogram.Histogram
+	min, max  int64
+	sum       sum
+}
+
+// add counts a time up to `longest`, which a latency that includes it has been checked against.
+func (l *lag) add(late int64) {
+	if l.histogram.RecordValue((late+unit/2)/unit) != nil {
+		return
+	}
+	l.min = min(l.min, late)
+	l.max = max(l.max, late)
+	l.sum.add(uint64(late), 1)
+}
+
 // span is the period of the requests.
-type span struct{ firstStart, lastStart, lastEnd int64 }
+type span struct {
+	firstStart, lastStart, lastEnd int64
+	// later are ends after the last start, and some before it.
+	later []int64
+	// room is the length of later at which the ends before the last start are removed.
+	room int
+}
+
+const minRoom = 1024
 
 func (s *span) add(start, end int64) {
 	s.firstStart = min(s.firstStart, start)
 	s.lastStart = max(s.lastStart, start)
 	s.lastEnd = max(s.lastEnd, end)
+	if end <= s.lastStart {
+		return
+	}
+	s.later = append(s.later, end)
+	if len(s.later) >= max(s.room, minRoom) {
+		s.room = 2 * s.endedLater()
+	}
+}
+
+// endedLater returns the number of requests that ended after the last one had started.
+func (s *span) endedLater() int {
+	s.later = slices.DeleteFunc(s.later, func(end int64) bool { return end <= s.lastStart })
+	return len(s.later)
 }
 
 // secondsBefore and secondsAfter limit the range of seconds around that of the first row: a row may be printed an hour after

@@ -15,6 +15,8 @@ type tool struct {
 	origin origin
 	// event is the event at the offsets, which are counted by second.
 	event event
+	// numbered is true if rows have the number of the request, in the order in which they were sent.
+	numbered bool
 	// read parses rows to the end of the input.
 	read func(in io.Reader, to *tally) (ending, error)
 }
@@ -48,11 +50,11 @@ const (
 
 // tools are the supported tools. Adding one takes its file and a line here.
 var tools = map[string]tool{
-	"ab":     {"ab", time.Millisecond, originUnix, eventStart, readAB},
-	"h2load": {"h2load", time.Microsecond, originUnix, eventEnd, readH2load},
-	"hey":    {"hey", time.Nanosecond, originRun, eventEnd, readHey},
-	"siege":  {"siege", 10 * time.Millisecond, originNone, eventEnd, readSiege},
-	"vegeta": {"vegeta", time.Nanosecond, originUnix, eventEnd, readVegeta},
+	"ab":     {"ab", time.Millisecond, originUnix, eventStart, false, readAB},
+	"h2load": {"h2load", time.Microsecond, originUnix, eventEnd, false, readH2load},
+	"hey":    {"hey", time.Nanosecond, originRun, eventEnd, false, readHey},
+	"siege":  {"siege", 10 * time.Millisecond, originNone, eventEnd, false, readSiege},
+	"vegeta": {"vegeta", time.Nanosecond, originUnix, eventEnd, true, readVegeta},
 }
 
 func toolNames() []string {

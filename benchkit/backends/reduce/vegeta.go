@@ -13,6 +13,8 @@ import (
 
 // hit has the fields of vegeta's Result that are counted.
 type hit struct {
+	// Seq numbers the requests in the order in which they were sent, from 0.
+	Seq uint64
 	// Code is the status code, or 0 without a response.
 	Code      uint16
 	Timestamp instant
@@ -56,18 +58,23 @@ func readVegeta(in io.Reader, to *tally) (ending, error) {
 			to.addUnread([]byte(err.Error()))
 			return endedDamaged, nil
 		}
-		if hit.Code > 999 || hit.Timestamp == 0 || !to.add(hit.Latency, 1) {
+		start := int64(hit.Timestamp)
+		if hit.Code > 999 || start == 0 || hit.Latency < 0 || hit.Latency > longest*unit {
 			to.addUnread([]byte("a result with an impossible status, time or latency"))
 			continue
 		}
+		late, isDue := to.schedule.late(start, hit.Seq)
+		if !isDue || !to.add(late+hit.Latency, 1) {
+			to.addUnread([]byte("a result with a number that no run reaches, or sent more than an hour late"))
+			continue
+		}
+		to.addLate(late)
 		to.status[hit.Code]++
 		if hit.Error != "" {
 			to.addError(hit.Error)
 		}
 		to.bytesIn.add(hit.BytesIn, 1)
 		to.bytesOut.add(hit.BytesOut, 1)
-		start := int64(hit.Timestamp)
-		to.span.add(start, start+hit.Latency)
-		to.seconds.add((start + hit.Latency) / 1e9)
+		to.addTimes(start, start+hit.Latency, late+hit.Latency, isFailure(int64(hit.Code)))
 	}
 }

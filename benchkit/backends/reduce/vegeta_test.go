@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 // Result is the type that vegeta 12 encodes; names and types of the fields define the format.
@@ -65,8 +67,52 @@ func TestVegeta(t *testing.T) {
 	expect(t, "min", report.Latency.MinNS, 0)
 	expect(t, "max", report.Latency.MaxNS, 30e9)
 	expect(t, "sum", report.Latency.SumNS.Int64(), 1_234_567+499+30e9)
-	expect(t, "span", *report.Span, spanned{originUnix, 1795202901_999e6, 1795202903_999e6, 1795202932_999e6})
+	expect(t, "span", *report.Span, spanned{originUnix, 1795202901_999e6, 1795202903_999e6, 1795202932_999e6, 1})
 	expect(t, "first second", report.Seconds.Counts[0], [2]int64{1795202901, 1})
+}
+
+func TestVegetaAtARate(t *testing.T) {
+	began := time.Unix(1795202901, 0)
+	sent := func(number uint64, at, latency time.Duration) Result {
+		return Result{Seq: number, Code: 200, Timestamp: began.Add(at), Latency: latency}
+	}
+	output := encoded(t,
+		sent(0, 2*time.Millisecond, 100*time.Microsecond),
+		sent(1, 12*time.Millisecond, 100*time.Microsecond),
+		sent(2, 25*time.Millisecond, 100*time.Microsecond), // 3 ms late
+		sent(4, 42*time.Millisecond, 100*time.Microsecond),
+		sent(3, 39*time.Millisecond, 200*time.Microsecond), // 7 ms late
+	)
+	report, histogram, _ := reducedAt(t, "vegeta", 10*time.Millisecond, output)
+	expectMap(t, "times since the requests were due", counts(histogram), map[int64]int64{100: 3, 3100: 1, 7200: 1})
+	lag, err := hdrhistogram.Decode([]byte(report.Lag.HistogramUS))
+	if err != nil {
+		t.Fatal(err)
+	}
+	expectMap(t, "lag", counts(lag), map[int64]int64{0: 3, 3000: 1, 7000: 1})
+	expect(t, "largest lag", report.Lag.MaxNS, 7_000_000)
+	expect(t, "ended after the last start", report.Span.EndedLater, 1)
+	report, histogram, _ = reduced(t, "vegeta", output)
+	expectMap(t, "times since they were sent", counts(histogram), map[int64]int64{100: 4, 200: 1})
+	expect(t, "no schedule", report.Lag == nil, true)
+}
+
+func TestVegetaNumbersBeyondAnyRun(t *testing.T) {
+	good := someResults()[0]
+	bad := good
+	bad.Seq = 1 << 63
+	report, _, _ := reducedAt(t, "vegeta", time.Millisecond, encoded(t, good, bad))
+	expect(t, "rows", report.Rows, 1)
+	expect(t, "unread", report.Unread.Count, 1)
+}
+
+func TestEndsAfterTheLastStart(t *testing.T) {
+	tally := newTally(0)
+	for i := range int64(5000) { // each takes as long as ten intervals
+		tally.span.add(1000*i, 1000*(i+10))
+	}
+	expect(t, "in flight at the end", tally.span.endedLater(), 10)
+	expect(t, "few are kept", cap(tally.span.later) < 5000, true)
 }
 
 func TestVegetaInvalidResults(t *testing.T) {

@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 from benchkit.errors import UnsupportedError
 from benchkit.load.load_shares import divide_load, objections, warm_up_load
 from benchkit.load.tools.registry import get_tool
+from benchkit.load.tools.tool import Tool
 from benchkit.models.load import Load
 from benchkit.resources import BACKENDS
 from benchkit.services.placement import ServicePlacement
@@ -110,6 +111,13 @@ def _per_process(load: Load, placement: ServicePlacement) -> list[ServicePlaceme
     return [replace(placement, cpus=placement.cpus[first:end]) for first, end in pairwise(bounds)]
 
 
+def _schedule(tool: Tool, load: Load) -> tuple[str, ...]:
+    """Return the reducer's arguments for requests that are due at known instants."""
+    if load.rate is None or tool.rate is None or tool.rate.interval_ns is None:
+        return ()
+    return ("-interval", f"{tool.rate.interval_ns(load)}ns")
+
+
 def _generator(number: int, count: int, load: Load, origin: str, placement: ServicePlacement) -> Generator:
     tool = get_tool(load.tool)
     argv = tool.command(load, origin)
@@ -122,7 +130,7 @@ def _generator(number: int, count: int, load: Load, origin: str, placement: Serv
     reducer = None
     if tool.rows is not None and load.histogram:
         path = PurePosixPath(placement.folder / "reduce")
-        reducer = (str(path), "-tool", tool.rows.name)
+        reducer = (str(path), "-tool", tool.rows.name, *_schedule(tool, load))
         programs.append(File(path, GoSource(REDUCER, placement.goos, placement.goarch), EXECUTABLE))
     return Generator(
         number=number,

@@ -86,6 +86,19 @@ class RequestRows:
 
 
 @dataclass(frozen=True)
+class RateSupport:
+    """The way in which a tool holds a target rate. Arrivals are constant: an interval apart, not random."""
+
+    is_open: bool
+    """True: a request is sent when it is due, however many are unanswered. False: not before its connection is free."""
+    per_connection: bool
+    """True: each connection has its own share of the rate, and all send at the same instants."""
+    interval_ns: Callable[[Load], int] | None = field(default=None, repr=False)
+    """Load of one generator → time between two requests in its schedule, for tools whose rows number the requests; the
+    reducer then counts times from when a request was due. None: times count from when it was sent."""
+
+
+@dataclass(frozen=True)
 class Tool:
     """One load tool: how it is called, and how its output is read.
 
@@ -105,6 +118,8 @@ class Tool:
     """Printed text → LoadResult; pure. Raises ParseError for text that is no output of the tool."""
     options: frozenset[str]
     """Fields of `Load` beyond `ALWAYS` that the tool supports."""
+    rate: RateSupport | None = None
+    """The way in which it holds a target rate; None: it cannot."""
     requests: RequestSupport = ONE_REQUEST
     """The requests that it can send."""
     summary: Literal["stdout", "stderr"] | None = "stdout"

@@ -22,12 +22,10 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     A thread counts where it owns its connections. In a tool that hands work to any free thread, as Go programs do, one
     busy thread delays no request.
     """
-    generators = evidence.record.generators
-    if any(not generator.cpus for generator in generators):
+    use = generator_use(evidence)
+    if use is None:
         return SkippedCheck(why="the CPUs of the load tool are not recorded")
-    processes = [use for generator in generators for use in _process_use(evidence, generator)]
-    hosts = [use for host in evidence.load_hosts for use in _host_use(evidence, host)]
-    share, description = max([*processes, *hosts])
+    share, description = use
     if share >= thresholds.generator_cpu < 1:
         return [_finding(description, share, thresholds)]
     unwatched = [host for host in evidence.load_hosts if _busy_share(evidence, host) is None]
@@ -35,6 +33,19 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
 
 
 CHECK = Check("generator-saturated", "the load tool was the limit", of_trial=of_trial)
+
+
+def generator_use(evidence: Evidence) -> tuple[float, str] | None:
+    """Return the largest share of the available CPU that the load tool used, and a clause with `{}` for that share.
+
+    None where the CPUs of a generator are not recorded.
+    """
+    generators = evidence.record.generators
+    if any(not generator.cpus for generator in generators):
+        return None
+    processes = [use for generator in generators for use in _process_use(evidence, generator)]
+    hosts = [use for host in evidence.load_hosts for use in _host_use(evidence, host)]
+    return max([*processes, *hosts])
 
 
 def is_saturated(generator: GeneratorRecord, thresholds: Thresholds) -> bool:

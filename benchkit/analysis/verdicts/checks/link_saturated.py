@@ -35,24 +35,14 @@ class _Link:
 
 def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     """Compare bytes and packets of every link of known rate with that rate, in both directions."""
-    links = {host: list(_links(evidence, host)) for host in evidence.hosts}
-    loads = [
-        (bps, link, direction)
-        for of_host in links.values()
-        for link in of_host
-        for direction in DIRECTIONS
-        if (bps := _bits_per_s(evidence, link, direction)) is not None
-    ]
-    bps, link, direction = max(loads, key=lambda each: each[0] / each[1].rate_bps, default=(0.0, None, ""))
-    share = 0.0 if link is None else bps / link.rate_bps
-    if link is None or share < thresholds.link:
-        return _unknown_links(evidence, links)
+    use = link_use(evidence)
+    if use is None or use[0] < thresholds.link:
+        return _unknown_links(evidence, {host: list(_links(evidence, host)) for host in evidence.hosts})
     return [
         Finding(
             severity="invalid",
             metrics=LOAD,
-            seen=f"host {link.host} {direction} {units.bits_per_s(bps)} over {link.interface}, {units.share(share)} of its "
-            f"{units.bits_per_s(link.rate_bps)}",
+            seen=use[1],
             threshold=f"limit: {units.share(thresholds.link)}",
             means="The network was the limit, so the rate is that of the link and the latencies are those of its queue.",
             advice="Use a faster link or smaller answers; CPU per request stays comparable.",
@@ -61,6 +51,27 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
 
 
 CHECK = Check("link-saturated", "the network was the limit", of_trial=of_trial, reads="hosts")
+
+
+def link_use(evidence: Evidence) -> tuple[float, str] | None:
+    """Return the share of its rate that the fullest link carried in one direction, and a clause that says so.
+
+    None where no link of known rate was watched.
+    """
+    loads = [
+        (bps / link.rate_bps, bps, link, direction)
+        for host in evidence.hosts
+        for link in _links(evidence, host)
+        for direction in DIRECTIONS
+        if (bps := _bits_per_s(evidence, link, direction)) is not None
+    ]
+    if not loads:
+        return None
+    share, bps, link, direction = max(loads, key=lambda each: each[0])
+    return share, (
+        f"host {link.host} {direction} {units.bits_per_s(bps)} over {link.interface}, {units.share(share)} of its "
+        f"{units.bits_per_s(link.rate_bps)}"
+    )
 
 
 def _unknown_links(evidence: Evidence, links: Mapping[str, Sequence[_Link]]) -> CheckResult:

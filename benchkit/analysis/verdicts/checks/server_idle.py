@@ -21,11 +21,10 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     """
     if not evidence.closed_loop:
         return ()
-    services = evidence.record.services
-    used = {service.name: cores for service in services if (cores := service_cores(evidence, service)) is not None}
-    if any(not service.cpus or service.name not in used for service in services):
+    use = server_use(evidence)
+    if use is None:
         return SkippedCheck(why="the server's CPU time or its CPUs are not recorded")
-    share, part = max(_shares(evidence, used))
+    share, part = use
     if share >= thresholds.server_cpu:
         return ()
     return [
@@ -43,6 +42,18 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
 CHECK = Check(
     "server-idle", "the server was not the limit, so its rate is not its capacity", of_trial=of_trial, reads="servers"
 )
+
+
+def server_use(evidence: Evidence) -> tuple[float, str] | None:
+    """Return the share of its CPU that the busiest part of the stack used, and the name of that part.
+
+    None where the CPU time or the CPUs of a service are not recorded, and where none is watched.
+    """
+    services = evidence.record.services
+    used = {service.name: cores for service in services if (cores := service_cores(evidence, service)) is not None}
+    if not services or any(not service.cpus or service.name not in used for service in services):
+        return None
+    return max(_shares(evidence, used))
 
 
 def _shares(evidence: Evidence, used: Mapping[str, float]) -> Iterator[tuple[float, str]]:

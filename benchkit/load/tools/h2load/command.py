@@ -5,6 +5,8 @@ Limits, read from its source (src/h2load.cc):
 - Requests and clients that cannot be divided by the threads are given to the first threads.
 - With `--warm-up-time` connections are opened and requests are sent for that long before the measured time. They are in
   no figure but "finished in", and have no row; the rate is that of the measured time.
+- At a rate each client has a timer, of 10 ms at least, that makes the requests due since its last tick. A client sends
+  the next one when the last is answered, and its time counts from then: a wait of those that were due is in no figure.
 - `--log-file` has a row for every request that ended, to the microsecond, each written with a system call of its own.
 """
 
@@ -25,6 +27,7 @@ from benchkit.load.tools.requests import (
 )
 from benchkit.load.tools.tool import (
     Objection,
+    RateSupport,
     RequestRows,
     Tool,
     either_time_or_count,
@@ -109,6 +112,7 @@ TOOL = Tool(
     argv=_argv,
     parse=parse,
     rows=ROWS,
+    rate=RateSupport(is_open=False, per_connection=True),
     options=frozenset({"threads", "duration_s", "request_count", "rate", "timeout_s", "extra_args"}),
     requests=RequestSupport(differing=frozenset({"path"}), weights="in turn by connection", check=_check_request),
     files=_files,

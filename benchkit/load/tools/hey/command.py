@@ -3,6 +3,8 @@
 Limits, read from its source (requester/requester.go, print.go):
 
 - Requests ÷ connections is rounded down; `-q` is a rate for each connection; redirects are followed by default.
+- At a rate each connection waits for a tick of its own clock, and all clocks start together: requests come in bursts. A
+  tick that finds the connection waiting for an answer is dropped, and the request is never made up for.
 - At most 500 idle connections are kept open (`maxIdleConn`).
 - It keeps the times of 1,000,000 answers in a process.
 - `-o` takes any text as a template (Go's text/template) over its report, in all versions from 0.1.0 to 0.1.4; boom, its
@@ -25,6 +27,7 @@ from benchkit.load.tools.requests import (
 from benchkit.load.tools.tool import (
     Objection,
     ParsedOutput,
+    RateSupport,
     RequestRows,
     Tool,
     ToolOutput,
@@ -112,6 +115,7 @@ TOOL = Tool(
     parse=parse,
     rows=ROWS,
     measure=_measure,
+    rate=RateSupport(is_open=False, per_connection=True),
     options=frozenset({"duration_s", "request_count", "keepalive", "rate", "timeout_s", "extra_args"}),
     requests=RequestSupport(check=_check_request),
     files=_files,

@@ -4,6 +4,9 @@ How it is used, read from its source (lib/attack.go):
 
 - The attack writes every result at once, in a binary form of Go's (gob) that the reducer reads; it prints no summary.
 - All workers take their targets from one list, in turn and from its start again.
+- With a rate, request n is due n + 1 intervals after the start and sent as soon as possible after that, by as many
+  workers as it takes. Its own times begin when it is sent, and include waiting for one of the connections; results have
+  the number of the request, from which the reducer knows how late that was.
 - Bytes are those of the bodies that it keeps (`-max-body`); all are kept.
 """
 
@@ -16,6 +19,7 @@ from benchkit.load.tools.tool import (
     GoProgram,
     Objection,
     ParsedOutput,
+    RateSupport,
     RequestRows,
     Tool,
     ToolOutput,
@@ -25,6 +29,8 @@ from benchkit.load.tools.vegeta.output import parse
 from benchkit.models.load import Load
 from benchkit.models.request import Request
 from benchkit.resources import BACKENDS
+
+NS_PER_S = 1_000_000_000
 
 TARGETS = "vegeta.targets"
 PROGRAM = GoProgram(BACKENDS / "vegeta", "github.com/tsenart/vegeta/v12", "12.8.4")
@@ -79,6 +85,14 @@ def _rate(per_s: float) -> str:
     return f"{per_s:.0f}/1s" if per_s == int(per_s) else f"{per_s * 1000:.0f}/1000s"
 
 
+def _interval_ns(load: Load) -> int:
+    """Return the time between two requests of vegeta's schedule, which it rounds down (lib/pacer.go)."""
+    if load.rate is None:
+        return 0
+    hits, _, per = _rate(load.rate).partition("/")
+    return int(per.removesuffix("s")) * NS_PER_S // int(hits)
+
+
 def _measure(output: ToolOutput) -> ParsedOutput:
     from benchkit.load.tools.vegeta.measure import measure  # noqa: PLC0415 - numpy is slow to import
 
@@ -94,6 +108,7 @@ TOOL = Tool(
     measure=_measure,
     rows=ROWS,
     go_program=PROGRAM,
+    rate=RateSupport(is_open=True, per_connection=False, interval_ns=_interval_ns),
     options=frozenset({"duration_s", "request_count", "keepalive", "rate", "timeout_s", "extra_args"}),
     requests=RequestSupport(differing=frozenset({"method", "path", "headers", "body"})),
     files=_files,
