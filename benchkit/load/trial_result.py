@@ -71,6 +71,8 @@ def merge_generator_outputs(outputs: Sequence[ParsedOutput], started_s: Sequence
             bytes_total=_total(results, lambda result: result.bytes_total),
             bytes_per_s=_total(results, lambda result: result.bytes_per_s),
             latency=_merge_summaries(results) if measurement is None else measurement.latency(),
+            connect_mean_s=_mean_over_requests(results, lambda result: result.connect_mean_s),
+            first_byte_mean_s=_mean_over_requests(results, lambda result: result.first_byte_mean_s),
             errors=_add_errors([result.errors for result in results]),
             status=_add_status(result.status for result in results),
             non_2xx=_sum(results, lambda result: result.non_2xx),
@@ -105,6 +107,8 @@ def merge_slices(outputs: Sequence[ParsedOutput]) -> ParsedOutput:
                 "bytes_total": _total(results, lambda result: result.bytes_total),
                 "bytes_per_s": _mean_over_time(outputs, lambda each: each.result.bytes_per_s),
                 "latency": _merge_summaries(results) if measurement is None else measurement.latency(),
+                "connect_mean_s": _mean_over_requests(results, lambda result: result.connect_mean_s),
+                "first_byte_mean_s": _mean_over_requests(results, lambda result: result.first_byte_mean_s),
                 "errors": _add_errors([result.errors for result in results]),
                 "status": _add_status(result.status for result in results),
                 "non_2xx": _sum(results, lambda result: result.non_2xx),
@@ -190,6 +194,14 @@ def _mean_over_time(slices: Sequence[ParsedOutput], rate: Callable[[ParsedOutput
     if rates is None or durations is None or not sum(durations):
         return None
     return math.fsum(r * d for r, d in zip(rates, durations, strict=True)) / math.fsum(durations)
+
+
+def _mean_over_requests(results: Sequence[LoadResult], seconds: Callable[[LoadResult], float | None]) -> float | None:
+    """Return the mean of a time, weighted by requests; None where one result lacks either."""
+    times, requests = _known(results, seconds), _known(results, lambda result: result.requests)
+    if times is None or requests is None or not sum(requests):
+        return None
+    return math.fsum(s * n for s, n in zip(times, requests, strict=True)) / math.fsum(requests)
 
 
 def _achieved_rate(output: ParsedOutput) -> float | None:

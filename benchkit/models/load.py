@@ -23,6 +23,24 @@ def has_old_count(data: Mapping[str, Any]) -> bool:
     return OLD_COUNT in data and not isinstance(data[OLD_COUNT], list | tuple)
 
 
+RATE, RATE_SHARE = "rate", "share_of_slowest"
+"""`rate: {share_of_slowest: 0.5}` is another form of `share_of_slowest: 0.5`."""
+
+
+def _allow_rate_share(schema: dict[str, JsonValue]) -> None:
+    share: JsonValue = {"type": "number", "exclusiveMinimum": 0, "maximum": 1}
+    forms = schema["anyOf"]
+    if isinstance(forms, list):
+        forms.append(
+            {
+                "type": "object",
+                "properties": {RATE_SHARE: share},
+                "required": [RATE_SHARE],
+                "additionalProperties": False,
+            }
+        )
+
+
 def _allow_old_count(schema: dict[str, JsonValue]) -> None:
     items = {key: schema.pop(key) for key in ("type", "items")}
     schema["anyOf"] = [items, {"type": "integer", "exclusiveMinimum": 0}, {"type": "null"}]
@@ -72,7 +90,16 @@ class Load(Frozen):
         examples=[[{"path": "/a", "weight": 3}, {"method": "POST", "path": "/b", "body": "hello"}]],
     )
     rate: PositiveFloat | None = Field(
-        default=None, description="target rate in requests per second; None: as fast as possible", examples=[1000]
+        default=None,
+        json_schema_extra=_allow_rate_share,
+        description="target rate in requests per second, or {share_of_slowest: 0.5}; absent: as fast as possible",
+        examples=[1000],
+    )
+    share_of_slowest: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        default=None,
+        description="target rate as a share of what the slowest cell answers at full speed, which the run measures first: "
+        "one rate for all cells with this share",
+        examples=[0.5],
     )
     timeout_s: Annotated[float, Field(gt=0, le=MAX_TIME_S)] | None = Field(
         default=None,
@@ -95,6 +122,17 @@ class Load(Frozen):
             raise ValueError("a number of requests and request_count are the same: give one of them")
         renamed = {name: value for name, value in data.items() if name != OLD_COUNT}
         return renamed if data[OLD_COUNT] is None and COUNT in data else {**renamed, COUNT: data[OLD_COUNT]}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rename_rate_share(cls, data: object) -> object:
+        if not isinstance(data, Mapping) or not isinstance(rate := data.get(RATE), Mapping):
+            return data
+        if set(rate) != {RATE_SHARE}:
+            raise ValueError(f"rate is a number of requests per second, or {{{RATE_SHARE}: 0.5}}")
+        if data.get(RATE_SHARE) is not None:
+            raise ValueError(f"rate: {{{RATE_SHARE}: …}} and {RATE_SHARE} are the same: give one of them")
+        return {**data, RATE: None, RATE_SHARE: rate[RATE_SHARE]}
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:

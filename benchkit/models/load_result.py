@@ -58,6 +58,10 @@ class LoadResult(Frozen):
     bytes_total: float | None = None
     bytes_per_s: float | None = None
     latency: Latency = Latency()
+    connect_mean_s: float | None = Field(default=None, description="mean time to open a connection")
+    first_byte_mean_s: float | None = Field(
+        default=None, description="mean time to the first byte of an answer; its start depends on the tool"
+    )
     errors: Errors = Errors()
     status: Mapping[str, int] = Field(default_factory=dict, description='responses by status code: {"200": 12}')
     non_2xx: int | None = None

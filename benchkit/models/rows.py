@@ -40,7 +40,9 @@ class TrialRow(Row):
     trial_id: Annotated[str, Column(description="id, unique in the store")]
     block: Annotated[int, Column(description="repetition of all cells, from 1")]
     position: Annotated[int, Column(description="position in the block, from 1")]
-    kind: Annotated[str, Column(description="measure, control, profile; split: its block was interrupted and repeated")]
+    kind: Annotated[
+        str, Column(description="measure, control, profile, calibrate; split: its block was interrupted and repeated")
+    ]
     started_at: Annotated[datetime | None, Column(description="start of the trial")] = None
     duration_s: Annotated[float | None, duration("measured window", "length of the measured window", better=None)] = (
         None
@@ -97,6 +99,16 @@ class TrialRow(Row):
     latency_p999_s: Annotated[float | None, percentile(99.9)] = None
     latency_p9999_s: Annotated[float | None, percentile(99.99)] = None
     latency_max_s: Annotated[float | None, duration("longest latency", "longest response time")] = None
+    connect_mean_s: Annotated[
+        float | None, duration("mean connect time", "mean time to open a connection (ab, h2load)")
+    ] = None
+    first_byte_mean_s: Annotated[
+        float | None,
+        duration(
+            "mean time to first byte",
+            "mean time to the first byte of an answer: ab's from sending each request, h2load's from opening each connection",
+        ),
+    ] = None
     latency_covers: Annotated[
         str | None, Column(description="request, or connect+request where times include connecting")
     ] = None

@@ -38,7 +38,8 @@ def _require_name(scenario: Mapping[str, Any]) -> Mapping[str, Any]:
 StoredScenario = Annotated[Mapping[str, Any], AfterValidator(_require_name)]
 """A scenario as run, with a valid name."""
 
-TrialKind = Literal["measure", "control", "profile"]
+TrialKind = Literal["measure", "control", "profile", "calibrate"]
+"""Kind of a trial; `calibrate`: at full speed, from which target rates of the others follow."""
 RunStatus = Literal["running", "done", "failed", "interrupted"]
 
 

@@ -60,6 +60,8 @@ def trial_row(
         bytes_per_s=result.bytes_per_s,
         latency_mean_s=resolved(result.latency.mean_s),
         latency_max_s=resolved(result.latency.max_s),
+        connect_mean_s=resolved(result.connect_mean_s),
+        first_byte_mean_s=resolved(result.first_byte_mean_s),
         latency_covers=result.latency.covers,
         latency_corrected=result.latency.corrected,
         latency_from="sent" if measurement is None else measurement.latency_from,

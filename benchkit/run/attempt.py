@@ -138,7 +138,7 @@ def _attempt_together(
     for each in planned_trials:
         logger.info("trial %s: attempt %d, %s", recorder.trial_id(each), attempt, each.title)
         recorder.record_trial_started(each, attempt)
-        trials[each] = make_trial(plan, each, run.run_id, testbed.hosts)
+        trials[each] = make_trial(plan, each, testbed.cell_of(each), run.run_id, testbed.hosts)
         trials[each].attempt = attempt
     testbed.record_block_facts(planned_trials[0])
     testbed.tune_for(plan.cell_of(planned_trials[0]))
@@ -165,9 +165,11 @@ def _attempt(
     recorder.record_trial_started(planned_trial, attempt)
     testbed.record_block_facts(planned_trial)
     testbed.tune_for(testbed.plan.cell_of(planned_trial))
-    trial = make_trial(testbed.plan, planned_trial, run.run_id, testbed.hosts)
+    trial = make_trial(testbed.plan, planned_trial, testbed.cell_of(planned_trial), run.run_id, testbed.hosts)
     trial.attempt = attempt
-    return _record_end(planned_trial, _run(trial, run), trial.files, recorder, observer)
+    row = _record_end(planned_trial, _run(trial, run), trial.files, recorder, observer)
+    testbed.rates.add(row)
+    return row
 
 
 def _record_end(

@@ -25,6 +25,7 @@ from benchkit.run.plan.tuning_plan import nofile_limit
 from benchkit.run.recorder import RunRecorder
 from benchkit.run.retries import RetryPolicy
 from benchkit.run.run_log import log_step
+from benchkit.run.target_rates import TargetRates
 from benchkit.run.tuned_hosts import CellTuning, NotRestoredError, tune, tuned
 from benchkit.run.wall_clocks import WallClocks
 from benchkit.scenario.trial_order import PlannedTrial
@@ -55,6 +56,8 @@ class Testbed:
         self.retries = RetryPolicy()
         self.lost_hosts: dict[str, str] = {}
         """Hosts that are not used any more, each with the reason."""
+        self.rates = TargetRates(recorder.tables.trials())
+        """Rates measured at full speed, from which target rates follow."""
         self._recorder = recorder
         self._observer = observer
         self._reconnect_s = reconnect_s
@@ -152,6 +155,15 @@ class Testbed:
             if name in self.lost_hosts:
                 return self.lost_hosts[name]
         return self._cell_tuning.not_applied.get(cell.cell_id)
+
+    def cell_of(self, planned_trial: PlannedTrial) -> PlannedCell:
+        """Return the cell of a trial as that trial runs it, with its target rate. Raises InputError without any."""
+        cell, notice = self.rates.cell_of(planned_trial, self.plan)
+        if notice is not None and notice not in self._recorder.run.manifest().notices:
+            logger.info("%s", notice)
+            self._recorder.add_notice(notice)
+            self._observer.notify(notice)
+        return cell
 
     def tune_for(self, cell: PlannedCell) -> None:
         """Apply the kernel settings of a cell, where they are not those of the trial before. Raises BenchkitError."""

@@ -156,4 +156,4 @@ class TrialQueue:
 
 
 def _is_measured(trial: PlannedTrial) -> bool:
-    return not is_profile_pass(trial.kind, trial.cell_id)
+    return trial.kind != "calibrate" and not is_profile_pass(trial.kind, trial.cell_id)

@@ -21,14 +21,16 @@ class PlannedTrial:
     position: int
     cell_id: str
     kind: TrialKind = "measure"
-    """`control`: the second run of a cell in the block, or the unprofiled partner of a profiled trial."""
+    """`calibrate`: at full speed, before the first block as block 0. `control`: the second run of a cell in the block,
+    or the unprofiled partner of a profiled trial."""
     round: int = 1
     """Repetition of the block: a block interrupted by a pause is repeated whole, as its next round."""
 
     @property
     def title(self) -> str:
         """Name of the cell as displayed, marked if the trial is profiled."""
-        return f"{self.cell_id} (profiled)" if self.kind == "profile" else self.cell_id
+        notes = {"profile": " (profiled)", "calibrate": " (full speed)"}
+        return self.cell_id + notes.get(self.kind, "")
 
 
 def planned_trials(design: Design, cell_ids: Sequence[str], blocks: int, seed: int) -> tuple[PlannedTrial, ...]:
@@ -44,6 +46,11 @@ def planned_trials(design: Design, cell_ids: Sequence[str], blocks: int, seed: i
         case "sequential":
             trials = sequential(cell_ids, blocks)
     return tuple(replace(trial, kind="control") if controlled(trial.cell_id) else trial for trial in trials)
+
+
+def calibration_trials(cell_ids: Sequence[str]) -> tuple[PlannedTrial, ...]:
+    """Return a trial at full speed for each of these cells, before the first block."""
+    return tuple(PlannedTrial(0, position, cell, "calibrate") for position, cell in enumerate(cell_ids, start=1))
 
 
 def randomised_blocks(cell_ids: Sequence[str], blocks: int, seed: int) -> tuple[PlannedTrial, ...]:

@@ -168,7 +168,7 @@ def test_telemetry_does_not_affect_a_load(lab: Lab) -> None:
             rng.shuffle(order)
             for position, cell_id in enumerate(order):
                 planned_trial = replace(plan.planned_trials[0], block=pair, position=position)
-                trial = make_trial(plan, planned_trial, "bench", hosts)
+                trial = make_trial(plan, planned_trial, plan.cell_of(planned_trial), "bench", hosts)
                 trial.telemetry_options = Watching() if cell_id == "watched" else None
                 record = run_trial(trial)
                 reading = read_output(record, trial.files.__getitem__)

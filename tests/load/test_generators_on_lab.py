@@ -82,7 +82,7 @@ def run_counted_trial(hosts: Hosts, load: Mapping[str, Any], probes: int = 1) ->
     plan = replace(plan, cells=(replace(cell, services=(counting,)),))
     install_programs(plan, hosts)
     deploy.deploy(hosts["sut"], [counting])
-    trial = make_trial(plan, PlannedTrial(1, 1, cell.cell_id), "r-counted", hosts)
+    trial = make_trial(plan, PlannedTrial(1, 1, cell.cell_id), cell, "r-counted", hosts)
     served = None
     try:
         for step in STEPS:
@@ -217,7 +217,7 @@ def test_a_failure_names_the_generator_its_host_and_its_last_lines(hosts: Hosts)
     plan = replace(plan, cells=(replace(cell, generators=others),))
     install_programs(plan, hosts)
     deploy.deploy(hosts["sut"], cell.services)
-    trial = make_trial(plan, PlannedTrial(1, 1, cell.cell_id), "r-failing", hosts)
+    trial = make_trial(plan, PlannedTrial(1, 1, cell.cell_id), cell, "r-failing", hosts)
     with pytest.raises(HostError) as failure:
         run_trial(trial)
     message = str(failure.value)

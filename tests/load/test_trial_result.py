@@ -52,14 +52,23 @@ def test_the_output_of_one_generator_is_not_changed() -> None:
 
 def test_slices_add_up_to_the_output_of_one_window() -> None:
     slices = [
-        _output(300, 0.3, {1000: 300}, errors=Errors(timeout=1), notes=(Note(code="odd", message="once"),)),
-        _output(100, 0.1, {9000: 100}, errors=Errors(timeout=0)),
-        _output(100, 0.4, {2000: 100}, errors=Errors(timeout=2), status={"200": 100}),
+        _output(
+            300,
+            0.3,
+            {1000: 300},
+            errors=Errors(timeout=1),
+            notes=(Note(code="odd", message="once"),),
+            connect_mean_s=1e-3,
+        ),
+        _output(100, 0.1, {9000: 100}, errors=Errors(timeout=0), connect_mean_s=2e-3),
+        _output(100, 0.4, {2000: 100}, errors=Errors(timeout=2), status={"200": 100}, connect_mean_s=6e-3),
     ]
     merged = merge_slices(slices)
     result, measured = merged.result, merged.measurement
     assert (result.requests, result.bytes_total) == (500, 6000)
     assert result.duration_s == pytest.approx(0.8)
+    assert result.connect_mean_s == pytest.approx((300 * 1e-3 + 100 * 2e-3 + 100 * 6e-3) / 500)
+    assert result.first_byte_mean_s is None
     assert result.rps == pytest.approx(500 / 0.8)
     assert (result.errors.timeout, result.status) == (3, {"200": 100})
     assert measured is not None

@@ -75,9 +75,14 @@ class Generator:
 
     def with_window(self, window: Mapping[str, float | None]) -> Generator:
         """Return the same generator with another measured window: `window` has the fields of its load that differ."""
-        tool, load = get_tool(self.tool), self.load.model_copy(update=dict(window))
+        return self.with_load(self.load.model_copy(update=dict(window)))
+
+    def with_load(self, load: Load) -> Generator:
+        """Return the same generator with another share of a load, by the same tool and with the same histogram."""
+        tool = get_tool(self.tool)
         argv = (self.argv[0], *tool.command(load, self.origin)[1:])
-        return replace(self, load=load, argv=argv, files=tool.files(load, self.origin))
+        reducer = None if self.reducer is None else (*self.reducer[:3], *_schedule(tool, load))
+        return replace(self, load=load, argv=argv, files=tool.files(load, self.origin), reducer=reducer)
 
 
 def plan_generators(load: Load, origin: str, placements: Sequence[ServicePlacement]) -> tuple[Generator, ...]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from benchkit.models.design import control_of
+from benchkit.models.design import control_of, controlled
 from benchkit.run.plan.design import PlannedDesign
 from benchkit.run.plan.model import PlannedCell
 from benchkit.scenario.experiment import Experiment
-from benchkit.scenario.trial_order import PlannedTrial, planned_trials
+from benchkit.scenario.trial_order import PlannedTrial, calibration_trials, planned_trials
 
 
 def control_cells(experiment: Experiment, cells: Sequence[PlannedCell]) -> tuple[PlannedCell, ...]:
@@ -25,3 +25,14 @@ def order_trials(experiment: Experiment, design: PlannedDesign, seed: int) -> tu
     """Return the trials of the supported cells in order."""
     supported = [cell.cell_id for cell in design.cells if cell.unsupported is None]
     return planned_trials(design.design, supported, experiment.scenario.blocks, seed)
+
+
+def calibrations(cells: Iterable[PlannedCell]) -> tuple[PlannedTrial, ...]:
+    """Return the trials at full speed that these cells need before the first block; none with target rates stated."""
+    return calibration_trials(
+        [
+            cell.cell_id
+            for cell in cells
+            if cell.unsupported is None and cell.load.share_of_slowest is not None and not controlled(cell.cell_id)
+        ]
+    )

@@ -15,7 +15,7 @@ from benchkit.run.plan.cells import missing_program_error, name_equal_builds, pl
 from benchkit.run.plan.design import plan_design
 from benchkit.run.plan.host_capabilities import HostCapabilities, host_capabilities, quota_not_applied
 from benchkit.run.plan.model import SWITCH_S, PlannedCell, RunPlan
-from benchkit.run.plan.order import control_cells, order_trials
+from benchkit.run.plan.order import calibrations, control_cells, order_trials
 from benchkit.run.plan.profiled_cells import profile_cells, profile_notices, profile_order
 from benchkit.run.plan.reserved_ports import plan_reserved_ports
 from benchkit.run.plan.service_checks import build_services, check_configs, check_go_releases, check_node_releases
@@ -67,7 +67,7 @@ def make_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> 
         design_reason=design.why,
         roles=roles,
         cells=cells,
-        planned_trials=(*measured, *profile_order(experiment, cells, measured, seed)),
+        planned_trials=(*calibrations(cells), *measured, *profile_order(experiment, cells, measured, seed)),
         notices=(
             *design.notices,
             *(notice for record in map(cell_record, supported) for notice in record.notices),

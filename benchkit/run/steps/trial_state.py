@@ -102,10 +102,10 @@ def trial_id_of(run_id: str, planned_trial: PlannedTrial) -> str:
     return f"{run_id}.b{planned_trial.block:03}{round_}.p{planned_trial.position:03}"
 
 
-def make_trial(plan: RunPlan, planned_trial: PlannedTrial, run_id: str, hosts: Hosts) -> Trial:
-    """Return the state of a trial before its first step."""
+def make_trial(plan: RunPlan, planned_trial: PlannedTrial, cell: PlannedCell, run_id: str, hosts: Hosts) -> Trial:
+    """Return the state of a trial of a cell before its first step."""
     trial_id = trial_id_of(run_id, planned_trial)
-    cell, profile = plan.cell_of(planned_trial), None
+    profile = None
     if planned_trial.kind == "profile":
         profile = plan.experiment.scenario.profile
         cell = replace(cell, services=tuple(with_perf_map(service) for service in cell.services))

@@ -5,6 +5,7 @@ What the figures mean, read from its source (support/ab.c):
 - Times in the tables are whole milliseconds. "Time per request" is time taken x concurrency ÷ complete requests, not a
   measured latency: the mean is the Total row's. Total runs from the start of connecting to closing, so that with
   keep-alive only a connection's first request has a connect time.
+- "Waiting" runs from sending the request to the first byte of the answer.
 - "Complete requests" includes failed ones. "Length" failures are answers whose length differed from the first one's;
   `-l` (2.4.7) accepts any length. "Receive" is counted since 2.3. The "Non-2xx" line is missing where its count is
   zero, and since 2.4 the "Write errors" line too.
@@ -50,7 +51,7 @@ _RATE = re.compile(r"Requests per second:\s*(\S+) \[#/sec\] \(mean\)")
 _PER_REQUEST = re.compile(r"Time per request:\s*(\S+) \[ms\] \((mean)(, across all concurrent requests)?\)")
 _TRANSFER = re.compile(r"Transfer rate:\s*(\S+) (?:\[Kbytes/sec\]|kb/s) received")
 _COLUMNS = re.compile(r"min\s+(mean\[\+/-sd\]\s+median|avg)\s+max")
-_TOTAL = re.compile(r"Total:((?:\s+[0-9.]{1,20}){3,5})")
+_TIMES = re.compile(r"(Total|Connect|Waiting):((?:\s+[0-9.]{1,20}){3,5})")
 _PERCENTILE = re.compile(r"([0-9]{1,3})%\s+(\S+)(\s+\((?:longest|last) request\)?)?")
 _COMPLETED = re.compile(r"Completed [0-9]+ requests")
 _FINISHED = re.compile(r"Finished [0-9]+ requests")
@@ -86,7 +87,7 @@ _IDENTIFYING_FIELDS = frozenset(
 
 
 class Spread(Frozen):
-    """Total row of "Connection Times (ms)", in seconds; with `-S` it has no deviation and no median."""
+    """A row of "Connection Times (ms)", in seconds; with `-S` it has no deviation and no median."""
 
     min: float
     mean: float
@@ -129,6 +130,8 @@ class AbOutput(Frozen):
     time_per_request_all_s: float | None = None
     transfer_rate: float | None = None
     total: Spread | None = None
+    connect: Spread | None = None
+    waiting: Spread | None = None
     percentages: Mapping[str, float] = {}
     progress: bool = False
     """True where the text has lines "Completed … requests"."""
@@ -164,7 +167,7 @@ class _Reader(Reader):
             (_PER_REQUEST, self.per_request),
             (_TRANSFER, self.transfer),
             (_COLUMNS, self.header),
-            (_TOTAL, self.total),
+            (_TIMES, self.times),
             (_BREAKDOWN, self.breakdown),
             (_SUM, self.sum),
             (_COMPLETED, self.flag("progress")),
@@ -229,12 +232,12 @@ class _Reader(Reader):
     def header(self, match: re.Match[str]) -> None:
         self.columns = match[1]
 
-    def total(self, match: re.Match[str]) -> None:
+    def times(self, match: re.Match[str]) -> None:
         names = ("min", "mean", "max") if self.columns == "avg" else ("min", "mean", "sd", "median", "max")
-        times = [_ms(token) for token in match[1].split()]
+        times = [_ms(token) for token in match[2].split()]
         whole = len(times) == len(names) and None not in times and not self.ends_mid_number(match[0])
         spread = {"sd": None, "median": None, **dict(zip(names, times, strict=False))}
-        self.fields.set_once(match[0], total=spread if whole else None)
+        self.fields.set_once(match[0], **{_field(match[1]): spread if whole else None})
 
     def breakdown(self, match: re.Match[str]) -> None:
         values = [token if token is None else parse_count(token) for token in match.groups()]
@@ -296,6 +299,8 @@ def to_result(output: AbOutput) -> LoadResult:
         bytes_total=output.total_transferred,
         bytes_per_s=output.transfer_rate,
         latency=_latency(output),
+        connect_mean_s=output.connect and output.connect.mean,
+        first_byte_mean_s=output.waiting and output.waiting.mean,
         errors=Errors(
             connect=breakdown.connect if breakdown else none_failed,
             read=breakdown.receive if breakdown else none_failed,

@@ -7,6 +7,7 @@ What the figures mean, read from its source (src/h2load.cc):
 - Status counts are by class; "succeeded" are answers of status 200 to 399.
 - "time for request" runs from sending to the end of the answer, without connecting. Its quantiles (median, p95, p99)
   are printed since 1.68, over at most a million samples drawn at random (`MAX_SAMPLES`).
+- "time to 1st byte" runs from opening a connection to the first byte of its first answer.
 - With a warm-up, "finished in" includes it, and all other figures are of the measured time alone.
 - Times have two decimals in a unit that fits. K, M and G are 1024. Traffic includes headers.
 """
@@ -43,7 +44,8 @@ _REQUESTS = re.compile(
 _STATUS = re.compile(r"status codes: (\S+) 2xx, (\S+) 3xx, (\S+) 4xx, (\S+) 5xx")
 _TRAFFIC = re.compile(r"traffic: (?:(\S+) bytes total|\S+ \((\S+)\) total),.*")
 _COLUMNS = re.compile(r"min\s+max\s+(?:(median)\s+(p95)\s+(p99)\s+)?mean\s+sd\s+\+/- sd")
-_TIMES = re.compile(r"(?:time for )?(request|connect)\s*:\s*(\S.*)")
+_TIMES = re.compile(r"(?:time (?:for|to) )?(request|connect|1st byte)\s*:\s*(\S.*)")
+_ROWS = {"request": "request", "connect": "connect", "1st byte": "first_byte"}
 _PROTOCOL = re.compile(r"Application protocol: (\S+)")
 _DAMAGED = re.compile(r"(?:finished in|requests:|status codes:|traffic:) .*")
 
@@ -86,6 +88,7 @@ class H2loadOutput(Frozen):
     traffic: int | None = None
     request: Spread | None = None
     connect: Spread | None = None
+    first_byte: Spread | None = None
     unread: tuple[str, ...] = ()
     """Lines that h2load printed, with a figure that could not be read."""
 
@@ -181,7 +184,7 @@ class _Reader(Reader):
             known = [figure for figure in figures if figure]
             spread = {name: figure[0] for name, figure in zip(self.columns, known, strict=True)}
             spread["step"] = max(figure[1] for figure in known)
-        self.fields.set_once(match[0], **{match[1]: spread})
+        self.fields.set_once(match[0], **{_ROWS[match[1]]: spread})
 
     def protocol(self, match: re.Match[str]) -> None:
         self.fields.values.setdefault("protocol", match[1])
@@ -211,6 +214,8 @@ def to_result(output: H2loadOutput) -> LoadResult:
         bytes_total=output.traffic,
         bytes_per_s=output.bytes_per_s,
         latency=_latency(output),
+        connect_mean_s=_mean(output.connect),
+        first_byte_mean_s=_mean(output.first_byte),
         errors=Errors(timeout=output.timeout, other=_other(output)),
         non_2xx=sum(not_2xx) if not_2xx else None,
         failed=output.failed,
@@ -241,6 +246,11 @@ def _latency(output: H2loadOutput) -> Latency:
         corrected=False,
     )
     return without_times(latency) if output.done == 0 or row.max == 0 else latency
+
+
+def _mean(row: Spread | None) -> float | None:
+    """Return the mean of a row; None where all of it is 0, which h2load prints without any sample."""
+    return row.mean if row is not None and row.max else None
 
 
 def _complete(output: H2loadOutput) -> bool:

@@ -1,0 +1,69 @@
+"""Target rates that a run finds itself: a share of what its slowest cell answers at full speed. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from benchkit import units
+from benchkit.errors import InputError
+from benchkit.load.load_shares import divide_load
+from benchkit.models.load import Load
+from benchkit.models.rows import TrialRow
+from benchkit.run.plan.model import PlannedCell, RunPlan
+from benchkit.scenario.trial_order import PlannedTrial
+
+CALIBRATION_S = 2.0
+"""Window of a trial at full speed. Its rate varies by some per cent, of which a share that leaves room takes no notice;
+whole seconds suit every load tool."""
+
+
+def with_load(cell: PlannedCell, load: Load) -> PlannedCell:
+    """Return a cell with another load, divided among its generators. Raises ValueError where it cannot be divided."""
+    shares = divide_load(load, len(cell.generators))
+    generators = tuple(each.with_load(share) for each, share in zip(cell.generators, shares, strict=True))
+    return replace(cell, load=load, generators=generators)
+
+
+class TargetRates:
+    """The rates of cells at full speed, and the target rates that follow from them."""
+
+    def __init__(self, rows: Iterable[TrialRow] = ()) -> None:
+        """Take the trials that have ended before, in a run that is resumed."""
+        self._rps: dict[str, float] = {}
+        for row in rows:
+            self.add(row)
+
+    def add(self, row: TrialRow) -> None:
+        """Add a trial that has ended; only those at full speed matter."""
+        if row.kind == "calibrate" and row.rps:
+            self._rps[row.cell_id] = row.rps
+
+    def cell_of(self, trial: PlannedTrial, plan: RunPlan) -> tuple[PlannedCell, str | None]:
+        """Return the cell of a trial with its target rate, and a notice about a rate that the run found.
+
+        Raises InputError where no cell has answered at full speed, and for a rate that is too low to be divided.
+        """
+        cell = plan.cell_of(trial)
+        share = cell.load.share_of_slowest
+        if share is None:
+            return cell, None
+        if trial.kind == "calibrate":
+            window = {"duration_s": CALIBRATION_S, "request_count": None}
+            return with_load(cell, cell.load.model_copy(update=window)), None
+        if not self._rps:
+            raise InputError(
+                "no target rate: no cell has answered at full speed",
+                where=trial.cell_id,
+                hint="the trials of block 0 say why; state a rate to run without them",
+            )
+        slowest, rps = min(self._rps.items(), key=lambda each: each[1])
+        rate = float(max(1, int(share * rps)))
+        notice = (
+            f"Target rate: {units.requests_per_s(rate)}, {units.share(share)} of the {units.requests_per_s(rps)} of the "
+            f"slowest cell at full speed, {slowest}."
+        )
+        try:
+            return with_load(cell, cell.load.model_copy(update={"rate": rate})), notice
+        except ValueError as error:
+            raise InputError("the target rate is too low", where=trial.cell_id, why=str(error)) from None

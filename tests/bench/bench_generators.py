@@ -1,0 +1,141 @@
+"""Load tools that hold a rate: the highest rate of one process on one core, and how late it sends at each rate.
+
+The lag is measured alike for all tools: of the instants at which requests were sent, in order, the k-th is compared
+with k intervals of the target rate after the first. Bursts are lag too: a request of a burst is sent early or late.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from benchkit.load.tools.registry import get_tool
+from benchkit.load.tools.vegeta.command import PROGRAM
+from benchkit.models.load import Load
+from benchkit.services.go_build import build
+from tests.bench.bench_slices import ORIGIN, server
+from tests.bench.real_runs import table
+from tests.load.conftest import GOARCH
+
+__all__ = ["server"]
+
+RATES = (2_000, 5_000, 10_000, 20_000, 30_000)
+CONNECTIONS = 32
+WINDOW_S = 3.0
+WITHIN = 0.99
+"""Share of the target rate that counts as held."""
+MAX_LAG_S = 1e-3
+"""Largest p99 of the lag at which a tool holds a rate in time."""
+
+Instants = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Held:
+    """One load at a rate."""
+
+    achieved: float
+    lag_p50_s: float
+    lag_p99_s: float
+    cores: float
+    """CPU time of the tool, per second of the window."""
+
+    @property
+    def is_in_time(self) -> bool:
+        """True if requests were sent within a millisecond of their time."""
+        return self.lag_p99_s <= MAX_LAG_S
+
+
+def _vegeta(rows: Path) -> Instants:
+    """Return the instants of vegeta's binary stream, by its own conversion."""
+    program = build(PROGRAM.module, goos="linux", goarch=GOARCH, package=PROGRAM.package).path
+    encoded = subprocess.run([program, "encode", "-to", "csv", rows], stdout=subprocess.PIPE, check=True).stdout
+    return np.array([int(line.partition(b",")[0]) for line in encoded.splitlines()]) / 1e9
+
+
+def _h2load(rows: Path) -> Instants:
+    columns = (line.split(b"\t") for line in rows.read_bytes().splitlines())
+    return np.array([int(each[0]) for each in columns if len(each) >= 3]) / 1e6
+
+
+def _hey(rows: Path) -> Instants:
+    """Return the offsets of the rows of benchkit's template."""
+    lines = rows.read_bytes().partition(b"\n--- ")[0].splitlines()[1:]
+    return np.array([float(line.rpartition(b",")[2]) for line in lines if line])
+
+
+INSTANTS: dict[str, Callable[[Path], Instants]] = {"vegeta": _vegeta, "h2load": _h2load, "hey": _hey}
+
+
+def _hold(name: str, rate: int, folder: Path) -> Held:
+    """Run a tool at a rate on the last CPU; its rows go to a file in memory, which costs it what a pipe costs."""
+    tool = get_tool(name)
+    load = Load(tool=name, connections=CONNECTIONS, duration_s=WINDOW_S, rate=rate)
+    argv = tool.command(load, ORIGIN)
+    if tool.go_program is not None:
+        argv[0] = str(build(PROGRAM.module, goos="linux", goarch=GOARCH, package=PROGRAM.package).path)
+    for file, content in tool.files(load, ORIGIN).items():
+        (folder / file).write_bytes(content)
+    rows = folder / "rows"
+    cpu = max(os.sched_getaffinity(0))
+    with rows.open("wb") as output:
+        before = os.times()
+        subprocess.run(["taskset", "-c", str(cpu), *argv], cwd=folder, stdout=output, check=True)
+        after = os.times()
+    sent = np.sort(INSTANTS[name](rows))
+    late = sent - sent[0] - np.arange(len(sent)) / rate
+    lag = late - late.min()
+    return Held(
+        achieved=(len(sent) - 1) / (sent[-1] - sent[0]),
+        lag_p50_s=float(np.percentile(lag, 50)),
+        lag_p99_s=float(np.percentile(lag, 99)),
+        cores=(after.children_user + after.children_system - before.children_user - before.children_system) / WINDOW_S,
+    )
+
+
+def _folder(tmp_path: Path) -> Path:
+    memory = Path("/dev/shm")  # noqa: S108 - rows of a load must not wait for a disk
+    return memory if memory.is_dir() else tmp_path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A folder in memory where there is one, empty again afterwards."""
+    own = _folder(tmp_path) / f"bench-generators-{os.getpid()}"
+    own.mkdir()
+    yield own
+    for file in own.iterdir():
+        file.unlink()
+    own.rmdir()
+
+
+@pytest.mark.usefixtures("server")
+def test_rates_on_one_core(folder: Path) -> None:
+    rows = []
+    highest = dict.fromkeys(INSTANTS, 0)
+    for name in INSTANTS:
+        _hold(name, RATES[0], folder)  # builds what has to be built
+        for rate in RATES:
+            held = _hold(name, rate, folder)
+            if held.achieved >= WITHIN * rate and held.is_in_time:
+                highest[name] = rate
+            rows.append(
+                [
+                    name,
+                    f"{rate:,}",
+                    f"{held.achieved:,.0f}",
+                    f"{held.lag_p50_s * 1000:.2f} ms",
+                    f"{held.lag_p99_s * 1000:.2f} ms",
+                    f"{held.cores:.2f}",
+                ]
+            )
+    print("\n" + table(["tool", "target rate", "achieved", "lag p50", "lag p99", "cores"], rows))
+    print("\n" + table(["tool", "highest rate held in time"], [[name, f"{rate:,}"] for name, rate in highest.items()]))
+    assert highest["vegeta"] >= RATES[0], "vegeta holds no rate in time"
