@@ -7,9 +7,6 @@ from dataclasses import replace
 from benchkit.load.tools.tool import ParsedOutput, RateSupport
 from benchkit.models.load import Load
 
-FASTEST = 10.0
-"""Percentile of the latency that stands for the time that an answer takes when nothing is queued."""
-
 
 def with_achieved_rate(output: ParsedOutput, load: Load, support: RateSupport | None) -> ParsedOutput:
     """Return the output of one generator with the rate that it achieved, where its load has a target rate."""
@@ -24,8 +21,9 @@ def _achieved_rate(output: ParsedOutput, load: Load, support: RateSupport) -> fl
 
     Requests are sent at instants that are an interval apart; n of them cover n - 1 intervals, on each connection where
     each has its own. In an open loop requests are sent at the target rate whatever becomes of them, so that only those
-    count that were answered before the last one was sent. Those sent within the time of an answer before that cannot
-    have been: the time is shorter by that much. A backlog that grows is thus a rate below the target.
+    count that were answered before the last one was sent. Those sent within the time of the fastest answer before that
+    cannot have been: the time is shorter by that much. A backlog that grows is thus a rate below the target, and never
+    more than was sent.
     """
     measured = output.measurement
     sending = None if measured is None else measured.sending
@@ -37,8 +35,8 @@ def _achieved_rate(output: ParsedOutput, load: Load, support: RateSupport) -> fl
     if not support.is_open:
         return (sending.requests - sent_together) / sending.span_s
     raw = measured.histograms.get("raw")
-    fastest_s = (None if raw is None else raw.percentile(FASTEST)) or 0.0
+    fastest_s = (None if raw is None else raw.min_s) or 0.0
     if fastest_s >= sending.span_s:
-        return output.result.rps
-    answered = sending.requests - sending.answered_later
-    return answered / (sending.span_s - fastest_s)
+        return 0.0  # nothing was answered before the last request was sent
+    sent = (sending.requests - 1) / sending.span_s
+    return min(sent, (sending.requests - sending.answered_later) / (sending.span_s - fastest_s))
