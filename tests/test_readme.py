@@ -86,7 +86,7 @@ def test_commands_in_the_prose_are_run_by_a_test_too() -> None:
 
 @pytest.mark.system
 def test_the_python_prints_the_median_rate_of_each_stack(tmp_path: Path) -> None:
-    """Run it on a recorded run whose trials are all valid, and compare with what pandas alone reads."""
+    """Run it on a recorded run, and compare with what pandas alone reads of the trials that are not invalid."""
     recorded = ROOT / "notebooks" / "recorded"
     (run,) = (recorded / "tables" / "trials" / "scenario=quickstart").glob("run_id=*")
     run_id = run.name.removeprefix("run_id=")
@@ -99,7 +99,7 @@ def test_the_python_prints_the_median_rate_of_each_stack(tmp_path: Path) -> None
     process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
     assert process.returncode == 0, process.stderr
     trials, factors = (pd.read_parquet(tmp_path / "tables" / table) for table in ("trials", "factors"))
-    assert set(trials["verdict"]) == {"valid"}
+    trials = trials[trials["verdict"] != "invalid"]
     stacks = factors[factors["factor"] == "stack"].drop_duplicates("cell_id").set_index("cell_id")["level"]
     medians = trials.groupby(trials["cell_id"].map(stacks))["rps"].median()
     printed = [line.split() for line in process.stdout.splitlines()]

@@ -26,9 +26,15 @@ def test_percentiles_come_from_merged_histograms_of_usable_trials() -> None:
             assert low * 0.98 <= row[name] <= high * 1.02
 
 
-def test_a_run_whose_trials_are_all_invalid_has_no_percentiles() -> None:
-    run = benchkit.find(scenario="reuseport", store=RECORDED)
-    assert benchkit.percentiles(run, store=RECORDED).empty
+def test_cells_whose_trials_are_all_invalid_have_no_percentiles() -> None:
+    run = benchkit.find(scenario="node-vs-go", store=RECORDED)
+    trials = benchkit.load("trials", run=run, store=RECORDED)
+    unusable = trials["verdict"].eq("invalid").groupby(trials["cell_id"]).all()
+    assert unusable.any()
+    assert not unusable.all()
+    found = benchkit.percentiles(run, store=RECORDED).index
+    controls = unusable.index.str.endswith("~control")
+    assert sorted(found) == sorted(unusable.index[~unusable & ~controls])
 
 
 def test_published_figures_stand_beside_measured_ones() -> None:
