@@ -7,6 +7,7 @@ when they are first used, so that `import benchkit` is fast:
 - `runs()`, `find(run)`: the stored runs, and the id of one
 - `compare(run)`, `claims(run)`, `trends(run, factor)`: ratios, results of claims, trends over a factor
 - `percentiles(run)`, `published(run)`: latency by cell from histograms, and figures of the study beside those measured
+- `history(scenario)`: the series of a scenario over its runs, with the shifts of its level
 - `figures(run)`, `figure(name, run)`: the figures of the report
 - `BenchkitError`, `InputError`: the errors that they raise
 """
@@ -24,6 +25,7 @@ from benchkit.version import __version__
 
 if TYPE_CHECKING:
     from benchkit.analysis.compare import compare
+    from benchkit.analysis.history.series import history
     from benchkit.analysis.stored_tables import load
     from benchkit.analysis.trend import trends
     from benchkit.explore import claims, figure, figures, find, percentiles, published, runs
@@ -37,6 +39,7 @@ __all__ = [
     "figure",
     "figures",
     "find",
+    "history",
     "load",
     "percentiles",
     "published",
@@ -51,6 +54,7 @@ _MODULES: Mapping[str, str] = MappingProxyType(
         "figure": "benchkit.explore",
         "figures": "benchkit.explore",
         "find": "benchkit.explore",
+        "history": "benchkit.analysis.history.series",
         "percentiles": "benchkit.explore",
         "published": "benchkit.explore",
         "runs": "benchkit.explore",

@@ -21,7 +21,12 @@ from benchkit.analysis.ratio import Ratio, with_outcomes
 from benchkit.analysis.ratios import block_ratios, run_ratios, sequential_ratios
 from benchkit.analysis.resolution import Resolution, noise_of, resolution
 from benchkit.analysis.run_data import RunData, read_run_data
-from benchkit.analysis.run_differences import host_differences, setting_differences
+from benchkit.analysis.run_differences import (
+    FactDifference,
+    host_differences,
+    machine_differences,
+    setting_differences,
+)
 from benchkit.analysis.samples import Exclusion, take_samples
 from benchkit.errors import InputError
 from benchkit.models.claims import claims_of
@@ -49,6 +54,11 @@ SEQUENTIAL = (
 TWO_RUNS = (
     "Two runs are one sample each of the state of their hosts: these ratios include changes between the runs, and their "
     "intervals do not. To remove such changes, name a cell that did not change as --baseline."
+)
+
+OTHER_HOSTS = (
+    "The runs had different hosts ({differences}): their rates cannot be compared, and only ratios to {reference} "
+    "within each run are."
 )
 
 
@@ -162,6 +172,9 @@ def compare_runs(
             f"{before.manifest.run_id} and {after.manifest.run_id} have no cell in common",
             why=f"{', '.join(names[0])}; {', '.join(names[1])}",
         )
+    machines = machine_differences(before.manifest, after.manifest)
+    if machines and baseline is None:
+        baseline = _common_baseline(before, after, common, machines)
     reference = None
     if baseline is not None:
         found = cells_with_levels(levels_of(baseline, after.manifest.cells), after.manifest.cells)
@@ -187,13 +200,35 @@ def compare_runs(
     changes = host_differences(*facts)
     asked = setting_differences(before.manifest, after.manifest)
     notices = [
-        *([f"The hosts have drifted: {'; '.join(change.text for change in changes)}."] if changes else []),
+        *(
+            [OTHER_HOSTS.format(differences="; ".join(c.text for c in machines), reference=reference)]
+            if machines
+            else []
+        ),
+        *(
+            [f"The hosts have drifted: {'; '.join(change.text for change in changes)}."]
+            if changes and not machines
+            else []
+        ),
         *([f"The runs have different settings: {'; '.join(c.text for c in asked)}."] if asked else []),
         *(f"{name} is in one of the runs only." for name in compared if name not in common),
         *(notice for data in runs for notice in _run_notices(data)),
         *([] if reference else [TWO_RUNS]),
     ]
     return _comparison("runs", runs, metrics, ratios, notices).model_copy(update={"drift": changes, "asked": asked})
+
+
+def _common_baseline(before: RunData, after: RunData, common: Sequence[str], machines: Sequence[FactDifference]) -> str:
+    """Return the baseline of the later run, which both runs must have. Raises InputError."""
+    cells = after.manifest.cells
+    found = cells_with_levels(scenario_baseline(after.manifest.scenario, cells), cells)
+    if len(found) == 1 and found[0].cell_id in common and len(common) > 1:
+        return found[0].cell_id
+    raise InputError(
+        f"{before.manifest.run_id} and {after.manifest.run_id} ran on different hosts, whose rates cannot be compared",
+        why="; ".join(change.text for change in machines),
+        hint="name a cell that both runs have, and that did not change, as --baseline: ratios to it are compared",
+    )
 
 
 def _run_notices(data: RunData) -> list[str]:

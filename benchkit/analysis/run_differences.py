@@ -22,6 +22,8 @@ RELEVANT_FACTS = re.compile(
 COMPARED_SETTINGS = ("roles", "stacks", "factors", "load", "tools", "tuning", "design")
 """Parts of a scenario that change results."""
 
+_GIB = 1 << 30
+
 _STAGES = ("start", "tuned")
 """Stages whose facts the load ran under: those at the start, updated with the settings that the run applied."""
 
@@ -63,13 +65,42 @@ def host_differences(before: pd.DataFrame, after: pd.DataFrame) -> tuple[FactDif
     return tuple(changes)
 
 
+def machine_differences(before: Manifest, after: Manifest) -> tuple[FactDifference, ...]:
+    """Return how the machines of two runs differ, by role: other processors, another number of CPUs, memory or link.
+
+    Such runs can be compared by their ratios alone.
+    """
+    one, other = ({"+".join(sorted(host.roles)): _machine(host.facts) for host in run.hosts} for run in (before, after))
+    return tuple(
+        change
+        for roles in sorted({*one, *other})
+        for change in _differing(f"host for {roles}", one.get(roles, {}), other.get(roles, {}))
+    )
+
+
+def _machine(facts: RecordedFacts) -> dict[str, str]:
+    """Return what a machine is, as text by fact; memory in two digits, as kernels reserve some of it."""
+    values = {
+        "architecture": facts.machine,
+        "processor": facts.cpu_model,
+        "CPUs": len(facts.cpus) or None,
+        "cores": facts.cores,
+        "memory": None if facts.memory_bytes is None else f"{facts.memory_bytes / _GIB:.2g} GiB",
+        "link": facts.link_bps,
+        "virtualisation": facts.virtualisation,
+    }
+    return {name: str(value) for name, value in values.items() if value is not None}
+
+
 def fact_differences(where: str, before: RecordedFacts, after: RecordedFacts) -> tuple[FactDifference, ...]:
     """Return the relevant facts that differ between two readings of a host, each as in a manifest."""
-    looks = [
-        _relevant({name: text for name, text in flatten_facts(facts.model_dump(mode="json")) if text is not None})
-        for facts in (before, after)
-    ]
-    return tuple(_differing(where, *looks))
+    return tuple(_differing(where, relevant_facts(before), relevant_facts(after)))
+
+
+def relevant_facts(facts: RecordedFacts) -> dict[str, str]:
+    """Return the facts of a host that can change results, as text by dotted name."""
+    flat = flatten_facts(facts.model_dump(mode="json"))
+    return _relevant({name: text for name, text in flat if text is not None})
 
 
 def setting_differences(before: Manifest, after: Manifest) -> tuple[FactDifference, ...]:

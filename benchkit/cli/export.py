@@ -1,4 +1,4 @@
-"""`benchkit results export`: trials of a run for benchstat, for spreadsheets, and for HdrHistogram's plotter."""
+"""`benchkit results export`: results of a run for other tools, spreadsheets and services."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from benchkit.cli.options import Json, RunId, StoreFolder
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-FORMATS = ("csv", "benchstat", "hgrm")
+    from benchkit.analysis.run_data import RunData
+    from benchkit.results.store import Store
+
+FORMATS = ("csv", "benchstat", "hgrm", "otava", "bmf", "conbench", "openmetrics")
 SERIES = ("raw", "corrected")
 
 
@@ -28,14 +31,16 @@ def export(
         str, typer.Option(help="For hgrm: raw, or corrected for coordinated omission by the tool.")
     ] = "raw",
     invalid: Annotated[
-        bool, typer.Option("--invalid", "--void", help="For benchstat and hgrm: include invalid values.")
+        bool, typer.Option("--invalid", "--void", help="For all but csv and otava: include invalid values.")
     ] = False,
     store: StoreFolder = None,
     json: Json = False,
 ) -> None:
-    """Write the trials of a run for other tools: CSV, benchstat's text, or HdrHistogram's .hgrm of each cell.
+    """Write the results of a run for other tools.
 
-    CSV has every trial with its verdict. The other formats have no place for a verdict and skip invalid values.
+    Trials: CSV with every trial and its verdict, benchstat's text, HdrHistogram's .hgrm of each cell. Values and ratios
+    with intervals: bmf (Bencher), conbench, openmetrics (Prometheus), and otava, a CSV with a row for each run of the
+    scenario. All but the first have no place for a verdict and skip invalid values.
     """
     from benchkit.cli.console import print_json
     from benchkit.errors import InputError
@@ -76,6 +81,10 @@ def _texts(
         return {f"{found.run_id}.csv": csv(trials)}
     if form == "benchstat":
         return {f"{found.run_id}.txt": benchstat(data.manifest, trials, data.exclusions)}
+    if form == "otava":
+        return {f"{data.manifest.scenario['name']}.csv": _otava(data, where)}
+    if form in {"bmf", "conbench", "openmetrics"}:
+        return {f"{found.run_id}.{'txt' if form == 'openmetrics' else 'json'}": _exchanged(data, form)}
     cells = [record.cell_id for record in data.manifest.cells]
     if cell is not None and cell not in cells:
         raise InputError(f"no cell {cell!r}", why=suggestion(cell, cells))
@@ -87,6 +96,23 @@ def _texts(
             hint += ", and some trials here are invalid: add --invalid"
         raise InputError(f"no {series} histogram in {found.run_id}", hint=hint)
     return {f"{_file_name(name)}.{series}.hgrm": text for name, text in texts.items()}
+
+
+def _exchanged(data: RunData, form: str) -> str:
+    from benchkit.analysis.exchange import bencher_json, conbench_json, openmetrics
+
+    return {"bmf": bencher_json, "conbench": conbench_json, "openmetrics": openmetrics}[form](data)
+
+
+def _otava(data: RunData, store: Store) -> str:
+    """Return the history of the run's scenario, of the metrics that the run has."""
+    from benchkit.analysis.compare import ANSWER_METRICS
+    from benchkit.analysis.exchange import otava_csv
+    from benchkit.analysis.history.series import history
+
+    metrics = [name for name in ANSWER_METRICS if data.trials[name].notna().any()]
+    name = str(data.manifest.scenario["name"])
+    return otava_csv([history(name, metric=metric, store=store.path) for metric in metrics])
 
 
 def _file_name(cell_id: str) -> str:

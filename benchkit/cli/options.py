@@ -61,6 +61,12 @@ LabName = Annotated[
 StoreFolder = Annotated[
     Path | None, typer.Option("--store", help="Where results are stored. [default: $BENCHKIT_STORE, else ./results]")
 ]
+Tags = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tag", metavar="KEY=VALUE", help="Note something with the run, such as version=1.4; `history` shows it."
+    ),
+]
 SCENARIO_HELP = "A shipped scenario's name, or a YAML file."
 ScenarioName = Annotated[str, typer.Argument(metavar="SCENARIO", help=SCENARIO_HELP, autocompletion=complete_scenario)]
 RunId = Annotated[

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -26,6 +27,7 @@ from benchkit.cli.options import (
     Seed,
     Set,
     StoreFolder,
+    Tags,
 )
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ def run(
     lab: LabName = None,
     scale: OwnScale = None,
     settings: Set = None,
+    tag: Tags = None,
     seed: Seed = None,
     profile: Profile = False,
     resume: Resume = None,
@@ -73,17 +76,19 @@ def run(
     from benchkit.cli.console import scale_named
     from benchkit.cli.inventory_choice import inventory_of
     from benchkit.cli.run_summary import print_run_summary
+    from benchkit.cli.tags import parse_tags
     from benchkit.errors import InputError
     from benchkit.results.store import Store, store_path
     from benchkit.run.resume import require_unfinished
     from benchkit.scenario.read import WITH_PROFILES, read_experiment, stored_experiment
 
+    tags = parse_tags(tag or [])
     stored_in = Store(store_path(store))
     requested = [*(settings or ()), *([WITH_PROFILES] if profile else [])]
     run_folder = None if resume is None else stored_in.run(resume)
     if run_folder is not None:
-        if requested or seed is not None or scale is not None:
-            raise InputError("--scale, --set, --seed and --profile cannot change a resumed run")
+        if requested or tags or seed is not None or scale is not None:
+            raise InputError("--scale, --set, --tag, --seed and --profile cannot change a resumed run")
         require_unfinished(run_folder, retry_failed=retry_failed)
         manifest = run_folder.manifest()
         seed, requested, of_run = manifest.seed, list(manifest.settings), scale_named(manifest.scale)
@@ -114,6 +119,7 @@ def run(
         resume_options=resume_options,
         lease_s=lease,
         reconnect_s=reconnect,
+        tags=tags,
     )
     print_run_summary(outcome, stored_in, quiet=quiet, json=json, lab=chosen.lab)
     if outcome.failures or outcome.not_restored:
@@ -165,6 +171,7 @@ def run_experiment(
     lease_s: float | None = None,
     reconnect_s: float | None = None,
     show: Callable[[OpenedRun], SilentProgress] | None = None,
+    tags: Mapping[str, str] = MappingProxyType({}),
 ) -> RunOutcome:
     """Plan and execute an experiment on the hosts of an inventory, with a display of its progress: `show`, or a matrix.
 
@@ -193,7 +200,7 @@ def run_experiment(
                     return make_plan(experiment, hosts, seed)
 
             opening = (
-                open_run(plan, hosts, store, run_id)
+                open_run(plan, hosts, store, run_id, tags=tags)
                 if resume_options is None
                 else reopen_run(
                     plan,

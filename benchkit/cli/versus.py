@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from benchkit.cli.options import InventoryFile, Json, LabName, Quiet, StoreFolder
+from benchkit.cli.options import InventoryFile, Json, LabName, Quiet, StoreFolder, Tags
 
 if TYPE_CHECKING:
     from benchkit.cli.calibration import MakeFields
@@ -67,6 +67,7 @@ def versus(
     save: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the scenario that ran, to continue from it.")
     ] = None,
+    tag: Tags = None,
     inventory: InventoryFile = None,
     lab: LabName = None,
     store: StoreFolder = None,
@@ -83,9 +84,11 @@ def versus(
     from benchkit.cli.own_lab import own_lab
     from benchkit.cli.run import write_run_report
     from benchkit.cli.signals import signals_interrupt
+    from benchkit.cli.tags import parse_tags
     from benchkit.results.store import Store, store_path
     from benchkit.scenario.versus import Comparison, Request
 
+    tags = parse_tags(tag or [])
     carried = tuple(str(file.resolve()) for file in files or ())
     comparison = Comparison(
         request=Request(path, method, body, _headers(header or [])),
@@ -102,10 +105,12 @@ def versus(
     with signals_interrupt():  # before the lab is started: a signal at any later time removes it
         if inventory is None and lab is None:
             with own_lab("versus", quiet=quiet) as started:
-                outcome = _compare(make_fields, comparison, started.inventory(), stored_in, save=save, quiet=quiet)
+                outcome = _compare(
+                    make_fields, comparison, started.inventory(), stored_in, tags, save=save, quiet=quiet
+                )
         else:
             chosen = inventory_of(inventory, lab, quiet=quiet)
-            outcome = _compare(make_fields, comparison, chosen, stored_in, save=save, quiet=quiet)
+            outcome = _compare(make_fields, comparison, chosen, stored_in, tags, save=save, quiet=quiet)
         report = write_run_report(outcome, stored_in)
     _print_results(outcome, stored_in, report, save, quiet=quiet, json=json)
     if outcome.failures or outcome.not_restored:
@@ -145,6 +150,7 @@ def _compare(
     comparison: Comparison,
     inventory: Inventory,
     store: Store,
+    tags: Mapping[str, str],
     *,
     save: Path | None,
     quiet: bool,
@@ -169,7 +175,7 @@ def _compare(
     fields = make_fields(comparison)
     if save is not None:
         save_scenario(fields, save)
-    return run_experiment(experiment_of(fields), inventory, store, seed=None, quiet=quiet, show=show)
+    return run_experiment(experiment_of(fields), inventory, store, seed=None, quiet=quiet, show=show, tags=tags)
 
 
 def _print_results(

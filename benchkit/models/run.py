@@ -38,6 +38,11 @@ def _require_name(scenario: Mapping[str, Any]) -> Mapping[str, Any]:
 StoredScenario = Annotated[Mapping[str, Any], AfterValidator(_require_name)]
 """A scenario as run, with a valid name."""
 
+Tag = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9._-]{0,63}$")]
+"""Name of a tag of a run."""
+TagValue = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{1,200}$")]
+"""Value of a tag: one line."""
+
 TrialKind = Literal["measure", "control", "profile", "calibrate"]
 """Kind of a trial; `calibrate`: at full speed, from which target rates of the others follow."""
 RunStatus = Literal["running", "done", "failed", "interrupted"]
@@ -50,6 +55,19 @@ class BuildRecord(Frozen):
     commit: str | None = Field(default=None, description="commit of that ref; of `worktree`, the one below it")
     diff_sha256: str | None = Field(default=None, description="hash of what `worktree` changed; None: another ref")
     output_sha256: str = Field(description="hash of names, modes and contents of what was built")
+
+
+class CodeState(Frozen):
+    """The version-control state of the files that a run was started from."""
+
+    commit: str
+    subject: str = Field(default="", description="first line of the commit's message")
+    is_modified: bool = Field(default=False, description="true: tracked files differed from the commit")
+
+    @property
+    def short(self) -> str:
+        """Beginning of the commit, with a plus sign where files differed from it."""
+        return self.commit[:12] + "+" * self.is_modified
 
 
 class CellRecord(Frozen):
@@ -117,6 +135,10 @@ class Manifest(Frozen):
     controller: ControllerRecord | None = None
     thresholds: Mapping[str, float] = Field(
         default_factory=dict, description="thresholds of the checks that judge its trials"
+    )
+    tags: Mapping[Tag, TagValue] = Field(default_factory=dict, description="what its user noted with `--tag`, by name")
+    code: CodeState | None = Field(
+        default=None, description="state of the git checkout that it was started from; None: there is none"
     )
     notices: tuple[str, ...] = Field(default=(), description="notices of the plan: not isolated, not applied, …")
     started_at: datetime

@@ -3,6 +3,7 @@
     runs/<run_id>/manifest.json, journal.jsonl, run.log, raw/<trial_id>/…
     tables/<table>/scenario=<name>/run_id=<id>/*.parquet
     compact/<table>.parquet                                copies, see `benchkit.results.compact`
+    compact/history/<scenario>/<metric>.jsonl              estimates of runs, see `benchkit.analysis.history.estimates`
 
 A file or a trial's folder appears complete or not at all: it is written under another name, synced, then renamed.
 """
@@ -432,6 +433,10 @@ class Store:
     def compact_file(self, table: str) -> Path:
         """Return the file with a copy of the rows of all runs."""
         return self.path / "compact" / f"{table}.parquet"
+
+    def history_file(self, scenario: str, metric: str) -> Path:
+        """Return the file with the estimates of a metric of all runs of a scenario."""
+        return self.path / "compact" / "history" / scenario / f"{metric}.jsonl"
 
 
 def _parquet_files(folder: Path, table: str) -> tuple[Path, ...]:

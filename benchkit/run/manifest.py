@@ -6,15 +6,19 @@ import platform
 import secrets
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
+from types import MappingProxyType
 
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.cpu_affinity import controller_record
 from benchkit.hosts.host import Host
 from benchkit.load.tools.registry import get_tool
 from benchkit.models.facts import RecordedFacts
-from benchkit.models.run import BuildRecord, CellRecord, ControllerRecord, HostRecord, Manifest
+from benchkit.models.run import BuildRecord, CellRecord, CodeState, ControllerRecord, HostRecord, Manifest
+from benchkit.resources import shipped
 from benchkit.run.plan.model import PlannedCell, RunPlan
 from benchkit.services.command_build import BuiltFolder
+from benchkit.services.git_source import code_state
 from benchkit.version import __version__
 
 
@@ -23,8 +27,15 @@ def new_run_id(prefix: str = "r") -> str:
     return f"{prefix}{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
-def make_manifest(plan: RunPlan, hosts: Hosts, run_id: str | None = None) -> Manifest:
-    """Return the manifest with which a run of the plan starts."""
+def make_manifest(
+    plan: RunPlan,
+    hosts: Hosts,
+    run_id: str | None = None,
+    *,
+    tags: Mapping[str, str] = MappingProxyType({}),
+    code: CodeState | None = None,
+) -> Manifest:
+    """Return the manifest with which a run of the plan starts, with the tags and the code state that it records."""
     used = sorted({name for names in plan.roles.values() for name in names})
     return Manifest(
         run_id=run_id or new_run_id(),
@@ -47,6 +58,8 @@ def make_manifest(plan: RunPlan, hosts: Hosts, run_id: str | None = None) -> Man
         controller=controller_placement(plan, hosts),
         thresholds=plan.experiment.scenario.thresholds.model_dump(),
         notices=plan.notices,
+        tags=dict(tags),
+        code=code,
         started_at=datetime.now(UTC),
     )
 
@@ -62,6 +75,16 @@ def cell_record(cell: PlannedCell) -> CellRecord:
         external={service.name: service.url for service in cell.spec.external},
         sysctls=cell.sysctls if cell.unsupported is None else {},
     )
+
+
+def code_of(plan: RunPlan) -> CodeState | None:
+    """Return the state of the git checkout with the scenario's file, else of the one that this process runs in.
+
+    The checkout of a shipped scenario is that of benchkit, and not of what is measured.
+    """
+    file = Path(plan.experiment.document.source.origin().source)
+    own = [file.parent] if file.is_file() and file.resolve().parent != shipped("scenarios") else []
+    return next((state for folder in (*own, Path.cwd()) if (state := code_state(folder)) is not None), None)
 
 
 def _scenario_as_run(plan: RunPlan) -> Mapping[str, object]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from benchkit.errors import raise_first
 from benchkit.hosts.connections import Hosts
 from benchkit.results.store import RunFolder, Store
-from benchkit.run.manifest import make_manifest, new_run_id
+from benchkit.run.manifest import code_of, make_manifest, new_run_id
 from benchkit.run.plan.model import RunPlan
 from benchkit.run.resume import Resumption, check_resumption
 
@@ -30,7 +31,14 @@ class OpenedRun:
 
 
 @contextmanager
-def open_run(plan: Plan, hosts: Hosts, store: Store, run_id: str | None = None) -> Iterator[OpenedRun]:
+def open_run(
+    plan: Plan,
+    hosts: Hosts,
+    store: Store,
+    run_id: str | None = None,
+    *,
+    tags: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[OpenedRun]:
     """Open a new run, by default with a new id. The hosts stay held for it until they are closed.
 
     Raises HostError where a host is held by another run or lacks something, BenchkitError where the store cannot be
@@ -40,7 +48,7 @@ def open_run(plan: Plan, hosts: Hosts, store: Store, run_id: str | None = None) 
     hosts.lock(run_id)
     run_plan = plan()
     raise_first(run_plan.obstacles)
-    folder = store.create(make_manifest(run_plan, hosts, run_id))
+    folder = store.create(make_manifest(run_plan, hosts, run_id, tags=tags, code=code_of(run_plan)))
     with folder.locked():
         yield OpenedRun(run_plan, hosts, store, folder)
 

@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import functools
 import hashlib
+import logging
 import os
 import subprocess
 import tempfile
@@ -19,7 +20,10 @@ from pathlib import Path
 
 from benchkit.errors import InputError
 from benchkit.models.bisection import Commit
+from benchkit.models.run import CodeState
 from benchkit.services.go_build import cache_folder
+
+logger = logging.getLogger(__name__)
 
 WORKTREE = "worktree"
 """The ref that stands for the files of the repository as they are, without those that it ignores."""
@@ -93,6 +97,21 @@ def _commit_of(folder: Path, ref: str) -> str:
 def _commit(line: str) -> Commit:
     name, _, subject = line.partition(" ")
     return Commit(commit=name, subject=subject)
+
+
+def code_state(folder: Path) -> CodeState | None:
+    """Return the commit that the checkout of a folder is at, and whether tracked files differ from it.
+
+    None where there is no git, no checkout or no commit.
+    """
+    try:
+        commit, _, subject = _git(folder, "log", "--max-count=1", "--format=%H %s", "HEAD").partition(" ")
+        changes = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    except InputError as error:
+        logger.info("no state of the code to record: %s", error)
+        return None
+    readable = subject.encode(errors="replace").decode()  # git keeps any bytes
+    return CodeState(commit=commit, subject=readable, is_modified=bool(changes))
 
 
 @contextlib.contextmanager

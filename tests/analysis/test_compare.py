@@ -62,6 +62,26 @@ def test_cells_of_a_run_relative_to_its_baseline(
     assert "exclusions" not in frame
 
 
+def test_runs_on_different_hosts_are_compared_by_ratios_to_a_common_baseline_alone(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    large = {"cpus": [0, 1, 2, 3], "kernel": "6.1"}
+    stored(make_manifest(CELLS[:2]), make_trials(rates(1, 100, 50)))
+    for run_id, cells, facts in (("r2", CELLS[:2], large), ("r3", CELLS[1:], large), ("r4", CELLS[:2], None)):
+        trials = make_trials(rates(2, 400, 100), run_id=run_id)
+        trials = trials[trials["cell_id"].isin([f"stack={cell['stack']}" for cell in cells])]
+        stored(make_manifest(cells, run_id=run_id, facts=facts), trials)
+    found = compare("r1", "r2", store=tmp_path)
+    (ratio,) = found.ratios
+    assert (ratio.cell_id, ratio.relative_to) == ("stack=nginx", "stack=go")
+    assert ratio.ratio == pytest.approx(0.5, rel=0.05)
+    assert ratio.baseline_value == pytest.approx(0.5, rel=0.05)
+    assert found.notices[0].startswith("The runs had different hosts (host for sut: CPUs was 2, is 4)")
+    with pytest.raises(InputError, match="ran on different hosts, whose rates cannot be compared"):
+        compare("r1", "r3", store=tmp_path)
+    assert {each.relative_to for each in compare("r1", "r4", store=tmp_path).ratios} == {None}
+
+
 def test_excluded_trials_are_not_used(
     tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
 ) -> None:

@@ -1,0 +1,1 @@
+"""Other people's results, examined with the checks that such data allow."""

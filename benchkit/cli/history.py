@@ -1,0 +1,114 @@
+"""`benchkit history`: the series of a scenario over its runs, and the shifts of its level."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from benchkit.cli.completion import complete_metric
+from benchkit.cli.options import Json, ScenarioName, StoreFolder
+
+if TYPE_CHECKING:
+    from benchkit.analysis.history.series import History, Point, Series
+
+SHOWN_RUNS = 30
+"""Runs of a series that are listed, the latest ones; `--json` has all."""
+
+
+def history(
+    scenario: ScenarioName,
+    *,
+    metric: Annotated[
+        str, typer.Option("--metric", help="A numeric column of `trials`.", autocompletion=complete_metric)
+    ] = "rps",
+    cell: Annotated[
+        str | None, typer.Option("--cell", metavar="CELL", help="Only this cell, or those with these levels: stack=go.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="WHEN", help="Only runs since a date (2026-01-31) or an age (90d).")
+    ] = None,
+    values: Annotated[
+        bool, typer.Option("--values", help="The values themselves, for each group of equal hosts, in place of ratios.")
+    ] = False,
+    store: StoreFolder = None,
+    json: Json = False,
+) -> None:
+    """Show how the ratios of a scenario changed over its runs, and with which run their level shifted.
+
+    The ratios are those to the baseline within each run: they survive a change of hosts, which is stated. A shift has
+    at least three runs on either side, and is significant in a permutation test.
+    """
+    from benchkit.analysis.history.series import history as read_history
+    from benchkit.cli.console import announced_if_slow, print_json
+
+    with announced_if_slow(f"reading the runs of {scenario}"):
+        found = read_history(_name(scenario), metric=metric, cell=cell, since=since, values=values, store=store)
+    if json:
+        print_json(found.model_dump(mode="json"))
+        return
+    _show(found)
+
+
+def _name(scenario: str) -> str:
+    """Return the name of a scenario that is given as a file."""
+    if not scenario.endswith((".yaml", ".yml")):
+        return scenario
+    from benchkit.scenario.read import read_experiment
+
+    return str(read_experiment(scenario).scenario.name)
+
+
+def _show(found: History) -> None:
+    from benchkit.models.metrics import metric_named
+    from benchkit.units import counted
+
+    print(f"{metric_named(found.metric).title} of {found.scenario} over {counted(found.runs, 'run')}")
+    for notice in found.notices:
+        print(f"! {notice}")
+    for series in found.series:
+        print(f"\n{series.title} ({series.scale} scale)")
+        _show_points(series, found.metric)
+        for segment in series.segments[1:]:
+            print(f"- segment {segment.number} from {segment.first_run}: {'; '.join(segment.differences)}")
+        for sentence in series.sentences:
+            print(f"- {sentence}")
+
+
+def _show_points(series: Series, metric: str) -> None:
+    from benchkit import units
+    from benchkit.cli.console import print_table
+    from benchkit.models.metrics import metric_named
+
+    shown = units.ratio if series.baseline is not None else metric_named(metric).format
+    marks = {shift.first_run: f"← {shift.kind}" for shift in series.shifts}
+    earlier = len(series.points) - SHOWN_RUNS
+    if earlier > 0:
+        print(f"{units.counted(earlier, 'earlier run')} not listed; --json has all")
+
+    def row(point: Point) -> tuple[str, ...]:
+        about = [f"{name}={value}" for name, value in point.tags.items()]
+        interval = "" if point.low is None else f"{shown(point.low)} to {shown(point.high)}"
+        status = [point.status] if point.status != "done" else []
+        return (
+            point.run_id,
+            f"{point.started_at:%Y-%m-%d %H:%M}",
+            str(point.segment),
+            " ".join(filter(None, (point.code or "", *about))),
+            shown(point.value),
+            interval,
+            marks.get(point.run_id, ""),
+            "; ".join(filter(None, (*status, *([] if point.is_used else ["not used"]), point.remark))),
+        )
+
+    heads = (
+        "run",
+        "started (UTC)",
+        "segment",
+        "code",
+        "ratio" if series.baseline else "value",
+        "95 % interval",
+        "",
+        "remarks",
+    )
+    print_table(heads, map(row, series.points[-SHOWN_RUNS:]), right=(2, 4))

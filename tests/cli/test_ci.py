@@ -1,0 +1,157 @@
+"""The shipped jobs for continuous integration: their shell steps run for real, with a bare repository as the remote."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from benchkit.resources import shipped
+
+CI = shipped("configs") / "ci"
+SCRIPT = CI / "benchkit-ci.sh"
+SERVER = Path(__file__).parent / "servers" / "plain.js"
+LOOPS = 300_000
+"""Loops of a request of the slower server: some milliseconds, many times what a request takes otherwise."""
+
+Git = Callable[..., str]
+
+
+@pytest.fixture
+def git(tmp_path: Path) -> Git:
+    """Run git in the clone of a bare repository, `tmp_path/clone`, that has one commit, tagged `v1`."""
+    identity = {
+        f"GIT_{who}_{what}": "benchkit@localhost" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
+    }
+    environment = {**os.environ, **identity}
+    clone = tmp_path / "clone"
+
+    def run(*arguments: str) -> str:
+        done = subprocess.run(
+            ["git", *arguments], cwd=clone, env=environment, capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    subprocess.run(["git", "init", "--quiet", "--bare", "--initial-branch=main", tmp_path / "remote.git"], check=True)
+    subprocess.run(["git", "clone", "--quiet", tmp_path / "remote.git", clone], check=True, capture_output=True)
+    (clone / "server.js").write_text(SERVER.read_text())
+    run("add", "--all")
+    run("commit", "--quiet", "--message", "Serve")
+    run("tag", "v1")
+    run("push", "--quiet", "origin", "HEAD:main", "v1")
+    return run
+
+
+@pytest.mark.lab
+def test_a_slower_head_fails_its_job_and_the_history_is_pushed(
+    git: Git, environment: dict[str, str], tmp_path: Path
+) -> None:
+    clone = tmp_path / "clone"
+    slower = SERVER.read_text().replace("process.argv[3]", f"{LOOPS}")
+    assert slower != SERVER.read_text()
+    (clone / "server.js").write_text(slower)
+    git("commit", "--quiet", "--all", "--message", "Compute more")
+
+    def step(name: str, **settings: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["bash", SCRIPT, name],
+            cwd=clone,
+            env={
+                **environment,
+                "PATH": f"{Path(sys.executable).parent}:{environment['PATH']}",
+                "BENCHKIT_BUILD": "cp server.js {out}/server.js",
+                "BENCHKIT_RUN": "node {out}/server.js {port}",
+                "BENCHKIT_BASE": "v1",
+                "BENCHKIT_DURATION": "30",
+                "BENCHKIT_OPTIONS": "--precision\n0.5\n--connections\n8\n",
+                "BENCHKIT_OUT": str(tmp_path / "out"),
+                **settings,
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    done = step("compare")
+    assert done.returncode == 3, done.stderr
+    summary = (tmp_path / "out" / "summary.md").read_text()
+    assert done.stdout == summary
+    assert summary.startswith("### benchkit: regressed")
+    assert "ref=benchkit/head" in summary
+    assert f"head `{git('rev-parse', '--short', 'HEAD')}`" in summary
+    suite = ET.parse(tmp_path / "out" / "junit.xml").getroot()  # noqa: S314 - written by this test's own command
+    assert [case.find("failure") is not None for case in suite.iter("testcase")] == [True]
+    assert (tmp_path / "out" / "report" / "report.html").is_file()
+
+    for _ in range(2):  # publishing twice adds nothing
+        done = step("publish")
+        assert done.returncode == 0, done.stderr
+        assert git("ls-remote", "--heads", "origin", "benchkit-history")
+        history = json.loads((tmp_path / "out" / "history.json").read_text())
+        (series,) = history["series"]
+        (point,) = series["points"]
+        assert (series["cell_id"], series["baseline"]) == ("ref=benchkit/head", "ref=benchkit/base")
+        assert point["value"] < 0.9
+        assert point["commits"] == [git("rev-parse", "HEAD")] == [point["tags"]["commit"]]
+    git("fetch", "--quiet", "origin", "benchkit-history")
+    assert git("rev-list", "--count", "FETCH_HEAD") == "1"
+    assert git("worktree", "list").count("\n") == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "BENCHKIT_BUILD is not set"),
+        ({"BENCHKIT_BUILD": "x", "BENCHKIT_RUN": "y", "BENCHKIT_BASE": "v1", "BENCHKIT_HEAD": "v2"}, "no commit v2"),
+        ({"BENCHKIT_BUILD": "x", "BENCHKIT_RUN": "y", "BENCHKIT_BASE": "v2"}, "no merge base of v2"),
+    ],
+)
+@pytest.mark.system
+def test_settings_that_are_missing_or_wrong_are_named(
+    git: Git, tmp_path: Path, settings: dict[str, str], message: str
+) -> None:
+    assert git("rev-parse", "v1")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("BENCHKIT_")}
+    done = subprocess.run(
+        ["bash", SCRIPT, "compare"],
+        cwd=tmp_path / "clone",
+        env=kept | settings,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+def test_every_setting_that_a_job_gives_is_one_of_the_script() -> None:
+    known = set(re.findall(r"^#   (BENCHKIT_\w+)", SCRIPT.read_text(), re.MULTILINE))
+    used = set(re.findall(r"\$\{?(BENCHKIT_\w+)", SCRIPT.read_text()))
+    assert used <= known
+    own = {"BENCHKIT_PACKAGE", "BENCHKIT_TOKEN"}
+    for name in ("action.yml", "gitlab-ci.yml"):
+        given = set(re.findall(r"\b(BENCHKIT_\w+):", (CI / name).read_text()))
+        assert len(given) >= 5
+        assert given - own <= known, name
+
+
+def test_the_workflow_gives_the_inputs_of_the_action_and_gitlab_jobs_call_steps_that_exist() -> None:
+    yaml = YAML(typ="safe")
+    action, workflow, gitlab = (yaml.load(CI / name) for name in ("action.yml", "workflow.yml", "gitlab-ci.yml"))
+    inputs = action["inputs"]
+    given = workflow["jobs"]["benchkit"]["steps"][-1]["with"]
+    required = {name for name, each in inputs.items() if each.get("required")}
+    assert required <= set(given) <= set(inputs)
+    text = (CI / "action.yml").read_text()
+    assert set(re.findall(r"inputs\.(\w+)", text)) == set(inputs)
+    assert all(step.get("shell") == "bash" for step in action["runs"]["steps"] if "run" in step)
+    steps = {line.rsplit(maxsplit=1)[-1] for job in gitlab.values() for line in job.get("script", ())}
+    assert steps == {"compare", "record"}
