@@ -1,36 +1,54 @@
-"""`benchkit report`: stored runs as one HTML file and its figures."""
+"""`benchkit report`: stored runs as one HTML file and its figures, or the whole store as a site."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from benchkit.cli.completion import complete_run
 from benchkit.cli.options import Json, StoreFolder
 
+if TYPE_CHECKING:
+    from benchkit.results.store import Store
+
 
 def report(
     runs: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
-            metavar="RUN…", help="Runs for one page: ids, their beginnings, or `latest`.", autocompletion=complete_run
+            metavar="[RUN]…",
+            help="Runs for one page: ids, their beginnings, or `latest`. None: a site of all runs.",
+            autocompletion=complete_run,
+            show_default=False,
         ),
-    ],
+    ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--out", metavar="DIR", help="Folder to write to. [default: report/ in the first run]"),
+        typer.Option(
+            "-o",
+            "--out",
+            metavar="DIR",
+            help="Folder to write to. [default: report/ in the first run, site/ in the store for all runs]",
+        ),
     ] = None,
     store: StoreFolder = None,
     json: Json = False,
 ) -> None:
-    """Write report.html, one self-contained file, and its figures as SVG and PNG."""
+    """Write report.html, one self-contained file, and its figures as SVG and PNG.
+
+    Without a run, write a site of the whole store: its scenarios with their history, and its runs with the reports that
+    were written of them. It needs no server; written again, only pages that changed are.
+    """
     from benchkit.cli.console import print_json
     from benchkit.report.report_files import write_report
     from benchkit.report.run_reader import read_run
-    from benchkit.results.store import Store, store_path
+    from benchkit.results.store import Store, existing_store, store_path
 
+    if not runs:
+        _write_site(Store(existing_store(store)), out, json=json)
+        return
     where = Store(store_path(store))
     found = list({run.run_id: run for run in map(where.run, runs)}.values())
     first, *others = (read_run(where, run) for run in found)
@@ -39,3 +57,15 @@ def report(
         print_json({"run_id": found[0].run_id, "runs": [run.run_id for run in found], "report": path})
     else:
         print(path)
+
+
+def _write_site(store: Store, out: Path | None, *, json: bool) -> None:
+    from benchkit.cli.console import announced_if_slow, print_json
+    from benchkit.report.site.site import write_site
+
+    with announced_if_slow("reading the runs of the store"):
+        site = write_site(store, out or store.path / "site")
+    if json:
+        print_json({"site": site.page, "pages": site.pages, "written": site.written})
+    else:
+        print(site.page)

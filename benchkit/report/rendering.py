@@ -33,20 +33,35 @@ class Drawing:
     element: str
 
 
+@dataclass(frozen=True)
+class RenderedFigure:
+    """A figure of matplotlib as SVG file, PNG file and SVG element of a page."""
+
+    svg: bytes
+    png: bytes
+    element: str
+
+
 def render(figure: ReportFigure, run: StoredRun) -> Drawing:
     """Return the figure of a run as SVG file, PNG file and SVG element of a page."""
-    drawn, alt = figure.draw(run), figure.alt(run)
-    salt = f"{run.manifest.run_id} {figure.name}"  # makes the ids in a figure stable, and unlike those of other figures
-    with style(), mpl.rc_context({"svg.hashsalt": salt}):
+    files = render_figure(
+        figure.draw(run), title=figure.title, alt=figure.alt(run), key=f"{run.manifest.run_id} {figure.name}"
+    )
+    return Drawing(figure, files.svg, files.png, files.element)
+
+
+def render_figure(drawn: Figure, *, title: str, alt: str, key: str) -> RenderedFigure:
+    """Return a drawn figure as its files; the `key` makes its ids stable, and unlike those of other figures."""
+    with style(), mpl.rc_context({"svg.hashsalt": key}):
         _lay_out(drawn)
         raw, png = io.StringIO(), io.BytesIO()
         # The canvases draw once; `Figure.savefig` draws each format twice, to find the layout again.
-        FigureCanvasSVG(drawn).print_svg(raw, metadata=_NO_DATES | {"Title": figure.title})  # type: ignore[no-untyped-call]
+        FigureCanvasSVG(drawn).print_svg(raw, metadata=_NO_DATES | {"Title": title})  # type: ignore[no-untyped-call]
         drawn.set_dpi(_resolution(drawn))
         options = {"compress_level": _COMPRESSION}
         FigureCanvasAgg(drawn).print_png(png, metadata={"Software": None}, pil_kwargs=options)  # type: ignore[no-untyped-call]
     file = svg_file(raw.getvalue(), alt)
-    return Drawing(figure, file.encode(), png.getvalue(), page_element(file, alt))
+    return RenderedFigure(file.encode(), png.getvalue(), page_element(file, alt))
 
 
 def _lay_out(figure: Figure) -> None:

@@ -28,11 +28,11 @@ def write_report(run: StoredRun, directory: Path, *others: StoredRun) -> Path:
         folder = directory / "figures" / ("" if each is run else each.manifest.run_id)
         drawings = draw_figures(each)
         for drawing in drawings:
-            _write(folder / f"{drawing.figure.name}.svg", drawing.svg)
-            _write(folder / f"{drawing.figure.name}.png", drawing.png)
+            write_file(folder / f"{drawing.figure.name}.svg", drawing.svg)
+            write_file(folder / f"{drawing.figure.name}.png", drawing.png)
         parts.append((each, drawings))
     path = directory / "report.html"
-    _write(path, page(*parts).encode())
+    write_file(path, page(*parts).encode())
     return path
 
 
@@ -51,8 +51,8 @@ def draw_figures(run: StoredRun) -> list[Drawing]:
     return drawings
 
 
-def _write(path: Path, content: bytes) -> None:
-    """Write a file: it gets all of its content, or stays as it was."""
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file: it gets all of its content, or stays as it was. Raises BenchkitError."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

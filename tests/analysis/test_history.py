@@ -85,9 +85,9 @@ def test_ratios_survive_a_change_of_hosts_and_values_do_not(tmp_path: Path, stor
         "host for sut: cpus was 0,1, is 0,1,2,3",
         "host for sut: memory_bytes was 2 GiB, is 8 GiB",
     )
-    by_ground = history("small", store=tmp_path, values=True, cell="stack=old")
-    assert [(len(each.points), each.shifts) for each in by_ground.series] == [(6, ()), (6, ())]
-    assert by_ground.series[1].level == pytest.approx(3 * (by_ground.series[0].level or 0), rel=0.1)
+    by_hosts = history("small", store=tmp_path, values=True, cell="stack=old")
+    assert [(len(each.points), each.shifts) for each in by_hosts.series] == [(6, ()), (6, ())]
+    assert by_hosts.series[1].level == pytest.approx(3 * (by_hosts.series[0].level or 0), rel=0.1)
 
 
 def test_a_shift_with_a_change_of_hosts_is_said_to_be_perhaps_theirs(
@@ -95,7 +95,7 @@ def test_a_shift_with_a_change_of_hosts_is_said_to_be_perhaps_theirs(
 ) -> None:
     store_history([1.0] * 7 + [0.8] * 7, facts=[SMALL] * 7 + [LARGE] * 7)
     (series,) = history("small", store=tmp_path).series
-    assert series.shifts[0].ground == series.segments[1].differences
+    assert series.shifts[0].conditions == series.segments[1].differences
     assert "may be the cause" in series.shifts[0].sentence
 
 

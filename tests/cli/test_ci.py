@@ -71,7 +71,7 @@ def test_a_slower_head_fails_its_job_and_the_history_is_pushed(
                 "BENCHKIT_RUN": "node {out}/server.js {port}",
                 "BENCHKIT_BASE": "v1",
                 "BENCHKIT_DURATION": "30",
-                "BENCHKIT_OPTIONS": "--precision\n0.5\n--connections\n8\n",
+                "BENCHKIT_OPTIONS": "--precision\n0.5\n--connections\n8\n--files\nserver.js\n",
                 "BENCHKIT_OUT": str(tmp_path / "out"),
                 **settings,
             },

@@ -30,7 +30,7 @@ Severity = Literal["invalid", "suspect"]
 
 
 class AuditFinding(Frozen):
-    """What a check found in published results."""
+    """A finding in published results."""
 
     check: str
     severity: Severity
@@ -50,7 +50,7 @@ class SkippedAudit(Frozen):
 
 @dataclass(frozen=True)
 class Context:
-    """What the published results do not state."""
+    """Facts that the published results do not state."""
 
     link_bps: float | None = None
     noise: float | None = None

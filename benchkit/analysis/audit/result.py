@@ -11,7 +11,7 @@ from benchkit.models.load_result import LoadResult
 
 
 class PublishedResult(Frozen):
-    """What is known of one measurement; times in seconds, None where it is not stated."""
+    """One published measurement; times in seconds, None for what is not stated."""
 
     name: str
     """Server, or file of the output."""

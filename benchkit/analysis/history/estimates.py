@@ -15,7 +15,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from benchkit.analysis.cell_pairs import baseline_pairs, scenario_baseline
-from benchkit.analysis.history.ground import Ground, ground_of
+from benchkit.analysis.history.conditions import Conditions, conditions_of
 from benchkit.analysis.inference import MIN_BLOCKS, serial_inflation
 from benchkit.analysis.ratios import block_ratios, sequential_ratios
 from benchkit.analysis.run_data import RunData, read_run_data
@@ -54,7 +54,7 @@ class RunEstimates(Frozen):
     started_at: datetime
     status: RunStatus
     scale: str
-    ground: Ground
+    conditions: Conditions
     tools: tuple[str, ...]
     tags: Mapping[str, str] = {}
     code: CodeState | None = None
@@ -109,7 +109,7 @@ def estimates_of(data: RunData, metric: str) -> RunEstimates:
         started_at=manifest.started_at,
         status=manifest.status,
         scale=manifest.scale,
-        ground=ground_of(manifest, tools),
+        conditions=conditions_of(manifest, tools),
         tools=tools,
         tags=manifest.tags,
         code=manifest.code,

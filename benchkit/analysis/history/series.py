@@ -1,4 +1,4 @@
-"""The history of a scenario: its series over the runs of a store, in segments of equal ground, and their shifts."""
+"""The history of a scenario: its series over the runs of a store, in segments of equal conditions, and their shifts."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pandas as pd
 
 from benchkit import units
 from benchkit.analysis.history.change_points import ALPHA, CONFIDENCE, Shift, find_shifts
+from benchkit.analysis.history.conditions import Conditions, condition_differences
 from benchkit.analysis.history.estimates import Estimate, RunEstimates, read_estimates
-from benchkit.analysis.history.ground import Ground, ground_differences
 from benchkit.analysis.inference import t_quantile
 from benchkit.analysis.ratio import Worth
 from benchkit.errors import InputError, suggestion
@@ -55,14 +55,14 @@ class Point(Frozen):
 
 
 class Segment(Frozen):
-    """Runs of a series that follow one another on the same ground."""
+    """Runs of a series that follow one another under the same conditions."""
 
     number: int
     first_run: str
     last_run: str
     runs: int
     differences: tuple[str, ...]
-    """What differs from the segment before."""
+    """Differences from the segment before."""
 
 
 class SeriesShift(Frozen):
@@ -80,13 +80,13 @@ class SeriesShift(Frozen):
     """The first run after it; of a drift, its last."""
     runs_before: int
     runs_after: int
-    ground: tuple[str, ...]
-    """What else changed with it: the hosts or settings of its first run."""
+    conditions: tuple[str, ...]
+    """Differences of hosts and settings that came with its first run, and may be its cause."""
     sentence: str
 
 
 class Series(Frozen):
-    """A cell over the runs of a store: relative to its baseline, or its values on one ground."""
+    """A cell over the runs of a store: relative to its baseline, or its values under equal conditions."""
 
     scale: str
     cell_id: str
@@ -138,9 +138,9 @@ def history(
     """Return the history of a scenario: its series over all runs with a finished trial, and their shifts.
 
     Each series is of one scale and cell. Ratios to the baseline within each run survive a change of hosts: their series
-    go on over it. With `values`, and where runs have no baseline, the series are of the values themselves, one for each
-    ground (hosts and settings). `cell` is a cell or a part of its levels (`stack=go`), `since` a date (2026-01-31) or
-    an age (90d, 12w, 48h). Raises InputError.
+    go on over it. With `values`, and where runs have no baseline, the series are of the values themselves, one for all
+    runs with equal hosts and settings. `cell` is a cell or a part of its levels (`stack=go`), `since` a date
+    (2026-01-31) or an age (90d, 12w, 48h). Raises InputError.
     """
     where = Store(existing_store(Path(store) if store is not None else None))
     known = sorted(where.table_scenarios())
@@ -171,8 +171,8 @@ def make_history(
     for run in runs:
         for estimate in run.estimates:
             if (estimate.baseline is not None) == (kind == "ratios") and _is_chosen(cell, estimate.cell_id):
-                ground = () if kind == "ratios" else (run.ground.hosts, run.ground.settings)
-                key = (run.scale, estimate.cell_id, estimate.baseline or "", *ground)
+                conditions = () if kind == "ratios" else (run.conditions.hosts, run.conditions.settings)
+                key = (run.scale, estimate.cell_id, estimate.baseline or "", *conditions)
                 grouped.setdefault(key, []).append((run, estimate))
     if not grouped:
         cells = dict.fromkeys(each.cell_id for run in runs for each in run.estimates)
@@ -193,20 +193,20 @@ def make_history(
 
 
 class _Differences:
-    """Differences between the grounds of runs, from their manifests, each read once."""
+    """Differences between the conditions of runs, from their manifests, each read once."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._manifests: dict[Ground, Manifest] = {}
+        self._manifests: dict[Conditions, Manifest] = {}
 
     def between(self, before: RunEstimates, after: RunEstimates) -> tuple[str, ...]:
         one, other = (self._manifest(run) for run in (before, after))
-        return ground_differences(one, other, {*before.tools, *after.tools})
+        return condition_differences(one, other, {*before.tools, *after.tools})
 
     def _manifest(self, run: RunEstimates) -> Manifest:
-        if run.ground not in self._manifests:
-            self._manifests[run.ground] = self._store.run(run.run_id).manifest()
-        return self._manifests[run.ground]
+        if run.conditions not in self._manifests:
+            self._manifests[run.conditions] = self._store.run(run.run_id).manifest()
+        return self._manifests[run.conditions]
 
 
 def _make_series(rows: Sequence[tuple[RunEstimates, Estimate]], metric: Metric, differences: _Differences) -> Series:
@@ -251,7 +251,7 @@ def _is_usable(estimate: Estimate) -> bool:
 
 def _segments(runs: Sequence[RunEstimates], differences: _Differences) -> Iterator[Segment]:
     before: RunEstimates | None = None
-    for number, (_, group) in enumerate(groupby(runs, key=lambda run: run.ground), start=1):
+    for number, (_, group) in enumerate(groupby(runs, key=lambda run: run.conditions), start=1):
         of_segment = list(group)
         yield Segment(
             number=number,
@@ -295,7 +295,7 @@ def _describe_shift(
         used[shift.first - 1 if is_step else shift.start],
         used[shift.first if is_step else shift.end - 1],
     )
-    ground = differences.between(last_good, first) if is_step and last_good.ground != first.ground else ()
+    conditions = differences.between(last_good, first) if is_step and last_good.conditions != first.conditions else ()
     size = f"{abs(ratio - 1):.1%} {way} [{low - 1:+.1%}, {high - 1:+.1%}], p = {shift.p:.2g}"
     label = f"{size}, {worth}" if worth else size
     if is_step:
@@ -308,8 +308,8 @@ def _describe_shift(
             f"{subject} drifts slowly, rather than in a step, from run {_shown(last_good)} to run {_shown(first)}: "
             f"{label} over {shift.end - shift.start} runs."
         )
-    if ground:
-        sentence += f" The ground changed with the same run, and may be the cause: {'; '.join(ground)}."
+    if conditions:
+        sentence += f" Hosts or settings changed with the same run, and may be the cause: {'; '.join(conditions)}."
     return SeriesShift(
         kind=shift.kind,
         ratio=ratio,
@@ -321,7 +321,7 @@ def _describe_shift(
         first_run=first.run_id,
         runs_before=shift.first - shift.start,
         runs_after=shift.end - shift.first,
-        ground=ground,
+        conditions=conditions,
         sentence=sentence,
     )
 

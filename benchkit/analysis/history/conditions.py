@@ -1,4 +1,4 @@
-"""The ground of a run: what else than the code under test can change its results, its hosts and its settings."""
+"""The conditions of a run, its hosts and its settings: all but the code under test that can change its results."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from benchkit.models.base import Frozen
 from benchkit.models.run import HostRecord, Manifest
 from benchkit.results.row_builders import flatten_facts
 
-_NO_GROUND = re.compile(r"factors(\..*)?|.*\.source\.ref")
+_NO_CONDITION = re.compile(r"factors(\..*)?|.*\.source\.ref")
 """Settings that say which cells and which state of the code were measured."""
 
 _GIB = 1 << 30
 _MAX_LISTED = 4
 
 
-class Ground(Frozen):
-    """Fingerprints of hosts and settings: runs of equal ground can be compared by their values."""
+class Conditions(Frozen):
+    """Fingerprints of hosts and settings: runs of equal conditions can be compared by their values."""
 
     hosts: str
     settings: str
 
 
-def ground_of(manifest: Manifest, tools: Iterable[str]) -> Ground:
-    """Return the ground of a run with these load tools; names of hosts do not matter, their roles do."""
+def conditions_of(manifest: Manifest, tools: Iterable[str]) -> Conditions:
+    """Return the conditions of a run with these load tools; names of hosts do not matter, their roles do."""
     hosts = sorted([sorted(host.roles), sorted(_host_facts(manifest, host, tools).items())] for host in manifest.hosts)
-    return Ground(hosts=_fingerprint(hosts), settings=_fingerprint(sorted(_settings(manifest).items())))
+    return Conditions(hosts=_fingerprint(hosts), settings=_fingerprint(sorted(_settings(manifest).items())))
 
 
-def ground_differences(before: Manifest, after: Manifest, tools: Iterable[str]) -> tuple[str, ...]:
-    """Return what differs between the grounds of two runs, as clauses."""
+def condition_differences(before: Manifest, after: Manifest, tools: Iterable[str]) -> tuple[str, ...]:
+    """Return the differences between the conditions of two runs, as clauses."""
     used = tuple(tools)
     one, other = (
         {"+".join(sorted(host.roles)): _host_facts(manifest, host, used) for host in manifest.hosts}
@@ -58,7 +58,7 @@ def _host_facts(manifest: Manifest, host: HostRecord, tools: Iterable[str]) -> d
 
 def _settings(manifest: Manifest) -> dict[str, str]:
     flat = flatten_facts({name: manifest.scenario.get(name) for name in COMPARED_SETTINGS})
-    return {name: text for name, text in flat if text is not None and not _NO_GROUND.fullmatch(name)}
+    return {name: text for name, text in flat if text is not None and not _NO_CONDITION.fullmatch(name)}
 
 
 def _differences(where: str, before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
