@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -31,6 +32,10 @@ def history(
     values: Annotated[
         bool, typer.Option("--values", help="The values themselves, for each group of equal hosts, in place of ratios.")
     ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="DIR", help="Also draw each series, as SVG and PNG, in this folder."),
+    ] = None,
     store: StoreFolder = None,
     json: Json = False,
 ) -> None:
@@ -44,10 +49,32 @@ def history(
 
     with announced_if_slow(f"reading the runs of {scenario}"):
         found = read_history(_name(scenario), metric=metric, cell=cell, since=since, values=values, store=store)
+    figures = [] if out is None else _draw(found, out)
     if json:
-        print_json(found.model_dump(mode="json"))
+        print_json({**found.model_dump(mode="json"), **({} if out is None else {"figures": figures})})
         return
     _show(found)
+    for path in figures:
+        print(path)
+
+
+def _draw(found: History, folder: Path) -> list[str]:
+    """Draw each series, and return the files."""
+    import re
+
+    from benchkit.report.history_figure import render_series
+    from benchkit.report.report_files import write_file
+
+    written = []
+    for series in found.series:
+        name = re.sub(r"[^A-Za-z0-9.]+", "-", f"{found.scenario} {series.scale} {found.metric} {series.title}").strip(
+            "-"
+        )
+        files = render_series(found, series)
+        for suffix, content in ((".svg", files.svg), (".png", files.png)):
+            write_file(folder / f"{name}{suffix}", content)
+            written.append(str(folder / f"{name}{suffix}"))
+    return written
 
 
 def _name(scenario: str) -> str:

@@ -66,6 +66,7 @@ compare() {
   judge markdown >"$out/summary.md" || gate=$?
   judge junit >"$out/junit.xml" || test $? -eq "$gate"
   case $gate in 0 | 3 | 4) ;; *) exit "$gate" ;; esac
+  # shellcheck disable=SC2016 # backquotes of Markdown
   {
     echo
     echo "Base $(git log -1 --format='`%h` (%cs)' refs/benchkit/base), head $(git log -1 --format='`%h` (%cs)' refs/benchkit/head)."
@@ -82,7 +83,8 @@ judge() {
 
 publish() {
   tree=$(mktemp -d)
-  trap 'git worktree remove --force "$tree" 2>/dev/null || true; rm -rf "$tree"' EXIT
+  first=refs/heads/$branch-first-$$ # only until the branch is pushed
+  trap 'git worktree remove --force "$tree" 2>/dev/null || true; rm -rf "$tree"; git update-ref -d "$first"' EXIT
   for ((attempt = 1; attempt <= ATTEMPTS; attempt++)); do
     check_out_history
     mkdir -p "$tree/runs" "$tree/tables"
@@ -113,7 +115,7 @@ check_out_history() {
     git worktree add --quiet --detach "$tree" refs/benchkit/history
   else
     git worktree add --quiet --detach --no-checkout "$tree"
-    git -C "$tree" symbolic-ref HEAD "refs/heads/$branch-first-$$"
+    git -C "$tree" symbolic-ref HEAD "$first"
     git -C "$tree" read-tree --empty
   fi
 }

@@ -67,3 +67,11 @@ def test_few_runs_have_no_shift(runs: int) -> None:
 
 def test_equal_values_without_errors_have_no_shift() -> None:
     assert find_shifts([1.0] * 20, [0.0] * 20, [3.0] * 20) == ()
+
+
+def test_steps_of_short_stretches_are_found_by_the_errors_of_their_runs() -> None:
+    assert found(steps((0.0, 4), (-0.1, 4), (-0.2, 4))) == [("step", 4), ("step", 8)]
+    values = steps((0.0, 4), (-0.1, 4)) + SD * np.random.default_rng(1).standard_normal(8)
+    uncertain = np.full(8, 0.1)
+    assert find_shifts(values, uncertain, np.full(8, 7.0)) == ()
+    assert all(found(np.zeros(8), seed=seed) == [] for seed in range(50))

@@ -22,6 +22,9 @@ SERVER = Path(__file__).parent / "servers" / "plain.js"
 LOOPS = 300_000
 """Loops of a request of the slower server: some milliseconds, many times what a request takes otherwise."""
 
+GATES = {3: ("regressed", "failure"), 4: ("inconclusive", "error")}
+"""Verdict of the gate and element of a JUnit test case, by exit code."""
+
 Git = Callable[..., str]
 
 
@@ -81,14 +84,16 @@ def test_a_slower_head_fails_its_job_and_the_history_is_pushed(
         )
 
     done = step("compare")
-    assert done.returncode == 3, done.stderr
+    # A machine that is busy with other tests may leave it undecided, but a tenth of the rate never passes.
+    assert done.returncode in GATES, done.stderr
+    verdict, element = GATES[done.returncode]
     summary = (tmp_path / "out" / "summary.md").read_text()
     assert done.stdout == summary
-    assert summary.startswith("### benchkit: regressed")
+    assert summary.startswith(f"### benchkit: {verdict}")
     assert "ref=benchkit/head" in summary
     assert f"head `{git('rev-parse', '--short', 'HEAD')}`" in summary
     suite = ET.parse(tmp_path / "out" / "junit.xml").getroot()  # noqa: S314 - written by this test's own command
-    assert [case.find("failure") is not None for case in suite.iter("testcase")] == [True]
+    assert [case.find(element) is not None for case in suite.iter("testcase")] == [True]
     assert (tmp_path / "out" / "report" / "report.html").is_file()
 
     for _ in range(2):  # publishing twice adds nothing
@@ -99,11 +104,12 @@ def test_a_slower_head_fails_its_job_and_the_history_is_pushed(
         (series,) = history["series"]
         (point,) = series["points"]
         assert (series["cell_id"], series["baseline"]) == ("ref=benchkit/head", "ref=benchkit/base")
-        assert point["value"] < 0.9
+        assert point["value"] is None or point["value"] < 0.9
         assert point["commits"] == [git("rev-parse", "HEAD")] == [point["tags"]["commit"]]
     git("fetch", "--quiet", "origin", "benchkit-history")
     assert git("rev-list", "--count", "FETCH_HEAD") == "1"
     assert git("worktree", "list").count("\n") == 0
+    assert git("for-each-ref", "--format=%(refname)", "refs/heads") == "refs/heads/main"
 
 
 @pytest.mark.parametrize(

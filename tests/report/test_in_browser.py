@@ -12,6 +12,7 @@ import pytest
 
 from benchkit.report.report_files import write_report
 from benchkit.report.run_reader import read_run
+from benchkit.report.site.site import write_site
 from benchkit.report.stored_run import StoredRun
 from benchkit.results.store import Store
 from tests.report.conftest import watched
@@ -102,6 +103,18 @@ def test_the_page_of_recorded_runs_is_accessible(browser: Browser, recorded: Pat
     assert browser.happened(*MESSAGES) == []
     requested = [event["params"]["request"]["url"] for event in browser.happened("Network.requestWillBeSent")]
     assert {url for url in requested if not url.startswith("data:")} == {recorded.as_uri()}
+
+
+def test_the_site_of_a_store_is_accessible(browser: Browser, axe: str, tmp_path: Path) -> None:
+    shutil.copytree(RECORDED, tmp_path / "store")  # estimates of runs are kept in it
+    site = write_site(Store(tmp_path / "store"), tmp_path / "site")
+    pages = [site.page, *sorted((tmp_path / "site" / "scenarios").glob("*.html"))[:2]]
+    assert len(pages) == 3
+    for page in pages:
+        for size, scheme in ((DESKTOP, "light"), (PHONE, "dark")):
+            assert violations(show(browser, page, size, scheme), axe) == []
+            assert browser.run("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+            assert browser.happened(*MESSAGES) == []
 
 
 def test_the_accessibility_check_finds_a_defect(browser: Browser, report: Path, axe: str, tmp_path: Path) -> None:

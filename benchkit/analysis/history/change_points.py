@@ -8,7 +8,9 @@
    Statistics & Probability Letters 6, 1988), by optimal partitioning (Jackson et al. 2005), which PELT prunes.
 4. A candidate stays if its largest weighted CUSUM on the two stretches beside it is rare among permutations of their
    runs (Antoch and Hušková, Statistics & Probability Letters 53, 2001); the least significant one is removed until all
-   are significant. This rests on no distribution of the noise.
+   are significant. This rests on no distribution of the noise. Stretches of so few runs that no permutation could be
+   rare enough are tested by the largest t statistic instead, with Bonferroni's bound over its places (Worsley, JASA 74,
+   1979), and a variance not below the runs' own.
 5. Shifts in one direction that a line describes better (Schwarz's criterion) are one slow drift.
 
 `tests/bench/bench_history.py` simulates how often shifts are found, and how often one is invented.
@@ -23,6 +25,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
 from benchkit.analysis.inference import t_quantile
 from benchkit.analysis.samples import Reals
@@ -178,6 +181,8 @@ def _standardised(series: _Series, start: int, first: int, end: int) -> float:
 
 def _p_of_step(series: _Series, start: int, first: int, end: int) -> float:
     """Return p of the largest weighted CUSUM among permutations of the runs of a stretch."""
+    if 2 / math.comb(end - start, first - start) > ALPHA:
+        return _p_of_few(series, start, first, end)
     values, weights = series.values[start:end], series.weights[start:end]
     generator = np.random.default_rng(0)
     observed = _standardised(series, start, first, end)
@@ -189,6 +194,15 @@ def _p_of_step(series: _Series, start: int, first: int, end: int) -> float:
         left -= len(orders)
         as_large += int((_largest_cusums(values[orders], weights[orders]) >= observed * (1 - 1e-9)).sum())
     return as_large / (PERMUTATIONS + 1)
+
+
+def _p_of_few(series: _Series, start: int, first: int, end: int) -> float:
+    """Return the bound of p for a stretch of few runs: it rests on the standard errors of the runs."""
+    df = end - start - 2
+    spread = float(series.squares(start, first) + series.squares(first, end)) / df
+    statistic = _standardised(series, start, first, end) / math.sqrt(max(1.0, spread))
+    places = end - start - 2 * MIN_RUNS + 1
+    return min(1.0, places * 2 * float(special.stdtr(df, -statistic)))
 
 
 def _largest_cusums(values: Reals, weights: Reals) -> Reals:

@@ -1,0 +1,108 @@
+"""The site of a store: its pages, their links, and what is written again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bs4 import BeautifulSoup
+
+from benchkit.analysis.history.series import history
+from benchkit.errors import InputError
+from benchkit.report.history_figure import alt, render_series
+from benchkit.report.site.site import write_site
+from benchkit.results.store import RunFolder, Store
+from tests.analysis.conftest import STARTED, manifest_of, store_run, trials_of
+
+CELLS = [{"stack": "old"}, {"stack": "<new>"}]
+RATIOS = [1.0] * 8 + [0.8] * 6
+UNUSED = 3
+"""Run of which each cell has two trials: too few for an interval."""
+
+AddRun = Callable[[int, float], RunFolder]
+
+
+@pytest.fixture
+def add_run(tmp_path: Path) -> AddRun:
+    """Store a run of this number, with this ratio between its cells."""
+    generator = np.random.default_rng(5)
+
+    def add(number: int, ratio: float) -> RunFolder:
+        blocks = 2 if number == UNUSED else 8
+        noise = 1000 * np.exp(0.01 * generator.standard_normal((2, blocks)))
+        run_id = f"r{number:02}"
+        facts = {"cpus": [0, 1], "kernel": "6.1" if number < 4 else "6.6"}
+        manifest = manifest_of(CELLS, run_id=run_id, started_at=STARTED + timedelta(days=number), facts=facts)
+        rates = {"stack=old": noise[0], "stack=<new>": ratio * noise[1]}
+        return store_run(tmp_path / "store", manifest, trials_of(rates, run_id=run_id, tool="wrk"))
+
+    return add
+
+
+@pytest.fixture
+def store(tmp_path: Path, add_run: AddRun) -> Store:
+    """A store of fourteen runs with a step."""
+    for number, ratio in enumerate(RATIOS):
+        add_run(number, ratio)
+    return Store(tmp_path / "store")
+
+
+def links(page: Path) -> list[str]:
+    return [str(link["href"]) for link in BeautifulSoup(page.read_text(), "html.parser").find_all("a")]
+
+
+@pytest.mark.long
+def test_pages_link_to_each_other_and_to_the_reports_that_exist(store: Store, tmp_path: Path) -> None:
+    report = store.run("r05").report / "report.html"
+    report.parent.mkdir()
+    report.write_text("the report")
+    site = write_site(store, tmp_path / "site")
+    assert (site.page, site.pages, site.written) == (tmp_path / "site" / "index.html", 3, 3)
+    pages = {path.relative_to(tmp_path / "site") for path in (tmp_path / "site").rglob("*.html")}
+    for page in pages - {Path("runs/r05.html")}:
+        for link in links(tmp_path / "site" / page):
+            if not link.startswith("#"):
+                assert (tmp_path / "site" / page.parent / link).is_file(), f"{page}: {link}"
+    assert {"scenarios/small.html", "runs/r05.html"} <= set(links(site.page))
+    scenario = (tmp_path / "site" / "scenarios" / "small.html").read_text()
+    assert "shifts with run r08" in scenario
+    assert "stack=&lt;new&gt; relative to stack=old" in scenario, "names are data"
+    assert "<new>" not in scenario
+    assert "shifts with run r08" in site.page.read_text()
+
+
+@pytest.mark.long
+def test_only_pages_that_changed_are_written_again(store: Store, add_run: AddRun, tmp_path: Path) -> None:
+    write_site(store, tmp_path / "site")
+    before = {path: path.read_bytes() for path in (tmp_path / "site").rglob("*.html")}
+    assert write_site(store, tmp_path / "site").written == 0
+    assert {path: path.read_bytes() for path in (tmp_path / "site").rglob("*.html")} == before
+    add_run(len(RATIOS), RATIOS[-1])
+    assert write_site(store, tmp_path / "site").written == 2
+    (tmp_path / "site" / "scenarios" / "small.html").unlink()
+    assert write_site(store, tmp_path / "site").written == 1
+
+
+@pytest.mark.long
+def test_the_figure_of_a_series_names_its_runs_and_shifts(store: Store) -> None:
+    found = history("small", store=store.path)
+    (series,) = found.series
+    drawn = render_series(found, series)
+    assert drawn.png.startswith(b"\x89PNG")
+    texts = drawn.svg.decode()
+    assert "r08" in texts
+    assert "r03: not used" in texts
+    assert "hosts and settings 2" in texts
+    assert "shifts with run r08" in alt(found, series)
+    assert render_series(found, series) == drawn, "the same bytes every time"
+    values = history("small", store=store.path, values=True)
+    assert {series.scale for series in values.series} == {"lab"}
+    assert all(render_series(values, each).svg for each in values.series)
+
+
+def test_an_empty_store_has_no_site(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the store has no runs"):
+        write_site(Store(tmp_path), tmp_path / "site")
