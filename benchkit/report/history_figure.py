@@ -113,13 +113,13 @@ def _draw_levels(axes: Axes, series: Series) -> None:
         logs = [math.log(p.value) for p in series.points[start:end] if p.is_used and p.value]
         if logs and not any(start <= place < end for drift in drifting for place in (drift[0], drift[-1])):
             level = math.exp(sum(logs) / len(logs))
-            axes.plot([start - 0.4, end - 0.6], [level, level], color=INK.light, lw=1.6, zorder=2)
+            axes.plot([start - 0.4, end - 0.6], [level, level], color=INK.light, lw=1.6, zorder=4)
     for drift, shift in zip(drifting, (s for s in series.shifts if s.kind == "drift"), strict=True):
         logs = [math.log(p.value) for p in series.points[drift[0] : drift[-1] + 1] if p.is_used and p.value]
         middle = sum(logs) / len(logs)
         half = math.log(shift.ratio) / 2
         ends = [math.exp(middle - half), math.exp(middle + half)]
-        axes.plot([drift[0], drift[-1]], ends, color=INK.light, lw=1.6, zorder=2)
+        axes.plot([drift[0], drift[-1]], ends, color=INK.light, lw=1.6, zorder=4)
 
 
 def _draw_unused(axes: Axes, unused: Sequence[tuple[int, Point]]) -> None:

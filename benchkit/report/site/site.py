@@ -45,7 +45,7 @@ _HEAD_BYTES = 4096
 
 
 @dataclass(frozen=True)
-class Site:
+class WrittenSite:
     """A written site: its first page, the number of its pages, and of those written this time."""
 
     page: Path
@@ -91,7 +91,7 @@ class _Chart:
     element: Markup
 
 
-def write_site(store: Store, folder: Path) -> Site:
+def write_site(store: Store, folder: Path) -> WrittenSite:
     """Write the site of a store: `index.html`, a page for each scenario, and the reports that its runs have.
 
     A page whose content did not change stays as it is. Raises InputError for an empty store, BenchkitError if a file
@@ -120,7 +120,7 @@ def write_site(store: Store, folder: Path) -> Site:
     content = {"scenarios": scenarios, "runs": runs[: -LATEST - 1 : -1], "count": len(runs)}
     written += _write_page(index, state, "site-index.html.j2", f"Results of {len(runs)} runs", content)
     reports = sum(run.report is not None for run in runs)
-    return Site(index, 1 + len(scenarios) + reports, written)
+    return WrittenSite(index, 1 + len(scenarios) + reports, written)
 
 
 def _history(store: Store, scenario: str) -> History | None:
