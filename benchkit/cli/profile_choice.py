@@ -58,11 +58,12 @@ def _of_file(file: str) -> tuple[str, Profile]:
 def _require_file(what: str, store: Path | None) -> None:
     """Raise InputError where there is no such file, but a run of that name: it lacks the cell."""
     from benchkit.cli.input_file import STDIN
-    from benchkit.errors import InputError
-    from benchkit.results.store import Store, store_path
 
     if what == STDIN or os.path.lexists(what):
         return
+    from benchkit.errors import InputError
+    from benchkit.results.store import Store, store_path
+
     try:
         run = Store(store_path(store)).run(what)
     except InputError:

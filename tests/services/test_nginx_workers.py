@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -60,7 +59,7 @@ def test_workers_reach_what_they_serve_without_root(lab: Lab, tmp_path: Path, wh
         sut = hosts["sut"]
         try:
             answer = hosts["load"].sockets.http(Tcp(address, 8080), headers=[("Host", "x")])
-            late = hosts["load"].processes.run([sys.executable, "-c", LATE_READER, address])
+            late = hosts["load"].processes.run(["python3", "-c", LATE_READER, address])
             assert processes_of_nginx(sut) == {("master", True), ("worker", False)}
         finally:
             down("workers", hosts)
