@@ -12,7 +12,7 @@ from benchkit.run.plan.cells import name_equal_builds
 from benchkit.run.plan.model import PlannedCell
 from benchkit.run.plan.service_checks import build_services
 from benchkit.services.command_build import BuiltFolder
-from benchkit.services.git_source import commits_between
+from benchkit.services.git_source import code_state, commits_between
 from benchkit.services.rendering import render_services
 from tests.builders import planned_cells, read_scenario
 from tests.services.test_command import place
@@ -46,6 +46,18 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "new").write_text("untracked")
     (folder / "ignored").write_text("ignored")
     return folder
+
+
+def test_the_state_of_the_code_is_its_commit_and_whether_tracked_files_differ(repository: Path, tmp_path: Path) -> None:
+    state = code_state(repository)
+    assert state is not None
+    assert (state.commit, state.subject, state.is_modified) == (git(repository, "rev-parse", "v3"), "v3", True)
+    assert state.short == f"{state.commit[:12]}+"
+    git(repository, "reset", "-q", "--hard", "v2")  # untracked files stay
+    clean = code_state(repository)
+    assert clean is not None
+    assert (clean.subject, clean.is_modified) == ("v2", False)
+    assert code_state(tmp_path) is None
 
 
 def plan(folder: Path, *refs: str) -> list[PlannedCell]:
