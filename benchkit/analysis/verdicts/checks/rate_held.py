@@ -9,6 +9,7 @@ from benchkit.analysis.verdicts.check import Check, CheckResult, Finding, Skippe
 from benchkit.analysis.verdicts.checks.generator_saturated import generator_use
 from benchkit.analysis.verdicts.checks.link_saturated import link_use
 from benchkit.analysis.verdicts.checks.server_idle import server_use
+from benchkit.analysis.verdicts.checks.throttled import quota_withheld
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.metrics import LATENCIES, P99
 from benchkit.models.thresholds import Thresholds
@@ -77,10 +78,18 @@ def _late_requests(evidence: Evidence) -> str:
 def _fault(evidence: Evidence, thresholds: Thresholds) -> tuple[str, str]:
     """Return who could not hold the rate, and what to do about it: two sentences.
 
-    A load tool that sent in time is not at fault, however busy its cores were; one that states no lag is if it had no
-    CPU left. It comes first: what it sends late, a server cannot answer in time. A full link comes before the server,
-    which works on what waits behind the link.
+    A load tool that sent in time is not at fault, however busy its cores were, unless a quota stopped it: then it also
+    receives late. One that states no lag is if it had no CPU left. It comes first: what it sends late, a server cannot
+    answer in time. A full link comes before the server, which works on what waits behind the link.
     """
+    withheld, host = max(
+        ((quota_withheld(evidence, host) or 0.0, host) for host in evidence.load_hosts), default=(0.0, "")
+    )
+    if withheld > thresholds.throttled:
+        return (
+            f"The load tool was at fault: a CPU quota withheld CPU time from {host} for {units.share(withheld)} of the window.",
+            "Remove the quota from the load host, or lower the rate.",
+        )
     generator, link, server = generator_use(evidence), link_use(evidence), server_use(evidence)
     is_full = generator is not None and generator[0] >= FULL
     is_late = _is_sent_late(evidence, thresholds)

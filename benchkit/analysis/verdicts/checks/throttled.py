@@ -63,7 +63,7 @@ def stolen_share(evidence: Evidence) -> float | None:
 
 def withheld_share(evidence: Evidence) -> float | None:
     """Return the share of the window in which a quota withheld CPU time, of the host with most; None if unknown."""
-    shares = (_quota_withheld(evidence, host) for host in evidence.hosts)
+    shares = (quota_withheld(evidence, host) for host in evidence.hosts)
     return max((share for share in shares if share is not None), default=None)
 
 
@@ -108,7 +108,7 @@ def _host_findings(evidence: Evidence, host: str, thresholds: Thresholds) -> Ite
             means="The machine did less than it can: other machines on the same hardware took its CPU time.",
             advice="Use a dedicated machine, or run again when the others are quiet.",
         )
-    withheld = None if evidence.record.slices else _quota_withheld(evidence, host)
+    withheld = None if evidence.record.slices else quota_withheld(evidence, host)
     if withheld is not None and withheld > thresholds.throttled:
         yield Finding(
             severity="invalid",
@@ -135,7 +135,7 @@ def _unknown_quantities(evidence: Evidence, host: str) -> Iterator[str]:
     cpus = _cpus(evidence, host)
     if _stolen_share(evidence, host, cpus) is None:
         yield "stolen CPU time"
-    if _quota_withheld(evidence, host) is None:
+    if quota_withheld(evidence, host) is None:
         yield "CPU time withheld by a quota"
     if _nominal_hz(evidence, host) is None:
         yield "nominal clock rate"
@@ -155,7 +155,7 @@ def _stolen_share(evidence: Evidence, host: str, cpus: set[int]) -> float | None
     return None if stolen is None else max(0.0, stolen) / len(cpus)
 
 
-def _quota_withheld(evidence: Evidence, host: str) -> float | None:
+def quota_withheld(evidence: Evidence, host: str) -> float | None:
     """Return the seconds per second withheld by a quota of the host itself: 0 without one, None if unknown.
 
     Quotas of the scenario apply in control groups of their own, separate from the agent's, and are not included.

@@ -83,6 +83,14 @@ def test_a_load_tool_that_sent_in_time_was_not_at_fault() -> None:
     )
 
 
+def test_a_quota_of_the_load_host_makes_the_load_tool_late() -> None:
+    """It answers late, too, so that its lag is a small part of its latencies."""
+    waited: Telemetry = {("cgroup_throttled_s_total", "load", None, None): {-0.01: 0.0, 3.05: 0.7 * WINDOW_S}}
+    found = finding_of("rate-held", at_rate(100, waited, lag_s=1e-5))
+    assert found is not None
+    assert found.means.startswith("The load tool was at fault: a CPU quota withheld CPU time from load for 70.0 %")
+
+
 def test_a_server_without_cpu_was_at_fault() -> None:
     full: Telemetry = {("cpu_s_total", "sut", "app", None): {-0.01: 0.0, 3.05: 0.97 * WINDOW_S}}
     found = finding_of("rate-held", at_rate(5_000, full, services=(build_service(cpu_s=0.97 * WINDOW_S),)))
