@@ -6,6 +6,7 @@ when they are first used, so that `import benchkit` is fast:
 - `load(table)`: a stored table as a DataFrame; `load("trials", run="latest", valid_for="rps")` for figures
 - `runs()`, `find(run)`: the stored runs, and the id of one
 - `compare(run)`, `claims(run)`, `trends(run, factor)`: ratios, results of claims, trends over a factor
+- `scalability(run)`: the Universal Scalability Law over connections
 - `percentiles(run)`, `published(run)`: latency by cell from histograms, and figures of the study beside those measured
 - `history(scenario)`: the series of a scenario over its runs, with the shifts of its level
 - `figures(run)`, `figure(name, run)`: the figures of the report
@@ -26,6 +27,7 @@ from benchkit.version import __version__
 if TYPE_CHECKING:
     from benchkit.analysis.compare import compare
     from benchkit.analysis.history.series import history
+    from benchkit.analysis.scalability import scalability
     from benchkit.analysis.stored_tables import load
     from benchkit.analysis.trend import trends
     from benchkit.explore import claims, figure, figures, find, percentiles, published, runs
@@ -44,6 +46,7 @@ __all__ = [
     "percentiles",
     "published",
     "runs",
+    "scalability",
     "trends",
 ]
 
@@ -58,6 +61,7 @@ _MODULES: Mapping[str, str] = MappingProxyType(
         "percentiles": "benchkit.explore",
         "published": "benchkit.explore",
         "runs": "benchkit.explore",
+        "scalability": "benchkit.analysis.scalability",
         "trends": "benchkit.analysis.trend",
     }
 )

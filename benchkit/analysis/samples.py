@@ -23,6 +23,9 @@ from benchkit.results.row_builders import INTERRUPTED
 
 Reals = npt.NDArray[np.float64]
 
+SEARCH_KINDS = ("calibrate", "probe")
+"""Kinds of the trials from which a run finds its rates: they are in no ratio."""
+
 INTERRUPTED_BLOCK = "block interrupted, repeated"
 
 

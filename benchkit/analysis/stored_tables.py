@@ -16,7 +16,7 @@ from benchkit.results.store import RunFolder, Store, existing_store
 if TYPE_CHECKING:
     import pandas as pd
 
-Kind = Literal["measure", "control", "profile", "calibrate", "split"]
+Kind = Literal["measure", "control", "profile", "calibrate", "probe", "split"]
 """Kind of a trial; `split` is one whose block was interrupted and repeated."""
 
 

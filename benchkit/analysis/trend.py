@@ -85,6 +85,22 @@ def trends_of(data: RunData, metric: str, factor: str) -> tuple[Trend, ...]:
     InputError for a factor without at least two positive numeric levels.
     """
     samples = take_samples(data.trials, metric, data.exclusions)
+    wide = cells_along(data, factor)
+    if data.design == "sequential":
+        blocks, why = len(samples.blocks), "the design is sequential: no block has all levels"
+        return tuple(
+            Trend(metric=metric, factor=factor, levels=dict(others), blocks=blocks, reason=why) for others, _ in wide
+        )
+    return tuple(_trend(samples, factor, dict(others), found, data.alpha) for others, found in wide)
+
+
+def cells_along(
+    data: RunData, factor: str
+) -> tuple[tuple[tuple[tuple[str, str], ...], Sequence[tuple[float, str]]], ...]:
+    """Return the cells that differ only in a factor, with its level, ascending, by the levels of the other factors.
+
+    Raises InputError for a factor without at least two positive numeric levels.
+    """
     groups: dict[tuple[tuple[str, str], ...], list[tuple[float, str]]] = {}
     for cell in data.manifest.cells:
         if cell.unsupported is not None or controlled(cell.cell_id) is not None:
@@ -94,12 +110,7 @@ def trends_of(data: RunData, metric: str, factor: str) -> tuple[Trend, ...]:
     wide = {others: sorted(found) for others, found in groups.items() if len(found) > 1}
     if not wide:
         raise InputError(f"no trend over {factor!r}", why="no two cells differ only in it")
-    if data.design == "sequential":
-        blocks, why = len(samples.blocks), "the design is sequential: no block has all levels"
-        return tuple(
-            Trend(metric=metric, factor=factor, levels=dict(others), blocks=blocks, reason=why) for others in wide
-        )
-    return tuple(_trend(samples, factor, dict(others), found, data.alpha) for others, found in wide.items())
+    return tuple(wide.items())
 
 
 def _number(cell: CellRecord, factor: str) -> float:

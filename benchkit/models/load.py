@@ -8,6 +8,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, JsonValue, PositiveFloat, PositiveInt, model_validator
 
 from benchkit.models.base import Frozen
+from benchkit.models.capacity import CapacityGoal
 from benchkit.models.headers import Headers, merged_headers
 from benchkit.models.request import Method, Request, RequestPath
 
@@ -100,6 +101,11 @@ class Load(Frozen):
         description="target rate as a share of what the slowest cell answers at full speed, which the run measures first: "
         "one rate for all cells with this share",
         examples=[0.5],
+    )
+    capacity: CapacityGoal | None = Field(
+        default=None,
+        description="search in every block for the highest rate that keeps an objective, in place of a target rate",
+        examples=[{"slo": {"p99_s": 0.01}, "precision": 0.05}],
     )
     timeout_s: Annotated[float, Field(gt=0, le=MAX_TIME_S)] | None = Field(
         default=None,

@@ -41,7 +41,10 @@ class TrialRow(Row):
     block: Annotated[int, Column(description="repetition of all cells, from 1")]
     position: Annotated[int, Column(description="position in the block, from 1")]
     kind: Annotated[
-        str, Column(description="measure, control, profile, calibrate; split: its block was interrupted and repeated")
+        str,
+        Column(
+            description="measure, control, profile, calibrate, probe; split: its block was interrupted and repeated"
+        ),
     ]
     started_at: Annotated[datetime | None, Column(description="start of the trial")] = None
     duration_s: Annotated[float | None, duration("measured window", "length of the measured window", better=None)] = (
@@ -67,6 +70,24 @@ class TrialRow(Row):
         duration(
             "p99 send lag",
             "time within which 99 % of the requests were sent after they were due at the target rate; null: unknown",
+        ),
+    ] = None
+    capacity_rps: Annotated[
+        float | None,
+        Metric(
+            description="highest rate that keeps the objective of `load.capacity`, as a search estimated it",
+            unit="req/s",
+            title="capacity",
+            better="higher",
+            format=units.rate,
+        ),
+    ] = None
+    capacity_low: Annotated[float | None, Column(description="low end of its 95 % interval", unit="req/s")] = None
+    capacity_high: Annotated[
+        float | None,
+        Column(
+            description="high end; null: no probe failed by the server, the capacity is at least the low end",
+            unit="req/s",
         ),
     ] = None
     requests: Annotated[

@@ -43,8 +43,9 @@ Tag = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9._-]{0,63}$"
 TagValue = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{1,200}$")]
 """Value of a tag: one line."""
 
-TrialKind = Literal["measure", "control", "profile", "calibrate"]
-"""Kind of a trial; `calibrate`: at full speed, from which target rates of the others follow."""
+TrialKind = Literal["measure", "control", "profile", "calibrate", "probe"]
+"""Kind of a trial; `calibrate`: at full speed, from which target rates of the others follow; `probe`: at a rate that a
+search for a capacity tries."""
 RunStatus = Literal["running", "done", "failed", "interrupted"]
 
 

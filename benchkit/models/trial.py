@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import Field
 
 from benchkit.models.base import Frozen
+from benchkit.models.capacity import CapacityEstimate
 from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult
 from benchkit.models.profile import Profiler
@@ -179,6 +180,9 @@ class TrialRecord(Frozen):
     other_probes: tuple[ProbeRecord, ...] = Field(default=(), description="responses to the others, in their order")
     watched: tuple[WatchRecord, ...] = Field(default=(), description="hosts with telemetry; empty: telemetry was off")
     profiles: tuple[ProfileRecord, ...] = Field(default=(), description="profiles of services, in a profile trial")
+    capacity: CapacityEstimate | None = Field(
+        default=None, description="search for its capacity that it followed, at whose result it ran"
+    )
     slices: tuple[SliceRecord, ...] = Field(default=(), description="slices of its window, in a sliced block")
     external: tuple[str, ...] = Field(
         default=(), description="names of the services that the trial neither started nor watched"

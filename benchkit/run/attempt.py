@@ -6,21 +6,27 @@ import itertools
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from benchkit.errors import HostError, InputError, ParseError
+from benchkit.models.capacity import CapacityEstimate, CapacityGoal
 from benchkit.models.rows import TrialRow
+from benchkit.models.thresholds import thresholds_of
 from benchkit.models.trial import TrialRecord
 from benchkit.results.store import RunFolder
-from benchkit.results.trial_tables import TrialOutput, read_output
+from benchkit.results.trial_tables import TrialOutput, TrialTables, read_output
+from benchkit.run.capacity import find_capacity
 from benchkit.run.events import RunObserver
+from benchkit.run.plan.model import PlannedCell
 from benchkit.run.recorder import RunRecorder
 from benchkit.run.retries import Retry, TrialAttempts, cause_of
 from benchkit.run.sliced_block import run_sliced_block
 from benchkit.run.steps.trial_state import Trial, make_trial
+from benchkit.run.target_rates import with_load
 from benchkit.run.testbed import Testbed
 from benchkit.run.trial import run_trial
+from benchkit.scenario.profile_pass import is_profile_pass
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.units import requests_per_s
 
@@ -150,9 +156,12 @@ def _attempt_together(
             failures[each] = _with_stored_logs(block.failures[trial.trial_id], trial, run)
             continue
         try:
-            rows[each] = _record_end(each, block.records[trial.trial_id], trial.files, recorder, observer)
+            tables = _record_end(block.records[trial.trial_id], trial.files, recorder)
         except ParseError as error:
             failures[each] = error
+        else:
+            _report_end(each, tables, observer)
+            rows[each] = tables.trial
     return rows, failures
 
 
@@ -160,33 +169,57 @@ def _attempt(
     planned_trial: PlannedTrial, attempt: int, testbed: Testbed, recorder: RunRecorder, observer: RunObserver
 ) -> TrialRow:
     """Run a trial once and record its end. Raises HostError or InputError if it fails."""
-    trial_id, run = recorder.trial_id(planned_trial), recorder.run
+    trial_id = recorder.trial_id(planned_trial)
     logger.info("trial %s: attempt %d, %s", trial_id, attempt, planned_trial.title)
     recorder.record_trial_started(planned_trial, attempt)
     testbed.record_block_facts(planned_trial)
     testbed.tune_for(testbed.plan.cell_of(planned_trial))
-    trial = make_trial(testbed.plan, planned_trial, testbed.cell_of(planned_trial), run.run_id, testbed.hosts)
-    trial.attempt = attempt
-    row = _record_end(planned_trial, _run(trial, run), trial.files, recorder, observer)
-    testbed.rates.add(row)
-    return row
+    cell, capacity = testbed.cell_of(planned_trial), None
+    if cell.load.capacity is not None and not is_profile_pass(planned_trial.kind, planned_trial.cell_id):
+        capacity = _find_capacity(planned_trial, cell, cell.load.capacity, testbed, recorder)
+        cell = with_load(cell, cell.load.model_copy(update={"rate": capacity.rps}))
+    trial = make_trial(testbed.plan, planned_trial, cell, recorder.run.run_id, testbed.hosts)
+    trial.attempt, trial.capacity = attempt, capacity
+    tables = _run_and_record(trial, recorder)
+    testbed.rates.add(tables.trial)
+    _report_end(planned_trial, tables, observer)
+    return tables.trial
 
 
-def _record_end(
-    planned_trial: PlannedTrial,
-    record: TrialRecord,
-    files: Mapping[str, bytes],
-    recorder: RunRecorder,
-    observer: RunObserver,
-) -> TrialRow:
-    """Store a trial that ended, judge it, and return its row. Raises ParseError."""
-    trial_id = record.trial_id
+def _find_capacity(
+    planned_trial: PlannedTrial, cell: PlannedCell, goal: CapacityGoal, testbed: Testbed, recorder: RunRecorder
+) -> CapacityEstimate:
+    """Search for the capacity of a cell before its trial. Raises HostError or InputError where a probe fails."""
+    made = 0
+    while recorder.run.raw(recorder.trial_id(replace(planned_trial, probe=made + 1))).exists():
+        made += 1  # probes of an earlier attempt
+
+    def run_probe(number: int, probed: PlannedCell) -> TrialTables:
+        probe = replace(planned_trial, kind="probe", probe=made + number)
+        recorder.record_trial_started(probe, 1)
+        return _run_and_record(make_trial(testbed.plan, probe, probed, recorder.run.run_id, testbed.hosts), recorder)
+
+    found = find_capacity(cell, goal, thresholds_of(recorder.run.manifest()), run_probe)
+    logger.info("trial %s: capacity %s: %s", recorder.trial_id(planned_trial), requests_per_s(found.rps), found.reason)
+    return found
+
+
+def _run_and_record(trial: Trial, recorder: RunRecorder) -> TrialTables:
+    return _record_end(_run(trial, recorder.run), trial.files, recorder)
+
+
+def _record_end(record: TrialRecord, files: Mapping[str, bytes], recorder: RunRecorder) -> TrialTables:
+    """Store a trial that ended, judge it, and return its rows. Raises ParseError."""
     record, output = _read_and_store(record, files, recorder.run)
     tables = recorder.record_trial_ended(record, output, files.__getitem__)
-    verdict, rps = str(tables.trial.verdict), output.merged.result.rps
-    logger.info("trial %s: ended after %.3f s: %s, %s", trial_id, record.wall_s, requests_per_s(rps), verdict)
-    observer.trial_ended(planned_trial, rps, verdict, tables.deciding_checks)
-    return tables.trial
+    rate, verdict = requests_per_s(output.merged.result.rps), tables.trial.verdict
+    logger.info("trial %s: ended after %.3f s: %s, %s", record.trial_id, record.wall_s, rate, verdict)
+    return tables
+
+
+def _report_end(planned_trial: PlannedTrial, tables: TrialTables, observer: RunObserver) -> None:
+    row = tables.trial
+    observer.trial_ended(planned_trial, row.rps, str(row.verdict), tables.deciding_checks)
 
 
 def _decide(

@@ -19,11 +19,23 @@ def typed_load(document: Document) -> Load:
     if isinstance(tool, str) and tool not in TOOLS:
         raise InputError(document.fault(("tool",), f"no load tool {tool!r}; {suggestion(tool, TOOLS)}"))
     load = document.validated(Load)
+    if load.capacity is not None:
+        _check_capacity(load, document)
     requests = tuple(
         request if request.body_file is None else request.with_file_content(_content(request.body_file, i, document))
         for i, request in enumerate(load.requests)
     )
     return load.model_copy(update={"requests": requests})
+
+
+def _check_capacity(load: Load, document: Document) -> None:
+    """Raise InputError naming the field where a load cannot be that of a search for a capacity."""
+    if load.rate is not None or load.share_of_slowest is not None:
+        raise InputError(document.fault(("capacity",), "excludes rate: the search sets the rate of each probe"))
+    if load.duration_s is None:
+        raise InputError(document.fault(("capacity",), "needs duration_s, the length of each probe"))
+    if not load.histogram:
+        raise InputError(document.fault(("histogram",), "capacity needs histogram: true, for exact percentiles"))
 
 
 def with_new_count(document: Document) -> Document:

@@ -26,6 +26,9 @@ class PlannedTrial:
     round: int = 1
     """Repetition of the block: a block interrupted by a pause is repeated whole, as its next round."""
 
+    probe: int = 0
+    """Number of a probe in the search for the capacity of this trial, from 1; 0: the trial itself."""
+
     @property
     def title(self) -> str:
         """Name of the cell as displayed, marked if the trial is profiled."""

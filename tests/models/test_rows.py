@@ -128,6 +128,7 @@ def test_metrics_are_the_described_numbers_of_a_trial() -> None:
     assert {name for name, metric in METRICS.items() if metric.better == "higher"} == {
         "rps",
         "rate_achieved",
+        "capacity_rps",
         "requests",
         "bytes_per_s",
     }

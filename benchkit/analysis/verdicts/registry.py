@@ -6,6 +6,7 @@ from benchkit.analysis.verdicts.check import Check
 from benchkit.analysis.verdicts.checks import (
     accept_overflow,
     busy_neighbour,
+    capacity_found,
     carry_over,
     cold,
     disturbed_slice,
@@ -44,6 +45,7 @@ _ALL = (
     generator_saturated,
     link_saturated,
     rate_held,
+    capacity_found,
     tool_limit,
     littles_law,
     throttled,

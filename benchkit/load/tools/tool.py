@@ -15,8 +15,11 @@ from benchkit.models.load_result import LoadResult
 if TYPE_CHECKING:
     from benchkit.load.measurement import Measurement  # it imports numpy, which is slow and which no parser needs
 
+NEED_RATE: Final = ("share_of_slowest", "capacity")
+"""Fields of `Load` from which a run finds target rates itself: any tool that can hold a rate supports them."""
+
 ALWAYS: Final = (
-    frozenset({"tool", "connections", "processes", "pin", "warmup_s", "histogram", "share_of_slowest"}) | REQUEST_FIELDS
+    frozenset({"tool", "connections", "processes", "pin", "warmup_s", "histogram", *NEED_RATE}) | REQUEST_FIELDS
 )
 """Fields of `Load` that every tool supports, that benchkit handles for it, or that `Tool.requests` is about."""
 
@@ -165,8 +168,9 @@ class Tool:
             for name, spec in Load.model_fields.items()
             if name not in ALWAYS | self.options and getattr(load, name) != spec.get_default(call_default_factory=True)
         ]
-        if load.share_of_slowest is not None and self.rate is None:
-            unsupported.append(Objection("share_of_slowest", f"{self.name} cannot hold a rate"))
+        if self.rate is None:
+            needing = [name for name in NEED_RATE if getattr(load, name) is not None]
+            unsupported += [Objection(name, f"{self.name} cannot hold a rate") for name in needing]
         requests = [Objection(name, why) for name, why in self.requests.objections(load, self.name)]
         return (*unsupported, *requests, *self.check(load))
 

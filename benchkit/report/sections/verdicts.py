@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from benchkit import units
+from benchkit.analysis.samples import SEARCH_KINDS
 from benchkit.analysis.verdicts.registry import CHECKS
 from benchkit.analysis.verdicts.summary import (
     FindingGroup,
@@ -56,7 +57,8 @@ def build(material: Material) -> VerdictsContent | None:
     counts, noise = count_verdicts(run.measured), noise_notes(run)
     if not counts.judged and not noise:
         return None
-    findings, skipped = group_findings(run.trials, run.verdicts), group_skipped_checks(run.table("unchecked"))
+    judged = run.trials[~run.trials["kind"].isin(SEARCH_KINDS)]  # a probe that misses its rate is no defect of the run
+    findings, skipped = group_findings(judged, run.verdicts), group_skipped_checks(run.table("unchecked"))
     return VerdictsContent(
         summary=f"{counts.text[:1].upper()}{counts.text[1:]}." if counts.judged else NOT_JUDGED,
         matrix=_matrix_table(run) if counts.judged else None,

@@ -62,6 +62,8 @@ class PlannedCell:
     def seconds(self) -> float | None:
         """Estimated duration of a trial; None if it ends after a number of requests at no set rate."""
         load = self.load
+        if load.capacity is not None:
+            return load.capacity.budget_s + load.warmup_s + (load.duration_s or 0.0) + OVERHEAD_S
         measured = load.request_count / load.rate if load.request_count and load.rate else load.duration_s
         return None if measured is None else load.warmup_s + measured + OVERHEAD_S
 

@@ -96,6 +96,8 @@ def _load_reasons(cells: Sequence[PlannedCell], slice_s: float) -> Iterator[str]
         yield "there is only one cell"
     for cell in cells:
         load = cell.load
+        if load.capacity is not None:
+            yield f"{cell.cell_id} is searched for its capacity, whose probes are trials of their own"
         if load.duration_s is None:
             yield f"the load of {cell.cell_id} ends after a number of requests, not after a time"
         elif load.duration_s < slice_s:

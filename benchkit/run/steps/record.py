@@ -55,6 +55,7 @@ def make_record(trial: Trial) -> TrialRecord:
         profiles=trial.profiles,
         external=tuple(service.name for service in trial.cell.spec.external),
         killed=tuple(trial.killed),
+        capacity=trial.capacity,
         slices=trial.slices,
     )
 

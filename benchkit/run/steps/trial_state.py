@@ -13,6 +13,7 @@ from benchkit.hosts.connections import Hosts
 from benchkit.hosts.host import Host
 from benchkit.hosts.profilers import ProfileInProgress
 from benchkit.load.generators.execution import GeneratorRun
+from benchkit.models.capacity import CapacityEstimate
 from benchkit.models.profile import Profiler
 from benchkit.models.trial import GeneratorRecord, ProbeRecord, ProcessId, ProfileRecord, SliceRecord, WatchRecord
 from benchkit.run.plan.model import PlannedCell, RunPlan
@@ -44,6 +45,8 @@ class Trial:
     folder: PurePosixPath
     """Folder of the trial below every host's work directory."""
     attempt: int = 1
+    capacity: CapacityEstimate | None = None
+    """Search for its capacity that it follows."""
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     started_s: float = field(default_factory=time.monotonic)
     running_services: list[RunningService] = field(default_factory=list)
@@ -99,7 +102,8 @@ class Trial:
 def trial_id_of(run_id: str, planned_trial: PlannedTrial) -> str:
     """Return the id of a trial, unique in a store."""
     round_ = f"r{planned_trial.round}" if planned_trial.round > 1 else ""
-    return f"{run_id}.b{planned_trial.block:03}{round_}.p{planned_trial.position:03}"
+    probe = f".q{planned_trial.probe:02}" if planned_trial.probe else ""
+    return f"{run_id}.b{planned_trial.block:03}{round_}.p{planned_trial.position:03}{probe}"
 
 
 def make_trial(plan: RunPlan, planned_trial: PlannedTrial, cell: PlannedCell, run_id: str, hosts: Hosts) -> Trial:

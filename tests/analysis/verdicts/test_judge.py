@@ -37,6 +37,7 @@ def test_registry_has_every_check() -> None:
             *("accept-overflow", "busy-neighbour", "carry-over", "cold", "disturbed-slice", "drifted-host", "errors"),
             *("few-requests-in-slice", "generator-saturated", "link-saturated"),
             *("littles-law", "missing-connections", "noisy-host", "observed", "plateau", "ports-exhausted"),
+            "capacity-found",
             "rate-held",
             *("server-idle", "service-restarted", "shared-cpus", "stalled", "throttled", "too-few-samples"),
             *("tool-limit", "unequal-responses", "unstable"),

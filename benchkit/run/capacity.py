@@ -1,0 +1,92 @@
+"""The search for the capacity of a cell in a block: probes, each a whole trial with servers started afresh.
+
+A fresh start is the recovery after a probe that overloaded the server: no backlog, queue or connection of it is left.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from benchkit import units
+from benchkit.analysis.capacity_probe import judge_probe
+from benchkit.analysis.capacity_search import MAX_PROBES, CapacitySearch
+from benchkit.errors import InputError
+from benchkit.models.capacity import CapacityEstimate, CapacityGoal, CapacityProbe
+from benchkit.models.thresholds import Thresholds
+from benchkit.results.trial_tables import TrialTables
+from benchkit.run.plan.model import PlannedCell
+from benchkit.run.target_rates import with_load
+
+logger = logging.getLogger(__name__)
+
+NEAR = 1.1
+"""Rates up to this multiple of the highest likely capacity say whether server or load tool fails there."""
+
+RunProbe = Callable[[int, PlannedCell], TrialTables]
+"""Function that runs a trial of a cell as the probe of this number, and returns its rows."""
+
+
+def find_capacity(
+    cell: PlannedCell,
+    goal: CapacityGoal,
+    thresholds: Thresholds,
+    run_probe: RunProbe,
+    clock: Callable[[], float] = time.monotonic,
+) -> CapacityEstimate:
+    """Search for the highest rate at which a cell keeps the objective.
+
+    The first probe runs at full speed; no capacity is far above its rate. The search ends when its interval is narrow
+    enough, when its time is over, or when it has made so many probes that more would tell little. Raises HostError
+    where a probe fails, InputError where the cell answers nothing at full speed.
+    """
+    started_s = clock()
+    full_speed = run_probe(1, with_load(cell, cell.load.model_copy(update={"capacity": None}))).trial
+    if not full_speed.rps:
+        raise InputError("no capacity: the cell answers nothing at full speed", where=cell.cell_id)
+    search = CapacitySearch(full_speed.rps, goal.precision)
+    probes: list[CapacityProbe] = []
+    while not (reason := _end(search, len(probes), clock() - started_s, goal)):
+        rate = _whole(search.next_rate(), cell)
+        load = cell.load.model_copy(update={"rate": rate, "capacity": None})
+        tables = run_probe(len(probes) + 2, with_load(cell, load))
+        outcome, why = judge_probe(tables.trial, tables.verdicts, goal.slo, thresholds)
+        logger.info("probe %s: %s: %s, %s", tables.trial.trial_id, units.requests_per_s(rate), outcome, why)
+        probes.append(CapacityProbe(trial_id=tables.trial.trial_id, rate=rate, outcome=outcome, why=why))
+        if outcome != "unusable":
+            search.add(rate, is_held=outcome == "held")
+    interval = search.interval
+    return CapacityEstimate(
+        rps=_whole(interval.rps, cell),
+        low=interval.low,
+        high=interval.high if _is_bounded(probes, interval.high) else None,
+        reason=reason,
+        ceiling_rps=full_speed.rps,
+        violations=search.violations,
+        probes=tuple(probes),
+    )
+
+
+def _whole(rate: float, cell: PlannedCell) -> float:
+    """Return whole requests per second, at least one for each generator."""
+    return float(max(round(rate), len(cell.generators)))
+
+
+def _end(search: CapacitySearch, probes: int, elapsed_s: float, goal: CapacityGoal) -> str:
+    """Return why the search ends now; empty where it goes on."""
+    if search.is_precise:
+        return f"its interval reaches {units.share(search.interval.precision)} to either side"
+    if elapsed_s >= goal.budget_s:
+        return f"its time of {units.duration(goal.budget_s)} is over"
+    return f"it made {probes} probes" if probes >= MAX_PROBES else ""
+
+
+def _is_bounded(probes: list[CapacityProbe], high: float) -> bool:
+    """Return True if it is the server that bounds the capacity: most of the lowest rates that failed, failed by it."""
+    failed = [probe for probe in probes if probe.outcome in {"missed", "generator"}]
+    if not failed:
+        return False
+    reach = NEAR * max(high, min(probe.rate for probe in failed))
+    near = [probe.outcome == "missed" for probe in failed if probe.rate <= reach]
+    return 2 * sum(near) >= len(near)

@@ -1,0 +1,86 @@
+"""Searches for a capacity, simulated: how many probes they take, how exact they are, how often their intervals cover.
+
+A simulated server keeps its objective below its capacity, which varies from probe to probe by a noise like those of
+labs: independent, or with an autocorrelation of 0.7, as the speed of cores has it within minutes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from benchkit.analysis.capacity_search import CapacitySearch, Interval
+from tests.bench.real_runs import table
+
+RUNS = 300
+PRECISION = 0.05
+MAX_PROBES = 40
+NOISES = ((0.005, 0.0), (0.02, 0.0), (0.02, 0.7), (0.05, 0.0), (0.05, 0.7))
+"""Standard deviation of the log-capacity from probe to probe, and its autocorrelation."""
+
+Server = Callable[[float], bool]
+
+
+def by_entropy(server: Server, ceiling: float) -> tuple[Interval, int]:
+    """Search as benchkit does."""
+    search = CapacitySearch(ceiling, PRECISION)
+    while not search.is_precise and len(search.probes) < MAX_PROBES:
+        rate = search.next_rate()
+        search.add(rate, is_held=server(rate))
+    return search.interval, len(search.probes)
+
+
+def by_median(server: Server, ceiling: float) -> tuple[Interval, int]:
+    """Search by probabilistic bisection: probe at the median of the same posterior."""
+    search = CapacitySearch(ceiling, PRECISION)
+    while not search.is_precise and len(search.probes) < MAX_PROBES:
+        rate = search.interval.rps
+        search.add(rate, is_held=server(rate))
+    return search.interval, len(search.probes)
+
+
+def by_bisection(server: Server, ceiling: float) -> tuple[Interval, int]:
+    """Search by bisection in log-rate that believes every probe."""
+    low, high, probes = 0.02 * ceiling, 1.25 * ceiling, 0
+    while math.sqrt(high / low) - 1 > PRECISION:
+        rate, probes = math.sqrt(low * high), probes + 1
+        low, high = (rate, high) if server(rate) else (low, rate)
+    return Interval(math.sqrt(low * high), low, high), probes
+
+
+SEARCHES = {"least entropy (benchkit)": by_entropy, "probabilistic bisection": by_median, "bisection": by_bisection}
+
+
+def _simulate(
+    search: Callable[[Server, float], tuple[Interval, int]], noise: float, correlation: float
+) -> tuple[float, float, float]:
+    """Return coverage, mean number of probes, and the 90th percentile of the error in log-rate."""
+    rng = np.random.default_rng(1)
+    covered, probes, errors = 0, [], []
+    for _ in range(RUNS):
+        ceiling = 10_000.0
+        capacity, state = ceiling * rng.uniform(0.2, 0.95), noise * rng.standard_normal()
+
+        def server(rate: float, capacity: float = capacity) -> bool:
+            nonlocal state
+            state = correlation * state + math.sqrt(1 - correlation**2) * noise * rng.standard_normal()
+            return rate < capacity * math.exp(state)
+
+        interval, made = search(server, ceiling * math.exp(noise * rng.standard_normal()))
+        covered += interval.low <= capacity <= interval.high
+        probes.append(made)
+        errors.append(abs(math.log(interval.rps / capacity)))
+    return covered / RUNS, float(np.mean(probes)), float(np.percentile(errors, 90))
+
+
+def test_searches_for_a_capacity() -> None:
+    rows = []
+    for name, search in SEARCHES.items():
+        for noise, correlation in NOISES:
+            coverage, probes, error = _simulate(search, noise, correlation)
+            rows.append([name, f"{noise:.1%}", f"{correlation:g}", f"{coverage:.1%}", f"{probes:.1f}", f"{error:.1%}"])
+            if search is by_entropy:
+                assert coverage >= 0.9, (noise, correlation)
+    print("\n" + table(["search", "noise", "autocorrelation", "covers", "probes", "error, p90"], rows))
