@@ -40,7 +40,8 @@ def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
     usable = np.isfinite(rps) & (rps > 0)
     trial_ids = trials["trial_id"].to_list()
     relative = {each.trial_id: each.log_ratio for each in balances(trials, "rps", np.log)}
-    for rows in trials.groupby("cell_id").indices.values():
+    for of_cell in trials.groupby("cell_id").indices.values():
+        rows = np.asarray(of_cell, dtype=np.intp)
         used = rows[usable[rows]]
         rates = rps[used]
         if len(rates) < MIN_BLOCKS:
