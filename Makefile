@@ -117,9 +117,9 @@ system: .venv/installed
 
 # uv does not read pip's settings; a machine that has its own index and certificates for pip wants them for uv, too.
 # The environment overrides pip's files, and in those `install` overrides `global`.
-pip_setting = $$(.venv/bin/python -m pip config list | sed -nE "s/^:env:\.$(1)='(.*)'$$/3 \1/p; \
+pip_setting = $$(printf '%s\n' "$$settings" | sed -nE "s/^:env:\.$(1)='(.*)'$$/3 \1/p; \
 	s/^install\.$(1)='(.*)'$$/2 \1/p; s/^global\.$(1)='(.*)'$$/1 \1/p" | sort -n | tail -n 1 | cut -c 3-)
-index = index=$(call pip_setting,index-url); cert=$(call pip_setting,cert); \
+index = settings=$$(.venv/bin/python -m pip config list); index=$(call pip_setting,index-url); cert=$(call pip_setting,cert); \
 	env $${index:+UV_DEFAULT_INDEX="$$index"} $${cert:+SSL_CERT_FILE="$$cert"}
 
 # An environment is of use only where it was made, and while its Python is there.

@@ -78,6 +78,7 @@ def test_equal_tools_show_no_disagreement() -> None:
     assert sentence(rps).endswith("This does not prove that the tools agree.")
 
 
+@pytest.mark.long
 def test_false_alarms_on_noise_keep_the_error_rate() -> None:
     draw = np.random.default_rng(7)
     runs = 400

@@ -60,6 +60,7 @@ def test_intervals_are_students_about_log_ratios_with_the_spread_within_cells_po
     assert "over 4 pairs" in over_all.sentence
 
 
+@pytest.mark.long
 def test_pooled_interval_keeps_its_coverage(make_pass: Callable[[Pairs], pd.DataFrame]) -> None:
     true = dict(zip("abcdefgh", np.linspace(0.9, 1.0, 8), strict=True))
     trials = make_pass({cell: [(100 * ratio, 100)] * 2 for cell, ratio in true.items()})
