@@ -42,11 +42,13 @@ test: also = chromium
 test: system
 	.venv/bin/python -m pytest $(IN_LABS) $(APART:%=--ignore=tests/%) $(ARGS)
 
+# Each process imports everything, which takes seconds: not more of them than there are processors.
+PURE = --numprocesses=logical --maxprocesses=8 --dist=loadfile -m 'not lab and not system and not long'
 check: .venv/installed
 	.venv/bin/ruff format --check
 	.venv/bin/ruff check
 	@.venv/bin/mypy & types=$$!; \
-	.venv/bin/python -m pytest $(BESIDE) -m 'not lab and not system and not long' $(ARGS); tests=$$?; \
+	.venv/bin/python -m pytest $(PURE) $(ARGS); tests=$$?; \
 	wait $$types && exit $$tests
 
 # The versions that pyproject.toml claims, each in an environment of its own. uv looks for them on PATH, pyenv's included,
@@ -63,7 +65,7 @@ check-pythons: .venv/installed
 	    --constraint requirements.lock --requirement pyproject.toml --extra notebooks --group dev && \
 	  .venv/bin/uv pip install --quiet --python $$folder/bin/python --no-deps --no-build-isolation --editable . && \
 	  $$folder/bin/python -m mypy --cache-dir $$folder/mypy && \
-	  $$folder/bin/python -m pytest $(BESIDE) -m 'not lab and not system and not long' $(ARGS) \
+	  $$folder/bin/python -m pytest $(PURE) $(ARGS) \
 	    || failed="$$failed $$version"; \
 	done; \
 	test -z "$$skipped" || echo "Not checked, as it is not installed and uv cannot download it: Python$$skipped" >&2; \

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -94,9 +95,21 @@ FILES = _files()
 PYTHON = [file for file in FILES if file.suffix == ".py" and file != Path(__file__)]
 
 
+class Documented(NamedTuple):
+    """What a module documents, and the classes that it defines."""
+
+    texts: list[tuple[int, str]]
+    """Line and text of docstrings of modules and classes, and of strings that document a constant or field."""
+    classes: list[tuple[int, str]]
+    """Line and name."""
+
+
 @cache
-def _parse(file: Path) -> ast.Module:
-    return ast.parse(file.read_text(encoding="utf-8"))
+def _read(file: Path) -> Documented:
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    statements = list(_statements(tree))
+    classes = [(node.lineno, node.name) for node in statements if isinstance(node, ast.ClassDef)]
+    return Documented([text for node in statements for text in _documented(node)], classes)
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:
@@ -107,17 +120,16 @@ def _statements(node: ast.AST) -> Iterator[ast.AST]:
             yield from _statements(child)
 
 
-def _documented(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield line and text of docstrings of modules and classes, and of strings that document a constant or field."""
-    for node in _statements(tree):
-        if isinstance(node, ast.Module | ast.ClassDef) and (text := ast.get_docstring(node)):
-            yield node.body[0].lineno, text
-        body = getattr(node, "body", None)
-        for statement, following in itertools.pairwise(body) if isinstance(body, list) else ():
-            if isinstance(statement, ast.Assign | ast.AnnAssign) and isinstance(following, ast.Expr):
-                value = following.value
-                if isinstance(value, ast.Constant) and isinstance(value.value, str):
-                    yield following.lineno, value.value.strip()
+def _documented(node: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield line and text of the docstring of a module or class, and of the strings that document what it assigns."""
+    if isinstance(node, ast.Module | ast.ClassDef) and (text := ast.get_docstring(node)):
+        yield node.body[0].lineno, text
+    body = getattr(node, "body", None)
+    for statement, following in itertools.pairwise(body) if isinstance(body, list) else ():
+        if isinstance(statement, ast.Assign | ast.AnnAssign) and isinstance(following, ast.Expr):
+            value = following.value
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                yield following.lineno, value.value.strip()
 
 
 def test_there_are_files() -> None:
@@ -147,7 +159,7 @@ def test_docstrings_are_no_headless_clauses(folder: str) -> None:
         f"{file.relative_to(ROOT)}:{line}: {text.splitlines()[0]}"
         for file in PYTHON
         if file.is_relative_to(ROOT / folder)
-        for line, text in _documented(_parse(file))
+        for line, text in _read(file).texts
         if HEADLESS.match(text)
     ]
     assert offenders == []
@@ -155,9 +167,9 @@ def test_docstrings_are_no_headless_clauses(folder: str) -> None:
 
 def test_classes_have_standard_names() -> None:
     offenders = [
-        f"{file.relative_to(ROOT)}:{node.lineno}: {node.name}"
+        f"{file.relative_to(ROOT)}:{line}: {name}"
         for file in PYTHON
-        for node in _statements(_parse(file))
-        if isinstance(node, ast.ClassDef) and node.name in NAMES
+        for line, name in _read(file).classes
+        if name in NAMES
     ]
     assert offenders == []

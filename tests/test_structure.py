@@ -6,9 +6,9 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 import pytest
 
@@ -37,6 +37,16 @@ REGISTRIES = re.compile(
 LOCAL_PATHS = re.compile(r"(?<![\w.$:/-])/(?:home|Users|work)/[\w.-]+/")
 
 
+class Content(NamedTuple):
+    """Parts of a module, each with its line."""
+
+    imports: list[tuple[int, str]]
+    """Full names, also of imports inside functions."""
+    strings: list[tuple[int, str]]
+    """All but docstrings."""
+    attributes: list[tuple[int, str]]
+
+
 class Module:
     """Python file of the package."""
 
@@ -53,30 +63,26 @@ class Module:
         return self.name.parts[0].removesuffix(".py")
 
     @cached_property
-    def nodes(self) -> list[ast.AST]:
-        return list(ast.walk(ast.parse(self.text, str(self.name))))
-
-    def imports(self) -> Iterator[tuple[int, str]]:
-        """Yield line and full name of every import, also inside functions."""
+    def content(self) -> Content:
+        """What it imports, says and uses. Its syntax tree is not kept: together they are a million objects."""
+        found = Content([], [], [])
+        docstrings = set()
         package = ("benchkit", *self.name.parts[:-1])
-        for node in self.nodes:
-            if isinstance(node, ast.Import):
-                yield from ((node.lineno, alias.name) for alias in node.names)
-            elif isinstance(node, ast.ImportFrom):
-                parents = package[: len(package) + 1 - node.level] if node.level else ()
-                source = [*parents, *([node.module] if node.module else [])]
-                yield from ((node.lineno, ".".join([*source, alias.name])) for alias in node.names)
-
-    def strings(self) -> Iterator[tuple[int, str]]:
-        """Yield line and value of every string that is not a docstring."""
-        docstrings = {id(node.value) for node in self.nodes if isinstance(node, ast.Expr)}
-        for node in self.nodes:
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
-                yield node.lineno, node.value
-
-    def attributes(self) -> Iterator[tuple[int, str]]:
-        """Yield line and name of every attribute."""
-        yield from ((node.lineno, node.attr) for node in self.nodes if isinstance(node, ast.Attribute))
+        for node in ast.walk(ast.parse(self.text, str(self.name))):  # a docstring comes after its statement
+            match node:
+                case ast.Import():
+                    found.imports.extend((node.lineno, alias.name) for alias in node.names)
+                case ast.ImportFrom():
+                    parents = package[: len(package) + 1 - node.level] if node.level else ()
+                    source = [*parents, *([node.module] if node.module else [])]
+                    found.imports.extend((node.lineno, ".".join([*source, alias.name])) for alias in node.names)
+                case ast.Expr():
+                    docstrings.add(node.value)
+                case ast.Constant(value=str(text)) if node not in docstrings:
+                    found.strings.append((node.lineno, text))
+                case ast.Attribute():
+                    found.attributes.append((node.lineno, node.attr))
+        return found
 
 
 MODULES = [Module(path) for path in sorted(PACKAGE.rglob("*.py")) if path.relative_to(PACKAGE).parts[0] != "_shipped"]
@@ -94,7 +100,7 @@ def test_the_agent_imports_only_the_standard_library() -> None:
         f"{module}:{line}: imports {name}"
         for module in MODULES
         if module.room == "agent"
-        for line, name in module.imports()
+        for line, name in module.content.imports
         if not name.startswith("benchkit.agent.") and name.partition(".")[0] not in sys.stdlib_module_names
     ]
     assert foreign == [], "hosts have Python and no other package"
@@ -104,7 +110,7 @@ def test_only_the_store_knows_its_layout() -> None:
     offenders = [
         f"{module}:{line}: {text!r}"
         for module in MODULES
-        for line, text in module.strings()
+        for line, text in module.content.strings
         if LAYOUT.search(text) and str(module.name) != LAYOUT_OWNER
     ]
     assert offenders == []
@@ -116,10 +122,10 @@ def test_the_controller_runs_on_macos_too() -> None:
         for module in MODULES
         if module.room not in LINUX and str(module.name) not in LINUX_MODULES
         for line, what in (
-            *((line, name) for line, name in module.imports() if name.partition(".")[0] == "resource"),
-            *((line, name) for line, name in module.imports() if LINUX_NAMES.fullmatch(name.rpartition(".")[2])),
-            *((line, name) for line, name in module.attributes() if LINUX_NAMES.fullmatch(name)),
-            *((line, text) for line, text in module.strings() if LINUX_STRINGS.match(text)),
+            *((line, name) for line, name in module.content.imports if name.partition(".")[0] == "resource"),
+            *((line, name) for line, name in module.content.imports if LINUX_NAMES.fullmatch(name.rpartition(".")[2])),
+            *((line, name) for line, name in module.content.attributes if LINUX_NAMES.fullmatch(name)),
+            *((line, text) for line, text in module.content.strings if LINUX_STRINGS.match(text)),
         )
     ]
     assert linux_only == []

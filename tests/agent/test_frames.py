@@ -12,10 +12,10 @@ from benchkit.agent.frames import HEAD, MAGIC, MAX_BODY, FrameError, FrameReader
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
-    max_leaves=10,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(), inner, max_size=2),
+    max_leaves=4,
 )
-frames = st.tuples(st.dictionaries(st.text(), values, max_size=5), st.binary(max_size=300))
+frames = st.tuples(st.dictionaries(st.text(), values, max_size=3), st.binary(max_size=300))
 
 
 def pieces_of(stream: bytes, sizes: list[int]) -> Callable[[int], bytes]:

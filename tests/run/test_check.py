@@ -56,6 +56,12 @@ def tables(store: Store) -> dict[str, pd.DataFrame]:
     }
 
 
+@pytest.fixture(scope="module")
+def before(finished: Path) -> dict[str, pd.DataFrame]:
+    """Rows of all tables of the finished run."""
+    return tables(Store(finished))
+
+
 def assert_equal(frames: dict[str, pd.DataFrame], others: dict[str, pd.DataFrame]) -> None:
     for table, frame in frames.items():
         pd.testing.assert_frame_equal(frame, others[table], obj=table)
@@ -93,8 +99,9 @@ def test_sha256sum_verifies_the_checksums(store: Store) -> None:
     [lambda path: path.write_bytes(path.read_bytes()[:50]), overwrite, Path.unlink],
     ids=["cut", "bytes", "gone"],
 )
-def test_a_damaged_table_is_rebuilt(store: Store, table: str, damage: Callable[[Path], object]) -> None:
-    before = tables(store)
+def test_a_damaged_table_is_rebuilt(
+    store: Store, before: dict[str, pd.DataFrame], table: str, damage: Callable[[Path], object]
+) -> None:
     path = store.table_folder(table, "small", "r1") / f"{table}.parquet"
     damage(path)
     (found,) = check(store).damages
@@ -106,8 +113,9 @@ def test_a_damaged_table_is_rebuilt(store: Store, table: str, damage: Callable[[
 
 
 @pytest.mark.parametrize("lines", range(5))
-def test_a_journal_cut_short_loses_no_row_and_is_restored(store: Store, lines: int) -> None:
-    before = tables(store)
+def test_a_journal_cut_short_loses_no_row_and_is_restored(
+    store: Store, before: dict[str, pd.DataFrame], lines: int
+) -> None:
     content = journal_of(store).read_bytes().splitlines(keepends=True)
     journal_of(store).write_bytes(b"".join(content[:lines]))
     assert rebuild_tables(store, store.run("r1")).trials == 2
@@ -119,8 +127,9 @@ def test_a_journal_cut_short_loses_no_row_and_is_restored(store: Store, lines: i
 
 
 @pytest.mark.parametrize("line", ['{"event": "trial-ended"}', "\0" * 40, '{"event": "tri'])
-def test_a_damaged_line_of_the_journal_stops_reparse_and_is_removed_by_repair(store: Store, line: str) -> None:
-    before = tables(store)
+def test_a_damaged_line_of_the_journal_stops_reparse_and_is_removed_by_repair(
+    store: Store, before: dict[str, pd.DataFrame], line: str
+) -> None:
     content = journal_of(store).read_text().splitlines(keepends=True)
     journal_of(store).write_text("".join([*content[:1], f"{line}\n", *content[2:]]))
     with pytest.raises(InputError, match=r"journal\.jsonl:2: .*\n.*`benchkit results check r1 --repair`"):
@@ -131,8 +140,7 @@ def test_a_damaged_line_of_the_journal_stops_reparse_and_is_removed_by_repair(st
     assert line in (journal_of(store).parent / "journal.damaged.jsonl").read_text()
 
 
-def test_a_missing_journal_is_restored(store: Store) -> None:
-    before = tables(store)
+def test_a_missing_journal_is_restored(store: Store, before: dict[str, pd.DataFrame]) -> None:
     journal_of(store).unlink()
     assert check(store, repair=True).status == "repaired"
     assert_equal(tables(store), before)
@@ -143,9 +151,8 @@ def test_a_missing_journal_is_restored(store: Store) -> None:
     "damage", [overwrite, Path.unlink, lambda path: path.write_bytes(b"")], ids=["bytes", "gone", "empty"]
 )
 def test_a_damaged_raw_file_stops_reparse_and_its_rows_stay(
-    store: Store, name: str, damage: Callable[[Path], object]
+    store: Store, before: dict[str, pd.DataFrame], name: str, damage: Callable[[Path], object]
 ) -> None:
-    before = tables(store)
     path = store.run("r1").raw(TRIALS[0]) / name
     damage(path)
     with pytest.raises(InputError) as caught:
@@ -157,8 +164,9 @@ def test_a_damaged_raw_file_stops_reparse_and_its_rows_stay(
     assert_equal(tables(store), before)
 
 
-def test_with_a_damaged_raw_file_other_tables_are_rebuilt_and_its_rows_stay(store: Store) -> None:
-    before = tables(store)
+def test_with_a_damaged_raw_file_other_tables_are_rebuilt_and_its_rows_stay(
+    store: Store, before: dict[str, pd.DataFrame]
+) -> None:
     overwrite(store.run("r1").raw(TRIALS[0]) / "wrk.txt")
     (store.table_folder("hosts", "small", "r1") / "hosts.parquet").write_bytes(b"PAR1")
     found = check(store, repair=True)
@@ -174,8 +182,7 @@ def test_what_neither_raw_files_nor_tables_have_stays_reported(store: Store) -> 
     assert [each.file for each in check(store).damages] == [f"runs/r1/raw/{TRIALS[0]}/wrk.txt"]
 
 
-def test_missing_raw_files_do_not_empty_the_tables(store: Store) -> None:
-    before = tables(store)
+def test_missing_raw_files_do_not_empty_the_tables(store: Store, before: dict[str, pd.DataFrame]) -> None:
     shutil.rmtree(store.run("r1").path / "raw")
     journal_of(store).write_bytes(b"")
     with pytest.raises(InputError):
