@@ -11,3 +11,6 @@ separate_hosts = pytest.mark.skipif(
     reason="needs root: without it the hosts of a lab are one machine, with the same ports, processes, names and lock",
 )
 """Mark of tests that need a lab whose hosts have their own namespaces."""
+
+one_machine = pytest.mark.skipif(os.geteuid() == 0, reason="without root only: hosts of root's labs are separate")
+"""Mark of tests of what hosts that are one machine do otherwise."""

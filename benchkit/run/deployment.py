@@ -264,5 +264,13 @@ def _require_distinct_machines(hosts: Hosts) -> None:
             raise InputError(
                 f"{other} and {host.name} are one machine",
                 why="one watchdog for each machine keeps what stays up",
-                hint="give one host of the inventory the roles of both",
+                hint=_one_host_hint(hosts),
             )
+
+
+def _one_host_hint(hosts: Hosts) -> str:
+    """Return what to change in the inventory's file, or the commands that bring up a lab of one host with all roles."""
+    if any(host.spec.written is not None for host in hosts):
+        return "give one host of the inventory the roles of both"
+    roles = dict.fromkeys(role for host in hosts for role in host.spec.roles)
+    return f"`benchkit lab down`, then `benchkit lab up --host all={','.join(roles)}`"
