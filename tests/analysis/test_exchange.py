@@ -9,7 +9,6 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
-import jsonschema
 import pandas as pd
 import pytest
 
@@ -18,6 +17,7 @@ from benchkit.analysis.history.series import history
 from benchkit.analysis.run_data import RunData, read_run_data
 from benchkit.models.run import CodeState, Manifest
 from benchkit.results.store import RunFolder, Store
+from tests import json_schema
 from tests.analysis.conftest import STARTED
 
 MakeTrials = Callable[..., pd.DataFrame]
@@ -61,7 +61,7 @@ def data(tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, s
 
 def test_bencher_metric_format(data: RunData) -> None:
     document = json.loads(bencher_json(data))
-    jsonschema.validate(document, BMF_SCHEMA)
+    json_schema.validator(BMF_SCHEMA).validate(document)
     assert set(document) == {"small/stack=old", 'small/stack=new"'}
     new = document['small/stack=new"']
     assert new["rps-ratio"]["value"] == pytest.approx(0.5012, rel=1e-3)

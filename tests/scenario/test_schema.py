@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from benchkit.document import parse_document, read_document
@@ -13,6 +12,7 @@ from benchkit.resources import shipped
 from benchkit.scenario.read import read_experiment
 from benchkit.scenario.schema import SCHEMAS, Schema, scenario_schema
 from benchkit.services.registry import BACKENDS
+from tests import json_schema
 from tests.builders import load, scenario, stack, write_scenario
 
 SHIPPED = sorted(shipped("scenarios").glob("*.yaml"))
@@ -21,7 +21,7 @@ SHIPPED = sorted(shipped("scenarios").glob("*.yaml"))
 @pytest.fixture(scope="module")
 def validator() -> Any:  # noqa: ANN401 - jsonschema has no types
     """Validator of scenario files."""
-    return jsonschema.Draft7Validator(scenario_schema())
+    return json_schema.validator(scenario_schema())
 
 
 def refused(validator: Any, data: object) -> list[str]:  # noqa: ANN401 - jsonschema has no types
@@ -32,7 +32,7 @@ def refused(validator: Any, data: object) -> list[str]:  # noqa: ANN401 - jsonsc
 @pytest.mark.parametrize("kind", SCHEMAS)
 def test_schemas_are_valid_and_refer_to_what_they_define(kind: str) -> None:
     schema = SCHEMAS[kind]()
-    jsonschema.Draft7Validator.check_schema(schema)
+    json_schema.validator(schema)
     names = {reference.removeprefix("#/$defs/") for reference in references(schema)}
     assert names == set(schema["$defs"])
 
@@ -140,7 +140,7 @@ def test_a_scenario_that_the_schema_accepts_may_be_read(validator: Any, tmp_path
 
 
 def test_inventories_have_a_schema() -> None:
-    validator = jsonschema.Draft7Validator(SCHEMAS["inventory"]())
+    validator = json_schema.validator(SCHEMAS["inventory"]())
     text = "hosts: {a: {address: 192.0.2.1, port: 2222, identity: key, roles: [sut], link_bps: 1e9}}"
     document = parse_document(text, "inventory.yaml")
     assert parse_inventory(document, Path()).hosts[0].port == 2222
@@ -150,7 +150,7 @@ def test_inventories_have_a_schema() -> None:
 
 
 def test_shipped_tuning_profiles_fit_their_schema() -> None:
-    validator = jsonschema.Draft7Validator(SCHEMAS["tuning-file"]())
+    validator = json_schema.validator(SCHEMAS["tuning-file"]())
     for path in (shipped("configs") / "tuning").glob("*.yaml"):
         assert refused(validator, read_document(path).data) == []
     assert refused(validator, {"description": "x", "sysctl": {"net.core.somaxconn": [1]}})
