@@ -12,10 +12,12 @@ used is named with its error in the log and by `benchkit plugins`, and all other
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from benchkit.errors import suggestion
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint  # slow to import
@@ -72,6 +74,16 @@ class Registry(Mapping[str, T], Generic[T]):
         if name in self._shipped:
             return None
         return next((plugin for plugin in self.plugins if plugin.name == name and plugin.error is None), None)
+
+    def why_unknown(self, name: str, known: Iterable[str] | None = None) -> str:
+        """Return the rest of a message about an unknown name: the broken plugin of that name, or the nearest name.
+
+        `known` are all allowed names where that are more than the registry has.
+        """
+        broken = next((plugin for plugin in self.plugins if plugin.name == name), None)
+        if broken is not None:
+            return f"that of {broken.package} {broken.version} ({broken.target}) cannot be used: {broken.error}"
+        return suggestion(name, self if known is None else known)
 
     @cached_property
     def _loaded(self) -> tuple[Mapping[str, T], tuple[Plugin, ...]]:

@@ -36,6 +36,7 @@ class HttpResponse:
         self.headers: List[Tuple[str, str]] = []
         self.body_bytes = 0
         self.complete = False
+        self.closes = False
 
     def read(self, method: str) -> None:
         """Read the response to a request with this method. Raises RefusedError for what is no HTTP."""
@@ -63,6 +64,7 @@ class HttpResponse:
             "body_bytes": self.body_bytes,
             "body_sha256": self._digest.hexdigest(),
             "complete": self.complete,
+            "closes": self.closes,
         }
 
     def _read_head(self) -> None:
@@ -82,6 +84,8 @@ class HttpResponse:
         self.status = int(words[1])
         self.reason = words[2] if len(words) > STATUS_LINE_WORDS else ""
         self.headers = [(name, value.strip()) for name, _, value in (line.partition(":") for line in lines)]
+        options = {each.strip() for each in (self._header("connection") or "").lower().split(",")}
+        self.closes = "close" in options or (words[0] == "HTTP/1.0" and "keep-alive" not in options)  # RFC 9112, 9.3
 
     def _header(self, name: str) -> Optional[str]:
         values = [value for each, value in self.headers if each.lower() == name]

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import resource
+import signal
 import subprocess
 import threading
 import time
@@ -37,6 +38,10 @@ class Command(NamedTuple):
     """Soft limit of open files."""
     group: Optional[str] = None
     """Name of its control group; see `cgroups`."""
+    stop_signum: int = signal.SIGTERM
+    """Signal that asks it to end where nobody says which."""
+    stop_grace_s: float = 1.0
+    """Time after that signal at which it is killed."""
 
 
 class Streams:

@@ -6,13 +6,17 @@ import errno
 import os
 import signal
 import time
-from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from benchkit.agent.common import poll_until, read_bytes
+from benchkit.agent.frames import Json
 
 TICKS = os.sysconf("SC_CLK_TCK")
 PR_SET_CHILD_SUBREAPER = 36  # prctl(2), Linux 3.4
 CPUCLOCK_SCHED = 2  # include/linux/posix-timers.h
+
+LONGEST_GRACE_S = 5.0
+"""Limit of the time for a process to end that a crash or `service down` ends: who waits for its watchdog waits 10 s."""
 
 TAG = "BENCHKIT_PROCESS"
 """Environment variable of processes started by an agent: identifies orphans that left their session."""
@@ -115,11 +119,19 @@ def end_process(process: ProcStat, grace_s: float = 1.0) -> List[str]:
     return end_processes(lambda: [process] if is_running(process.pid, process.start) else [], grace_s)
 
 
-def end_processes(find: Callable[[], List[ProcStat]], grace_s: float = 1.0, kill_s: float = 3.0) -> List[str]:
-    """End all processes that `find` returns, new ones too, and kill them after the grace period; return failures."""
+def end_processes(
+    find: Callable[[], List[ProcStat]],
+    grace_s: float = 1.0,
+    kill_s: float = 3.0,
+    signum_of: Callable[[ProcStat], int] = lambda _: signal.SIGTERM,
+) -> List[str]:
+    """End all processes that `find` returns, new ones too, and kill them after the grace period; return failures.
+
+    `signum_of` gives the signal that asks a process to end.
+    """
     refused: Dict[int, Optional[str]] = {}
     remaining: List[ProcStat] = []
-    for signum, seconds in ((signal.SIGTERM, grace_s), (signal.SIGKILL, kill_s)):
+    for is_grace, seconds in ((True, grace_s), (False, kill_s)):
         signalled = set()
         for _ in poll_until(time.monotonic() + seconds):
             remaining = find()
@@ -128,8 +140,8 @@ def end_processes(find: Callable[[], List[ProcStat]], grace_s: float = 1.0, kill
             for each in remaining:
                 if (each.pid, each.start) not in signalled:
                     signalled.add((each.pid, each.start))
-                    refused[each.pid] = signal_exactly(each, signum)
-                    if signum == signal.SIGTERM:
+                    refused[each.pid] = signal_exactly(each, signum_of(each) if is_grace else signal.SIGKILL)
+                    if is_grace:
                         signal_exactly(each, signal.SIGCONT)  # a stopped process handles no other signal
     return [
         f"process {each.pid} ({each.name}) could not be ended: {refused.get(each.pid) or 'it is still running'}"
@@ -137,32 +149,49 @@ def end_processes(find: Callable[[], List[ProcStat]], grace_s: float = 1.0, kill
     ]
 
 
-def end_session(pid: int, start: int) -> List[str]:
+class StopWay(NamedTuple):
+    """The way in which a process is asked to end, as in its record."""
+
+    signum: int = signal.SIGTERM
+    grace_s: float = 1.0
+
+    @classmethod
+    def of_record(cls, record: Json) -> StopWay:
+        """Return the way of a record; that of other versions of benchkit may lack it."""
+        grace_s = min(LONGEST_GRACE_S, record.get("stop_grace_s", cls().grace_s))
+        return cls(record.get("stop_signum", cls().signum), grace_s)
+
+
+def end_session(pid: int, start: int, way: StopWay) -> List[str]:
     """End the remaining processes of a session that another agent started; return failures."""
     leader = proc_stat(pid)
     if leader is not None and leader.start != start:  # the pid was reused, so the session has ended
         return []
     return end_processes(
-        lambda: [each for each in all_processes().values() if each.session == pid and each.state not in "ZX"]
+        lambda: [each for each in all_processes().values() if each.session == pid and each.state not in "ZX"],
+        way.grace_s,
+        signum_of=lambda _: way.signum,
     )
 
 
-def end_recorded(pid: Optional[int], start: int, tag: str, escaped: Sequence[Tuple[int, int]]) -> List[str]:
-    """End what remains of a process that another agent started; return failures.
+def end_recorded(record: Json) -> List[str]:
+    """End what remains of a process that another agent started, by its record; return failures.
 
-    `pid` is None where the agent was killed while it launched the process, which then only its `tag` identifies;
+    The record has no pid where the agent was killed while it launched the process, which then only its tag identifies;
     `escaped`: pid and start of descendants that left its session.
     """
-    sessions = {
-        each.session for each in map(proc_stat, dict(escaped)) if each and each.start == dict(escaped)[each.pid]
-    }
-    failures = [] if pid is None else end_session(pid, start)
+    pid, tag, way = record.get("pid"), record.get("tag", ""), StopWay.of_record(record)
+    escaped = dict(record.get("escaped", ()))
+    sessions = {each.session for each in map(proc_stat, escaped) if each and each.start == escaped[each.pid]}
+    failures = [] if pid is None else end_session(pid, record.get("start", 0), way)
     return failures + end_processes(
         lambda: [
             each
             for each in all_processes().values()
             if each.state not in "ZX" and (each.session in sessions or (tag and tag_of(each.pid) == tag))
-        ]
+        ],
+        way.grace_s,
+        signum_of=lambda _: way.signum,
     )
 
 

@@ -119,8 +119,12 @@ class Processes:
 
     def stop(self, *, ids: List[int], signum: int, grace_s: float) -> Json:
         """Signal processes with all their descendants; kill those that are running after the grace period."""
-        children = [self.child(each) for each in ids]
-        refused = self._signal(children, signum)
+        return self._stop([(self.child(each), signum) for each in ids], grace_s)
+
+    def _stop(self, signals: List[Tuple[Child, int]], grace_s: float) -> Json:
+        """Stop processes as `stop` does, each by its own signal."""
+        children = [child for child, _ in signals]
+        refused = self._signal(signals)
         remaining = self._wait_for_end(children, grace_s)
         killed = [{"pid": each.pid, "name": each.name} for each in remaining]
         for _ in poll_until(time.monotonic() + self.KILL_S):
@@ -167,12 +171,12 @@ class Processes:
         return self.child(number).ended is not None
 
     def close(self) -> Tuple[List[str], List[str]]:
-        """Stop all processes and start no more; return those that were running, and failures."""
+        """Stop all processes, each by its own signal, and start no more; return those that ran, and failures."""
         with self._changed:
             self._closing = True
-            ids = list(self._children)
+            signals = [(child, child.command.stop_signum) for child in self._children.values()]
         running = [f"{each.name} ({each.pid})" for group in self.trees().values() for each in group]
-        survivors = self.stop(ids=ids, signum=signal.SIGTERM, grace_s=self.CLOSE_GRACE_S)["survivors"]
+        survivors = self._stop(signals, self.CLOSE_GRACE_S)["survivors"]
         for _ in poll_until(time.monotonic() + self.KILL_S):
             orphans = self.trees().get(UNKNOWN_OWNER, [])
             if not orphans:
@@ -209,7 +213,13 @@ class Processes:
 
     def _change(self, child: Child) -> Json:
         """Return the content of a child's record: its tag and, once it is launched, its pid and those that left it."""
-        change: Json = {"program": child.command.argv[0], "tag": f"{self._records.tag}{child.id}"}
+        command = child.command
+        change: Json = {
+            "program": command.argv[0],
+            "tag": f"{self._records.tag}{child.id}",
+            "stop_signum": int(command.stop_signum),
+            "stop_grace_s": command.stop_grace_s,
+        }
         if child.pid:
             change.update(pid=child.pid, start=child.start, escaped=sorted(child.escaped))
         return change
@@ -315,13 +325,13 @@ class Processes:
                 sink.done.wait(self.LAST_OUTPUT_S)  # a descendant may keep it open
         return ended
 
-    def _signal(self, children: List[Child], signum: int) -> Dict[int, Optional[str]]:
+    def _signal(self, signals: List[Tuple[Child, int]]) -> Dict[int, Optional[str]]:
         """Signal children and their descendants, each once; return the reasons of failures by pid."""
         refused: Dict[int, Optional[str]] = {}
         trees = self.trees()
         signalled = set()
         with self._changed:
-            for child in children:
+            for child, signum in signals:
                 if child.ended is None:
                     signalled.add(child.pid)
                     try:
@@ -331,7 +341,7 @@ class Processes:
                         pass
                     except OSError as error:
                         refused[child.pid] = error.strerror
-        for child in children:
+        for child, signum in signals:
             for each in trees.get(child.id, ()):
                 if each.session not in signalled:  # it left the session, or its leader has ended
                     refused[each.pid] = signal_exactly(each, signum)

@@ -27,9 +27,7 @@ class Undo:
         self._sysctls = sysctls
         self.by_kind: Dict[str, Undoing] = {
             "sysctl": sysctls.restore,
-            "process": lambda record: end_recorded(
-                record.get("pid"), record.get("start", 0), record.get("tag", ""), record.get("escaped", ())
-            ),
+            "process": end_recorded,
             "folder": self._remove_folder,
             "file": self._remove_file,
             "group": cgroups.remove,

@@ -31,6 +31,7 @@ from benchkit.agent.common import RefusedError, poll_until
 from benchkit.agent.frames import Json
 from benchkit.agent.lease import MESSAGE_BYTES, Lease
 from benchkit.agent.proc import (
+    StopWay,
     all_processes,
     become_subreaper,
     descendants,
@@ -240,7 +241,7 @@ class Watchdog:
     def _restore(self, reason: str) -> None:
         """End the remaining descendants, undo what the records say, and write a report."""
         names = [f"{each.name} ({each.pid})" for each in descendants(os.getpid(), all_processes())]
-        failures = end_processes(lambda: descendants(os.getpid(), all_processes()))
+        failures = self._end_descendants()
         self._reap()
         undone = self._undo.own_with_leftovers()
         for _ in range(self.ATTEMPTS - 1):
@@ -255,6 +256,19 @@ class Watchdog:
             self._records.report(
                 {"reason": reason, "holder": self._about, "ended": names, "undone": undone, "failures": failures}
             )
+
+    def _end_descendants(self) -> List[str]:
+        """End all remaining descendants, those of a recorded process in its own way; return failures."""
+        ways = {}
+        for _, record in self._records.all():
+            if record["kind"] == "process" and self._records.is_own(record):
+                way = StopWay.of_record(record)
+                ways.update(dict.fromkeys([record.get("pid"), *dict(record.get("escaped", ()))], way))
+        return end_processes(
+            lambda: descendants(os.getpid(), all_processes()),
+            max([StopWay().grace_s, *(way.grace_s for way in ways.values())]),
+            signum_of=lambda each: (ways.get(each.pid) or ways.get(each.session) or StopWay()).signum,
+        )
 
     @staticmethod
     def _run_command(argv: List[str], timeout_s: float) -> Tuple[Optional[int], str]:

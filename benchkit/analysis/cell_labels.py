@@ -13,6 +13,9 @@ from benchkit.models.run import CellRecord, Manifest
 
 Level = str | int | float | bool
 
+UNWATCHED = " (unwatched)"
+"""End of the labels of cells with a server that benchkit neither started nor watched."""
+
 _UNCLEAR_ALONE = frozenset({"on", "off", "yes", "no", "true", "false", "all", "auto", "none", "default"})
 
 
@@ -31,8 +34,9 @@ class CellView:
 def cell_views(manifest: Manifest) -> tuple[CellView, ...]:
     """Return the cells of a run in the order of its plan, unsupported ones included, controls excepted.
 
-    Labels contain only the levels that differ between cells. Colours follow the first factor whose levels are words
-    (else the first one), so that a stack keeps its colour in every figure; panels follow the other factors.
+    Labels contain only the levels that differ between cells, and say if a server is not watched. Colours follow the
+    first factor whose levels are words (else the first one), so that a stack keeps its colour in every figure; panels
+    follow the other factors.
     """
     cells = [cell for cell in manifest.cells if controlled(cell.cell_id) is None]
     varying = _varying(cells)
@@ -43,7 +47,7 @@ def cell_views(manifest: Manifest) -> tuple[CellView, ...]:
     return tuple(
         CellView(
             cell_id=cell.cell_id,
-            label=clean(cell.cell_id if label in ambiguous else label),
+            label=clean(cell.cell_id if label in ambiguous else label) + (UNWATCHED if cell.external else ""),
             hue=hues.index(_hue_label(cell, hue)),
             hue_label=clean(_hue_label(cell, hue)),
             panel=clean(_label(cell.levels, [name for name in varying if name != hue])),

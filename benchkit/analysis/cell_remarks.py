@@ -13,13 +13,14 @@ EQUAL_BUILDS = "A/A: both cells have the same build output, byte for byte, so an
 
 
 def with_cell_remarks(ratios: Iterable[Ratio], cells: Iterable[CellRecord]) -> list[Ratio]:
-    """Return the ratios within a run with remarks about their cells."""
-    by_id = {cell.cell_id: cell for cell in cells}
+    """Return ratios with remarks about their cells, which are those of one run, or of two runs that are compared."""
+    by_id = {cell.cell_id: cell for cell in sorted(cells, key=lambda cell: bool(cell.external))}
     return [ratio.with_remarks(_remarks(ratio, by_id)) for ratio in ratios]
 
 
 def _remarks(ratio: Ratio, cells: dict[str, CellRecord]) -> list[str]:
-    own = [cells[name] for name in (ratio.cell_id, ratio.baseline) if name in cells]
-    remarks = [UNWATCHED.format(cell=cell.cell_id) for cell in own if cell.external]
+    names = dict.fromkeys((ratio.cell_id, ratio.baseline, *([ratio.relative_to] if ratio.relative_to else [])))
+    remarks = [UNWATCHED.format(cell=name) for name in names if name in cells and cells[name].external]
+    own = [cells[name] for name in dict.fromkeys((ratio.cell_id, ratio.baseline)) if name in cells]
     first = {cell.same_as or cell.cell_id for cell in own}
     return [*([EQUAL_BUILDS] if len(own) > len(first) else []), *remarks]

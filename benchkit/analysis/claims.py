@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from benchkit.analysis.caveats import with_caveats
 from benchkit.analysis.cell_pairs import claim_pairs
+from benchkit.analysis.cell_remarks import with_cell_remarks
 from benchkit.analysis.claim_result import ClaimResult, State
 from benchkit.analysis.fairness import with_response_remarks
 from benchkit.analysis.ratio import Ratio
@@ -57,7 +58,7 @@ def judge_claim(claim: Claim, data: RunData) -> ClaimResult:
         return result.model_copy(update={"reason": f"{missing[0]} was skipped: {unsupported[missing[0]]}"})
     samples = take_samples(data.trials, claim.metric, data.exclusions)
     ratios = with_response_remarks(block_ratios(samples, pairs, data.alpha), data.trials, data.manifest)
-    ratios = with_caveats(ratios, {data.manifest.run_id: data.basis})
+    ratios = with_cell_remarks(with_caveats(ratios, {data.manifest.run_id: data.basis}), data.manifest.cells)
     state, reason = _judge_intervals(claim, ratios, data.alpha)
     if data.limitation:
         state, reason = "undecided", data.limitation

@@ -197,6 +197,7 @@ def compare_runs(
     ratios = with_response_remarks_between(with_outcomes(ratios, alpha), before.trials, after.trials, after.manifest)
     ratios = latency_notes.with_latency_remarks(ratios, before.trials, after.trials)
     ratios = with_caveats(ratios, {data.manifest.run_id: data.basis for data in runs})
+    ratios = with_cell_remarks(ratios, [cell for data in runs for cell in data.manifest.cells])
     changes = host_differences(*facts)
     asked = setting_differences(before.manifest, after.manifest)
     notices = [

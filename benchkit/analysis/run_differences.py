@@ -115,7 +115,27 @@ def setting_differences(before: Manifest, after: Manifest) -> tuple[FactDifferen
     )
     versions = ({"version": run.versions["benchkit"]} if "benchkit" in run.versions else {} for run in (before, after))
     builds = _common_builds(before, after), _common_builds(after, before)
-    return (*_differing("scenario", one, other), *_differing("benchkit", *versions), *_differing("build", *builds))
+    files = _common_files(before, after), _common_files(after, before)
+    return (
+        *_differing("scenario", one, other),
+        *_differing("benchkit", *versions),
+        *_differing("build", *builds),
+        *_differing("file", *files),
+    )
+
+
+def _common_files(run: Manifest, other: Manifest) -> dict[str, str]:
+    """Return the contents of the controller's files that a run used, of cells in which another run used them too.
+
+    A file that only one of them names is a difference of their scenarios.
+    """
+    common = {(cell.cell_id, name) for cell in other.cells for name in cell.files}
+    return {
+        f"{name} in {cell.cell_id}": f"content {sha256[:12]}"
+        for cell in run.cells
+        for name, sha256 in cell.files.items()
+        if (cell.cell_id, name) in common
+    }
 
 
 def _common_builds(run: Manifest, other: Manifest) -> dict[str, str]:

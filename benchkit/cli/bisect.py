@@ -74,14 +74,16 @@ def bisect(
     lab of its own unless -i or --lab names hosts.
     """
     from benchkit.analysis.bisection import next_commit
+    from benchkit.cli.calibration import search_path
     from benchkit.cli.inventory_choice import inventory_of
-    from benchkit.cli.own_lab import own_lab
+    from benchkit.cli.own_lab import own_lab, split_cpus
     from benchkit.cli.signals import signals_interrupt
     from benchkit.models.bisection import StepOptions
     from benchkit.results.bisections import read_bisection
     from benchkit.results.store import Store, store_path
 
     stored_in = Store(store_path(store))
+    has_own_lab = inventory is None and lab is None
     if resume is not None:
         _refuse_changes(context)
         record = read_bisection(stored_in.path, resume)
@@ -97,11 +99,16 @@ def bisect(
             settings=tuple(settings or ()),
         )
         record = _new_record(good, bad, build=build, run=run, metric=metric, options=options)
+    is_finished = record.end is not None and next_commit(record) is None
+    if not is_finished:
+        place = {"search_path": search_path(inventory), "cpus": split_cpus() if has_own_lab else None}
+        record = record.model_copy(update={"options": record.options.model_copy(update=place)})
+        _require_valid(record)
     with signals_interrupt():  # before the lab is started: a signal at any later time removes it
-        if record.end is not None and next_commit(record) is None:
-            pass  # it is finished, and needs no hosts
-        elif inventory is None and lab is None:
-            with own_lab("bisect", quiet=quiet) as started:
+        if is_finished:
+            pass  # it needs no hosts
+        elif has_own_lab:
+            with own_lab("bisect", is_one_host=True, quiet=quiet) as started:
                 record = _search(record, started.inventory(), stored_in, quiet=quiet)
         else:
             record = _search(record, inventory_of(inventory, lab, quiet=quiet), stored_in, quiet=quiet)
@@ -122,16 +129,11 @@ def _refuse_changes(context: typer.Context) -> None:
 
 
 def _new_record(good: str, bad: str, *, build: str, run: str, metric: str, options: StepOptions) -> BisectionRecord:
-    """Return the record of a new search in the repository of the present folder.
-
-    Mistakes are found here, before a lab is started. Raises InputError.
-    """
-    from benchkit.cli.calibration import experiment_of
+    """Return the record of a new search in the repository of the present folder. Raises InputError."""
     from benchkit.errors import InputError
     from benchkit.models.bisection import BisectionRecord
     from benchkit.models.metrics import METRICS
     from benchkit.run.manifest import new_run_id
-    from benchkit.scenario.bisect import step_fields
     from benchkit.services.git_source import commits_between
 
     if metric not in METRICS or METRICS[metric].better is None:
@@ -140,7 +142,7 @@ def _new_record(good: str, bad: str, *, build: str, run: str, metric: str, optio
             f"{metric!r} is no column of `trials` with a better direction", where="--metric", why=f"they are: {known}"
         )
     start, commits = commits_between(Path.cwd(), good, bad)
-    record = BisectionRecord(
+    return BisectionRecord(
         bisection_id=new_run_id("b"),
         started_at=datetime.now(UTC),
         repository=str(Path.cwd()),
@@ -151,8 +153,15 @@ def _new_record(good: str, bad: str, *, build: str, run: str, metric: str, optio
         run=run,
         options=options,
     )
-    experiment_of(step_fields(record, commits[-1].commit, threshold=None, error_rate=0.01), options.settings)
-    return record
+
+
+def _require_valid(record: BisectionRecord) -> None:
+    """Find mistakes in the scenario of a step, before a lab is started. Raises InputError."""
+    from benchkit.cli.calibration import experiment_of
+    from benchkit.scenario.bisect import step_fields
+
+    fields = step_fields(record, record.commits[-1].commit, threshold=None, error_rate=0.01)
+    experiment_of(fields, record.options.settings)
 
 
 def _search(record: BisectionRecord, inventory: Inventory, store: Store, *, quiet: bool) -> BisectionRecord:

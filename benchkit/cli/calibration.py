@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from benchkit.hosts.inventory import Inventory
+    from benchkit.models.trial import TrialRecord
     from benchkit.results.store import Store
     from benchkit.scenario.experiment import Experiment
     from benchkit.scenario.versus import Comparison
@@ -28,6 +29,13 @@ def experiment_of(fields: Mapping[str, object], settings: Sequence[str] = ()) ->
     return set_fields(experiment, settings)
 
 
+def search_path(inventory: Path | None) -> str | None:
+    """Return the PATH of this shell for servers that start on this machine: in a lab, which no inventory names."""
+    import os
+
+    return None if inventory is not None else os.environ.get("PATH", os.defpath)
+
+
 def calibrate(
     make_fields: MakeFields,
     comparison: Comparison,
@@ -39,8 +47,8 @@ def calibrate(
 ) -> Comparison:
     """Return the comparison with less CPU for the servers, if the load tool would be the limit otherwise.
 
-    Runs a short trial of each server, for as long as the load tool is the limit of one, and takes their time off the
-    budget. Raises HostError with the cause if a server does not run.
+    Its slices are long enough for the slowest server. Runs a short trial of each server, for as long as the load tool
+    is the limit of one, and takes their time off the budget. Raises HostError with the cause if a server does not run.
     """
     import time
 
@@ -49,7 +57,7 @@ def calibrate(
     from benchkit.cli.progress import SilentProgress
     from benchkit.cli.run import run_experiment
     from benchkit.errors import HostError
-    from benchkit.scenario.versus import calibration_fields
+    from benchkit.scenario.versus import calibration_fields, slice_for
 
     began_s = time.monotonic()
     for quota in CALIBRATED_QUOTAS:
@@ -70,4 +78,11 @@ def calibrate(
             say("The load tool stays the limit: rates are its own. More load hosts or --tool wrk may help.")
     if trial.quota is not None and not quiet:
         say(f"A server gets {trial.quota:g} CPUs, so that the load tool is not the limit.")
-    return replace(trial, spent_s=time.monotonic() - began_s)
+    rates = [rate for record in outcome.run.records() if (rate := _rate(record)) > 0]
+    slice_s = slice_for(min(rates), trial.connections, thresholds.slice_answers) if rates else trial.slice_s
+    return replace(trial, slice_s=slice_s, spent_s=time.monotonic() - began_s)
+
+
+def _rate(record: TrialRecord) -> float:
+    """Return the requests per second of all generators of a trial."""
+    return sum(each.result.rps or 0.0 for each in record.generators if each.result is not None)

@@ -47,7 +47,7 @@ class CommitComparison:
                 settings=self.record.options.settings,
                 quiet=quiet,
             )
-            options = self.record.options.model_copy(update={"quota": found.quota})
+            options = self.record.options.model_copy(update={"quota": found.quota, "slice_s": found.slice_s})
             self.record = self.record.model_copy(update={"options": options})
         return self.record
 

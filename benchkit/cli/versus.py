@@ -61,7 +61,7 @@ def versus(
             "--files",
             metavar="PATH",
             help="File or folder that the servers need, carried to the hosts; repeatable. In a lab, servers start in "
-            "this folder and need none.",
+            "this folder, with this shell's PATH, and need none.",
         ),
     ] = None,
     save: Annotated[
@@ -79,9 +79,9 @@ def versus(
     Starts a lab of its own unless -i or --lab names hosts, finds a load at which the load tool is not the limit, and
     runs blocks of trials until the intervals are narrow or the time is spent.
     """
-    from benchkit.cli.calibration import experiment_of
+    from benchkit.cli.calibration import experiment_of, search_path
     from benchkit.cli.inventory_choice import inventory_of
-    from benchkit.cli.own_lab import own_lab
+    from benchkit.cli.own_lab import own_lab, split_cpus
     from benchkit.cli.run import write_run_report
     from benchkit.cli.signals import signals_interrupt
     from benchkit.cli.tags import parse_tags
@@ -98,21 +98,29 @@ def versus(
         precision=precision,
         files=carried,
         cwd=None if carried or inventory is not None else str(Path.cwd()),
+        search_path=search_path(inventory),
+        cpus=split_cpus() if inventory is None and lab is None else None,
     )
     make_fields = _servers(commands or [], names, build, run, ref or [])
     experiment_of(make_fields(comparison))  # mistakes are found before a lab is started
     stored_in = Store(store_path(store))
     with signals_interrupt():  # before the lab is started: a signal at any later time removes it
         if inventory is None and lab is None:
-            with own_lab("versus", quiet=quiet) as started:
+            with own_lab("versus", is_one_host=True, visible=Path.cwd(), quiet=quiet) as started:
                 outcome = _compare(
                     make_fields, comparison, started.inventory(), stored_in, tags, save=save, quiet=quiet
                 )
         else:
             chosen = inventory_of(inventory, lab, quiet=quiet)
             outcome = _compare(make_fields, comparison, chosen, stored_in, tags, save=save, quiet=quiet)
-        report = write_run_report(outcome, stored_in)
-    _print_results(outcome, stored_in, report, save, quiet=quiet, json=json)
+        if json:
+            _print_document(outcome, stored_in, write_run_report(outcome, stored_in), save)
+        else:
+            _print_answer(outcome, stored_in, quiet=quiet)
+            print(f"\nrun       {outcome.run.run_id}", flush=True)
+            print(f"report    {write_run_report(outcome, stored_in).resolve()}")  # it takes seconds
+            if save is not None:
+                print(f"scenario  {save}")
     if outcome.failures or outcome.not_restored:
         raise typer.Exit(1)
 
@@ -178,38 +186,47 @@ def _compare(
     return run_experiment(experiment_of(fields), inventory, store, seed=None, quiet=quiet, show=show, tags=tags)
 
 
-def _print_results(
-    outcome: RunOutcome, store: Store, report: Path, save: Path | None, *, quiet: bool, json: bool
-) -> None:
-    """Print the table, the answer in sentences, and where everything is; or one JSON document."""
+def _print_answer(outcome: RunOutcome, store: Store, *, quiet: bool) -> None:
+    """Print the table, and the answer in sentences."""
+    from benchkit.analysis.cell_labels import cell_views
+    from benchkit.analysis.compare import answer_of_run
+    from benchkit.analysis.run_data import read_run_data
+    from benchkit.analysis.server_results import server_results
+    from benchkit.cli.versus_display import print_results
+
+    data = read_run_data(store, outcome.run)
+    if not quiet:
+        print_results(server_results(data))
+        print()
+    answer = answer_of_run(data)
+    for sentence in (*answer.sentences, answer.trust_sentence):
+        print(sentence)
+    labels = {view.cell_id: view.label for view in cell_views(data.manifest)}
+    killed = {record.cell_id: record.killed[0] for record in outcome.run.records() if record.killed}
+    for cell_id, sentence in killed.items():
+        told, _, _ = sentence.partition(", and was killed")
+        print(f"{labels[cell_id]}: {told}, and was killed after each trial, which took time from the comparison.")
+
+
+def _print_document(outcome: RunOutcome, store: Store, report: Path, save: Path | None) -> None:
+    """Print everything as one JSON document."""
     from benchkit.analysis.compare import answer_of_run
     from benchkit.analysis.run_data import read_run_data
     from benchkit.analysis.server_results import server_results
     from benchkit.cli.console import print_json
-    from benchkit.cli.versus_display import print_results
 
     data = read_run_data(store, outcome.run)
-    results, answer = server_results(data), answer_of_run(data)
-    if json:
-        print_json(
-            {
-                "run_id": outcome.run.run_id,
-                "status": outcome.status,
-                "store": store.path,
-                "servers": [result.model_dump(mode="json") for result in results],
-                "answer": {**answer.model_dump(mode="json"), "trust_sentence": answer.trust_sentence},
-                "failures": outcome.failures,
-                "not_put_back": outcome.not_restored,
-                "report": report,
-                "scenario": save,
-            }
-        )
-        return
-    if not quiet:
-        print_results(results)
-        print()
-    for sentence in (*answer.sentences, answer.trust_sentence):
-        print(sentence)
-    print(f"\nrun       {outcome.run.run_id}\nreport    {report.resolve()}")
-    if save is not None:
-        print(f"scenario  {save}")
+    answer = answer_of_run(data)
+    print_json(
+        {
+            "run_id": outcome.run.run_id,
+            "status": outcome.status,
+            "store": store.path,
+            "servers": [result.model_dump(mode="json") for result in server_results(data)],
+            "answer": {**answer.model_dump(mode="json"), "trust_sentence": answer.trust_sentence},
+            "failures": outcome.failures,
+            "not_put_back": outcome.not_restored,
+            "report": report,
+            "scenario": save,
+        }
+    )

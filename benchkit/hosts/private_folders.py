@@ -11,6 +11,11 @@ PRIVATE_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - names for a m
 _PATH = re.compile(rf"(?<![\w/.-])(?:{'|'.join(map(re.escape, PRIVATE_FOLDERS))})/[^\s\"'`:;,()\[\]]+")
 
 
+def is_private(path: Path) -> bool:
+    """Return True for a path in a folder of which each host of a lab has its own."""
+    return any(path.resolve().is_relative_to(folder) for folder in PRIVATE_FOLDERS)
+
+
 def hint_at_private_folder(*texts: str | None) -> str | None:
     """Return a hint for a path in these texts that this machine has, in a folder that a host may have of its own."""
     for text in texts:

@@ -47,6 +47,18 @@ class Pipe:
 
 
 @dataclass(frozen=True)
+class StopSignal:
+    """The signal that asks a process tree to end, and the time after which it is killed."""
+
+    signum: signal.Signals
+    within_s: float
+
+    def fields(self) -> dict[str, Any]:
+        """Return the agent's fields of a command for it."""
+        return {"stop_signum": int(self.signum), "stop_grace_s": self.within_s}
+
+
+@dataclass(frozen=True)
 class ProcessSpec:
     """A process to start."""
 
@@ -64,6 +76,8 @@ class ProcessSpec:
     stdin: FromFile | Pipe | None = None
     stdout: ToFile | Pipe | None = None
     stderr: ToFile | Pipe | Literal["stdout"] | None = None
+    stop: StopSignal | None = None
+    """The way in which the agent or its watchdog stops it where the controller does not; None: SIGTERM, for 1 s."""
 
     def command(self) -> dict[str, Any]:
         """Return the agent's message for the command, without its streams."""
@@ -74,6 +88,7 @@ class ProcessSpec:
             "cpus": None if self.cpus is None else list(self.cpus),
             "nofile": self.nofile,
             "group": self.group,
+            **({} if self.stop is None else self.stop.fields()),
         }
 
 

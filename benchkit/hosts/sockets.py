@@ -55,6 +55,8 @@ class HttpAnswer:
     """Start of the content."""
     complete: bool
     """True where all of the content arrived and was read."""
+    closes: bool = False
+    """True where the server closes the connection after it."""
 
 
 @dataclass(frozen=True)
@@ -94,10 +96,13 @@ class Sockets:
         self._link = link
         self._host = host
 
-    def wait_open(self, at: Tcp | Unix, timeout_s: float, process: Process | None = None) -> float:
+    def wait_open(
+        self, at: Tcp | Unix, timeout_s: float, process: Process | None = None, *, waited_s: float = 0.0
+    ) -> float:
         """Wait until a socket accepts connections; return the seconds it took.
 
-        Raises HostError at the timeout, and at once where `process`, which should open the socket, has ended.
+        `waited_s` is the time that the caller has waited already, for messages. Raises HostError at the timeout, and at
+        once where `process`, which should open the socket, has ended.
         """
         args = {**address_message(at), "timeout_s": timeout_s, "state": "accepting", "process": process and process.id}
         probe = self._link.request("probe_port", args, timeout_s=timeout_s).fields
@@ -105,7 +110,9 @@ class Sockets:
             ended = process.wait(0)
             raise HostError(f"{process.argv[0]} ended before it listened on {at}", where=self._host, why=str(ended))
         if not probe["reached"]:
-            raise HostError(f"cannot connect to {at}", where=self._host, why=f"{probe['error']} for {timeout_s:g} s")
+            raise HostError(
+                f"cannot connect to {at}", where=self._host, why=f"{probe['error']} for {waited_s + timeout_s:g} s"
+            )
         return float(probe["elapsed_s"])
 
     def wait_closed(self, at: Tcp | Unix, timeout_s: float) -> float:

@@ -117,7 +117,7 @@ def up(spec: LabSpec, *, progress: Progress | None = None, temporary: bool = Fal
     a lab of that name belongs to another owner or is up with other hosts, a program is missing or this is not Linux;
     HostError where it does not start. After an error nothing of the lab remains.
     """
-    _require_linux()
+    require_linux()
     report = progress or (lambda _: None)
     folder = _folder(spec.name)
     owner = current_owner(os.getpid() if temporary else None)
@@ -143,7 +143,7 @@ def down(name: str) -> bool:
 
     It asks neither whose lab it is nor who uses it; `benchkit.lab.choice.require_removable` does.
     """
-    _require_linux()
+    require_linux()
     folder = _folder(name)
     if not base_folder().is_dir() and not find_init_processes(folder.key):
         return False
@@ -235,7 +235,8 @@ def _require_answers(lab: Lab) -> None:
         )
 
 
-def _require_linux() -> None:
+def require_linux() -> None:
+    """Raise InputError where this machine cannot have a lab."""
     if sys.platform != "linux":
         raise InputError(
             "a lab needs Linux",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
@@ -60,6 +61,9 @@ class LabSpec(Frozen):
         max_length=MAX_HOSTS,
     )
     shared: bool = Field(default=False, description="every host may use every CPU")
+    visible: tuple[Path, ...] = Field(
+        default=(), description="folders of the machine that hosts see in /tmp and the like, which are else their own"
+    )
 
     @model_validator(mode="after")
     def _names_differ(self) -> Self:

@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from benchkit.models.base import Frozen
+from benchkit.models.cpus import SplitCpus
 from benchkit.models.run import RunId
 
 Judgement = Literal["good", "bad", "skipped"]
@@ -47,6 +48,13 @@ class StepOptions(Frozen):
     duration_s: float = Field(description="time after which a comparison ends undecided")
     precision: float = Field(description="reach of the bad end's interval to either side, at which its comparison ends")
     settings: tuple[str, ...] = Field(default=(), description="overrides of scenario fields by `--set`")
+    search_path: str | None = Field(
+        default=None, description="PATH with which servers start on this machine, in a lab; None: that of their hosts"
+    )
+    cpus: SplitCpus | None = Field(
+        default=None, description="CPUs where servers and the load tool share a host; None: each has hosts"
+    )
+    slice_s: float = Field(default=0.25, description="length of the slices of load")
     quota: float | None = Field(
         default=None, description="CPUs that a server may use, where the load tool would otherwise be the limit"
     )

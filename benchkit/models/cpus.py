@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints
 
+from benchkit.models.base import Frozen
+
 _LIST = r"^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*$"
 
 
@@ -37,3 +39,10 @@ CpuPlaces = Annotated[str, StringConstraints(strict=True, pattern=_LIST), AfterV
 CpuCount = Literal["all"] | Annotated[int, Field(strict=True, gt=0)]
 Cpus = CpuCount | CpuPlaces
 """A number of CPUs, taken from the first on, or CPUs at given positions: `2`, `0-3,6`."""
+
+
+class SplitCpus(Frozen):
+    """CPUs of one host for servers and for the load tool."""
+
+    servers: CpuPlaces
+    load: CpuPlaces

@@ -160,6 +160,17 @@ class TrialRow(Row):
             format=units.seconds,
         ),
     ] = None
+    server_memory_bytes: Annotated[
+        float | None,
+        Metric(
+            description="largest resident memory in the window, over all services; pages that the processes of a service "
+            "share count for each of them",
+            unit="B",
+            title="server memory",
+            better="lower",
+            format=units.size,
+        ),
+    ] = None
     probe_status: Annotated[
         int | None, Column(description="status of the response to the probe; of several requests, the highest")
     ] = None

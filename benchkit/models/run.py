@@ -78,6 +78,11 @@ class CellRecord(Frozen):
     levels: Mapping[str, str | int | float | bool]
     unsupported: str | None = Field(default=None, description="why these hosts cannot run the cell")
     builds: Mapping[str, BuildRecord] = Field(default_factory=dict, description="its built services, by name")
+    files: Mapping[str, str] = Field(
+        default_factory=dict,
+        description="SHA-256 of the controller's files and folders that its services and requests name; by a "
+        "description of each",
+    )
     same_as: str | None = Field(
         default=None,
         description="earlier cell that is the same in every byte built and in all else; None: there is none",

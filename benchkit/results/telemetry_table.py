@@ -43,6 +43,19 @@ def telemetry_columns(
     return builder.build(), tuple(notes)
 
 
+def peak_memory_bytes(record: TrialRecord, telemetry: Columns[TelemetryRow]) -> float | None:
+    """Return the largest resident memory of each service in the measured window, added up.
+
+    None where a service was not sampled, or not watched at all.
+    """
+    of_memory = np.asarray([metric == "rss_bytes" for metric in telemetry["metric"]], dtype=bool)
+    in_window = of_memory & (np.asarray(telemetry["t_s"], dtype=np.float64) >= 0)
+    values = np.asarray(telemetry["value"], dtype=np.float64)[in_window]
+    services = np.asarray(telemetry["service"], dtype=object)[in_window]
+    peaks = [values[services == service.name].max(initial=0.0) for service in record.services]
+    return None if record.external or not peaks or 0.0 in peaks else float(sum(peaks))
+
+
 class _TelemetryBuilder:
     """The rows of a trial, collected as columns."""
 

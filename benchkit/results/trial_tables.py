@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from benchkit.load.tools.registry import get_tool
@@ -28,7 +28,7 @@ from benchkit.results.profile_tables import read_profiles
 from benchkit.results.row_builders import latency_columns, note_rows, series_rows, slice_rows, trial_row
 from benchkit.results.schema import Rows
 from benchkit.results.slice_files import unpack_slices
-from benchkit.results.telemetry_table import telemetry_columns
+from benchkit.results.telemetry_table import peak_memory_bytes, telemetry_columns
 
 RawFile = Callable[[str], bytes]
 """Function that returns the content of a trial's raw file, by its name."""
@@ -120,8 +120,9 @@ def build_trial_tables(
     """Build the rows of a trial; `interrupted` if its block was interrupted by a pause and repeated."""
     profiles = read_profiles(record, raw)
     telemetry, telemetry_notes = telemetry_columns(record, raw)
+    row = trial_row(record, output.merged.result, output.merged.measurement, interrupted=interrupted)
     return TrialTables(
-        trial=trial_row(record, output.merged.result, output.merged.measurement, interrupted=interrupted),
+        trial=replace(row, server_memory_bytes=peak_memory_bytes(record, telemetry)),
         notes=(
             *note_rows(record.trial_id, output.merged.result),
             *profiles.notes,

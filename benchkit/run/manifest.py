@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
 import secrets
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,7 @@ from benchkit.models.facts import RecordedFacts
 from benchkit.models.run import BuildRecord, CellRecord, CodeState, ControllerRecord, HostRecord, Manifest
 from benchkit.resources import shipped
 from benchkit.run.plan.model import PlannedCell, RunPlan
+from benchkit.services.carried_files import content_sha256
 from benchkit.services.command_build import BuiltFolder
 from benchkit.services.git_source import code_state
 from benchkit.version import __version__
@@ -71,6 +73,7 @@ def cell_record(cell: PlannedCell) -> CellRecord:
         levels=cell.spec.levels,
         unsupported=cell.unsupported,
         builds=dict(_builds(cell)) if cell.unsupported is None else {},
+        files=dict(_files(cell)) if cell.unsupported is None else {},
         same_as=cell.same_as,
         external={service.name: service.url for service in cell.spec.external},
         sysctls=cell.sysctls if cell.unsupported is None else {},
@@ -108,6 +111,16 @@ def _builds(cell: PlannedCell) -> Iterator[tuple[str, BuildRecord]]:
                         output_sha256=folder.content.build().sha256,
                     ),
                 )
+
+
+def _files(cell: PlannedCell) -> Iterator[tuple[str, str]]:
+    """Yield a description and the hash of each file and folder of the controller that a cell uses as it is."""
+    for service in cell.spec.services:
+        for path in service.backend.local_files(service.options):
+            yield f"{path.name} of {service.name}", content_sha256(path)
+    for request in cell.spec.load.requests:
+        if request.body_file is not None and request.content is not None:
+            yield f"body {request.body_file}", hashlib.sha256(request.content).hexdigest()
 
 
 def inventory_facts(host: Host) -> RecordedFacts:

@@ -6,7 +6,16 @@ from collections.abc import Sequence
 
 from benchkit.models.bisection import BisectionRecord
 from benchkit.models.design import Until
-from benchkit.scenario.versus import MAX_BLOCKS, Comparison, Request, compare_refs, warm_up_s, window_s
+from benchkit.scenario.versus import (
+    MAX_BLOCKS,
+    Comparison,
+    Request,
+    compare_refs,
+    design_of,
+    load_times,
+    warm_up_s,
+    window_s,
+)
 
 SCENARIO_NAME = "bisect"
 MIN_BLOCKS = 6
@@ -27,6 +36,9 @@ def comparison_of(record: BisectionRecord) -> Comparison:
         budget_s=options.duration_s,
         precision=options.precision,
         quota=options.quota,
+        search_path=options.search_path,
+        cpus=options.cpus,
+        slice_s=options.slice_s,
     )
 
 
@@ -60,10 +72,11 @@ def step_fields(
         alpha=error_rate,
         budget_s=comparison.budget_s,
     )
-    window = window_s(2, comparison.budget_s, USUAL_BLOCKS)
+    window = window_s(2, comparison.budget_s, USUAL_BLOCKS, tool=comparison.tool, slice_s=comparison.slice_s)
     return {
         **fields,
-        "load": {**load, "duration_s": window, "warmup_s": warm_up_s(window)},
+        "load": {**load, **load_times(window, warm_up_s(window), comparison.tool)},
+        "design": design_of(window, comparison.slice_s, comparison.tool),
         "blocks": MAX_BLOCKS,
         "until": until.model_dump(mode="json", exclude_none=True),
     }

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchkit.document import Document
-from benchkit.errors import InputError, suggestion
+from benchkit.errors import InputError
 from benchkit.load.load_shares import objections
 from benchkit.load.tools.registry import TOOLS, get_tool
 from benchkit.models.load import COUNT, OLD_COUNT, Load, has_old_count
@@ -17,7 +17,7 @@ def typed_load(document: Document) -> Load:
     """Return the load of a cell, levels filled in. Raises InputError naming file, line and field."""
     tool = document.data.get("tool")
     if isinstance(tool, str) and tool not in TOOLS:
-        raise InputError(document.fault(("tool",), f"no load tool {tool!r}; {suggestion(tool, TOOLS)}"))
+        raise InputError(document.fault(("tool",), f"no load tool {tool!r}; {TOOLS.why_unknown(tool)}"))
     load = document.validated(Load)
     if load.capacity is not None:
         _check_capacity(load, document)

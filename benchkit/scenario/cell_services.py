@@ -42,7 +42,9 @@ def _typed_service(name: str, document: Document) -> ServiceSpec | ExternalServi
         return ExternalService(name, document.validated(ExternalOptions).url, document.source)
     if wanted not in BACKENDS:
         raise InputError(
-            document.fault(("backend",), f"no backend {wanted!r}; {suggestion(str(wanted), service_options())}")
+            document.fault(
+                ("backend",), f"no backend {wanted!r}; {BACKENDS.why_unknown(str(wanted), service_options())}"
+            )
         )
     backend = BACKENDS[wanted]
     options = backend.resolve(document.validated(backend.options), document.source)

@@ -1,10 +1,11 @@
-"""The scenario of `benchkit versus`: servers given by their command lines, or one server at several git refs. Pure."""
+"""The scenario of `benchkit versus`: servers given by their command lines, or one server at several git refs."""
 
 from __future__ import annotations
 
 import math
 import re
 import shlex
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
@@ -12,13 +13,17 @@ from pathlib import Path, PurePath
 from ruamel.yaml import YAML
 
 from benchkit.errors import InputError
+from benchkit.load.tools.registry import get_tool
+from benchkit.models.cpus import SplitCpus
 from benchkit.models.design import Until
 from benchkit.models.levels import NAME_FORM
+from benchkit.models.load import Load
 from benchkit.scenario.model import Scenario
 
 SCENARIO_NAME = "versus"
 SERVICE = "app"
 PORT = 8080
+LOOPBACK = "127.0.0.1"
 MAX_BLOCKS = 60
 """Blocks after which a comparison ends even if its intervals are still wide and its budget is not spent."""
 
@@ -28,9 +33,16 @@ OVERHEAD_S = 0.5
 """Time of a trial that is no load, as in `benchkit.run.plan.model`."""
 SHORTEST_WINDOW_S = 0.5
 """Shortest measured window: with less, a slow server answers too few requests for a p99."""
+SHORTEST_WHOLE_S = 1.5
+"""The same for tools that take whole seconds: a second of warm-up, and one that is measured."""
 LONGEST_WINDOW_S = 5.0
 SLICE_S = float(Scenario.model_fields["slice_s"].default)
 """Windows are whole numbers of slices."""
+SLICE_RESERVE = 1.5
+"""Answers that slices are planned for, relative to the fewest that are valid: rates vary by tens of per cent."""
+SLICE_STEP_S, LONGEST_SLICE_S = 0.05, 10.0
+MIN_SLICES = 2
+"""Slices of a window: with a single one, cells would not take turns within a block."""
 CALIBRATION_S = 1.0
 """Measured window of a calibration."""
 
@@ -60,6 +72,12 @@ class Comparison:
     """Files and folders to carry to the hosts, relative to the scenario's file."""
     cwd: str | None = None
     """Folder on the host in which servers start; None: a folder of their own."""
+    search_path: str | None = None
+    """Value of PATH with which servers start on this machine, in a lab; None: that of their hosts."""
+    cpus: SplitCpus | None = None
+    """CPUs where servers and the load tool share one host, and its loopback interface; None: each has hosts."""
+    slice_s: float = SLICE_S
+    """Length of the slices of load."""
     spent_s: float = 0.0
     """Part of the budget that is spent already."""
     quota: float | None = None
@@ -67,14 +85,17 @@ class Comparison:
 
 
 def compare_commands(commands: Mapping[str, str], comparison: Comparison) -> dict[str, object]:
-    """Return the fields of a scenario that compares command lines by name; the first is the baseline."""
+    """Return the fields of a scenario that compares command lines by name; the first is the baseline.
+
+    Raises InputError for a program that this machine lacks, where servers start on it.
+    """
     names = list(commands)
     return {
         "name": SCENARIO_NAME,
         "title": " against ".join(names),
         "question": f"Which of these servers is faster: {', '.join(names)}?",
         "factors": {"stack": names},
-        "stacks": {name: _stack({"run": command}, comparison) for name, command in commands.items()},
+        "stacks": {name: _stack(command, {}, comparison) for name, command in commands.items()},
         **_common(len(names), comparison),
     }
 
@@ -84,25 +105,26 @@ def compare_refs(
 ) -> dict[str, object]:
     """Return the fields of a scenario that compares a server at several git refs; the first is the baseline.
 
-    `repository` is the folder of the git checkout, relative to the scenario's file.
+    `repository` is the folder of the git checkout, relative to the scenario's file. Raises InputError as
+    `compare_commands`.
     """
-    options = {"build": {"run": build}, "source": {"git": repository, "ref": "$ref"}, "run": run}
+    options = {"build": {"run": build}, "source": {"git": repository, "ref": "$ref"}}
     return {
         "name": SCENARIO_NAME,
         "title": " against ".join(refs),
         "question": f"Which of these revisions is faster: {', '.join(refs)}?",
         "factors": {"ref": list(refs)},
-        "stacks": {"server": _stack(options, comparison)},
+        "stacks": {"server": _stack(run, options, comparison)},
         **_common(len(refs), comparison),
     }
 
 
 def calibration_fields(fields: Mapping[str, object]) -> dict[str, object]:
     """Return the fields of the same comparison as one short trial of each server."""
-    window = {"duration_s": CALIBRATION_S, "warmup_s": CALIBRATION_S / 2}
     load = fields["load"]
     if not isinstance(load, Mapping):
         raise TypeError("the load of a scenario is a mapping")
+    window = load_times(CALIBRATION_S, CALIBRATION_S / 2, load["tool"])
     kept = {name: value for name, value in fields.items() if name != "until"}
     changes = {"name": f"{fields['name']}-calibration", "load": {**load, **window}, "design": "blocks", "blocks": 1}
     return {**kept, **changes}
@@ -117,24 +139,66 @@ def save_scenario(fields: Mapping[str, object], path: Path) -> None:
         yaml.dump(dict(fields), file)
 
 
-def window_s(servers: int, budget_s: float, blocks: int = MIN_BLOCKS) -> float:
+def _roles(comparison: Comparison) -> dict[str, object]:
+    """Return the field `roles`, where it is not the default."""
+    if comparison.quota is None and comparison.cpus is None:
+        return {}
+    servers = {} if comparison.quota is None else {"quota": comparison.quota}
+    if comparison.cpus is None:
+        return {"roles": {"sut": servers, "load": {}}}
+    cpus = comparison.cpus
+    return {"roles": {"sut": {"cpus": cpus.servers, **servers}, "load": {"cpus": cpus.load}}}
+
+
+def takes_whole_seconds(tool: str) -> bool:
+    """Return True for a load tool that measures whole seconds only. Raises InputError for an unknown one."""
+    load = Load(tool=tool, connections=1, duration_s=1.5)
+    return any(objection.field == "duration_s" for objection in get_tool(tool).objections(load))
+
+
+def load_times(window_s: float, warm_up_s: float, tool: str) -> dict[str, float]:
+    """Return window and warm-up as fields of a load, in whole seconds where the tool takes no others."""
+    if takes_whole_seconds(tool):
+        window_s, warm_up_s = max(1.0, math.floor(window_s)), max(1.0, round(warm_up_s))
+    return {"duration_s": window_s, "warmup_s": warm_up_s}
+
+
+def window_s(
+    servers: int, budget_s: float, blocks: int = MIN_BLOCKS, *, tool: str = "h2load", slice_s: float = SLICE_S
+) -> float:
     """Return the measured window of a trial, in seconds, with which a comparison has `blocks` blocks in its budget.
 
-    It has fewer blocks where the window would be shorter than the shortest one. Raises InputError where the budget is
-    too short for the fewest blocks of the shortest window.
+    It has fewer blocks where the window would be shorter than the shortest one. Windows that are long enough are whole
+    numbers of slices. Raises InputError where the budget is too short for the fewest blocks of the shortest window.
     """
     calibration_s = servers * (1.5 * CALIBRATION_S + OVERHEAD_S)
     shares = [(budget_s - calibration_s) / number / servers - OVERHEAD_S for number in (MIN_BLOCKS, blocks)]
     longest, window = (share * (1 - WARM_UP_SHARE) for share in shares)
-    if longest < SHORTEST_WINDOW_S:
-        shortest_s = MIN_BLOCKS * servers * (SHORTEST_WINDOW_S / (1 - WARM_UP_SHARE) + OVERHEAD_S) + calibration_s
+    shortest = SHORTEST_WHOLE_S if takes_whole_seconds(tool) else SHORTEST_WINDOW_S
+    if longest < shortest:
+        shortest_s = MIN_BLOCKS * servers * (shortest / (1 - WARM_UP_SHARE) + OVERHEAD_S) + calibration_s
         raise InputError(
             f"{budget_s:g} s are too short to compare {servers} servers",
             where="--duration",
             why=f"{MIN_BLOCKS} blocks, the fewest that can show a difference, take {math.ceil(shortest_s)} s",
             hint=f"--duration {math.ceil(shortest_s)}",
         )
-    return max(SHORTEST_WINDOW_S, min(LONGEST_WINDOW_S, math.floor(window / SLICE_S) * SLICE_S))
+    step_s = slice_s if window >= MIN_SLICES * slice_s else SLICE_S
+    return max(shortest, round(math.floor(min(LONGEST_WINDOW_S, window) / step_s) * step_s, 3))
+
+
+def design_of(window_s: float, slice_s: float, tool: str) -> str:
+    """Return the design of a comparison with these windows: sliced, unless slices have to be too long for that."""
+    return "sliced" if window_s >= MIN_SLICES * slice_s and not takes_whole_seconds(tool) else "blocks"
+
+
+def slice_for(rate: float, connections: int, min_answers: float) -> float:
+    """Return the length of slices in which a server with this rate answers often enough on each connection, in seconds.
+
+    `min_answers` is the threshold `slice_answers` of the check few-requests-in-slice.
+    """
+    wanted_s = SLICE_RESERVE * min_answers * connections / rate
+    return max(SLICE_S, min(LONGEST_SLICE_S, round(math.ceil(wanted_s / SLICE_STEP_S) * SLICE_STEP_S, 3)))
 
 
 def warm_up_s(window_s: float) -> float:
@@ -162,18 +226,44 @@ def server_names(commands: Sequence[str], names: Sequence[str] = ()) -> list[str
 
 def _program_name(command: str) -> str:
     """Return the name of the program of a command line, in the form of names."""
+    name = re.sub(r"[^a-z0-9_-]+", "-", PurePath(_words(command)[0]).name.lower()).strip("-_")[:60]
+    return name if name[:1].isalpha() else f"server-{name}".rstrip("-")
+
+
+def _words(command: str) -> list[str]:
+    """Return the arguments of a command line, at least one. Raises InputError."""
     try:
         words = shlex.split(command)
     except ValueError as error:
         raise InputError(f"{command!r} cannot be split into arguments", why=str(error)) from None
     if not words:
         raise InputError("a command is empty", hint="give each server's command line as one argument, in quotes")
-    name = re.sub(r"[^a-z0-9_-]+", "-", PurePath(words[0]).name.lower()).strip("-_")[:60]
-    return name if name[:1].isalpha() else f"server-{name}".rstrip("-")
+    return words
 
 
-def _stack(options: Mapping[str, object], comparison: Comparison) -> dict[str, object]:
-    service: dict[str, object] = {"backend": "command", "listen": PORT, **options}
+def _run(command: str, search_path: str | None) -> str | list[str]:
+    """Return the option `run`: where servers start on this machine, with the program's path here."""
+    program, *arguments = _words(command)
+    if search_path is None or re.search(r"[/{]", program):
+        return command
+    found = shutil.which(program, path=search_path)
+    if found is None:
+        raise InputError(
+            f"{program} is missing on this machine",
+            why="it is in no folder of this shell's PATH",
+            hint="install it, activate its environment, or write its path",
+        )
+    return [str(Path(found).absolute()), *arguments]
+
+
+def _stack(command: str, options: Mapping[str, object], comparison: Comparison) -> dict[str, object]:
+    run = _run(command, comparison.search_path)
+    listen = (
+        PORT if comparison.cpus is None else f"{LOOPBACK}:{PORT}"
+    )  # many servers listen there unless told otherwise
+    service: dict[str, object] = {"backend": "command", "listen": listen, **options, "run": run}
+    if comparison.search_path is not None:
+        service["env"] = {"PATH": comparison.search_path}
     if comparison.files:
         service["files"] = list(comparison.files)
     if comparison.cwd is not None:
@@ -183,12 +273,12 @@ def _stack(options: Mapping[str, object], comparison: Comparison) -> dict[str, o
 
 def _common(servers: int, comparison: Comparison) -> dict[str, object]:
     """Return the fields that both kinds of comparison share."""
-    request, window = comparison.request, window_s(servers, comparison.budget_s)
+    request, tool = comparison.request, comparison.tool
+    window = window_s(servers, comparison.budget_s, tool=tool, slice_s=comparison.slice_s)
     load: dict[str, object] = {
-        "tool": comparison.tool,
+        "tool": tool,
         "connections": comparison.connections,
-        "duration_s": window,
-        "warmup_s": warm_up_s(window),
+        **load_times(window, warm_up_s(window), tool),
         "path": request.path,
         "method": request.method,
     }
@@ -196,12 +286,12 @@ def _common(servers: int, comparison: Comparison) -> dict[str, object]:
         load["body"] = request.body
     if request.headers:
         load["headers"] = dict(request.headers)
-    roles = {} if comparison.quota is None else {"roles": {"sut": {"quota": comparison.quota}, "load": {}}}
     return {
-        **roles,
+        **_roles(comparison),
         "differs": [{"what": ["header_bytes"], "why": "two servers send headers of their own"}],
         "load": load,
-        "design": "sliced",
+        "design": design_of(window, comparison.slice_s, tool),
+        **({} if comparison.slice_s == SLICE_S else {"slice_s": comparison.slice_s}),
         "blocks": MAX_BLOCKS,
         "until": {
             "precision": comparison.precision,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import Field
@@ -93,6 +94,11 @@ class Backend(ABC, Generic[OptionsT]):
         """
         del source
         return options
+
+    def local_files(self, options: OptionsT) -> tuple[Path, ...]:
+        """Return the files and folders of the controller that resolved options name; runs record their contents."""
+        del options
+        return ()
 
     def protocol(self, options: OptionsT) -> Protocol:
         """Return the protocol that a service with these options speaks."""

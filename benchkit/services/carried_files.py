@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -60,6 +62,20 @@ def files_below(folder: Path) -> list[Path]:
         if len(found) > MAX_FILES:
             raise InputError(f"{folder} has more than {MAX_FILES:,} files", hint="name the files that the server needs")
     return found
+
+
+def content_sha256(source: Path) -> str:
+    """Return the SHA-256 of a file's content, or of names, modes and contents of all files below a folder.
+
+    Raises InputError for a folder with more than MAX_FILES files, BenchkitError for a file that cannot be read.
+    """
+    if not source.is_dir():
+        return hashlib.sha256(LocalFile(source).read()).hexdigest()
+    listed = [
+        (path.relative_to(source).as_posix(), mode_of(path), hashlib.sha256(LocalFile(path).read()).hexdigest())
+        for path in files_below(source)
+    ]
+    return hashlib.sha256(json.dumps(listed).encode()).hexdigest()
 
 
 def mode_of(path: Path) -> int:

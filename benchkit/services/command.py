@@ -12,6 +12,7 @@ from pydantic import AfterValidator, ConfigDict, Field, StrictFloat, StrictInt, 
 
 from benchkit.document import SourceMap
 from benchkit.errors import FieldError, InputError
+from benchkit.hosts.processes import StopSignal
 from benchkit.models.base import Frozen
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
 from benchkit.services.carried_files import TEMPLATE_SUFFIX, files_in, mode_of
@@ -29,7 +30,6 @@ from benchkit.services.service import (
     ReadyRequest,
     Service,
     SetupCommand,
-    StopSignal,
 )
 
 BUILD_TIMEOUT_S = 900.0
@@ -192,6 +192,12 @@ class Command(Backend[CommandOptions]):
                 raise InputError(source.fault(("build", "from"), f"{folder} is not a folder"))
             build = build.model_copy(update={"from_": str(folder)})
         return options.model_copy(update={"files": files, "build": build})
+
+    def local_files(self, options: CommandOptions) -> tuple[Path, ...]:
+        """Return the files to carry, and the sources of a build on the host."""
+        build = options.build
+        sources = [build.from_] if build is not None and build.on == "host" else []
+        return tuple(map(Path, (*options.files, *sources)))
 
     def render(self, request: RenderRequest[CommandOptions]) -> Service:
         """Return the service."""

@@ -13,7 +13,7 @@ from benchkit.errors import HostError, HostStateError, LostError, ServiceError
 from benchkit.hosts.files import Placed, PlacedFile
 from benchkit.hosts.host import Host
 from benchkit.hosts.private_folders import hint_at_private_folder
-from benchkit.hosts.processes import Completed, Process, ProcessSpec, ToFile
+from benchkit.hosts.processes import Completed, Process, ProcessSpec, StopSignal, ToFile
 from benchkit.hosts.sockets import Tcp, Unix
 from benchkit.services.carried_files import files_below, mode_of
 from benchkit.services.endpoint import Endpoint
@@ -26,12 +26,13 @@ from benchkit.services.service import (
     GoSource,
     Service,
     SetupCommand,
-    StopSignal,
 )
 
 CHECK_TIMEOUT_S = 10.0
 BIND_TIMEOUT_S = 0.5
 """Time in which a service ends that cannot listen, as another program took its port while it started."""
+ELSEWHERE_S = 1.0
+"""Time after its start in which a service may open its port at another address first."""
 READY_PAUSE_S = 0.05
 """Time between two requests to a service that is not ready yet."""
 LOG_BYTES = 1 << 20
@@ -125,6 +126,7 @@ def start(host: Host, service: Service, logs: PurePosixPath, *, stays: bool = Fa
             group=process.quota.role if process.quota else None,
             stdout=ToFile(log, None if stays else LOG_BYTES),
             stderr="stdout",
+            stop=service.stop,
         )
     )
     running = RunningService(service, started, log)
@@ -229,7 +231,7 @@ def _wait_until_ready(host: Host, service: Service, process: Process) -> None:
     """Wait until a service accepts connections and, where it has a ready request, answers it. Raises HostError."""
     deadline = time.monotonic() + service.ready_timeout_s
     socket = socket_of(service.endpoint)
-    host.sockets.wait_open(socket, service.ready_timeout_s, process)
+    _wait_open(host, service, process)
     if service.endpoint.port is not None:
         host.sockets.require_own_listener(process, service.endpoint.port, BIND_TIMEOUT_S)
     if service.endpoint.path is not None:
@@ -261,6 +263,25 @@ def _wait_until_ready(host: Host, service: Service, process: Process) -> None:
         time.sleep(READY_PAUSE_S)
 
 
+def _wait_open(host: Host, service: Service, process: Process) -> None:
+    """Wait until a service accepts connections; no longer than a moment if it has its port at another address."""
+    socket, first_s = socket_of(service.endpoint), min(ELSEWHERE_S, service.ready_timeout_s)
+    try:
+        host.sockets.wait_open(socket, first_s, process)
+    except (LostError, HostStateError):
+        raise
+    except HostError:
+        remaining_s = service.ready_timeout_s - first_s
+        if remaining_s <= 0 or process.wait(0) is not None or _is_elsewhere(service, host.sockets.listeners(process)):
+            raise
+        host.sockets.wait_open(socket, remaining_s, process, waited_s=first_s)
+
+
+def _is_elsewhere(service: Service, listeners: Iterable[Tcp]) -> bool:
+    """Return True if one of these listeners has the port of a service, at another address."""
+    return any(each.port == service.endpoint.port for each in listeners)
+
+
 def _explain_failed_start(host: Host, running: RunningService, error: HostError) -> ServiceError:
     """Return the error of a service that is not ready, with the end of its log and what it does instead."""
     service, process = running.service, running.process
@@ -272,6 +293,8 @@ def _explain_failed_start(host: Host, running: RunningService, error: HostError)
         found = " and ".join(map(str, listeners))
         instead = f"it listens on {found} instead"
         hint = f"let it listen on {service.endpoint.authority}, or name the right port in `listen`"
+        if _is_elsewhere(service, listeners):
+            hint = f"let it listen on {service.endpoint.address}: {{host}} in its command line stands for that address"
     log = host.files.read(running.log).decode(errors="replace")
     return ServiceError(
         f"{service.name} ({service.backend}) did not start: {error.what}",

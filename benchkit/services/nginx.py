@@ -113,6 +113,10 @@ class Nginx(Backend[NginxOptions]):
         """Return the upstream, if there is one."""
         return (options.upstream,) if options.upstream else ()
 
+    def local_files(self, options: NginxOptions) -> tuple[Path, ...]:
+        """Return the template."""
+        return () if options.template is None else (Path(options.template),)
+
     def resolve(self, options: NginxOptions, source: SourceMap) -> NginxOptions:
         """Return the options with the path of the template. Raises InputError where it is no template."""
         if options.template is None:

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from benchkit.hosts.host import Host
+from benchkit.hosts.processes import StopSignal
 from benchkit.services.endpoint import Endpoint
 from benchkit.services.placement import CpuQuota
 
@@ -20,6 +21,7 @@ READY_TIMEOUT_S = 10.0
 """Default time for a service to open its socket."""
 STOP_TIMEOUT_S = 3.0
 """Default time for a service to end; what is running then is killed."""
+DEFAULT_STOP = StopSignal(signal.SIGTERM, STOP_TIMEOUT_S)
 
 
 @dataclass(frozen=True)
@@ -142,14 +144,6 @@ class ReadyRequest:
     status: int
 
 
-@dataclass(frozen=True)
-class StopSignal:
-    """The signal that ends a service, and the time after which what is running is killed."""
-
-    signum: signal.Signals = signal.SIGTERM
-    within_s: float = STOP_TIMEOUT_S
-
-
 class HostSettings(ABC):
     """Settings that the users of a service need on a host; `service up --apply` applies them until `service down`.
 
@@ -200,7 +194,7 @@ class Service:
     ready_timeout_s: float = READY_TIMEOUT_S
     ready_request: ReadyRequest | None = None
     """None: it is ready when it accepts connections."""
-    stop: StopSignal = StopSignal()
+    stop: StopSignal = DEFAULT_STOP
     outage: bool = False
     """True: stopped between warm-up and measured window."""
     forks_per_request: bool = False

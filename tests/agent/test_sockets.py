@@ -119,8 +119,25 @@ def test_every_byte_of_a_response_is_counted(agent: AgentLink, serve: Serve) -> 
         "body_bytes": 12,
         "body_sha256": hashlib.sha256(b"Hello World\n").hexdigest(),
         "complete": True,
+        "closes": False,
     }
     assert body == b"Hello"
+
+
+@pytest.mark.parametrize(
+    ("head", "closes"),
+    [
+        (b"HTTP/1.1 200 OK\r\nConnection: Close", True),
+        (b"HTTP/1.1 200 OK\r\nConnection: upgrade, close", True),
+        (b"HTTP/1.0 200 OK", True),
+        (b"HTTP/1.0 200 OK\r\nConnection: keep-alive", False),
+        (b"HTTP/1.1 200 OK", False),
+    ],
+)
+def test_the_end_of_a_connection_is_known_from_the_response(
+    agent: AgentLink, serve: Serve, head: bytes, *, closes: bool
+) -> None:
+    assert http(agent, serve(head + b"\r\nContent-Length: 0\r\n\r\n"))[0]["closes"] is closes
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import pytest
 from benchkit.hosts.agent_link import AgentLink, RefusedError
 from benchkit.hosts.host_changes import HostChanges, Report
 from benchkit.hosts.host_lock import HostLock
+from benchkit.hosts.processes import ProcessSpec, StopSignal
 
 pytestmark = [
     pytest.mark.system,
@@ -400,3 +401,62 @@ def test_a_daemon_without_environment_is_found_after_agent_and_watchdog_were_kil
     assert [each.failures for each in changes.restore() if each.failures] == []
     assert all(has_ended(pid, 5) for pid in tree)
     assert changes.records() == ()
+
+
+OWN_WAY = """
+import signal, sys, time
+def note(number, _):
+    with open("how", "a") as file:
+        file.write(signal.Signals(number).name + " ")
+    if number == signal.SIGINT:
+        time.sleep(0.5)
+        with open("how", "a") as file:
+            file.write("saved")
+        sys.exit()
+signal.signal(signal.SIGINT, note)
+signal.signal(signal.SIGTERM, note)
+print("ready", flush=True)
+while True:
+    time.sleep(60)
+"""
+"""A server that ends at SIGINT once it has saved its data, and not at SIGTERM."""
+
+
+def kill_both(agent: AgentLink) -> None:
+    for signum in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in pids(agent)[::-1]:
+            os.kill(pid, signum)
+
+
+def keep_and_leave(agent: AgentLink) -> None:
+    lock(agent, "service s")
+    HostLock(agent, "here").keep(0.5)
+    agent.close(10)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda agent: agent.close(10),
+        lambda agent: os.kill(pids(agent)[0], signal.SIGKILL),
+        kill_both,
+        keep_and_leave,
+    ],
+    ids=["the agent", "the watchdog", "the next connection", "the watchdog of a kept stack"],
+)
+def test_a_process_is_ended_in_its_own_way_by(
+    launch: Launch, inside: list[str], has_ended: HasEnded, end: Callable[[AgentLink], object]
+) -> None:
+    agent = launch(prefix=inside)
+    workdir = Path(agent.hello().fields["workdir"])
+    spec = ProcessSpec([sys.executable, "-c", OWN_WAY], stop=StopSignal(signal.SIGINT, 4))
+    command = {"command": spec.command(), "stdout": {"path": "trials/out"}, "stderr": "stdout"}
+    pid = agent.request("start", command).fields["pid"]
+    while not (workdir / "trials" / "out").read_text():
+        time.sleep(0.01)
+    end(agent)
+    assert has_ended(pids(agent)[1])
+    HostChanges(launch(prefix=inside), "here").restore()
+    assert has_ended(pid)
+    assert (workdir / "how").exists(), (workdir / "trials" / "out").read_text()
+    assert (workdir / "how").read_text() == "SIGINT saved"

@@ -17,10 +17,15 @@ PLAIN, SLOW = "node plain.js {port}", "node plain.js {port} 200000"
 
 
 @pytest.mark.lab
-def test_servers_are_compared_in_one_line(cli: Cli, environment: dict[str, str], tmp_path: Path) -> None:
+def test_servers_are_compared_in_one_line(
+    cli: Cli, environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     saved = tmp_path / "mine.yaml"
+    local = (SERVERS / "plain.js").read_text().replace("argv[2]))", 'argv[2]), "127.0.0.1")')
+    (tmp_path / "plain.js").write_text(local)  # below /tmp, and on the loopback interface, as beginners have it
+    monkeypatch.chdir(tmp_path)
     done = cli(
-        "versus", PLAIN, SLOW, "--names", "plain,slow", "--files", SERVERS / "plain.js", "--connections", 8,
+        "versus", PLAIN, SLOW, "--names", "plain,slow", "--connections", 8,
         "--duration", 30, "--precision", 0.5, "--save", saved,
     )  # fmt: skip
     assert done.code == 0, done.err
@@ -60,9 +65,10 @@ def test_server_that_exits_at_once_shows_its_own_last_lines(cli: Cli, lab: Lab) 
         (("--build", "make", "--run", "./app", "--ref", "main"), "name two refs"),
         (("one", "two", "--names", "a"), "1 names for 2 commands"),
         (("one", "two", "--header", "plain"), "is not of the form 'Name: value'"),
-        (("one", "two", "--duration", "5"), "5 s are too short to compare 2 servers"),
-        (("one", "two", "--tool", "nothing"), "nothing"),
-        (("one {prt}", "two"), "{prt}"),
+        (("no-such-server", "./two"), "no-such-server is missing on this machine"),
+        (("./one", "./two", "--duration", "5"), "5 s are too short to compare 2 servers"),
+        (("./one", "./two", "--tool", "nothing"), "nothing"),
+        (("./one {prt}", "./two"), "{prt}"),
     ],
 )
 def test_mistakes_are_named_before_a_lab_is_started(cli: Cli, arguments: tuple[str, ...], message: str) -> None:

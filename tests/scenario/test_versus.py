@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchkit.document import read_document
 from benchkit.errors import InputError
+from benchkit.models.cpus import SplitCpus
 from benchkit.scenario.versus import (
     MIN_BLOCKS,
     OVERHEAD_S,
+    SLICE_S,
     WARM_UP_SHARE,
     Comparison,
     Request,
@@ -17,6 +20,7 @@ from benchkit.scenario.versus import (
     compare_refs,
     save_scenario,
     server_names,
+    slice_for,
     window_s,
 )
 
@@ -50,6 +54,49 @@ def test_refs_become_a_factor_of_one_stack() -> None:
             },
         }
     }
+
+
+def test_a_tool_that_takes_whole_seconds_gets_them() -> None:
+    fields = compare_commands(COMMANDS, replace(COMPARISON, tool="wrk", budget_s=40))
+    load = fields["load"]
+    assert isinstance(load, dict)
+    assert (load["duration_s"], load["warmup_s"], fields["design"]) == (1, 1, "blocks")
+    calibration = calibration_fields(fields)["load"]
+    assert isinstance(calibration, dict)
+    assert (calibration["duration_s"], calibration["warmup_s"]) == (1, 1)
+
+
+def test_slices_are_long_enough_for_the_slowest_server() -> None:
+    assert slice_for(50_000, 64, 20) == SLICE_S
+    assert slice_for(4_000, 64, 20) == pytest.approx(0.5)
+    fields = compare_commands(COMMANDS, replace(COMPARISON, slice_s=0.5))
+    assert (fields["design"], fields["slice_s"]) == ("sliced", 0.5)
+    load = fields["load"]
+    assert isinstance(load, dict)
+    assert load["duration_s"] % 0.5 == 0
+    assert compare_commands(COMMANDS, replace(COMPARISON, slice_s=2.5))["design"] == "blocks"
+
+
+def test_servers_of_a_lab_share_a_host_with_the_load_tool() -> None:
+    in_lab = replace(COMPARISON, cpus=SplitCpus(servers="0", load="1"), quota=0.5)
+    fields = compare_commands({"one": "./one {port}", "other": "./other {port}"}, in_lab)
+    assert fields["roles"] == {"sut": {"cpus": "0", "quota": 0.5}, "load": {"cpus": "1"}}
+    stacks = fields["stacks"]
+    assert isinstance(stacks, dict)
+    assert stacks["one"]["services"]["app"]["listen"] == "127.0.0.1:8080"
+
+
+def test_servers_of_a_lab_start_as_in_the_shell(tmp_path: Path) -> None:
+    (tmp_path / "uvicorn").write_text("#!/bin/sh\n")
+    (tmp_path / "uvicorn").chmod(0o755)
+    in_lab = replace(COMPARISON, search_path=f"/nowhere:{tmp_path}")
+    stacks = compare_commands({"venv": "uvicorn 'a b' {port}", "here": "./app"}, in_lab)["stacks"]
+    assert isinstance(stacks, dict)
+    services = [stacks[name]["services"]["app"] for name in ("venv", "here")]
+    assert [service["run"] for service in services] == [[str(tmp_path / "uvicorn"), "a b", "{port}"], "./app"]
+    assert {service["env"]["PATH"] for service in services} == {in_lab.search_path}
+    with pytest.raises(InputError, match="node is missing on this machine: it is in no folder of this shell's PATH"):
+        compare_commands(COMMANDS, replace(in_lab, search_path=str(tmp_path)))
 
 
 def test_request_is_that_of_the_load() -> None:

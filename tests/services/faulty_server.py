@@ -14,6 +14,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         body = b"Hello World\n"
+        if fault == "answers-500":
+            sys.stderr.write("no such table: users\n")
         self.send_response(500 if fault == "answers-500" else 200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -43,4 +45,6 @@ if fault == "leaves-children":
                 os.setsid()
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             time.sleep(600)
+if fault == "loopback":
+    host = "127.0.0.1"
 HTTPServer((host, port + 1 if fault == "other-port" else port), Handler).serve_forever()

@@ -8,12 +8,13 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from benchkit.errors import BenchkitError, InputError, UnsupportedError
+from benchkit.hosts.processes import StopSignal
 from benchkit.services.carried_files import LocalFile
 from benchkit.services.command_build import BuiltFolder
 from benchkit.services.command_line import fill_in, split_command
 from benchkit.services.placement import Program, ServicePlacement
 from benchkit.services.rendering import ServiceSpec, render_services
-from benchkit.services.service import File, Folder, ReadyRequest, Service, SetupCommand, StopSignal
+from benchkit.services.service import File, Folder, ReadyRequest, Service, SetupCommand
 from tests.builders import read_scenario
 
 RUN = ["./app", "--port", "{port}"]

@@ -77,6 +77,13 @@ def test_a_server_that_needs_no_file_starts_in_a_folder_of_its_own(hosts: Hosts,
             "other-port",
             (f"it listens on {{address}}:{PORT + 1} instead", f"→ let it listen on {{address}}:{PORT}, or name"),
         ),
+        (
+            "loopback",
+            (
+                f"it listens on 127.0.0.1:{PORT} instead; Connection refused for 1 s",
+                "→ let it listen on {address}: {{host}} in",
+            ),
+        ),
         ("goes-to-background", ("its first process ended and left others in the background", "→ let it run in the f")),
     ],
 )

@@ -24,7 +24,8 @@ RATES = ("rps", "requests", "bytes_per_s", "bytes_total")
 LOAD = (*RATES, *LATENCIES)
 """Metrics that the load tool measured; unusable where something other than the server was the limit."""
 CPU = ("server_cpu_s_per_request",)
-ALL = (*LOAD, *CPU)
+MEMORY = ("server_memory_bytes",)
+ALL = (*LOAD, *CPU, *MEMORY)
 
 
 class Finding(Frozen):

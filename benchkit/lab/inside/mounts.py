@@ -51,9 +51,7 @@ def prepare(config: Mapping[str, Any]) -> None:
     _unmount_below(mount_points, _RUN)
     _private_run(config, shadow)
     _unmount_below(mount_points, *_SCRATCH, _LOGS)
-    for folder in _SCRATCH:
-        if folder.is_dir():
-            mount("tmpfs", folder, "tmpfs", _SAFE, "mode=1777")
+    _private_scratch([Path(path) for path in config["visible"]])
     _private_logs(log_folders)
     cgroups = _collect_cgroups(config)
     _unmount_below(mount_points, _SYS, _PROC)
@@ -99,6 +97,18 @@ def _private_run(config: Mapping[str, Any], shadow: str | None) -> None:
         _write(path, text, 0o640 if name == "shadow" else 0o644)
         if target.exists():  # a bind mount needs an existing file
             mount(str(path), target, None, MS_BIND)
+
+
+def _private_scratch(visible: Sequence[Path]) -> None:
+    """Mount an empty /tmp and the like, and in them the machine's folders that are to be seen."""
+    opened = [(path, os.open(path, os.O_PATH | os.O_DIRECTORY)) for path in visible]
+    for folder in _SCRATCH:
+        if folder.is_dir():
+            mount("tmpfs", folder, "tmpfs", _SAFE, "mode=1777")
+    for path, descriptor in opened:
+        path.mkdir(parents=True, exist_ok=True)
+        mount(f"/proc/self/fd/{descriptor}", path, None, MS_BIND | MS_REC)
+        os.close(descriptor)
 
 
 def _private_logs(folders: Sequence[tuple[str, os.stat_result]]) -> None:

@@ -24,7 +24,7 @@ TOOLS: Registry[Tool] = Registry(
 def get_tool(name: str) -> Tool:
     """Return the tool of that name. Raises InputError naming all tools."""
     if name not in TOOLS:
-        raise InputError(f"no load tool is called {name!r}", hint=f"one of: {', '.join(TOOLS)}")
+        raise InputError(f"no load tool is called {name!r}", why=TOOLS.why_unknown(name))
     return TOOLS[name]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -40,12 +41,14 @@ def missing_program_error(host: HostCapabilities, program: str, experiment: Expe
         )
     hint = f"`benchkit hosts prepare {experiment.scenario.name}` installs it where permitted"
     if program.startswith("/"):
-        hint = "put it there, or carry it to the host (`files`, `build`)"
+        hint = hint_at_private_folder(program) or "put it there, or carry it to the host (`files`, `build`)"
     elif program not in PROGRAMS:  # not a package of benchkit's list
         hint = (
             f"install it on {host.spec.name}'s PATH, name it in the inventory (hosts.{host.spec.name}.programs: "
             f"{{{program}: /path/to/it}}), or carry it to the host (`files`, `build`) and write ./{program}"
         )
+        if here := shutil.which(program):  # such as one of an environment that is active in this shell only
+            hint += f"; on this machine it is {here}: in a lab, write that path"
     return HostError(f"{program} is missing", where=host.spec.name, hint=hint)
 
 

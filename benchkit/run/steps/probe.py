@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from benchkit.errors import ServiceError
 from benchkit.hosts.sockets import HttpAnswer
+from benchkit.load.tools.registry import get_tool
 from benchkit.models.clean_text import clean
 from benchkit.models.headers import has_header
 from benchkit.models.load import Load
@@ -15,6 +18,7 @@ from benchkit.services import deploy
 HTTP_TIMEOUT_S = 10.0
 FIRST_ERROR_STATUS = 400
 """Lowest status that fails the trial where none is expected (RFC 9110, 15.5)."""
+FORBIDDEN = 403
 MAX_BODY = 1 << 20
 """Bytes of a body in which an expected text is searched for."""
 SHOWN_CHARACTERS = 200
@@ -43,8 +47,15 @@ def probe_responses(trial: Trial) -> None:
             raise ServiceError(
                 f"{endpoint.authority} answers {request} otherwise than expected: {'; '.join(faults)}",
                 where=host.name,
-                why=_shown_body(response),
-                hint="correct the request, the server, or what the scenario expects",
+                why="; ".join(filter(None, (_shown_body(response), *_logs(trial)))) or None,
+                hint=_hint(trial, response),
+            )
+        if response.closes and load.keepalive and "keepalive" not in get_tool(load.tool).options:
+            raise ServiceError(
+                f"{endpoint.authority} closes the connection after its answer to {request}",
+                where=host.name,
+                why=f"{load.tool} keeps its connections, and does not end when all of them are closed",
+                hint="use a tool that opens new ones: `tool: wrk` in the load, or --tool wrk",
             )
         trial.probes += (
             ProbeRecord(
@@ -82,6 +93,25 @@ def probe_headers(load: Load, request: Request, authority: str) -> list[tuple[st
     host = [] if has_header(request.headers, "host") else [("Host", authority)]
     close = [] if load.keepalive or has_header(request.headers, "connection") else [("Connection", "close")]
     return [*host, *close, *request.headers.items()]
+
+
+def _logs(trial: Trial) -> Iterator[str]:
+    """Yield the last lines that each service of the trial has logged, where there are any."""
+    for running in trial.running_services:
+        if lines := deploy.last_log_lines(trial.hosts[running.service.host], running.log):
+            yield f"{running.service.name}: {lines}"
+
+
+def _hint(trial: Trial, response: HttpAnswer) -> str:
+    """Return what to do about a response that is not the expected one."""
+    by_root = [each for each in trial.running_services if trial.hosts[each.service.host].facts.user == "root"]
+    if response.status == FORBIDDEN and by_root:
+        return (
+            "may its workers read the files? Where root starts a server whose workers change to another user, as "
+            "nginx's do, these may not enter benchkit's folder: write `user root;` into nginx's configuration, or let "
+            "it serve a folder that everybody may read"
+        )
+    return "correct the request, the server, or what the scenario expects"
 
 
 def _shown_body(response: HttpAnswer) -> str | None:
