@@ -256,7 +256,8 @@ def _mean(row: Spread | None) -> float | None:
 def _complete(output: H2loadOutput) -> bool:
     """Return whether the text has all that h2load prints (times since 0.7)."""
     totals = (output.clients, output.finished_in, output.requests_per_s, output.total, output.traffic)
-    return None not in (*totals, output.status_2xx, output.request) and not output.unread
+    times = (output.request, output.connect, output.first_byte)
+    return None not in (*totals, output.status_2xx, *times) and not output.unread
 
 
 def _notes(output: H2loadOutput) -> Iterator[Note]:
