@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -35,16 +34,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the longest files first, in the same order for every worker."""
     rank = {Path(__file__).parent / name: i for i, name in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(item.path, len(rank)))
-
-
-def pytest_collection_finish() -> None:
-    """Exempt what exists now from garbage collection: modules and tests last as long as the session."""
-    gc.freeze()
-
-
-def pytest_sessionfinish() -> None:
-    """Let the interpreter collect everything at its end; libraries report what is left."""
-    gc.unfreeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -32,6 +32,7 @@ def pieces_of(stream: bytes, sizes: list[int]) -> Callable[[int], bytes]:
     return receive
 
 
+@pytest.mark.long
 @given(st.lists(frames, max_size=6), st.lists(st.integers(1, 40), max_size=50))
 def test_frames_come_out_as_they_went_in_however_the_stream_is_cut(
     sent: list[tuple[dict[str, object], bytes]], sizes: list[int]
@@ -44,6 +45,7 @@ def test_frames_come_out_as_they_went_in_however_the_stream_is_cut(
     assert got == sent
 
 
+@pytest.mark.long
 @given(frames, st.data())
 def test_a_stream_cut_within_a_frame_is_an_error_and_no_frame(
     frame: tuple[dict[str, object], bytes], data: st.DataObject

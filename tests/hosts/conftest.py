@@ -106,7 +106,7 @@ def odd_server(hosts: Hosts, inventory: Inventory, tmp_path_factory: pytest.Temp
         "identity": folder / "identity",
         "known_hosts": known_hosts,
         "port": ports["plain"],
-        "workdir": "/run/odd",
+        "workdir": f"{host.workdir}-odd",
     }
     yield OddServer(spec.model_copy(update=update), host_key, ports)
     host.processes.stop([process])

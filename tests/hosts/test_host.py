@@ -27,6 +27,7 @@ from benchkit.hosts.inventory import Inventory
 from benchkit.hosts.processes import FromFile, Pipe, ProcessSpec, ToFile
 from benchkit.hosts.sockets import Tcp, Unix
 from benchkit.hosts.tuning import apply, plan
+from tests.needs import kernel_settings, separate_hosts
 
 pytestmark = pytest.mark.lab
 FIN = "net.ipv4.tcp_fin_timeout"
@@ -62,6 +63,7 @@ def test_a_host_whose_key_is_gone_cannot_be_reconnected(inventory: Inventory, tm
     assert "a lab may have been taken down" in str(lost.value)
 
 
+@separate_hosts
 def test_facts_are_those_of_the_host(hosts: Hosts, inventory: Inventory) -> None:
     for host in hosts:
         facts = host.facts
@@ -258,6 +260,7 @@ def test_waiting_for_a_service_ends_when_it_ends(sut: Host) -> None:
         sut.sockets.wait_open(Tcp("127.0.0.1", 1), 0.1)
 
 
+@kernel_settings
 def test_tuning_is_applied_verified_and_restored_at_the_end(hosts: Hosts, inventory: Inventory) -> None:
     spec = inventory.named("sut").model_copy(update={"workdir": f"{hosts['sut'].facts.workdir}-tuning"})
     profile = {FIN: 30, "net.ipv4.tcp_tw_recycle": 1, "net.ipv4.tcp_syncookies": 1, "vm.swappiness": 1}
@@ -299,6 +302,7 @@ time.sleep(60)
 """
 
 
+@kernel_settings
 def test_a_controller_that_is_killed_leaves_nothing_on_the_host(sut: Host, inventory: Inventory) -> None:
     workdir = f"{sut.facts.workdir}-killed"
     spec = inventory.named("sut").model_copy(update={"workdir": workdir})
@@ -349,6 +353,7 @@ def test_errors_within_a_connection_come_through_and_it_is_closed(inventory: Inv
     assert sut.processes.run(["kill", "-0", str(process.pid)]).ended.exit_code != 0
 
 
+@kernel_settings
 def test_an_interrupted_upload_restores_the_hosts_at_once(hosts: Hosts, inventory: Inventory) -> None:
     """Interrupt an upload of tens of MB at random moments, as Ctrl-C and SIGTERM do."""
     key = "net.ipv4.tcp_fin_timeout"

@@ -106,6 +106,7 @@ def test_the_policy_forbids_while_it_is_young(tmp_path: Path) -> None:
     assert subprocess.run(ask, check=False).returncode == 0
 
 
+@pytest.mark.long
 @given(text=st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0\r"), max_size=40))
 def test_what_a_step_reads_survives_the_shell(text: str) -> None:
     steps = (Step(("cat",), stdin=text), Step(("true",)))

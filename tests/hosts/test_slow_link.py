@@ -64,7 +64,8 @@ def test_files_arrive_over_a_slow_link(odd_server: OddServer, tmp_path: Path, ca
     with slow_way_to(odd_server.spec.address, odd_server.ports["plain"]) as port:
         known_hosts = tmp_path / "known_hosts"
         known_hosts.write_text(f"[127.0.0.1]:{port} {odd_server.host_key}\n")
-        update = {"address": "127.0.0.1", "port": port, "known_hosts": known_hosts, "workdir": "/run/slow"}
+        workdir = f"{odd_server.spec.workdir}-slow"
+        update = {"address": "127.0.0.1", "port": port, "known_hosts": known_hosts, "workdir": workdir}
         with connect(odd_server.spec.model_copy(update=update)) as host:
             uploading = threading.Thread(target=host.files.place, args=([PlacedFile("large", content)],))
             uploading.start()

@@ -45,7 +45,7 @@ def key(tmp_path: Path) -> Path:
 def test_a_plain_connection(odd_server: OddServer, home: Home) -> None:
     home()
     with connect(odd_server.spec) as host:
-        assert host.facts.workdir == "/run/odd"
+        assert host.facts.workdir == odd_server.spec.workdir
 
 
 def test_a_read_times_out_although_the_wall_clock_is_set_back(

@@ -287,6 +287,7 @@ def test_text_that_is_no_json_is_refused(text: str | bytes) -> None:
         read(text)
 
 
+@pytest.mark.long
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.binary(max_size=60))
 def test_any_histogram_payload_is_read_or_refused(numbers: bytes) -> None:

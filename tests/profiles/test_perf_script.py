@@ -174,6 +174,7 @@ def test_a_truncated_recording_loses_complete_samples_or_is_refused(
     assert refused > len(text) / 7 * 0.9
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_damaged_input_is_refused_or_parsed(data: st.DataObject, unpacked: Callable[[str], bytes]) -> None:

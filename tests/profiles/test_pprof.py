@@ -160,6 +160,7 @@ def test_a_truncated_recording_is_refused(name: str) -> None:
             read_profile(data[:end])
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_damaged_input_is_refused_or_parsed(data: st.DataObject, unpacked: Callable[[str], bytes]) -> None:

@@ -44,6 +44,7 @@ def sliced(run: StoredRun) -> StoredRun:
     return replace(run, table=table, trials=run.trials.assign(slices=ROUNDS))
 
 
+@pytest.mark.long
 def test_slices_are_drawn_for_each_block_and_cell(run: StoredRun) -> None:
     shown = sliced(run)
     figure = get_figure("slices").draw(shown)

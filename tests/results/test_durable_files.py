@@ -247,6 +247,7 @@ print(number)
 """
 
 
+@pytest.mark.long
 def test_killed_at_each_step_of_a_merge_no_row_is_lost_or_read_twice(tmp_path: Path) -> None:
     command = [sys.executable, "-c", KILLED_AT_EACH_STEP, str(tmp_path)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -24,6 +24,7 @@ from benchkit.run.trial import run_trial
 from benchkit.scenario.experiment import Experiment
 from tests.builders import Fields, load, read_scenario, stacks, write_scenario
 from tests.chaos.kit import Bench
+from tests.needs import kernel_settings
 
 pytestmark = pytest.mark.lab
 
@@ -147,6 +148,7 @@ def test_a_value_that_the_kernel_refuses_fails_the_cell_or_the_run(
         assert settings(run.hosts) == before
 
 
+@kernel_settings
 def test_a_run_that_is_killed_after_a_switch_is_restored_and_resumed(
     new_bench: Callable[[], Bench], tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ from benchkit.run.plan.model import RunPlan
 from benchkit.run.plan.planner import make_plan
 from benchkit.scenario.experiment import Experiment
 from tests.builders import experiment, planned_cells, run_plan, stacks
+from tests.needs import separate_hosts
 
 
 def two_stacks(**fields: object) -> Experiment:
@@ -44,6 +45,7 @@ def test_an_unsupported_cell_is_rejected() -> None:
         select_cell(run_plan(of_two, cells=planned_cells(of_two, two="too small")), "stack=two")
 
 
+@separate_hosts
 @pytest.mark.lab
 def test_up_tunes_hosts_that_another_run_had_tuned_while_planning(lab: Lab) -> None:
     tuned, key = two_stacks(tuning=[{"profile": "nginx-vs-go", "roles": ["sut"]}]), "net.core.somaxconn"
@@ -61,6 +63,7 @@ def test_up_tunes_hosts_that_another_run_had_tuned_while_planning(lab: Lab) -> N
         assert (while_up, hosts["sut"].changes.read_sysctls([key])[key].value) == ("65535", before)
 
 
+@separate_hosts
 @pytest.mark.lab
 def test_down_ends_a_stack_whose_watchdog_was_killed(lab: Lab) -> None:
     tuned, key = two_stacks(tuning=[{"profile": "nginx-vs-go", "roles": ["sut"]}]), "net.core.somaxconn"

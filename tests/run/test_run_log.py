@@ -11,6 +11,7 @@ import pytest
 from benchkit.run.run_log import ROOT, log_step, run_log
 from benchkit.run.trial import CLEANUP_STEPS, STEPS
 from tests.chaos.kit import SCENARIO, Bench
+from tests.needs import kernel_settings
 
 logger = logging.getLogger("benchkit.tests.run_log")
 
@@ -57,6 +58,7 @@ def test_a_log_that_cannot_be_written_is_reported_once_and_ends_nothing(capsys: 
     )
 
 
+@kernel_settings
 @pytest.mark.lab
 def test_a_run_leaves_a_log_with_the_steps_of_its_trials_and_its_hosts(new_bench: Callable[[], Bench]) -> None:
     bench = new_bench()

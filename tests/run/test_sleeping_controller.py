@@ -13,6 +13,7 @@ import pytest
 
 from benchkit.hosts.connections import connect_all
 from tests.chaos.kit import SCENARIO, Bench, wait_for
+from tests.needs import kernel_settings
 
 pytestmark = pytest.mark.lab
 
@@ -58,6 +59,7 @@ def test_a_block_is_repeated_after_a_sleep_beyond_the_lease_also_in_a_resumed_ru
     assert {place.round for place in counting} - {1}, "the interrupted block counts in its next round"
 
 
+@kernel_settings
 def test_hosts_that_are_still_tuned_are_restored_before_a_run_is_resumed(bench: Bench) -> None:
     """Resume a run as when its connection failed and it is resumed from another shell before the lease has ended."""
     killed = bench.run(str(SCENARIO), "--set", "blocks=1", crash="ended")

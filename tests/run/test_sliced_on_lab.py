@@ -25,6 +25,7 @@ from benchkit.run.slice_timetable import turn_s
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.trial_order import PlannedTrial
 from tests.builders import experiment, load, stacks
+from tests.needs import separate_hosts
 
 pytestmark = pytest.mark.lab
 
@@ -61,6 +62,7 @@ def ran(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, RunP
     return store, plan, outcome
 
 
+@separate_hosts
 def test_nothing_stays_on_hosts_that_only_some_stacks_use(lab: Lab, tmp_path: Path) -> None:
     scenario = experiment(
         stacks=stacks(near={"listen": 18080, "role": "load"}, far={"listen": 18080}),
