@@ -340,3 +340,8 @@ def test_ratios_with_an_external_server_are_marked(
         "unwatched: stack=nginx uses an external server, which was neither started afresh nor watched",
     )
     assert found.notices[0].startswith("stack=nginx: app (http://192.0.2.1:80) is external: neither started afresh")
+    after = manifest.model_copy(update={"run_id": "r2", "cells": (go, there)})
+    stored(after, make_trials(rates(2, 100, 50), run_id="r2"))
+    between = {ratio.cell_id: ratio.remarks for ratio in compare("r1", "r2", store=tmp_path).ratios}
+    assert any(remark.startswith("unwatched: ") for remark in between["stack=nginx"])
+    assert not any(remark.startswith(("unwatched: ", "A/A")) for remark in between["stack=go"])

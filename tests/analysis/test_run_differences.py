@@ -132,3 +132,16 @@ def test_another_build_of_the_same_cell_is_a_difference(make_manifest: MakeManif
     assert "0a1b with output 000000000000" in change.text
     assert "ffff with output ffffffffffff" in change.text
     assert setting_differences(first, first) == ()
+
+
+def test_other_contents_of_the_same_file_are_a_difference(make_manifest: MakeManifest) -> None:
+    manifest = make_manifest([{"ref": "main"}])
+    (cell,) = manifest.cells
+    before, after = (
+        manifest.model_copy(update={"cells": (cell.model_copy(update={"files": files}),)})
+        for files in ({"body upload.bin": "0" * 64}, {"body upload.bin": "f" * 64, "site of app": "1" * 64})
+    )
+    assert [change.text for change in setting_differences(before, after)] == [
+        "file: body upload.bin in ref=main was content 000000000000, is content ffffffffffff"
+    ]
+    assert setting_differences(before, manifest) == (), "an older version recorded none"

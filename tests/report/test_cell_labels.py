@@ -75,3 +75,11 @@ def test_the_baseline_is_that_of_the_scenario_or_the_first_cell(
 def test_unprintable_characters_are_replaced_in_labels(make_run: MakeRun) -> None:
     run = make_run({"stack": ["go\N{RIGHT-TO-LEFT OVERRIDE}", "nginx\n\tgo"]})
     assert [view.label for view in cell_views(run.manifest)] == ["go\N{REPLACEMENT CHARACTER}", "nginx go"]
+
+
+def test_a_cell_with_a_server_that_is_not_watched_says_so(make_run: MakeRun) -> None:
+    run = make_run({"stack": ["go", "nginx"]})
+    first, second = run.manifest.cells
+    there = second.model_copy(update={"external": {"app": "http://192.0.2.1"}})
+    views = cell_views(run.manifest.model_copy(update={"cells": (first, there)}))
+    assert [view.label for view in views] == ["go", "nginx (unwatched)"]

@@ -15,7 +15,7 @@ from benchkit.analysis.compare import compare_cells
 from benchkit.models.run import CellRecord
 from benchkit.report.figures.ratio_forest import FIGURE, MAX_RATIOS
 from benchkit.report.noise_notes import UNKNOWN, noise_notes
-from benchkit.report.sections import claims, ratios, verdicts
+from benchkit.report.sections import claims, ratios, results, verdicts
 from benchkit.report.sections.section import Material
 from benchkit.report.stored_run import StoredRun
 from tests.report.reading import drawn_texts, records
@@ -171,3 +171,24 @@ def test_the_ratios_farthest_from_1_are_drawn(make_run: MakeRun) -> None:
 def test_a_figure_of_ratios_needs_intervals(make_run: MakeRun) -> None:
     assert FIGURE.is_available(make_run(STACKS, blocks=3))
     assert not FIGURE.is_available(make_run(STACKS, blocks=2))
+
+
+def test_equal_builds_and_unwatched_servers_are_marked_wherever_they_are_compared(make_run: MakeRun) -> None:
+    claim = {"text": "x", "ratio": {"of": {"stack": "node"}, "to": {"stack": "go"}}, "at_least": 0.1}
+    run = make_run(STACKS, blocks=8, scenario={"claims": [claim]})
+    go, nginx, node = run.manifest.cells
+    cells = (
+        go,
+        nginx.model_copy(update={"same_as": go.cell_id}),
+        node.model_copy(update={"external": {"app": "http://192.0.2.1"}}),
+    )
+    marked = replace(run, manifest=run.manifest.model_copy(update={"cells": cells}))
+    shown = {row["Cell"]: row["Notes"] for row in records(built(ratios.build, marked).tables["RPS"])}
+    assert "A/A: both cells have the same build output" in shown["nginx"]
+    assert "unwatched: " in shown["node (unwatched)"]
+    cards = {result.label: result.detail for result in built(results.build, marked).results}
+    assert "A/A: " in cards["nginx"]
+    assert "unwatched: " in cards["node (unwatched)"]
+    assert any("unwatched: " in note for note in built(claims.build, marked).caveats)
+    notices = built(ratios.build, marked).notices
+    assert any("their comparison is A/A" in notice for notice in notices)

@@ -6,7 +6,7 @@ import pytest
 
 from benchkit.models.load import Load
 from benchkit.models.trial import GeneratorRecord, ProbeRecord, ServiceRecord, TrialRecord, WatchRecord
-from benchkit.results.telemetry_table import telemetry_columns
+from benchkit.results.telemetry_table import peak_memory_bytes, telemetry_columns
 
 SECOND = 1_000_000_000
 WRITTEN = """\
@@ -96,3 +96,22 @@ def test_the_window_is_from_the_first_start_to_the_last_end() -> None:
     made = record()
     late = made.generators[0].model_copy(update={"started_s": 0.5})
     assert made.model_copy(update={"generators": (*made.generators, late)}).window_s == pytest.approx(3.0)
+
+
+MEMORY = """\
+{"format":1,"interval_s":1.0}
+{"group":0,"service":"app","series":[["rss_bytes",null]]}
+{"group":1,"service":"generator-1","series":[["rss_bytes",null]]}
+{"t_ns":4000000000,"values":{"0":[900],"1":[9000]}}
+{"t_ns":5500000000,"values":{"0":[300],"1":[9000]}}
+{"t_ns":6500000000,"values":{"0":[700],"1":[9000]}}
+"""
+
+
+def test_memory_is_the_largest_of_the_services_in_the_window() -> None:
+    made = record(watch("sut"))
+    columns, _ = telemetry_columns(made, lambda _: MEMORY.encode())
+    assert peak_memory_bytes(made, columns) == 700
+    other = made.services[0].model_copy(update={"name": "other"})
+    assert peak_memory_bytes(made.model_copy(update={"services": (*made.services, other)}), columns) is None
+    assert peak_memory_bytes(made.model_copy(update={"external": ("there",)}), columns) is None

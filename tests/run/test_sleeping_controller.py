@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -14,20 +12,13 @@ import pytest
 from benchkit.hosts.connections import connect_all
 from tests.chaos.kit import SCENARIO, Bench, wait_for
 from tests.needs import kernel_settings
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.lab
 
 LEASE_S = 3.0
 PAUSE = "benchkit.run.attempt:MAX_PAUSE_S"
 KEY = "net.core.somaxconn"
-
-
-def wait_until(is_so: Callable[[], bool], timeout_s: float = 60) -> None:
-    """Wait until a condition holds."""
-    deadline = time.monotonic() + timeout_s
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def nobody_holds(bench: Bench) -> bool:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -9,13 +10,14 @@ import pytest
 
 from benchkit.errors import BenchkitError, InputError, UnsupportedError
 from benchkit.hosts.processes import StopSignal
+from benchkit.run.manifest import cell_record
 from benchkit.services.carried_files import LocalFile
 from benchkit.services.command_build import BuiltFolder
 from benchkit.services.command_line import fill_in, split_command
 from benchkit.services.placement import Program, ServicePlacement
 from benchkit.services.rendering import ServiceSpec, render_services
 from benchkit.services.service import File, Folder, ReadyRequest, Service, SetupCommand
-from tests.builders import read_scenario
+from tests.builders import planned_cells, read_scenario
 
 RUN = ["./app", "--port", "{port}"]
 
@@ -87,6 +89,23 @@ def test_files_are_carried_and_templates_rendered(tmp_path: Path) -> None:
         File(app / "config.toml", b'address = "10.0.0.1:8080"\nroot = "/w/app"\n'),
     )
     assert service.process.argv == ("/w/app/start",)
+
+
+def test_runs_record_the_contents_of_files_and_bodies(tmp_path: Path) -> None:
+    def recorded(content: str) -> Mapping[str, str]:
+        (tmp_path / "site").mkdir(exist_ok=True)
+        (tmp_path / "site" / "page").write_text(content)
+        (tmp_path / "body.bin").write_text(content)
+        app = {"backend": "command", "listen": 8080, "run": "python3 app", "files": ["site"]}
+        requests = {"tool": "wrk", "connections": 1, "duration_s": 1, "requests": [{"body_file": "body.bin"}]}
+        experiment = read_scenario(tmp_path, stacks={"one": {"entry": "app", "services": {"app": app}}}, load=requests)
+        (cell,) = planned_cells(experiment)
+        return cell_record(cell).files
+
+    first, second = recorded("one"), recorded("other")
+    assert list(first) == list(second) == ["site of app", "body body.bin"]
+    assert all(first[name] != second[name] for name in first)
+    assert recorded("one") == first
 
 
 def test_a_build_runs_on_the_controller_for_the_host_or_on_the_host(tmp_path: Path) -> None:
