@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from benchkit.document import Document
 from benchkit.errors import InputError, suggestion
 from benchkit.scenario.model import Scenario
+from benchkit.services.certificates import resolve_tls
 from benchkit.services.external import EXTERNAL, ExternalOptions, ExternalService
 from benchkit.services.registry import BACKENDS, service_options
 from benchkit.services.rendering import ServiceSpec
@@ -47,7 +48,9 @@ def _typed_service(name: str, document: Document) -> ServiceSpec | ExternalServi
             )
         )
     backend = BACKENDS[wanted]
-    options = backend.resolve(document.validated(backend.options), document.source)
+    options = document.validated(backend.options)
+    options = options.model_copy(update={"tls": resolve_tls(options.tls, document.source.at("tls"))})
+    options = backend.resolve(options, document.source)
     return ServiceSpec(name, backend, options, document.source)
 
 

@@ -18,7 +18,8 @@ from benchkit.errors import UnsupportedError
 from benchkit.models.base import Frozen
 from benchkit.models.cpus import Cpus
 from benchkit.models.levels import Name
-from benchkit.services.endpoint import FIRST_UNPRIVILEGED_PORT, Endpoint, Listen, Protocol
+from benchkit.models.protocol import HttpProtocol, Protocol, TlsOptions, is_tls
+from benchkit.services.endpoint import FIRST_UNPRIVILEGED_PORT, Endpoint, Listen
 from benchkit.services.placement import ServicePlacement
 from benchkit.services.service import Service
 
@@ -47,6 +48,17 @@ class ServiceOptions(BackendOptions):
         default=None,
         description="limit of open files of each of its processes; absent: the hard limit of the host",
         examples=[65536],
+    )
+    protocol: HttpProtocol = Field(
+        default="http1",
+        description="protocol that it speaks: http1, https1 (HTTP/1.1 over TLS), h2 (HTTP/2 over TLS), h2c (HTTP/2 without "
+        "TLS); which of them a backend can speak is in benchkit/services/README.md",
+        examples=["h2"],
+    )
+    tls: TlsOptions = Field(
+        default_factory=TlsOptions,
+        description="its TLS, where its protocol has one",
+        examples=[{"version": "1.2", "key": "rsa-2048", "resumption": False}],
     )
     outage: bool | Name = Field(
         default=False,
@@ -77,6 +89,8 @@ class Backend(ABC, Generic[OptionsT]):
     """The value of `backend` in scenarios."""
     options: type[OptionsT]
     """The model of its options."""
+    protocols: frozenset[HttpProtocol] = frozenset({"http1"})
+    """Values of the option `protocol` that its services can speak."""
     has_own_profiler: bool = False
     """True if its services serve CPU profiles themselves (net/http/pprof); perf profiles all others."""
 
@@ -102,8 +116,7 @@ class Backend(ABC, Generic[OptionsT]):
 
     def protocol(self, options: OptionsT) -> Protocol:
         """Return the protocol that a service with these options speaks."""
-        del options
-        return "http"
+        return options.protocol
 
     def programs(self, options: OptionsT) -> tuple[str, ...]:
         """Return the executables that it needs on its host, by their names in the host's facts or the inventory."""
@@ -123,10 +136,11 @@ AnyBackend = Backend[Any]
 def service_endpoint(name: str, options: ServiceOptions, place: ServicePlacement, protocol: Protocol) -> Endpoint:
     """Return the socket that a service opens. Raises UnsupportedError for a port that its user may not open."""
     listen = options.listen
+    tls = options.tls if is_tls(options.protocol) else None
     if listen.port is None:
-        return Endpoint(place.host, protocol, path=place.folder / f"{name}.sock")
+        return Endpoint(place.host, protocol, path=place.folder / f"{name}.sock", tls=tls)
     port = listen.port + place.port_shift
     if port < FIRST_UNPRIVILEGED_PORT and not place.root:
         raise UnsupportedError(f"listen {port}: {place.user} on {place.host} may not open a port below 1024")
     user = place.user if protocol == "ssh" else None
-    return Endpoint(place.host, protocol, address=listen.address or place.address, port=port, user=user)
+    return Endpoint(place.host, protocol, address=listen.address or place.address, port=port, user=user, tls=tls)

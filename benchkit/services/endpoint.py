@@ -6,10 +6,11 @@ import ipaddress
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Literal
 
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
+
+from benchkit.models.protocol import Protocol, TlsOptions, is_tls
 
 MAX_PORT = 65535
 FIRST_UNPRIVILEGED_PORT = 1024
@@ -17,8 +18,6 @@ FIRST_UNPRIVILEGED_PORT = 1024
 
 MAX_SOCKET_PATH = 107
 """Bytes of the path of a unix socket (unix(7): sun_path has 108 bytes, the last of them 0)."""
-
-Protocol = Literal["http", "https", "fastcgi", "ssh"]
 
 
 @dataclass(frozen=True)
@@ -68,6 +67,8 @@ class Endpoint:
     path: PurePosixPath | None = None
     user: str | None = None
     """User who logs in, where the protocol is ssh."""
+    tls: TlsOptions | None = None
+    """Options of its TLS; None without TLS, or with a certificate of the backend's own (`module-site`)."""
 
     @property
     def authority(self) -> str:
@@ -75,6 +76,11 @@ class Endpoint:
         if self.path is not None:
             return f"unix:{self.path}"
         return f"[{self.address}]:{self.port}" if ":" in str(self.address) else f"{self.address}:{self.port}"
+
+    @property
+    def origin(self) -> str:
+        """URL of an HTTP server without a path: `https://10.0.0.1:8443` (RFC 6454)."""
+        return f"{'https' if is_tls(self.protocol) else 'http'}://{self.authority}"
 
     @property
     def is_loopback(self) -> bool:

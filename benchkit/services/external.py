@@ -10,8 +10,9 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from benchkit.document import SourceMap
+from benchkit.models.protocol import Protocol
 from benchkit.services.backend import BackendOptions
-from benchkit.services.endpoint import MAX_PORT, Endpoint, Protocol
+from benchkit.services.endpoint import MAX_PORT, Endpoint
 
 EXTERNAL = "external"
 """The value of `backend` in scenarios."""
@@ -49,7 +50,7 @@ class ExternalService:
     @property
     def protocol(self) -> Protocol:
         """The protocol that it speaks."""
-        return "http"
+        return "http1"
 
     @property
     def endpoint(self) -> Endpoint:
@@ -58,4 +59,4 @@ class ExternalService:
         if match is None:
             raise ValueError(f"{self.url}: not the URL of a checked option")
         host = match["host"].strip("[]")
-        return Endpoint(host, "http", address=host, port=int(match["port"] or HTTP_PORT))
+        return Endpoint(host, "http1", address=host, port=int(match["port"] or HTTP_PORT))

@@ -8,14 +8,21 @@ from typing import TypeVar
 from pydantic import Field
 
 from benchkit.document import SourceMap
-from benchkit.errors import InputError
+from benchkit.errors import InputError, UnsupportedError
 from benchkit.models.cpus import CpuCount
+from benchkit.models.protocol import HttpProtocol, Protocol
 from benchkit.resources import BACKENDS
 from benchkit.services.backend import Backend, RenderRequest
-from benchkit.services.endpoint import Protocol
 from benchkit.services.go_build import oldest_release, release_numbers
 from benchkit.services.go_program import go_executable, go_process
-from benchkit.services.server_options import VARS, Release, ServerOptions, admin_endpoint, server_arguments
+from benchkit.services.server_options import (
+    VARS,
+    Release,
+    ServerOptions,
+    admin_endpoint,
+    protocol_arguments,
+    server_arguments,
+)
 from benchkit.services.service import AdminPage, Service
 
 
@@ -32,21 +39,31 @@ class GoServerOptions(ServerOptions):
 
 GoOptionsT = TypeVar("GoOptionsT", bound=GoServerOptions)
 
+H2C_RELEASE = (1, 24)
+"""First Go whose net/http speaks HTTP/2 without TLS (release notes of Go 1.24)."""
+
 
 class GoServer(Backend[GoOptionsT]):
     """A server whose source is the Go module `backends/<name>`: one executable, one process."""
 
     has_own_profiler = True
 
-    def __init__(self, name: str, options: type[GoOptionsT], protocol: Protocol = "http") -> None:
+    def __init__(
+        self,
+        name: str,
+        options: type[GoOptionsT],
+        protocol: Protocol | None = None,
+        protocols: frozenset[HttpProtocol] = frozenset({"http1"}),
+    ) -> None:
+        """Take the protocol of a server that speaks no HTTP, or those of HTTP that the server can speak."""
         self.name = name
         self.options = options
+        self.protocols = protocols
         self._protocol = protocol
 
     def protocol(self, options: GoOptionsT) -> Protocol:
         """Return the protocol that the server speaks."""
-        del options
-        return self._protocol
+        return self._protocol or options.protocol
 
     def arguments(self, request: RenderRequest[GoOptionsT]) -> Sequence[str]:
         """Return the arguments that this server has in addition to those of every server."""
@@ -65,7 +82,12 @@ class GoServer(Backend[GoOptionsT]):
         """Return the server."""
         options, place = request.options, request.place
         executable = go_executable(request, self.name, BACKENDS / self.name, go_version=options.go_version)
-        argv = (str(executable.path), *server_arguments(request), *self.arguments(request))
+        argv = (
+            str(executable.path),
+            *server_arguments(request),
+            *_protocol_arguments(request),
+            *self.arguments(request),
+        )
         cpus = place.select_cpus(options.cpus, "cpus")
         threads = len(cpus) if options.gomaxprocs == "all" else options.gomaxprocs
         return Service(
@@ -80,3 +102,14 @@ class GoServer(Backend[GoOptionsT]):
             admin=AdminPage("expvar", admin_endpoint(place), VARS),
             parallelism=threads,
         )
+
+
+def _protocol_arguments(request: RenderRequest[GoServerOptions]) -> list[str]:
+    """Return the arguments for a protocol other than plain HTTP/1.1. Raises UnsupportedError for what Go cannot do."""
+    options, tls = request.options, request.endpoint.tls
+    release = options.go_version
+    if options.protocol == "h2c" and release is not None and release_numbers(release) < H2C_RELEASE:
+        raise UnsupportedError(f"protocol h2c: net/http of Go {release} does not speak it; 1.24 does")
+    if tls is not None and tls.version == "1.3" and tls.ciphers is not None:
+        raise UnsupportedError("tls.ciphers: Go lets no program choose the cipher suites of TLS 1.3")
+    return protocol_arguments(request)

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from benchkit.services.go_server import GoServer, GoServerOptions
 
-NETHTTP = GoServer("nethttp", GoServerOptions)
+NETHTTP = GoServer("nethttp", GoServerOptions, protocols=frozenset({"http1", "https1", "h2", "h2c"}))

@@ -22,8 +22,9 @@ from benchkit.document import SourceMap
 from benchkit.errors import FieldError, InputError, UnsupportedError
 from benchkit.models.cpus import CpuCount
 from benchkit.models.levels import Name
+from benchkit.models.protocol import Protocol
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
-from benchkit.services.endpoint import MAX_SOCKET_PATH, Endpoint, Protocol, is_loopback
+from benchkit.services.endpoint import MAX_SOCKET_PATH, Endpoint, is_loopback
 from benchkit.services.nginx_config import check_template, quoted, render_config
 from benchkit.services.nginx_version import NginxVersion, parse_version_output
 from benchkit.services.placement import ServicePlacement
@@ -37,7 +38,7 @@ BinaryName = Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Za-z0-9
 ADMIN_SOCKET = "_status.sock"
 """File in the service's folder. No service has a socket of this name, because names begin with a letter."""
 
-UPSTREAM_PROTOCOLS: tuple[Protocol, ...] = ("http", "fastcgi")
+UPSTREAM_PROTOCOLS: tuple[Protocol, ...] = ("http1", "fastcgi")
 """Protocols in which nginx passes requests on: there is a template for each."""
 
 PURPOSES = ("upstream", "file_bytes", "status", "template")
@@ -138,12 +139,16 @@ class Nginx(Backend[NginxOptions]):
         cpus = place.select_cpus(options.cpus, "cpus")
         workers = options.workers if isinstance(options.workers, int) else len(cpus)
         nofile = place.file_limit(options.nofile)
-        admin = Endpoint(place.host, "http", path=place.folder / ADMIN_SOCKET)
+        admin = Endpoint(place.host, "http1", path=place.folder / ADMIN_SOCKET)
         upstream = _upstream(request)
         config = place.folder / "nginx.conf"
         text = _config_text(
             options,
-            upstream.protocol if upstream else "status" if options.status else "files",
+            ("fastcgi" if upstream.protocol == "fastcgi" else "http")
+            if upstream
+            else "status"
+            if options.status
+            else "files",
             folder=".",
             user=worker_user(place),
             workers=workers,

@@ -15,7 +15,14 @@ from benchkit.services.go_build import release_numbers
 from benchkit.services.go_program import EXECUTABLE
 from benchkit.services.node_release import MACHINES, NodeProgram
 from benchkit.services.placement import ServicePlacement
-from benchkit.services.server_options import VARS, Release, ServerOptions, admin_endpoint, server_arguments
+from benchkit.services.server_options import (
+    VARS,
+    Release,
+    ServerOptions,
+    admin_endpoint,
+    protocol_arguments,
+    server_arguments,
+)
 from benchkit.services.service import AdminPage, File, Process, Service
 from benchkit.units import counted
 
@@ -52,6 +59,7 @@ class Node(Backend[NodeOptions]):
 
     name = "node"
     options = NodeOptions
+    protocols = frozenset({"http1", "https1", "h2", "h2c"})
 
     def programs(self, options: NodeOptions) -> tuple[str, ...]:
         """Return the host's node, unless a release is brought, and taskset if processes are pinned."""
@@ -71,7 +79,7 @@ class Node(Backend[NodeOptions]):
             node = str(release.path)
         cpus = place.select_cpus(options.cpus, "cpus")
         workers = _workers(options, place, len(cpus))
-        argv = (node, str(folder / "main.js"), *server_arguments(request))
+        argv = (node, str(folder / "main.js"), *server_arguments(request), *protocol_arguments(request))
         argv += ("-workers", str(workers), "-pin", options.pin, "-scheduling", options.scheduling)
         return Service(
             name=request.name,

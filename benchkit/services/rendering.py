@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import get_args
 
 from benchkit.document import SourceMap
-from benchkit.errors import FieldError, InputError
+from benchkit.errors import FieldError, InputError, UnsupportedError
+from benchkit.models.protocol import HttpProtocol, Protocol
 from benchkit.services.backend import AnyBackend, RenderRequest, ServiceOptions, service_endpoint
-from benchkit.services.endpoint import Endpoint, Protocol
+from benchkit.services.certificates import tls_files
+from benchkit.services.endpoint import Endpoint
 from benchkit.services.external import ExternalService
 from benchkit.services.placement import ServicePlacement
 from benchkit.services.service import Service
@@ -46,6 +49,8 @@ def render_services(
     Raises UnsupportedError where a host cannot run one of them, InputError naming file, line and field of an option
     that does not fit its host.
     """
+    for spec in specs:
+        _require_protocol(spec)
     places = {spec.name: place(spec) for spec in specs}
     endpoints = {
         spec.name: service_endpoint(spec.name, spec.options, places[spec.name], spec.protocol) for spec in specs
@@ -56,6 +61,14 @@ def render_services(
         _render(spec, RenderRequest(spec.name, spec.options, places[spec.name], endpoints[spec.name], peers))
         for spec in specs
     )
+
+
+def _require_protocol(spec: ServiceSpec) -> None:
+    """Raise UnsupportedError where a backend cannot speak the protocol that the scenario wants of it."""
+    wanted, backend = spec.options.protocol, spec.backend
+    if wanted not in backend.protocols:
+        supported = ", ".join(name for name in get_args(HttpProtocol) if name in backend.protocols)
+        raise UnsupportedError(f"protocol {wanted}: {backend.name} does not speak it (it speaks: {supported})")
 
 
 def _require_distinct_ports(specs: Sequence[ServiceSpec], endpoints: Mapping[str, Endpoint]) -> None:
@@ -75,6 +88,7 @@ def _require_distinct_ports(specs: Sequence[ServiceSpec], endpoints: Mapping[str
 def _render(spec: ServiceSpec, request: RenderRequest[ServiceOptions]) -> Service:
     try:
         service = spec.backend.render(request)
+        service = replace(service, files=(*service.files, *tls_files(request.endpoint, request.place.folder)))
     except FieldError as error:
         raise InputError(spec.source.fault((error.field,), error.what), hint=error.hint) from None
     process = replace(service.process, quota=request.place.quota)

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from benchkit.errors import UnsupportedError
 from benchkit.services.backend import RenderRequest, ServiceOptions
+from benchkit.services.certificates import tls_paths
 from benchkit.services.endpoint import MAX_SOCKET_PATH, Endpoint
 from benchkit.services.placement import ServicePlacement
 
@@ -115,6 +116,28 @@ def server_arguments(request: RenderRequest[ServerOptions]) -> list[str]:
     return argv
 
 
+def protocol_arguments(request: RenderRequest[ServerOptions]) -> list[str]:
+    """Return the arguments of a server that speaks more than HTTP/1.1; none for HTTP/1.1 without TLS.
+
+    Raises UnsupportedError for a cache of sessions: these servers keep none, their tickets have the state.
+    """
+    protocol, tls = request.options.protocol, request.endpoint.tls
+    if protocol == "http1":
+        return []
+    argv = ["-protocol", protocol]
+    if tls is None:
+        return argv
+    if tls.session_cache_bytes is not None:
+        raise UnsupportedError(
+            "tls.session_cache_bytes: this server keeps no cache of sessions; its tickets resume them"
+        )
+    paths = tls_paths(request.place.folder)
+    argv += ["-tls-certificate", str(paths.certificate), "-tls-key", str(paths.key), "-tls-version", tls.version]
+    if tls.ciphers is not None:
+        argv += ["-tls-ciphers", tls.ciphers]
+    return [*argv, f"-tls-resumption={'true' if tls.resumption else 'false'}"]
+
+
 def admin_endpoint(place: ServicePlacement) -> Endpoint:
     """Return the unix socket of a service's admin page, which other hosts cannot reach.
 
@@ -126,4 +149,4 @@ def admin_endpoint(place: ServicePlacement) -> Endpoint:
             f"{path} on {place.host} has {length} bytes, and the path of a unix socket at most {MAX_SOCKET_PATH}",
             hint="give the host a shorter workdir in the inventory",
         )
-    return Endpoint(place.host, "http", path=path)
+    return Endpoint(place.host, "http1", path=path)

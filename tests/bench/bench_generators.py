@@ -20,7 +20,7 @@ from benchkit.load.tools.registry import get_tool
 from benchkit.load.tools.vegeta.command import PROGRAM
 from benchkit.models.load import Load
 from benchkit.services.go_build import build
-from tests.bench.bench_slices import ORIGIN, server
+from tests.bench.bench_slices import TARGET, server
 from tests.bench.real_runs import table
 from tests.load.conftest import GOARCH
 
@@ -78,10 +78,10 @@ def _hold(name: str, rate: int, folder: Path) -> Held:
     """Run a tool at a rate on the last CPU; its rows go to a file in memory, which costs it what a pipe costs."""
     tool = get_tool(name)
     load = Load(tool=name, connections=CONNECTIONS, duration_s=WINDOW_S, rate=rate)
-    argv = tool.command(load, ORIGIN)
+    argv = tool.command(load, TARGET)
     if tool.go_program is not None:
         argv[0] = str(build(PROGRAM.module, goos="linux", goarch=GOARCH, package=PROGRAM.package).path)
-    for file, content in tool.files(load, ORIGIN).items():
+    for file, content in tool.files(load, TARGET).items():
         (folder / file).write_bytes(content)
     rows = folder / "rows"
     cpu = max(os.sched_getaffinity(0))

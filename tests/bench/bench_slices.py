@@ -13,6 +13,7 @@ import pytest
 
 from benchkit.load.generators.generator import REDUCER
 from benchkit.load.tools.registry import get_tool
+from benchkit.load.tools.target import Target
 from benchkit.load.tools.tool import ToolOutput
 from benchkit.load.trial_result import read_generator
 from benchkit.models.load import Load
@@ -22,7 +23,7 @@ from benchkit.services.go_build import build
 from tests.bench.real_runs import table
 
 PORT = 18399
-ORIGIN = f"http://127.0.0.1:{PORT}"
+TARGET = Target(f"127.0.0.1:{PORT}")
 TIMES = 10
 ASKED_S = {"h2load": 0.25, "hey": 0.25, "vegeta": 0.25, "wrk": 1.0}
 """Length of the loads: a slice, or the shortest that the tool takes."""
@@ -55,13 +56,13 @@ def _run(name: str, folder: Path) -> tuple[float, LoadResult]:
     """Run a tool once on the last CPU; return how long its process took, and its result."""
     tool = get_tool(name)
     load = Load(tool=name, connections=16, duration_s=ASKED_S[name])
-    argv = tool.command(load, ORIGIN)
+    argv = tool.command(load, TARGET)
     if tool.go_program is not None:
         program = build(tool.go_program.module, goos="linux", goarch=_goarch(), package=tool.go_program.package)
         argv[0] = str(program.path)
     if tool.lead is not None:
         argv[1:1] = tool.lead(LEAD_S)
-    for file, content in tool.files(load, ORIGIN).items():
+    for file, content in tool.files(load, TARGET).items():
         (folder / file).write_bytes(content)
     cpu = max(os.sched_getaffinity(0))
     rows = folder / "rows"

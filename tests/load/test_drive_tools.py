@@ -15,6 +15,7 @@ from scipy.stats import binomtest
 
 from benchkit.load.generators.generator import plan_generators
 from benchkit.load.tools.registry import TOOLS
+from benchkit.load.tools.target import Target
 from benchkit.load.tools.text import decode
 from benchkit.load.tools.tool import ParsedOutput, ToolOutput
 from benchkit.load.trial_result import read_generator
@@ -32,7 +33,7 @@ def _run_generator(load: Load, origin: str, folder: Path) -> ParsedOutput:
     if tool.go_program is None and shutil.which(tool.binary) is None:
         pytest.skip(f"{tool.binary} is not installed")
     here = place("here", folder=folder, cpus=(0,), nofile=1024, goos=sys.platform, goarch=GOARCH)
-    (generator,) = plan_generators(load, origin, [here])
+    (generator,) = plan_generators(load, Target(origin.removeprefix("http://")), [here])
     for name, content in generator.files.items():
         (folder / name).write_bytes(content)
     for program in generator.programs:

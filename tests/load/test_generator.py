@@ -9,12 +9,13 @@ import pytest
 
 from benchkit.errors import UnsupportedError
 from benchkit.load.generators.generator import REDUCER, plan_generators
+from benchkit.load.tools.target import Target
 from benchkit.load.tools.vegeta.command import PROGRAM
 from benchkit.models.load import Load
 from benchkit.services.service import GoSource
 from tests.load.conftest import place
 
-ORIGIN = "http://10.0.0.2:8080"
+TARGET = Target("10.0.0.2:8080")
 
 
 def _load(tool: str, **fields: Any) -> Load:  # noqa: ANN401 - any field of a load
@@ -22,39 +23,49 @@ def _load(tool: str, **fields: Any) -> Load:  # noqa: ANN401 - any field of a lo
 
 
 def test_every_host_runs_the_same_number_of_processes() -> None:
-    planned = plan_generators(_load("wrk", processes=2, connections=9), ORIGIN, [place("a"), place("b")])
+    planned = plan_generators(_load("wrk", processes=2, connections=9), TARGET, [place("a"), place("b")])
     assert [(each.number, each.of, each.host, each.load.connections) for each in planned] == [
         (1, 4, "a", 3),
         (2, 4, "a", 2),
         (3, 4, "b", 2),
         (4, 4, "b", 2),
     ]
-    assert planned[0].argv == ("wrk", "-v", "-t1", "-c3", "-d5s", "--latency", "-s", "benchkit.lua", f"{ORIGIN}/")
+    assert planned[0].argv == (
+        "wrk",
+        "-v",
+        "-t1",
+        "-c3",
+        "-d5s",
+        "--latency",
+        "-s",
+        "benchkit.lua",
+        f"{TARGET.origin}/",
+    )
     assert {(each.cpus, each.nofile) for each in planned} == {((2, 3), 4096)}
     assert [each.name for each in planned] == ["wrk.a.1", "wrk.a.2", "wrk.b.3", "wrk.b.4"]
     assert str(planned[2]) == "wrk, generator 3 of 4,"
-    assert str(plan_generators(_load("wrk"), ORIGIN, [place("a")])[0]) == "wrk"
+    assert str(plan_generators(_load("wrk"), TARGET, [place("a")])[0]) == "wrk"
 
 
 @pytest.mark.parametrize(("processes", "cpus"), [(1, [(2, 3, 5)]), (2, [(2, 3), (5,)]), (3, [(2,), (3,), (5,)])])
 def test_pinned_processes_have_cpus_of_their_own(processes: int, cpus: list[tuple[int, ...]]) -> None:
-    planned = plan_generators(_load("wrk", processes=processes, pin=True), ORIGIN, [place("a", cpus=(2, 3, 5))])
+    planned = plan_generators(_load("wrk", processes=processes, pin=True), TARGET, [place("a", cpus=(2, 3, 5))])
     assert [each.cpus for each in planned] == cpus
 
 
 def test_more_pinned_processes_than_cpus_are_unsupported() -> None:
     with pytest.raises(UnsupportedError, match="pin: a has 2 CPUs for 3 processes"):
-        plan_generators(_load("wrk", processes=3, pin=True), ORIGIN, [place("a")])
+        plan_generators(_load("wrk", processes=3, pin=True), TARGET, [place("a")])
 
 
 def test_wrk_needs_nothing_built() -> None:
-    (generator,) = plan_generators(_load("wrk"), ORIGIN, [place("a")])
+    (generator,) = plan_generators(_load("wrk"), TARGET, [place("a")])
     assert (generator.reducer, generator.programs) == (None, ())
     assert list(generator.files) == ["benchkit.lua"]
 
 
 def test_rows_go_to_a_reducer_built_for_the_host() -> None:
-    (generator,) = plan_generators(_load("ab"), ORIGIN, [place("a", goarch="arm64")])
+    (generator,) = plan_generators(_load("ab"), TARGET, [place("a", goarch="arm64")])
     assert generator.reducer == ("/w/tools/reduce", "-tool", "ab")
     (program,) = generator.programs
     assert (program.path, program.mode) == (PurePosixPath("/w/tools/reduce"), 0o755)
@@ -62,13 +73,13 @@ def test_rows_go_to_a_reducer_built_for_the_host() -> None:
 
 
 def test_without_a_histogram_there_is_no_reducer() -> None:
-    (generator,) = plan_generators(_load("hey", histogram=False), ORIGIN, [place("a")])
+    (generator,) = plan_generators(_load("hey", histogram=False), TARGET, [place("a")])
     assert (generator.reducer, generator.programs) == (None, ())
     assert "-o" not in generator.argv
 
 
 def test_vegeta_is_always_the_one_that_benchkit_builds() -> None:
-    (generator,) = plan_generators(_load("vegeta"), ORIGIN, [place("a")])
+    (generator,) = plan_generators(_load("vegeta"), TARGET, [place("a")])
     assert generator.argv[0] == "/w/tools/vegeta"
     sources = {program.path.name: program.content for program in generator.programs}
     assert sources["vegeta"] == GoSource(PROGRAM.module, "linux", "amd64", package="github.com/tsenart/vegeta/v12")
@@ -80,10 +91,10 @@ def test_vegeta_is_always_the_one_that_benchkit_builds() -> None:
 )
 def test_the_reducer_knows_when_vegetas_requests_are_due(rate: float, interval: str) -> None:
     """Two processes send half of the rate each."""
-    planned = plan_generators(_load("vegeta", rate=2 * rate, processes=2), ORIGIN, [place("a")])
+    planned = plan_generators(_load("vegeta", rate=2 * rate, processes=2), TARGET, [place("a")])
     assert [each.reducer for each in planned] == [("/w/tools/reduce", "-tool", "vegeta", "-interval", interval)] * 2
-    (full_speed,) = plan_generators(_load("vegeta"), ORIGIN, [place("a")])
-    (hey,) = plan_generators(_load("hey", rate=100), ORIGIN, [place("a")])
+    (full_speed,) = plan_generators(_load("vegeta"), TARGET, [place("a")])
+    (hey,) = plan_generators(_load("hey", rate=100), TARGET, [place("a")])
     assert full_speed.reducer == ("/w/tools/reduce", "-tool", "vegeta")
     assert hey.reducer == ("/w/tools/reduce", "-tool", "hey")
 
@@ -96,12 +107,12 @@ def test_vegetas_module_pins_the_registered_version() -> None:
 
 
 def test_a_warm_up_records_nothing_and_runs_the_built_program() -> None:
-    (generator,) = plan_generators(_load("vegeta", duration_s=5, warmup_s=2), ORIGIN, [place("a")])
+    (generator,) = plan_generators(_load("vegeta", duration_s=5, warmup_s=2), TARGET, [place("a")])
     warming = generator.as_warm_up()
     assert warming.argv[0] == "/w/tools/vegeta"
     assert "-output=/dev/null" in warming.argv
     assert "-duration=2.000000000s" in warming.argv
     assert warming.reducer is None
-    (siege,) = plan_generators(_load("siege", warmup_s=1), ORIGIN, [place("a")])
+    (siege,) = plan_generators(_load("siege", warmup_s=1), TARGET, [place("a")])
     assert b"verbose = true\n" in siege.files["siege.conf"]
     assert b"verbose = false\n" in siege.as_warm_up().files["siege.conf"]

@@ -9,10 +9,12 @@ import pytest
 from benchkit.errors import InputError
 from benchkit.load.tools.hey.command import TEMPLATE
 from benchkit.load.tools.registry import TOOLS, get_tool
+from benchkit.load.tools.target import Target
 from benchkit.load.tools.wrk.command import HISTOGRAM, SCRIPT
 from benchkit.models.load import Load
 
-ORIGIN = "http://10.0.0.2:8080"
+TARGET = Target("10.0.0.2:8080")
+ORIGIN = TARGET.origin
 URL = f"{ORIGIN}/"
 
 
@@ -81,7 +83,7 @@ def test_the_argument_list(name: str) -> None:
     tool = name.partition("-")[0]
     expected = [part for word in _words(shown) for part in word.split("|")]
     target = [] if tool == "vegeta" else [URL]  # vegeta reads the URL from a file
-    assert TOOLS[tool].command(_load(tool, **fields), ORIGIN) == [*expected, *target]
+    assert TOOLS[tool].command(_load(tool, **fields), TARGET) == [*expected, *target]
 
 
 def _words(shown: str) -> list[str]:
@@ -96,29 +98,29 @@ def _words(shown: str) -> list[str]:
 
 
 def test_hey_is_called_with_the_template() -> None:
-    command = TOOLS["hey"].command(_load("hey"), ORIGIN)
+    command = TOOLS["hey"].command(_load("hey"), TARGET)
     assert command == ["hey", "-c", "4", "-disable-redirects", "-z", "5s", "-o", TEMPLATE, URL]
 
 
 def test_vegeta_records_nothing_in_the_warm_up() -> None:
-    assert "-output=/dev/null" in TOOLS["vegeta"].argv(_load("vegeta", **PLAIN), ORIGIN)
+    assert "-output=/dev/null" in TOOLS["vegeta"].argv(_load("vegeta", **PLAIN), TARGET)
 
 
 def test_siege_takes_the_body_after_the_url() -> None:
-    command = TOOLS["siege"].command(_load("siege", method="POST", body="k=v w"), ORIGIN)
+    command = TOOLS["siege"].command(_load("siege", method="POST", body="k=v w"), TARGET)
     assert command[-1] == f"{URL} POST <siege.body.1"
 
 
 def test_the_files_that_a_command_names() -> None:
-    vegeta = TOOLS["vegeta"].files(_load("vegeta", method="POST", body="k=v", headers={"A": "b"}), ORIGIN)
+    vegeta = TOOLS["vegeta"].files(_load("vegeta", method="POST", body="k=v", headers={"A": "b"}), TARGET)
     assert vegeta == {"vegeta.targets": f"POST {URL}\nA: b\n@vegeta.body.1\n".encode(), "vegeta.body.1": b"k=v"}
-    assert TOOLS["h2load"].files(_load("h2load", method="POST", body="k=v"), ORIGIN) == {"h2load.body.1": b"k=v"}
-    config = TOOLS["siege"].files(_load("siege", connections=300, keepalive=False, timeout_s=4), ORIGIN)["siege.conf"]
+    assert TOOLS["h2load"].files(_load("h2load", method="POST", body="k=v"), TARGET) == {"h2load.body.1": b"k=v"}
+    config = TOOLS["siege"].files(_load("siege", connections=300, keepalive=False, timeout_s=4), TARGET)["siege.conf"]
     wanted = {"limit = 300", "connection = close", "timeout = 4", "logging = false", "verbose = true"}
     assert wanted <= set(config.decode().splitlines())
-    assert b"verbose = false\n" in TOOLS["siege"].files(_load("siege", **PLAIN), ORIGIN)["siege.conf"]
-    assert TOOLS["wrk"].files(_load("wrk"), ORIGIN) == {SCRIPT: HISTOGRAM.read_bytes()}
-    assert TOOLS["wrk"].files(_load("wrk", **PLAIN), ORIGIN) == {}
+    assert b"verbose = false\n" in TOOLS["siege"].files(_load("siege", **PLAIN), TARGET)["siege.conf"]
+    assert TOOLS["wrk"].files(_load("wrk"), TARGET) == {SCRIPT: HISTOGRAM.read_bytes()}
+    assert TOOLS["wrk"].files(_load("wrk", **PLAIN), TARGET) == {}
 
 
 REFUSED: dict[str, tuple[dict[str, Any], set[str]]] = {
@@ -168,7 +170,7 @@ def test_unsupported_values_are_refused_by_field(case: str) -> None:
     tool = get_tool(load.tool)
     assert {objection.field for objection in tool.objections(load)} == refused
     with pytest.raises(InputError) as error:
-        tool.command(load, ORIGIN)
+        tool.command(load, TARGET)
     assert all(field in str(error.value) for field in refused)
 
 

@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from benchkit.load.tools.registry import TOOLS
+from benchkit.load.tools.target import Target
 from benchkit.models.load import Load
 from benchkit.models.request import MAX_CYCLE, Request, request_cycle
 
-ORIGIN = "http://10.0.0.2:8080"
+TARGET = Target("10.0.0.2:8080")
+ORIGIN = TARGET.origin
 PAGE: dict[str, Any] = {"path": "/a", "weight": 2, "headers": {"X-A": 'say "a\\b"'}}
 UPLOAD: dict[str, Any] = {"method": "POST", "path": "/b", "body": "k=v"}
 
@@ -96,39 +98,39 @@ function request()
 
 def test_wrk_is_given_a_script() -> None:
     load = _load("wrk", PAGE, UPLOAD, histogram=False, keepalive=False)
-    assert TOOLS["wrk"].command(load, ORIGIN)[-3:] == ["-s", "benchkit.lua", ORIGIN]
-    files = TOOLS["wrk"].files(load, ORIGIN)
+    assert TOOLS["wrk"].command(load, TARGET)[-3:] == ["-s", "benchkit.lua", ORIGIN]
+    files = TOOLS["wrk"].files(load, TARGET)
     assert WRK_SCRIPT in files["benchkit.lua"].decode()
     assert files["wrk.body.2"] == b"k=v"
-    recording = TOOLS["wrk"].files(load.model_copy(update={"histogram": True}), ORIGIN)["benchkit.lua"]
+    recording = TOOLS["wrk"].files(load.model_copy(update={"histogram": True}), TARGET)["benchkit.lua"]
     assert recording.startswith(files["benchkit.lua"])
     assert b"function done(summary, latency)" in recording
 
 
 def test_vegeta_is_given_targets() -> None:
-    files = TOOLS["vegeta"].files(_load("vegeta", PAGE, UPLOAD), ORIGIN)
+    files = TOOLS["vegeta"].files(_load("vegeta", PAGE, UPLOAD), TARGET)
     page, upload = f'GET {ORIGIN}/a\nX-A: say "a\\b"\n', f"POST {ORIGIN}/b\n@vegeta.body.2\n"
     assert files == {"vegeta.targets": f"{page}\n{upload}\n{page}".encode(), "vegeta.body.2": b"k=v"}
 
 
 def test_h2load_is_given_uris() -> None:
     load = _load("h2load", {"path": "/a", "weight": 2}, {"path": "/b"})
-    assert TOOLS["h2load"].command(load, ORIGIN)[-1] == "-ih2load.uris"
-    assert TOOLS["h2load"].files(load, ORIGIN) == {"h2load.uris": f"{ORIGIN}/a\n{ORIGIN}/b\n{ORIGIN}/a\n".encode()}
+    assert TOOLS["h2load"].command(load, TARGET)[-1] == "-ih2load.uris"
+    assert TOOLS["h2load"].files(load, TARGET) == {"h2load.uris": f"{ORIGIN}/a\n{ORIGIN}/b\n{ORIGIN}/a\n".encode()}
 
 
 def test_siege_is_given_urls() -> None:
     load = _load("siege", {"path": "/a", "weight": 2}, UPLOAD)
-    assert TOOLS["siege"].command(load, ORIGIN)[-1] == "-fsiege.urls"
-    files = TOOLS["siege"].files(load, ORIGIN)
+    assert TOOLS["siege"].command(load, TARGET)[-1] == "-fsiege.urls"
+    files = TOOLS["siege"].files(load, TARGET)
     assert files["siege.urls"].decode() == f"{ORIGIN}/a\n{ORIGIN}/b POST <siege.body.2\n{ORIGIN}/a\n"
 
 
 def test_ab_is_given_one_request_whose_content_type_it_does_not_double() -> None:
     load = _load("ab", {**UPLOAD, "method": "PATCH", "headers": {"content-type": "text/csv", "A": "b"}})
     words = ["-p", "ab.body.1", "-m", "PATCH", "-T", "text/csv", "-H", "A: b", f"{ORIGIN}/b"]
-    assert TOOLS["ab"].command(load, ORIGIN)[-len(words) :] == words
-    assert TOOLS["ab"].files(load, ORIGIN) == {"ab.body.1": b"k=v"}
+    assert TOOLS["ab"].command(load, TARGET)[-len(words) :] == words
+    assert TOOLS["ab"].files(load, TARGET) == {"ab.body.1": b"k=v"}
 
 
 UNCARRIED: dict[str, tuple[Load, str]] = {
@@ -169,4 +171,4 @@ def test_what_a_tool_cannot_send_is_an_objection_to_the_requests(case: str) -> N
 def test_wrk_draws_by_any_weights() -> None:
     load = _load("wrk", {"path": "/a", "weight": 0.9999}, {"path": "/b", "weight": 0.0001})
     assert TOOLS["wrk"].objections(load) == ()
-    assert b"limits = {}, {0.99990000000000001, 1}" in TOOLS["wrk"].files(load, ORIGIN)["benchkit.lua"]
+    assert b"limits = {}, {0.99990000000000001, 1}" in TOOLS["wrk"].files(load, TARGET)["benchkit.lua"]

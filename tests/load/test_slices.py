@@ -17,6 +17,7 @@ from benchkit.hosts.files import Files
 from benchkit.hosts.processes import Processes
 from benchkit.load.generators.generator import plan_generators
 from benchkit.load.generators.slices import PlannedSlice, SliceRun, run_slices
+from benchkit.load.tools.target import Target
 from benchkit.models.load import Load
 from benchkit.run.retries import cause_of
 from tests.hosts.fake_link import FakeLink
@@ -47,7 +48,7 @@ def run_with(*ends: dict[str, Any]) -> list[list[SliceRun]]:
     host = SimpleNamespace(
         name="load", clock=clock, files=Files(link, "load"), processes=Processes(link, "load", lambda: clock)
     )
-    generators = plan_generators(LOAD, "http://10.0.0.2:8080", [place("load")])
+    generators = plan_generators(LOAD, Target("10.0.0.2:8080"), [place("load")])
     slices = [PlannedSlice(name, "cell1", generators, time.monotonic()) for name in names]
     return run_slices(cast("Hosts", {"load": host}), slices, FOLDER)
 

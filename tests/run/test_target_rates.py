@@ -10,6 +10,7 @@ import pytest
 from benchkit.document import SourceMap
 from benchkit.errors import InputError
 from benchkit.load.generators.generator import plan_generators
+from benchkit.load.tools.target import Target
 from benchkit.models.load import Load
 from benchkit.models.rows import TrialRow
 from benchkit.run.plan.model import PlannedCell, RunPlan
@@ -28,7 +29,7 @@ TRIAL = PlannedTrial(1, 1, "stack=go")
 
 def planned(load: Load, cell_id: str = "stack=go") -> PlannedCell:
     spec = Cell(cell_id, {}, "app", (), load, SourceMap.__new__(SourceMap))
-    return PlannedCell(spec, (), load, plan_generators(load, "http://10.0.0.2:8080", [place("a")]), "")
+    return PlannedCell(spec, (), load, plan_generators(load, Target("10.0.0.2:8080"), [place("a")]), "")
 
 
 def plan(load: Load = LOAD) -> RunPlan:

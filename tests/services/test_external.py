@@ -18,9 +18,9 @@ def read_cell(folder: Path, **services: dict[str, object]) -> Cell:
 @pytest.mark.parametrize(
     ("url", "endpoint"),
     [
-        ("http://192.0.2.10:8080", Endpoint("192.0.2.10", "http", "192.0.2.10", 8080)),
-        ("http://server.example/", Endpoint("server.example", "http", "server.example", 80)),
-        ("http://[2001:db8::1]:81", Endpoint("2001:db8::1", "http", "2001:db8::1", 81)),
+        ("http://192.0.2.10:8080", Endpoint("192.0.2.10", "http1", "192.0.2.10", 8080)),
+        ("http://server.example/", Endpoint("server.example", "http1", "server.example", 80)),
+        ("http://[2001:db8::1]:81", Endpoint("2001:db8::1", "http1", "2001:db8::1", 81)),
     ],
 )
 def test_an_external_service_is_the_socket_of_its_url(tmp_path: Path, url: str, endpoint: Endpoint) -> None:

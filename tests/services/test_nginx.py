@@ -12,9 +12,10 @@ import pytest
 
 from benchkit.document import parse_document
 from benchkit.errors import FieldError, InputError, UnsupportedError
+from benchkit.models.protocol import Protocol
 from benchkit.services.backend import RenderRequest
 from benchkit.services.deploy import explain_rejection
-from benchkit.services.endpoint import Endpoint, Protocol
+from benchkit.services.endpoint import Endpoint
 from benchkit.services.nginx import NGINX
 from benchkit.services.placement import Program, ServicePlacement
 from benchkit.services.service import Service
@@ -39,7 +40,9 @@ PLACE = ServicePlacement(
 )
 
 
-def render(fields: str, *, place: ServicePlacement = PLACE, protocol: Protocol = "http", unix: bool = False) -> Service:
+def render(
+    fields: str, *, place: ServicePlacement = PLACE, protocol: Protocol = "http1", unix: bool = False
+) -> Service:
     document = parse_document(f"backend: nginx\nlisten: 18080\n{fields}", "scenario.yaml")
     options = NGINX.resolve(document.validated(NGINX.options), document.source)
     app = (
@@ -48,7 +51,7 @@ def render(fields: str, *, place: ServicePlacement = PLACE, protocol: Protocol =
         else Endpoint("sut", protocol, "127.0.0.1", 9001)
     )
     return NGINX.render(
-        RenderRequest("front", options, place, Endpoint("sut", "http", "127.0.0.1", 18080), {"app": app})
+        RenderRequest("front", options, place, Endpoint("sut", "http1", "127.0.0.1", 18080), {"app": app})
     )
 
 
@@ -77,7 +80,7 @@ def test_fastcgi_has_the_standard_parameters_and_a_connection_pool() -> None:
 
 
 def test_an_upstream_with_an_unsupported_protocol_is_rejected() -> None:
-    with pytest.raises(FieldError, match="app speaks ssh; nginx is configured here for http and fastcgi") as error:
+    with pytest.raises(FieldError, match="app speaks ssh; nginx is configured here for http1 and fastcgi") as error:
         render("upstream: app", protocol="ssh")
     assert error.value.field == "upstream"
 
@@ -204,7 +207,7 @@ def test_exactly_one_purpose_is_required(fields: str) -> None:
     "more", ["", "reuseport: true\nbacklog: 99\npin_workers: true\naccept_mutex: true\nopen_file_cache: 0"]
 )
 def test_nginx_accepts_the_configuration_of_every_purpose(tmp_path: Path, purpose: str, more: str) -> None:
-    protocol: Protocol = "fastcgi" if purpose == "fastcgi" else "http"
+    protocol: Protocol = "fastcgi" if purpose == "fastcgi" else "http1"
     root = os.geteuid() == 0  # nginx warns of a user that it cannot switch to
     place = replace(PLACE, folder=PurePosixPath(tmp_path), root=root)
     service = render(f"{PURPOSES[purpose]}\n{more}", place=place, protocol=protocol)
@@ -218,11 +221,11 @@ def test_nginx_accepts_the_configuration_of_every_purpose(tmp_path: Path, purpos
 def test_a_folder_may_have_blanks_and_quotes_in_its_name(tmp_path: Path, purpose: str) -> None:
     folder = tmp_path / 'a "work" dir; {x} \\'
     folder.mkdir()
-    protocol: Protocol = "fastcgi" if purpose == "fastcgi" else "http"
+    protocol: Protocol = "fastcgi" if purpose == "fastcgi" else "http1"
     place = replace(PLACE, folder=PurePosixPath(folder), root=os.geteuid() == 0)  # as above
     upstream = Endpoint("sut", protocol, path=PurePosixPath(folder.parent / "an app" / "app.sock"))
     document = parse_document(f"backend: nginx\nlisten: 18080\n{PURPOSES[purpose]}", "scenario.yaml")
-    listen = Endpoint("sut", "http", path=PurePosixPath(folder) / "front.sock")
+    listen = Endpoint("sut", "http1", path=PurePosixPath(folder) / "front.sock")
     service = NGINX.render(RenderRequest("front", document.validated(NGINX.options), place, listen, {"app": upstream}))
     assert service.admin is not None
     (folder / "nginx.conf").write_text(config_text(service))

@@ -72,10 +72,10 @@ def test_a_go_server_is_one_built_file_and_one_process(tmp_path: Path) -> None:
     )
     assert app.process.env == {"GOMAXPROCS": "2"}
     assert app.process.cpus == (0, 1)
-    assert app.endpoint == Endpoint("sut", "http", "127.0.0.1", 9000)
+    assert app.endpoint == Endpoint("sut", "http1", "127.0.0.1", 9000)
     assert app.parallelism == 2
     assert app.admin == AdminPage(
-        "expvar", Endpoint("sut", "http", path=PurePosixPath("/w/app/_admin.sock")), "/debug/vars"
+        "expvar", Endpoint("sut", "http1", path=PurePosixPath("/w/app/_admin.sock")), "/debug/vars"
     )
 
 

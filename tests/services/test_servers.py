@@ -65,7 +65,7 @@ def test_go_servers_differ_only_in_their_program(tmp_path: Path, backend: str) -
     )
     assert service.process.env == {"GOMAXPROCS": "2"}
     assert (service.process.cpus, service.parallelism) == ((2, 3, 5), 2)
-    admin = Endpoint("sut", "http", path=PurePosixPath("/w/app/_admin.sock"))
+    admin = Endpoint("sut", "http1", path=PurePosixPath("/w/app/_admin.sock"))
     assert service.admin == AdminPage("expvar", admin, "/debug/vars")
 
 

@@ -2,18 +2,32 @@
 package main
 
 import (
+	"crypto/tls"
+
 	"github.com/valyala/fasthttp"
 
 	"benchkit/backends/kit"
 )
 
-func main() { kit.Main("fasthttp", serve) }
+var hop kit.TLS
+
+func main() { kit.Main("fasthttp", serve, hop.Define(kit.HTTP1, kit.HTTPS1)) }
 
 // serve serves without timeouts, as the study did.
 func serve(app *kit.App) error {
+	var config *tls.Config
+	if hop.IsOn() {
+		var err error
+		if config, err = hop.Config(); err != nil {
+			return err
+		}
+	}
 	listener, err := app.Open()
 	if err != nil {
 		return err
+	}
+	if config != nil {
+		listener = tls.NewListener(listener, config)
 	}
 	server := &fasthttp.Server{
 		Handler: func(ctx *fasthttp.RequestCtx) { answer(app, ctx) },

@@ -4,6 +4,7 @@ import { availableParallelism, cpus } from 'node:os';
 
 import { parseAddress } from './address.js';
 import { Faults } from './faults.js';
+import { PROTOCOLS } from './tls.js';
 import { parseWork } from './work.js';
 
 /** Exit codes of every backend: ended by a signal; could not serve; invalid flag. */
@@ -41,6 +42,30 @@ const FLAGS = {
     help: `for tests: a fault to make on purpose (${Faults.KINDS}); may be repeated`,
     set: (options, value) => options.faults.add(value),
   },
+  protocol: {
+    help: `protocol to speak: ${PROTOCOLS.join(', ')}`,
+    set: (options, value) => { options.protocol = oneOf(value, PROTOCOLS); },
+  },
+  'tls-certificate': {
+    help: 'file with the certificate and its chain (PEM)',
+    set: (options, value) => { options.tls.certificate = value; },
+  },
+  'tls-key': {
+    help: 'file with the private key (PEM)',
+    set: (options, value) => { options.tls.key = value; },
+  },
+  'tls-version': {
+    help: 'version of TLS, the only one that is negotiated: 1.2 or 1.3',
+    set: (options, value) => { options.tls.version = oneOf(value, ['1.2', '1.3']); },
+  },
+  'tls-ciphers': {
+    help: "allowed cipher suites by OpenSSL's names, with colons between them",
+    set: (options, value) => { options.tls.ciphers = value; },
+  },
+  'tls-resumption': {
+    help: 'whether to issue session tickets: true or false',
+    set: (options, value) => { options.tls.resumption = oneOf(value, ['true', 'false']) === 'true'; },
+  },
   workers: {
     help: 'processes that serve; as many as CPUs unless given',
     set: (options, value) => { options.workers = whole(value, 1, MAX_WORKERS, 'workers'); },
@@ -63,6 +88,8 @@ export function parseOptions(args) {
     bodySize: 12,
     work: parseWork('none'),
     faults: new Faults(),
+    protocol: 'http1',
+    tls: { certificate: '', key: '', version: '1.3', ciphers: '', resumption: true },
     workers: availableParallelism?.() ?? cpus().length,
     pin: 'none',
     scheduling: 'round-robin',

@@ -8,6 +8,7 @@ import { ListenError, addressOf, makeRoom, reasonOf, remove } from './address.js
 import { allowed, allowedList, pin } from './affinity.js';
 import { sleep } from './faults.js';
 import { EXIT_DONE, EXIT_FAILED } from './options.js';
+import { isTls } from './tls.js';
 import { Workforce } from './workforce.js';
 
 /** Time limit for the metrics of a worker; a worker that is busy for longer is missing on the page. */
@@ -70,8 +71,15 @@ async function serveVars(request, response, options, workforce, began) {
     runtime: { node_version: process.versions.node, v8_version: process.versions.v8 },
     faults: options.faults.given,
     primary: { pid: process.pid, cpus: allowedList() },
+    ...(isTls(options.protocol) && { tls: sumOf(all) }),
     workers,
   };
   response.writeHead(200, { 'Content-Type': 'application/json; charset=utf-8' });
   response.end(JSON.stringify(document));
+}
+
+/** Return the handshakes of all workers that answered. */
+function sumOf(workers) {
+  const sum = (name) => workers.reduce((total, { tls }) => total + (tls?.[name] ?? 0), 0);
+  return { handshakes: sum('handshakes'), resumed: sum('resumed') };
 }

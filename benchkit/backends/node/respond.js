@@ -1,6 +1,7 @@
 // The response of study 1, which is the same in all servers (../kit/response.go).
 
 import { FAIL, HANG } from './faults.js';
+import { isHttp2 } from './tls.js';
 import { done } from './work.js';
 
 const HELLO = 'Hello World\n';
@@ -21,6 +22,7 @@ export class Responder {
   #body;
   #staying;
   #closing;
+  #plain = null;
 
   constructor(options) {
     const { bodySize, faults } = options;
@@ -29,7 +31,8 @@ export class Responder {
     const rest = [
       ['Content-Length', String(bodySize)], ['Content-Type', 'text/plain'], ['Server', 'gophr'],
     ].flat().concat(faults.headers);
-    // Node adds the date.
+    // Node adds the date. HTTP/2 has no field Connection (RFC 9113, 8.2.2).
+    if (isHttp2(options.protocol)) this.#plain = rest;
     this.#staying = ['Connection', 'keep-alive', ...rest];
     this.#closing = ['Connection', 'close', ...rest];
   }
@@ -50,7 +53,7 @@ export class Responder {
 
   #answer(request, response, status) {
     const right = done(this.#options.work);
-    response.writeHead(right ? status : 500, keeps(request, response) ? this.#staying : this.#closing);
+    response.writeHead(right ? status : 500, this.#plain ?? (keeps(request, response) ? this.#staying : this.#closing));
     response.end(this.#body);
     this.requests++;
   }

@@ -1,7 +1,6 @@
 // A worker: it serves requests, and sends its metrics to the primary.
 
 import cluster from 'node:cluster';
-import http from 'node:http';
 import process from 'node:process';
 
 import { addressOf, backlog, reasonOf } from './address.js';
@@ -9,6 +8,7 @@ import { allowedList, pin } from './affinity.js';
 import { Measures } from './measures.js';
 import { EXIT_DONE } from './options.js';
 import { Responder } from './respond.js';
+import { Handshakes, createServer, isTls } from './tls.js';
 
 /** Environment variable with the CPU of a worker. */
 export const CPU_VARIABLE = 'BENCHKIT_NODE_CPU';
@@ -28,14 +28,20 @@ export function runWorker(options) {
   const cpus = allowedList();
   const responder = new Responder(options);
   const measures = options.admin === null ? null : new Measures();
-  // Without timeouts, as in the Go servers: each would be a timer for each connection.
-  const server = http.createServer({ keepAliveTimeout: 0, headersTimeout: 0, requestTimeout: 0 }, responder.respond);
+  let server;
+  try {
+    server = createServer(options, responder.respond);
+  } catch (error) {
+    process.send({ failed: error.message }); // the certificate or its key
+    return;
+  }
+  const tls = isTls(options.protocol) ? new Handshakes(server) : null;
   server.once('error', (error) => process.send({ notOpen: reasonOf(error) }));
   server.listen({ ...options.listen, backlog: backlog() }, () => {
     options.faults.begin();
     process.send({ listening: addressOf(server) });
   });
   process.on('message', ({ ask }) => {
-    if (ask !== undefined) process.send({ answer: ask, vars: { cpus, requests: responder.requests, ...measures?.read() } });
+    if (ask !== undefined) process.send({ answer: ask, vars: { cpus, requests: responder.requests, ...(tls && { tls }), ...measures?.read() } });
   });
 }

@@ -13,9 +13,11 @@ from pathlib import PurePosixPath
 from benchkit.errors import UnsupportedError
 from benchkit.load.load_shares import divide_load, objections, warm_up_load
 from benchkit.load.tools.registry import get_tool
+from benchkit.load.tools.target import Target
 from benchkit.load.tools.tool import Tool
 from benchkit.models.load import Load
 from benchkit.resources import BACKENDS
+from benchkit.services.certificates import authority_file, authority_name
 from benchkit.services.placement import ServicePlacement
 from benchkit.services.service import File, GoSource
 from benchkit.units import counted
@@ -38,12 +40,11 @@ class Generator:
     load: Load
     """Its share of the cell's load."""
     argv: tuple[str, ...]
-    origin: str
-    """URL of its target without a path."""
+    target: Target
     files: Mapping[str, bytes]
     """Files for its working directory: name → content."""
     programs: tuple[File, ...]
-    """Programs that have to be built for it and copied to its host."""
+    """Programs that have to be built for it, and certificates that it trusts, to be copied to its host."""
     reducer: tuple[str, ...] | None
     """First arguments of the reducer's command; None: the tool prints no rows."""
     cpus: tuple[int, ...]
@@ -62,8 +63,8 @@ class Generator:
     def as_warm_up(self) -> Generator:
         """Return the same generator for the warm-up, in which nothing is recorded."""
         tool, load = get_tool(self.tool), warm_up_load(self.load)
-        argv = (self.argv[0], *tool.argv(load, self.origin)[1:])
-        return replace(self, load=load, argv=argv, files=tool.files(load, self.origin), reducer=None)
+        argv = (self.argv[0], *tool.argv(load, self.target)[1:])
+        return replace(self, load=load, argv=argv, files=tool.files(load, self.target), reducer=None)
 
     def as_slice(self, slice_s: float, lead_s: float) -> Generator:
         """Return the same generator for one slice of this length, after a lead where the tool can have one."""
@@ -80,24 +81,27 @@ class Generator:
     def with_load(self, load: Load) -> Generator:
         """Return the same generator with another share of a load, by the same tool and with the same histogram."""
         tool = get_tool(self.tool)
-        argv = (self.argv[0], *tool.command(load, self.origin)[1:])
+        argv = (self.argv[0], *tool.command(load, self.target)[1:])
         reducer = None if self.reducer is None else (*self.reducer[:3], *_schedule(tool, load))
-        return replace(self, load=load, argv=argv, files=tool.files(load, self.origin), reducer=reducer)
+        return replace(self, load=load, argv=argv, files=tool.files(load, self.target), reducer=reducer)
 
 
-def plan_generators(load: Load, origin: str, placements: Sequence[ServicePlacement]) -> tuple[Generator, ...]:
+def plan_generators(load: Load, target: Target, placements: Sequence[ServicePlacement]) -> tuple[Generator, ...]:
     """Return the generators of a load: `load.processes` on each of these hosts, the load divided among all.
 
-    `origin` is the URL of the target without a path. The folder of a placement is where programs that benchkit builds
-    are put on that host. Every tool option of the load must have been checked (`objections`). Raises UnsupportedError
-    where the tool cannot send the requests, and where `load.pin` is set and a host has fewer CPUs than processes.
+    The folder of a placement is where programs that benchkit builds, and the certificates that verify the target, are
+    put on that host. Every tool option of the load must have been checked (`objections`). Raises UnsupportedError where
+    the tool cannot send the requests, or not to this target, and where `load.pin` is set and a host has fewer CPUs than
+    processes.
     """
     count = load.processes * len(placements)
     if unsent := [each.why for each in objections(get_tool(load.tool), load, count) if each.concerns_requests]:
         raise UnsupportedError("; ".join(unsent))
+    if reasons := get_tool(load.tool).target_objections(load, target):
+        raise UnsupportedError("; ".join(reasons))
     expanded = [one for placement in placements for one in _per_process(load, placement)]
     return tuple(
-        _generator(number, count, share, origin, placement)
+        _generator(number, count, share, target, placement)
         for number, (share, placement) in enumerate(zip(divide_load(load, count), expanded, strict=True), 1)
     )
 
@@ -123,10 +127,14 @@ def _schedule(tool: Tool, load: Load) -> tuple[str, ...]:
     return ("-interval", f"{tool.rate.interval_ns(load)}ns")
 
 
-def _generator(number: int, count: int, load: Load, origin: str, placement: ServicePlacement) -> Generator:
+def _generator(number: int, count: int, load: Load, target: Target, placement: ServicePlacement) -> Generator:
     tool = get_tool(load.tool)
-    argv = tool.command(load, origin)
     programs = []
+    if (tls := target.tls) is not None:
+        authority = authority_file(tls, placement.folder / authority_name(tls))
+        target = replace(target, ca_file=authority.path)
+        programs.append(authority)
+    argv = tool.command(load, target)
     if tool.go_program is not None:
         path = placement.folder / tool.binary
         argv[0] = str(path)
@@ -144,8 +152,8 @@ def _generator(number: int, count: int, load: Load, origin: str, placement: Serv
         tool=tool.name,
         load=load,
         argv=tuple(argv),
-        origin=origin,
-        files=tool.files(load, origin),
+        target=target,
+        files=tool.files(load, target),
         programs=tuple(programs),
         reducer=reducer,
         cpus=placement.cpus,

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from benchkit.errors import InputError
 from benchkit.load.tools.requests import ONE_REQUEST, REQUEST_FIELDS, RequestSupport
+from benchkit.load.tools.target import Target
 from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult
+from benchkit.models.protocol import HttpProtocol
 
 if TYPE_CHECKING:
     from benchkit.load.measurement import Measurement  # it imports numpy, which is slow and which no parser needs
@@ -63,7 +65,12 @@ def no_objections(_load: Load) -> Iterable[Objection]:
     return ()
 
 
-def no_files(_load: Load, _origin: str) -> Mapping[str, bytes]:
+def no_objections_to_target(_load: Load, _target: Target) -> Iterable[str]:
+    """Return no reason, for a tool that can send every load over all of its protocols."""
+    return ()
+
+
+def no_files(_load: Load, _target: Target) -> Mapping[str, bytes]:
     """Return no files, for a tool that needs none."""
     return {}
 
@@ -114,11 +121,8 @@ class Tool:
     name: str
     binary: str
     """Program that runs on the load host."""
-    argv: Callable[[Load, str], list[str]] = field(repr=False)
-    """(load of one generator, origin) → argument list, for a load without objections; pure.
-
-    The origin is the URL without a path, `http://10.0.0.2:8080` (RFC 6454).
-    """
+    argv: Callable[[Load, Target], list[str]] = field(repr=False)
+    """(load of one generator, target) → argument list, for a load without objections; pure."""
     parse: Callable[[str], LoadResult] = field(repr=False)
     """Printed text → LoadResult; pure. Raises ParseError for text that is no output of the tool."""
     options: frozenset[str]
@@ -138,10 +142,14 @@ class Tool:
     """
     go_program: GoProgram | None = None
     """Program that benchkit builds; None: hosts have `binary` from a package (`benchkit.hosts.packages.PROGRAMS`)."""
-    files: Callable[[Load, str], Mapping[str, bytes]] = field(default=no_files, repr=False)
-    """(load, origin) → files that the argument list names, for the working directory: name → content; pure."""
+    files: Callable[[Load, Target], Mapping[str, bytes]] = field(default=no_files, repr=False)
+    """(load, target) → files that the argument list names, for the working directory: name → content; pure."""
     check: Callable[[Load], Iterable[Objection]] = field(default=no_objections, repr=False)
     """Return objections to values of the options; pure."""
+    protocols: frozenset[HttpProtocol] = frozenset({"http1"})
+    """Protocols that it speaks."""
+    check_target: Callable[[Load, Target], Iterable[str]] = field(default=no_objections_to_target, repr=False)
+    """(load of one generator, target in one of its protocols) → reasons why it cannot send this load there; pure."""
     lead: Callable[[float], tuple[str, ...]] | None = field(default=None, repr=False)
     """Seconds → arguments with which the tool opens its connections, and sends requests that it does not count, for
     that long before its measured time; None: its measured time begins with its first connection."""
@@ -174,7 +182,13 @@ class Tool:
         requests = [Objection(name, why) for name, why in self.requests.objections(load, self.name)]
         return (*unsupported, *requests, *self.check(load))
 
-    def command(self, load: Load, origin: str) -> list[str]:
+    def target_objections(self, load: Load, target: Target) -> tuple[str, ...]:
+        """Return the reasons why a generator with this load cannot send it to the target; empty where it can."""
+        if target.protocol not in self.protocols:
+            return (f"{self.name} does not speak {target.protocol} (it speaks: {', '.join(sorted(self.protocols))})",)
+        return tuple(self.check_target(load, target))
+
+    def command(self, load: Load, target: Target) -> list[str]:
         """Return the argument list of one generator. Raises InputError where the tool has objections to `load`."""
         objections = self.objections(load)
         if objections:
@@ -183,7 +197,7 @@ class Tool:
                 why="; ".join(f"{o.field}: {o.why}" for o in objections),
                 hint="change the load, or choose another tool",
             )
-        return self.argv(load, origin)
+        return self.argv(load, target)
 
 
 def either_time_or_count(load: Load) -> Iterable[Objection]:

@@ -13,6 +13,8 @@ from benchkit.hosts.packages import PROGRAMS
 from benchkit.hosts.private_folders import hint_at_private_folder
 from benchkit.hosts.tuning import TuningPlan
 from benchkit.load.generators.generator import plan_generators
+from benchkit.load.tools.target import Target
+from benchkit.models.protocol import HttpProtocol, Protocol
 from benchkit.run.plan.host_capabilities import (
     HostCapabilities,
     connection_limit,
@@ -86,16 +88,16 @@ def plan_cell(
                 _require_reachable(cell, service, roles[LOAD_ROLE], capabilities[service.host])
         endpoints = {service.name: service.endpoint for service in services}
         entry = (endpoints | {service.name: service.endpoint for service in cell.external})[cell.entry]
-        origin = f"http://{entry.authority}"
+        target = Target(entry.authority, _http_protocol(cell.entry, entry.protocol), entry.tls)
         cpus = experiment.scenario.roles[LOAD_ROLE].cpus
         places = [
             place_on(host, PurePosixPath(host.facts.workdir) / "tools", LOAD_ROLE, cpus)
             for host in (capabilities[name] for name in roles[LOAD_ROLE])
         ]
         mix = cell.load.request_mix
-        target = origin + mix[0].path if len(mix) == 1 else origin
-        generators = plan_generators(cell.load, origin, places)
-        planned = PlannedCell(cell, services, cell.load, generators, target, entry=entry, tuning=tuning)
+        url = target.origin + mix[0].path if len(mix) == 1 else target.origin
+        generators = plan_generators(cell.load, target, places)
+        planned = PlannedCell(cell, services, cell.load, generators, url, entry=entry, tuning=tuning)
     except UnsupportedError as error:
         return PlannedCell(cell, (), cell.load, (), "", str(error))
     return replace(planned, unsupported=_connection_limit(planned, capabilities))
@@ -105,6 +107,15 @@ def _require_applicable(tuning: Iterable[TuningPlan]) -> None:
     """Raise UnsupportedError if a host does not accept a setting of the cell: its trials would be those of another."""
     if not_applied := [sentence for planned in tuning for sentence in planned.sentences()]:
         raise UnsupportedError("; ".join(not_applied))
+
+
+def _http_protocol(service: str, protocol: Protocol) -> HttpProtocol:
+    """Return the protocol of the entry. Raises UnsupportedError for one that no load tool speaks."""
+    match protocol:
+        case "fastcgi" | "ssh":
+            raise UnsupportedError(f"the load goes to {service}, and no load tool speaks {protocol}")
+        case _:
+            return protocol
 
 
 def _require_reachable(cell: Cell, entry: Service, load_hosts: Sequence[str], host: HostCapabilities) -> None:

@@ -206,7 +206,7 @@ def go_settings(options: DeveloperOptions, peers: Mapping[str, Endpoint]) -> dic
     settings = {"GONOSUMDB": private}
     if options.site is not None:
         site = peers[options.site]
-        settings["GOPROXY"] = f"{site.protocol}://{site.authority}"
+        settings["GOPROXY"] = site.origin
     else:
         url = None if options.upstream is None else upstream_url(options.upstream, peers)
         settings |= {"GOPROXY": url or "off", "GONOPROXY": private, "GOINSECURE": private}

@@ -12,8 +12,8 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from benchkit.models.levels import Name
+from benchkit.models.protocol import Protocol
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
-from benchkit.services.endpoint import Protocol
 from benchkit.services.go_modules.fast_import import Repository, fast_import_stream
 from benchkit.services.go_modules.ssh import PRIVATE_FILE, SshKeyFile, host_key_name, reader_key_name, server_config
 from benchkit.services.go_program import EXECUTABLE

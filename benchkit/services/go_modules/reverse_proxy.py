@@ -16,9 +16,10 @@ from pydantic import Field, model_validator
 
 from benchkit.errors import FieldError, UnsupportedError
 from benchkit.models.levels import Name
+from benchkit.models.protocol import Protocol
 from benchkit.resources import shipped
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
-from benchkit.services.endpoint import Endpoint, Protocol
+from benchkit.services.endpoint import Endpoint
 from benchkit.services.go_modules.access import AccessRight, PasswordFile, access_rules, netrc_path
 from benchkit.services.go_modules.certificate import CertificateFile, certificate_path
 from benchkit.services.go_modules.module_paths import PathPattern
@@ -80,8 +81,8 @@ class ReverseProxy(Backend[ReverseProxyOptions]):
     options = ReverseProxyOptions
 
     def protocol(self, options: ReverseProxyOptions) -> Protocol:
-        """Return https if there are passwords, because the go command sends them over nothing else."""
-        return "https" if options.users else "http"
+        """Return https1 if there are passwords, because the go command sends them over nothing else."""
+        return "https1" if options.users else "http1"
 
     def programs(self, options: ReverseProxyOptions) -> tuple[str, ...]:
         """Return nginx."""
@@ -105,7 +106,7 @@ class ReverseProxy(Backend[ReverseProxyOptions]):
             raise UnsupportedError(f"{nginx.path} on {place.host} is not nginx")
         cpus = place.select_cpus(options.cpus, "cpus")
         workers, nofile = options.workers or len(cpus), place.file_limit(options.nofile)
-        admin = Endpoint(place.host, "http", path=folder / ADMIN_SOCKET)
+        admin = Endpoint(place.host, "http1", path=folder / ADMIN_SOCKET)
         config, passwords = folder / "nginx.conf", folder / "passwords"
         certificate, key = folder / "certificate.pem", folder / "key.pem"
         text = render_config(

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from benchkit.errors import ParseError
 from benchkit.load.tools.requests import RequestSupport
+from benchkit.load.tools.target import Target
 from benchkit.load.tools.tool import Objection, Tool
 from benchkit.models.base import Frozen
 from benchkit.models.load import Load
@@ -85,14 +86,14 @@ def _check(load: Load) -> Iterable[Objection]:
         yield Objection("duration_s", "pyload runs for a time")
 
 
-def _files(load: Load, origin: str) -> Mapping[str, bytes]:
+def _files(load: Load, target: Target) -> Mapping[str, bytes]:
     (request,) = load.request_mix
-    wanted = {"origin": origin, "connections": load.connections, "duration_s": load.duration_s}
+    wanted = {"origin": target.origin, "connections": load.connections, "duration_s": load.duration_s}
     wanted |= {"method": request.method, "path": request.path, "headers": dict(request.headers), "body": request.body}
     return {"pyload.py": PROGRAM.encode(), "pyload.json": json.dumps(wanted).encode()}
 
 
-def _argv(_load: Load, _origin: str) -> list[str]:
+def _argv(_load: Load, _target: Target) -> list[str]:
     return ["python3", "-I", "pyload.py"]
 
 

@@ -42,7 +42,7 @@ class Stack:
     @contextmanager
     def started(self, name: str, backend: AnyBackend, **options: Any) -> Iterator[Endpoint]:  # noqa: ANN401 - what YAML has
         """Start a service and wait for its socket; a second start of the same name has the same address."""
-        endpoint = self._peers.setdefault(name, Endpoint("one", "http", "127.0.0.1", _free_port()))
+        endpoint = self._peers.setdefault(name, Endpoint("one", "http1", "127.0.0.1", _free_port()))
         document = {"backend": backend.name, "listen": endpoint.authority, **options}
         here_place = self._place(name, self._folder, address="127.0.0.1")
         here_place = replace(here_place, programs={**here_place.programs, "go": Program(find_go(), (1, 21))})

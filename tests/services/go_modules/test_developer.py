@@ -23,10 +23,10 @@ from benchkit.services.service import File, Service
 
 PEERS = {
     "vcs": Endpoint("vcs", "ssh", "10.0.0.3", 2222, user="bench"),
-    "upstream": Endpoint("upstream", "http", "10.0.0.4", 8083),
-    "names": Endpoint("proxy", "http", "10.0.0.2", 8000),
-    "site": Endpoint("proxy", "https", "10.0.0.2", 8443),
-    "open": Endpoint("proxy", "http", "10.0.0.2", 8080),
+    "upstream": Endpoint("upstream", "http1", "10.0.0.4", 8083),
+    "names": Endpoint("proxy", "http1", "10.0.0.2", 8000),
+    "site": Endpoint("proxy", "https1", "10.0.0.2", 8443),
+    "open": Endpoint("proxy", "http1", "10.0.0.2", 8080),
 }
 BASE: dict[str, Any] = {
     "backend": "go-developer",
@@ -40,7 +40,7 @@ BASE: dict[str, Any] = {
 def render(place: Callable[..., ServicePlacement], **options: object) -> Service:
     checked = DeveloperOptions.model_validate(BASE | options)
     return GO_DEVELOPER.render(
-        RenderRequest("developer", checked, place("developer"), Endpoint("one", "http", "10.0.0.1", 9090), PEERS)
+        RenderRequest("developer", checked, place("developer"), Endpoint("one", "http1", "10.0.0.1", 9090), PEERS)
     )
 
 

@@ -18,8 +18,8 @@ from benchkit.services.service import GoSource, Service
 
 PEERS = {
     "vcs": Endpoint("vcs", "ssh", "10.0.0.3", 2222, user="bench"),
-    "guard": Endpoint("one", "http", "127.0.0.1", 8082),
-    "names": Endpoint("one", "http", "10.0.0.2", 8000),
+    "guard": Endpoint("one", "http1", "127.0.0.1", 8082),
+    "names": Endpoint("one", "http1", "10.0.0.2", 8000),
 }
 BASE: dict[str, Any] = {
     "backend": "goproxyio", "listen": "127.0.0.1:8081", "upstream": "guard", "private": ["mycompany.com/go", "b.example"],
@@ -30,7 +30,7 @@ def render(place: Callable[..., ServicePlacement], backend: str, **options: obje
     checked = ProxyOptions.model_validate(BASE | options)
     backend_of_name = {"goproxyio": GOPROXYIO, "goproxy": GOPROXY}[backend]
     return backend_of_name.render(
-        RenderRequest("proxy", checked, place("proxy"), Endpoint("one", "http", "127.0.0.1", 8081), PEERS)
+        RenderRequest("proxy", checked, place("proxy"), Endpoint("one", "http1", "127.0.0.1", 8081), PEERS)
     )
 
 
@@ -78,7 +78,7 @@ def test_the_upstream_serves_the_files_of_its_modules(place: Callable[..., Servi
         {"backend": "module-upstream", "listen": 8083, "modules": ["a.example/B@v1.0.0", "a.example/B@v1.1.0"]}
     )
     service = MODULE_UPSTREAM.render(
-        RenderRequest("up", options, place("up"), Endpoint("one", "http", "10.0.0.1", 8083), {})
+        RenderRequest("up", options, place("up"), Endpoint("one", "http1", "10.0.0.1", 8083), {})
     )
     files = {str(file.path.relative_to("/w/stack/cell/up")): file.content for file in service.files}
     assert files["modules/a.example/!b/@v/list"] == b"v1.0.0\nv1.1.0\n"

@@ -67,7 +67,7 @@ class RunningProxy:
         self, path: str, user: str | None = None, password: str | None = None, method: str = "GET"
     ) -> tuple[int, bytes]:
         endpoint = self.service.endpoint
-        if endpoint.protocol == "https":
+        if endpoint.protocol == "https1":
             trusted = ssl.create_default_context(cadata=CertificateFile(endpoint, "certificate").read().decode())
             connection: http.client.HTTPConnection = http.client.HTTPSConnection(
                 str(endpoint.address), endpoint.port, context=trusted, timeout=10
@@ -104,7 +104,7 @@ def start_proxy(
         )
         place_here = replace(place("site", folder, address="127.0.0.1"), user="root", root=True)
         endpoint = Endpoint("one", MODULE_SITE.protocol(checked), "127.0.0.1", free_port)
-        peers = {"proxy": Endpoint("one", "http", "127.0.0.1", module_proxy.server_address[1])}
+        peers = {"proxy": Endpoint("one", "http1", "127.0.0.1", module_proxy.server_address[1])}
         service = MODULE_SITE.render(RenderRequest("site", checked, place_here, endpoint, peers))
         for file in service.files:
             Path(file.path).parent.mkdir(parents=True, exist_ok=True)
@@ -301,7 +301,7 @@ def test_the_folder_may_have_blanks_in_its_name(start_proxy: Callable[..., Runni
 
 def test_without_users_all_modules_are_open(start_proxy: Callable[..., RunningProxy]) -> None:
     started = start_proxy(private=PRIVATE)
-    assert started.service.endpoint.protocol == "http"
+    assert started.service.endpoint.protocol == "http1"
     assert [started.request(path)[0] for path in (M1, PUBLIC, CAPITAL, "/mycompany.com/@latest")] == [
         200,
         200,
@@ -326,7 +326,7 @@ def test_only_hashes_of_passwords_are_on_the_proxy_host(start_proxy: Callable[..
 
 
 def test_the_netrc_names_the_server_with_and_without_port() -> None:
-    endpoint = Endpoint("one", "https", "10.0.0.1", 8443)
+    endpoint = Endpoint("one", "https1", "10.0.0.1", 8443)
     password = password_of(endpoint, "bob").text
     assert NetrcFile(endpoint, "bob").read().decode() == (
         f"machine 10.0.0.1:8443 login bob password {password}\nmachine 10.0.0.1 login bob password {password}\n"
@@ -345,8 +345,8 @@ def test_rights_become_ordered_expressions() -> None:
 
 def test_a_proxy_on_another_host_is_refused(place: Callable[..., ServicePlacement]) -> None:
     options = ReverseProxyOptions.model_validate({"backend": "module-site", "listen": 8443, "proxy": "proxy"})
-    endpoint = Endpoint("one", "http", "10.0.0.1", 8443)
-    peers = {"proxy": Endpoint("other", "http", "10.0.0.2", 8081)}
+    endpoint = Endpoint("one", "http1", "10.0.0.1", 8443)
+    peers = {"proxy": Endpoint("other", "http1", "10.0.0.2", 8081)}
     with pytest.raises(InputError, match="they must share a host"):
         MODULE_SITE.render(RenderRequest("site", options, place("site"), endpoint, peers))
 
@@ -362,9 +362,9 @@ def test_files_are_served_from_the_cache_of_the_proxy(place: Callable[..., Servi
     options = ReverseProxyOptions.model_validate(
         {"backend": "module-site", "listen": 8080, "proxy": "cache1", "serve_files": True}
     )
-    endpoint = Endpoint("one", "http", "10.0.0.1", 8080)
+    endpoint = Endpoint("one", "http1", "10.0.0.1", 8080)
     service = MODULE_SITE.render(
-        RenderRequest("site", options, place("site"), endpoint, {"cache1": Endpoint("one", "http", "127.0.0.1", 1)})
+        RenderRequest("site", options, place("site"), endpoint, {"cache1": Endpoint("one", "http1", "127.0.0.1", 1)})
     )
     content = service.files[0].content
     assert isinstance(content, bytes)

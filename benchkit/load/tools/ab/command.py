@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 
 from benchkit.load.tools.ab.output import parse
 from benchkit.load.tools.requests import body_file, body_files, header_lines
+from benchkit.load.tools.target import Target
 from benchkit.load.tools.tool import (
     Objection,
     RequestRows,
@@ -41,11 +42,11 @@ def _check(load: Load) -> Iterable[Objection]:
     yield from reserved_arguments(load, "ab", "-g")
 
 
-def _files(load: Load, _origin: str) -> Mapping[str, bytes]:
+def _files(load: Load, _target: Target) -> Mapping[str, bytes]:
     return body_files(load, "ab")
 
 
-def _argv(load: Load, origin: str) -> list[str]:
+def _argv(load: Load, target: Target) -> list[str]:
     (request,) = load.request_mix
     argv = ["ab", "-q", "-r", "-l", f"-c{load.connections}"]  # -l: answers may differ in length
     if load.request_count is not None:
@@ -65,7 +66,7 @@ def _argv(load: Load, origin: str) -> list[str]:
     for line in header_lines(request):
         name, _, value = line.partition(": ")
         argv += ["-T", value] if body and name.lower() == "content-type" else ["-H", line]
-    return [*argv, *load.extra_args, origin + request.path]
+    return [*argv, *load.extra_args, target.origin + request.path]
 
 
 ROWS = RequestRows("ab", has_status=False)

@@ -25,6 +25,7 @@ from benchkit.load.tools.requests import (
     repeated_requests,
     reserved_headers,
 )
+from benchkit.load.tools.target import Target
 from benchkit.load.tools.tool import (
     Objection,
     RateSupport,
@@ -63,11 +64,11 @@ def _check_request(request: Request) -> Iterable[tuple[RequestPart, str]]:
         yield "body", "h2load sends no body with GET: set another method"
 
 
-def _files(load: Load, origin: str) -> Mapping[str, bytes]:
+def _files(load: Load, target: Target) -> Mapping[str, bytes]:
     bodies = {name: content for name, content in body_files(load, "h2load").items() if name == _body(load)}
     if len(load.request_mix) == 1:
         return bodies
-    return {URIS: "".join(f"{origin}{request.path}\n" for request in repeated_requests(load)).encode(), **bodies}
+    return {URIS: "".join(f"{target.origin}{request.path}\n" for request in repeated_requests(load)).encode(), **bodies}
 
 
 def _body(load: Load) -> str | None:
@@ -75,7 +76,7 @@ def _body(load: Load) -> str | None:
     return body_file(load, "h2load", load.request_mix[0])
 
 
-def _argv(load: Load, origin: str) -> list[str]:
+def _argv(load: Load, target: Target) -> list[str]:
     first = load.request_mix[0]
     argv = ["h2load", "--h1", f"-c{load.connections}", f"-t{load.threads}"]
     argv.append(f"-n{load.request_count}" if load.duration_s is None else f"-D{_time(load.duration_s)}")
@@ -89,8 +90,8 @@ def _argv(load: Load, origin: str) -> list[str]:
         argv.append(f"-d{body}")
     for line in [*([] if first.method == "GET" else [f":method: {first.method}"]), *header_lines(first)]:
         argv += ["-H", line]
-    target = f"-i{URIS}" if len(load.request_mix) > 1 else origin + first.path
-    return [*argv, *load.extra_args, target]
+    where = f"-i{URIS}" if len(load.request_mix) > 1 else target.origin + first.path
+    return [*argv, *load.extra_args, where]
 
 
 ROWS = RequestRows("h2load", covers="request")

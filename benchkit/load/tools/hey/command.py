@@ -24,6 +24,7 @@ from benchkit.load.tools.requests import (
     header_lines,
     reserved_headers,
 )
+from benchkit.load.tools.target import Target
 from benchkit.load.tools.tool import (
     Objection,
     ParsedOutput,
@@ -83,11 +84,11 @@ def _check_request(request: Request) -> Iterable[tuple[RequestPart, str]]:
     return reserved_headers(request, "hey", "host", "user-agent")
 
 
-def _files(load: Load, _origin: str) -> Mapping[str, bytes]:
+def _files(load: Load, _target: Target) -> Mapping[str, bytes]:
     return body_files(load, "hey")
 
 
-def _argv(load: Load, origin: str) -> list[str]:
+def _argv(load: Load, target: Target) -> list[str]:
     (request,) = load.request_mix
     argv = ["hey", "-c", str(load.connections), "-disable-redirects"]
     argv += ["-n", str(load.request_count)] if load.duration_s is None else ["-z", f"{load.duration_s:g}s"]
@@ -105,7 +106,7 @@ def _argv(load: Load, origin: str) -> list[str]:
         argv += ["-H", line]
     if body := body_file(load, "hey", request):
         argv += ["-D", body]
-    return [*argv, *load.extra_args, origin + request.path]
+    return [*argv, *load.extra_args, target.origin + request.path]
 
 
 TOOL = Tool(

@@ -24,6 +24,7 @@ from benchkit.load.tools.requests import (
     reserved_headers,
 )
 from benchkit.load.tools.siege.output import parse
+from benchkit.load.tools.target import Target
 from benchkit.load.tools.tool import (
     Objection,
     RequestRows,
@@ -60,7 +61,7 @@ def _check_request(request: Request) -> Iterable[tuple[RequestPart, str]]:
         yield "body", "siege ends a body at its first zero byte"
 
 
-def _files(load: Load, origin: str) -> Mapping[str, bytes]:
+def _files(load: Load, target: Target) -> Mapping[str, bytes]:
     """Return the configuration file: the load and nothing else, and no log outside the working directory."""
     options = {
         "limit": max(load.connections, 255),
@@ -80,7 +81,7 @@ def _files(load: Load, origin: str) -> Mapping[str, bytes]:
         "accept-encoding": "identity",
         **({} if load.timeout_s is None else {"timeout": f"{load.timeout_s:.0f}"}),
     }
-    urls = "".join(f"{_target(load, request, origin)}\n" for request in repeated_requests(load))
+    urls = "".join(f"{_line(load, request, target)}\n" for request in repeated_requests(load))
     return {
         CONFIG: "".join(f"{name} = {value}\n" for name, value in options.items()).encode(),
         **({URLS: urls.encode()} if len(load.request_mix) > 1 else {}),
@@ -88,9 +89,9 @@ def _files(load: Load, origin: str) -> Mapping[str, bytes]:
     }
 
 
-def _target(load: Load, request: Request, origin: str) -> str:
+def _line(load: Load, request: Request, target: Target) -> str:
     """Return a request as siege reads it: `URL`, `URL METHOD`, or `URL METHOD <file of the body`."""
-    words = [origin + request.path]
+    words = [target.origin + request.path]
     if request.method != "GET":
         words.append(request.method)
     if body := body_file(load, "siege", request):
@@ -98,7 +99,7 @@ def _target(load: Load, request: Request, origin: str) -> str:
     return " ".join(words)
 
 
-def _argv(load: Load, origin: str) -> list[str]:
+def _argv(load: Load, target: Target) -> list[str]:
     # siege always writes .siege/ into its home directory.
     argv = ["env", "HOME=.", "siege", f"--rc={CONFIG}", "-b", f"-c{load.connections}"]
     if load.duration_s is not None:
@@ -108,8 +109,8 @@ def _argv(load: Load, origin: str) -> list[str]:
     for line in header_lines(load.request_mix[0]):
         argv += ["-H", line]
     mix = load.request_mix
-    target = [f"-f{URLS}"] if len(mix) > 1 else [_target(load, mix[0], origin)]
-    return [*argv, *load.extra_args, *target]
+    where = [f"-f{URLS}"] if len(mix) > 1 else [_line(load, mix[0], target)]
+    return [*argv, *load.extra_args, *where]
 
 
 ROWS = RequestRows("siege")

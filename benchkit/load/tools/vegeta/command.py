@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from benchkit.load.tools.requests import RequestSupport, body_file, body_files, header_lines, repeated_requests
+from benchkit.load.tools.target import Target
 from benchkit.load.tools.tool import (
     GoProgram,
     Objection,
@@ -49,19 +50,19 @@ def _check(load: Load) -> Iterable[Objection]:
         yield Objection("rate", f"vegeta takes thousandths of a request per second, not {load.rate!r}")
 
 
-def _files(load: Load, origin: str) -> Mapping[str, bytes]:
-    targets = "\n".join(_target(load, request, origin) for request in repeated_requests(load))
+def _files(load: Load, target: Target) -> Mapping[str, bytes]:
+    targets = "\n".join(_lines(load, request, target) for request in repeated_requests(load))
     return {TARGETS: targets.encode(), **body_files(load, "vegeta")}
 
 
-def _target(load: Load, request: Request, origin: str) -> str:
+def _lines(load: Load, request: Request, target: Target) -> str:
     """Return a request as vegeta reads it: method and URL, a line for each header, and the file of the body."""
     body = body_file(load, "vegeta", request)
-    lines = [f"{request.method} {origin}{request.path}", *header_lines(request), *([f"@{body}"] if body else [])]
+    lines = [f"{request.method} {target.origin}{request.path}", *header_lines(request), *([f"@{body}"] if body else [])]
     return "".join(f"{line}\n" for line in lines)
 
 
-def _argv(load: Load, _origin: str) -> list[str]:
+def _argv(load: Load, _target: Target) -> list[str]:
     output = "stdout" if load.histogram else "/dev/null"
     argv = ["vegeta", "attack", f"-targets={TARGETS}", f"-output={output}", "-redirects=-1"]
     argv += [f"-connections={load.connections}", f"-max-connections={load.connections}"]

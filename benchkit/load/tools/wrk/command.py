@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from benchkit.load.tools.requests import RequestSupport, body_files
+from benchkit.load.tools.target import Target
 from benchkit.load.tools.tool import (
     Objection,
     ParsedOutput,
@@ -55,13 +56,13 @@ def _check(load: Load) -> Iterable[Objection]:
         yield Objection("extra_args", "wrk takes one script, and benchkit sends these requests by it")
 
 
-def _files(load: Load, _origin: str) -> Mapping[str, bytes]:
+def _files(load: Load, _target: Target) -> Mapping[str, bytes]:
     histogram = HISTOGRAM.read_text(encoding="utf-8") if load.histogram else ""
     script = ("" if is_plain(load) else request_script(load)) + histogram
     return {SCRIPT: script.encode(), **body_files(load, "wrk")} if script else {}
 
 
-def _argv(load: Load, origin: str) -> list[str]:
+def _argv(load: Load, target: Target) -> list[str]:
     argv = ["wrk", "-v", f"-t{load.threads}", f"-c{load.connections}", f"-d{load.duration_s:.0f}s", "--latency"]
     if load.histogram or not is_plain(load):
         argv += ["-s", SCRIPT]
@@ -71,8 +72,8 @@ def _argv(load: Load, origin: str) -> list[str]:
         (request,) = load.request_mix
         for name, value in sent_headers(load, request):
             argv += ["-H", f"{name}: {value}"]
-        return [*argv, *load.extra_args, origin + request.path]
-    return [*argv, *load.extra_args, origin]
+        return [*argv, *load.extra_args, target.origin + request.path]
+    return [*argv, *load.extra_args, target.origin]
 
 
 TOOL = Tool(

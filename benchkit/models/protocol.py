@@ -1,0 +1,95 @@
+"""The protocols of a hop: HTTP/1.1 and HTTP/2, each with and without TLS, the options of TLS, and what was negotiated.
+
+HTTP/3 would be a further `HttpProtocol`; no load tool and no server that benchkit knows is built with it here
+(`benchkit/services/README.md`).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from benchkit.models.base import Frozen
+
+HttpProtocol = Literal["http1", "https1", "h2", "h2c"]
+"""HTTP/1.1, HTTP/1.1 over TLS, HTTP/2 over TLS, HTTP/2 without TLS (with prior knowledge, RFC 9113, 3.3)."""
+
+Protocol = HttpProtocol | Literal["fastcgi", "ssh"]
+"""Every protocol that a service may speak."""
+
+TlsVersion = Literal["1.2", "1.3"]
+
+CertificateKey = Literal["ecdsa-p256", "rsa-2048", "rsa-4096"]
+"""Kind of the key of a certificate."""
+
+Alpn = Literal["http/1.1", "h2"]
+"""Name of a protocol in the handshake of TLS (ALPN, RFC 7301)."""
+
+FileName = Annotated[str, StringConstraints(strict=True, min_length=1, pattern=r"^[^\x00]+$")]
+
+
+def is_tls(protocol: Protocol) -> bool:
+    """Return True for HTTP over TLS."""
+    return protocol in {"https1", "h2"}
+
+
+def is_http2(protocol: Protocol) -> bool:
+    """Return True for HTTP/2, with or without TLS."""
+    return protocol in {"h2", "h2c"}
+
+
+def alpn(protocol: Protocol) -> Alpn:
+    """Return the name that TLS has for the version of HTTP of a protocol."""
+    return "h2" if is_http2(protocol) else "http/1.1"
+
+
+class TlsOptions(Frozen):
+    """TLS of a service; without effect where its protocol has none."""
+
+    version: TlsVersion = Field(default="1.3", description="the only version of TLS that it negotiates")
+    key: CertificateKey = Field(
+        default="ecdsa-p256", description="key of the certificate that benchkit makes for each run"
+    )
+    resumption: bool = Field(
+        default=True, description="issue session tickets, with which clients resume; false: every handshake is full"
+    )
+    ciphers: Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Za-z0-9_+:-]+$")] | None = Field(
+        default=None,
+        description="allowed cipher suites by OpenSSL's names, with colons between them; absent: the server's own",
+        examples=["ECDHE-ECDSA-AES128-GCM-SHA256"],
+    )
+    session_cache_bytes: Annotated[int, Field(strict=True, ge=1 << 14, le=1 << 32)] | None = Field(
+        default=None,
+        description="size of the server's cache of sessions, which it shares among its workers; absent: no cache",
+        examples=[10485760],
+    )
+    certificate: FileName | None = Field(
+        default=None,
+        description="certificate of your own with its chain (PEM), relative to the scenario's file; excludes `key`",
+        examples=["server.pem"],
+    )
+    private_key: FileName | None = Field(
+        default=None, description="private key of that certificate (PEM, without password)", examples=["server.key"]
+    )
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> Self:
+        if (self.certificate is None) != (self.private_key is None):
+            raise ValueError("certificate and private_key need each other")
+        if self.certificate is not None and "key" in self.model_fields_set:
+            raise ValueError("key is that of the certificate which benchkit makes: it excludes a certificate of yours")
+        if self.session_cache_bytes is not None and not self.resumption:
+            raise ValueError("session_cache_bytes is for resumed sessions: it excludes resumption: false")
+        return self
+
+
+class Negotiated(Frozen):
+    """Protocol, TLS version, cipher suite and key of a connection, as one of its ends states them."""
+
+    protocol: HttpProtocol | None = Field(
+        default=None, description="version of HTTP, with or without TLS; None: unknown"
+    )
+    tls_version: str | None = Field(default=None, description="version of TLS, as `1.3`; None: no TLS, or unknown")
+    cipher: str | None = Field(default=None, description="cipher suite by OpenSSL's name; None: no TLS, or unknown")
+    key: str | None = Field(default=None, description="kind of the certificate's key, as `rsa-2048`; None: likewise")

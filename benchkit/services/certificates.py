@@ -1,0 +1,375 @@
+"""Certificates of services that speak TLS: an authority and certificates made for one run, or the user's own.
+
+What is made stays in the memory of this process: the controller writes no key, and the next run has other ones. On a
+host a key is a secret (mode 0600), which the host's agent removes with the changes of the connection, also after a
+crash. Load hosts get the certificate of the authority alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import threading
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from benchkit.document import SourceMap
+from benchkit.errors import FieldError, InputError
+from benchkit.models.protocol import CertificateKey, TlsOptions
+from benchkit.services.endpoint import Endpoint
+from benchkit.services.service import ControllerFile, File
+
+if TYPE_CHECKING:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+    PrivateKey: TypeAlias = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
+
+VALIDITY = timedelta(days=30)
+"""Longer than any run; a run that is resumed later has new certificates."""
+CLOCK_TOLERANCE = timedelta(days=1)
+"""Time by which a host's clock may be behind the controller's."""
+FOLDER = "tls"
+"""Folder of the certificate in that of a service."""
+PRIVATE_FILE = 0o600
+OTHERS = 0o077
+"""Permissions of everybody but the owner of a file (chmod(2))."""
+RSA_EXPONENT = 65537
+
+Part = Literal["certificate", "key"]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A certificate with its chain, and its private key, both PEM."""
+
+    certificate: bytes
+    key: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class RunAuthority(ControllerFile):
+    """The certificate of the authority that signs all certificates of this process."""
+
+    def read(self) -> bytes:
+        """Return the certificate (PEM)."""
+        return _MADE.authority()
+
+
+@dataclass(frozen=True)
+class RunCertificate(ControllerFile):
+    """A certificate that the run's authority signs, or its private key."""
+
+    host: str
+    """Name of its host in the inventory, the DNS name that it is valid for."""
+    address: str | None
+    """Address that it is valid for; None: none."""
+    key: CertificateKey
+    part: Part
+
+    def read(self) -> bytes:
+        """Return the certificate, or its private key (PEM)."""
+        pair = _MADE.pair(self.host, self.address, self.key)
+        return pair.certificate if self.part == "certificate" else pair.key
+
+
+@dataclass(frozen=True)
+class OwnCertificate(ControllerFile):
+    """A file of the user: a certificate or a private key."""
+
+    path: Path
+
+    def read(self) -> bytes:
+        """Return its content. Raises InputError where it cannot be read."""
+        return _read(self.path)
+
+
+@dataclass(frozen=True)
+class TlsPaths:
+    """The files of a service's TLS on its host."""
+
+    certificate: PurePosixPath
+    key: PurePosixPath
+    authority: PurePosixPath
+    """Certificates that verify it."""
+
+
+def tls_paths(folder: PurePosixPath) -> TlsPaths:
+    """Return the files of the TLS of a service with this folder."""
+    inner = folder / FOLDER
+    return TlsPaths(inner / "certificate.pem", inner / "key.pem", inner / "ca.pem")
+
+
+def tls_files(endpoint: Endpoint, folder: PurePosixPath) -> tuple[File, ...]:
+    """Return the files of a service with this endpoint; none without TLS.
+
+    Raises FieldError where a certificate of the user is not valid for its address.
+    """
+    tls, paths = endpoint.tls, tls_paths(folder)
+    if tls is None:
+        return ()
+    certificate: ControllerFile
+    key: ControllerFile
+    if tls.certificate is not None and tls.private_key is not None:
+        _require_address(Path(tls.certificate), endpoint)
+        certificate, key = OwnCertificate(Path(tls.certificate)), OwnCertificate(Path(tls.private_key))
+    else:
+        certificate = RunCertificate(endpoint.host, endpoint.address, tls.key, "certificate")
+        key = RunCertificate(endpoint.host, endpoint.address, tls.key, "key")
+    return (
+        File(paths.certificate, certificate),
+        File(paths.key, key, PRIVATE_FILE),
+        authority_file(tls, paths.authority),
+    )
+
+
+def authority_file(tls: TlsOptions, path: PurePosixPath) -> File:
+    """Return the file with the certificates that verify a service with these options."""
+    return File(path, RunAuthority() if tls.certificate is None else OwnCertificate(Path(tls.certificate)))
+
+
+def authority_name(tls: TlsOptions) -> str:
+    """Return the name of that file on load hosts, which differs where its content may."""
+    if tls.certificate is None:
+        return "ca.pem"
+    return f"ca-{hashlib.sha256(tls.certificate.encode()).hexdigest()[:12]}.pem"
+
+
+def resolve_tls(tls: TlsOptions, source: SourceMap) -> TlsOptions:
+    """Return the options with the paths of the user's certificate and key, both checked, from the scenario's file.
+
+    `source` has the lines of the options. Raises InputError naming file, line and field of a file that cannot be read
+    or is no PEM, a key that others may read or that does not fit, and a certificate that is not valid today.
+    """
+    if tls.certificate is None or tls.private_key is None:
+        return tls
+    certificate, key = (
+        (Path(source.origin((name,)).source).parent / value).absolute()
+        for name, value in (("certificate", tls.certificate), ("private_key", tls.private_key))
+    )
+    _check_certificate(certificate, source)
+    _check_key(key, certificate, source)
+    return tls.model_copy(update={"certificate": str(certificate), "private_key": str(key)})
+
+
+def key_kind(certificate: bytes) -> str | None:
+    """Return the kind of the key of a certificate (DER), as `rsa-2048` or `ecdsa-p256`; None for another kind."""
+    from cryptography import x509  # noqa: PLC0415 - slow, and only TLS needs it
+    from cryptography.hazmat.primitives.asymmetric import ec, rsa  # noqa: PLC0415
+
+    key = x509.load_der_x509_certificate(certificate).public_key()
+    if isinstance(key, rsa.RSAPublicKey):
+        return f"rsa-{key.key_size}"
+    if isinstance(key, ec.EllipticCurvePublicKey):
+        return "ecdsa-" + ("p256" if key.curve.name == "secp256r1" else key.curve.name)
+    return None
+
+
+class _Made:
+    """The authority and the certificates that this process has made; safe for many threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._authority: tuple[x509.Certificate, PrivateKey] | None = None
+        self._pairs: dict[tuple[str, str | None, CertificateKey], Pair] = {}
+
+    def authority(self) -> bytes:
+        """Return the certificate of the authority (PEM)."""
+        from cryptography.hazmat.primitives.serialization import Encoding  # noqa: PLC0415
+
+        with self._lock:
+            return self._signer()[0].public_bytes(Encoding.PEM)
+
+    def pair(self, host: str, address: str | None, kind: CertificateKey) -> Pair:
+        """Return the certificate for a host, made at the first call."""
+        with self._lock:
+            identity = host, address, kind
+            if identity not in self._pairs:
+                self._pairs[identity] = _create_pair(host, address, kind, *self._signer())
+            return self._pairs[identity]
+
+    def _signer(self) -> tuple[x509.Certificate, PrivateKey]:
+        if self._authority is None:
+            self._authority = _create_authority()
+        return self._authority
+
+
+_MADE = _Made()
+
+
+def _create_authority() -> tuple[x509.Certificate, PrivateKey]:
+    from cryptography import x509  # noqa: PLC0415
+    from cryptography.hazmat.primitives import hashes  # noqa: PLC0415
+
+    key = _create_key("ecdsa-p256")
+    name = _name("benchkit: authority of one run")
+    certificate = (
+        _builder(name, name, key)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_key_usage(signs_certificates=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return certificate, key
+
+
+def _create_pair(
+    host: str, address: str | None, kind: CertificateKey, authority: x509.Certificate, signer: PrivateKey
+) -> Pair:
+    """Return a certificate with the address and the name of the host as subject alternative names (RFC 5280)."""
+    from cryptography import x509  # noqa: PLC0415
+    from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415
+    from cryptography.x509.oid import ExtendedKeyUsageOID  # noqa: PLC0415
+
+    key = _create_key(kind)
+    names: list[x509.GeneralName] = [x509.DNSName(host)]
+    if address is not None:
+        names.append(x509.IPAddress(ipaddress.ip_address(address)))
+    certificate = (
+        _builder(_name(f"benchkit: {host}"), authority.subject, key)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_key_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
+        .sign(signer, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return Pair(certificate.public_bytes(serialization.Encoding.PEM), private)
+
+
+def _create_key(kind: CertificateKey) -> PrivateKey:
+    from cryptography.hazmat.primitives.asymmetric import ec, rsa  # noqa: PLC0415
+
+    match kind:
+        case "ecdsa-p256":
+            return ec.generate_private_key(ec.SECP256R1())
+        case "rsa-2048":
+            return rsa.generate_private_key(RSA_EXPONENT, 2048)
+        case "rsa-4096":
+            return rsa.generate_private_key(RSA_EXPONENT, 4096)
+
+
+def _name(text: str) -> x509.Name:
+    from cryptography import x509  # noqa: PLC0415
+    from cryptography.x509.oid import NameOID  # noqa: PLC0415
+
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text[:64])])
+
+
+def _builder(subject: x509.Name, issuer: x509.Name, key: PrivateKey) -> x509.CertificateBuilder:
+    from cryptography import x509  # noqa: PLC0415
+
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - CLOCK_TOLERANCE)
+        .not_valid_after(now + VALIDITY)
+    )
+
+
+def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    """Return the uses of a key: signatures in handshakes, or of certificates (RFC 5280, 4.2.1.3).
+
+    RSA keys need no key encipherment: suites without forward secrecy, which encrypt with the key, are not offered.
+    """
+    from cryptography import x509  # noqa: PLC0415
+
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {path}", why=error.strerror) from None
+
+
+def _load_certificate(path: Path) -> x509.Certificate:
+    """Return the first certificate of a file. Raises InputError."""
+    from cryptography import x509  # noqa: PLC0415
+
+    content = _read(path)
+    try:
+        return x509.load_pem_x509_certificate(content)
+    except ValueError:
+        raise InputError(f"{path} has no certificate in PEM") from None
+
+
+def _check_certificate(path: Path, source: SourceMap) -> None:
+    try:
+        certificate = _load_certificate(path)
+    except InputError as error:
+        raise InputError(source.fault(("certificate",), str(error))) from None
+    now = datetime.now(UTC)
+    if certificate.not_valid_after_utc < now:
+        message = f"{path} expired on {certificate.not_valid_after_utc:%Y-%m-%d}"
+        raise InputError(
+            source.fault(("certificate",), message), hint="renew it, or leave both out: benchkit makes one"
+        )
+    if certificate.not_valid_before_utc > now:
+        message = f"{path} is not valid before {certificate.not_valid_before_utc:%Y-%m-%d}"
+        raise InputError(source.fault(("certificate",), message))
+
+
+def _check_key(path: Path, certificate: Path, source: SourceMap) -> None:
+    """Raise InputError for a key that others may read, that needs a password, or that is not the certificate's."""
+    from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415
+        Encoding,
+        PublicFormat,
+        load_pem_private_key,
+    )
+
+    try:
+        content = _read(path)
+    except InputError as error:
+        raise InputError(source.fault(("private_key",), str(error))) from None
+    mode = path.stat().st_mode & 0o777
+    if mode & OTHERS:
+        message = f"{path} may be used by others than its owner (mode {mode:o})"
+        raise InputError(source.fault(("private_key",), message), hint=f"chmod 600 {path}")
+    try:
+        key = load_pem_private_key(content, password=None)
+    except (TypeError, ValueError):
+        message = f"{path} has no private key in PEM without a password"
+        raise InputError(source.fault(("private_key",), message)) from None
+    form = Encoding.DER, PublicFormat.SubjectPublicKeyInfo
+    if key.public_key().public_bytes(*form) != _load_certificate(certificate).public_key().public_bytes(*form):
+        raise InputError(source.fault(("private_key",), f"{path} is not the key of {certificate}"))
+
+
+def _require_address(path: Path, endpoint: Endpoint) -> None:
+    """Raise FieldError where a certificate of the user is valid neither for the address nor the name of a host."""
+    from cryptography import x509  # noqa: PLC0415
+
+    certificate = _load_certificate(path)
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        raise FieldError("tls", f"{path} names no host: it has no subject alternative names") from None
+    addresses = {str(address) for address in names.get_values_for_type(x509.IPAddress)}
+    if endpoint.address is not None and endpoint.address not in addresses:
+        found = ", ".join([*sorted(addresses), *names.get_values_for_type(x509.DNSName)])
+        raise FieldError(
+            "tls",
+            f"{path} is not valid for {endpoint.address}, where {endpoint.host} serves; it names {found or 'nothing'}",
+            hint="add the address to its subject alternative names: load tools connect to it",
+        )
