@@ -7,6 +7,7 @@ when they are first used, so that `import benchkit` is fast:
 - `runs()`, `find(run)`: the stored runs, and the id of one
 - `compare(run)`, `claims(run)`, `trends(run, factor)`: ratios, results of claims, trends over a factor
 - `scalability(run)`: the Universal Scalability Law over connections
+- `rate_curves(run)`: latency against the target rate, with the capacity and the knee
 - `percentiles(run)`, `published(run)`: latency by cell from histograms, and figures of the study beside those measured
 - `history(scenario)`: the series of a scenario over its runs, with the shifts of its level
 - `figures(run)`, `figure(name, run)`: the figures of the report
@@ -27,6 +28,7 @@ from benchkit.version import __version__
 if TYPE_CHECKING:
     from benchkit.analysis.compare import compare
     from benchkit.analysis.history.series import history
+    from benchkit.analysis.rate_curves import rate_curves
     from benchkit.analysis.scalability import scalability
     from benchkit.analysis.stored_tables import load
     from benchkit.analysis.trend import trends
@@ -45,6 +47,7 @@ __all__ = [
     "load",
     "percentiles",
     "published",
+    "rate_curves",
     "runs",
     "scalability",
     "trends",
@@ -60,6 +63,7 @@ _MODULES: Mapping[str, str] = MappingProxyType(
         "history": "benchkit.analysis.history.series",
         "percentiles": "benchkit.explore",
         "published": "benchkit.explore",
+        "rate_curves": "benchkit.analysis.rate_curves",
         "runs": "benchkit.explore",
         "scalability": "benchkit.analysis.scalability",
         "trends": "benchkit.analysis.trend",

@@ -22,7 +22,7 @@ from benchkit.analysis.samples import describe_reasons, take_samples
 from benchkit.models.base import Frozen
 from benchkit.models.clean_text import clean
 from benchkit.models.levels import level_text
-from benchkit.models.metrics import PERCENTILES, metric_named
+from benchkit.models.metrics import CPU, PERCENTILES, RPS, metric_named
 from benchkit.models.run import Manifest
 
 Trust = Literal["yes", "with care", "no"]
@@ -32,8 +32,6 @@ MAX_SENTENCES = 2
 _MAX_REASONS = 2
 _SMALL, _LARGE = 0.1, 10.0
 """Ratios below and above which two decimals are too few or too many."""
-
-RPS, CPU = "rps", "server_cpu_s_per_request"
 
 
 class Answer(Frozen):

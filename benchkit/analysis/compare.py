@@ -31,18 +31,15 @@ from benchkit.analysis.samples import Exclusion, take_samples
 from benchkit.errors import InputError
 from benchkit.models.claims import claims_of
 from benchkit.models.design import controlled, until_of
-from benchkit.models.metrics import P99
+from benchkit.models.metrics import CPU, P99, RPS
 from benchkit.results.store import Store, store_path
 from benchkit.results.tables import load
 
-METRICS = ("rps",)
-"""Metrics that are compared by default."""
+ANSWER_METRICS = (RPS, P99)
+"""Metrics of the sentences that open the comparison of runs at full speed, unless metrics are chosen: each a family of
+comparisons of its own. Other runs have their primary metric in place of the first."""
 
-ANSWER_METRICS = ("rps", P99)
-"""Metrics of the sentences that open a comparison, unless metrics are chosen: each a family of comparisons of its
-own."""
-
-SHOWN_METRICS = (P99, "server_cpu_s_per_request")
+SHOWN_METRICS = (P99, CPU)
 """Metrics that a report compares as well, unless the run has too many cells to read through."""
 
 _MANY_CELLS = 100
@@ -71,26 +68,32 @@ def compare(
     baseline: str | None = None,
     exclusions: Iterable[Exclusion] | None = None,
     thresholds: gate.Thresholds | None = None,
+    gated: bool = False,
 ) -> Comparison:
     """Compare the cells of a stored run with a baseline, or with the same cells in `run2`, relative to `run`.
 
     `run` and `run2` are ids, their beginnings, or `latest`. `baseline` is a cell or a part of its levels (`stack=go`):
     within a run each cell is compared with the one that differs from it only in those; between runs, ratios to that
-    cell are compared. `metrics` are numeric columns of `trials`: by default `rps`, and those with `thresholds`, which
-    the gate uses. `exclusions` are the trials to exclude; None: those that verdicts make invalid. Raises InputError.
+    cell are compared. `metrics` are numeric columns of `trials`: by default the primary metric, and those with
+    `thresholds`, which the gate uses; `gated` applies a gate also without them, with the default ones. `exclusions` are
+    the trials to exclude; None: those that verdicts make invalid. Raises InputError.
     """
     where = Store(store_path(Path(store) if store is not None else None))
     data = [read_run_data(where, where.run(name), exclusions) for name in (run, run2) if name is not None]
     if run2 is not None and data[0].manifest.run_id == data[1].manifest.run_id:
         raise InputError(f"{data[0].manifest.run_id} cannot be compared with itself", hint="name two different runs")
-    wanted = tuple(dict.fromkeys((*(metrics or METRICS), *(thresholds.metrics if thresholds else ()))))
+    chosen = tuple(metrics) or (primary_metric(*data),)
+    answers_alone = bool(metrics or thresholds or gated)
+    if gated and thresholds is None:
+        thresholds = gate.default_thresholds(chosen)
+    wanted = tuple(dict.fromkeys((*chosen, *(thresholds.metrics if thresholds else ()))))
     if run2 is None:
         comparison = compare_cells(data[0], wanted, baseline).model_copy(update={"claims": judge_claims(data[0])})
     else:
         facts = [load("hosts", store=where.path, run_id=side.manifest.run_id) for side in data]
         comparison = compare_runs(data[0], data[1], wanted, baseline, facts=(facts[0], facts[1]))
     ratios = list(comparison.ratios)
-    for metric in () if metrics or thresholds else _answer_metrics(*data)[1:]:
+    for metric in () if answers_alone else _answer_metrics(*data)[1:]:
         if run2 is None:
             ratios += compare_cells(data[0], [metric], baseline).ratios
         else:
@@ -125,6 +128,12 @@ def compare_cells(data: RunData, metrics: Sequence[str], baseline: str | None = 
     return _comparison("cells", [data], metrics, ratios, notices)
 
 
+def primary_metric(*runs: RunData) -> str:
+    """Return the metric that comparisons of these runs open with: the one that all share, else RPS."""
+    found = {run.primary_metric for run in runs}
+    return found.pop() if len(found) == 1 else RPS
+
+
 def answer_of_run(data: RunData, comparisons: Iterable[Comparison] = ()) -> Answer:
     """Return the answer of one run in sentences, as `compare` gives it; `comparisons` of single metrics are reused."""
     known = {comparison.metrics: comparison for comparison in comparisons}
@@ -135,19 +144,19 @@ def answer_of_run(data: RunData, comparisons: Iterable[Comparison] = ()) -> Answ
 def _answer_metrics(*runs: RunData) -> tuple[str, ...]:
     """Return the metrics of the answer; the first alone for many cells, or where a run has no value of the others."""
     others = ANSWER_METRICS[1:] if all(len(data.manifest.cells) <= _MANY_CELLS for data in runs) else ()
-    return (*ANSWER_METRICS[:1], *(name for name in others if all(run.trials[name].notna().any() for run in runs)))
+    return (primary_metric(*runs), *(name for name in others if all(run.trials[name].notna().any() for run in runs)))
 
 
 def compare_all_metrics(data: RunData) -> tuple[Comparison, ...]:
     """Compare the cells of one run with their baseline, a comparison for each metric; only those with a ratio.
 
-    The metrics are those that the scenario asks about, and `SHOWN_METRICS` for a run of at most `_MANY_CELLS` cells.
-    Each is a family of comparisons of its own, as in `benchkit compare RUN --metric M`.
+    The metrics are the primary one, those that the scenario asks about, and `SHOWN_METRICS` for a run of at most
+    `_MANY_CELLS` cells. Each is a family of comparisons of its own, as in `benchkit compare RUN --metric M`.
     """
     until = until_of(data.manifest.scenario)
     claimed = (claim.metric for claim in claims_of(data.manifest.scenario))
     shown = SHOWN_METRICS if len(data.manifest.cells) <= _MANY_CELLS else ()
-    metrics = dict.fromkeys((*METRICS, *(until.metrics if until else ()), *claimed, *shown))
+    metrics = dict.fromkeys((data.primary_metric, *(until.metrics if until else ()), *claimed, *shown))
     comparisons = (compare_cells(data, [metric]) for metric in metrics if data.trials[metric].notna().any())
     return tuple(each for each in comparisons if any(ratio.ratio is not None for ratio in each.ratios))
 

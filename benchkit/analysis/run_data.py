@@ -14,6 +14,7 @@ from benchkit.analysis.samples import Exclusion
 from benchkit.analysis.verdicts.exclusions import exclusions
 from benchkit.models.base import Frozen
 from benchkit.models.design import Design, design_of, until_of
+from benchkit.models.metrics import CAPACITY, CPU, RPS
 from benchkit.models.run import Manifest
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import load
@@ -60,6 +61,19 @@ class RunData:
             design=self.design,
             status=self.manifest.status,
         )
+
+    @cached_property
+    def primary_metric(self) -> str:
+        """Metric that its comparisons open with: the one that the load leaves free.
+
+        The capacity where each block searches for it; CPU per request where every trial has a target rate, which is
+        then no result; else requests per second.
+        """
+        compared = self.trials[self.trials["kind"].isin(["measure", "control"])]
+        if compared[CAPACITY].notna().any():
+            return CAPACITY
+        is_held = not compared.empty and bool(compared["rate_requested"].notna().all())
+        return CPU if is_held and compared[CPU].notna().any() else RPS
 
     @property
     def limitation(self) -> str | None:

@@ -35,7 +35,9 @@ def compare(
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            "--metric", help="A numeric column of `trials`; repeatable. [default: rps]", autocompletion=complete_metric
+            "--metric",
+            help="A numeric column of `trials`; repeatable. [default: rps; at a held rate CPU per request; or the capacity]",
+            autocompletion=complete_metric,
         ),
     ] = None,
     baseline: Annotated[
@@ -66,24 +68,25 @@ def compare(
 
     if form not in FORMATS:
         raise InputError(f"no format {form!r}", why=f"formats: {', '.join(FORMATS)}")
-    wanted = _thresholds(metric or [], thresholds, threshold or [], gate=gate)
-    if form == "junit" and wanted is None and not json:
+    wanted = _thresholds(thresholds, threshold or [])
+    if form == "junit" and wanted is None and not gate and not json:
         raise InputError("JUnit XML needs a gate", hint="add --gate, --thresholds FILE or --threshold METRIC=SHARE")
-    comparison = compare_runs(run, run2, store=store, metrics=metric or (), baseline=baseline, thresholds=wanted)
+    comparison = compare_runs(
+        run, run2, store=store, metrics=metric or (), baseline=baseline, thresholds=wanted, gated=gate
+    )
     _print(comparison, "json" if json else form)
     if comparison.gate is not None and comparison.gate.exit_code:
         raise typer.Exit(comparison.gate.exit_code)
 
 
-def _thresholds(metrics: list[str], file: Path | None, texts: list[str], *, gate: bool) -> Thresholds | None:
-    """Return the gate's thresholds: the file's, overridden by options, or the defaults; None without a gate."""
-    from benchkit.analysis.compare import METRICS
-    from benchkit.analysis.gate import default_thresholds, parse_thresholds, read_thresholds
+def _thresholds(file: Path | None, texts: list[str]) -> Thresholds | None:
+    """Return the gate's thresholds: the file's, overridden by options; None without any."""
+    from benchkit.analysis.gate import parse_thresholds, read_thresholds
 
     given = [read_thresholds(file)] if file is not None else []
     given += [parse_thresholds(texts)] if texts else []
     if not given:
-        return default_thresholds(metrics or METRICS) if gate else None
+        return None
     merged = {name: allowed for one in given for name, allowed in one.metrics.items()}
     return given[0].model_copy(update={"metrics": merged})
 

@@ -18,7 +18,7 @@ def print_run_summary(
 ) -> None:
     """Print the summary: one JSON document, or tables; with `quiet` only the path of a report."""
     from benchkit.analysis.claims import judge_claims
-    from benchkit.analysis.compare import METRICS, answer_of_run, compare_cells
+    from benchkit.analysis.compare import answer_of_run, compare_cells
     from benchkit.analysis.run_data import read_run_data
     from benchkit.cli.compare import show_claims
     from benchkit.cli.console import print_json, say
@@ -31,7 +31,8 @@ def print_run_summary(
             "  → its watchdog restores the host; `benchkit hosts check` shows the result"
         )
     data = read_run_data(store, outcome.run)
-    cells, claims, compared = _cells(data, failed_blocks(outcome)), judge_claims(data), compare_cells(data, METRICS)
+    cells, claims = _cells(data, failed_blocks(outcome)), judge_claims(data)
+    compared = compare_cells(data, [data.primary_metric])
     if json:
         print_json(
             {
@@ -70,6 +71,7 @@ def _show(cells: list[dict[str, Any]], compared: Comparison) -> None:
     from benchkit import units
     from benchkit.analysis.wording import outcome
     from benchkit.cli.console import print_table
+    from benchkit.models.metrics import RPS, metric_named
 
     ratios = {ratio.cell_id: ratio for ratio in compared.ratios}
     rows = []
@@ -80,7 +82,9 @@ def _show(cells: list[dict[str, Any]], compared: Comparison) -> None:
         )
         doubts = cell["unsupported"] or "; ".join(filter(None, (_failed(cell["failed"]), cell["verdicts"].problems)))
         rows.append((cell["cell_id"], str(cell["trials"]), units.rate(cell["rps_median"]), *shown, doubts))
-    print_table(("cell", "trials", "RPS (median)", "ratio [95 %]", "difference", ""), rows, right=(1, 2, 3))
+    (metric,) = compared.metrics
+    ratio_head = "ratio [95 %]" if metric == RPS else f"ratio of {metric_named(metric).title} [95 %]"
+    print_table(("cell", "trials", "RPS (median)", ratio_head, "difference", ""), rows, right=(1, 2, 3))
     for notice in compared.notices:
         print(f"! {notice}")
 

@@ -24,22 +24,21 @@ def has_old_count(data: Mapping[str, Any]) -> bool:
     return OLD_COUNT in data and not isinstance(data[OLD_COUNT], list | tuple)
 
 
-RATE, RATE_SHARE = "rate", "share_of_slowest"
-"""`rate: {share_of_slowest: 0.5}` is another form of `share_of_slowest: 0.5`."""
+RATE = "rate"
+RATE_SHARES = ("share_of_slowest", "share_of_capacity")
+"""`rate: {share_of_slowest: 0.5}` is another form of `share_of_slowest: 0.5`, and likewise for the capacity."""
+MAX_SHARE = 10
+"""Largest share of a capacity: more overload than that shows nothing else."""
 
 
 def _allow_rate_share(schema: dict[str, JsonValue]) -> None:
-    share: JsonValue = {"type": "number", "exclusiveMinimum": 0, "maximum": 1}
     forms = schema["anyOf"]
     if isinstance(forms, list):
-        forms.append(
-            {
-                "type": "object",
-                "properties": {RATE_SHARE: share},
-                "required": [RATE_SHARE],
-                "additionalProperties": False,
-            }
-        )
+        for name, highest in zip(RATE_SHARES, (1, MAX_SHARE), strict=True):
+            share: JsonValue = {"type": "number", "exclusiveMinimum": 0, "maximum": highest}
+            forms.append(
+                {"type": "object", "properties": {name: share}, "required": [name], "additionalProperties": False}
+            )
 
 
 def _allow_old_count(schema: dict[str, JsonValue]) -> None:
@@ -93,7 +92,8 @@ class Load(Frozen):
     rate: PositiveFloat | None = Field(
         default=None,
         json_schema_extra=_allow_rate_share,
-        description="target rate in requests per second, or {share_of_slowest: 0.5}; absent: as fast as possible",
+        description="target rate in requests per second, or {share_of_slowest: 0.5} or {share_of_capacity: 0.5}; absent: as "
+        "fast as possible",
         examples=[1000],
     )
     share_of_slowest: Annotated[float, Field(gt=0, le=1)] | None = Field(
@@ -104,8 +104,15 @@ class Load(Frozen):
     )
     capacity: CapacityGoal | None = Field(
         default=None,
-        description="search in every block for the highest rate that keeps an objective, in place of a target rate",
+        description="search in every block for the highest rate that keeps an objective, in place of a target rate; with "
+        "share_of_capacity once, before the first block",
         examples=[{"slo": {"p99_s": 0.01}, "precision": 0.05}],
+    )
+    share_of_capacity: Annotated[float, Field(gt=0, le=MAX_SHARE)] | None = Field(
+        default=None,
+        description="target rate as a share of the cell's capacity, which the run searches for once, as `capacity` says, for "
+        "all cells that differ in this share alone",
+        examples=[0.5],
     )
     timeout_s: Annotated[float, Field(gt=0, le=MAX_TIME_S)] | None = Field(
         default=None,
@@ -134,11 +141,13 @@ class Load(Frozen):
     def _rename_rate_share(cls, data: object) -> object:
         if not isinstance(data, Mapping) or not isinstance(rate := data.get(RATE), Mapping):
             return data
-        if set(rate) != {RATE_SHARE}:
-            raise ValueError(f"rate is a number of requests per second, or {{{RATE_SHARE}: 0.5}}")
-        if data.get(RATE_SHARE) is not None:
-            raise ValueError(f"rate: {{{RATE_SHARE}: …}} and {RATE_SHARE} are the same: give one of them")
-        return {**data, RATE: None, RATE_SHARE: rate[RATE_SHARE]}
+        share = next((name for name in RATE_SHARES if set(rate) == {name}), None)
+        if share is None:
+            forms = " or ".join(f"{{{name}: 0.5}}" for name in RATE_SHARES)
+            raise ValueError(f"rate is a number of requests per second, or {forms}")
+        if data.get(share) is not None:
+            raise ValueError(f"rate: {{{share}: …}} and {share} are the same: give one of them")
+        return {**data, RATE: None, share: rate[share]}
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:
@@ -146,6 +155,11 @@ class Load(Frozen):
         if self.requests and single != Request():
             raise ValueError("requests excludes method, path and body: state them for each request")
         return self
+
+    @property
+    def searches_capacity(self) -> bool:
+        """True if each trial searches for the capacity of its cell."""
+        return self.capacity is not None and self.share_of_capacity is None
 
     @property
     def request_mix(self) -> tuple[Request, ...]:

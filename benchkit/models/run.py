@@ -44,8 +44,8 @@ TagValue = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{1,200}$"
 """Value of a tag: one line."""
 
 TrialKind = Literal["measure", "control", "profile", "calibrate", "probe"]
-"""Kind of a trial; `calibrate`: at full speed, from which target rates of the others follow; `probe`: at a rate that a
-search for a capacity tries."""
+"""Kind of a trial; `calibrate`: at full speed or at a capacity, from which target rates of the others follow; `probe`:
+at a rate that a search for a capacity tries."""
 RunStatus = Literal["running", "done", "failed", "interrupted"]
 
 

@@ -13,10 +13,25 @@ from benchkit import units
 from benchkit.analysis.cell_labels import CellView
 from benchkit.analysis.ratio import Ratio
 from benchkit.models.clean_text import clean
+from benchkit.models.columns import Metric
+from benchkit.models.metrics import RPS, metric_named
 from benchkit.report.metric_values import numbers
 from benchkit.report.stored_run import StoredRun, cached_per_run
 
 ERRORS = ("errors_connect", "errors_read", "errors_write", "errors_timeout")
+
+
+@dataclass(frozen=True)
+class Headline:
+    """A metric of a cell: its median over the included trials, or over all where all are excluded."""
+
+    metric: Metric
+    median: float
+
+    @property
+    def text(self) -> str:
+        """The median with the name of the metric."""
+        return f"{self.metric.format(self.median)} {self.metric.title}"
 
 
 @dataclass(frozen=True)
@@ -35,6 +50,8 @@ class CellSummary:
     ratio: Ratio | None
     errors: int | None
     non_2xx: int | None
+    headline: Headline | None = None
+    """Its result in the primary metric, where that is not the rate."""
 
     @property
     def is_usable(self) -> bool:
@@ -94,15 +111,18 @@ def describe_cell(cell: CellSummary, labels: Mapping[str, str], blocks: int) -> 
     parts += _describe_failures(cell)
     if cell.ratio is not None:
         parts += map(clean, cell.ratio.remarks)
-    return units.requests_per_s(cell.median_rps), "; ".join(parts)
+    rate = units.requests_per_s(cell.median_rps)
+    if cell.headline is None:
+        return rate, "; ".join(parts)
+    return cell.headline.text, "; ".join([f"at {rate}", *parts])
 
 
 def _ratios(run: StoredRun) -> dict[str, Ratio]:
-    """Return the ratio of the rate of each cell that has one, controls excepted."""
+    """Return the ratio in the primary metric of each cell that has one, controls excepted."""
     return {
         ratio.cell_id: ratio
         for comparison in run.comparisons
-        if comparison.metrics == ("rps",)
+        if comparison.metrics == (run.data.primary_metric,)
         for ratio in comparison.ratios
         if ratio.ratio is not None and not ratio.control
     }
@@ -123,7 +143,15 @@ def _summarise_cell(
         ratio=ratio,
         errors=errors,
         non_2xx=non_2xx,
+        headline=_headline(run, view.cell_id),
     )
+
+
+def _headline(run: StoredRun, cell_id: str) -> Headline | None:
+    primary = run.data.primary_metric
+    values = run.values(primary)
+    known = values.included(cell_id) or [each.value for each in values.of_cell(cell_id)]
+    return Headline(metric_named(primary), median(known)) if known and primary != RPS else None
 
 
 def _describe_ratio(ratio: Ratio, baseline: str) -> str:

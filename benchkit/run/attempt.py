@@ -175,8 +175,9 @@ def _attempt(
     testbed.record_block_facts(planned_trial)
     testbed.tune_for(testbed.plan.cell_of(planned_trial))
     cell, capacity = testbed.cell_of(planned_trial), None
-    if cell.load.capacity is not None and not is_profile_pass(planned_trial.kind, planned_trial.cell_id):
-        capacity = _find_capacity(planned_trial, cell, cell.load.capacity, testbed, recorder)
+    goal = cell.load.capacity if cell.load.searches_capacity else None
+    if goal is not None and not is_profile_pass(planned_trial.kind, planned_trial.cell_id):
+        capacity = _find_capacity(planned_trial, cell, goal, testbed, recorder)
         cell = with_load(cell, cell.load.model_copy(update={"rate": capacity.rps}))
     trial = make_trial(testbed.plan, planned_trial, cell, recorder.run.run_id, testbed.hosts)
     trial.attempt, trial.capacity = attempt, capacity

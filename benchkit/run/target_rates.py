@@ -1,4 +1,4 @@
-"""Target rates that a run finds itself: a share of what its slowest cell answers at full speed. Pure."""
+"""Target rates that a run finds itself: shares of the slowest cell at full speed, and of capacities. Pure."""
 
 from __future__ import annotations
 
@@ -26,25 +26,33 @@ def with_load(cell: PlannedCell, load: Load) -> PlannedCell:
 
 
 class TargetRates:
-    """The rates of cells at full speed, and the target rates that follow from them."""
+    """The rates of cells at full speed and their capacities, and the target rates that follow from them."""
 
     def __init__(self, rows: Iterable[TrialRow] = ()) -> None:
         """Take the trials that have ended before, in a run that is resumed."""
         self._rps: dict[str, float] = {}
+        self._capacities: dict[str, TrialRow] = {}
         for row in rows:
             self.add(row)
 
     def add(self, row: TrialRow) -> None:
-        """Add a trial that has ended; only those at full speed matter."""
-        if row.kind == "calibrate" and row.rps:
+        """Add a trial that has ended; only calibrations matter."""
+        if row.kind != "calibrate":
+            return
+        if row.capacity_rps is not None:
+            self._capacities[row.cell_id] = row
+        elif row.rps:
             self._rps[row.cell_id] = row.rps
 
     def cell_of(self, trial: PlannedTrial, plan: RunPlan) -> tuple[PlannedCell, str | None]:
         """Return the cell of a trial with its target rate, and a notice about a rate that the run found.
 
-        Raises InputError where no cell has answered at full speed, and for a rate that is too low to be divided.
+        Raises InputError where no cell has answered at full speed or the capacity is unknown, and for a rate that is
+        too low to be divided.
         """
         cell = plan.cell_of(trial)
+        if cell.load.share_of_capacity is not None:
+            return self._at_capacity(cell, cell.load.share_of_capacity, trial, plan)
         share = cell.load.share_of_slowest
         if share is None:
             return cell, None
@@ -63,7 +71,33 @@ class TargetRates:
             f"Target rate: {units.requests_per_s(rate)}, {units.share(share)} of the {units.requests_per_s(rps)} of the "
             f"slowest cell at full speed, {slowest}."
         )
-        try:
-            return with_load(cell, cell.load.model_copy(update={"rate": rate})), notice
-        except ValueError as error:
-            raise InputError("the target rate is too low", where=trial.cell_id, why=str(error)) from None
+        return _with_rate(cell, rate), notice
+
+    def _at_capacity(
+        self, cell: PlannedCell, share: float, trial: PlannedTrial, plan: RunPlan
+    ) -> tuple[PlannedCell, str | None]:
+        """Return a cell at its share of the capacity, or for a calibration with the search for it."""
+        if trial.kind == "calibrate":
+            return with_load(cell, cell.calibrated.load), None
+        searched = plan.capacity_cells[cell.cell_id]
+        found = self._capacities.get(searched)
+        if found is None or found.capacity_rps is None:
+            raise InputError(
+                "no target rate: the capacity is unknown",
+                where=trial.cell_id,
+                hint=f"the trial of {searched} in block 0 says why; state a rate to run without it",
+            )
+        bound = "" if found.capacity_high is not None else "at least "
+        high = "unknown" if found.capacity_high is None else units.rate(found.capacity_high)
+        notice = (
+            f"Capacity of {searched}: {bound}{units.requests_per_s(found.capacity_rps)} "
+            f"[{units.rate(found.capacity_low)}, {high}]; target rates are shares of it."
+        )
+        return _with_rate(cell, float(max(1, round(share * found.capacity_rps)))), notice
+
+
+def _with_rate(cell: PlannedCell, rate: float) -> PlannedCell:
+    try:
+        return with_load(cell, cell.load.model_copy(update={"rate": rate}))
+    except ValueError as error:
+        raise InputError("the target rate is too low", where=cell.cell_id, why=str(error)) from None

@@ -21,6 +21,10 @@ def typed_load(document: Document) -> Load:
     load = document.validated(Load)
     if load.capacity is not None:
         _check_capacity(load, document)
+    elif load.share_of_capacity is not None:
+        raise InputError(
+            document.fault(("share_of_capacity",), "needs capacity, the objective that a capacity is under")
+        )
     requests = tuple(
         request if request.body_file is None else request.with_file_content(_content(request.body_file, i, document))
         for i, request in enumerate(load.requests)

@@ -21,8 +21,8 @@ class PlannedTrial:
     position: int
     cell_id: str
     kind: TrialKind = "measure"
-    """`calibrate`: at full speed, before the first block as block 0. `control`: the second run of a cell in the block,
-    or the unprofiled partner of a profiled trial."""
+    """`calibrate`: at full speed or with a search for the capacity, before the first block as block 0. `control`: the
+    second run of a cell in the block, or the unprofiled partner of a profiled trial."""
     round: int = 1
     """Repetition of the block: a block interrupted by a pause is repeated whole, as its next round."""
 
@@ -32,7 +32,7 @@ class PlannedTrial:
     @property
     def title(self) -> str:
         """Name of the cell as displayed, marked if the trial is profiled."""
-        notes = {"profile": " (profiled)", "calibrate": " (full speed)"}
+        notes = {"profile": " (profiled)", "calibrate": " (calibration)"}
         return self.cell_id + notes.get(self.kind, "")
 
 
@@ -52,7 +52,7 @@ def planned_trials(design: Design, cell_ids: Sequence[str], blocks: int, seed: i
 
 
 def calibration_trials(cell_ids: Sequence[str]) -> tuple[PlannedTrial, ...]:
-    """Return a trial at full speed for each of these cells, before the first block."""
+    """Return a calibration for each of these cells, before the first block."""
     return tuple(PlannedTrial(0, position, cell, "calibrate") for position, cell in enumerate(cell_ids, start=1))
 
 

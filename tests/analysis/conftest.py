@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from benchkit.models.levels import cell_id
+from benchkit.models.levels import Levels, cell_id
 from benchkit.models.run import CellRecord, HostRecord, Manifest
 from benchkit.results.row_builders import factor_rows, host_rows
 from benchkit.results.schema import arrow_schema
@@ -51,7 +51,7 @@ def trials_of(
 
 
 def manifest_of(
-    cells: Sequence[Mapping[str, str | int | bool]],
+    cells: Sequence[Levels],
     *,
     run_id: str = "r1",
     unsupported: Mapping[str, str] | None = None,

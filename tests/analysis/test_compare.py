@@ -15,6 +15,7 @@ from benchkit.errors import InputError
 from benchkit.models.design import ALPHA_PER_LOOK
 from benchkit.models.run import Manifest
 from benchkit.results.store import RunFolder
+from tests.analysis.conftest import manifest_of, trials_of
 
 MakeTrials = Callable[..., pd.DataFrame]
 MakeManifest = Callable[..., Manifest]
@@ -345,3 +346,28 @@ def test_ratios_with_an_external_server_are_marked(
     between = {ratio.cell_id: ratio.remarks for ratio in compare("r1", "r2", store=tmp_path).ratios}
     assert any(remark.startswith("unwatched: ") for remark in between["stack=nginx"])
     assert not any(remark.startswith(("unwatched: ", "A/A")) for remark in between["stack=go"])
+
+
+@pytest.mark.parametrize(
+    ("metric", "columns", "sentence"),
+    [
+        (
+            "server_cpu_s_per_request",
+            {"rate_requested": 500.0, "rps": 500.0},
+            "nginx uses 1.99 times the CPU per request of go",
+        ),
+        ("capacity_rps", {"rate_requested": 500.0, "rps": 500.0}, "nginx has 1.99 times the capacity of go"),
+        ("rps", {"server_cpu_s_per_request": 1e-4}, "nginx serves 1.99 times"),
+    ],
+)
+def test_a_comparison_opens_with_what_the_load_leaves_free(
+    tmp_path: Path, stored: StoreRun, metric: str, columns: dict[str, object], sentence: str
+) -> None:
+    stored(manifest_of(CELLS[:2]), trials_of(rates(1, 100, 200), metric=metric, **columns))  # type: ignore[arg-type]
+    found = compare("r1", store=tmp_path)
+    assert found.metrics == (metric,)
+    assert found.answer is not None
+    assert found.answer.sentences[0].startswith(sentence)
+    gated = compare("r1", store=tmp_path, gated=True)
+    assert gated.gate is not None
+    assert [line.metric for line in gated.gate.lines] == [metric]

@@ -13,12 +13,13 @@ from benchkit.load.generators.generator import plan_generators
 from benchkit.load.tools.target import Target
 from benchkit.models.load import Load
 from benchkit.models.rows import TrialRow
-from benchkit.run.plan.model import PlannedCell, RunPlan
+from benchkit.run.plan.model import OVERHEAD_S, PlannedCell, RunPlan
 from benchkit.run.plan.order import calibrations
 from benchkit.run.target_rates import CALIBRATION_S, TargetRates
 from benchkit.run.trial_queue import TrialQueue
 from benchkit.scenario.experiment import Cell
 from benchkit.scenario.trial_order import PlannedTrial, calibration_trials, planned_trials
+from tests.builders import experiment, load, run_plan
 from tests.load.conftest import place
 
 LOAD = Load.model_validate(
@@ -105,3 +106,60 @@ def test_calibrations_come_first_and_are_no_measured_block() -> None:
         ["measure", "measure"],
         ["measure", "measure"],
     ]
+
+
+def with_shares(*shares: float, tool: str = "vegeta") -> RunPlan:
+    fields = {"tool": tool, "connections": 8, "duration_s": 10, "capacity": {"slo": {"p99_s": 0.01}}}
+    loads = [Load.model_validate({**fields, "rate": {"share_of_capacity": share}}) for share in shares]
+    cells = tuple(planned(load, f"share={load.share_of_capacity}") for load in loads)
+    return replace(plan(), cells=cells)
+
+
+def searched(cell_id: str, rps: float, high: float | None) -> TrialRow:
+    return replace(full_speed(cell_id, rps), capacity_rps=rps, capacity_low=0.96 * rps, capacity_high=high)
+
+
+def test_cells_that_differ_in_their_share_alone_have_one_search() -> None:
+    shares = with_shares(0.1, 0.5, 1.2)
+    control = replace(shares.cells[1], spec=replace(shares.cells[1].spec, cell_id="share=0.5~control"))
+    other = with_shares(0.5, tool="h2load").cells[0]
+    other = replace(other, spec=replace(other.spec, cell_id="tool=h2load,share=0.5"))
+    several = replace(shares, cells=(*shares.cells, control, other))
+    assert calibrations(several.cells) == (
+        PlannedTrial(0, 1, "share=0.1", "calibrate"),
+        PlannedTrial(0, 2, "tool=h2load,share=0.5", "calibrate"),
+    )
+    rates = TargetRates([searched("share=0.1", 1001.0, 1050.0)])
+    found = {
+        cell_id: rates.cell_of(PlannedTrial(1, 1, cell_id), several)
+        for cell_id in ("share=0.1", "share=0.5", "share=1.2", "share=0.5~control")
+    }
+    assert [cell.load.rate for cell, _ in found.values()] == [100.0, 500.0, 1201.0, 500.0]
+    assert {notice for _, notice in found.values()} == {
+        "Capacity of share=0.1: 1,001 requests/s [961, 1,050]; target rates are shares of it."
+    }
+    assert not any(cell.load.searches_capacity for cell, _ in found.values())
+    with pytest.raises(InputError, match="the capacity is unknown"):
+        rates.cell_of(PlannedTrial(1, 1, "tool=h2load,share=0.5"), several)
+    _, notice = TargetRates([searched("share=0.1", 1001.0, None)]).cell_of(PlannedTrial(1, 1, "share=0.5"), several)
+    assert notice is not None
+    assert notice.startswith("Capacity of share=0.1: at least 1,001 requests/s [961, unknown]")
+
+
+def test_the_search_before_the_first_block_takes_its_time_and_the_others_theirs() -> None:
+    shares = with_shares(0.1, 0.5)
+    search, _ = TargetRates().cell_of(PlannedTrial(0, 1, "share=0.1", "calibrate"), shares)
+    assert search.load.searches_capacity
+    scenario = experiment(
+        factors={"share": [0.1, 0.5]},
+        load=load(
+            tool="vegeta",
+            duration_s=10,
+            rate={"share_of_capacity": "$share"},
+            capacity={"slo": {"p99_s": 0.01}, "budget_s": 30},
+        ),
+    )
+    whole = run_plan(scenario)
+    measured = planned_trials("blocks", [cell.cell_id for cell in whole.cells], 1, 1)
+    whole = replace(whole, planned_trials=(*calibrations(whole.cells), *measured))
+    assert whole.seconds == (30 + 10 + OVERHEAD_S) + 2 * (10 + OVERHEAD_S)

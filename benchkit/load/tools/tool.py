@@ -17,7 +17,7 @@ from benchkit.models.protocol import HttpProtocol
 if TYPE_CHECKING:
     from benchkit.load.measurement import Measurement  # it imports numpy, which is slow and which no parser needs
 
-NEED_RATE: Final = ("share_of_slowest", "capacity")
+NEED_RATE: Final = ("share_of_slowest", "capacity", "share_of_capacity")
 """Fields of `Load` from which a run finds target rates itself: any tool that can hold a rate supports them."""
 
 ALWAYS: Final = (

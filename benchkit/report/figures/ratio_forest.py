@@ -71,7 +71,7 @@ def caption(run: StoredRun) -> str:
     """Explain marks, lines and bands."""
     has_claims = any(row.expected for row in _rows(run))
     level = next(row.ratio.confidence for row in _rows(run) if row.ratio)
-    count = len(_rps_ratios(run))
+    count = len(_primary_ratios(run))
     return (
         f"A mark is the ratio over blocks, its line the {level:.0%} interval; a mark is filled if a difference is shown or "
         "a claim decided, otherwise hollow. Controls are cells relative to themselves."
@@ -110,14 +110,15 @@ FIGURE = ReportFigure(
     is_available=is_available,
     alt=alt,
     caption=caption,
-    see="A cell whose line does not touch 1 differs from the baseline: left of 1 it serves less, right of 1 more.",
+    see="A cell whose line does not touch 1 differs from the baseline: left of 1 its value is smaller, right of 1 larger.",
     draw=draw,
     data="ratios",
 )
 
 
-def _rps_ratios(run: StoredRun) -> list[Ratio]:
-    return [ratio for comparison in run.comparisons if comparison.metrics == ("rps",) for ratio in comparison.ratios]
+def _primary_ratios(run: StoredRun) -> list[Ratio]:
+    primary = (run.data.primary_metric,)
+    return [ratio for comparison in run.comparisons if comparison.metrics == primary for ratio in comparison.ratios]
 
 
 def _distance(ratio: Ratio) -> float:
@@ -127,9 +128,9 @@ def _distance(ratio: Ratio) -> float:
 
 @cached_per_run
 def _rows(run: StoredRun) -> list[_Row]:
-    """Return the ratios of RPS farthest from 1, then those of claims, each claim under its sentence."""
+    """Return the ratios of the primary metric farthest from 1, then those of claims, each claim under its sentence."""
     names, hues = cell_names(run), {view.cell_id: view.hue for view in run.cells}
-    ratios = _rps_ratios(run)
+    ratios = _primary_ratios(run)
     least = min(map(_distance, sorted(ratios, key=_distance)[-MAX_RATIOS:]), default=0.0)
     rows = [
         _Row(names[ratio.cell_id], ratio, ratio.outcome in {"higher", "lower"}, hues.get(ratio.cell_id))
@@ -138,7 +139,7 @@ def _rows(run: StoredRun) -> list[_Row]:
     ]
     for claim in run.claims:
         if claim.ratios:
-            metric = "" if claim.metric == "rps" else f" ({metric_named(claim.metric).title})"
+            metric = "" if claim.metric == run.data.primary_metric else f" ({metric_named(claim.metric).title})"
             rows.append(_Row(f"Claim: {' '.join(claim.text.split())}{metric}"))
         for ratio in claim.ratios:
             which = f": {names[ratio.cell_id]}" if len(claim.ratios) > 1 else ""
@@ -149,13 +150,13 @@ def _rows(run: StoredRun) -> list[_Row]:
 
 def _subtitle(run: StoredRun) -> str:
     """Return the metric of the ratios and the cells they are relative to."""
-    names = cell_names(run)
+    names, title = cell_names(run), metric_named(run.data.primary_metric).title
     ratios = [row.ratio for row in _rows(run) if row.ratio and row.hue is not None]
     bases = list(dict.fromkeys(names[ratio.baseline] for ratio in ratios))
     if len(bases) == 1:
-        return f"RPS relative to {bases[0]}"
+        return f"{title} relative to {bases[0]}"
     levels = scenario_baseline(run.manifest.scenario, run.manifest.cells)
-    return f"RPS relative to the cell that differs in {cell_id(levels)} alone"
+    return f"{title} relative to the cell that differs in {cell_id(levels)} alone"
 
 
 def _set_scale(axes: Axes, rows: Sequence[_Row]) -> None:

@@ -22,7 +22,7 @@ from benchkit.run.plan.host_capabilities import (
     with_quota,
     with_tuning,
 )
-from benchkit.run.plan.model import PlannedCell
+from benchkit.run.plan.model import PlannedCell, describe_cell
 from benchkit.scenario.experiment import Cell, Experiment
 from benchkit.scenario.model import LOAD_ROLE
 from benchkit.services.command_build import BuiltFolder
@@ -156,7 +156,7 @@ def skip_equal_cells(cells: Iterable[PlannedCell]) -> Iterator[PlannedCell]:
     """Yield the cells; one that equals an earlier one here, as `1` and `all` CPUs on one CPU, is unsupported."""
     first: dict[str, str] = {}
     for cell in cells:
-        same_as = cell.cell_id if cell.unsupported else first.setdefault(_description(cell), cell.cell_id)
+        same_as = cell.cell_id if cell.unsupported else first.setdefault(describe_cell(cell), cell.cell_id)
         yield cell if same_as == cell.cell_id else replace(cell, unsupported=f"on these hosts the same as {same_as}")
 
 
@@ -168,17 +168,9 @@ def name_equal_builds(cells: Iterable[PlannedCell]) -> Iterator[PlannedCell]:
         if cell.unsupported is not None or not builds:
             yield cell
             continue
-        text = _description(cell)
+        text = describe_cell(cell)
         for content in builds:
             if isinstance(content, BuiltFolder):
                 text = text.replace(repr(content), content.build().sha256)
         earlier = first.setdefault(text, cell.cell_id)
         yield cell if earlier == cell.cell_id else replace(cell, same_as=earlier)
-
-
-def _description(planned: PlannedCell) -> str:
-    """Return all that a cell consists of, without the folders that are named after it."""
-    text = repr((planned.services, planned.load, planned.target, planned.sysctls))
-    for service in planned.services:
-        text = text.replace(str(service.folder.parent), "…")
-    return text

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
 from benchkit.errors import BenchkitError
 from benchkit.hosts.tuning import SudoCommand, TuningPlan
 from benchkit.load.generators.generator import Generator
-from benchkit.models.design import Design
+from benchkit.models.design import Design, controlled
 from benchkit.models.load import Load
 from benchkit.run.plan.tuning_plan import tuning_required_error
 from benchkit.run.slice_timetable import slice_count, turn_s
@@ -62,10 +62,33 @@ class PlannedCell:
     def seconds(self) -> float | None:
         """Estimated duration of a trial; None if it ends after a number of requests at no set rate."""
         load = self.load
-        if load.capacity is not None:
+        if load.capacity is not None and load.searches_capacity:
             return load.capacity.budget_s + load.warmup_s + (load.duration_s or 0.0) + OVERHEAD_S
         measured = load.request_count / load.rate if load.request_count and load.rate else load.duration_s
         return None if measured is None else load.warmup_s + measured + OVERHEAD_S
+
+    @property
+    def calibrated(self) -> PlannedCell:
+        """The same cell with the search for the capacity that its rate is a share of."""
+        return replace(self, load=self.load.model_copy(update={"share_of_capacity": None}))
+
+
+def describe_cell(planned: PlannedCell) -> str:
+    """Return all that a cell consists of, without the folders that are named after it."""
+    text = repr((planned.services, planned.load, planned.target, planned.sysctls))
+    for service in planned.services:
+        text = text.replace(str(service.folder.parent), "…")
+    return text
+
+
+def cells_with_capacity(cells: Iterable[PlannedCell]) -> dict[str, str]:
+    """Return the cell whose capacity is searched, by the cells that run at shares of it and differ in nothing else."""
+    first: dict[str, str] = {}
+    return {
+        cell.cell_id: first.setdefault(describe_cell(cell.calibrated), controlled(cell.cell_id) or cell.cell_id)
+        for cell in cells
+        if cell.unsupported is None and cell.load.share_of_capacity is not None
+    }
 
 
 def count_switches(cells: Iterable[PlannedCell]) -> int:
@@ -131,8 +154,15 @@ class RunPlan:
         """Length of the slices of measured trials; None for another design than `sliced`."""
         return self.experiment.scenario.slice_s if self.design == "sliced" else None
 
+    @cached_property
+    def capacity_cells(self) -> Mapping[str, str]:
+        """The cell whose capacity is searched, by the cells that run at shares of it."""
+        return cells_with_capacity(self.cells)
+
     def _trial_s(self, trial: PlannedTrial) -> float | None:
         cell = self.cell_of(trial)
+        if trial.kind == "calibrate" and cell.load.share_of_capacity is not None:
+            return cell.calibrated.seconds
         if cell.seconds is None or self.slice_s is None or is_profile_pass(trial.kind, trial.cell_id):
             return cell.seconds
         duration_s = cell.load.duration_s or 0.0

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from benchkit.models.design import control_of, controlled
 from benchkit.run.plan.design import PlannedDesign
-from benchkit.run.plan.model import PlannedCell
+from benchkit.run.plan.model import PlannedCell, cells_with_capacity
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.trial_order import PlannedTrial, calibration_trials, planned_trials
 
@@ -28,11 +28,15 @@ def order_trials(experiment: Experiment, design: PlannedDesign, seed: int) -> tu
 
 
 def calibrations(cells: Iterable[PlannedCell]) -> tuple[PlannedTrial, ...]:
-    """Return the trials at full speed that these cells need before the first block; none with target rates stated."""
-    return calibration_trials(
-        [
-            cell.cell_id
-            for cell in cells
-            if cell.unsupported is None and cell.load.share_of_slowest is not None and not controlled(cell.cell_id)
-        ]
-    )
+    """Return the trials that these cells need before the first block; none with target rates stated.
+
+    One at full speed for each cell at a share of the slowest, and one with a search for each capacity that cells run at
+    shares of.
+    """
+    cells = tuple(cells)
+    at_full_speed = [
+        cell.cell_id
+        for cell in cells
+        if cell.unsupported is None and cell.load.share_of_slowest is not None and not controlled(cell.cell_id)
+    ]
+    return calibration_trials([*at_full_speed, *dict.fromkeys(cells_with_capacity(cells).values())])

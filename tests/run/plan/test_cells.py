@@ -4,7 +4,7 @@ import pytest
 
 from benchkit.run.plan import cells
 from benchkit.run.plan.cells import skip_equal_cells
-from benchkit.run.plan.model import PlannedCell
+from benchkit.run.plan.model import PlannedCell, describe_cell
 from tests.builders import experiment, load, planned_cells, stacks
 
 
@@ -26,13 +26,13 @@ def test_a_cell_that_equals_an_earlier_one_on_these_hosts_is_skipped() -> None:
 
 def test_each_cell_is_described_once(monkeypatch: pytest.MonkeyPatch) -> None:
     described: list[str] = []
-    describe = cells._description
+    describe = describe_cell
 
     def record(cell: PlannedCell) -> str:
         described.append(cell.cell_id)
         return describe(cell)
 
-    monkeypatch.setattr(cells, "_description", record)
+    monkeypatch.setattr(cells, "describe_cell", record)
     sizes = list(range(1, 301))
     planned = planned_cells(experiment(factors={"n": sizes}, load=load(connections="$n")))
     assert len(list(skip_equal_cells(planned))) == len(described) == len(sizes)
