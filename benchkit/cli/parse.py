@@ -28,10 +28,18 @@ def parse(
     """Read one output of a load tool."""
     from benchkit.cli.console import print_json, print_table, say
     from benchkit.cli.input_file import bytes_of, name_of
-    from benchkit.load.tools.registry import read_output
+    from benchkit.errors import ParseError
+    from benchkit.load.tools.registry import get_tool, tools_that_read
     from benchkit.load.tools.text import decode
 
-    result = read_output(tool, decode(bytes_of(file)), where=name_of(file), command=f"benchkit parse {{tool}} {file}")
+    reader = get_tool(tool)
+    text = decode(bytes_of(file))
+    try:
+        result = reader.parse(text)
+    except ParseError as error:
+        others = [name for name in tools_that_read(text) if name != tool]
+        hint = f"it is output of {others[0]}: benchkit parse {others[0]} {file}" if others else error.hint
+        raise ParseError(error.what, where=name_of(file), why=error.why, hint=hint) from None
     if json:
         print_json(result.model_dump(mode="json"))
         return
@@ -68,9 +76,11 @@ def _rows(result: LoadResult) -> Iterator[tuple[str, str]]:
         "failed by length only": (result.failed_length, count),
         "availability": (result.availability, share),
     }
-    for name, text in (("version", result.tool_version), ("target", result.target)):
-        if text is not None:
-            yield name, text
+    texts = {"version": result.tool_version, "target": result.target}
+    if (negotiated := result.negotiated) is not None:
+        texts |= {"protocol": negotiated.protocol, "TLS version": negotiated.tls_version}
+        texts |= {"cipher": negotiated.cipher, "certificate's key": negotiated.key}
+    yield from ((name, text) for name, text in texts.items() if text is not None)
     yield "complete", "yes" if result.complete else "no"
     for name, (value, shown) in figures.items():
         if value is not None:

@@ -153,6 +153,8 @@ def _load(cell: PlannedCell) -> str:
     from benchkit import units
 
     text = f"{cell.load.tool}, {units.counted(cell.load.connections, 'connection')}"
+    if cell.load.streams > 1:
+        text += f" of {cell.load.streams} streams"
     hosts = units.counted(len({generator.host for generator in cell.generators}), "host")
     several = len(cell.generators) > 1
     return f"{text} of {units.counted(len(cell.generators), 'process', 'processes')} on {hosts}" if several else text

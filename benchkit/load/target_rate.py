@@ -29,7 +29,7 @@ def _achieved_rate(output: ParsedOutput, load: Load, support: RateSupport) -> fl
     sending = None if measured is None else measured.sending
     if measured is None or sending is None or sending.answered_later is None:
         return output.result.rps
-    sent_together = load.connections if support.per_connection else 1
+    sent_together = {"one": 1, "per connection": load.connections, "per stream": load.in_flight}[support.clocks]
     if sending.requests <= sent_together or sending.span_s <= 0:
         return output.result.rps
     if not support.is_open:

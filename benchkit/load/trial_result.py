@@ -80,6 +80,7 @@ def merge_generator_outputs(outputs: Sequence[ParsedOutput], started_s: Sequence
             failed_length=_sum(results, lambda result: result.failed_length),
             availability=_availability(results),
             complete=all(result.complete for result in results),
+            negotiated=_common(result.negotiated for result in results),
             notes=tuple(_merge_notes(results, ends, window_s, has_histogram=measurement is not None)),
         ),
         measurement,
@@ -116,6 +117,7 @@ def merge_slices(outputs: Sequence[ParsedOutput]) -> ParsedOutput:
                 "failed_length": _sum(results, lambda result: result.failed_length),
                 "availability": _availability(results),
                 "complete": all(result.complete for result in results),
+                "negotiated": _common(result.negotiated for result in results),
                 "notes": tuple(_merge_notes_of_slices(results, has_histogram=measurement is not None)),
             }
         ),
@@ -241,6 +243,12 @@ def _add_status(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
         for code, n in count.items():
             total[code] = total.get(code, 0) + n
     return dict(sorted(total.items()))
+
+
+def _common(values: Iterable[T]) -> T | None:
+    """Return the value that all have; None where they differ."""
+    first, *others = values
+    return first if all(other == first for other in others) else None
 
 
 def _availability(results: Sequence[LoadResult]) -> float | None:

@@ -15,6 +15,9 @@ from benchkit.models.request import Method, Request, RequestPath
 MAX_TIME_S = 7 * 86400
 """Longest time of a load in seconds, a week: longer ones are slips of the unit."""
 
+MAX_STREAMS = 100
+"""Most streams of a connection: a server should allow that many, and may refuse more (RFC 9113, 6.5.2)."""
+
 OLD_COUNT, COUNT = "requests", "request_count"
 """`requests: 1000`, a number, is the earlier spelling of `request_count: 1000`."""
 
@@ -54,6 +57,9 @@ class Load(Frozen):
 
     tool: str = Field(description="load tool: wrk, ab, hey, h2load, siege, vegeta, …", examples=["wrk"])
     connections: PositiveInt = Field(description="open connections", examples=[64])
+    streams: Annotated[int, Field(ge=1, le=MAX_STREAMS)] = Field(
+        default=1, description="requests in flight on each connection of HTTP/2", examples=[8]
+    )
     threads: PositiveInt = Field(default=1, description="threads of each generator process")
     processes: PositiveInt = Field(default=1, le=1024, description="generator processes on each load host")
     pin: bool = Field(
@@ -160,6 +166,11 @@ class Load(Frozen):
     def searches_capacity(self) -> bool:
         """True if each trial searches for the capacity of its cell."""
         return self.capacity is not None and self.share_of_capacity is None
+
+    @property
+    def in_flight(self) -> int:
+        """Number of requests in flight of a closed loop: connections times streams."""
+        return self.connections * self.streams
 
     @property
     def request_mix(self) -> tuple[Request, ...]:

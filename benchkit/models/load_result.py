@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from benchkit.models.base import Frozen
+from benchkit.models.protocol import Negotiated
 
 
 class Latency(Frozen):
@@ -72,5 +73,8 @@ class LoadResult(Frozen):
     availability: float | None = Field(default=None, ge=0, le=1)
     complete: bool = Field(
         default=True, description="false if the run did not finish, or a part of its output is missing"
+    )
+    negotiated: Negotiated | None = Field(
+        default=None, description="protocol and cipher of its connections; None where the tool does not state them"
     )
     notes: tuple[Note, ...] = ()

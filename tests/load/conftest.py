@@ -1,8 +1,9 @@
-"""A small server on loopback, and places of generators."""
+"""A small server on loopback, places of generators, and generators that run here."""
 
 from __future__ import annotations
 
 import platform
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,16 @@ from typing import Any
 
 import pytest
 
+from benchkit.load.generators.generator import plan_generators
+from benchkit.load.tools.registry import TOOLS
+from benchkit.load.tools.target import Target
+from benchkit.load.tools.text import decode
+from benchkit.load.tools.tool import ParsedOutput, ToolOutput
+from benchkit.load.trial_result import read_generator
+from benchkit.models.load import Load
+from benchkit.services.go_build import build
 from benchkit.services.placement import ServicePlacement
+from benchkit.services.service import ControllerFile, GoSource
 
 GOARCH = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 """Go's name for the architecture of this machine."""
@@ -69,3 +79,37 @@ def place(host: str, **fields: Any) -> ServicePlacement:  # noqa: ANN401 - field
         programs={},
     )
     return replace(default, **fields)
+
+
+def run_generator(load: Load, target: Target, folder: Path) -> ParsedOutput:
+    """Run one generator as planned, with its rows piped to the reducer, and return its output."""
+    tool = TOOLS[load.tool]
+    if tool.go_program is None and shutil.which(tool.binary) is None:
+        pytest.skip(f"{tool.binary} is not installed")
+    here = place("here", folder=folder, cpus=(0,), nofile=1024, goos=sys.platform, goarch=GOARCH)
+    (generator,) = plan_generators(load, target, [here])
+    for name, content in generator.files.items():
+        (folder / name).write_bytes(content)
+    for program in generator.programs:
+        if isinstance(program.content, ControllerFile):
+            Path(program.path).write_bytes(program.content.read())
+            continue
+        assert isinstance(program.content, GoSource)
+        source = program.content
+        built = build(source.module, goos=source.goos, goarch=source.goarch, package=source.package)
+        Path(program.path).symlink_to(built.path)
+    with (folder / "stderr").open("wb") as stderr:
+        if generator.reducer is None:
+            stdout = subprocess.run(
+                generator.argv, cwd=folder, stdout=subprocess.PIPE, stderr=stderr, timeout=30, check=True
+            ).stdout
+            return read_generator(tool, load, ToolOutput(decode(stdout), (folder / "stderr").read_text()))
+        reduce = [*generator.reducer, "-out", "reduced", "-rest", "stdout"]
+        reducer = subprocess.Popen(reduce, cwd=folder, stdin=subprocess.PIPE)
+        subprocess.run(generator.argv, cwd=folder, stdout=reducer.stdin, stderr=stderr, timeout=30, check=True)
+    reducer.communicate(timeout=10)
+    assert reducer.returncode == 0
+    output = ToolOutput(
+        (folder / "stdout").read_text(), (folder / "stderr").read_text(), (folder / "reduced").read_bytes()
+    )
+    return read_generator(tool, load, output)

@@ -4,58 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from scipy.stats import binomtest
 
-from benchkit.load.generators.generator import plan_generators
 from benchkit.load.tools.registry import TOOLS
 from benchkit.load.tools.target import Target
-from benchkit.load.tools.text import decode
-from benchkit.load.tools.tool import ParsedOutput, ToolOutput
-from benchkit.load.trial_result import read_generator
+from benchkit.load.tools.tool import ParsedOutput
 from benchkit.models.load import Load
-from benchkit.services.go_build import build
-from benchkit.services.service import GoSource
-from tests.load.conftest import GOARCH, Server, place
+from tests.load.conftest import Server, run_generator
 
 pytestmark = pytest.mark.lab
 
 
 def _run_generator(load: Load, origin: str, folder: Path) -> ParsedOutput:
-    """Run one generator as planned, with its rows piped to the reducer, and return its output."""
-    tool = TOOLS[load.tool]
-    if tool.go_program is None and shutil.which(tool.binary) is None:
-        pytest.skip(f"{tool.binary} is not installed")
-    here = place("here", folder=folder, cpus=(0,), nofile=1024, goos=sys.platform, goarch=GOARCH)
-    (generator,) = plan_generators(load, Target(origin.removeprefix("http://")), [here])
-    for name, content in generator.files.items():
-        (folder / name).write_bytes(content)
-    for program in generator.programs:
-        assert isinstance(program.content, GoSource)
-        source = program.content
-        built = build(source.module, goos=source.goos, goarch=source.goarch, package=source.package)
-        Path(program.path).symlink_to(built.path)
-    with (folder / "stderr").open("wb") as stderr:
-        if generator.reducer is None:
-            stdout = subprocess.run(
-                generator.argv, cwd=folder, stdout=subprocess.PIPE, stderr=stderr, timeout=30, check=True
-            ).stdout
-            return read_generator(tool, load, ToolOutput(decode(stdout), (folder / "stderr").read_text()))
-        reduce = [*generator.reducer, "-out", "reduced", "-rest", "stdout"]
-        reducer = subprocess.Popen(reduce, cwd=folder, stdin=subprocess.PIPE)
-        subprocess.run(generator.argv, cwd=folder, stdout=reducer.stdin, stderr=stderr, timeout=30, check=True)
-    reducer.communicate(timeout=10)
-    assert reducer.returncode == 0
-    output = ToolOutput(
-        (folder / "stdout").read_text(), (folder / "stderr").read_text(), (folder / "reduced").read_bytes()
-    )
-    return read_generator(tool, load, output)
+    return run_generator(load, Target(origin.removeprefix("http://")), folder)
 
 
 @pytest.mark.parametrize("tool", TOOLS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from benchkit.load.tools.registry import TOOLS, get_tool
 from benchkit.load.tools.target import Target
 from benchkit.load.tools.wrk.command import HISTOGRAM, SCRIPT
 from benchkit.models.load import Load
+from benchkit.models.protocol import HttpProtocol, TlsOptions
 
 TARGET = Target("10.0.0.2:8080")
 ORIGIN = TARGET.origin
@@ -89,12 +91,124 @@ def test_the_argument_list(name: str) -> None:
 def _words(shown: str) -> list[str]:
     """Return the words of a command as written above; `-H|Name: value` is one word."""
     words: list[str] = []
-    for word in shown.replace("ATTACK", ATTACK).split(" "):
+    one = ATTACK.replace("connections=4", "connections=1")
+    for word in shown.replace("ATTACK1", one).replace("ATTACK", ATTACK).split(" "):
         if words and words[-1].startswith("-H|") and words[-1].endswith(":"):
             words[-1] += f" {word}"
         else:
             words.append(word)
     return words
+
+
+TLS13 = TlsOptions(resumption=False)
+CIPHER = TlsOptions(version="1.2", ciphers="ECDHE-RSA-AES256-GCM-SHA384")
+PROTOCOLS: dict[str, tuple[HttpProtocol, TlsOptions | None, dict[str, Any], str]] = {
+    "wrk": ("https1", TLS13, PLAIN, "wrk -v -t1 -c4 -d5s --latency"),
+    "ab": ("https1", TLS13, PLAIN, "ab -q -r -l -c4 -t5 -n500000 -k"),
+    "siege": ("https1", TLS13, {}, "env HOME=. siege --rc=siege.conf -b -c4 -t5S"),
+    "hey": ("https1", TLS13, PLAIN, "hey -c 4 -disable-redirects -z 5s"),
+    "hey-h2": (
+        *("h2", TLS13),
+        {"connections": 1, "streams": 8, "rate": 16, **PLAIN},
+        "hey -c 8 -disable-redirects -h2 -z 5s -q 2",
+    ),
+    "vegeta": (
+        *("https1", TLS13, {"rate": 100}),
+        "ATTACK -rate=100/1s -duration=5.000000000s -root-certs=/w/ca.pem -http2=false",
+    ),
+    "vegeta-h2": (
+        *("h2", TLS13, {"connections": 1, "streams": 8}),
+        "ATTACK1 -rate=0 -max-workers=8 -duration=5.000000000s -root-certs=/w/ca.pem",
+    ),
+    "vegeta-h2c": (
+        *("h2c", None, {"connections": 1, "rate": 50}),
+        "ATTACK1 -rate=50/1s -duration=5.000000000s -h2c",
+    ),
+    "h2load": ("https1", TLS13, PLAIN, "h2load --h1 -c4 -t1 -D5s"),
+    "h2load-h2": ("h2", TLS13, {"streams": 8, **PLAIN}, "h2load --npn-list=h2 -m8 -c4 -t1 -D5s"),
+    "h2load-h2c": ("h2c", None, PLAIN, "h2load -m1 -c4 -t1 -D5s"),
+    "h2load-cipher": (
+        *("h2", CIPHER, PLAIN),
+        "h2load --npn-list=h2 -m1 --ciphers=ECDHE-RSA-AES256-GCM-SHA384 -c4 -t1 -D5s",
+    ),
+    "h2load-suite": (
+        *("https1", TlsOptions(ciphers="TLS_CHACHA20_POLY1305_SHA256"), PLAIN),
+        "h2load --h1 --tls13-ciphers=TLS_CHACHA20_POLY1305_SHA256 -c4 -t1 -D5s",
+    ),
+}
+"""Name → (protocol, TLS, load, argument list without the URL)."""
+
+
+def _target(protocol: HttpProtocol, tls: TlsOptions | None) -> Target:
+    return Target("10.0.0.2:8443", protocol, tls, None if tls is None else PurePosixPath("/w/ca.pem"))
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_the_argument_list_for_a_protocol(name: str) -> None:
+    protocol, tls, fields, shown = PROTOCOLS[name]
+    tool, load, target = TOOLS[name.partition("-")[0]], _load(name.partition("-")[0], **fields), _target(protocol, tls)
+    assert tool.target_objections(load, target) == ()
+    url = f"{'https' if tls else 'http'}://10.0.0.2:8443/"
+    end = [] if tool.name == "vegeta" else [url]
+    assert tool.command(load, target) == [*_words(shown), *end]
+    if tool.name == "vegeta":
+        assert tool.files(load, target)["vegeta.targets"] == f"GET {url}\n".encode()
+
+
+UNSUPPORTED: dict[str, tuple[str, HttpProtocol, TlsOptions | None, dict[str, Any], str]] = {
+    "wrk has no HTTP/2": ("wrk", "h2", TLS13, {}, "wrk does not speak h2 (it speaks: http1, https1)"),
+    "hey has no h2c": ("hey", "h2c", None, {"connections": 1}, "hey does not speak h2c (it speaks: h2, http1, https1)"),
+    "HTTP/1 has no streams": (
+        *("h2load", "https1", TLS13, {"streams": 2}),
+        "streams: https1 has no streams, a connection has one request in flight",
+    ),
+    "hey opens one connection": (
+        *("hey", "h2", TLS13, {"streams": 2}),
+        "connections: each hey opens one connection of HTTP/2, not 4: set streams, and a process for each connection",
+    ),
+    "vegeta opens one connection": (
+        *("vegeta", "h2c", None, {}),
+        "connections: each vegeta opens one connection of HTTP/2, not 4: set streams, and a process for each connection",
+    ),
+    "vegeta at a rate has no number of streams": (
+        *("vegeta", "h2", TLS13, {"connections": 1, "streams": 2, "rate": 9}),
+        "streams: at a rate vegeta opens a stream for every request that is due, up to the server's limit",
+    ),
+    "nor at a rate that the run finds": (
+        *("vegeta", "h2", TLS13, {"connections": 1, "streams": 2, "rate": {"share_of_slowest": 0.5}}),
+        "streams: at a rate vegeta opens a stream for every request that is due, up to the server's limit",
+    ),
+    "HTTP/2 keeps connections": (
+        *("hey", "h2", TLS13, {"connections": 1, "keepalive": False}),
+        "keepalive: hey keeps its connections of HTTP/2 open",
+    ),
+    "ab never resumes": (
+        *("ab", "https1", TlsOptions(), {"keepalive": False}),
+        "tls.resumption: ab never resumes a session on a new connection: set it to false, or keep them",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_a_target_to_which_a_tool_cannot_send_the_load(name: str) -> None:
+    tool, protocol, tls, fields, why = UNSUPPORTED[name]
+    assert get_tool(tool).target_objections(_load(tool, **fields), _target(protocol, tls)) == (why,)
+
+
+def test_new_connections_may_resume_where_the_tool_does_and_none_need_to() -> None:
+    closing = {"keepalive": False}
+    assert get_tool("wrk").target_objections(_load("wrk", **closing), _target("https1", TlsOptions())) == ()
+    assert get_tool("ab").target_objections(_load("ab", **closing), _target("https1", TLS13)) == ()
+    assert get_tool("ab").target_objections(_load("ab"), _target("https1", TlsOptions())) == ()
+
+
+def test_a_plan_says_which_tools_verify_no_certificate() -> None:
+    over_tls = {name: list(tool.target_notices(_target("https1", TLS13))) for name, tool in TOOLS.items()}
+    assert {name for name, notices in over_tls.items() if not notices} == {"vegeta"}
+    assert over_tls["wrk"] == [
+        "wrk verifies no certificate, and cannot be told to: it sends its load to any server that answers."
+    ]
+    assert not any(list(tool.target_notices(TARGET)) for tool in TOOLS.values())
 
 
 def test_hey_is_called_with_the_template() -> None:

@@ -14,6 +14,7 @@ from benchkit.load.tools import registry
 from benchkit.load.tools.registry import TOOLS
 from benchkit.load.tools.tool import ALWAYS
 from benchkit.models.load import Load
+from benchkit.models.protocol import is_tls
 
 PACKAGE = Path(registry.__file__).parents[1]
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "load"
@@ -41,6 +42,11 @@ def test_a_tool_that_takes_a_rate_says_how_it_holds_it(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TOOLS)
+def test_a_tool_that_speaks_tls_says_how_it_verifies_and_resumes(name: str) -> None:
+    assert any(map(is_tls, TOOLS[name].protocols)) == (TOOLS[name].tls is not None)
+
+
+@pytest.mark.parametrize("name", TOOLS)
 def test_hosts_can_have_the_program_of_a_tool(name: str) -> None:
     program = TOOLS[name].required_program
     if program is None:
@@ -64,4 +70,4 @@ def test_a_tool_has_recorded_outputs_with_expected_results(name: str) -> None:
 
 
 def test_the_page_on_load_tools_has_a_row_for_each_in_every_table() -> None:
-    assert sorted(re.findall(r"^\| `(\w+)` \|", README.read_text(), re.MULTILINE)) == sorted([*TOOLS] * 3)
+    assert sorted(re.findall(r"^\| `(\w+)` \|", README.read_text(), re.MULTILINE)) == sorted([*TOOLS] * 4)

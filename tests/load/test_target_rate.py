@@ -13,8 +13,8 @@ from benchkit.models.histogram import Histogram
 from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult
 
-OPEN = RateSupport(is_open=True, per_connection=False)
-PACED = RateSupport(is_open=False, per_connection=True)
+OPEN = RateSupport(is_open=True, clocks="one")
+PACED = RateSupport(is_open=False, clocks="per connection")
 SECOND_US = 1_000_000
 
 
@@ -82,6 +82,8 @@ def test_connections_that_send_together_cover_an_interval_less() -> None:
     """Send 4 rounds of 8 requests, 0.25 s apart: 32 in 0.75 s are 32 a second."""
     paced = output(Sending(requests=32, span_s=0.75, answered_later=8), [100] * 32)
     assert achieved(paced, PACED, rate=32) == pytest.approx(32)
+    per_stream = RateSupport(is_open=False, clocks="per stream")
+    assert achieved(paced, per_stream, rate=32, connections=1, streams=8) == pytest.approx(32)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from benchkit.load.tools.tool import ParsedOutput, ToolOutput
 from benchkit.load.trial_result import merge_generator_outputs, merge_slices
 from benchkit.models.histogram import Histogram
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+from benchkit.models.protocol import Negotiated
 
 
 def _histogram(values: dict[int, int]) -> Histogram:
@@ -48,6 +49,14 @@ def _output(requests: int, duration_s: float, times: dict[int, int] | None, **fi
 def test_the_output_of_one_generator_is_not_changed() -> None:
     alone = _output(100, 2.0, {1000: 100})
     assert merge_generator_outputs([alone], [0.0]) is alone
+
+
+def test_merged_generators_and_slices_negotiated_what_all_of_them_did() -> None:
+    new, old = (Negotiated(protocol="h2", tls_version=version) for version in ("1.3", "1.2"))
+    for second, common in ((new, new), (old, None), (None, None)):
+        both = [_output(1, 1.0, None, negotiated=each) for each in (new, second)]
+        assert merge_generator_outputs(both, [0.0, 0.0]).result.negotiated == common
+        assert merge_slices(both).result.negotiated == common
 
 
 def test_slices_add_up_to_the_output_of_one_window() -> None:

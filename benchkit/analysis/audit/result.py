@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
-from benchkit import units
 from benchkit.models.base import Frozen
 from benchkit.models.load_result import LoadResult
 
@@ -33,9 +32,7 @@ class PublishedResult(Frozen):
     @property
     def label(self) -> str:
         """Name, with the connections where they are known."""
-        return (
-            self.name if self.connections is None else f"{self.name}, {units.counted(self.connections, 'connection')}"
-        )
+        return self.name if self.connections is None else f"{self.name}, {self.connections} connections"
 
 
 def result_of_output(name: str, output: LoadResult, connections: int | None = None) -> PublishedResult:

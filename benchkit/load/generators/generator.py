@@ -97,12 +97,15 @@ def plan_generators(load: Load, target: Target, placements: Sequence[ServicePlac
     count = load.processes * len(placements)
     if unsent := [each.why for each in objections(get_tool(load.tool), load, count) if each.concerns_requests]:
         raise UnsupportedError("; ".join(unsent))
-    if reasons := get_tool(load.tool).target_objections(load, target):
+    shares = divide_load(load, count)
+    if reasons := dict.fromkeys(
+        why for share in shares for why in get_tool(load.tool).target_objections(share, target)
+    ):
         raise UnsupportedError("; ".join(reasons))
     expanded = [one for placement in placements for one in _per_process(load, placement)]
     return tuple(
         _generator(number, count, share, target, placement)
-        for number, (share, placement) in enumerate(zip(divide_load(load, count), expanded, strict=True), 1)
+        for number, (share, placement) in enumerate(zip(shares, expanded, strict=True), 1)
     )
 
 

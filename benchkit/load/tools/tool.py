@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -12,7 +12,7 @@ from benchkit.load.tools.requests import ONE_REQUEST, REQUEST_FIELDS, RequestSup
 from benchkit.load.tools.target import Target
 from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult
-from benchkit.models.protocol import HttpProtocol
+from benchkit.models.protocol import HttpProtocol, is_http2
 
 if TYPE_CHECKING:
     from benchkit.load.measurement import Measurement  # it imports numpy, which is slow and which no parser needs
@@ -21,7 +21,8 @@ NEED_RATE: Final = ("share_of_slowest", "capacity", "share_of_capacity")
 """Fields of `Load` from which a run finds target rates itself: any tool that can hold a rate supports them."""
 
 ALWAYS: Final = (
-    frozenset({"tool", "connections", "processes", "pin", "warmup_s", "histogram", *NEED_RATE}) | REQUEST_FIELDS
+    frozenset({"tool", "connections", "streams", "processes", "pin", "warmup_s", "histogram", *NEED_RATE})
+    | REQUEST_FIELDS
 )
 """Fields of `Load` that every tool supports, that benchkit handles for it, or that `Tool.requests` is about."""
 
@@ -98,13 +99,23 @@ class RequestRows:
 
 
 @dataclass(frozen=True)
+class TlsSupport:
+    """The way in which a tool uses TLS."""
+
+    verifies: bool
+    """True: it verifies certificates by `Target.ca_file`. False: it accepts all, and cannot do otherwise."""
+    resumes: bool
+    """True: a new connection resumes an earlier session where the server lets it. False: every handshake is full."""
+
+
+@dataclass(frozen=True)
 class RateSupport:
     """The way in which a tool holds a target rate. Arrivals are constant: an interval apart, not random."""
 
     is_open: bool
     """True: a request is sent when it is due, however many are unanswered. False: not before its connection is free."""
-    per_connection: bool
-    """True: each connection has its own share of the rate, and all send at the same instants."""
+    clocks: Literal["one", "per connection", "per stream"]
+    """Clocks that share the rate, and tick at the same instants: one, or one for each connection, or each stream."""
     interval_ns: Callable[[Load], int] | None = field(default=None, repr=False)
     """Load of one generator → time between two requests in its schedule, for tools whose rows number the requests; the
     reducer then counts times from when a request was due. None: times count from when it was sent."""
@@ -148,6 +159,8 @@ class Tool:
     """Return objections to values of the options; pure."""
     protocols: frozenset[HttpProtocol] = frozenset({"http1"})
     """Protocols that it speaks."""
+    tls: TlsSupport | None = None
+    """The way in which it uses TLS; None: it has none."""
     check_target: Callable[[Load, Target], Iterable[str]] = field(default=no_objections_to_target, repr=False)
     """(load of one generator, target in one of its protocols) → reasons why it cannot send this load there; pure."""
     lead: Callable[[float], tuple[str, ...]] | None = field(default=None, repr=False)
@@ -186,7 +199,22 @@ class Tool:
         """Return the reasons why a generator with this load cannot send it to the target; empty where it can."""
         if target.protocol not in self.protocols:
             return (f"{self.name} does not speak {target.protocol} (it speaks: {', '.join(sorted(self.protocols))})",)
-        return tuple(self.check_target(load, target))
+        return (*self._protocol_objections(load, target), *self.check_target(load, target))
+
+    def _protocol_objections(self, load: Load, target: Target) -> Iterator[str]:
+        if load.streams > 1 and not is_http2(target.protocol):
+            yield f"streams: {target.protocol} has no streams, a connection has one request in flight"
+        if load.keepalive:
+            return
+        if is_http2(target.protocol):
+            yield f"keepalive: {self.name} keeps its connections of HTTP/2 open"
+        if self.tls is not None and not self.tls.resumes and target.tls is not None and target.tls.resumption:
+            yield f"tls.resumption: {self.name} never resumes a session on a new connection: set it to false, or keep them"
+
+    def target_notices(self, target: Target) -> Iterator[str]:
+        """Yield what the reader of a plan must know of the way in which this tool sends to the target."""
+        if target.tls is not None and self.tls is not None and not self.tls.verifies:
+            yield f"{self.name} verifies no certificate, and cannot be told to: it sends its load to any server that answers."
 
     def command(self, load: Load, target: Target) -> list[str]:
         """Return the argument list of one generator. Raises InputError where the tool has objections to `load`."""
@@ -210,6 +238,15 @@ def whole_seconds(value: float | None, name: str, tool: str) -> Iterable[Objecti
     """Yield an objection to a time with a fraction of a second, for a tool that takes whole seconds only."""
     if value is not None and value != int(value):
         yield Objection(name, f"{tool} takes whole seconds, not {value:g}")
+
+
+def one_http2_connection(load: Load, target: Target, tool: str) -> Iterable[str]:
+    """Yield a reason against several connections of HTTP/2, for a tool whose requests all share one."""
+    if is_http2(target.protocol) and load.connections > 1:
+        yield (
+            f"connections: each {tool} opens one connection of HTTP/2, not {load.connections}: set streams, and a process "
+            "for each connection"
+        )
 
 
 def reserved_arguments(load: Load, tool: str, *flags: str) -> Iterable[Objection]:

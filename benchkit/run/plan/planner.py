@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from benchkit import units
@@ -10,6 +10,7 @@ from benchkit.errors import HostError, InputError
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.inventory import Inventory
 from benchkit.hosts.tuning import TuningPlan, sudo_commands
+from benchkit.load.tools.registry import get_tool
 from benchkit.run.manifest import cell_record
 from benchkit.run.plan.cells import missing_program_error, name_equal_builds, plan_cell, skip_equal_cells
 from benchkit.run.plan.design import plan_design
@@ -71,6 +72,7 @@ def make_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> 
         notices=(
             *design.notices,
             *(notice for record in map(cell_record, supported) for notice in record.notices),
+            *_tool_notices(cells),
             *profile_notices(experiment, cells, capabilities),
             *hosts.inventory.limits,
             *(notice for host in hosts for notice in host.notices),
@@ -163,6 +165,12 @@ def _required_cell_tuning_errors(
         if experiment.requires_tuning(cell.levels):
             for planned in tuning[cell.cell_id]:
                 yield from (tuning_required_error(sentence) for sentence in planned.sentences())
+
+
+def _tool_notices(cells: Iterable[PlannedCell]) -> Iterable[str]:
+    """Return each notice about the way in which a load tool sends to its target once."""
+    generators = (generator for cell in cells if cell.unsupported is None for generator in cell.generators)
+    return dict.fromkeys(each for one in generators for each in get_tool(one.tool).target_notices(one.target))
 
 
 def _switch_notices(plan: RunPlan) -> Iterator[str]:

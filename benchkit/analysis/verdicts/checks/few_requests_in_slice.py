@@ -9,7 +9,7 @@ from benchkit.models.thresholds import Thresholds
 
 
 def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
-    """Compare the mean number of answers in a slice with those that each connection needs.
+    """Compare the mean number of answers in a slice with those that each connection, or stream of one, needs.
 
     A slice begins with new connections. Their first answers must come before its clock starts: otherwise it counts
     fewer answers than the server gives, and of a slow server fewer than of a fast one. Under a target rate one
@@ -21,8 +21,8 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     requests = evidence.number("requests")
     if requests is None:
         return SkippedCheck(why="the number of requests is unknown")
-    connections = evidence.record.load.connections if evidence.closed_loop else 1
-    needed = thresholds.slice_answers * connections
+    load = evidence.record.load
+    needed = thresholds.slice_answers * (load.in_flight if evidence.closed_loop else 1)
     if requests >= needed * len(slices):
         return ()
     return [
@@ -30,7 +30,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
             severity="invalid",
             metrics=LOAD,
             seen=f"a slice of {units.seconds(slices[0].duration_s)} has {requests / len(slices):.1f} answers over "
-            f"{units.counted(connections, 'connection')}",
+            f"{units.counted(load.connections, 'connection')}",
             threshold=f"limit: {needed:g}",
             means="What connections wait for at the start and end of a slice is a large part of it.",
             advice="Use longer slices (slice_s), fewer connections, or design: blocks.",

@@ -25,8 +25,6 @@ from benchkit.models.trial import ProbeRecord, TrialRecord
 HTTP_1_0_TOOLS = frozenset({"ab"})
 """Tools that send HTTP/1.0 requests; all others and the probe send HTTP/1.1."""
 
-NOT_PROBED = "its answers were not probed"
-
 MIN_CHUNK_BYTES = 1024
 """Smallest chunk to expect: servers send their whole buffers, 2 kB and 4 kB in Go's net/http, pages in nginx."""
 
@@ -45,8 +43,6 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     difference between cells does not matter here.
     """
     record, requests, received = evidence.record, evidence.number("requests"), evidence.number("bytes_total")
-    if not record.probes:
-        return SkippedCheck(why=NOT_PROBED)
     if not requests or received is None:
         return SkippedCheck(why="the tool does not report how much it received")
     if _lengths_vary(evidence) or (evidence.number("non_2xx") or 0) > 0:
@@ -54,7 +50,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     per_request = received / requests
     counts_bytes = record.load.histogram and evidence.row.tool != "siege"
     rounding = 0.0 if counts_bytes else _ROUNDING_BYTES / requests
-    unfinished, frames = record.load.connections / requests, _mean(record, map(_chunk_frames, record.probes))
+    unfinished, frames = record.load.in_flight / requests, _mean(record, map(_chunk_frames, record.probes))
     mixed = _mix_tolerance(record, requests)
     for size in _accepted_sizes(evidence):
         tolerance = thresholds.bytes_per_request * size + rounding + mixed
@@ -86,7 +82,7 @@ def of_run(evidence: RunEvidence, _thresholds: Thresholds) -> RunCheckResult:
         for answer, trial_ids in answers.items():
             reference = usual.get(baseline)
             if None in answer or reference is None or None in reference:
-                results |= dict.fromkeys(trial_ids, SkippedCheck(why=NOT_PROBED))
+                results |= dict.fromkeys(trial_ids, SkippedCheck(why="its answers were not probed"))
             elif answer != reference:
                 results |= dict.fromkeys(trial_ids, _findings(cell_id, answer, baseline, reference, evidence))
     return results
@@ -179,7 +175,7 @@ def _mix_tolerance(record: TrialRecord, requests: float) -> float:
     sizes = [_whole(probe) for probe in record.probes]
     mean = _mean(record, sizes)
     deviation = math.sqrt(_mean(record, ((size - mean) ** 2 for size in sizes)))
-    incomplete = record.load.connections * len(sizes) * (max(sizes) - min(sizes)) / requests
+    incomplete = record.load.in_flight * len(sizes) * (max(sizes) - min(sizes)) / requests
     return STANDARD_ERRORS * deviation / math.sqrt(requests) + incomplete
 
 

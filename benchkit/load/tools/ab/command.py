@@ -5,6 +5,7 @@ Limits, read from its source (support/ab.c):
 - At most 20,000 concurrent connections.
 - A run that `-t` ends is also ended by `-n`, which is 50,000 where it is not set.
 - A body (`-p`) is sent with any method (`-m`), and with a Content-Type: `text/plain` unless `-T` sets another.
+- Certificates are never verified, and every connection has a full handshake.
 - `-g` writes every request's time at the end; here to `/dev/stdout`, where the reducer reads the rows.
 """
 
@@ -18,6 +19,7 @@ from benchkit.load.tools.target import Target
 from benchkit.load.tools.tool import (
     Objection,
     RequestRows,
+    TlsSupport,
     Tool,
     either_time_or_count,
     reserved_arguments,
@@ -83,4 +85,6 @@ TOOL = Tool(
     files=_files,
     check=_check,
     single_threaded=True,
+    protocols=frozenset({"http1", "https1"}),
+    tls=TlsSupport(verifies=False, resumes=False),
 )

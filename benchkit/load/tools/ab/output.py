@@ -36,10 +36,12 @@ from benchkit.load.tools.text import (
 )
 from benchkit.models.base import Frozen
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+from benchkit.models.protocol import Negotiated
 
 _MICROSECONDS = 6
 _VERSION = re.compile(r"This is ApacheBench, Version (\S+).*")
 _TEXTS = re.compile(r"(Server Hostname|Document Path|SSL/TLS Protocol):\s*(.*)")
+_TLS = re.compile(r"TLSv([0-9.]{1,3}),(\S{1,100}),([0-9]{1,5}),[0-9]{1,5}")
 _COUNTS = re.compile(
     r"(Server Port|Concurrency Level|Complete requests|Failed requests|Write errors|Non-2xx responses"
     r"|Keep-Alive requests):\s*(\S+)"
@@ -84,6 +86,10 @@ _IDENTIFYING_FIELDS = frozenset(
         "transfer_rate",
     }
 )
+
+
+MIN_RSA_BITS = 1024
+"""Least bits of the key of an RSA certificate; curves have at most 521."""
 
 
 class Spread(Frozen):
@@ -311,8 +317,22 @@ def to_result(output: AbOutput) -> LoadResult:
         failed=failed,
         failed_length=breakdown.length if breakdown else none_failed,
         complete=_complete(output),
+        negotiated=_negotiated(output.ssl_tls_protocol),
         notes=tuple(_notes(output, duration_s)),
     )
+
+
+def _negotiated(line: str | None) -> Negotiated | None:
+    """Return what the first connection negotiated, from `TLSv1.3,TLS_AES_256_GCM_SHA384,2048,256`.
+
+    The numbers are the bits of the certificate's key and of the cipher. None without TLS, and for other text.
+    """
+    match = _TLS.fullmatch(line or "")
+    if match is None:
+        return None
+    bits = int(match[3])
+    key = f"rsa-{bits}" if bits >= MIN_RSA_BITS else f"ecdsa-p{bits}"
+    return Negotiated(protocol="https1", tls_version=match[1], cipher=match[2], key=key)
 
 
 def _target(output: AbOutput) -> str | None:

@@ -1,4 +1,4 @@
-"""The command line of h2load (nghttp2): closed loop, or a constant rate for each client; used over HTTP/1.1.
+"""The command line of h2load (nghttp2): closed loop, or a constant rate for each client.
 
 Limits, read from its source (src/h2load.cc):
 
@@ -7,6 +7,10 @@ Limits, read from its source (src/h2load.cc):
   no figure but "finished in", and have no row; the rate is that of the measured time.
 - At a rate each client has a timer, of 10 ms at least, that makes the requests due since its last tick. A client sends
   the next one when the last is answered, and its time counts from then: a wait of those that were due is in no figure.
+- By itself it offers HTTP/2 and HTTP/1.1 in the handshake, and takes what the server chooses; `--npn-list`, in newer
+  versions another name of `--alpn-list`, has it offer one. Without it connections end, and their requests are errors.
+- It offers only cipher suites of its own list, unless told others. Certificates are never verified, sessions never
+  resumed.
 - `--log-file` has a row for every request that ended, to the microsecond, each written with a system call of its own.
 """
 
@@ -30,12 +34,14 @@ from benchkit.load.tools.tool import (
     Objection,
     RateSupport,
     RequestRows,
+    TlsSupport,
     Tool,
     either_time_or_count,
     reserved_arguments,
     whole_seconds,
 )
 from benchkit.models.load import Load
+from benchkit.models.protocol import is_http2
 from benchkit.models.request import Request
 
 URIS = "h2load.uris"
@@ -78,7 +84,7 @@ def _body(load: Load) -> str | None:
 
 def _argv(load: Load, target: Target) -> list[str]:
     first = load.request_mix[0]
-    argv = ["h2load", "--h1", f"-c{load.connections}", f"-t{load.threads}"]
+    argv = ["h2load", *_protocol_arguments(load, target), f"-c{load.connections}", f"-t{load.threads}"]
     argv.append(f"-n{load.request_count}" if load.duration_s is None else f"-D{_time(load.duration_s)}")
     if load.histogram:
         argv.append("--log-file=/dev/stdout")
@@ -92,6 +98,16 @@ def _argv(load: Load, target: Target) -> list[str]:
         argv += ["-H", line]
     where = f"-i{URIS}" if len(load.request_mix) > 1 else target.origin + first.path
     return [*argv, *load.extra_args, where]
+
+
+def _protocol_arguments(load: Load, target: Target) -> list[str]:
+    """Return the arguments for the protocol, no other being offered in the handshake, and for the streams."""
+    argv = {"http1": ["--h1"], "https1": ["--h1"], "h2": ["--npn-list=h2"], "h2c": []}[target.protocol]
+    if is_http2(target.protocol):
+        argv = [*argv, f"-m{load.streams}"]
+    if target.tls is not None and target.tls.ciphers is not None:
+        argv = [*argv, f"--{'tls13-' if target.tls.version == '1.3' else ''}ciphers={target.tls.ciphers}"]
+    return argv
 
 
 ROWS = RequestRows("h2load", covers="request")
@@ -113,10 +129,12 @@ TOOL = Tool(
     argv=_argv,
     parse=parse,
     rows=ROWS,
-    rate=RateSupport(is_open=False, per_connection=True),
+    rate=RateSupport(is_open=False, clocks="per connection"),
     options=frozenset({"threads", "duration_s", "request_count", "rate", "timeout_s", "extra_args"}),
     requests=RequestSupport(differing=frozenset({"path"}), weights="in turn by connection", check=_check_request),
     files=_files,
     check=_check,
     lead=_lead,
+    protocols=frozenset({"http1", "https1", "h2", "h2c"}),
+    tls=TlsSupport(verifies=False, resumes=False),
 )

@@ -9,6 +9,7 @@ What the figures mean, read from its source (src/h2load.cc):
   are printed since 1.68, over at most a million samples drawn at random (`MAX_SAMPLES`).
 - "time to 1st byte" runs from opening a connection to the first byte of its first answer.
 - With a warm-up, "finished in" includes it, and all other figures are of the measured time alone.
+- Protocol and cipher are those of the first client alone.
 - Times have two decimals in a unit that fits. K, M and G are 1024. Traffic includes headers.
 """
 
@@ -30,6 +31,7 @@ from benchkit.load.tools.text import (
 )
 from benchkit.models.base import Frozen
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+from benchkit.models.protocol import HttpProtocol, Negotiated
 
 _SIZES: Mapping[str, float] = {"B": 1, "KB": 1024, "MB": 1024**2, "GB": 1024**3}
 _SPAWNING = re.compile(r"spawning thread #([0-9]+): ([0-9]+) (?:total client\(s\)\.|concurrent clients,).*")
@@ -46,6 +48,7 @@ _TRAFFIC = re.compile(r"traffic: (?:(\S+) bytes total|\S+ \((\S+)\) total),.*")
 _COLUMNS = re.compile(r"min\s+max\s+(?:(median)\s+(p95)\s+(p99)\s+)?mean\s+sd\s+\+/- sd")
 _TIMES = re.compile(r"(?:time (?:for|to) )?(request|connect|1st byte)\s*:\s*(\S.*)")
 _ROWS = {"request": "request", "connect": "connect", "1st byte": "first_byte"}
+_TLS = re.compile(r"(?:TLS )?(Protocol|Cipher): (\S+)")
 _PROTOCOL = re.compile(r"Application protocol: (\S+)")
 _DAMAGED = re.compile(r"(?:finished in|requests:|status codes:|traffic:) .*")
 
@@ -69,6 +72,9 @@ class H2loadOutput(Frozen):
     threads: int | None = None
     clients: int | None = None
     protocol: str | None = None
+    """Name in the handshake of TLS (ALPN), or h2c."""
+    tls_protocol: str | None = None
+    cipher: str | None = None
     finished_in: float | None = None
     main_duration: float | None = None
     """Measured time of a run with a warm-up, which `finished_in` includes."""
@@ -115,6 +121,7 @@ class _Reader(Reader):
             (_COLUMNS, self.header),
             (_TIMES, self.times),
             (_PROTOCOL, self.protocol),
+            (_TLS, self.tls),
             (_DAMAGED, self.add_unread),
         )
 
@@ -187,7 +194,12 @@ class _Reader(Reader):
         self.fields.set_once(match[0], **{_ROWS[match[1]]: spread})
 
     def protocol(self, match: re.Match[str]) -> None:
-        self.fields.values.setdefault("protocol", match[1])
+        if not self.unterminated:
+            self.fields.values.setdefault("protocol", match[1])
+
+    def tls(self, match: re.Match[str]) -> None:
+        if not self.unterminated:
+            self.fields.values.setdefault("cipher" if match[1] == "Cipher" else "tls_protocol", match[2])
 
 
 def _rate(token: str) -> float | None:
@@ -220,7 +232,21 @@ def to_result(output: H2loadOutput) -> LoadResult:
         non_2xx=sum(not_2xx) if not_2xx else None,
         failed=output.failed,
         complete=_complete(output),
+        negotiated=_negotiated(output),
         notes=tuple(_notes(output)),
+    )
+
+
+def _negotiated(output: H2loadOutput) -> Negotiated | None:
+    """Return what the first client negotiated; None where no connection was made."""
+    if output.protocol is None:
+        return None
+    is_tls = output.tls_protocol is not None
+    names: Mapping[str, HttpProtocol] = {"h2": "h2", "h2c": "h2c", "http/1.1": "https1" if is_tls else "http1"}
+    return Negotiated(
+        protocol=names.get(output.protocol),
+        tls_version=output.tls_protocol and output.tls_protocol.removeprefix("TLSv"),
+        cipher=output.cipher,
     )
 
 

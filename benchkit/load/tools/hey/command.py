@@ -1,4 +1,4 @@
-"""The command line of hey: closed loop, or a rate for each connection; HTTP/1.1.
+"""The command line of hey: closed loop, or a rate for each connection or stream.
 
 Limits, read from its source (requester/requester.go, print.go):
 
@@ -6,6 +6,8 @@ Limits, read from its source (requester/requester.go, print.go):
 - At a rate each connection waits for a tick of its own clock, and all clocks start together: requests come in bursts. A
   tick that finds the connection waiting for an answer is dropped, and the request is never made up for.
 - At most 500 idle connections are kept open (`maxIdleConn`).
+- All workers share one connection of HTTP/2 (`-h2`); where the server does not offer it, hey uses HTTP/1.1.
+- Certificates are never verified (`InsecureSkipVerify`), and no session is resumed.
 - It keeps the times of 1,000,000 answers in a process.
 - `-o` takes any text as a template (Go's text/template) over its report, in all versions from 0.1.0 to 0.1.4; boom, its
   ancestor, does not. `TEMPLATE` prints every answer's time to the nanosecond, and exact counts.
@@ -30,9 +32,11 @@ from benchkit.load.tools.tool import (
     ParsedOutput,
     RateSupport,
     RequestRows,
+    TlsSupport,
     Tool,
     ToolOutput,
     either_time_or_count,
+    one_http2_connection,
     reserved_arguments,
     whole_seconds,
 )
@@ -69,15 +73,20 @@ def _check(load: Load) -> Iterable[Objection]:
     yield from reserved_arguments(load, "hey", "-o")
     if load.request_count is None:
         return
-    if load.request_count % load.connections:
+    if load.request_count % load.in_flight:
+        sender = "stream" if load.streams > 1 else "connection"
         yield Objection(
             "request_count",
-            f"hey gives every connection the same number: not divisible by {load.connections} connections",
+            f"hey gives every {sender} the same number: not divisible by {load.in_flight} {sender}s",
         )
     if load.request_count > MAX_RESULTS:
         yield Objection(
             "request_count", f"one hey keeps {MAX_RESULTS:,} results and drops the rest: use more processes"
         )
+
+
+def _check_target(load: Load, target: Target) -> Iterable[str]:
+    return one_http2_connection(load, target, "hey")
 
 
 def _check_request(request: Request) -> Iterable[tuple[RequestPart, str]]:
@@ -90,7 +99,9 @@ def _files(load: Load, _target: Target) -> Mapping[str, bytes]:
 
 def _argv(load: Load, target: Target) -> list[str]:
     (request,) = load.request_mix
-    argv = ["hey", "-c", str(load.connections), "-disable-redirects"]
+    argv = ["hey", "-c", str(load.in_flight), "-disable-redirects"]
+    if target.protocol == "h2":
+        argv.append("-h2")
     argv += ["-n", str(load.request_count)] if load.duration_s is None else ["-z", f"{load.duration_s:g}s"]
     if load.histogram:
         argv += ["-o", TEMPLATE]
@@ -99,7 +110,7 @@ def _argv(load: Load, target: Target) -> list[str]:
     if request.method != "GET":
         argv += ["-m", request.method]
     if load.rate is not None:
-        argv += ["-q", f"{load.rate / load.connections:.6g}"]
+        argv += ["-q", f"{load.rate / load.in_flight:.6g}"]
     if load.timeout_s is not None:
         argv += ["-t", f"{load.timeout_s:.0f}"]
     for line in header_lines(request):
@@ -116,9 +127,12 @@ TOOL = Tool(
     parse=parse,
     rows=ROWS,
     measure=_measure,
-    rate=RateSupport(is_open=False, per_connection=True),
+    rate=RateSupport(is_open=False, clocks="per stream"),
     options=frozenset({"duration_s", "request_count", "keepalive", "rate", "timeout_s", "extra_args"}),
     requests=RequestSupport(check=_check_request),
     files=_files,
     check=_check,
+    protocols=frozenset({"http1", "https1", "h2"}),
+    tls=TlsSupport(verifies=False, resumes=False),
+    check_target=_check_target,
 )

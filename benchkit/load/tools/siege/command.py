@@ -6,6 +6,7 @@ Limits, read from its source (src/main.c, browser.c), and how the configuration 
   configuration raises the limits and turns the rest off.
 - `verbose` has it print a row for each answer, under a lock that all users share, which lowers its rate. In a run by
   time users are cancelled at the end; one that is printing loses the content of stdio's buffer, up to 4 kB or 75 rows.
+- Certificates are never verified. Each connection has its own TLS context (src/ssl.c), so that none resumes a session.
 - `-t` ends at a whole second of the clock, up to a second early.
 """
 
@@ -28,6 +29,7 @@ from benchkit.load.tools.target import Target
 from benchkit.load.tools.tool import (
     Objection,
     RequestRows,
+    TlsSupport,
     Tool,
     either_time_or_count,
     whole_seconds,
@@ -131,4 +133,6 @@ TOOL = Tool(
     files=_files,
     check=_check,
     thread_per_connection=True,
+    protocols=frozenset({"http1", "https1"}),
+    tls=TlsSupport(verifies=False, resumes=False),
 )

@@ -1,4 +1,4 @@
-"""The command line of vegeta: open loop at a constant rate, or closed loop without one; HTTP/1.1.
+"""The command line of vegeta: open loop at a constant rate, or closed loop without one.
 
 How it is used, read from its source (lib/attack.go):
 
@@ -7,6 +7,8 @@ How it is used, read from its source (lib/attack.go):
 - With a rate, request n is due n + 1 intervals after the start and sent as soon as possible after that, by as many
   workers as it takes. Its own times begin when it is sent, and include waiting for one of the connections; results have
   the number of the request, from which the reducer knows how late that was.
+- All requests share one connection of HTTP/2. Over TLS it offers HTTP/1.1 too, and takes what the server chooses.
+- Certificates are verified. It has no cache of sessions, so that every handshake is full.
 - Bytes are those of the bodies that it keeps (`-max-body`); all are kept.
 """
 
@@ -17,14 +19,17 @@ from collections.abc import Iterable, Mapping
 from benchkit.load.tools.requests import RequestSupport, body_file, body_files, header_lines, repeated_requests
 from benchkit.load.tools.target import Target
 from benchkit.load.tools.tool import (
+    NEED_RATE,
     GoProgram,
     Objection,
     ParsedOutput,
     RateSupport,
     RequestRows,
+    TlsSupport,
     Tool,
     ToolOutput,
     either_time_or_count,
+    one_http2_connection,
 )
 from benchkit.load.tools.vegeta.output import parse
 from benchkit.models.load import Load
@@ -50,6 +55,13 @@ def _check(load: Load) -> Iterable[Objection]:
         yield Objection("rate", f"vegeta takes thousandths of a request per second, not {load.rate!r}")
 
 
+def _check_target(load: Load, target: Target) -> Iterable[str]:
+    yield from one_http2_connection(load, target, "vegeta")
+    at_rate = any(getattr(load, name) is not None for name in ("rate", *NEED_RATE))
+    if at_rate and load.streams > 1:
+        yield "streams: at a rate vegeta opens a stream for every request that is due, up to the server's limit"
+
+
 def _files(load: Load, target: Target) -> Mapping[str, bytes]:
     targets = "\n".join(_lines(load, request, target) for request in repeated_requests(load))
     return {TARGETS: targets.encode(), **body_files(load, "vegeta")}
@@ -62,23 +74,32 @@ def _lines(load: Load, request: Request, target: Target) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _argv(load: Load, _target: Target) -> list[str]:
+def _argv(load: Load, target: Target) -> list[str]:
     output = "stdout" if load.histogram else "/dev/null"
     argv = ["vegeta", "attack", f"-targets={TARGETS}", f"-output={output}", "-redirects=-1"]
     argv += [f"-connections={load.connections}", f"-max-connections={load.connections}"]
-    if load.rate is None:  # as fast as possible: one worker for each connection
-        argv += ["-rate=0", f"-max-workers={load.connections}"]
+    if load.rate is None:  # as fast as possible: one worker for each connection, or each stream of one
+        argv += ["-rate=0", f"-max-workers={load.in_flight}"]
     else:
         argv.append(f"-rate={_rate(load.rate)}")
     seconds = load.duration_s
     if seconds is None and load.request_count is not None and load.rate is not None:
         seconds = load.request_count / load.rate
     argv.append(f"-duration={seconds:.9f}s")
+    argv += _protocol_arguments(target)
     if not load.keepalive:
         argv.append("-keepalive=false")
     if load.timeout_s is not None:
         argv.append(f"-timeout={load.timeout_s:g}s")
     return [*argv, *load.extra_args]
+
+
+def _protocol_arguments(target: Target) -> list[str]:
+    """Return the arguments for the protocol: without them it offers HTTP/2 over TLS, and trusts the host's CAs."""
+    if target.protocol == "h2c":
+        return ["-h2c"]
+    trusted = [f"-root-certs={target.ca_file}"] if target.ca_file is not None else []
+    return [*trusted, *(["-http2=false"] if target.protocol == "https1" else [])]
 
 
 def _rate(per_s: float) -> str:
@@ -109,9 +130,12 @@ TOOL = Tool(
     measure=_measure,
     rows=ROWS,
     go_program=PROGRAM,
-    rate=RateSupport(is_open=True, per_connection=False, interval_ns=_interval_ns),
+    rate=RateSupport(is_open=True, clocks="one", interval_ns=_interval_ns),
     options=frozenset({"duration_s", "request_count", "keepalive", "rate", "timeout_s", "extra_args"}),
     requests=RequestSupport(differing=frozenset({"method", "path", "headers", "body"})),
     files=_files,
     check=_check,
+    protocols=frozenset({"http1", "https1", "h2", "h2c"}),
+    tls=TlsSupport(verifies=True, resumes=False),
+    check_target=_check_target,
 )

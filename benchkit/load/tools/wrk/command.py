@@ -4,6 +4,8 @@ Limits, read from its source (src/wrk.c):
 
 - It opens connections ÷ threads, rounded down, in each thread.
 - By itself it sends GET without a body. A script has it send other requests (`script.py`).
+- Certificates are never verified (src/ssl.c). A connection that is opened again resumes its session: `SSL_clear` keeps
+  it. TLS version and ciphers cannot be set.
 - Its summary has few percentiles and two decimals: a Lua script has it print its whole histogram and exact counters.
 """
 
@@ -17,6 +19,7 @@ from benchkit.load.tools.target import Target
 from benchkit.load.tools.tool import (
     Objection,
     ParsedOutput,
+    TlsSupport,
     Tool,
     ToolOutput,
     reserved_arguments,
@@ -86,4 +89,6 @@ TOOL = Tool(
     requests=RequestSupport(differing=frozenset({"method", "path", "headers", "body"}), weights="drawn"),
     files=_files,
     check=_check,
+    protocols=frozenset({"http1", "https1"}),
+    tls=TlsSupport(verifies=False, resumes=True),
 )

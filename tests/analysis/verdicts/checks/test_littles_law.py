@@ -30,6 +30,14 @@ def test_tolerance_includes_the_resolution_of_the_tool(step: float, *, expected:
     ) == expected
 
 
+def test_streams_are_in_flight_side_by_side() -> None:
+    trial = build_trial(load=build_load(streams=8), row={"latency_mean_s": 8 * 64 / 50_000})
+    assert finding_of("littles-law", trial) is None
+    few = finding_of("littles-law", build_trial(load=build_load(streams=8), row={"latency_mean_s": 64 / 50_000}))
+    assert few is not None
+    assert "on 64 connections of 8 streams" in few.seen
+
+
 def test_corrected_mean_is_skipped() -> None:
     assert skip_reason("littles-law", build_trial(row={"latency_corrected": True}))
 
