@@ -115,7 +115,7 @@ SHORT = ("--set", "blocks=1", "--set", "load.duration_s=1", "--set", "load.warmu
 """Options added to each run: to see that it works needs no statistics."""
 SERVERS = ("one.js", "other.js")
 """Servers that the README's first comparison names."""
-SHORT_VERSUS = ("--duration", "25", "--precision", "0.5", *(word for name in SERVERS for word in ("--files", name)))
+SHORT_VERSUS = ("--duration", "24", "--precision", "0.5", *(word for name in SERVERS for word in ("--files", name)))
 """Options added to it; the folder of a test is not seen on the hosts of a lab, so that its files are carried there."""
 
 

@@ -53,6 +53,11 @@ TWO_RUNS = (
     "intervals do not. To remove such changes, name a cell that did not change as --baseline."
 )
 
+IMPORTED = (
+    "{run} is imported: it was measured elsewhere, its hosts and servers were not watched, and its verdicts rest on the "
+    "outputs alone."
+)
+
 OTHER_HOSTS = (
     "The runs had different hosts ({differences}): their rates cannot be compared, and only ratios to {reference} "
     "within each run are."
@@ -244,6 +249,8 @@ def _common_baseline(before: RunData, after: RunData, common: Sequence[str], mac
 def _run_notices(data: RunData) -> list[str]:
     """Return the notices about a run that precede its figures."""
     notices = []
+    if data.manifest.is_imported:
+        notices.append(IMPORTED.format(run=data.manifest.run_id))
     if data.design == "sequential":
         notices.append(SEQUENTIAL.format(run=data.manifest.run_id))
     if data.manifest.status != "done":

@@ -26,7 +26,7 @@ class ComparedRun(Frozen):
     run_id: str
     scenario: str
     scale: str
-    seed: int
+    seed: int | None
     design: Design
     status: str
 

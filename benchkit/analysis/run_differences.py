@@ -68,8 +68,11 @@ def host_differences(before: pd.DataFrame, after: pd.DataFrame) -> tuple[FactDif
 def machine_differences(before: Manifest, after: Manifest) -> tuple[FactDifference, ...]:
     """Return how the machines of two runs differ, by role: other processors, another number of CPUs, memory or link.
 
-    Such runs can be compared by their ratios alone.
+    Such runs can be compared by their ratios alone, and so can imported runs, whose machines are not known.
     """
+    if before.is_imported or after.is_imported:
+        known = ["not known" if run.is_imported else f"{len(run.hosts)} recorded" for run in (before, after)]
+        return (FactDifference(where="hosts", what="their machine", before=known[0], after=known[1]),)
     one, other = ({"+".join(sorted(host.roles)): _machine(host.facts) for host in run.hosts} for run in (before, after))
     return tuple(
         change

@@ -36,6 +36,9 @@ def audit(
             "--noise", min=0, max=1, help="Spread of repetitions as a share of the rate, where a table has none: 0.05."
         ),
     ] = None,
+    target_rate: Annotated[
+        bool, typer.Option("--target-rate", help="The load tools held a target rate: connections may have been idle.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Examine results that others published: plateaus, contradictions, rates beyond the link, ranks within the noise.
@@ -51,7 +54,7 @@ def audit(
         for file in files
         for each in _read(file)
     ]
-    findings, skipped = run_checks(results, Context(link_bps=link, noise=noise))
+    findings, skipped = run_checks(results, Context(link_bps=link, is_rate_held=target_rate, noise=noise))
     if json:
         print_json(
             {

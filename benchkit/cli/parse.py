@@ -28,18 +28,10 @@ def parse(
     """Read one output of a load tool."""
     from benchkit.cli.console import print_json, print_table, say
     from benchkit.cli.input_file import bytes_of, name_of
-    from benchkit.errors import ParseError
-    from benchkit.load.tools.registry import get_tool, tools_that_read
+    from benchkit.load.tools.registry import read_output
     from benchkit.load.tools.text import decode
 
-    reader = get_tool(tool)
-    text = decode(bytes_of(file))
-    try:
-        result = reader.parse(text)
-    except ParseError as error:
-        others = [name for name in tools_that_read(text) if name != tool]
-        hint = f"it is output of {others[0]}: benchkit parse {others[0]} {file}" if others else error.hint
-        raise ParseError(error.what, where=name_of(file), why=error.why, hint=hint) from None
+    result = read_output(tool, decode(bytes_of(file)), where=name_of(file), command=f"benchkit parse {{tool}} {file}")
     if json:
         print_json(result.model_dump(mode="json"))
         return

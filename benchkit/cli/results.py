@@ -8,6 +8,7 @@ import typer
 
 from benchkit.cli.completion import complete_run
 from benchkit.cli.export import export
+from benchkit.cli.import_outputs import import_outputs
 from benchkit.cli.options import Json, RunId, StoreFolder
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def list_runs(store: StoreFolder = None, json: Json = False) -> None:
     found, unreadable = Store(existing_store(store)).survey()
     rows = [(m, "stopped" if m.status == "running" and not run.is_locked() else m.status) for run, m in found]
     if json:
-        shown = {"run_id", "scale", "seed", "blocks", "started_at", "ended_at"}
+        shown = {"run_id", "scale", "seed", "blocks", "is_imported", "started_at", "ended_at"}
         print_json(
             [
                 *(
@@ -286,3 +287,4 @@ def remove(
 
 
 app.command()(export)
+app.command("import")(import_outputs)

@@ -133,10 +133,10 @@ class Manifest(Frozen):
     source: str = Field(default="", description="file of the scenario; relative paths in it start from its folder")
     scale: str
     settings: tuple[str, ...] = Field(default=(), description="overrides by `--set`")
-    seed: int
+    seed: int | None = Field(description="seed of the random order of trials; None: of an imported run, not known")
     blocks: int
     cells: tuple[CellRecord, ...]
-    hosts: tuple[HostRecord, ...]
+    hosts: tuple[HostRecord, ...] = Field(description="empty: of an imported run, not known")
     versions: Mapping[str, str] = Field(description="of benchkit, Python, tools, backends and nginx, by name")
     controller: ControllerRecord | None = None
     thresholds: Mapping[str, float] = Field(
@@ -146,6 +146,7 @@ class Manifest(Frozen):
     code: CodeState | None = Field(
         default=None, description="state of the git checkout that it was started from; None: there is none"
     )
+    is_imported: bool = Field(default=False, description="true: made of outputs that were measured elsewhere")
     notices: tuple[str, ...] = Field(default=(), description="notices of the plan: not isolated, not applied, …")
     started_at: datetime
     ended_at: datetime | None = None

@@ -75,6 +75,15 @@ class GeneratorRecord(Frozen):
         return self.started_s + self.wall_s
 
 
+class ImportedOutput(Frozen):
+    """The output of a load tool that ran elsewhere: all that is known of its trial."""
+
+    file: RawFileName = Field(description="name of its raw file")
+    name: str = Field(description="name of the file that was imported")
+    duration_s: float = Field(gt=0, description="measured window, as the tool states it")
+    result: LoadResult
+
+
 class ProbeRecord(Frozen):
     """The response to one request before the load: what the server sends for it."""
 
@@ -167,16 +176,21 @@ class TrialRecord(Frozen):
         default=0, description="duration of the warm-up: from the start of the first generator to the end of the last"
     )
     load: Load
-    target: str
+    target: str | None
     services: tuple[ServiceRecord, ...]
-    generators: tuple[GeneratorRecord, ...]
+    generators: tuple[GeneratorRecord, ...] = Field(description="processes of the load tool; empty: it ran elsewhere")
+    imported: ImportedOutput | None = Field(
+        default=None, description="output that was measured elsewhere; None: the trial ran on the run's hosts"
+    )
     start_spread_s: float = Field(
         default=0, description="time from the start of the first generator to that of the last"
     )
     clock_uncertainty_s: float = Field(
         default=0, description="maximum error of the difference between starts on different hosts"
     )
-    probe: ProbeRecord = Field(description="response to the first request of the load")
+    probe: ProbeRecord | None = Field(
+        default=None, description="response to the first request of the load; None: not probed"
+    )
     other_probes: tuple[ProbeRecord, ...] = Field(default=(), description="responses to the others, in their order")
     watched: tuple[WatchRecord, ...] = Field(default=(), description="hosts with telemetry; empty: telemetry was off")
     profiles: tuple[ProfileRecord, ...] = Field(default=(), description="profiles of services, in a profile trial")
@@ -193,10 +207,26 @@ class TrialRecord(Frozen):
 
     @property
     def probes(self) -> tuple[ProbeRecord, ...]:
-        """Responses to the requests of the load, in the order of `Load.request_mix`."""
-        return (self.probe, *self.other_probes)
+        """Responses to the requests of the load, in the order of `Load.request_mix`; empty: not probed."""
+        return () if self.probe is None else (self.probe, *self.other_probes)
 
     @property
     def window_s(self) -> float:
         """Length of the measured window: from the start of the first generator to the end of the last."""
+        if self.imported is not None:
+            return self.imported.duration_s
         return max(generator.ended_s for generator in self.generators)
+
+    @property
+    def outputs(self) -> tuple[tuple[Load, LoadResult], ...]:
+        """Each process of the load tool whose output could be read: its share of the load, and its own result."""
+        if self.imported is not None:
+            return ((self.load, self.imported.result),)
+        return tuple((each.load, each.result) for each in self.generators if each.result is not None)
+
+    @property
+    def output_files(self) -> tuple[RawFileName, ...]:
+        """Names of the raw files with what the load tool wrote."""
+        if self.imported is not None:
+            return (self.imported.file,)
+        return tuple(name for generator in self.generators for name in generator.files.values())

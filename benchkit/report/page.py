@@ -84,13 +84,13 @@ def _facts(manifest: Manifest) -> list[tuple[str, str]]:
         ("Run", manifest.run_id),
         ("Started", manifest.started_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")),
         ("Took", _took(manifest)),
-        ("Hosts", ", ".join(host.name for host in manifest.hosts)),
+        ("Hosts", ", ".join(host.name for host in manifest.hosts) or "not known: measured elsewhere, and imported"),
     ]
 
 
 def _took(manifest: Manifest) -> str:
     """Return the time from the start of a run to its end, both by the controller's wall clock."""
-    if manifest.ended_at is None:
+    if manifest.ended_at is None or manifest.is_imported:
         return units.ABSENT
     took_s = (manifest.ended_at - manifest.started_at).total_seconds()
     return units.duration(took_s) if took_s >= 0 else "unknown: the controller's clock was set back during the run"

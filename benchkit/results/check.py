@@ -188,7 +188,7 @@ def _unreadable_raw_files(run: RunFolder, trial_id: str) -> Iterator[tuple[Path,
     except InputError as error:
         yield folder / "trial.json", error
         return
-    names = [name for generator in record.generators for name in generator.files.values()]
+    names = [*record.output_files]
     names += [watch.file for watch in record.watched]
     names += [profile.file for profile in record.profiles if profile.file is not None]
     for name in names:

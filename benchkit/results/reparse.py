@@ -176,7 +176,7 @@ def _read_trial(run: RunFolder, record: TrialRecord, *, interrupted: bool) -> Tr
     try:
         return build_trial_tables(record, read_output(record, raw), raw, interrupted=interrupted)
     except ParseError as error:
-        names = ", ".join(name for generator in record.generators for name in generator.files.values())
+        names = ", ".join(record.output_files)
         raise ParseError(
             error.what,
             where=f"{run.raw(record.trial_id)} ({names})",

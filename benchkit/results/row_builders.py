@@ -16,7 +16,7 @@ from benchkit.models.load_result import LoadResult
 from benchkit.models.metrics import PERCENTILES
 from benchkit.models.rows import Columns, FactorRow, HostRow, LatencyRow, NoteRow, SeriesRow, SliceRow, TrialRow
 from benchkit.models.run import CellRecord
-from benchkit.models.trial import TrialRecord
+from benchkit.models.trial import ProbeRecord, TrialRecord
 from benchkit.results.journal_events import HostFactsRead, JournalEvent
 
 INTERRUPTED = "split"
@@ -75,11 +75,8 @@ def trial_row(
         errors_timeout=result.errors.timeout,
         non_2xx=result.non_2xx,
         server_cpu_s_per_request=_cpu_s_per_request(cpu, result.requests),
-        probe_status=max(probe.status for probe in record.probes),
-        probe_header_bytes=sum(probe.header_bytes for probe in record.probes),
-        probe_body_bytes=sum(probe.body_bytes for probe in record.probes),
-        probe_body_sha256=_joint_sha256([probe.body_sha256 for probe in record.probes]),
-        overhead_s=record.wall_s - record.warmed_up_s - record.window_s,
+        **_probe_columns(record.probes),
+        overhead_s=record.wall_s - record.warmed_up_s - record.window_s if record.imported is None else None,
         slices=len(record.slices) or None,
         **percentiles,
     )
@@ -90,6 +87,18 @@ def _achieved_rate(record: TrialRecord, result: LoadResult, measurement: Measure
     if record.load.rate is None:
         return None
     return result.rps if measurement is None else measurement.achieved_rate
+
+
+def _probe_columns(probes: Sequence[ProbeRecord]) -> dict[str, Any]:
+    """Return the columns about the answers to the probes; none where there were no probes."""
+    if not probes:
+        return {}
+    return {
+        "probe_status": max(probe.status for probe in probes),
+        "probe_header_bytes": sum(probe.header_bytes for probe in probes),
+        "probe_body_bytes": sum(probe.body_bytes for probe in probes),
+        "probe_body_sha256": _joint_sha256([probe.body_sha256 for probe in probes]),
+    }
 
 
 def _joint_sha256(digests: Sequence[str]) -> str:

@@ -108,6 +108,10 @@ def read_output(record: TrialRecord, raw: RawFile) -> TrialOutput:
 
     Raises ParseError for outputs that cannot be read, InputError where they are of different tools.
     """
+    if record.imported is not None:
+        printed = decode(raw(record.imported.file))
+        parsed = ParsedOutput(get_tool(record.load.tool).parse(printed), None)
+        return TrialOutput(parsed, (parsed,))
     if record.slices:
         return _read_slices(record, raw)
     generators = tuple(_read_generator(record, generator, raw) for generator in record.generators)

@@ -45,10 +45,12 @@ def comparison_of(record: BisectionRecord) -> Comparison:
 def commit_fields(record: BisectionRecord, commits: Sequence[str], comparison: Comparison) -> dict[str, object]:
     """Return the fields of a scenario with these commits as levels of a factor, the first of them the baseline.
 
-    Raises InputError where the time of a step is too short.
+    The time of a step is divided among two at most: more commits are only built together, never compared. Raises
+    InputError where that time is too short.
     """
-    fields = compare_refs(record.build, record.run, commits, record.repository, comparison)
-    return {**fields, "name": SCENARIO_NAME, "title": f"Search for the commit that made {record.metric} worse"}
+    fields = compare_refs(record.build, record.run, commits[:2], record.repository, comparison)
+    changes = {"name": SCENARIO_NAME, "title": f"Search for the commit that made {record.metric} worse"}
+    return {**fields, **changes, "factors": {"ref": list(commits)}}
 
 
 def step_fields(

@@ -26,7 +26,7 @@ def test_servers_are_compared_in_one_line(
     monkeypatch.chdir(tmp_path)
     done = cli(
         "versus", PLAIN, SLOW, "--names", "plain,slow", "--connections", 8,
-        "--duration", 30, "--precision", 0.5, "--save", saved,
+        "--duration", 24, "--precision", 0.5, "--save", saved,
     )  # fmt: skip
     assert done.code == 0, done.err
     lines = done.out.splitlines()

@@ -93,7 +93,7 @@ def test_the_network_transferred_at_least_the_responses(ran: tuple[Store, dict[s
     for stack in ("go", "nginx-go"):
         record, samples = records[stack], TrialSamples(store, records[stack])
         (requests,) = trials[trials["trial_id"] == record.trial_id]["requests"]
-        answered = requests * (record.probe.header_bytes + record.probe.body_bytes)
+        answered = requests * (record.probes[0].header_bytes + record.probes[0].body_bytes)
         sent = samples.increase("net_sent_bytes_total", None)
         assert answered <= sent
         assert samples.increase("net_sent_packets_total", None) >= requests

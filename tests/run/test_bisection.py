@@ -13,6 +13,7 @@ from benchkit.analysis.ratio import Ratio
 from benchkit.errors import BenchkitError
 from benchkit.models.bisection import BisectionRecord, Commit, StepOptions
 from benchkit.run.bisection import Compared, continue_search
+from benchkit.scenario.bisect import commit_fields, comparison_of
 
 GOOD = "g" * 40
 
@@ -157,3 +158,13 @@ def test_interrupted_search_is_continued_after_its_last_step() -> None:
         read = BisectionRecord.model_validate_json(saved[-1].model_dump_json())
         assert continue_search(read, rest, saved.append) == expected
         assert rest.asked == whole.asked[whole.asked.index(interrupted_at) :]
+
+
+def test_commits_that_are_built_together_take_no_part_of_the_time_of_a_step() -> None:
+    record = search(commits=31)
+    of_step, of_all = (
+        commit_fields(record, [GOOD, *(each.commit for each in record.commits[:number])], comparison_of(record))
+        for number in (1, 31)
+    )
+    assert of_all["factors"] == {"ref": [GOOD, *(each.commit for each in record.commits)]}
+    assert of_all["load"] == of_step["load"]

@@ -150,5 +150,5 @@ def test_nginx_on_a_separate_host(run_study: RunStudy, tmp_path: Path) -> None:
         down(lab.name)
     (record,) = ran.records.values()
     assert {service.name: service.host for service in record.services} == {"app": "sut", "front": "front"}
-    assert record.probe.header_bytes == 141
+    assert record.probes[0].header_bytes == 141
     assert all(service.cpu_s for service in record.services)

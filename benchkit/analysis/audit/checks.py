@@ -23,6 +23,9 @@ COUNTS_AGREE = 0.02
 """Relative difference between a rate and the requests by their time, which tools round or measure otherwise."""
 PLATEAU = 0.015
 """Width of a plateau, as a share of the rate: repetitions of one server spread further on most machines."""
+WRK2 = "wrk2"
+"""A load tool that always holds a target rate, and does not state it."""
+IDLE = "connections were not in use, unless a target rate was held (--target-rate)"
 MIN_PLATEAU, PLATEAU_SHARE = 3, 0.2
 """Fewest results on a plateau, and their least share of the table."""
 
@@ -53,6 +56,8 @@ class Context:
     """Facts that the published results do not state."""
 
     link_bps: float | None = None
+    is_rate_held: bool = False
+    """True if the load tools held a target rate, so that connections may have been idle."""
     noise: float | None = None
     """Standard deviation of repetitions, as a share of the rate, where the table has none."""
     thresholds: Thresholds = field(default_factory=Thresholds)
@@ -118,12 +123,11 @@ def _counts(result: PublishedResult, _context: Context) -> Outcome:
 
 def _littles_law(result: PublishedResult, context: Context) -> Outcome:
     """Compare the latencies with the mean that rate and connections imply (Little 1961), in a closed loop."""
-    if not result.rps or not result.connections:
-        return "rate or connections are not stated"
-    implied_s = result.connections / result.rps
-    limit = context.thresholds.littles_law
+    implied_s, limit = _implied_mean_s(result, context), context.thresholds.littles_law
+    if isinstance(implied_s, str):
+        return implied_s
     if result.max_s is not None and implied_s > result.max_s * (1 + limit):
-        means = f"more than the longest latency, {units.seconds(result.max_s)}: connections were not in use."
+        means = f"more than the longest latency, {units.seconds(result.max_s)}: {IDLE}."
         return _contradiction(result, implied_s, means)
     if result.mean_s is None:
         return _implied_by_p99(result, implied_s)
@@ -132,8 +136,17 @@ def _littles_law(result: PublishedResult, context: Context) -> Outcome:
     share = result.mean_s / implied_s
     if abs(share - 1) <= limit + (result.resolution_s or 0.0) / implied_s:
         return None
-    means = "more requests were in flight than there are connections" if share > 1 else "connections were not in use"
+    means = "more requests were in flight than there are connections" if share > 1 else IDLE
     return _contradiction(result, implied_s, f"and {units.seconds(result.mean_s)} is stated: {means}.")
+
+
+def _implied_mean_s(result: PublishedResult, context: Context) -> float | str:
+    """Return the mean latency of connections that are always in use, or the reason why it is unknown."""
+    if not result.rps or not result.connections:
+        return "rate or connections are not stated"
+    if context.is_rate_held or result.tool == WRK2:
+        return "a target rate was held: connections may have been idle"
+    return result.connections / result.rps
 
 
 def _implied_by_p99(result: PublishedResult, implied_s: float) -> Outcome:
@@ -145,15 +158,15 @@ def _implied_by_p99(result: PublishedResult, implied_s: float) -> Outcome:
         return None
     slowest_s = (implied_s - 0.99 * p99_s) / 0.01
     means = (
-        f"more than the p99 of {units.seconds(p99_s)}: the slowest 1 % would take {units.seconds(slowest_s)} on average. "
-        "Connections were not in use."
+        f"more than the p99 of {units.seconds(p99_s)}: the slowest 1 % would take {units.seconds(slowest_s)} on average; "
+        f"{IDLE}."
     )
     return _contradiction(result, implied_s, means)
 
 
 def _contradiction(result: PublishedResult, implied_s: float, means: str) -> AuditFinding:
     text = (
-        f"{units.requests_per_s(result.rps)} on {units.count(result.connections)} connections are a mean of "
+        f"{units.requests_per_s(result.rps)} on {units.counted(result.connections or 0, 'connection')} are a mean of "
         f"{units.seconds(implied_s)}, {means}"
     )
     return _finding("littles-law", "invalid", [result], text)

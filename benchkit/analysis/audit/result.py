@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
+from benchkit import units
 from benchkit.models.base import Frozen
 from benchkit.models.load_result import LoadResult
 
@@ -32,7 +33,9 @@ class PublishedResult(Frozen):
     @property
     def label(self) -> str:
         """Name, with the connections where they are known."""
-        return self.name if self.connections is None else f"{self.name}, {self.connections} connections"
+        return (
+            self.name if self.connections is None else f"{self.name}, {units.counted(self.connections, 'connection')}"
+        )
 
 
 def result_of_output(name: str, output: LoadResult, connections: int | None = None) -> PublishedResult:

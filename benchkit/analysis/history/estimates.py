@@ -58,6 +58,7 @@ class RunEstimates(Frozen):
     tools: tuple[str, ...]
     tags: Mapping[str, str] = {}
     code: CodeState | None = None
+    is_imported: bool = False
     estimates: tuple[Estimate, ...]
 
 
@@ -113,6 +114,7 @@ def estimates_of(data: RunData, metric: str) -> RunEstimates:
         tools=tools,
         tags=manifest.tags,
         code=manifest.code,
+        is_imported=manifest.is_imported,
         estimates=tuple(
             estimate.model_copy(update={"commits": commits[estimate.cell_id]})
             for estimate in (*_ratio_estimates(data, samples), *_value_estimates(data, samples))

@@ -178,6 +178,7 @@ def make_history(
         cells = dict.fromkeys(each.cell_id for run in runs for each in run.estimates)
         raise InputError(f"no cell {cell!r}", where=scenario, why=suggestion(cell or "", list(cells)))
     differences = _Differences(store)
+    imported = sum(run.is_imported for run in runs)
     described = metric_named(metric)
     series = tuple(_make_series(rows, described, differences) for rows in grouped.values())
     notices = []
@@ -187,6 +188,8 @@ def make_history(
             if has_ratios
             else "These runs have one cell, and so no ratio that would survive a change of the hosts: only values."
         )
+    if imported:
+        notices.append(f"{units.counted(imported, 'run')} imported: measured elsewhere, on hosts that are not known.")
     return History(
         scenario=scenario, metric=metric, kind=kind, alpha=ALPHA, runs=len(runs), series=series, notices=tuple(notices)
     )
@@ -280,7 +283,7 @@ def _point(run: RunEstimates, estimate: Estimate, segment: int) -> Point:
         high=None if estimate.log is None or reach is None else math.exp(estimate.log + reach),
         blocks=estimate.blocks,
         is_used=reach is not None,
-        remark=estimate.remark,
+        remark="; ".join(filter(None, ("imported" if run.is_imported else "", estimate.remark))),
     )
 
 

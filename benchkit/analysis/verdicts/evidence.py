@@ -50,12 +50,12 @@ class Evidence:
         return self.record.load.rate is None
 
     @cached_property
-    def entry(self) -> str:
-        """Name of the service that the load is sent to."""
+    def entry(self) -> str | None:
+        """Name of the service that the load is sent to; None: of a trial elsewhere, not known."""
         stacks = self.scenario.get("stacks") or {}
         stack = stacks.get(self.record.levels.get(STACK)) or (next(iter(stacks.values())) if len(stacks) == 1 else None)
         names = [*self.record.external, *(service.name for service in self.record.services)]
-        return str(stack["entry"]) if stack else names[-1]
+        return str(stack["entry"]) if stack else names[-1] if names else None
 
     @cached_property
     def server_hosts(self) -> tuple[str, ...]:

@@ -89,7 +89,12 @@ def judge_trial(evidence: Evidence, thresholds: Thresholds) -> Judgement:
 
 
 def _result(check: Check, evidence: Evidence, thresholds: Thresholds) -> CheckResult:
-    """Run a check; without findings it is skipped where it needs the host of a server that was not watched."""
+    """Run a check; without findings it is skipped where it needs the host of a server that was not watched.
+
+    Of a trial that ran elsewhere, no host was watched.
+    """
+    if evidence.record.imported is not None and check.reads != "load":
+        return SkippedCheck(why="it was measured elsewhere: its hosts were not watched")
     unwatched = evidence.record.external if check.reads != "load" else ()
     findings = () if unwatched and check.reads == "servers" else _of_trial(check, evidence, thresholds)
     if not unwatched or (findings and not isinstance(findings, SkippedCheck)):

@@ -110,7 +110,7 @@ def group_findings(trials: pd.DataFrame, verdicts: pd.DataFrame) -> list[Finding
 def group_skipped_checks(unchecked: pd.DataFrame) -> list[SkippedCheckGroup]:
     """Return the skipped checks, each reason once, in the order of the checks."""
     groups = [
-        SkippedCheckGroup(check=str(check), why=str(why), trials=len(rows))
+        SkippedCheckGroup(check=str(check), why=str(why), trials=rows["trial_id"].nunique())
         for (check, why), rows in unchecked.groupby(["check", "why"], sort=False)
     ]
     return sorted(groups, key=lambda each: _check_order(each.check))

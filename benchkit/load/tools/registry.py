@@ -10,6 +10,7 @@ from benchkit.load.tools.siege import command as siege
 from benchkit.load.tools.tool import Tool
 from benchkit.load.tools.vegeta import command as vegeta
 from benchkit.load.tools.wrk import command as wrk
+from benchkit.models.load_result import LoadResult
 from benchkit.plugins import Registry
 
 TOOLS: Registry[Tool] = Registry(
@@ -26,6 +27,21 @@ def get_tool(name: str) -> Tool:
     if name not in TOOLS:
         raise InputError(f"no load tool is called {name!r}", why=TOOLS.why_unknown(name))
     return TOOLS[name]
+
+
+def read_output(tool: str, text: str, *, where: str, command: str) -> LoadResult:
+    """Return what an output of a tool states.
+
+    Raises InputError for an unknown tool, ParseError for text that is no output of the tool: it names `where`, and the
+    `command` with `{tool}` that reads the text, where another tool does.
+    """
+    reader = get_tool(tool)
+    try:
+        return reader.parse(text)
+    except ParseError as error:
+        others = [name for name in tools_that_read(text) if name != tool]
+        hint = f"it is output of {others[0]}: {command.format(tool=others[0])}" if others else error.hint
+        raise ParseError(error.what, where=where, why=error.why, hint=hint) from None
 
 
 def tools_that_read(text: str) -> list[str]:

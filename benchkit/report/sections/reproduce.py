@@ -24,9 +24,11 @@ class ReproduceContent:
     versions: Table
 
 
-def build(material: Material) -> ReproduceContent:
-    """Return what is needed to run the same plan again."""
+def build(material: Material) -> ReproduceContent | None:
+    """Return what is needed to run the same plan again; None for an imported run, which had no plan."""
     manifest = material.run.manifest
+    if manifest.is_imported:
+        return None
     name = str(manifest.scenario["name"])
     scenario = _yaml(manifest.model_dump(mode="json")["scenario"])
     return ReproduceContent(

@@ -68,7 +68,7 @@ def _is_2xx(status: int) -> bool:
 
 def _unexpected_statuses(evidence: Evidence, expected: Collection[int | None]) -> float | None:
     """Return the number of answers whose status no request expects; None where the tool does not count each status."""
-    counts = [generator.result.status for generator in evidence.record.generators if generator.result is not None]
+    counts = [result.status for _, result in evidence.record.outputs]
     if not counts or not all(counts):
         return None
     return float(
@@ -83,7 +83,7 @@ def _unexpected_statuses(evidence: Evidence, expected: Collection[int | None]) -
 
 def _other_failures(evidence: Evidence, *, has_kinds: bool) -> dict[str, float]:
     """Return the failures that have no column, or all failures of a tool that reports no kinds (siege)."""
-    results = [generator.result for generator in evidence.record.generators if generator.result is not None]
+    results = [result for _, result in evidence.record.outputs]
     other = [result.errors.other for result in results if result.errors.other is not None]
     if has_kinds:
         return {"other failures": float(sum(other))} if other else {}

@@ -38,10 +38,10 @@ CHECK = Check("generator-saturated", "the load tool was the limit", of_trial=of_
 def generator_use(evidence: Evidence) -> tuple[float, str] | None:
     """Return the largest share of the available CPU that the load tool used, and a clause with `{}` for that share.
 
-    None where the CPUs of a generator are not recorded.
+    None where the CPUs of a generator are not recorded, and where the load tool ran elsewhere.
     """
     generators = evidence.record.generators
-    if any(not generator.cpus for generator in generators):
+    if not generators or any(not generator.cpus for generator in generators):
         return None
     processes = [use for generator in generators for use in _process_use(evidence, generator)]
     hosts = [use for host in evidence.load_hosts for use in _host_use(evidence, host)]

@@ -22,7 +22,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     record = evidence.record
     if not record.load.keepalive or not evidence.closed_loop:
         return ()
-    port, is_timed = _port(record.target), record.load.duration_s is not None
+    port, is_timed = _port(record.target or ""), record.load.duration_s is not None
     samples = [
         value
         for each in evidence.telemetry.series("connections_established", service=evidence.entry)

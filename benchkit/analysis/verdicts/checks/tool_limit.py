@@ -51,13 +51,13 @@ def _below_resolution(evidence: Evidence) -> Iterator[Finding]:
 
 def _other_connections(evidence: Evidence) -> Iterator[Finding]:
     """Yield a finding for each generator that reports another number of connections than requested."""
-    for generator in evidence.record.generators:
-        reported = None if generator.result is None else generator.result.connections
-        if reported is not None and reported != generator.load.connections:
+    for load, result in evidence.record.outputs:
+        reported = result.connections
+        if reported is not None and reported != load.connections:
             yield Finding(
                 severity="invalid",
                 metrics=ALL,
-                seen=f"the tool reports {reported:,} of {units.counted(generator.load.connections, 'requested connection')}",
+                seen=f"the tool reports {reported:,} of {units.counted(load.connections, 'requested connection')}",
                 threshold="limit: the requested number",
                 means="The server was measured under another load than the cell states.",
                 advice="Stay below the tool's limit, or use more processes of it.",

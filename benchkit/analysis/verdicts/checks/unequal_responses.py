@@ -25,6 +25,8 @@ from benchkit.models.trial import ProbeRecord, TrialRecord
 HTTP_1_0_TOOLS = frozenset({"ab"})
 """Tools that send HTTP/1.0 requests; all others and the probe send HTTP/1.1."""
 
+NOT_PROBED = "its answers were not probed"
+
 MIN_CHUNK_BYTES = 1024
 """Smallest chunk to expect: servers send their whole buffers, 2 kB and 4 kB in Go's net/http, pages in nginx."""
 
@@ -43,6 +45,8 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     difference between cells does not matter here.
     """
     record, requests, received = evidence.record, evidence.number("requests"), evidence.number("bytes_total")
+    if not record.probes:
+        return SkippedCheck(why=NOT_PROBED)
     if not requests or received is None:
         return SkippedCheck(why="the tool does not report how much it received")
     if _lengths_vary(evidence) or (evidence.number("non_2xx") or 0) > 0:
@@ -82,7 +86,7 @@ def of_run(evidence: RunEvidence, _thresholds: Thresholds) -> RunCheckResult:
         for answer, trial_ids in answers.items():
             reference = usual.get(baseline)
             if None in answer or reference is None or None in reference:
-                results |= dict.fromkeys(trial_ids, SkippedCheck(why="its answers were not probed"))
+                results |= dict.fromkeys(trial_ids, SkippedCheck(why=NOT_PROBED))
             elif answer != reference:
                 results |= dict.fromkeys(trial_ids, _findings(cell_id, answer, baseline, reference, evidence))
     return results

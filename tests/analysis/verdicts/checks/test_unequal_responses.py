@@ -65,14 +65,14 @@ def test_declared_varying_lengths_are_accepted(differs: dict[str, object], *, ex
 def test_answers_to_http_1_0_have_another_connection_header(
     tool: str, reported: tuple[tuple[str, str], ...], each: int, *, expected: bool
 ) -> None:
-    probe = build_trial().record.probe.model_copy(update={"headers": reported})
+    probe = build_trial().record.probes[0].model_copy(update={"headers": reported})
     row = {"tool": tool, "bytes_total": 100_000 * each}
     assert (finding_of("unequal-responses", build_trial(row=row, probe=probe)) is not None) == expected
 
 
 @pytest.mark.parametrize(("frames", "expected"), [(0, False), (5 + 5, False), (2 * (5 + 5), True), (-5, True)])
 def test_chunk_frames_may_be_counted(frames: int, *, expected: bool) -> None:
-    probe = build_trial().record.probe.model_copy(update={"headers": (("Transfer-Encoding", "chunked"),)})
+    probe = build_trial().record.probes[0].model_copy(update={"headers": (("Transfer-Encoding", "chunked"),)})
     row = {"bytes_total": 100_000 * (153 + frames)}
     assert (finding_of("unequal-responses", build_trial(row=row, probe=probe)) is not None) == expected
 
