@@ -17,6 +17,7 @@ from benchkit.analysis.samples import take_samples
 from benchkit.errors import InputError
 from benchkit.models.claims import Claim, Need, claims_of
 from benchkit.models.cpus import cpu_places
+from benchkit.models.profile_metrics import PROFILE_METRICS
 from benchkit.models.run import HostRecord, Manifest
 
 
@@ -56,7 +57,12 @@ def judge_claim(claim: Claim, data: RunData) -> ClaimResult:
     # These hosts may not support some levels: then the claim is about the others, and says so.
     if not pairs:
         return result.model_copy(update={"reason": f"{missing[0]} was skipped: {unsupported[missing[0]]}"})
-    samples = take_samples(data.trials, claim.metric, data.exclusions)
+    trials, excluded = data.trials, data.exclusions
+    if claim.metric in PROFILE_METRICS:
+        if data.profiled is None:
+            return result.model_copy(update={"reason": "no trial was profiled"})
+        trials, excluded = data.profiled.trials, data.profiled.exclusions
+    samples = take_samples(trials, claim.metric, excluded)
     ratios = with_response_remarks(block_ratios(samples, pairs, data.alpha), data.trials, data.manifest)
     ratios = with_cell_remarks(with_caveats(ratios, {data.manifest.run_id: data.basis}), data.manifest.cells)
     state, reason = _judge_intervals(claim, ratios, data.alpha)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,11 +10,14 @@ import pandas as pd
 
 from benchkit.analysis.caveats import Caveat, RatioBasis, caveats_of, ratio_basis
 from benchkit.analysis.multiple_tests import ALPHA
+from benchkit.analysis.profile_trials import ProfileTrials, read_profile_trials
 from benchkit.analysis.samples import Exclusion
 from benchkit.analysis.verdicts.exclusions import exclusions
 from benchkit.models.base import Frozen
+from benchkit.models.claims import claims_of
 from benchkit.models.design import Design, design_of, until_of
 from benchkit.models.metrics import CAPACITY, CPU, RPS
+from benchkit.models.profile_metrics import PROFILE_METRICS
 from benchkit.models.run import Manifest
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import load
@@ -39,6 +42,8 @@ class RunData:
     trials: pd.DataFrame
     exclusions: tuple[Exclusion, ...] = ()
     caveats: tuple[Caveat, ...] = ()
+    profiled: ProfileTrials | None = None
+    """Its profiled trials; None where there is none, or no claim is about them."""
 
     @cached_property
     def basis(self) -> RatioBasis:
@@ -93,14 +98,26 @@ class RunData:
 
 def read_run_data(store: Store, run: RunFolder, without: Iterable[Exclusion] | None = None) -> RunData:
     """Read a stored run. `without` are the exclusions to apply; None: those that follow from its verdicts."""
-    trials, verdicts = (load(table, store=store.path, run_id=run.run_id) for table in ("trials", "verdicts"))
-    return run_data_from_tables(run.manifest(), trials, verdicts, without)
+
+    def table(name: str) -> pd.DataFrame:
+        return load(name, store=store.path, run_id=run.run_id)
+
+    return run_data_from_tables(run.manifest(), table("trials"), table("verdicts"), without, table)
 
 
 def run_data_from_tables(
-    manifest: Manifest, trials: pd.DataFrame, verdicts: pd.DataFrame, without: Iterable[Exclusion] | None = None
+    manifest: Manifest,
+    trials: pd.DataFrame,
+    verdicts: pd.DataFrame,
+    without: Iterable[Exclusion] | None = None,
+    table: Callable[[str], pd.DataFrame] | None = None,
 ) -> RunData:
-    """Return the same from tables that are already loaded: rows of one run."""
+    """Return the same from tables that are already loaded: rows of one run.
+
+    `table` reads the run's tables of profiles, if a claim is about them; None: such claims are not testable.
+    """
     if without is None:
         without = exclusions(trials, verdicts, manifest)
-    return RunData(manifest, trials, tuple(without), caveats_of(verdicts))
+    is_about_profiles = any(claim.metric in PROFILE_METRICS for claim in claims_of(manifest.scenario))
+    profiled = read_profile_trials(manifest, trials, verdicts, table) if table and is_about_profiles else None
+    return RunData(manifest, trials, tuple(without), caveats_of(verdicts), profiled)

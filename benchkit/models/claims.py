@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, PositiveFloat, PositiveInt, StringConstraints, model_validator
 
 from benchkit.models.base import Frozen
 from benchkit.models.levels import Levels, Name
@@ -61,7 +61,13 @@ class Claim(Frozen):
         description="the two cells that are compared, `of` divided by `to`",
         examples=[{"of": {"stack": "nginx-go"}, "to": {"stack": "go"}}],
     )
-    metric: Name = Field(default="rps", description="column of `trials` that is compared")
+    metric: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_/ -]{0,63}$")] = Field(
+        default="rps",
+        description="column of `trials` that is compared; or a share of the profiled trials' CPU samples: "
+        "`profile_share/` with a category (`scheduling`: the scheduler and netpoll), or `profile_cumulative/` with mcall, "
+        "schedule, findrunnable, netpoll or epollwait",
+        examples=["server_cpu_s_per_request", "profile_share/scheduling"],
+    )
     at_least: PositiveFloat | None = Field(
         default=None,
         description="smallest ratio that is expected; one of at_least, at_most, between and about is required",

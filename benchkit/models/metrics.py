@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from benchkit import units
 from benchkit.models.columns import FailureMetric, Metric, PercentileMetric
+from benchkit.models.profile_metrics import PROFILE_METRICS
 from benchkit.models.rows import TrialRow, columns_of
 
 METRICS: Mapping[str, Metric] = MappingProxyType(
@@ -41,7 +42,6 @@ P50, P99 = percentile_column(50), percentile_column(99)
 
 
 def metric_named(name: str) -> Metric:
-    """Return the description of the column of that name; of an unknown one only that its values are numbers."""
-    return METRICS.get(name) or Metric(
-        name=name, description=name, unit=name, title=name, better=None, format=units.rate
-    )
+    """Return the description of a column or profile metric; of an unknown one only that it has numbers."""
+    unknown = Metric(name=name, description=name, unit=name, title=name, better=None, format=units.rate)
+    return METRICS.get(name) or PROFILE_METRICS.get(name) or unknown

@@ -171,6 +171,13 @@ class TrialRow(Row):
             format=units.size,
         ),
     ] = None
+    goroutine_wait_mean_s: Annotated[
+        float | None,
+        duration(
+            "mean wait of goroutines",
+            "mean time for which goroutines that were ready to run waited for a thread, over all services; null: no Go",
+        ),
+    ] = None
     probe_status: Annotated[
         int | None, Column(description="status of the response to the probe; of several requests, the highest")
     ] = None

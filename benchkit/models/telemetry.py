@@ -115,6 +115,15 @@ SERVICE_METRICS: tuple[TelemetryMetric, ...] = (
     ),
     TelemetryMetric(name="connections_accepted_total", unit="1", instance="process", text="as counted by the server"),
     TelemetryMetric(name="goroutines", unit="1", instance=None, text="Go: goroutines"),
+    TelemetryMetric(
+        name="goroutine_waits_total",
+        unit="1",
+        instance=None,
+        text="Go: goroutines that were ready to run and waited for a thread, the sample of them that the runtime times",
+    ),
+    TelemetryMetric(
+        name="goroutine_wait_s_total", unit="s", instance=None, text="Go: sum of these waits (/sched/latencies:seconds)"
+    ),
     TelemetryMetric(name="heap_bytes", unit="B", instance="process", text="Go, Node: live heap"),
     TelemetryMetric(name="gc_total", unit="1", instance="process", text="Go, Node: garbage collections"),
     TelemetryMetric(

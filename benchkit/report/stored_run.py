@@ -100,7 +100,7 @@ class StoredRun:
     @cached_property
     def data(self) -> RunData:
         """The run as comparisons see it, with its exclusions."""
-        return run_data_from_tables(self.manifest, self.trials, self.verdicts)
+        return run_data_from_tables(self.manifest, self.trials, self.verdicts, table=self.table)
 
     @cached_property
     def comparisons(self) -> tuple[Comparison, ...]:

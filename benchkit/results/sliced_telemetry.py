@@ -20,7 +20,16 @@ from benchkit.results.telemetry_file import FORMAT, Key, Series
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 
-POLLED = frozenset({"requests_total", "connections_accepted_total", "gc_total", "gc_pause_s_total"})
+POLLED = frozenset(
+    {
+        "requests_total",
+        "connections_accepted_total",
+        "gc_total",
+        "gc_pause_s_total",
+        "goroutine_waits_total",
+        "goroutine_wait_s_total",
+    }
+)
 """Counters that servers have themselves. They are asked for them at the interval, as the answer costs them CPU time."""
 
 EDGE_NS = 5_000_000

@@ -56,6 +56,25 @@ def peak_memory_bytes(record: TrialRecord, telemetry: Columns[TelemetryRow]) -> 
     return None if record.external or not peaks or 0.0 in peaks else float(sum(peaks))
 
 
+def mean_goroutine_wait_s(record: TrialRecord, telemetry: Columns[TelemetryRow]) -> float | None:
+    """Return the mean time for which goroutines of the services waited for a thread in the measured window.
+
+    None where no service counts them, or none waited.
+    """
+    metrics = np.asarray(telemetry["metric"], dtype=object)
+    t_s = np.asarray(telemetry["t_s"], dtype=np.float64)
+    services = np.asarray(telemetry["service"], dtype=object)
+    in_window = (t_s >= 0) & np.isin(services.astype(str), [service.name for service in record.services])
+
+    def growth(metric: str) -> float:
+        rows = in_window & (metrics == metric)
+        of_metric = np.asarray(telemetry["value"], dtype=np.float64)[rows]
+        return float(sum(np.ptp(of_metric[services[rows] == name]) for name in set(services[rows])))
+
+    waits = growth("goroutine_waits_total")
+    return growth("goroutine_wait_s_total") / waits if waits else None
+
+
 class _TelemetryBuilder:
     """The rows of a trial, collected as columns."""
 

@@ -28,7 +28,7 @@ from benchkit.results.profile_tables import read_profiles
 from benchkit.results.row_builders import latency_columns, note_rows, series_rows, slice_rows, trial_row
 from benchkit.results.schema import Rows
 from benchkit.results.slice_files import unpack_slices
-from benchkit.results.telemetry_table import peak_memory_bytes, telemetry_columns
+from benchkit.results.telemetry_table import mean_goroutine_wait_s, peak_memory_bytes, telemetry_columns
 
 RawFile = Callable[[str], bytes]
 """Function that returns the content of a trial's raw file, by its name."""
@@ -126,7 +126,11 @@ def build_trial_tables(
     telemetry, telemetry_notes = telemetry_columns(record, raw)
     row = trial_row(record, output.merged.result, output.merged.measurement, interrupted=interrupted)
     return TrialTables(
-        trial=replace(row, server_memory_bytes=peak_memory_bytes(record, telemetry)),
+        trial=replace(
+            row,
+            server_memory_bytes=peak_memory_bytes(record, telemetry),
+            goroutine_wait_mean_s=mean_goroutine_wait_s(record, telemetry),
+        ),
         notes=(
             *note_rows(record.trial_id, output.merged.result),
             *profiles.notes,

@@ -10,6 +10,7 @@ from benchkit.load.tools.registry import TOOLS
 from benchkit.models.claims import Claim
 from benchkit.models.levels import Levels, cell_id, level_text
 from benchkit.models.metrics import METRICS
+from benchkit.models.profile_metrics import PROFILE_METRICS
 from benchkit.models.published import Published
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.model import LOAD_ROLE, Scenario
@@ -123,8 +124,8 @@ def _claim_faults(i: int, claim: Claim, scenario: Scenario, document: Document, 
         if role not in scenario.roles:
             allowed = suggestion(role, scenario.roles)
             yield document.fault(("claims", i, "needs", role), f"no role {role!r}; {allowed}")
-    if claim.metric not in METRICS:
-        allowed = suggestion(claim.metric, METRICS)
+    if claim.metric not in METRICS and claim.metric not in PROFILE_METRICS:
+        allowed = suggestion(claim.metric, (*METRICS, *PROFILE_METRICS))
         yield document.fault(("claims", i, "metric"), f"no metric {claim.metric!r}; {allowed}")
 
 

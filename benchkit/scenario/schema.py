@@ -18,6 +18,7 @@ from benchkit.hosts.inventory import InventoryFile
 from benchkit.load.tools.registry import TOOLS
 from benchkit.models.load import Load
 from benchkit.models.metrics import METRICS
+from benchkit.models.profile_metrics import PROFILE_METRICS
 from benchkit.models.scale import Scale
 from benchkit.scenario.model import Scenario
 from benchkit.scenario.read import FIXED
@@ -193,7 +194,7 @@ def _of_backend(name: str, options: Schema) -> Schema:
 
 def _enumerate_metrics(defs: Mapping[str, Schema]) -> None:
     """Set the allowed metrics, which the models leave to a check that names the nearest one."""
-    defs["Claim"]["properties"]["metric"]["enum"] = [*METRICS]
+    defs["Claim"]["properties"]["metric"]["enum"] = [*METRICS, *PROFILE_METRICS]
     defs["Until"]["properties"]["metrics"]["items"] = {"enum": [*METRICS]}
 
 

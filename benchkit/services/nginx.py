@@ -13,6 +13,8 @@ upstreams are shared by mode, and the password file, which workers read at each 
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal, Self
 
@@ -33,15 +35,24 @@ from benchkit.services.service import AdminPage, ConfigCheck, File, Process, Ser
 
 Count = Annotated[int, Field(strict=True, gt=0)]
 CountOrNone = Annotated[int, Field(strict=True, ge=0)]
+HostName = Annotated[
+    str, StringConstraints(strict=True, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$")
+]
 BinaryName = Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 
 ADMIN_SOCKET = "_status.sock"
 """File in the service's folder. No service has a socket of this name, because names begin with a letter."""
 
+CACHE = "cache"
+"""Folder of cached responses in the service's folder."""
+
 UPSTREAM_PROTOCOLS: tuple[Protocol, ...] = ("http1", "fastcgi")
 """Protocols in which nginx passes requests on: there is a template for each."""
 
 PURPOSES = ("upstream", "file_bytes", "status", "template")
+
+COMBINED_PURPOSES = (["upstream", "file_bytes"],)
+"""Purposes that one nginx may have together."""
 
 
 class NginxOptions(ServiceOptions):
@@ -50,12 +61,20 @@ class NginxOptions(ServiceOptions):
     The defaults are those of the published set-up of 2013, nginx against Go.
     """
 
-    upstream: Name | None = Field(
-        default=None, description="the service to which requests are passed, by its protocol", examples=["app"]
+    upstream: Name | Annotated[tuple[Name, ...], Field(min_length=1)] | None = Field(
+        default=None,
+        description="the service to which requests are passed, by its protocol; of several, each in turn",
+        examples=["app", ["app", "other"]],
+    )
+    virtual_hosts: Mapping[HostName, Name] = Field(
+        default_factory=dict,
+        description="further virtual hosts: the service for requests to each host name; all others go to `upstream`",
+        examples=[{"two.example": "other"}],
     )
     file_bytes: Annotated[int, Field(strict=True, ge=0, le=1 << 24)] | None = Field(
         default=None,
-        description="serve a file of this many bytes: the body that benchkit's servers send at that size",
+        description="serve a file of this many bytes, the body that benchkit's servers send at that size; with `upstream`: "
+        "as /index.html, with other requests passed on",
         examples=[1024],
     )
     status: bool = Field(default=False, description="serve the status page (stub_status)")
@@ -87,6 +106,14 @@ class NginxOptions(ServiceOptions):
         default=300,
         description="idle connections to the upstream that each worker keeps; 0: a new one for each request",
     )
+    cache_s: Count | None = Field(
+        default=None,
+        description="keep the responses of HTTP upstreams for this many seconds; absent: no cache",
+        examples=[60],
+    )
+    gzip: bool = Field(
+        default=False, description="compress responses of at least 20 bytes for clients that accept it (level 1)"
+    )
     sendfile: bool = Field(default=True, description="copy files to sockets within the kernel")
     tcp_nopush: bool = Field(default=True, description="send headers and the start of a file in one packet")
     tcp_nodelay: bool = Field(default=True, description="send small packets at once")
@@ -95,9 +122,21 @@ class NginxOptions(ServiceOptions):
     @model_validator(mode="after")
     def _require_one_purpose(self) -> Self:
         given = [name for name in PURPOSES[:3] if getattr(self, name) not in (None, False)]
-        if len(given) > 1 or not (given or self.template):
-            raise ValueError(f"needs one of {', '.join(PURPOSES)}; found {' and '.join(given) or 'none'}")
+        if (len(given) > 1 and given not in COMBINED_PURPOSES) or not (given or self.template):
+            raise ValueError(
+                f"needs one of {', '.join(PURPOSES)}, or upstream with file_bytes; found {' and '.join(given) or 'none'}"
+            )
+        for name in ("virtual_hosts", "cache_s"):
+            if getattr(self, name) and self.upstream is None:
+                raise ValueError(f"{name} needs an upstream")
         return self
+
+    @property
+    def upstreams(self) -> tuple[str, ...]:
+        """Services that requests are passed to in turn, unless they are for another virtual host."""
+        if self.upstream is None:
+            return ()
+        return (self.upstream,) if isinstance(self.upstream, str) else self.upstream
 
 
 class Nginx(Backend[NginxOptions]):
@@ -111,8 +150,8 @@ class Nginx(Backend[NginxOptions]):
         return (options.binary,)
 
     def connects_to(self, options: NginxOptions) -> tuple[str, ...]:
-        """Return the upstream, if there is one."""
-        return (options.upstream,) if options.upstream else ()
+        """Return the upstreams of all virtual hosts."""
+        return tuple(dict.fromkeys((*options.upstreams, *options.virtual_hosts.values())))
 
     def local_files(self, options: NginxOptions) -> tuple[Path, ...]:
         """Return the template."""
@@ -140,15 +179,12 @@ class Nginx(Backend[NginxOptions]):
         workers = options.workers if isinstance(options.workers, int) else len(cpus)
         nofile = place.file_limit(options.nofile)
         admin = Endpoint(place.host, "http1", path=place.folder / ADMIN_SOCKET)
-        upstream = _upstream(request)
+        virtual_hosts = _virtual_hosts(request)
+        protocol = virtual_hosts[0].protocol
         config = place.folder / "nginx.conf"
         text = _config_text(
             options,
-            ("fastcgi" if upstream.protocol == "fastcgi" else "http")
-            if upstream
-            else "status"
-            if options.status
-            else "files",
+            _purpose(options, protocol),
             folder=".",
             user=worker_user(place),
             workers=workers,
@@ -156,7 +192,8 @@ class Nginx(Backend[NginxOptions]):
             nofile=nofile,
             listen=quoted(request.endpoint.authority),
             reuseport=version.reuseport if options.reuseport else None,
-            upstream=quoted(relative_authority(upstream, place.folder)) if upstream else None,
+            virtual_hosts=virtual_hosts,
+            upstream=virtual_hosts[0].servers[0] if virtual_hosts[0].servers else None,
             admin=quoted(admin.authority) if len(str(admin.path)) <= MAX_SOCKET_PATH else None,
         )
         files = [File(config, text.encode())]
@@ -176,6 +213,7 @@ class Nginx(Backend[NginxOptions]):
             if quoted(admin.authority) in text
             else None,  # a template may leave it out
             parallelism=workers,
+            scratch_folders=(place.folder / CACHE,) if options.cache_s else (),
         )
 
 
@@ -217,22 +255,63 @@ def _nginx_version(binary: str, place: ServicePlacement) -> NginxVersion:
     return version
 
 
-def _upstream(request: RenderRequest[NginxOptions]) -> Endpoint | None:
-    name = request.options.upstream
-    if name is None:
-        return None
+@dataclass(frozen=True)
+class VirtualHost:
+    """A virtual host, for templates: its name (`_`: any other), and the upstream that its requests are passed to."""
+
+    name: str
+    upstream: str
+    servers: tuple[str, ...]
+    """Addresses of the upstream's servers; empty: it has no upstream."""
+    protocol: Protocol | None
+
+
+def _virtual_hosts(request: RenderRequest[NginxOptions]) -> tuple[VirtualHost, ...]:
+    """Return the virtual hosts, that of all other names first.
+
+    Raises FieldError for an upstream that nginx cannot reach, or whose protocol it is not configured for.
+    """
+    options = request.options
+    first = [_upstream(request, "upstream", name) for name in options.upstreams]
+    others = {host: _upstream(request, "virtual_hosts", name) for host, name in options.virtual_hosts.items()}
+    protocols = list(dict.fromkeys(each.protocol for each in (*first, *others.values())))
+    if len(protocols) > 1:
+        raise FieldError("upstream", f"found {' and '.join(protocols)}; all upstreams have to speak the same protocol")
+    if options.cache_s is not None and protocols == ["fastcgi"]:
+        raise FieldError("cache_s", "found a FastCGI upstream; responses of HTTP upstreams are kept only")
+    protocol = protocols[0] if protocols else None
+    upstreams = {"_": first, **{host: [endpoint] for host, endpoint in others.items()}}
+    return tuple(
+        VirtualHost(
+            host,
+            "backend" if number == 1 else f"backend_{number}",
+            tuple(quoted(relative_authority(endpoint, request.place.folder)) for endpoint in endpoints),
+            protocol,
+        )
+        for number, (host, endpoints) in enumerate(upstreams.items(), 1)
+    )
+
+
+def _upstream(request: RenderRequest[NginxOptions], field: str, name: str) -> Endpoint:
     upstream, host = request.peers[name], request.place.host
     is_one_machine = upstream.path is None and is_loopback(request.place.address)  # hosts with loopback addresses
     if upstream.is_loopback and upstream.host != host and not is_one_machine:
         raise FieldError(
-            "upstream",
+            field,
             f"{name} listens on {upstream.authority} of {upstream.host}, where {host} cannot reach it",
             hint="give it a plain port, to listen on its host's address",
         )
     if upstream.protocol not in UPSTREAM_PROTOCOLS:
         supported = " and ".join(UPSTREAM_PROTOCOLS)
-        raise FieldError("upstream", f"{name} speaks {upstream.protocol}; nginx is configured here for {supported}")
+        raise FieldError(field, f"{name} speaks {upstream.protocol}; nginx is configured here for {supported}")
     return upstream
+
+
+def _purpose(options: NginxOptions, upstream: Protocol | None) -> str:
+    """Return the name of the shipped template."""
+    if upstream is not None:
+        return "fastcgi" if upstream == "fastcgi" else "http"
+    return "status" if options.status else "files"
 
 
 def _config_text(options: NginxOptions, purpose: str, **values: object) -> str:

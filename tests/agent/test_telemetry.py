@@ -412,9 +412,9 @@ def test_counters_of_a_server_are_asked_for_and_a_slow_one_delays_nothing_else(
     agent: AgentLink, watch: Watch, page: tuple[type[Page], int]
 ) -> None:
     handler, port = page
-    handler.content = json.dumps(
-        {"requests": 41, "runtime": {"goroutines": 7, "heap_live_bytes": 1 << 20, "gc_cycles": 3, "gc_pause_s": 0.25}}
-    ).encode()
+    waits = [{"low_s": None, "high_s": 0.5, "count": 2}, {"low_s": 1.0, "high_s": 2.0, "count": 4}]
+    runtime = {"goroutines": 7, "heap_live_bytes": 1 << 20, "gc_cycles": 3, "gc_pause_s": 0.25}
+    handler.content = json.dumps({"requests": 41, "runtime": {**runtime, "scheduler_latencies": waits}}).encode()
     process = start(agent, "/bin/sleep", "60")
     admin = {"kind": "expvar", "path": "/debug/vars", "tcp": ["127.0.0.1", port]}
     watch.start(0.1, service(process, admin=admin))
@@ -431,6 +431,8 @@ def test_counters_of_a_server_are_asked_for_and_a_slow_one_delays_nothing_else(
     }
     assert seen == {"requests_total": 41, "goroutines": 7, "gc_total": 3, "gc_pause_s_total": 0.25}
     assert found["app", "heap_bytes", None].numbers[-1] == 1 << 20
+    assert values(found, "goroutine_waits_total")[-1] == 6
+    assert values(found, "goroutine_wait_s_total")[-1] == 2 * 0.5 + 4 * 1.5
     assert max(found["app", "requests_total", None].t_ns) < began + 100_000_000
     own = found[None, "load1", None].t_ns
     assert len([t_ns for t_ns in own if t_ns > began + 100_000_000]) > 2, "the host is watched meanwhile"

@@ -9,9 +9,10 @@ import pytest
 
 from benchkit.analysis.claim_result import ClaimResult
 from benchkit.analysis.claims import judge_claims
-from benchkit.analysis.run_data import RunData
+from benchkit.analysis.run_data import RunData, run_data_from_tables
 from benchkit.analysis.samples import Exclusion
 from benchkit.models.run import Manifest
+from benchkit.results.schema import empty_frame
 
 MakeTrials = Callable[..., pd.DataFrame]
 MakeManifest = Callable[..., Manifest]
@@ -194,3 +195,40 @@ def test_sequential_design_decides_no_claim(judge: Judge) -> None:
     result = judge({**EIGHT, "at_most": 0.7}, scenario={"design": "sequential"})
     assert result.state == "undecided"
     assert "sequential" in result.reason
+
+
+@pytest.mark.parametrize(
+    ("metric", "limits", "state"),
+    [
+        ("profile_share/scheduling", {"at_least": 2}, "holds"),
+        ("profile_share/scheduling", {"at_most": 2}, "refuted"),
+        ("profile_share/scheduler", {"about": 1.0, "within": 0.2}, "holds"),
+        ("profile_cumulative/mcall", {"at_least": 1.5}, "holds"),
+        ("profile_cumulative/epollwait", {"at_least": 1.5}, "undecided"),
+    ],
+)
+def test_a_claim_about_a_share_uses_the_profiled_trials(
+    metric: str, limits: dict[str, float], state: str, make_trials: MakeTrials, make_manifest: MakeManifest
+) -> None:
+    few, many = "connections=1", "connections=9"
+    sides = {"of": {"connections": 9}, "to": {"connections": 1}}
+    claim = {"text": "a sentence", "ratio": sides, "metric": metric, **limits}
+    manifest = make_manifest([{"connections": 1}, {"connections": 9}], scenario={"claims": [claim]})
+    measured = make_trials({few: [5, 5, 5], many: [5, 5, 5]})
+    profiled = make_trials({few: [1, 1, 1], many: [1, 1, 1]}, run_id="p", kind="profile")
+    shares, functions = [], []
+    for cell, netpoll, mcall in ((few, 0.1, 0.2), (many, 0.5, 0.4)):
+        for block, noise in ((1, 0.01), (2, 0.0), (3, -0.01)):
+            trial = {"trial_id": f"p.{cell}.b{block}", "service": "app"}
+            shares += [
+                {**trial, "category": "scheduler", "share": 0.1 + noise / 10},
+                {**trial, "category": "netpoll", "share": netpoll + noise},
+            ]
+            functions.append({**trial, "function": "runtime.mcall", "cum_share": mcall + noise})
+    tables = {"profile_share": pd.DataFrame(shares), "profile": pd.DataFrame(functions)}
+    trials = pd.concat([measured, profiled], ignore_index=True)
+    data = run_data_from_tables(manifest, trials, empty_frame("verdicts"), table=tables.__getitem__)
+    (result,) = judge_claims(data)
+    assert (result.state, result.metric) == (state, metric)
+    (unprofiled,) = judge_claims(RunData(manifest, measured))
+    assert (unprofiled.state, unprofiled.reason) == ("not testable here", "no trial was profiled")

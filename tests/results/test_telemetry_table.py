@@ -6,7 +6,7 @@ import pytest
 
 from benchkit.models.load import Load
 from benchkit.models.trial import GeneratorRecord, ProbeRecord, ServiceRecord, TrialRecord, WatchRecord
-from benchkit.results.telemetry_table import peak_memory_bytes, telemetry_columns
+from benchkit.results.telemetry_table import mean_goroutine_wait_s, peak_memory_bytes, telemetry_columns
 
 SECOND = 1_000_000_000
 WRITTEN = """\
@@ -71,6 +71,21 @@ def test_times_start_with_the_window_and_counters_of_the_host_at_zero() -> None:
         ("load", "generator-1", "cpu_s_total", None, "s", -1.0, 0.0),
         ("load", "generator-1", "cpu_s_total", None, "s", 1.5, 2.0),
     ]
+
+
+def test_the_mean_wait_of_goroutines_is_that_of_the_window() -> None:
+    written = """\
+{"format":1,"interval_s":1.0}
+{"group":1,"service":"app","series":[["goroutine_waits_total",null],["goroutine_wait_s_total",null]]}
+{"t_ns":4000000000,"values":{"1":[1000,9.0]}}
+{"t_ns":5000000000,"values":{"1":[1200,10.0]}}
+{"t_ns":6500000000,"values":{"1":[1300,10.5]}}
+"""
+    made = record(watch("sut"))
+    columns, _ = telemetry_columns(made, lambda _: written.encode())
+    assert mean_goroutine_wait_s(made, columns) == pytest.approx(0.5 / 100)
+    others, _ = telemetry_columns(made, lambda _: WRITTEN.encode())
+    assert mean_goroutine_wait_s(made, others) is None
 
 
 def test_on_a_host_with_several_roles_each_service_has_its_own() -> None:

@@ -24,6 +24,7 @@ PURPOSES = {
     "http": "upstream: app",
     "fastcgi": "upstream: app",
     "files": "file_bytes: 1600",
+    "http with every role": "upstream: [app, app]\nvirtual_hosts: {two.example: app}\nfile_bytes: 16\ncache_s: 60\ngzip: true",
     "status": "status: true",
 }
 PLACE = ServicePlacement(
@@ -195,7 +196,50 @@ def test_more_open_files_than_the_hard_limit_are_rejected() -> None:
     assert render("status: true\nnofile: 500").process.nofile == 500
 
 
-@pytest.mark.parametrize("fields", ["file_bytes: 12\nstatus: true", "upstream: app\nfile_bytes: 1", "workers: 2"])
+def test_virtual_hosts_have_upstreams_of_their_own_and_several_upstreams_take_turns() -> None:
+    config = config_text(render("upstream: [app, app]\nvirtual_hosts: {two.example: app}\nbacklog: 99"))
+    first = "    upstream backend {\n        server 127.0.0.1:9001;\n        server 127.0.0.1:9001;\n        keepalive 300;\n    }"
+    assert first in config
+    assert "    upstream backend_2 {\n        server 127.0.0.1:9001;\n        keepalive 300;\n    }" in config
+    assert config.count("listen 127.0.0.1:18080") == 2
+    assert config.count("backlog=99") == 1  # nginx rejects options of a socket that are given twice
+    assert config.index("server_name _;") < config.index("server_name two.example;")
+    assert config.count("proxy_pass http://backend;") == config.count("proxy_pass http://backend_2;") == 1
+
+
+def test_a_cache_is_empty_at_every_start() -> None:
+    service = render("upstream: app\ncache_s: 60")
+    assert service.scratch_folders == (PurePosixPath("/w/front/cache"),)
+    assert "proxy_cache_valid 200 60s;" in config_text(service)
+    assert render("upstream: app").scratch_folders == ()
+
+
+def test_a_file_beside_an_upstream_is_served_by_its_name() -> None:
+    service = render("upstream: app\nfile_bytes: 16")
+    assert service.files[1].path == PurePosixPath("/w/front/html/index.html")
+    assert "try_files $uri @backend;\n        }\n\n        location @backend {" in config_text(service)
+    assert "try_files" not in config_text(render("upstream: app"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ("status: true\ncache_s: 60", "cache_s needs an upstream"),
+        ("status: true\nvirtual_hosts: {a.example: app}", "virtual_hosts needs an upstream"),
+        ("upstream: app\nvirtual_hosts: {A_b: app}", "virtual_hosts"),
+    ],
+)
+def test_options_of_upstreams_need_one(fields: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        render(fields)
+
+
+def test_a_fastcgi_upstream_has_no_cache() -> None:
+    with pytest.raises(FieldError, match="responses of HTTP upstreams"):
+        render("upstream: app\ncache_s: 60", protocol="fastcgi")
+
+
+@pytest.mark.parametrize("fields", ["file_bytes: 12\nstatus: true", "upstream: app\nstatus: true", "workers: 2"])
 def test_exactly_one_purpose_is_required(fields: str) -> None:
     with pytest.raises(InputError, match="needs one of upstream, file_bytes, status, template"):
         render(fields)

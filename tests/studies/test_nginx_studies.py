@@ -161,3 +161,34 @@ def test_the_configurations_that_were_run_are_in_the_journal(reuseport: StudyRun
         ((path, text),) = event.configs.items()
         assert path.endswith("/nginx.conf")
         assert (" reuseport;" in text) is ("reuseport=true" in event.cell_id)
+
+
+def test_every_role_of_nginx_is_played(lab: Lab, run_study: RunStudy) -> None:
+    """Check by the counters of the Go servers which requests nginx passes on to which of them."""
+    plain, page = "work: none, body: 12", "work: none, body: 16384"
+    cells = (
+        *(f"{{stack: {stack}, {plain}}}" for stack in ("proxy", "two-hosts", "balanced", "cached")),
+        *(f"{{stack: {stack}, {page}}}" for stack in ("proxy", "files", "gzip")),
+    )
+    ran = run_study(lab.inventory(), "nginx-roles", "blocks=1", f"cells=[{', '.join(cells)}]")
+    ran.check_verdicts()
+    trials = ran.trials
+    telemetry = ran.table("telemetry")
+    counted = telemetry[telemetry["metric"] == "requests_total"]
+    requests = trials["requests"].to_dict()
+    trial_ids = trials["trial_id"].to_dict()
+
+    def share(cell: str, service: str) -> float:
+        of_service = counted[(counted["trial_id"] == trial_ids[cell]) & (counted["service"] == service)]
+        return float(of_service["value"].max() / requests[cell])
+
+    small, large = ",work=none,body=12", ",work=none,body=16384"
+    for stack in ("two-hosts", "balanced"):
+        assert share(f"stack={stack}{small}", "app") == pytest.approx(0.5, abs=0.1)
+        assert share(f"stack={stack}{small}", "other") == pytest.approx(0.5, abs=0.1)
+    assert share(f"stack=proxy{large}", "app") > 0.9
+    assert share(f"stack=cached{small}", "app") < 0.05
+    assert share(f"stack=files{large}", "app") == 0
+    proxied, file, zipped = (trials.loc[f"stack={stack}{large}"] for stack in ("proxy", "files", "gzip"))
+    assert file["probe_body_sha256"] == proxied["probe_body_sha256"]
+    assert zipped["probe_body_bytes"] < proxied["probe_body_bytes"] / 10
