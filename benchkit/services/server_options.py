@@ -19,7 +19,7 @@ ADMIN_SOCKET = "_admin.sock"
 
 VARS = "/debug/vars"
 
-_WORK = re.compile(r"none|loop:(?:0|100000000|[1-9][0-9]{0,7})")
+_WORK = re.compile(r"none|loop:(?:0|100000000|[1-9][0-9]{0,7})|block:(?:10000|[1-9][0-9]{0,3})ms")
 _RELEASE = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")
 
 _SHARE = re.compile(r"0?\.[0-9]*[1-9][0-9]*|1(?:\.0*)?")
@@ -68,7 +68,7 @@ BodySize = Annotated[int, Field(strict=True, ge=0, le=1 << 30)]
 
 def _check_work(work: str) -> str:
     if not _WORK.fullmatch(work):
-        raise ValueError(f"found {work!r}; allowed: none, or loop:N with N up to 100000000")
+        raise ValueError(f"found {work!r}; allowed: none, loop:N with N up to 100000000, block:Nms up to 10000ms")
     return work
 
 
@@ -94,8 +94,9 @@ class ServerOptions(ServiceOptions):
         str, AfterValidator(_check_work), WithJsonSchema({"type": "string", "pattern": f"^({_WORK.pattern})$"})
     ] = Field(
         default="none",
-        description="CPU work of each request: none, or loop:N to add the numbers below N (at most 10^8)",
-        examples=["loop:10000"],
+        description="work of each request: none, loop:N to add the numbers below N (at most 10^8), or block:Nms to wait in "
+        "the handler (at most 10000ms)",
+        examples=["loop:10000", "block:1ms"],
     )
     inject_fault: Faults = Field(
         default=(),

@@ -69,6 +69,12 @@ def test_go_servers_differ_only_in_their_program(tmp_path: Path, backend: str) -
     assert service.admin == AdminPage("expvar", admin, "/debug/vars")
 
 
+def test_fasthttp_has_a_limit_of_connections_only_if_one_is_set(tmp_path: Path) -> None:
+    limited = render(tmp_path, "backend: fasthttp, listen: 8080, concurrency: 100")
+    assert limited.process.argv[-2:] == ("-concurrency", "100")
+    assert "-concurrency" not in render(tmp_path, "backend: fasthttp, listen: 8080").process.argv
+
+
 def test_the_list_of_servers_is_complete() -> None:
     ours = {name for name, backend in BACKENDS.items() if issubclass(backend.options, ServerOptions)}
     assert ours == {*GO, "node"}

@@ -3,6 +3,7 @@ package main
 
 import (
 	"crypto/tls"
+	"flag"
 
 	"github.com/valyala/fasthttp"
 
@@ -11,10 +12,22 @@ import (
 
 var hop kit.TLS
 
-func main() { kit.Main("fasthttp", serve, hop.Define(kit.HTTP1, kit.HTTPS1)) }
+func main() {
+	var l limits
+	kit.Main("fasthttp", l.serve, hop.Define(kit.HTTP1, kit.HTTPS1), l.flags)
+}
+
+// limits are the options of fasthttp itself.
+type limits struct {
+	concurrency int // connections that are served at a time; 0: fasthttp's default, 262144
+}
+
+func (l *limits) flags(flags *flag.FlagSet) {
+	flags.IntVar(&l.concurrency, "concurrency", 0, "`connections` that are served at a time; others get status 503; fasthttp's default unless given")
+}
 
 // serve serves without timeouts, as the study did.
-func serve(app *kit.App) error {
+func (l *limits) serve(app *kit.App) error {
 	var config *tls.Config
 	if hop.IsOn() {
 		var err error
@@ -33,6 +46,8 @@ func serve(app *kit.App) error {
 		Handler: func(ctx *fasthttp.RequestCtx) { answer(app, ctx) },
 		Name:    kit.Server,
 		Logger:  silence{},
+
+		Concurrency: l.concurrency,
 	}
 	return server.Serve(listener)
 }

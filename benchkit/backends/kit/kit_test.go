@@ -67,6 +67,15 @@ func TestWorkIsRight(t *testing.T) {
 			t.Errorf("%s: %v, %+v", value, err, work)
 		}
 	}
+	for _, value := range []string{"block:0ms", "block:1", "block:1s", "block:10001ms"} {
+		if work, err := parseWork(value); err == nil {
+			t.Errorf("%s is accepted: %+v", value, work)
+		}
+	}
+	began := time.Now()
+	if work, err := parseWork("block:20ms"); err != nil || !work.Do() || time.Since(began) < 20*time.Millisecond {
+		t.Errorf("block:20ms: %v, %+v", err, work)
+	}
 	if (Work{loop: 10, sum: 44}).Do() {
 		t.Error("a wrong sum is accepted")
 	}

@@ -20,7 +20,7 @@ type Options struct {
 	Listen string
 	// BodySize is the length of the body in bytes.
 	BodySize int
-	// Work is the CPU work of each request.
+	// Work is the work of each request.
 	Work Work
 	// Admin is the address of a second listener with /debug/vars and /debug/pprof/, or empty.
 	Admin string
@@ -70,7 +70,7 @@ func flagSet(name string, options *Options, own []func(*flag.FlagSet)) *flag.Fla
 		options.BodySize = size
 		return nil
 	})
-	flags.Func("work", "`work` for each request: none, or loop:N to add the numbers below N", func(value string) error {
+	flags.Func("work", "`work` for each request: none, loop:N to add the numbers below N, or block:Nms to wait in the handler", func(value string) error {
 		work, err := parseWork(value)
 		options.Work = work
 		return err

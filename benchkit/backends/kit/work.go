@@ -4,26 +4,39 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // MaxLoop is the largest N of -work loop:N. The sum of the numbers below it is less than 2⁵³, so that a float64, and thus
 // Node, has it exactly.
 const MaxLoop = 100_000_000
 
-// Work is the CPU work of a request in addition to its response; the zero value is none.
+// MaxBlock is the largest N of -work block:Nms.
+const MaxBlock = 10_000
+
+// Work is the work of a request in addition to its response; the zero value is none.
 type Work struct {
 	loop uint64
 	sum  uint64
+	// block is the time for which the handler waits without using the CPU, as for a database.
+	block time.Duration
 }
 
 func parseWork(value string) (Work, error) {
 	if value == "none" {
 		return Work{}, nil
 	}
+	if wait, isBlock := strings.CutPrefix(value, "block:"); isBlock {
+		count, isMilliseconds := strings.CutSuffix(wait, "ms")
+		if n, err := strconv.ParseUint(count, 10, 64); isMilliseconds && err == nil && n > 0 && n <= MaxBlock {
+			return Work{block: time.Duration(n) * time.Millisecond}, nil
+		}
+		return Work{}, fmt.Errorf("expected block:Nms with N from 1 to %d", MaxBlock)
+	}
 	count, isLoop := strings.CutPrefix(value, "loop:")
 	n, err := strconv.ParseUint(count, 10, 64)
 	if !isLoop || err != nil || n > MaxLoop {
-		return Work{}, fmt.Errorf("expected none, or loop:N with N from 0 to %d", MaxLoop)
+		return Work{}, fmt.Errorf("expected none, block:Nms, or loop:N with N from 0 to %d", MaxLoop)
 	}
 	work := Work{loop: n}
 	if n > 0 {
@@ -35,6 +48,9 @@ func parseWork(value string) (Work, error) {
 // Do does the work and reports whether its result is right, which it always is. The result is used so that the compiler
 // cannot remove the loop.
 func (w Work) Do() bool {
+	if w.block > 0 {
+		time.Sleep(w.block)
+	}
 	return w.loop == 0 || addBelow(w.loop) == w.sum
 }
 

@@ -35,7 +35,7 @@ const FLAGS = {
     set: (options, value) => { options.bodySize = whole(value, 0, MAX_BODY_SIZE, 'bytes'); },
   },
   work: {
-    help: 'work for each request: none, or loop:N to add the numbers below N',
+    help: 'work for each request: none, loop:N to add the numbers below N, or block:Nms to wait',
     set: (options, value) => { options.work = parseWork(value); },
   },
   'inject-fault': {

@@ -18,7 +18,11 @@ test('bodies', () => {
 
 test('work is right', () => {
   for (const text of ['none', 'loop:0', 'loop:1', 'loop:2', 'loop:1000000']) assert.ok(done(parseWork(text)), text);
-  assert.ok(!done({ loop: 10, sum: 44 }), 'a wrong sum is accepted');
+  const began = performance.now();
+  assert.ok(done(parseWork('block:20ms')));
+  assert.ok(performance.now() - began >= 19);
+  for (const text of ['block:0ms', 'block:1', 'block:1s', 'block:10001ms']) assert.throws(() => parseWork(text), /block:Nms/, text);
+  assert.ok(!done({ loop: 10, sum: 44, blockMs: 0 }), 'a wrong sum is accepted');
   assert.ok(Number.isSafeInteger(parseWork('loop:100000000').sum));
 });
 
