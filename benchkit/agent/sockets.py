@@ -13,6 +13,7 @@ from typing import Dict, Iterable, Iterator, List, Optional, Tuple
 
 from benchkit.agent.common import Answer, RefusedError, poll_until, read_text
 from benchkit.agent.frames import Json
+from benchkit.agent.http2_stream import Http2Stream
 from benchkit.agent.http_response import HttpResponse
 from benchkit.agent.proc import pids, proc_stat
 from benchkit.agent.processes import Processes
@@ -79,21 +80,41 @@ class Sockets:
         max_body: int = 4096,
         max_total: int = 64 << 20,
         body: bytes = b"",
+        http2_bytes: int = 0,
+        http2: bool = False,
+        tls: Optional[Json] = None,
     ) -> Answer:
-        """Send an HTTP/1.1 request over a new connection; return the response with every byte counted.
+        """Send a request over a new connection; return the response with every byte counted.
 
         The body of the answer is the first `max_body` bytes of the response; the hash is over everything that was read.
+        With `tls` (see `benchkit.agent.tls`) the connection is encrypted, and what was negotiated is returned. Where
+        that is HTTP/2, or `http2` says so, the last `http2_bytes` of `body` are sent instead, the same request in
+        HTTP/2; the body of the answer is then all that came back.
         """
+        plain = len(body) - http2_bytes
         lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers), "", ""]
         if any(part in line for line in lines for part in "\r\n"):
             raise RefusedError("bad-request", "a line break within a request line or header")
         deadline = time.monotonic() + timeout_s
-        with self._socket(tcp, unix, timeout_s) as connection:
+        with contextlib.ExitStack() as stack:
+            connection = stack.enter_context(self._socket(tcp, unix, timeout_s))
             connection.settimeout(max(0.001, deadline - time.monotonic()))
-            connection.sendall("\r\n".join(lines).encode("latin-1") + body)
+            agreed: Optional[Json] = None
+            if tls is not None:
+                from benchkit.agent.tls import negotiated, wrapped  # noqa: PLC0415 - slow, and few trials have TLS
+
+                connection = encrypted = stack.enter_context(wrapped(connection, tls))
+                agreed = negotiated(encrypted)
+                http2 = agreed["alpn"] == "h2"
+            if http2:
+                connection.sendall(body[plain:])
+                stream = Http2Stream(connection, deadline, max_total)
+                stream.read()
+                return {"http2": True, "negotiated": agreed}, bytes(stream.received)
+            connection.sendall("\r\n".join(lines).encode("latin-1") + body[:plain])
             response = HttpResponse(connection, deadline, max_body, max_total)
             response.read(method)
-        return response.report(), bytes(response.body_start)
+        return {**response.report(), "http2": False, "negotiated": agreed}, bytes(response.body_start)
 
     def port_owners(self, *, ports: List[int]) -> Json:
         """Return what has each of these TCP ports, with pid and command where they are visible; nothing for a free one.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from benchkit.hosts.agent_link import Link
@@ -23,6 +23,8 @@ class CounterPage:
     """Format of the page: `expvar`, `node` or `nginx`."""
     at: Tcp | Unix
     path: str
+    handshake_logs: Mapping[str, HostPath] = field(default_factory=dict)
+    """Logs of TLS handshakes by their kind, a line of two bytes for each; empty where the page has them, or no TLS."""
 
 
 @dataclass(frozen=True)
@@ -128,5 +130,11 @@ def _message(service: WatchedService) -> dict[str, Any]:
         "process": None if service.process is None else service.process.id,
         "listeners": [address_message(socket) for socket in service.listeners],
         "threads": service.threads,
-        "counters": None if page is None else {"kind": page.kind, "path": page.path, **address_message(page.at)},
+        "counters": None if page is None else _page_message(page),
     }
+
+
+def _page_message(page: CounterPage) -> dict[str, Any]:
+    """Return the agent's message for a server's own counters."""
+    logs = {kind: str(path) for kind, path in page.handshake_logs.items()}
+    return {"kind": page.kind, "path": page.path, "handshake_logs": logs, **address_message(page.at)}

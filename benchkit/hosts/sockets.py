@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from benchkit.errors import HostError, HostStateError
 from benchkit.hosts.agent_link import Link
+from benchkit.hosts.certificate_key import key_kind
 from benchkit.hosts.files import HostPath
+from benchkit.hosts.http2 import Http2Request
 from benchkit.hosts.processes import Process
+from benchkit.models.protocol import HttpProtocol, Negotiated, is_http2, is_tls
+
+MAX_HTTP2 = 16 << 20
+"""Bytes after which an HTTP/2 response is incomplete: all of them come to the controller, which decodes them."""
 
 TIME_WAIT = "TIME-WAIT"
 """State in which the kernel keeps a port after a connection has ended, for a minute and without a process."""
@@ -57,6 +63,23 @@ class HttpAnswer:
     """True where all of the content arrived and was read."""
     closes: bool = False
     """True where the server closes the connection after it."""
+    negotiated: Negotiated = field(default_factory=lambda: Negotiated(protocol="http1"))
+    """Protocol that it came in, and what TLS agreed on."""
+
+
+@dataclass(frozen=True)
+class HttpHop:
+    """The protocol of a server as a client speaks it."""
+
+    protocol: HttpProtocol = "http1"
+    ca_file: HostPath | None = None
+    """File on the client's host with the certificates that verify the server's; None without TLS."""
+    server_name: str | None = None
+    """Name or address that the server's certificate must be valid for; None without TLS."""
+
+
+PLAIN = HttpHop()
+"""HTTP/1.1 without TLS."""
 
 
 @dataclass(frozen=True)
@@ -133,17 +156,54 @@ class Sockets:
         body: bytes = b"",
         timeout_s: float = 10,
         max_body: int = 4096,
+        hop: HttpHop = PLAIN,
     ) -> HttpAnswer:
-        """Send an HTTP/1.1 request over a new connection; return at most `max_body` bytes of the content.
+        """Send a request over a new connection; return at most `max_body` bytes of the content.
 
-        Headers are sent as given: the caller adds `Host` and all others. Raises HostError.
+        Headers are sent as given, apart from those that HTTP/2 has no place for: the caller adds `Host` and all others.
+        Over TLS the server chooses the version of HTTP among those of the hop and HTTP/1.1, as browsers let it. Raises
+        HostError.
         """
         args = {**address_message(at), "timeout_s": timeout_s, "method": method, "path": path}
         args |= {"headers": list(headers), "max_body": max_body}
+        over_http2 = None
+        if is_tls(hop.protocol):
+            offered = ["h2", "http/1.1"] if is_http2(hop.protocol) else ["http/1.1"]
+            args["tls"] = {"ca_file": str(hop.ca_file), "server_name": hop.server_name, "alpn": offered}
+        if is_http2(hop.protocol):
+            over_http2 = Http2Request(method, path, "https" if is_tls(hop.protocol) else "http", headers, body)
+            args |= {"http2": hop.protocol == "h2c", "http2_bytes": len(over_http2.content), "max_total": MAX_HTTP2}
+            body += over_http2.content
         reply = self._link.request("http_probe", args, body, timeout_s=timeout_s)
         fields = dict(reply.fields)
+        agreed = _negotiated(fields.pop("negotiated"), http2=bool(fields.pop("http2")))
+        if over_http2 is not None and is_http2(agreed.protocol or "http1"):
+            return self._http2_answer(over_http2, reply.body, at, max_body, agreed)
         pairs = tuple((name, value) for name, value in fields.pop("headers"))
-        return HttpAnswer(headers=pairs, body=reply.body, **fields)
+        return HttpAnswer(headers=pairs, body=reply.body, negotiated=agreed, **fields)
+
+    def _http2_answer(
+        self, request: Http2Request, received: bytes, at: Tcp | Unix, max_body: int, agreed: Negotiated
+    ) -> HttpAnswer:
+        """Return the answer in the bytes that came back. Raises HostError for what is no response."""
+        try:
+            response = request.response(received)
+        except ValueError as error:
+            raise HostError(f"{at} breaks the protocol of HTTP/2", where=self._host, why=str(error)) from None
+        if not response.status:
+            why = f"it ended the stream: {response.error}" if response.error else "it ended before the headers"
+            raise HostError(f"{at} sent no HTTP/2 response", where=self._host, why=why)
+        return HttpAnswer(
+            status=response.status,
+            reason="",
+            header_bytes=response.header_bytes,
+            headers=tuple(response.headers),
+            body_bytes=len(response.body),
+            body_sha256=response.body_sha256,
+            body=bytes(response.body[:max_body]),
+            complete=response.complete,
+            negotiated=agreed,
+        )
 
     def owners(self, ports: Iterable[int]) -> Mapping[int, tuple[PortOwner, ...]]:
         """Return what has each of these TCP ports, on any address: listeners, else connections, if any."""
@@ -181,6 +241,19 @@ class Sockets:
         why = "; ".join(f"port {port} by {', '.join(map(str, owners))}" for port, owners in taken.items())
         what = "a port is taken" if len(taken) == 1 else "ports are taken"
         return PortTakenError(what, where=self._host, why=why, hint="stop what has it, or choose another port")
+
+
+def _negotiated(tls: Mapping[str, Any] | None, *, http2: bool) -> Negotiated:
+    """Return what was negotiated, from what the agent states of TLS; None without TLS."""
+    if tls is None:
+        return Negotiated(protocol="h2c" if http2 else "http1")
+    certificate = bytes.fromhex(tls["certificate"])
+    return Negotiated(
+        protocol="h2" if http2 else "https1",
+        tls_version=tls["version"].removeprefix("TLSv") if tls["version"] else None,
+        cipher=tls["cipher"],
+        key=key_kind(certificate) if certificate else None,
+    )
 
 
 def address_message(at: Tcp | Unix) -> dict[str, Any]:

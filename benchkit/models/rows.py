@@ -190,6 +190,42 @@ class TrialRow(Row):
     probe_body_sha256: Annotated[
         str | None, Column(description="SHA-256 of its body; of several, that of their digests")
     ] = None
+    protocol: Annotated[
+        str | None, Column(description="protocol in which the probe was answered: http1, https1, h2, h2c")
+    ] = None
+    tls_version: Annotated[str | None, Column(description="its version of TLS; null: no TLS")] = None
+    cipher: Annotated[str | None, Column(description="its cipher suite, by OpenSSL's name; null: no TLS")] = None
+    resumed_share: Annotated[
+        float | None,
+        Metric(
+            description="share of the TLS handshakes in the window that resumed a session, as the entry counts; null: none",
+            unit="ratio",
+            title="resumed handshakes",
+            better=None,
+            format=units.share,
+        ),
+    ] = None
+    handshakes_per_s: Annotated[
+        float | None,
+        Metric(
+            description="TLS handshakes per second of the window, full and resumed, as the entry counts",
+            unit="1/s",
+            title="handshakes per second",
+            better="higher",
+            format=units.rate,
+        ),
+    ] = None
+    server_cpu_s_per_handshake: Annotated[
+        float | None,
+        Metric(
+            description="CPU time of all services per TLS handshake, that of its request included; null where connections "
+            "are kept",
+            unit="sec/handshake",
+            title="server CPU per handshake",
+            better="lower",
+            format=units.seconds,
+        ),
+    ] = None
     rate_first_over_last: Annotated[
         float | None,
         Metric(

@@ -114,6 +114,12 @@ SERVICE_METRICS: tuple[TelemetryMetric, ...] = (
         name="requests_total", unit="1", instance="process", text="requests served, as counted by the server"
     ),
     TelemetryMetric(name="connections_accepted_total", unit="1", instance="process", text="as counted by the server"),
+    TelemetryMetric(
+        name="tls_handshakes_total",
+        unit="1",
+        instance="kind",
+        text="TLS handshakes, full and resumed, as the server counts",
+    ),
     TelemetryMetric(name="goroutines", unit="1", instance=None, text="Go: goroutines"),
     TelemetryMetric(
         name="goroutine_waits_total",

@@ -13,6 +13,7 @@ from benchkit.models.capacity import CapacityEstimate
 from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult
 from benchkit.models.profile import Profiler
+from benchkit.models.protocol import HttpProtocol, Negotiated, TlsOptions
 from benchkit.models.run import RawFileName, TrialId, TrialKind
 
 ProcessId = tuple[int, int]
@@ -88,10 +89,13 @@ class ProbeRecord(Frozen):
     """The response to one request before the load: what the server sends for it."""
 
     status: int
-    header_bytes: int = Field(description="size from the status line to the blank line, both included")
+    header_bytes: int = Field(
+        description="size from the status line to the blank line, both included; of HTTP/2, that of the same in HTTP/1.1"
+    )
     headers: tuple[tuple[str, str], ...]
     body_bytes: int
     body_sha256: str
+    negotiated: Negotiated | None = Field(default=None, description="protocol and TLS of its connection; None: unknown")
 
 
 class WatchRecord(Frozen):
@@ -177,6 +181,8 @@ class TrialRecord(Frozen):
     )
     load: Load
     target: str | None
+    protocol: HttpProtocol = Field(default="http1", description="protocol that the scenario wants of the entry")
+    tls: TlsOptions | None = Field(default=None, description="options of its TLS; None without TLS")
     services: tuple[ServiceRecord, ...]
     generators: tuple[GeneratorRecord, ...] = Field(description="processes of the load tool; empty: it ran elsewhere")
     imported: ImportedOutput | None = Field(

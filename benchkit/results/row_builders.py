@@ -14,6 +14,7 @@ from benchkit.models.facts import RecordedFacts
 from benchkit.models.levels import level_text
 from benchkit.models.load_result import LoadResult
 from benchkit.models.metrics import PERCENTILES
+from benchkit.models.protocol import Negotiated
 from benchkit.models.rows import Columns, FactorRow, HostRow, LatencyRow, NoteRow, SeriesRow, SliceRow, TrialRow
 from benchkit.models.run import CellRecord
 from benchkit.models.trial import ProbeRecord, TrialRecord
@@ -93,11 +94,15 @@ def _probe_columns(probes: Sequence[ProbeRecord]) -> dict[str, Any]:
     """Return the columns about the answers to the probes; none where there were no probes."""
     if not probes:
         return {}
+    agreed = probes[0].negotiated or Negotiated()
     return {
         "probe_status": max(probe.status for probe in probes),
         "probe_header_bytes": sum(probe.header_bytes for probe in probes),
         "probe_body_bytes": sum(probe.body_bytes for probe in probes),
         "probe_body_sha256": _joint_sha256([probe.body_sha256 for probe in probes]),
+        "protocol": agreed.protocol,
+        "tls_version": agreed.tls_version,
+        "cipher": agreed.cipher,
     }
 
 

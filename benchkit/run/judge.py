@@ -9,6 +9,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from benchkit.analysis.handshakes import handshakes_per_s, resumed_share, server_cpu_s_per_handshake
 from benchkit.analysis.samples import Exclusion
 from benchkit.analysis.verdicts.checks.cold import first_over_last
 from benchkit.analysis.verdicts.checks.noisy_host import foreign_share
@@ -101,6 +102,9 @@ class Judge:
             foreign_share=foreign_share(evidence),
             stolen_share=stolen_share(evidence),
             withheld_share=withheld_share(evidence),
+            resumed_share=resumed_share(evidence),
+            handshakes_per_s=handshakes_per_s(evidence),
+            server_cpu_s_per_handshake=server_cpu_s_per_handshake(evidence),
             verdict=judgement.verdict,
         )
         return replace(

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from benchkit.document import SourceMap
-from benchkit.errors import FieldError, InputError
+from benchkit.errors import FieldError, InputError, UnsupportedError
 from benchkit.models.protocol import CertificateKey, TlsOptions
 from benchkit.services.endpoint import Endpoint
 from benchkit.services.service import ControllerFile, File
@@ -137,6 +137,20 @@ def authority_name(tls: TlsOptions) -> str:
     return f"ca-{hashlib.sha256(tls.certificate.encode()).hexdigest()[:12]}.pem"
 
 
+def verified_name(endpoint: Endpoint) -> str:
+    """Return a DNS name that the certificate of a service is valid for.
+
+    Raises UnsupportedError for a certificate of the user that names addresses alone.
+    """
+    tls = endpoint.tls
+    if tls is None or tls.certificate is None:
+        return endpoint.host
+    names, _ = _subject_names(_load_certificate(Path(tls.certificate)))
+    if (name := next((name for name in names if not name.startswith("*")), None)) is None:
+        raise UnsupportedError(f"{tls.certificate} names no host: nginx verifies no address of an upstream")
+    return name
+
+
 def resolve_tls(tls: TlsOptions, source: SourceMap) -> TlsOptions:
     """Return the options with the paths of the user's certificate and key, both checked, from the scenario's file.
 
@@ -152,19 +166,6 @@ def resolve_tls(tls: TlsOptions, source: SourceMap) -> TlsOptions:
     _check_certificate(certificate, source)
     _check_key(key, certificate, source)
     return tls.model_copy(update={"certificate": str(certificate), "private_key": str(key)})
-
-
-def key_kind(certificate: bytes) -> str | None:
-    """Return the kind of the key of a certificate (DER), as `rsa-2048` or `ecdsa-p256`; None for another kind."""
-    from cryptography import x509  # noqa: PLC0415 - slow, and only TLS needs it
-    from cryptography.hazmat.primitives.asymmetric import ec, rsa  # noqa: PLC0415
-
-    key = x509.load_der_x509_certificate(certificate).public_key()
-    if isinstance(key, rsa.RSAPublicKey):
-        return f"rsa-{key.key_size}"
-    if isinstance(key, ec.EllipticCurvePublicKey):
-        return "ecdsa-" + ("p256" if key.curve.name == "secp256r1" else key.curve.name)
-    return None
 
 
 class _Made:
@@ -357,19 +358,23 @@ def _check_key(path: Path, certificate: Path, source: SourceMap) -> None:
 
 
 def _require_address(path: Path, endpoint: Endpoint) -> None:
-    """Raise FieldError where a certificate of the user is valid neither for the address nor the name of a host."""
+    """Raise FieldError where a certificate of the user is not valid for the address of a service."""
+    names, addresses = _subject_names(_load_certificate(path))
+    if endpoint.address is not None and endpoint.address not in addresses:
+        found = ", ".join((*addresses, *names)) or "no host"
+        raise FieldError(
+            "tls",
+            f"{path} is not valid for {endpoint.address}, where {endpoint.host} serves: it names {found}",
+            hint="add the address to its subject alternative names: load tools connect to it",
+        )
+
+
+def _subject_names(certificate: x509.Certificate) -> tuple[list[str], list[str]]:
+    """Return the DNS names and the addresses of a certificate's subject alternative names."""
     from cryptography import x509  # noqa: PLC0415
 
-    certificate = _load_certificate(path)
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
-        raise FieldError("tls", f"{path} names no host: it has no subject alternative names") from None
-    addresses = {str(address) for address in names.get_values_for_type(x509.IPAddress)}
-    if endpoint.address is not None and endpoint.address not in addresses:
-        found = ", ".join([*sorted(addresses), *names.get_values_for_type(x509.DNSName)])
-        raise FieldError(
-            "tls",
-            f"{path} is not valid for {endpoint.address}, where {endpoint.host} serves; it names {found or 'nothing'}",
-            hint="add the address to its subject alternative names: load tools connect to it",
-        )
+        return [], []
+    return names.get_values_for_type(x509.DNSName), [str(each) for each in names.get_values_for_type(x509.IPAddress)]

@@ -14,8 +14,10 @@ from benchkit.document import SourceMap
 from benchkit.errors import FieldError, InputError
 from benchkit.hosts.processes import StopSignal
 from benchkit.models.base import Frozen
+from benchkit.models.protocol import is_tls
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
 from benchkit.services.carried_files import TEMPLATE_SUFFIX, files_in, mode_of
+from benchkit.services.certificates import tls_paths
 from benchkit.services.command_build import BuiltFolder
 from benchkit.services.command_line import CommandLine, fill_in
 from benchkit.services.git_source import resolve_ref
@@ -156,12 +158,13 @@ class Command(Backend[CommandOptions]):
     """Any server, started by its command line, with files of yours and a command that builds it.
 
     In `run` and `env`, {host} and {port} or {socket} stand for its socket, {cpus} for the number of its CPUs, and
-    {folder} or {out} for its folder, where it starts and which holds what was built and its files. Templates know the
-    same names. {{port}} stands for the text {port}.
+    {folder} or {out} for its folder, where it starts and which holds what was built and its files. With TLS, {cert} and
+    {key} stand for the files of its certificate. Templates know the same names. {{port}} stands for the text {port}.
     """
 
     name = "command"
     options = CommandOptions
+    protocols = frozenset({"http1", "https1", "h2", "h2c"})
 
     def programs(self, options: CommandOptions) -> tuple[str, ...]:
         """Return the program, and that of a build on the host, unless they are in the service's own folder."""
@@ -171,7 +174,8 @@ class Command(Backend[CommandOptions]):
     def resolve(self, options: CommandOptions, source: SourceMap) -> CommandOptions:
         """Return the options with the paths of files and of the sources of its build. Raises InputError."""
         endpoint = {"host": "h", "port": "1"} if options.listen.port else {"socket": "s"}
-        values = {"host": None, "port": None, "socket": None, **endpoint, "cpus": "1", "folder": "f", "out": "f"}
+        tls = {"cert": "c", "key": "k"} if is_tls(options.protocol) else {"cert": None, "key": None}
+        values = {"host": None, "port": None, "socket": None, **endpoint, **tls, "cpus": "1", "folder": "f", "out": "f"}
         _require_placeholders(options, values, source)
         files = tuple(str(_existing(path, source, ("files", i))) for i, path in enumerate(options.files))
         for i, path in enumerate(files):
@@ -210,6 +214,8 @@ class Command(Backend[CommandOptions]):
             "cpus": str(len(cpus)),
             "folder": str(place.folder),
             "out": str(place.folder),
+            "cert": None if endpoint.tls is None else str(tls_paths(place.folder).certificate),
+            "key": None if endpoint.tls is None else str(tls_paths(place.folder).key),
         }
         files = _files(options, place, values)
         argv = _argv(options.run, place, values, options.cwd)

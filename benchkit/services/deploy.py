@@ -6,7 +6,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from benchkit.errors import HostError, HostStateError, LostError, ServiceError
@@ -14,8 +14,9 @@ from benchkit.hosts.files import Placed, PlacedFile
 from benchkit.hosts.host import Host
 from benchkit.hosts.private_folders import hint_at_private_folder
 from benchkit.hosts.processes import Completed, Process, ProcessSpec, StopSignal, ToFile
-from benchkit.hosts.sockets import Tcp, Unix
+from benchkit.hosts.sockets import HttpHop, Tcp, Unix
 from benchkit.services.carried_files import files_below, mode_of
+from benchkit.services.certificates import tls_paths
 from benchkit.services.endpoint import Endpoint
 from benchkit.services.go_build import build
 from benchkit.services.service import (
@@ -82,7 +83,8 @@ def rendered_configs(service: Service) -> Iterator[tuple[str, str]]:
 def check_config(host: Host, service: Service, check: ConfigCheck) -> str | None:
     """Return why the host's program rejects a configuration, with the line that it names; None if it accepts it.
 
-    Nothing is deployed: the file is placed in a temporary folder, checked there and removed. Raises HostError.
+    Nothing is deployed: the file is placed with its certificates in a temporary folder, checked there and removed.
+    Raises HostError.
     """
     folder = host.workdir / "judged" / secrets.token_hex(4)
     deployed, temporary = str(service.folder), str(folder)
@@ -90,7 +92,9 @@ def check_config(host: Host, service: Service, check: ConfigCheck) -> str | None
     config = PurePosixPath(str(check.config).replace(deployed, temporary))
     argv = tuple(argument.replace(deployed, temporary) for argument in check.argv)
     try:
-        host.files.place([PlacedFile(config, text)])
+        certificates = [file for file in service.files if file.path.parent == tls_paths(service.folder).key.parent]
+        moved = [replace(file, path=folder / file.path.relative_to(service.folder)) for file in certificates]
+        place_files(host, [File(config, text), *moved])
         return _run_check(host, service, argv, folder, check)
     finally:
         host.files.remove(folder)
@@ -112,7 +116,7 @@ def start(host: Host, service: Service, logs: PurePosixPath, *, stays: bool = Fa
     for folder in service.scratch_folders:
         host.files.remove(folder)
         host.files.mkdir_temporary(folder)
-    for path in socket_files(service):
+    for path in (*service.fresh_files, *socket_files(service)):
         host.files.remove(path)  # a killed process leaves its socket's file, with which the next one cannot bind
     if process.quota is not None:
         host.changes.create_cgroup(process.quota.role, process.quota.cpus)
@@ -205,6 +209,17 @@ def socket_of(endpoint: Endpoint) -> Tcp | Unix:
     return Tcp(endpoint.address, endpoint.port)
 
 
+def http_hop(endpoint: Endpoint, ca_file: PurePosixPath | None) -> HttpHop:
+    """Return how a client speaks to an HTTP server; `ca_file` is on the client's host."""
+    match endpoint.protocol:
+        case "fastcgi" | "ssh":
+            raise ValueError(f"{endpoint}: no HTTP server")
+        case "https1" | "h2":
+            return HttpHop(endpoint.protocol, ca_file, endpoint.address or endpoint.host)
+        case _:
+            return HttpHop(endpoint.protocol)
+
+
 def group_by_host(services: Iterable[Service]) -> Mapping[str, list[Service]]:
     """Return the services of each host, in their order."""
     grouped: dict[str, list[Service]] = {}
@@ -240,10 +255,11 @@ def _wait_until_ready(host: Host, service: Service, process: Process) -> None:
     if request is None:
         return
     headers = [("Host", service.endpoint.authority), ("Connection", "close")]
+    hop = http_hop(service.endpoint, tls_paths(service.folder).authority)
     while True:
         timeout_s = max(READY_PAUSE_S, deadline - time.monotonic())
         try:
-            status = host.sockets.http(socket, request.path, headers=headers, timeout_s=timeout_s).status
+            status = host.sockets.http(socket, request.path, headers=headers, timeout_s=timeout_s, hop=hop).status
             found = f"it answers {status}"
         except (LostError, HostStateError):
             raise

@@ -13,7 +13,7 @@ upstreams are shared by mode, and the password file, which workers read at each 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal, Self
@@ -24,8 +24,9 @@ from benchkit.document import SourceMap
 from benchkit.errors import FieldError, InputError, UnsupportedError
 from benchkit.models.cpus import CpuCount
 from benchkit.models.levels import Name
-from benchkit.models.protocol import Protocol
+from benchkit.models.protocol import Protocol, TlsOptions, is_http2
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
+from benchkit.services.certificates import authority_file, tls_paths, verified_name
 from benchkit.services.endpoint import MAX_SOCKET_PATH, Endpoint, is_loopback
 from benchkit.services.nginx_config import check_template, quoted, render_config
 from benchkit.services.nginx_version import NginxVersion, parse_version_output
@@ -46,7 +47,7 @@ ADMIN_SOCKET = "_status.sock"
 CACHE = "cache"
 """Folder of cached responses in the service's folder."""
 
-UPSTREAM_PROTOCOLS: tuple[Protocol, ...] = ("http1", "fastcgi")
+UPSTREAM_PROTOCOLS: tuple[Protocol, ...] = ("http1", "https1", "fastcgi")
 """Protocols in which nginx passes requests on: there is a template for each."""
 
 PURPOSES = ("upstream", "file_bytes", "status", "template")
@@ -144,6 +145,7 @@ class Nginx(Backend[NginxOptions]):
 
     name = "nginx"
     options = NginxOptions
+    protocols = frozenset({"http1", "https1", "h2", "h2c"})
 
     def programs(self, options: NginxOptions) -> tuple[str, ...]:
         """Return the nginx to use."""
@@ -175,13 +177,18 @@ class Nginx(Backend[NginxOptions]):
         version = _nginx_version(options.binary, place)
         if options.reuseport and version.reuseport is None:
             raise UnsupportedError(f"reuseport: {place.host} has {version}; nginx supports it from 1.9.1 on")
+        tls = request.endpoint.tls
+        if tls is not None and tls.ciphers is not None and tls.version == "1.3" and not version.has_ciphersuites:
+            raise UnsupportedError(f"tls.ciphers: {place.host} has {version}; 1.19.4 sets the suites of TLS 1.3")
         cpus = place.select_cpus(options.cpus, "cpus")
         workers = options.workers if isinstance(options.workers, int) else len(cpus)
         nofile = place.file_limit(options.nofile)
         admin = Endpoint(place.host, "http1", path=place.folder / ADMIN_SOCKET)
         virtual_hosts = _virtual_hosts(request)
         protocol = virtual_hosts[0].protocol
-        config = place.folder / "nginx.conf"
+        config, paths = place.folder / "nginx.conf", tls_paths(place.folder)
+        logs = {kind: paths.key.with_name(f"{kind}.log") for kind in ("full", "resumed")}
+        upstream_ca = paths.authority.with_name("upstream-ca.pem")
         text = _config_text(
             options,
             _purpose(options, protocol),
@@ -192,13 +199,22 @@ class Nginx(Backend[NginxOptions]):
             nofile=nofile,
             listen=quoted(request.endpoint.authority),
             reuseport=version.reuseport if options.reuseport else None,
+            tls=tls,
+            http2=version.http2 if is_http2(options.protocol) else None,
+            certificate=_relative(paths.certificate, place),
+            certificate_key=_relative(paths.key, place),
+            full_log=_relative(logs["full"], place),
+            resumed_log=_relative(logs["resumed"], place),
             virtual_hosts=virtual_hosts,
+            upstream_ca=_relative(upstream_ca, place),
             upstream=virtual_hosts[0].servers[0] if virtual_hosts[0].servers else None,
             admin=quoted(admin.authority) if len(str(admin.path)) <= MAX_SOCKET_PATH else None,
         )
         files = [File(config, text.encode())]
         if options.file_bytes is not None:
             files.append(File(place.folder / "html" / "index.html", hello_body(options.file_bytes)))
+        if (upstream_tls := virtual_hosts[0].tls) is not None:
+            files.append(authority_file(upstream_tls, upstream_ca))
         argv = nginx_arguments(place.program(options.binary).path, version, config)
         return Service(
             name=request.name,
@@ -209,12 +225,18 @@ class Nginx(Backend[NginxOptions]):
             checks=(ConfigCheck((*argv, "-t", "-q"), config, "template" if options.template else None),),
             process=Process(argv, cpus, nofile),
             endpoint=request.endpoint,
-            admin=AdminPage("nginx", admin, "/")
+            admin=AdminPage("nginx", admin, "/", logs if _relative(logs["full"], place) in text else {})
             if quoted(admin.authority) in text
             else None,  # a template may leave it out
             parallelism=workers,
+            fresh_files=tuple(logs.values()) if tls is not None else (),
             scratch_folders=(place.folder / CACHE,) if options.cache_s else (),
         )
+
+
+def _relative(path: PurePosixPath, place: ServicePlacement) -> str:
+    """Return a path in the folder of the service as its configuration has it."""
+    return str(path.relative_to(place.folder))
 
 
 def nginx_arguments(program: str, version: NginxVersion, config: PurePosixPath) -> tuple[str, ...]:
@@ -264,6 +286,10 @@ class VirtualHost:
     servers: tuple[str, ...]
     """Addresses of the upstream's servers; empty: it has no upstream."""
     protocol: Protocol | None
+    tls: TlsOptions | None = None
+    """Options of the upstream's TLS; None without TLS."""
+    tls_name: str | None = None
+    """Name that the upstream's certificate must be valid for; None without TLS."""
 
 
 def _virtual_hosts(request: RenderRequest[NginxOptions]) -> tuple[VirtualHost, ...]:
@@ -277,6 +303,8 @@ def _virtual_hosts(request: RenderRequest[NginxOptions]) -> tuple[VirtualHost, .
     protocols = list(dict.fromkeys(each.protocol for each in (*first, *others.values())))
     if len(protocols) > 1:
         raise FieldError("upstream", f"found {' and '.join(protocols)}; all upstreams have to speak the same protocol")
+    if len({each.tls for each in (*first, *others.values())}) > 1:
+        raise FieldError("upstream", "the upstreams differ in their TLS; nginx is configured for one kind")
     if options.cache_s is not None and protocols == ["fastcgi"]:
         raise FieldError("cache_s", "found a FastCGI upstream; responses of HTTP upstreams are kept only")
     protocol = protocols[0] if protocols else None
@@ -287,9 +315,22 @@ def _virtual_hosts(request: RenderRequest[NginxOptions]) -> tuple[VirtualHost, .
             "backend" if number == 1 else f"backend_{number}",
             tuple(quoted(relative_authority(endpoint, request.place.folder)) for endpoint in endpoints),
             protocol,
+            endpoints[0].tls if endpoints else None,
+            _tls_name(endpoints),
         )
         for number, (host, endpoints) in enumerate(upstreams.items(), 1)
     )
+
+
+def _tls_name(upstreams: Sequence[Endpoint]) -> str | None:
+    """Return the name that the certificates of these upstreams are valid for; None without TLS.
+
+    Raises UnsupportedError for several names: nginx verifies one.
+    """
+    names = list(dict.fromkeys(verified_name(each) for each in upstreams if each.tls is not None))
+    if len(names) > 1:
+        raise UnsupportedError(f"upstream: certificates of {' and '.join(names)}; nginx verifies one name for all")
+    return names[0] if names else None
 
 
 def _upstream(request: RenderRequest[NginxOptions], field: str, name: str) -> Endpoint:
@@ -301,8 +342,10 @@ def _upstream(request: RenderRequest[NginxOptions], field: str, name: str) -> En
             f"{name} listens on {upstream.authority} of {upstream.host}, where {host} cannot reach it",
             hint="give it a plain port, to listen on its host's address",
         )
+    if is_http2(upstream.protocol):
+        raise UnsupportedError(f"upstream: {name} speaks {upstream.protocol}; nginx speaks HTTP/1.1 to upstreams")
     if upstream.protocol not in UPSTREAM_PROTOCOLS:
-        supported = " and ".join(UPSTREAM_PROTOCOLS)
+        supported = ", ".join(UPSTREAM_PROTOCOLS)
         raise FieldError(field, f"{name} speaks {upstream.protocol}; nginx is configured here for {supported}")
     return upstream
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Reuseport = Literal["listen", "events"]
+Http2 = Literal["listen", "directive"]
 
 _PRODUCT = re.compile(r"version:\s*(?P<product>[A-Za-z]+)/(?P<version>[0-9]+(?:\.[0-9]+)*)")
 _CORE = re.compile(r"\bnginx/(?P<version>[0-9]+(?:\.[0-9]+)*)")
@@ -20,6 +21,12 @@ LISTEN_REUSEPORT = (1, 9, 1)
 ERROR_LOG_OPTION = (1, 19, 5)
 """First nginx with `-e FILE`, the log used until the configuration is read (nginx change log, 1.19.5). Without the
 option nginx also opens the log of the host's own installation."""
+
+HTTP2_DIRECTIVE = (1, 25, 1)
+"""First nginx with the directive `http2 on`, which replaced `listen … http2` (nginx change log, 1.25.1)."""
+
+CIPHERSUITES_COMMAND = (1, 19, 4)
+"""First nginx with `ssl_conf_command`, which sets the suites of TLS 1.3 (nginx change log, 1.19.4)."""
 
 ANGIE_CORE = (1, 23, 4)
 """The nginx that Angie 1.0.0 is based on; `-v` of Angie does not print the present one."""
@@ -46,6 +53,16 @@ class NginxVersion:
         if self.product == "Tengine" and self.version < TENGINE_LISTEN_REUSEPORT:
             return "events"
         return "listen" if self.product == "Tengine" or self.core >= LISTEN_REUSEPORT else None
+
+    @property
+    def http2(self) -> Http2:
+        """Form in which its configuration turns HTTP/2 on."""
+        return "directive" if self.core >= HTTP2_DIRECTIVE else "listen"
+
+    @property
+    def has_ciphersuites(self) -> bool:
+        """True if its configuration can name the cipher suites of TLS 1.3."""
+        return self.core >= CIPHERSUITES_COMMAND
 
     @property
     def has_error_log_option(self) -> bool:

@@ -126,6 +126,8 @@ class AdminPage:
     endpoint: Endpoint
     path: str
     """Path of the page: `/debug/vars`."""
+    handshake_logs: Mapping[str, PurePosixPath] = field(default_factory=dict)
+    """Logs of TLS handshakes that are not on the page, by their kind (full, resumed): a line of two bytes for each."""
 
 
 @dataclass(frozen=True)
@@ -202,6 +204,8 @@ class Service:
     is_verifier: bool = False
     """True: a client that tests the other services before it opens its socket; `service up` runs it once and stops
     it."""
+    fresh_files: tuple[PurePosixPath, ...] = ()
+    """Files that it appends to, removed before each start."""
     perf_map_launcher: PurePosixPath | None = None
     """Program that starts it so that perf gets the names of compiled functions (`/tmp/perf-PID.map`); None: not
     needed."""

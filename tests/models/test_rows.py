@@ -129,6 +129,7 @@ def test_metrics_are_the_described_numbers_of_a_trial() -> None:
         "rps",
         "rate_achieved",
         "capacity_rps",
+        "handshakes_per_s",
         "requests",
         "bytes_per_s",
     }

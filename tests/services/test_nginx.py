@@ -81,7 +81,9 @@ def test_fastcgi_has_the_standard_parameters_and_a_connection_pool() -> None:
 
 
 def test_an_upstream_with_an_unsupported_protocol_is_rejected() -> None:
-    with pytest.raises(FieldError, match="app speaks ssh; nginx is configured here for http1 and fastcgi") as error:
+    with pytest.raises(
+        FieldError, match="app speaks ssh; nginx is configured here for http1, https1, fastcgi"
+    ) as error:
         render("upstream: app", protocol="ssh")
     assert error.value.field == "upstream"
 

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any, Optional
+from typing import Any, Dict, Optional
 
 from benchkit.agent.watch.collector import UnavailableError
 from benchkit.agent.watch.counter_page import CounterPage
 from benchkit.agent.watch.recorder import Group, Recorder
 from benchkit.agent.watch.sampling_schedule import SamplingSchedule
-from benchkit.agent.watch.server_counters import PARSERS
+from benchkit.agent.watch.server_counters import PARSERS, handshakes
 
 
 class CounterPoller(threading.Thread):
     """Polls the counter page of one server."""
 
     def __init__(self, target: Any, schedule: SamplingSchedule, recorder: Recorder, group: Group) -> None:  # noqa: ANN401 - as it came in the message
-        """Prepare polling; `target`: {"kind", and the fields of `CounterPage`}."""
+        """Prepare polling; `target`: {"kind", "handshake_logs", and the fields of `CounterPage`}."""
         super().__init__(name=f"poller {group.service}", daemon=True)
         self._page = CounterPage(target)
         self._parse = PARSERS[target["kind"]]
+        self._handshake_logs: Dict[str, str] = target.get("handshake_logs", {})
         self._ticks = schedule.ticks()
         self._interval_ns = schedule.interval_ns
         self._recorder = recorder
@@ -35,7 +36,8 @@ class CounterPoller(threading.Thread):
             try:
                 content = self._page.get()
                 at_ns = time.monotonic_ns()  # a busy server reads its counters shortly before it answers
-                track.write(at_ns, [(self._group, self._parse(content, self._page.own))], is_extra=is_extra)
+                values = {**self._parse(content, self._page.own), **handshakes(self._handshake_logs)}
+                track.write(at_ns, [(self._group, values)], is_extra=is_extra)
             except (UnavailableError, OSError) as error:
                 self._failures += 1
                 self._last_failure = str(error)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Callable, Dict, NamedTuple, Optional
+from pathlib import Path
+from typing import Callable, Dict, Mapping, NamedTuple, Optional
 
 from benchkit.agent.watch.collector import UnavailableError, Values
 
@@ -15,6 +16,9 @@ class OwnRequests(NamedTuple):
     requests: int
     connections: int
 
+
+LOG_LINE_BYTES = 2
+"""Size of a line in the logs of TLS handshakes (`configs/nginx/nginx.conf.j2`)."""
 
 Parser = Callable[[bytes, OwnRequests], Values]
 """(page, the agent's own requests) → values. Raises UnavailableError."""
@@ -38,13 +42,16 @@ def expvar(page: bytes, _own: OwnRequests) -> Values:
     _put(found, "gc_total", None, runtime.get("gc_cycles"))
     _put(found, "gc_pause_s_total", None, runtime.get("gc_pause_s"))
     _put_waits(found, runtime.get("scheduler_latencies"))
+    _put_handshakes(found, document)
     return found
 
 
 def node(page: bytes, _own: OwnRequests) -> Values:
     """Parse the page of the Node backend: the same for each worker, and the lag of its event loop."""
     found: Values = {}
-    for pid, each in _mapping(_mapping(_document(page)).get("workers", {})).items():
+    document = _mapping(_document(page))
+    _put_handshakes(found, document)
+    for pid, each in _mapping(document.get("workers", {})).items():
         worker = _mapping(each)
         _put(found, "requests_total", pid, worker.get("requests"))
         _put(found, "heap_bytes", pid, worker.get("heap_bytes"))
@@ -71,6 +78,21 @@ def nginx(page: bytes, own: OwnRequests) -> Values:
 
 
 PARSERS: Dict[str, Parser] = {"expvar": expvar, "node": node, "nginx": nginx}
+
+
+def handshakes(logs: Mapping[str, str]) -> Values:
+    """Return the TLS handshakes by their kind from logs with a line of two bytes for each. Raises OSError."""
+    return {("tls_handshakes_total", kind): Path(path).stat().st_size // LOG_LINE_BYTES for kind, path in logs.items()}
+
+
+def _put_handshakes(found: Values, document: Dict[str, object]) -> None:
+    """Store the TLS handshakes of a page; nothing of a server without TLS."""
+    if "tls" in document:
+        counts = _mapping(document["tls"])
+        everything, resumed = counts.get("handshakes"), counts.get("resumed")
+        if isinstance(everything, int) and isinstance(resumed, int):
+            found["tls_handshakes_total", "full"] = everything - resumed
+            found["tls_handshakes_total", "resumed"] = resumed
 
 
 def _document(page: bytes) -> object:

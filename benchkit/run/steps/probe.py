@@ -33,6 +33,7 @@ def probe_responses(trial: Trial) -> None:
     endpoint = trial.cell.entry
     if endpoint is None:
         raise AssertionError(f"{trial.cell.cell_id} is unsupported")
+    hop = deploy.http_hop(endpoint, trial.cell.generators[0].target.ca_file)
     for request in load.request_mix:
         response = host.sockets.http(
             deploy.socket_of(endpoint),
@@ -42,6 +43,7 @@ def probe_responses(trial: Trial) -> None:
             body=request.content or b"",
             timeout_s=HTTP_TIMEOUT_S,
             max_body=MAX_BODY if request.expect.contains is not None else SHOWN_CHARACTERS,
+            hop=hop,
         )
         if faults := response_faults(request, response):
             raise ServiceError(
@@ -64,6 +66,7 @@ def probe_responses(trial: Trial) -> None:
                 headers=response.headers,
                 body_bytes=response.body_bytes,
                 body_sha256=response.body_sha256,
+                negotiated=response.negotiated,
             ),
         )
 

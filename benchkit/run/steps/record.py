@@ -29,6 +29,8 @@ def make_record(trial: Trial) -> TrialRecord:
         warmed_up_s=trial.warmed_up_s,
         load=trial.cell.load,
         target=trial.cell.target,
+        protocol=trial.cell.generators[0].target.protocol,
+        tls=trial.cell.generators[0].target.tls,
         services=tuple(
             ServiceRecord(
                 name=each.service.name,

@@ -99,7 +99,9 @@ def watched_service(running: RunningService) -> WatchedService:
         name=service.name,
         process=running.process,
         listeners=[socket_of(service.endpoint)],
-        counters=None if admin is None else CounterPage(admin.kind, socket_of(admin.endpoint), admin.path),
+        counters=None
+        if admin is None
+        else CounterPage(admin.kind, socket_of(admin.endpoint), admin.path, admin.handshake_logs),
     )
 
 

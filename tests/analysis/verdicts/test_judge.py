@@ -35,8 +35,9 @@ def test_registry_has_every_check() -> None:
     assert sorted(CHECKS) == sorted(
         [
             *("accept-overflow", "busy-neighbour", "carry-over", "cold", "disturbed-slice", "drifted-host", "errors"),
-            *("few-requests-in-slice", "generator-saturated", "link-saturated"),
+            *("few-requests-in-slice", "generator-saturated", "handshake-share", "link-saturated"),
             *("littles-law", "missing-connections", "noisy-host", "observed", "plateau", "ports-exhausted"),
+            "protocol-mismatch",
             "capacity-found",
             "rate-held",
             *("server-idle", "service-restarted", "shared-cpus", "stalled", "throttled", "too-few-samples"),
@@ -69,7 +70,15 @@ def test_checks_that_need_the_host_of_an_external_server_are_skipped() -> None:
     assert judgement.findings == ()
     reason = "app is external: its host is not watched"
     assert {check for check, why in judgement.skipped.items() if why == reason} == {
-        *("accept-overflow", "cold", "drifted-host", "link-saturated", "missing-connections", "noisy-host"),
+        *(
+            "accept-overflow",
+            "cold",
+            "drifted-host",
+            "handshake-share",
+            "link-saturated",
+            "missing-connections",
+            "noisy-host",
+        ),
         *("server-idle", "service-restarted", "shared-cpus", "stalled", "throttled"),
     }
     saturated = build_trial(services=(), external=("app",), generators=(build_generator(cpu_s=0.95 * WINDOW_S),))

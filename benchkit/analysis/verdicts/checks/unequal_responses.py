@@ -19,6 +19,7 @@ from benchkit.analysis.fairness import (
 )
 from benchkit.analysis.verdicts.check import ALL, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
 from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
+from benchkit.models.protocol import is_http2
 from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import ProbeRecord, TrialRecord
 
@@ -29,6 +30,9 @@ NOT_PROBED = "its answers were not probed"
 
 MIN_CHUNK_BYTES = 1024
 """Smallest chunk to expect: servers send their whole buffers, 2 kB and 4 kB in Go's net/http, pages in nginx."""
+
+HTTP2_FRAME = 9
+"""Size of the header of a frame (RFC 9113, 4.1)."""
 
 STANDARD_ERRORS = 4
 """Standard errors by which drawn requests may deviate: a normal variable does so once in 16,000 cases."""
@@ -56,7 +60,11 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     rounding = 0.0 if counts_bytes else _ROUNDING_BYTES / requests
     unfinished, frames = record.load.in_flight / requests, _mean(record, map(_chunk_frames, record.probes))
     mixed = _mix_tolerance(record, requests)
-    for size in _accepted_sizes(evidence):
+    if is_http2(record.protocol):
+        sizes = _http2_sizes(record)
+        if sizes[0] * (1 - thresholds.bytes_per_request) - mixed <= per_request <= sizes[1] * (1 + unfinished) + mixed:
+            return ()
+    for size in () if is_http2(record.protocol) else _accepted_sizes(evidence):
         tolerance = thresholds.bytes_per_request * size + rounding + mixed
         if size - tolerance <= per_request <= (size + frames) * (1 + unfinished) + tolerance:
             return ()
@@ -147,6 +155,17 @@ def _accepted_sizes(evidence: Evidence) -> Sequence[float]:
     """
     by_probe = [_sizes_of_answer(probe, evidence.row.tool) for probe in evidence.record.probes]
     return [_mean(evidence.record, sizes) for sizes in zip(*by_probe, strict=True)]
+
+
+def _http2_sizes(record: TrialRecord) -> tuple[float, float]:
+    """Return the least and the most bytes of an answer over HTTP/2, means by weight.
+
+    Fields that were sent before take a byte or two each (HPACK, RFC 7541), so anything from the body alone up to the
+    uncompressed fields with the headers of all frames is the same answer.
+    """
+    frames = [HTTP2_FRAME * (math.ceil(probe.body_bytes / MIN_CHUNK_BYTES) + 1) for probe in record.probes]
+    whole = [_whole(probe) + size for probe, size in zip(record.probes, frames, strict=True)]
+    return _mean(record, (probe.body_bytes for probe in record.probes)), _mean(record, whole)
 
 
 def _sizes_of_answer(probe: ProbeRecord, tool: str | None) -> Sequence[int]:
