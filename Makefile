@@ -62,7 +62,7 @@ check-pythons: .venv/installed
 	    || { skipped="$$skipped $$version"; continue; }; \
 	  checked="$$checked $$version"; \
 	  $(index) .venv/bin/uv pip install --quiet --python $$folder/bin/python --require-hashes \
-	    --constraint requirements.lock --requirement pyproject.toml --extra notebooks --group dev && \
+	    --constraint requirements.lock --requirement pyproject.toml --extra notebooks --extra s3 --extra http --group dev && \
 	  .venv/bin/uv pip install --quiet --python $$folder/bin/python --no-deps --no-build-isolation --editable . && \
 	  $$folder/bin/python -m mypy --cache-dir $$folder/mypy && \
 	  $$folder/bin/python -m pytest $(PURE) $(ARGS) \
@@ -112,7 +112,7 @@ system: .venv/installed
 	@echo 'Installing what requirements.lock pins.'
 	@case "$$(go version 2>/dev/null)" in *' go1.2'[1-9]*|*' go1.'[3-9][0-9]*) go= ;; *) go='--extra go' ;; esac; \
 	$(index) .venv/bin/uv pip install --python .venv/bin/python --compile-bytecode --require-hashes --constraint requirements.lock \
-	  --requirement pyproject.toml --extra notebooks $$go --group dev
+	  --requirement pyproject.toml --extra notebooks --extra s3 --extra http $$go --group dev
 	@.venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .
 	@.venv/bin/python -m compileall -q benchkit
 	@touch $@

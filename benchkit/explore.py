@@ -1,7 +1,7 @@
 """Functions for notebooks besides `benchkit.load` and `benchkit.compare`: runs, figures and claims.
 
 Each function reads the store again, so that the latest rows are returned. `run` is an id, its prefix, or `latest`;
-`store` is a folder, else BENCHKIT_STORE, else ./results.
+`store` is a folder or a URL, else BENCHKIT_STORE, else ./results.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from benchkit.report.figures.registry import FIGURES, get_figure
 from benchkit.report.picture import Picture, picture
 from benchkit.report.run_reader import read_run
 from benchkit.report.stored_run import StoredRun
-from benchkit.results.store import Store, store_path
+from benchkit.results.store import Store
+from benchkit.results.store_choice import open_store
 
 LATEST = "latest"
 RUN = "BENCHKIT_RUN"
@@ -63,7 +64,7 @@ def find(run: str | None = None, *, scenario: str | None = None, store: str | Pa
     if not named:
         raise InputError(
             f"the store has no run of scenario {scenario!r}",
-            where=str(where.path),
+            where=where.location,
             hint=f"`benchkit run {scenario}` makes one",
         )
     wanted = os.environ.get(RUN)
@@ -154,8 +155,8 @@ def percentiles(
     where = _store(store)
     found = where.run(run)
     run_id = found.run_id
-    trials = load("trials", store=where.path, run_id=run_id, valid_for=P50)
-    buckets = load("latency", store=where.path, run_id=run_id, valid_for=P50)
+    trials = load("trials", store=where, run_id=run_id, valid_for=P50)
+    buckets = load("latency", store=where, run_id=run_id, valid_for=P50)
     raw = buckets[buckets["series"] == "raw"].merge(trials[["trial_id", "cell_id"]], on="trial_id")
     names = [f"p{percent:g}" for percent in at]
     rows = []
@@ -171,7 +172,7 @@ def percentiles(
 
 
 def _store(store: str | Path | None) -> Store:
-    return Store(store_path(Path(store) if store is not None else None))
+    return open_store(store)
 
 
 def _view(run: str, store: str | Path | None) -> StoredRun:

@@ -32,7 +32,7 @@ from benchkit.errors import InputError
 from benchkit.models.claims import claims_of
 from benchkit.models.design import controlled, until_of
 from benchkit.models.metrics import CPU, P99, RPS
-from benchkit.results.store import Store, store_path
+from benchkit.results.store_choice import open_store
 from benchkit.results.tables import load
 
 ANSWER_METRICS = (RPS, P99)
@@ -83,7 +83,7 @@ def compare(
     `thresholds`, which the gate uses; `gated` applies a gate also without them, with the default ones. `exclusions` are
     the trials to exclude; None: those that verdicts make invalid. Raises InputError.
     """
-    where = Store(store_path(Path(store) if store is not None else None))
+    where = open_store(store)
     data = [read_run_data(where, where.run(name), exclusions) for name in (run, run2) if name is not None]
     if run2 is not None and data[0].manifest.run_id == data[1].manifest.run_id:
         raise InputError(f"{data[0].manifest.run_id} cannot be compared with itself", hint="name two different runs")
@@ -95,7 +95,7 @@ def compare(
     if run2 is None:
         comparison = compare_cells(data[0], wanted, baseline).model_copy(update={"claims": judge_claims(data[0])})
     else:
-        facts = [load("hosts", store=where.path, run_id=side.manifest.run_id) for side in data]
+        facts = [load("hosts", store=where, run_id=side.manifest.run_id) for side in data]
         comparison = compare_runs(data[0], data[1], wanted, baseline, facts=(facts[0], facts[1]))
     ratios = list(comparison.ratios)
     for metric in () if answers_alone else _answer_metrics(*data)[1:]:

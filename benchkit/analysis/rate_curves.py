@@ -25,7 +25,7 @@ from benchkit.models.base import Frozen
 from benchkit.models.capacity import CapacityGoal, Objective
 from benchkit.models.load import RATE, RATE_SHARES
 from benchkit.models.metrics import P99, percentile_column
-from benchkit.results.store import Store, store_path
+from benchkit.results.store_choice import open_store
 
 CURVES = (percentile_column(50), P99, percentile_column(99.9))
 """Latency percentiles of a curve."""
@@ -84,7 +84,7 @@ def rate_curves(run: str, *, store: str | Path | None = None) -> tuple[RateCurve
     `run` is an id, its beginning, or `latest`. Invalid trials are excluded. Raises InputError for a run whose rate is
     no factor.
     """
-    where = Store(store_path(Path(store) if store is not None else None))
+    where = open_store(store)
     return rate_curves_of(read_run_data(where, where.run(run)))
 
 

@@ -100,7 +100,7 @@ def read_run_data(store: Store, run: RunFolder, without: Iterable[Exclusion] | N
     """Read a stored run. `without` are the exclusions to apply; None: those that follow from its verdicts."""
 
     def table(name: str) -> pd.DataFrame:
-        return load(name, store=store.path, run_id=run.run_id)
+        return load(name, store=store, run_id=run.run_id)
 
     return run_data_from_tables(run.manifest(), table("trials"), table("verdicts"), without, table)
 

@@ -20,7 +20,7 @@ from benchkit.analysis.run_data import RunData, read_run_data
 from benchkit.analysis.samples import Reals, Samples, take_samples
 from benchkit.analysis.trend import cells_along
 from benchkit.models.base import Frozen
-from benchkit.results.store import Store, store_path
+from benchkit.results.store_choice import open_store
 
 METRIC = "rps"
 MIN_LEVELS = 4
@@ -79,7 +79,7 @@ def scalability(run: str, factor: str = "connections", *, store: str | Path | No
 
     `run` is an id, its beginning, or `latest`. Invalid trials are excluded. Raises InputError.
     """
-    where = Store(store_path(Path(store) if store is not None else None))
+    where = open_store(store)
     return scalability_of(read_run_data(where, where.run(run)), factor)
 
 

@@ -11,7 +11,8 @@ from benchkit.models.metrics import METRICS
 from benchkit.models.rows import TABLES, column_names
 from benchkit.models.scale import Scale
 from benchkit.results import tables
-from benchkit.results.store import RunFolder, Store, existing_store
+from benchkit.results.store import Store
+from benchkit.results.store_choice import open_store
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +24,7 @@ Kind = Literal["measure", "control", "profile", "calibrate", "probe", "split"]
 def load(
     table: str,
     *,
-    store: str | Path | None = None,
+    store: str | Path | Store | None = None,
     run: str | None = None,
     run_id: str | None = None,
     scenario: str | None = None,
@@ -37,7 +38,7 @@ def load(
     scales, so that a median over it means nothing. For figures, name a run and the metric:
     `load("trials", run="latest", valid_for="rps")`.
 
-    - `store`: folder of the store; else BENCHKIT_STORE, else ./results.
+    - `store`: folder or URL of the store; else BENCHKIT_STORE, else ./results.
     - `run`: a run's id, the beginning of it, or `latest`; with `scenario` or `scale`, `latest` is the latest of those.
     - `run_id`: a run's exact id.
     - `scenario`, `scale`: only runs of this scenario, and of this scale (`paper`, `lab`, `smoke`).
@@ -55,20 +56,20 @@ def load(
     """
     if table not in TABLES:
         raise InputError(f"no table {table!r}", why=suggestion(table, TABLES))
-    where = Store(existing_store(Path(store) if store is not None else None))
+    where = open_store(store, must_exist=True)
     metrics = _metrics(valid_for)
     by_trial = bool(metrics) or kind is not None
     if by_trial and "trial_id" not in column_names(table):
         raise InputError(f"table {table!r} has no trials to select", hint="leave out `kind` and `valid_for`")
     selected = _selected_run(where, run, run_id, scenario, scale)
     scenario_of_all = scenario if selected is None else None
-    frame = tables.load(table, store=where.path, run_id=selected, scenario=scenario_of_all)
+    frame = tables.load(table, store=where, run_id=selected, scenario=scenario_of_all)
     if selected is None and scale is not None:
         frame = frame[frame["run_id"].isin(_runs_of(where, scenario, scale))]
     if by_trial:
         trials = frame
         if table != "trials":
-            trials = tables.load("trials", store=where.path, run_id=selected, scenario=scenario_of_all)
+            trials = tables.load("trials", store=where, run_id=selected, scenario=scenario_of_all)
         frame = frame[frame["trial_id"].isin(_usable_trials(where, trials, metrics, kind))]
     return frame.reset_index(drop=True)
 
@@ -95,12 +96,12 @@ def _selected_run(
     )
     if not runs and not (scale is None and scenario in store.table_scenarios()):
         hint = "`benchkit.runs()` returns the runs of the store with their scenarios and scales"
-        raise InputError(f"no run of {what}", where=f"store {store.path}", hint=hint)
+        raise InputError(f"no run of {what}", where=f"store {store.location}", hint=hint)
     if run == "latest":
         return runs[-1]
     wanted = run_id if run is None else store.run(run).run_id
     if wanted is not None and wanted not in runs:
-        raise InputError(f"run {wanted} is not of {what}", where=f"store {store.path}")
+        raise InputError(f"run {wanted} is not of {what}", where=f"store {store.location}")
     return wanted
 
 
@@ -122,8 +123,8 @@ def _usable_trials(store: Store, trials: pd.DataFrame, metrics: Sequence[str], k
     usable = rows.dropna(subset=list(metrics))
     excluded: set[str] = set()
     for run_id, of_run in usable.groupby("run_id") if metrics else ():
-        verdicts = tables.load("verdicts", store=store.path, run_id=str(run_id))
-        manifest = RunFolder(store.path / "runs" / str(run_id)).manifest()
+        verdicts = tables.load("verdicts", store=store, run_id=str(run_id))
+        manifest = store.folder(str(run_id)).manifest()
         excluded |= {
             each.trial_id
             for each in exclusions(of_run, verdicts, manifest)

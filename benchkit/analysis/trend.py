@@ -19,7 +19,7 @@ from benchkit.models.base import Frozen
 from benchkit.models.design import controlled
 from benchkit.models.levels import level_text
 from benchkit.models.run import CellRecord
-from benchkit.results.store import Store, store_path
+from benchkit.results.store_choice import open_store
 
 _CURVED_FROM = 3
 """Two levels always lie on a line."""
@@ -73,7 +73,7 @@ def trends(run: str, factor: str, metric: str = "rps", *, store: str | Path | No
 
     `run` is an id, its beginning, or `latest`. Invalid trials are excluded. Raises InputError.
     """
-    where = Store(store_path(Path(store) if store is not None else None))
+    where = open_store(store)
     return trends_of(read_run_data(where, where.run(run)), metric, factor)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from benchkit.cli.completion import complete_metric, complete_run
-from benchkit.cli.options import Json, RunId, StoreFolder
+from benchkit.cli.options import Json, RunId, StoreToRead
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +59,7 @@ def compare(
         typer.Option(metavar="METRIC=SHARE", help="The same for one metric, as rps=5%; implies a gate; repeatable."),
     ] = None,
     form: Annotated[str, typer.Option("--format", help=f"One of {', '.join(FORMATS)}.")] = "text",
-    store: StoreFolder = None,
+    store: StoreToRead = None,
     json: Json = False,
 ) -> None:
     """Compare the cells of a run with its baseline, or the same cells in two runs."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from benchkit.cli.options import Json, RunId, StoreFolder
+from benchkit.cli.options import Json, RunId, StoreToRead
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +33,7 @@ def export(
     invalid: Annotated[
         bool, typer.Option("--invalid", "--void", help="For all but csv and otava: include invalid values.")
     ] = False,
-    store: StoreFolder = None,
+    store: StoreToRead = None,
     json: Json = False,
 ) -> None:
     """Write the results of a run for other tools.
@@ -64,16 +64,16 @@ def export(
 
 
 def _texts(
-    run: str, form: str, cell: str | None, series: str, store: Path | None, *, include_invalid: bool
+    run: str, form: str, cell: str | None, series: str, store: str | None, *, include_invalid: bool
 ) -> Mapping[str, str]:
     """Return the exported texts by file name. Raises InputError where there is nothing to export."""
     from benchkit.analysis.export import benchstat, csv, merged_by_cell
     from benchkit.analysis.run_data import read_run_data
     from benchkit.errors import InputError, suggestion
-    from benchkit.results.store import Store, store_path
+    from benchkit.results.store_choice import open_store
     from benchkit.results.tables import load
 
-    where = Store(store_path(store))
+    where = open_store(store)
     found = where.run(run)
     data = read_run_data(where, found, () if include_invalid else None)
     trials = data.trials.sort_values("trial_id")
@@ -88,7 +88,7 @@ def _texts(
     cells = [record.cell_id for record in data.manifest.cells]
     if cell is not None and cell not in cells:
         raise InputError(f"no cell {cell!r}", why=suggestion(cell, cells))
-    latency = load("latency", store=where.path, run_id=found.run_id)
+    latency = load("latency", store=where, run_id=found.run_id)
     texts = merged_by_cell(trials, latency, series, [cell] if cell is not None else cells, data.exclusions)
     if not texts:
         hint = "only tools that report every request have one"
@@ -112,7 +112,7 @@ def _otava(data: RunData, store: Store) -> str:
 
     metrics = [name for name in ANSWER_METRICS if data.trials[name].notna().any()]
     name = str(data.manifest.scenario["name"])
-    return otava_csv([history(name, metric=metric, store=store.path) for metric in metrics])
+    return otava_csv([history(name, metric=metric, store=store) for metric in metrics])
 
 
 def _file_name(cell_id: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from benchkit.cli.completion import complete_metric
-from benchkit.cli.options import Json, ScenarioName, StoreFolder
+from benchkit.cli.options import Json, ScenarioName, StoreToRead
 
 if TYPE_CHECKING:
     from benchkit.analysis.history.series import History, Point, Series
@@ -36,7 +36,7 @@ def history(
         Path | None,
         typer.Option("-o", "--out", metavar="DIR", help="Also draw each series, as SVG and PNG, in this folder."),
     ] = None,
-    store: StoreFolder = None,
+    store: StoreToRead = None,
     json: Json = False,
 ) -> None:
     """Show how the ratios of a scenario changed over its runs, and with which run their level shifted.

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from benchkit.cli.options import StoreFolder
+from benchkit.cli.options import StoreToRead
 from benchkit.errors import BenchkitError, InputError
 
 FOLDER = "notebooks"
@@ -21,7 +21,7 @@ def notebook(
     run: Annotated[
         str | None, typer.Argument(metavar="[RUN]", help="The run they show: its id, the beginning of it, or `latest`.")
     ] = None,
-    store: StoreFolder = None,
+    store: StoreToRead = None,
     into: Annotated[Path, typer.Option("--dir", metavar="DIR", help="Folder of your copies of the notebooks.")] = Path(
         FOLDER
     ),
@@ -33,19 +33,22 @@ def notebook(
     """
     from benchkit.cli.console import say
     from benchkit.explore import RUN
-    from benchkit.results.store import ENVIRONMENT, Store, store_path
+    from benchkit.results.store import ENVIRONMENT
+    from benchkit.results.store_choice import open_store
 
     options = context.args
     if run is not None and run.startswith("-"):  # no run was named: all arguments are JupyterLab's
         options, run = [run, *options], None
-    where = Store(store_path(store))
+    where = open_store(store)
     named = where.run(run).run_id if run is not None else None
+    location = where.absolute_location
+    del where  # with the copies of a store below a URL
     jupyter = Path(sys.executable).with_name("jupyter-lab")
     if not jupyter.exists():
         raise InputError("JupyterLab is not installed beside benchkit", hint="pip install 'benchkit[notebooks]'")
     folder = _copies(into)
-    say(f"notebooks in {folder}, store {where.path.resolve()}")
-    environment = {**os.environ, ENVIRONMENT: str(where.path.resolve()), **({RUN: named} if named else {})}
+    say(f"notebooks in {folder}, store {location}")
+    environment = {**os.environ, ENVIRONMENT: location, **({RUN: named} if named else {})}
     if not browser:
         options = ["--no-browser", *options]
     os.execve(jupyter, [str(jupyter), f"--notebook-dir={folder}", *options], environment)  # noqa: S606 - no shell meant

@@ -59,7 +59,18 @@ LabName = Annotated[
     ),
 ]
 StoreFolder = Annotated[
-    Path | None, typer.Option("--store", help="Where results are stored. [default: $BENCHKIT_STORE, else ./results]")
+    str | None,
+    typer.Option(
+        "--store", metavar="FOLDER", help="Where results are stored. [default: $BENCHKIT_STORE, else ./results]"
+    ),
+]
+StoreToRead = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="FOLDER|URL",
+        help="Where results are read: a folder, or a URL such as s3://bucket/folder. [default: $BENCHKIT_STORE, else ./results]",
+    ),
 ]
 Tags = Annotated[
     list[str] | None,

@@ -16,14 +16,13 @@ from benchkit.cli.options import (
     ScenarioName,
     Seed,
     Set,
-    StoreFolder,
+    StoreToRead,
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from benchkit.analysis.power import PowerAnalysis
     from benchkit.hosts.connections import Hosts
+    from benchkit.results.store import Store
     from benchkit.run.plan.model import PlannedCell, RunPlan
 
 MAX_LISTED = 12
@@ -46,7 +45,7 @@ def plan(
     pilot: Annotated[
         bool, typer.Option("--pilot", help="Run a few short trials of two cells to measure the noise of these hosts.")
     ] = False,
-    store: StoreFolder = None,
+    store: StoreToRead = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -61,13 +60,13 @@ def plan(
     from benchkit.cli.signals import signals_interrupt
     from benchkit.errors import raise_first
     from benchkit.hosts.connections import connect_all
-    from benchkit.results.store import store_path
+    from benchkit.results.store_choice import open_store
     from benchkit.run.plan.planner import make_plan
     from benchkit.scenario.read import WITH_PROFILES, read_experiment
 
     requested = [*(settings or ()), *([WITH_PROFILES] if profile else [])]
     experiment = read_experiment(scenario, scale_named(scale), requested)
-    where = store_path(store)
+    where = open_store(store)
     chosen = inventory_of(inventory, lab, quiet=quiet)
     with signals_interrupt(), connect_all(chosen) as hosts:
         size = f"{units.counted(len(experiment.cells), 'cell')}, {units.counted(experiment.scenario.blocks, 'block')}"
@@ -82,17 +81,16 @@ def plan(
     raise_first(run_plan.obstacles)
 
 
-def _power(run_plan: RunPlan, hosts: Hosts, store: Path, *, pilot: bool, quiet: bool) -> PowerAnalysis:
+def _power(run_plan: RunPlan, hosts: Hosts, store: Store, *, pilot: bool, quiet: bool) -> PowerAnalysis:
     """Return the power analysis, from a pilot's noise if one was asked for, else from earlier runs."""
     from benchkit.analysis.power import analyse_power, earlier_runs
     from benchkit.cli.console import say
-    from benchkit.results.store import Store
     from benchkit.run.manifest import make_manifest
 
     planned = make_manifest(run_plan, hosts)
     block_s = None if run_plan.seconds is None else run_plan.seconds / run_plan.blocks
     if not pilot:
-        runs, damaged = earlier_runs(Store(store), planned)
+        runs, damaged = earlier_runs(store, planned)
         for error in damaged:
             say(f"skipped as evidence of the noise: {error}")
         return analyse_power(planned, runs, [run.manifest.run_id for run in runs], block_s=block_s)
@@ -234,7 +232,7 @@ def _show_order(plan: RunPlan) -> None:
         print(f"  block {block}{purpose}: " + " → ".join(named))
 
 
-def _show_power(found: PowerAnalysis, plan: RunPlan, store: Path, *, pilot: bool) -> None:
+def _show_power(found: PowerAnalysis, plan: RunPlan, store: Store, *, pilot: bool) -> None:
     """Print the detectable differences, or why they are unknown."""
     from benchkit.cli.console import print_table
 
@@ -250,7 +248,7 @@ def _show_power(found: PowerAnalysis, plan: RunPlan, store: Path, *, pilot: bool
             print("- Detectable difference unknown: too few trials of the pilot are usable, the others are invalid.")
         else:
             print(
-                f"- Detectable difference unknown: no comparable earlier run in {store}. `plan --pilot` measures the noise."
+                f"- Detectable difference unknown: no comparable earlier run in {store.location}. `plan --pilot` measures the noise."
             )
         return
     once = {(ratio.metric, ratio.cell_id, ratio.baseline): ratio for ratio in reversed(found.ratios)}

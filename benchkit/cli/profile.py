@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from benchkit.cli.options import Json, RunId, StoreFolder
+from benchkit.cli.options import Json, RunId, StoreToRead
 from benchkit.cli.profile_choice import CellOption, ServiceOption, profile_of
 
 if TYPE_CHECKING:  # reading profiles costs time, and --help reads none
@@ -48,7 +48,7 @@ def show_top(
     value: Value = None,
     cell: CellOption = None,
     service: ServiceOption = None,
-    store: StoreFolder = None,
+    store: StoreToRead = None,
     json: Json = False,
 ) -> None:
     """Show flat and cumulative values of each function, row for row as `go tool pprof -top` does.
@@ -87,7 +87,7 @@ def show_shares(
     value: Value = None,
     cell: CellOption = None,
     service: ServiceOption = None,
-    store: StoreFolder = None,
+    store: StoreToRead = None,
     json: Json = False,
 ) -> None:
     """Show the share of each category (scheduler, system calls, GC, HTTP, …); the shares add up to one."""
@@ -134,7 +134,7 @@ def flame(
     value: Value = None,
     cell: CellOption = None,
     service: ServiceOption = None,
-    store: StoreFolder = None,
+    store: StoreToRead = None,
     json: Json = False,
 ) -> None:
     """Write a flame graph of one profile, or of the difference of two: an HTML page to zoom and search, or JSON."""
@@ -166,7 +166,7 @@ def flame(
 
 
 @app.command("cells")
-def show_cells(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
+def show_cells(run: RunId, store: StoreToRead = None, json: Json = False) -> None:
     """Show the scheduler's share, goroutines, rate and CPU per request for each profiled service of a run.
 
     Also shows the cost of profiling, with its interval.
@@ -178,13 +178,13 @@ def show_cells(run: RunId, store: StoreFolder = None, json: Json = False) -> Non
     from benchkit.cli.console import print_json, print_table, say
     from benchkit.errors import InputError
     from benchkit.results.profile_tables import PROFILE_NOTES
-    from benchkit.results.store import Store, store_path
+    from benchkit.results.store_choice import open_store
     from benchkit.results.tables import load
 
-    where = Store(store_path(store))
+    where = open_store(store)
     folder = where.run(run)
     names = ("profile_share", "profile", "telemetry", "notes", "verdicts")
-    shares, functions, telemetry, notes, verdicts = (load(n, store=where.path, run_id=folder.run_id) for n in names)
+    shares, functions, telemetry, notes, verdicts = (load(n, store=where, run_id=folder.run_id) for n in names)
     data = read_run_data(where, folder)
     invalid = profile_pass_exclusions(data.trials, verdicts, data.manifest)
     notices = list(dict.fromkeys(map(str, notes["message"][notes["code"].isin(PROFILE_NOTES)])))
@@ -249,7 +249,7 @@ def _base(
     *,
     cell: str | None,
     service: str | None,
-    store: Path | None,
+    store: str | None,
 ) -> tuple[Profile, str] | None:
     """Return the profile to compare with and its name. Raises InputError for options that contradict each other."""
     from benchkit.errors import InputError

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -24,7 +23,7 @@ ServiceOption = Annotated[
 
 
 def profile_of(
-    what: str, value: str | None, *, cell: str | None = None, service: str | None = None, store: Path | None = None
+    what: str, value: str | None, *, cell: str | None = None, service: str | None = None, store: str | None = None
 ) -> tuple[Profile, int, str]:
     """Return the profile, the index of the requested value in its samples, and its name.
 
@@ -39,9 +38,9 @@ def profile_of(
         _require_file(what, store)
         name, profile = _of_file(what)
     else:
-        from benchkit.results.store import Store, store_path
+        from benchkit.results.store_choice import open_store
 
-        name, profile = _of_cell(Store(store_path(store)).run(what), cell, service)
+        name, profile = _of_cell(open_store(store).run(what), cell, service)
     try:
         return profile, profile.value_index(value), name
     except KeyError:
@@ -55,24 +54,24 @@ def _of_file(file: str) -> tuple[str, Profile]:
     return name_of(file), _read(bytes_of(file), name_of(file))
 
 
-def _require_file(what: str, store: Path | None) -> None:
+def _require_file(what: str, store: str | None) -> None:
     """Raise InputError where there is no such file, but a run of that name: it lacks the cell."""
     from benchkit.cli.input_file import STDIN
 
     if what == STDIN or os.path.lexists(what):
         return
     from benchkit.errors import InputError
-    from benchkit.results.store import Store, store_path
+    from benchkit.results.store_choice import open_store
 
     try:
-        run = Store(store_path(store)).run(what)
+        run = open_store(store).run(what)
     except InputError:
         return  # reading the file tells that there is none
     cells = [cell.cell_id for cell in run.manifest().cells if cell.unsupported is None]
     listed = ", ".join(cells[:_CELLS_LISTED]) + (", …" if len(cells) > _CELLS_LISTED else "")
     raise InputError(
         f"{what!r} is a run, and no file",
-        where=run.path.as_posix(),
+        where=run.location,
         hint=f"name one of its cells with --cell: {listed}",
     )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from benchkit.cli.completion import complete_run
-from benchkit.cli.options import Json, StoreFolder
+from benchkit.cli.options import Json, StoreToRead
 
 if TYPE_CHECKING:
     from benchkit.results.store import Store
@@ -30,10 +30,10 @@ def report(
             "-o",
             "--out",
             metavar="DIR",
-            help="Folder to write to. [default: report/ in the first run, site/ in the store for all runs]",
+            help="Folder to write to. [default: report/ in the first run, site/ in the store for all runs; of a store below a URL, report-RUN/ and site/ here]",
         ),
     ] = None,
-    store: StoreFolder = None,
+    store: StoreToRead = None,
     json: Json = False,
 ) -> None:
     """Write report.html, one self-contained file, and its figures as SVG and PNG.
@@ -44,12 +44,12 @@ def report(
     from benchkit.cli.console import print_json
     from benchkit.report.report_files import write_report
     from benchkit.report.run_reader import read_run
-    from benchkit.results.store import Store, existing_store, store_path
+    from benchkit.results.store_choice import open_store
 
     if not runs:
-        _write_site(Store(existing_store(store)), out, json=json)
+        _write_site(open_store(store, must_exist=True), out, json=json)
         return
-    where = Store(store_path(store))
+    where = open_store(store)
     found = list({run.run_id: run for run in map(where.run, runs)}.values())
     first, *others = (read_run(where, run) for run in found)
     path = write_report(first, out or found[0].report, *others)
@@ -64,7 +64,7 @@ def _write_site(store: Store, out: Path | None, *, json: bool) -> None:
     from benchkit.report.site.site import write_site
 
     with announced_if_slow("reading the runs of the store"):
-        site = write_site(store, out or store.path / "site")
+        site = write_site(store, out or store.site)
     if json:
         print_json({"site": site.page, "pages": site.pages, "written": site.written})
     else:

@@ -9,7 +9,8 @@ import typer
 from benchkit.cli.completion import complete_run
 from benchkit.cli.export import export
 from benchkit.cli.import_outputs import import_outputs
-from benchkit.cli.options import Json, RunId, StoreFolder
+from benchkit.cli.options import Json, RunId, StoreFolder, StoreToRead
+from benchkit.cli.transfer import pull, push
 
 if TYPE_CHECKING:
     from benchkit.results.progress import Progress
@@ -19,15 +20,15 @@ app = typer.Typer(help="What is stored: runs, their trials, and their tables.", 
 
 
 @app.command("list")
-def list_runs(store: StoreFolder = None, json: Json = False) -> None:
+def list_runs(store: StoreToRead = None, json: Json = False) -> None:
     """List the runs in the store, oldest first.
 
     A `stopped` run was killed: `benchkit run --resume` resumes it.
     """
     from benchkit.cli.console import print_json, print_table, say
-    from benchkit.results.store import Store, existing_store
+    from benchkit.results.store_choice import open_store
 
-    found, unreadable = Store(existing_store(store)).survey()
+    found, unreadable = open_store(store, must_exist=True).survey()
     rows = [(m, "stopped" if m.status == "running" and not run.is_locked() else m.status) for run, m in found]
     if json:
         shown = {"run_id", "scale", "seed", "blocks", "is_imported", "started_at", "ended_at"}
@@ -61,24 +62,24 @@ def list_runs(store: StoreFolder = None, json: Json = False) -> None:
 
 
 @app.command()
-def trials(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
+def trials(run: RunId, store: StoreToRead = None, json: Json = False) -> None:
     """Show every trial of a run, whether it can be believed, and why it failed if it did."""
     from benchkit.analysis.verdicts.summary import finding_details, group_findings, group_skipped_checks
     from benchkit.cli.console import print_json, print_table
     from benchkit.models.metrics import P50, P99
     from benchkit.results.progress import read_progress
-    from benchkit.results.store import Store, store_path
+    from benchkit.results.store_choice import open_store
     from benchkit.results.tables import load
     from benchkit.units import ABSENT, count, counted, rate, seconds
 
-    path = store_path(store)
-    found = Store(path).run(run)
-    frame = load("trials", store=path, run_id=found.run_id).sort_values("trial_id")
+    where = open_store(store)
+    found = where.run(run)
+    frame = load("trials", store=where, run_id=found.run_id).sort_values("trial_id")
     rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
     notes: dict[str, list[dict[str, str]]] = {row["trial_id"]: [] for row in rows}
-    for note in load("notes", store=path, run_id=found.run_id).to_dict("records"):
+    for note in load("notes", store=where, run_id=found.run_id).to_dict("records"):
         notes[note["trial_id"]].append({"code": note["code"], "message": note["message"]})
-    verdicts, unchecked = (load(table, store=path, run_id=found.run_id) for table in ("verdicts", "unchecked"))
+    verdicts, unchecked = (load(table, store=where, run_id=found.run_id) for table in ("verdicts", "unchecked"))
     failed = _failed_trials(found, read_progress(found.history()))
     if json:
         verdict_notes = finding_details(verdicts, unchecked)
@@ -115,11 +116,11 @@ def trials(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
     for each in failed:
         print(f"- {each['status']} ({each['cell_id']}, block {each['block']}): {each['why']}")
         if each["files"]:
-            print(f"  its files: {found.raw(each['trial_id'])}: {', '.join(each['files'])}")
+            print(f"  its files: {found.location}/raw/{each['trial_id']}: {', '.join(each['files'])}")
     for doubt in group_findings(frame, verdicts):
         blocks = ", ".join(str(block) for block in dict.fromkeys(doubt.blocks))
-        where = f"{doubt.cell_id}, block{'s' * (len(set(doubt.blocks)) > 1)} {blocks}"
-        print(f"- {doubt.severity}, {doubt.check} ({where}): {doubt.text}")
+        place = f"{doubt.cell_id}, block{'s' * (len(set(doubt.blocks)) > 1)} {blocks}"
+        print(f"- {doubt.severity}, {doubt.check} ({place}): {doubt.text}")
     for lacking in group_skipped_checks(unchecked):
         print(f"- not checked, {lacking.check} ({counted(lacking.trials, 'trial')}): {lacking.why}")
     noted = {(row["tool"], note["code"]): note["message"] for row in rows for note in notes[row["trial_id"]]}
@@ -147,18 +148,18 @@ def _failed_trials(run: RunFolder, progress: Progress) -> list[dict[str, Any]]:
 
 
 @app.command()
-def agreement(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
+def agreement(run: RunId, store: StoreToRead = None, json: Json = False) -> None:
     """Show how far the load tools of a run disagree about the same cell, beyond the noise between trials."""
     from benchkit.analysis.agreement import agreements, sentence
     from benchkit.analysis.caveats import caveats_of
     from benchkit.cli.console import print_json
     from benchkit.errors import InputError
-    from benchkit.results.store import Store, store_path
+    from benchkit.results.store_choice import open_store
     from benchkit.results.tables import load
 
-    path = store_path(store)
-    found = Store(path).run(run)
-    trials, verdicts = (load(table, store=path, run_id=found.run_id) for table in ("trials", "verdicts"))
+    where = open_store(store)
+    found = where.run(run)
+    trials, verdicts = (load(table, store=where, run_id=found.run_id) for table in ("trials", "verdicts"))
     shown = agreements(trials, caveats_of(verdicts))
     if not shown:
         raise InputError(
@@ -210,7 +211,7 @@ def check(
     repair: Annotated[
         bool, typer.Option("--repair", help="Rebuild what the raw files can give: the journal and the tables.")
     ] = False,
-    store: StoreFolder = None,
+    store: StoreToRead = None,
     json: Json = False,
 ) -> None:
     """Verify the files of stored runs: their checksums, and that they can be read and fit together.
@@ -219,11 +220,14 @@ def check(
     damaged stay as they are. Exit code 1: something is damaged, and is not repaired.
     """
     from benchkit.cli.console import print_json, say
-    from benchkit.results.store import Store, existing_store
+    from benchkit.results.store import store_path
+    from benchkit.results.store_choice import open_store
     from benchkit.run.check import check_store
     from benchkit.units import counted
 
-    results = check_store(Store(existing_store(store)), run, repair=repair)
+    if repair:
+        store_path(store)  # refuses a URL
+    results = check_store(open_store(store, must_exist=True), run, repair=repair)
     if json:
         print_json([result.document for result in results])
     else:
@@ -288,3 +292,5 @@ def remove(
 
 app.command()(export)
 app.command("import")(import_outputs)
+app.command()(push)
+app.command()(pull)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache, partial
-from pathlib import Path
 
 import pandas as pd
 
@@ -22,16 +21,16 @@ def read_run(store: Store, run: RunFolder) -> StoredRun:
     """Return a run with its manifest and tables. Raises InputError if a newer benchkit wrote it."""
     return StoredRun(
         manifest=run.manifest(),
-        trials=load("trials", store=store.path, run_id=run.run_id),
-        hosts=load("hosts", store=store.path, run_id=run.run_id),
-        notes=load("notes", store=store.path, run_id=run.run_id),
-        table=partial(_read_table, store.path, run.run_id),
+        trials=load("trials", store=store, run_id=run.run_id),
+        hosts=load("hosts", store=store, run_id=run.run_id),
+        notes=load("notes", store=store, run_id=run.run_id),
+        table=partial(_read_table, store, run.run_id),
         progress=read_progress(run.history()),
         merged_profile=cache(partial(_read_profile, run)),
     )
 
 
-def _read_table(store: Path, run_id: str, table: str) -> pd.DataFrame:
+def _read_table(store: Store, run_id: str, table: str) -> pd.DataFrame:
     if table == "telemetry":  # may have a million rows
         return load_columns(table, TELEMETRY, store=store, run_id=run_id)
     return load(table, store=store, run_id=run_id)
@@ -39,6 +38,6 @@ def _read_table(store: Path, run_id: str, table: str) -> pd.DataFrame:
 
 def _read_profile(run: RunFolder, trials: tuple[str, ...], service: str) -> Profile | None:
     """Return the merged profile of a service in these trials, or None if the store has no raw files of them."""
-    if not all(run.raw(trial_id).is_dir() for trial_id in trials):
+    if not all(run.raw_file_names(trial_id) for trial_id in trials):
         return None
     return read_merged_profile(run, map(run.record, trials), service)

@@ -25,7 +25,12 @@ Checksums = Mapping[str, str]
 
 def write_checksums(store: Store, run: RunFolder) -> None:
     """Record the checksums of all files of a run that has ended."""
-    _write(run, _compute(store, [*_run_files(run), *_table_files(store, run)]))
+    _write(run, compute_checksums(store, run))
+
+
+def compute_checksums(store: Store, run: RunFolder) -> Checksums:
+    """Return the checksums of all files of a run as they are now."""
+    return _compute(store, [*_run_files(run), *_table_files(store, run)])
 
 
 def update_checksums(store: Store, run: RunFolder, *, with_journal: bool = False) -> None:
@@ -40,6 +45,16 @@ def update_checksums(store: Store, run: RunFolder, *, with_journal: bool = False
         _write(run, {**others, **_compute(store, rebuilt)})
 
 
+def checksums_path(run_id: str) -> str:
+    """Return the path of a run's checksums from the folder of the store."""
+    return f"runs/{run_id}/{_NAME}"
+
+
+def checksums_text(checksums: Checksums) -> bytes:
+    """Return the content of the file with these checksums."""
+    return "".join(f"{checksum}  {path}\n" for path, checksum in sorted(checksums.items())).encode()
+
+
 def remove_checksums(run: RunFolder) -> None:
     """Remove the checksums of a run that is resumed."""
     (run.path / _NAME).unlink(missing_ok=True)
@@ -47,18 +62,22 @@ def remove_checksums(run: RunFolder) -> None:
 
 def read_checksums(store: Store, run: RunFolder) -> Checksums | None:
     """Read the checksums of a run; None where it has none. Raises InputError for a damaged file."""
-    path = run.path / _NAME
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        text = (run.path / _NAME).read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return None
+    return parse_checksums(store, run.run_id, text)
+
+
+def parse_checksums(store: Store, run_id: str, text: str) -> Checksums:
+    """Return the checksums in the file of a run. Raises InputError for a damaged file."""
     checksums = {}
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(text.splitlines(), 1):
         parts = _LINE.fullmatch(line)
-        if parts is None or not store.is_path_of_run(parts[2], run.run_id):
+        if parts is None or not store.is_path_of_run(parts[2], run_id):
             raise InputError(
                 "the checksums of the run are damaged",
-                where=f"{path}:{number}",
+                where=f"{store.location}/{checksums_path(run_id)}:{number}",
                 why="the line is no checksum of a file of this run",
                 hint="restore the file from a backup, or remove it: the run is then checked without checksums",
             )
@@ -73,7 +92,7 @@ def changed_files(store: Store, run: RunFolder, checksums: Checksums, *, only_ra
         if only_raw and not path.startswith(_raw_prefix(run)):
             continue
         try:
-            if _sha256(store.path / path) != checksum:
+            if file_sha256(store.path / path) != checksum:
                 changed[path] = "differs from its checksum"
         except (FileNotFoundError, NotADirectoryError):
             changed[path] = "is missing"
@@ -96,12 +115,11 @@ def damaged_trials(store: Store, run: RunFolder) -> dict[str, InputError]:
 
 
 def _compute(store: Store, paths: Iterable[Path]) -> dict[str, str]:
-    return {path.relative_to(store.path).as_posix(): _sha256(path) for path in paths}
+    return {path.relative_to(store.path).as_posix(): file_sha256(path) for path in paths}
 
 
 def _write(run: RunFolder, checksums: Checksums) -> None:
-    text = "".join(f"{checksum}  {path}\n" for path, checksum in sorted(checksums.items()))
-    write_atomically(run.path / _NAME, text.encode())
+    write_atomically(run.path / _NAME, checksums_text(checksums))
 
 
 def _run_files(run: RunFolder) -> list[Path]:
@@ -123,6 +141,7 @@ def _raw_prefix(run: RunFolder) -> str:
     return f"runs/{run.run_id}/raw/"
 
 
-def _sha256(path: Path) -> str:
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

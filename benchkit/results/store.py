@@ -38,6 +38,7 @@ from benchkit.results.durable_files import (
 from benchkit.results.journal import Journal, read_journal
 from benchkit.results.journal_events import JournalEvent, TrialEnded
 from benchkit.results.parquet_files import refuse_newer
+from benchkit.results.remote_files import is_url
 from benchkit.validation import first_fault
 
 ENVIRONMENT = "BENCHKIT_STORE"
@@ -46,22 +47,32 @@ DEFAULT = Path("results")
 LARGE_BYTES = 64 << 10
 """Size above which raw files are compressed."""
 
-_COMPRESSED = ".zst"
+COMPRESSED = ".zst"
+"""Suffix of raw files that benchkit compressed."""
 _PACKED = ".gz"
 """Suffix of files that are compressed already and stay so: profiles, which their own tools read in this form."""
-_MANIFEST, _JOURNAL, _LOG, _RECORD = "manifest.json", "journal.jsonl", "run.log", "trial.json"
+RECORD = "trial.json"
+"""Name of the record among the raw files of a trial."""
+_MANIFEST, _JOURNAL, _LOG = "manifest.json", "journal.jsonl", "run.log"
 _LOCK = ".lock"
 
 Part = tuple[str, str]
 """A run's part of a table: (scenario, run_id)."""
 
 
-def store_path(option: Path | None = None) -> Path:
-    """Return the store to use: the option, else BENCHKIT_STORE, else ./results.
+def store_path(option: str | Path | None = None) -> Path:
+    """Return the folder to store in: the option, else BENCHKIT_STORE, else ./results.
 
-    Raises InputError if it is no folder.
+    Raises InputError if it is no folder: a store below a URL is only read (`benchkit.results.store_choice`).
     """
-    path = option or Path(os.environ.get(ENVIRONMENT) or DEFAULT)
+    text = str(option or os.environ.get(ENVIRONMENT) or DEFAULT)
+    if is_url(text):
+        raise InputError(
+            "this needs a store that is a folder: one below a URL is only read",
+            where=text,
+            hint="name a folder with --store; `benchkit results push` publishes its runs, `pull` fetches them",
+        )
+    path = Path(text)
     if path.exists() and not path.is_dir():
         raise InputError(
             "the store is not a folder", where=str(path), hint="name a folder with --store or BENCHKIT_STORE"
@@ -69,8 +80,8 @@ def store_path(option: Path | None = None) -> Path:
     return path
 
 
-def existing_store(option: Path | None = None) -> Path:
-    """Return the store to use, which must exist. Raises InputError if there is none."""
+def existing_store(option: str | Path | None = None) -> Path:
+    """Return the folder to use, which must exist. Raises InputError if there is none."""
     path = store_path(option)
     if not path.is_dir():
         raise InputError(
@@ -98,6 +109,11 @@ class RunFolder:
     def run_id(self) -> str:
         """Id of the run."""
         return self.path.name
+
+    @property
+    def location(self) -> str:
+        """Folder or URL of the run, as messages name it."""
+        return str(self.path)
 
     @property
     def report(self) -> Path:
@@ -174,7 +190,7 @@ class RunFolder:
 
     def commit_trial(self, record: TrialRecord, files: Mapping[str, bytes]) -> None:
         """Store the record and the raw files of a trial, all of them or none."""
-        self._commit(record.trial_id, {**files, _RECORD: record.model_dump_json(indent=2).encode() + b"\n"})
+        self._commit(record.trial_id, {**files, RECORD: record.model_dump_json(indent=2).encode() + b"\n"})
 
     def commit_failed_trial(self, trial_id: str, files: Mapping[str, bytes]) -> Path | None:
         """Store the raw files of a failed trial, instead of those of an earlier attempt; return their folder.
@@ -193,12 +209,12 @@ class RunFolder:
         partial.mkdir()  # without parents: a store that was deleted during a run is not created again
         try:
             for name, content in files.items():
-                if len(content) > LARGE_BYTES and name != _RECORD and not name.endswith(_PACKED):
-                    write_synced(partial / f"{name}{_COMPRESSED}", compress(content))
+                if len(content) > LARGE_BYTES and name != RECORD and not name.endswith(_PACKED):
+                    write_synced(partial / f"{name}{COMPRESSED}", compress(content))
                 else:
                     write_synced(partial / name, content)
             sync_folder(partial)
-            if final.exists() and not (final / _RECORD).exists():  # of an attempt that failed
+            if final.exists() and not (final / RECORD).exists():  # of an attempt that failed
                 shutil.rmtree(final)
             partial.rename(final)
         except OSError:  # such as a full disk
@@ -239,11 +255,11 @@ class RunFolder:
 
     def complete_trials(self) -> list[str]:
         """Return the ids of the trials with complete raw files, sorted."""
-        return sorted(record.parent.name for record in (self.path / "raw").glob(f"[!.]*/{_RECORD}"))
+        return sorted(record.parent.name for record in (self.path / "raw").glob(f"[!.]*/{RECORD}"))
 
     def record(self, trial_id: str) -> TrialRecord:
         """Read the record of a stored trial. Raises InputError if it is missing or damaged."""
-        path = self.raw(trial_id) / _RECORD
+        path = self.raw(trial_id) / RECORD
         try:
             record = TrialRecord.model_validate_json(path.read_bytes())
         except FileNotFoundError:
@@ -276,9 +292,14 @@ class RunFolder:
         """Read one of a trial's raw files. Raises InputError if it is missing."""
         path = self.raw(trial_id) / name
         try:
-            return path.read_bytes() if path.exists() else decompress(path.with_name(f"{name}{_COMPRESSED}"))
+            return path.read_bytes() if path.exists() else decompress(path.with_name(f"{name}{COMPRESSED}"))
         except FileNotFoundError:
             raise _missing_raw_file(path) from None
+
+    @contextlib.contextmanager
+    def all_files(self) -> Iterator[None]:
+        """Have all files of the run below `path` and in the tables during the block; in a folder they always are."""
+        yield
 
     def records(self) -> Iterator[TrialRecord]:
         """Iterate over the records of all trials that ended according to the journal, in the order of execution."""
@@ -293,6 +314,25 @@ class Store:
     def __init__(self, path: Path) -> None:
         """Use the folder at `path`; it need not exist yet."""
         self.path = path
+
+    @property
+    def location(self) -> str:
+        """Folder or URL of the store, as messages name it."""
+        return str(self.path)
+
+    @property
+    def absolute_location(self) -> str:
+        """The same for a process in another folder."""
+        return str(self.path.resolve())
+
+    @property
+    def site(self) -> Path:
+        """Default folder of a site of all runs."""
+        return self.path / "site"
+
+    def folder(self, run_id: str) -> RunFolder:
+        """Return the run of exactly this id, which must be there."""
+        return RunFolder(self.path / "runs" / run_id)
 
     def create(self, manifest: Manifest) -> RunFolder:
         """Create the folder of a new run, with its manifest.
@@ -329,7 +369,7 @@ class Store:
         readable: list[tuple[RunFolder, Manifest]] = []
         unreadable: dict[str, InputError] = {}
         for name in self._names():
-            run = RunFolder(self.path / "runs" / name)
+            run = self.folder(name)
             try:
                 _check_run_id(run)
                 readable.append((run, run.manifest()))
@@ -343,23 +383,24 @@ class Store:
             raise InputError("the run's name is empty", hint="`benchkit results list` shows the runs of the store")
         if run_id == "latest" and (runs := self.runs()):
             return runs[-1]
-        names = self._names()
-        matching = [run_id] if run_id in names else [name for name in names if name.startswith(run_id)]
+        names = self._names(run_id)
+        matching = [run_id] if run_id in names else names
         if len(matching) != 1:
             why = f"{len(matching)} runs have this prefix: {', '.join(matching)}" if matching else None
             raise InputError(
                 f"no run {run_id!r}" if not matching else f"run {run_id!r} is ambiguous",
-                where=f"store {self.path}",
+                where=f"store {self.location}",
                 why=why,
                 hint="`benchkit results list` shows the runs of the store",
             )
-        run = RunFolder(self.path / "runs" / matching[0])
+        run = self.folder(matching[0])
         _check_run_id(run)
         return run
 
-    def _names(self) -> list[str]:
-        """Return the names of the folders with a manifest, sorted."""
-        return sorted(manifest.parent.name for manifest in (self.path / "runs").glob(f"*/{_MANIFEST}"))
+    def _names(self, beginning: str = "") -> list[str]:
+        """Return the names of the folders with a manifest that begin so, sorted."""
+        names = (manifest.parent.name for manifest in (self.path / "runs").glob(f"*/{_MANIFEST}"))
+        return sorted(name for name in names if name.startswith(beginning))
 
     def has(self, run_id: str) -> bool:
         """Return True if the store has a run of exactly this id."""
@@ -378,6 +419,10 @@ class Store:
     def manifest_path(self, run_id: str) -> str:
         """Return the path of a run's manifest from the folder of the store."""
         return f"runs/{run_id}/{_MANIFEST}"
+
+    def table_path(self, table: str, scenario: str = "") -> str:
+        """Return the beginning of the paths of a table from the folder of the store, of one scenario or of all."""
+        return f"tables/{table}/" + (f"scenario={scenario}/" if scenario else "")
 
     def is_path_of_run(self, path: str, run_id: str) -> bool:
         """Return True for a path from the folder of the store that leads to a file of the run, and nowhere else."""

@@ -22,12 +22,13 @@ from benchkit.errors import InputError, suggestion
 from benchkit.models.levels import Name
 from benchkit.models.rows import TABLES, FactorRow, TrialRow, column_names
 from benchkit.results.checksums import update_checksums
-from benchkit.results.compact import MAX_READS, PARTITION_KEYS, read_compact, with_keys
-from benchkit.results.durable_files import PARTIAL, file_states, make_folders, sync_folder
+from benchkit.results.compact import MAX_READS, PARTITION_KEYS, file_states, read_compact, with_keys
+from benchkit.results.durable_files import PARTIAL, make_folders, sync_folder
 from benchkit.results.parquet_files import REPLACES_KEY, current_files, read_parquet, write_parquet
 from benchkit.results.row_builders import INTERRUPTED
 from benchkit.results.schema import Rows, arrow_schema, arrow_table, rows_from_arrow
-from benchkit.results.store import Store, existing_store, is_valid_name
+from benchkit.results.store import Store, is_valid_name
+from benchkit.results.store_choice import open_store
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -132,7 +133,7 @@ def merge_killed_runs(store: Store) -> tuple[int, dict[str, InputError]]:
 
 
 def load(
-    table: str, *, store: str | Path | None = None, run_id: str | None = None, scenario: str | None = None
+    table: str, *, store: str | Path | Store | None = None, run_id: str | None = None, scenario: str | None = None
 ) -> pd.DataFrame:
     """Read a stored table as a DataFrame: rows as the contract defines them, with the columns `scenario` and `run_id`.
 
@@ -143,11 +144,11 @@ def load(
     """
     if table not in TABLES:
         raise InputError(f"no table {table!r}", why=suggestion(table, TABLES))
-    source = Store(existing_store(Path(store) if store is not None else None))
+    source = open_store(store, must_exist=True)
     if run_id is not None and not source.knows(run_id):
         raise InputError(
             f"no run {run_id!r}",
-            where=f"store {source.path}",
+            where=f"store {source.location}",
             hint="`benchkit results list` shows the runs of the store; `benchkit.runs()` returns them",
         )
     if scenario is not None and not is_valid_name(scenario, Name):
@@ -158,9 +159,9 @@ def load(
     return _with_factors(frame, _read(source, FactorRow.TABLE, run_id, scenario).to_pandas())
 
 
-def load_columns(table: str, columns: Sequence[str], *, store: Path, run_id: str) -> pd.DataFrame:
+def load_columns(table: str, columns: Sequence[str], *, store: Store, run_id: str) -> pd.DataFrame:
     """Read some columns of one run's part of a table, without factors: a fraction of the work for a large table."""
-    frame: pd.DataFrame = _read(Store(store), table, run_id, None, columns).to_pandas()
+    frame: pd.DataFrame = _read(store, table, run_id, None, columns).to_pandas()
     return frame
 
 

@@ -75,7 +75,8 @@ def _check(store: Store, run: RunFolder, *, repair: bool) -> CheckedRun:
     if not repair:
         if run.is_locked():
             return CheckedRun(run.run_id, "in use")
-        found = check_run(store, run)
+        with run.all_files():
+            found = check_run(store, run)
         return CheckedRun(run.run_id, "damaged" if found.damages else "intact", found.damages, (), found.checksums)
     with run.try_lock() as is_ours:
         if not is_ours:

@@ -17,7 +17,7 @@ def test_a_run_ends_with_the_answer_that_compare_gives(tmp_path: Path, capsys: p
     outcome = RunOutcome(run=store.run("latest"), status="done")
     print_run_summary(outcome, store, quiet=False, json=False, lab=None)
     answer, trust, *_ = capsys.readouterr().out.splitlines()
-    compare("latest", store=tmp_path)
+    compare("latest", store=str(tmp_path))
     compared = capsys.readouterr().out
     assert "times the requests" in answer
     assert f"{answer}\n" in compared

@@ -130,7 +130,7 @@ def test_some_columns_of_a_run_are_those_of_the_whole_table(tmp_path: Path) -> N
     stored(store, "r1", "small", [{"connections": 2}, {"connections": 4}])
     stored(store, "r2", "small", [{"connections": 8}])
     columns = ["rps", "trial_id", "run_id"]
-    some = load_columns("trials", columns, store=tmp_path, run_id="r1")
+    some = load_columns("trials", columns, store=store, run_id="r1")
     pd.testing.assert_frame_equal(some, benchkit.load("trials", store=tmp_path, run_id="r1")[columns])
 
 

@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+
+import pandas as pd
 
 from benchkit import units
 from benchkit.analysis.history.change_points import ALPHA, CONFIDENCE, Shift, find_shifts
@@ -22,10 +24,8 @@ from benchkit.models.columns import Metric
 from benchkit.models.levels import Name
 from benchkit.models.metrics import METRICS, metric_named
 from benchkit.models.run import Manifest, RunStatus
-from benchkit.results.store import Store, existing_store, is_valid_name
-
-if TYPE_CHECKING:
-    import pandas as pd
+from benchkit.results.store import Store, is_valid_name
+from benchkit.results.store_choice import open_store
 
 Kind = Literal["ratios", "values"]
 
@@ -119,8 +119,6 @@ class History(Frozen):
 
     def frame(self) -> pd.DataFrame:
         """Return the points of all series as a table, a row for each run and cell."""
-        import pandas as pd  # noqa: PLC0415 - slow, and only this table needs it
-
         rows = [
             {"scale": series.scale, "cell_id": series.cell_id, "baseline": series.baseline, **point.model_dump()}
             for series in self.series
@@ -136,7 +134,7 @@ def history(
     cell: str | None = None,
     since: str | datetime | None = None,
     values: bool = False,
-    store: str | Path | None = None,
+    store: str | Path | Store | None = None,
 ) -> History:
     """Return the history of a scenario: its series over all runs with a finished trial, and their shifts.
 
@@ -145,12 +143,12 @@ def history(
     runs with equal hosts and settings. `cell` is a cell or a part of its levels (`stack=go`), `since` a date
     (2026-01-31) or an age (90d, 12w, 48h). Raises InputError.
     """
-    where = Store(existing_store(Path(store) if store is not None else None))
+    where = open_store(store, must_exist=True)
     known = sorted(where.table_scenarios())
     if not is_valid_name(scenario, Name) or scenario not in known:
         raise InputError(
             f"the store has no run of scenario {scenario!r} with a finished trial",
-            where=str(where.path),
+            where=where.location,
             why=suggestion(scenario, known) if known else None,
             hint="`benchkit results list` shows the runs of the store",
         )
@@ -160,7 +158,7 @@ def history(
     start = None if since is None else _start(since)
     chosen = [run for run in runs if start is None or run.started_at >= start]
     if not chosen:
-        raise InputError(f"no run of {scenario} started since {since}", where=str(where.path))
+        raise InputError(f"no run of {scenario} started since {since}", where=where.location)
     return make_history(scenario, metric, chosen, where, cell=cell, values=values)
 
 

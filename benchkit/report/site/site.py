@@ -101,7 +101,7 @@ def write_site(store: Store, folder: Path) -> WrittenSite:
     for run_id, error in unreadable.items():
         logger.warning("%s is omitted: %s", run_id, error)
     if not found:
-        raise InputError("the store has no runs", where=str(store.path), hint="`benchkit run` stores one")
+        raise InputError("the store has no runs", where=store.location, hint="`benchkit run` stores one")
     written = 0
     runs = []
     for run, manifest in found:
@@ -125,7 +125,7 @@ def write_site(store: Store, folder: Path) -> WrittenSite:
 
 def _history(store: Store, scenario: str) -> History | None:
     """Return the history of a scenario; None where no trial of it ended."""
-    return history(scenario, metric=METRIC, store=store.path) if scenario in store.table_scenarios() else None
+    return history(scenario, metric=METRIC, store=store) if scenario in store.table_scenarios() else None
 
 
 def _run(manifest: Manifest, report: str | None) -> _Run:
