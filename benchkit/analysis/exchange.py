@@ -15,7 +15,8 @@ from collections.abc import Iterator, Sequence
 
 from benchkit.analysis.export import BENCHSTAT_METRICS
 from benchkit.analysis.history.change_points import CONFIDENCE
-from benchkit.analysis.history.estimates import Estimate, estimates_of
+from benchkit.analysis.history.estimates import Estimate
+from benchkit.analysis.history.run_estimates import estimates_of
 from benchkit.analysis.history.series import History
 from benchkit.analysis.inference import t_quantile
 from benchkit.analysis.run_data import RunData

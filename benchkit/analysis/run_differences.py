@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from benchkit.models.base import Frozen
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.run import Manifest
 from benchkit.results.row_builders import flatten_facts
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 RELEVANT_FACTS = re.compile(
     r"kernel|distribution|machine|glibc|cpus|cpu_model|cores|memory_bytes|nofile_(soft|hard)|governor|virtualisation"

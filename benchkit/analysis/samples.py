@@ -10,16 +10,19 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from benchkit import units
 from benchkit.errors import InputError, suggestion
 from benchkit.models.base import Frozen
 from benchkit.models.design import CONTROL
 from benchkit.results.row_builders import INTERRUPTED
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Reals = npt.NDArray[np.float64]
 
@@ -88,11 +91,8 @@ def numeric_columns(trials: pd.DataFrame) -> list[str]:
     not_metrics = {"block", "position", "probe_status"}
     return [
         str(name)
-        for name, kind in trials.dtypes.items()
-        if pd.api.types.is_numeric_dtype(kind)
-        and not pd.api.types.is_bool_dtype(kind)
-        and name not in not_metrics
-        and not str(name).startswith("factor_")
+        for name in trials.select_dtypes("number").columns
+        if name not in not_metrics and not str(name).startswith("factor_")
     ]
 
 
@@ -116,7 +116,7 @@ def take_samples(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusi
     rows = trials[is_comparable(trials)]
     cells, cell_of = np.unique(rows["cell_id"].to_numpy(dtype=str), return_inverse=True)
     blocks, block_of = np.unique(rows["block"].to_numpy(dtype=np.int64), return_inverse=True)
-    values = pd.to_numeric(rows[metric]).to_numpy(dtype=np.float64, na_value=np.nan)
+    values = rows[metric].to_numpy(dtype=np.float64, na_value=np.nan)
     reasons = {each.trial_id: each.reason for each in exclusions if each.covers(metric)}
     trial_ids = rows["trial_id"].to_numpy(dtype=str)
     is_excluded = np.isin(trial_ids, list(reasons)) if reasons else np.zeros(len(trial_ids), dtype=bool)

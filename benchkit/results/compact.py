@@ -8,9 +8,8 @@ or removed since then is read from its own.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,7 +17,7 @@ import pyarrow.compute as pc
 from benchkit.errors import InputError
 from benchkit.models.rows import TABLES
 from benchkit.models.run import SCHEMA_VERSION
-from benchkit.results.durable_files import make_folders
+from benchkit.results.durable_files import file_states, make_folders
 from benchkit.results.parquet_files import current_files, read_file_schema, read_parquet, write_parquet
 from benchkit.results.schema import VERSION_KEY, arrow_schema
 from benchkit.results.store import Part, Store
@@ -65,12 +64,6 @@ def compact(store: Store) -> Compaction:
         write_parquet(path, pa.concat_tables(copied).replace_schema_metadata(metadata))
         counts[table] = len(states)
     return Compaction(counts, tuple(damaged))
-
-
-def file_states(files: Sequence[Path]) -> str:
-    """Return names, sizes and times of files as text to compare."""
-    stats = [(file.name, file.stat()) for file in files]
-    return json.dumps([[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats])
 
 
 def read_compact(store: Store, table: str, states: FileStates) -> tuple[pa.Table | None, frozenset[Part]]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -111,3 +112,9 @@ def _acquire(handle: int) -> bool:
         else:
             return True
     return False
+
+
+def file_states(files: Sequence[Path]) -> str:
+    """Return names, sizes and times of files as text to compare."""
+    stats = [(file.name, file.stat()) for file in files]
+    return json.dumps([[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats])

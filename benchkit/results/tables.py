@@ -22,8 +22,8 @@ from benchkit.errors import InputError, suggestion
 from benchkit.models.levels import Name
 from benchkit.models.rows import TABLES, FactorRow, TrialRow, column_names
 from benchkit.results.checksums import update_checksums
-from benchkit.results.compact import MAX_READS, PARTITION_KEYS, file_states, read_compact, with_keys
-from benchkit.results.durable_files import PARTIAL, make_folders, sync_folder
+from benchkit.results.compact import MAX_READS, PARTITION_KEYS, read_compact, with_keys
+from benchkit.results.durable_files import PARTIAL, file_states, make_folders, sync_folder
 from benchkit.results.parquet_files import REPLACES_KEY, current_files, read_parquet, write_parquet
 from benchkit.results.row_builders import INTERRUPTED
 from benchkit.results.schema import Rows, arrow_schema, arrow_table, rows_from_arrow

@@ -1,10 +1,11 @@
-"""Recording of real outputs of load tools as fixtures: `python tests/load/record_fixtures.py NAME.made.json…`.
+"""Recording of real outputs of load tools as fixtures: `python -m tests.load.record_fixtures NAME.made.json…`.
 
 For each of these files, it runs the commands that the file states against a small server, and writes the output beside
 it (`NAME.txt`). To add a fixture, write such a file first: `version` and `command` of the tool, with URLs on 127.0.0.1
 at any port (1 stays: no server listens there); `before`, the commands to run first; `captured`, the file to record in
-place of stdout and stderr; and `interrupt_s`, the time to an interrupt. Other versions of a tool must be on the PATH
-under the names in the commands. The expected result (`NAME.expected.json`) is written by hand.
+place of stdout and stderr; and `interrupt_s`, the time to an interrupt. With `protocol`, and `tls` for its options, the
+server is nginx, and `ca.pem` verifies it. Other versions of a tool must be on the PATH under the names in the commands.
+The expected result (`NAME.expected.json`) is written by hand.
 """
 
 from __future__ import annotations
@@ -15,11 +16,16 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from benchkit.models.protocol import HttpProtocol, TlsOptions
+from benchkit.services.certificates import RunAuthority
+from tests.load.tls_server import tls_server
+
 SERVER = Path(__file__).with_name("small_server.py")
-URL = re.compile(r"http://127\.0\.0\.1:(?!1/)[0-9]+/")
+URL = re.compile(r"https?://127\.0\.0\.1:(?!1/)[0-9]+/")
 PRINTED = "stdout and stderr, together"
 
 CONFIGS = {
@@ -32,13 +38,20 @@ CONFIGS = {
 
 def record(path: Path, url: str) -> None:
     """Run the commands of one file in an empty directory, and write the output and the commands as run."""
-    case: dict[str, Any] = json.loads(URL.sub(url, path.read_text()))
-    with tempfile.TemporaryDirectory() as name:
-        work = Path(name)
+    text = path.read_text()
+    protocol: HttpProtocol | None = json.loads(text).get("protocol")
+    with ExitStack() as stack:
+        work = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        if protocol is not None:
+            tls = TlsOptions.model_validate(json.loads(text).get("tls", {}))
+            nginx = stack.enter_context(tls_server(Path(stack.enter_context(tempfile.TemporaryDirectory())), tls))
+            url = f"{nginx.target(protocol).origin}/"
+            (work / "ca.pem").write_bytes(RunAuthority().read())
+        case: dict[str, Any] = json.loads(URL.sub(url, text))
         (work / "POSTED").write_text("k=v\n")
         for config, text in CONFIGS.items():
             (work / config).write_text(f"{text}show-logfile = false\nconnection = keep-alive\nparser = false\n")
-        for word in ("slow", "drop"):
+        for word in ("slow", "drop", "page"):
             (work / word).write_text(f"GET {url}{word}\n")
         for command in case["before"]:
             subprocess.run(["env", f"HOME={work}", *command], cwd=work, check=True, timeout=60, capture_output=True)

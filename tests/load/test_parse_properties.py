@@ -88,7 +88,9 @@ def _figures(result: LoadResult | None) -> dict[str, Any]:
     """Return every figure of a result by its path, without notes and flags."""
     if result is None:
         return {}
-    plain = result.model_dump(exclude_none=True, exclude={"notes", "complete", "tool", "tool_version", "target"})
+    plain = result.model_dump(
+        exclude_none=True, exclude={"notes", "complete", "tool", "tool_version", "target", "negotiated"}
+    )
     latency = plain.pop("latency")
     for drop in ("covers", "corrected", "resolution_s"):
         latency.pop(drop, None)
@@ -132,12 +134,21 @@ def test_a_truncated_output_gives_no_figure_that_the_whole_does_not(data: st.Dat
     whole, end = _figures(_read(tool, text)), data.draw(st.integers(0, len(text) - 1))
     for part in (text[:end], text[end:]):
         cut = _read(tool, part)
+        _check_negotiated(cut, _read(tool, text))
         wrong = {key: value for key, value in _figures(cut).items() if whole.get(key) != value}
         if tool == "ab":  # without its table, ab's mean is its "Time per request"
             wrong.pop("latency.mean_s", None)
         assert not wrong, part
         if cut is not None and whole.keys() - _figures(cut).keys() - {"connections"}:  # siege's banner may be missing
             assert not cut.complete, part
+
+
+def _check_negotiated(cut: LoadResult | None, whole: LoadResult | None) -> None:
+    """Check that a part of an output states nothing else of the connections than the whole."""
+    if cut is not None and cut.negotiated is not None:
+        assert whole is not None
+        assert whole.negotiated is not None
+        assert cut.negotiated.model_dump(exclude_none=True).items() <= whole.negotiated.model_dump().items()
 
 
 def _positions(tool: str, text: str) -> Iterator[int]:

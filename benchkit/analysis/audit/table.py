@@ -1,7 +1,8 @@
 """Tables of published results, as CSV, Markdown or JSON: a row for each server, or for each measurement of one.
 
 Columns are recognised by their headings: `framework`, `requests/s`, `Speed (64)` (a rate at 64 connections),
-`mean (ms)`, `p99`, `connections`. A time needs a unit, in its heading or in its cells.
+`mean (ms)`, `p99`, `connections`, `throughput (MB/s)`. A time or a size needs a unit, in its heading or in its cells;
+MB are 1,000,000 bytes, the least that is meant by it.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from benchkit.analysis.audit.result import PublishedResult
 from benchkit.errors import InputError
@@ -31,6 +33,13 @@ _PERCENTILE = re.compile(
     r"(?:latency[\s_]*)?(?:p|percentile)[\s_]*(\d{2}(?:\.\d+)?)(?:[\s_]*latency)?|(\d{2}(?:\.\d+)?) ?%", re.IGNORECASE
 )
 _IS_PERCENTILE = re.compile(r"p[\d.]+")
+_BYTES = re.compile(
+    r"(?:throughput|transfer|bandwidth)(?:[\s_]*rate)?(?:\s*/\s*s(?:ec)?)?\s*(?:[(\[]((?:[kmg]i?)?)b(?:ytes)?(?:\s*/\s*s(?:ec)?)?[)\]])?"
+    r"|bytes\s*/\s*s(?:ec)?",
+    re.IGNORECASE,
+)
+_SIZE = re.compile(r"([\d.,]*\d)\s*([kmg]i?)?b(?:ytes)?(?:\s*/\s*s(?:ec)?)?", re.IGNORECASE)
+_SIZES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "ki": 2.0**10, "mi": 2.0**20, "gi": 2.0**30}
 _NUMBERS: Mapping[str, re.Pattern[str]] = {
     "rps": re.compile(r"rps|qps|req(uest)?s?[\s_]*(/|per)[\s_]*s(ec(ond)?)?|throughput|speed|rate", re.IGNORECASE),
     "connections": re.compile(r"connections|concurrency|clients", re.IGNORECASE),
@@ -47,13 +56,15 @@ class _Column:
     """Field of `PublishedResult`, or a percentile as `p99`."""
     connections: int | None = None
     """Of a rate: the connections that its heading names."""
-    is_time: bool = False
+    kind: Literal["number", "time", "size"] = "number"
     scale: float | None = None
-    """Seconds of a time without a unit; None: its heading names none."""
+    """Seconds of a time, or bytes of a size, without a unit; None: its heading names none."""
 
     def read(self, cell: str) -> float | None:
-        """Return the number in a cell, times in seconds; None where there is none."""
-        return _time(cell, self.scale) if self.is_time else _number(cell)
+        """Return the number in a cell, times in seconds and sizes in bytes; None where there is none."""
+        if self.kind == "number":
+            return _number(cell)
+        return _time(cell, self.scale) if self.kind == "time" else _size(cell, self.scale)
 
 
 def read_table(text: str, where: str) -> list[PublishedResult]:
@@ -63,7 +74,7 @@ def read_table(text: str, where: str) -> list[PublishedResult]:
         raise InputError(
             "neither output of a load tool nor a table", where=where, hint="give CSV, Markdown or JSON with a heading"
         )
-    columns = {head: column for head in heads if (column := _column(head)) is not None}
+    columns = {head: column for head in heads if (column := _bytes_column(head, rows) or _column(head)) is not None}
     if not any(column.field == "rps" for column in columns.values()):
         raise InputError(
             "no column of the table is a rate",
@@ -98,7 +109,19 @@ def _results(name: str, row: Mapping[str, str], columns: Mapping[str, _Column]) 
             connections=_whole(common.get("connections")),
             requests=_whole(common.get("requests")),
             failures=_whole(common.get("failures")),
+            bytes_per_s=common.get("bytes_per_s"),
         )
+
+
+def _bytes_column(head: str, rows: Sequence[Mapping[str, str]]) -> _Column | None:
+    """Return how a column of bytes per second is read; None for others, such as a throughput in requests."""
+    match = _BYTES.fullmatch(head)
+    if match is None:
+        return None
+    unit = "" if head.lower().startswith("bytes") else match[1]
+    scale = None if unit is None else _SIZES[unit.lower()]
+    has_units = any(_SIZE.fullmatch(row[head].strip()) for row in rows)
+    return _Column("bytes_per_s", kind="size", scale=scale) if has_units or scale is not None else None
 
 
 def _column(head: str) -> _Column | None:
@@ -113,9 +136,9 @@ def _column(head: str) -> _Column | None:
     scale = _UNITS[unit[1].lower()] if unit else None
     for field, pattern in (("mean_s", _MEAN), ("max_s", _MAX)):
         if pattern.fullmatch(bare):
-            return _Column(field, is_time=True, scale=scale)
+            return _Column(field, kind="time", scale=scale)
     match = _PERCENTILE.fullmatch(bare)
-    return _Column(f"p{match[1] or match[2]}", is_time=True, scale=scale) if match else None
+    return _Column(f"p{match[1] or match[2]}", kind="time", scale=scale) if match else None
 
 
 def _whole(number: float | None) -> int | None:
@@ -134,6 +157,16 @@ def _time(cell: str, scale: float | None) -> float | None:
     if match is not None:
         number = _parse(match[1])
         return None if number is None else number * _UNITS[match[2].lower()]
+    number = _number(cell)
+    return None if number is None or scale is None else number * scale
+
+
+def _size(cell: str, scale: float | None) -> float | None:
+    """Return a size in bytes; None for a cell without one, and where neither cell nor heading has a unit."""
+    match = _SIZE.fullmatch(cell)
+    if match is not None:
+        number = _parse(match[1])
+        return None if number is None else number * _SIZES[(match[2] or "").lower()]
     number = _number(cell)
     return None if number is None or scale is None else number * scale
 

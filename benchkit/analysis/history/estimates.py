@@ -7,24 +7,16 @@ again. `results rm` and deleting the file lose nothing.
 from __future__ import annotations
 
 import logging
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from benchkit.analysis.cell_pairs import baseline_pairs, scenario_baseline
-from benchkit.analysis.history.conditions import Conditions, conditions_of
-from benchkit.analysis.inference import MIN_BLOCKS, serial_inflation
-from benchkit.analysis.ratios import block_ratios, sequential_ratios
-from benchkit.analysis.run_data import RunData, read_run_data
-from benchkit.analysis.samples import Samples, describe_exclusions, take_samples
+from benchkit.analysis.history.conditions import Conditions
 from benchkit.models.base import Frozen
-from benchkit.models.design import controlled
 from benchkit.models.run import CodeState, RunStatus
-from benchkit.results.compact import file_states
-from benchkit.results.durable_files import make_folders, write_atomically
+from benchkit.results.durable_files import file_states, make_folders, write_atomically
 from benchkit.results.store import Store
 
 logger = logging.getLogger(__name__)
@@ -86,76 +78,25 @@ def read_estimates(
     missing = [run_id for run_id, state in states.items() if run_id not in kept or kept[run_id].state != state]
     progress(len(missing))
     current = {run_id: kept[run_id] for run_id in states if run_id not in missing}
-    for run_id in missing:
-        folder = store.folder(run_id)
-        data = read_run_data(store, folder)
-        if data.manifest.status != "running" or not folder.is_locked():
-            current[run_id] = _Kept(state=states[run_id], run=estimates_of(data, metric))
+    if missing:
+        computed = _compute(store, missing, metric)
+        current |= {run.run_id: _Kept(state=states[run.run_id], run=run) for run in computed}
     if current != kept:
         _write(file, current.values())
     return sorted((each.run for each in current.values()), key=lambda run: (run.started_at, run.run_id))
 
 
-def estimates_of(data: RunData, metric: str) -> RunEstimates:
-    """Return the estimates of a metric of a run: of each cell relative to its baseline, and of its values."""
-    manifest = data.manifest
-    samples = take_samples(data.trials, metric, data.exclusions)
-    tools = tuple(sorted({str(tool) for tool in data.trials["tool"].dropna()}))
-    commits = {
-        cell.cell_id: tuple(dict.fromkeys(build.commit for build in cell.builds.values() if build.commit is not None))
-        for cell in manifest.cells
-    }
-    return RunEstimates(
-        run_id=manifest.run_id,
-        started_at=manifest.started_at,
-        status=manifest.status,
-        scale=manifest.scale,
-        conditions=conditions_of(manifest, tools),
-        tools=tools,
-        tags=manifest.tags,
-        code=manifest.code,
-        is_imported=manifest.is_imported,
-        estimates=tuple(
-            estimate.model_copy(update={"commits": commits[estimate.cell_id]})
-            for estimate in (*_ratio_estimates(data, samples), *_value_estimates(data, samples))
-        ),
-    )
+def _compute(store: Store, run_ids: Sequence[str], metric: str) -> Iterator[RunEstimates]:
+    """Yield the estimates of these runs from their trials; running ones are omitted."""
+    # They import pandas, which takes as long as everything that a history of kept estimates needs.
+    from benchkit.analysis.history.run_estimates import estimates_of  # noqa: PLC0415
+    from benchkit.analysis.run_data import read_run_data  # noqa: PLC0415
 
-
-def _ratio_estimates(data: RunData, samples: Samples) -> Iterator[Estimate]:
-    cells = data.manifest.cells
-    pairs, _ = baseline_pairs(cells, scenario_baseline(data.manifest.scenario, cells))
-    estimate = sequential_ratios if data.design == "sequential" else block_ratios
-    for ratio in estimate(samples, [pair for pair in pairs if not pair.control]):
-        yield Estimate(
-            cell_id=ratio.cell_id,
-            baseline=ratio.baseline,
-            blocks=ratio.blocks,
-            log=None if ratio.ratio is None else math.log(ratio.ratio),
-            error=ratio.log_error,
-            df=ratio.df,
-            remark=ratio.reason or describe_exclusions(ratio.exclusions),
-        )
-
-
-def _value_estimates(data: RunData, samples: Samples) -> Iterator[Estimate]:
-    """Yield the mean logarithm of each cell, with a variance that allows for neighbouring blocks being alike."""
-    inflation = serial_inflation([samples.logs])
-    for cell in data.manifest.cells:
-        if cell.unsupported is not None or controlled(cell.cell_id) is not None:
-            continue
-        logs = samples.known(cell.cell_id)
-        has_interval = len(logs) >= MIN_BLOCKS
-        few = f"{len(logs)} usable trials; an interval needs {MIN_BLOCKS}"
-        remarks = (*([] if has_interval else [few]), describe_exclusions(samples.excluded_of(cell.cell_id)))
-        yield Estimate(
-            cell_id=cell.cell_id,
-            blocks=len(logs),
-            log=float(logs.mean()) if len(logs) else None,
-            error=math.sqrt(float(logs.var(ddof=1)) * inflation / len(logs)) if has_interval else None,
-            df=len(logs) - 1.0 if has_interval else None,
-            remark="; ".join(filter(None, remarks)),
-        )
+    for run_id in run_ids:
+        folder = store.folder(run_id)
+        data = read_run_data(store, folder)
+        if data.manifest.status != "running" or not folder.is_locked():
+            yield estimates_of(data, metric)
 
 
 def _read(file: Path) -> list[_Kept]:

@@ -8,9 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from pathlib import Path
-from typing import Literal
-
-import pandas as pd
+from typing import TYPE_CHECKING, Literal
 
 from benchkit import units
 from benchkit.analysis.history.change_points import ALPHA, CONFIDENCE, Shift, find_shifts
@@ -26,6 +24,9 @@ from benchkit.models.metrics import METRICS, metric_named
 from benchkit.models.run import Manifest, RunStatus
 from benchkit.results.store import Store, is_valid_name
 from benchkit.results.store_choice import open_store
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Kind = Literal["ratios", "values"]
 
@@ -119,6 +120,8 @@ class History(Frozen):
 
     def frame(self) -> pd.DataFrame:
         """Return the points of all series as a table, a row for each run and cell."""
+        import pandas as pd  # noqa: PLC0415 - slow, and only this table needs it
+
         rows = [
             {"scale": series.scale, "cell_id": series.cell_id, "baseline": series.baseline, **point.model_dump()}
             for series in self.series

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +12,8 @@ from benchkit.analysis.audit.checks import AuditFinding, Context, run_checks
 from benchkit.analysis.audit.result import PublishedResult
 from benchkit.analysis.audit.table import read_table
 from benchkit.errors import InputError
+
+PUBLISHED = Path(__file__).parents[2] / "fixtures" / "published"
 
 
 def findings(*results: PublishedResult, **context: float) -> list[AuditFinding]:
@@ -115,6 +119,40 @@ def test_tables(table: str, expected: list[tuple[str, int | None, float, float |
         assert results == []  # a number that cannot be read is none
         return
     assert [(each.name, each.connections, each.rps, each.mean_s) for each in results] == expected
+
+
+@pytest.mark.parametrize(
+    ("heading", "cell", "expected"),
+    [
+        ("Throughput", "903.77 MB", 903.77e6),
+        ("Throughput (MiB/s)", "2", 2.0 * 1024**2),
+        ("Transfer/sec", "13.07KB", 13070.0),
+        ("transfer rate [B/s]", "5", 5.0),
+        ("bytes/s", "1,000,000", 1e6),
+        ("Throughput", "5", None),  # of requests, perhaps
+    ],
+)
+def test_rates_of_a_table_in_bytes_are_compared_with_the_link(heading: str, cell: str, expected: float | None) -> None:
+    (result,) = read_table(f'name,req/s,{heading}\na,10,"{cell}"\n', "t")
+    assert result.bytes_per_s == expected
+    linked = {each.check for each in findings(result, link_bps=1.0)}
+    assert ("link" in linked) == (expected is not None)
+
+
+def test_a_published_table_contradicts_itself() -> None:
+    """The results of the-benchmarker/web-frameworks of 2026-02-11: 333 frameworks at three numbers of connections."""
+    table = PUBLISHED / "web-frameworks-2026-02-11.csv"
+    results = read_table(table.read_text(), table.name)
+    found = findings(*results, noise=0.03)
+    by_check = Counter(each.check for each in found)
+    assert by_check == {"rank-noise": 3, "littles-law": 88}
+    for finding in found:
+        if finding.check == "littles-law":
+            (result,) = [each for each in results if each.label == finding.results[0]]
+            assert result.rps is not None
+            assert result.connections is not None
+            assert result.connections / result.rps > result.percentiles[99.0]
+    assert {each.check for each in findings(*results, noise=0.03, is_rate_held=True)} == {"rank-noise"}
 
 
 @pytest.mark.parametrize(("text", "message"), [("nothing", "nor a table"), ("a,b\n1,2\n", "no column .* is a rate")])

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy import special
 
 from benchkit import units
 from benchkit.analysis.multiple_tests import ALPHA, holm
@@ -82,7 +82,7 @@ def carry_over(slices: pd.DataFrame) -> Mapping[str, CarryOver]:
         return {}
     variance = float(((rates - regressors @ effects) ** 2).sum()) / freedom
     errors = np.sqrt(variance * np.diag(np.linalg.inv(regressors.T @ regressors)))
-    p = holm(list(2 * stats.t.sf(np.abs(effects) / errors, freedom)))
+    p = holm(list(2 * special.stdtr(freedom, -np.abs(effects) / errors)))
     return {cell: CarryOver(float(effect), float(each)) for cell, effect, each in zip(cells, effects, p, strict=True)}
 
 

@@ -241,8 +241,11 @@ def _negotiated(output: H2loadOutput) -> Negotiated | None:
     """Return what the first client negotiated; None where no connection was made."""
     if output.protocol is None:
         return None
-    is_tls = output.tls_protocol is not None
-    names: Mapping[str, HttpProtocol] = {"h2": "h2", "h2c": "h2c", "http/1.1": "https1" if is_tls else "http1"}
+    names: Mapping[str, HttpProtocol] = {"h2": "h2", "h2c": "h2c"}
+    if output.tls_protocol or output.cipher:
+        names = {"h2": "h2", "http/1.1": "https1"}
+    elif output.clients is not None:  # the text has its beginning, where the lines on TLS would be
+        names = {"h2c": "h2c", "http/1.1": "http1"}
     return Negotiated(
         protocol=names.get(output.protocol),
         tls_version=output.tls_protocol and output.tls_protocol.removeprefix("TLSv"),
