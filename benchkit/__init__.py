@@ -9,7 +9,7 @@ when they are first used, so that `import benchkit` is fast:
 - `scalability(run)`: the Universal Scalability Law over connections
 - `rate_curves(run)`: latency against the target rate, with the capacity and the knee
 - `percentiles(run)`, `published(run)`: latency by cell from histograms, and figures of the study beside those measured
-- `history(scenario)`: the series of a scenario over its runs, with the shifts of its level
+- `history(scenario)`, `history_figure(scenario)`: its series over its runs, with the shifts of its level
 - `figures(run)`, `figure(name, run)`: the figures of the report
 - `BenchkitError`, `InputError`: the errors that they raise
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from benchkit.analysis.scalability import scalability
     from benchkit.analysis.stored_tables import load
     from benchkit.analysis.trend import trends
-    from benchkit.explore import claims, figure, figures, find, percentiles, published, runs
+    from benchkit.explore import claims, figure, figures, find, history_figure, percentiles, published, runs
 
 __all__ = [
     "BenchkitError",
@@ -44,6 +44,7 @@ __all__ = [
     "figures",
     "find",
     "history",
+    "history_figure",
     "load",
     "percentiles",
     "published",
@@ -61,6 +62,7 @@ _MODULES: Mapping[str, str] = MappingProxyType(
         "figures": "benchkit.explore",
         "find": "benchkit.explore",
         "history": "benchkit.analysis.history.series",
+        "history_figure": "benchkit.explore",
         "percentiles": "benchkit.explore",
         "published": "benchkit.explore",
         "rate_curves": "benchkit.analysis.rate_curves",

@@ -14,13 +14,14 @@ import numpy as np
 import pandas as pd
 
 from benchkit.analysis.claims import judge_claims
+from benchkit.analysis.history.series import history
 from benchkit.analysis.published_figures import published_figures
 from benchkit.analysis.run_data import read_run_data
 from benchkit.analysis.stored_tables import load
 from benchkit.errors import InputError
 from benchkit.models.metrics import P50
 from benchkit.report.figures.registry import FIGURES, get_figure
-from benchkit.report.picture import Picture, picture
+from benchkit.report.picture import Picture, picture, picture_of_series
 from benchkit.report.run_reader import read_run
 from benchkit.report.stored_run import StoredRun
 from benchkit.results.store import Store
@@ -85,6 +86,17 @@ def figure(name: str, run: str = LATEST, *, store: str | Path | None = None) -> 
         there = [each.name for each in FIGURES.values() if each.is_available(view)]
         raise InputError(f"run {view.manifest.run_id} has no data for {name!r}", hint=f"it has: {', '.join(there)}")
     return picture(wanted, view)
+
+
+def history_figure(
+    scenario: str, *, metric: str = "rps", cell: str | None = None, store: str | Path | None = None
+) -> Picture:
+    """Return the figure of a series of a scenario's history; `cell` chooses one of several. Raises InputError."""
+    found = history(scenario, metric=metric, cell=cell, store=_store(store).path)
+    if len(found.series) > 1:
+        names = [f"{each.title} ({each.scale} scale)" for each in found.series]
+        raise InputError(f"{scenario} has several series", why="; ".join(names), hint="choose one with `cell`")
+    return picture_of_series(found, found.series[0])
 
 
 def claims(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFrame:

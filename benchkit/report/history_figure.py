@@ -22,6 +22,8 @@ from benchkit.report.theme import INK, MUTED
 
 HEIGHT_IN = 3.2
 MAX_DATES = 6
+CLEAR_RUNS = 100
+"""Runs whose points and intervals can be drawn at full size without covering each other."""
 WIDE = 3.0
 """Largest value over the smallest from which on the axis is logarithmic with decades."""
 
@@ -83,6 +85,7 @@ def _hues(series: Series) -> dict[int, int]:
 
 def _draw_points(axes: Axes, series: Series, used: Sequence[tuple[int, Point]], metric: Metric) -> None:
     hues = _hues(series)
+    thinner = min(1.0, CLEAR_RUNS / len(series.points))
     for number, hue in hues.items():
         of_segment = [(x, point) for x, point in used if point.segment == number]
         if not of_segment:
@@ -94,10 +97,10 @@ def _draw_points(axes: Axes, series: Series, used: Sequence[tuple[int, Point]], 
             [point.low or math.nan for _, point in of_segment],
             [point.high or math.nan for _, point in of_segment],
             color=colour(hue),
-            linewidth=0.8,
+            linewidth=max(0.3, 0.8 * thinner),
             alpha=0.6,
         )
-        marks = axes.scatter(places, values, color=colour(hue), marker=marker(hue), s=18, zorder=3)
+        marks = axes.scatter(places, values, color=colour(hue), marker=marker(hue), s=max(4.0, 18 * thinner), zorder=3)
         hover(marks, *(_text(series, point, metric) for _, point in of_segment))
 
 
@@ -154,8 +157,11 @@ def _label_axes(axes: Axes, series: Series, metric: Metric) -> None:
     else:
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.set_ylabel("ratio to the baseline")
-    chosen = sorted({round(i * (count - 1) / max(1, min(MAX_DATES, count) - 1)) for i in range(min(MAX_DATES, count))})
-    axes.set_xticks(chosen, [f"{series.points[x].started_at:%Y-%m-%d}" for x in chosen])
+    chosen = range(0, count, math.ceil(count / MAX_DATES))
+    dates = [f"{series.points[x].started_at:%Y-%m-%d}" for x in chosen]
+    if len(set(dates)) < len(dates):
+        dates = [f"{series.points[x].started_at:%m-%d %H:%M}" for x in chosen]
+    axes.set_xticks(list(chosen), dates)
     axes.grid(visible=False, axis="x")
 
 

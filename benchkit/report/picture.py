@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from markupsafe import escape
 from matplotlib.figure import Figure
 
+from benchkit.analysis.history.series import History, Series
 from benchkit.report.figures.figure import ReportFigure
+from benchkit.report.history_figure import alt, draw_series, render_series
 from benchkit.report.rendering import render
 from benchkit.report.stored_run import StoredRun
 
@@ -47,4 +49,18 @@ def picture(figure: ReportFigure, run: StoredRun) -> Picture:
         svg=drawing.svg,
         png=drawing.png,
         figure=figure.draw(run),
+    )
+
+
+def picture_of_series(history: History, series: Series) -> Picture:
+    """Draw a series of a history."""
+    files = render_series(history, series)
+    return Picture(
+        title=series.title,
+        alt=alt(history, series),
+        see="Each point is a run; a dashed line is where the level shifts.",
+        caption=" ".join(series.sentences),
+        svg=files.svg,
+        png=files.png,
+        figure=draw_series(history, series),
     )

@@ -1,14 +1,15 @@
 """A history made for real: a Go server over 12 commits on labs of this machine, and its pages.
 
-    python -m tests.bench.real_history FOLDER
+    python -m tests.bench.real_history FOLDER [--commits N] [--budget SECONDS]
 
-Two commits, the 5th and the 9th, make the server some 10 % slower. Run 8 is on a lab whose hosts have other CPUs, run
-11 beside a busy loop on the server's CPU. Prints the history; FOLDER gets the store, the figures and the site. It takes
-some ten minutes, in which nothing else may run on the machine.
+Two commits, the 5th and the 9th, make the server some 10 % slower. Run 8 is on a lab with slower links, run 11 beside a
+busy loop on the server's CPU. Prints the history; FOLDER gets the store, the figures and the site. It takes some ten
+minutes, in which nothing else may run on the machine; with fewer commits and a smaller budget for each, less.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
@@ -18,11 +19,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchkit.lab.lab import Lab, down, up
-from benchkit.lab.spec import LabSpec
+from benchkit.lab.spec import LabHost, LabSpec
 from tests.faults.disturbances import busy_loop, cpus_of
 
 COMMITS, SLOWER = 12, (5, 9)
 OTHER_LAB, DISTURBED = 8, 11
+BUDGET_S = 40
+LINK_BPS = 1e9
+"""Rate of the links of the other lab: slower than those without a limit, and many times what the servers send."""
 LOOPS = 200_000
 """Additions of a request: most of its time, so that one tenth more of them is nearly one tenth of it."""
 FACTOR = 1.13
@@ -70,23 +74,23 @@ stacks:
         build: {run: "go build -o {out}/server ."}
         source: {git: ., ref: $ref}
         run: "{out}/server -listen :{port}"
-load: {tool: h2load, connections: 16, duration_s: 2, warmup_s: 0.5}
+load: {tool: h2load, connections: 16, duration_s: 1, warmup_s: 0.5}
 design: sliced
 blocks: 20
-until: {precision: 0.02, budget_s: 40}
+until: {precision: 0.02, budget_s: BUDGET}
 """
 
 
 class Repository:
     """The git repository of the server."""
 
-    def __init__(self, folder: Path) -> None:
-        """Create it with one commit, tagged `v1`."""
+    def __init__(self, folder: Path, budget_s: int) -> None:
+        """Create it with one commit, tagged `v1`, and a scenario whose runs may take that long."""
         self.folder = folder
         folder.mkdir(parents=True)
         self._git("init", "--quiet", "--initial-branch=main")
         (folder / "go.mod").write_text("module server\n\ngo 1.21\n")
-        (folder / "scenario.yaml").write_text(SCENARIO)
+        (folder / "scenario.yaml").write_text(SCENARIO.replace("BUDGET", str(budget_s)))
         self.commit(0, LOOPS)
         self._git("tag", "v1")
 
@@ -108,42 +112,49 @@ def benchkit(*arguments: str | Path) -> str:
 
 
 @contextlib.contextmanager
-def lab_named(name: str, *, shared: bool) -> Iterator[Lab]:
-    """Start a lab, and remove it at the end."""
+def lab_named(name: str, link_bps: float | None = None) -> Iterator[Lab]:
+    """Start a lab with links of this rate, and remove it at the end."""
+    hosts = tuple(LabHost(name=role, roles=(role,), link_bps=link_bps) for role in ("sut", "load"))
     try:
-        yield up(LabSpec(name=name, shared=shared), temporary=True)
+        yield up(LabSpec(name=name, hosts=hosts), temporary=True)
     finally:
         down(name)
 
 
-def make_history(folder: Path) -> None:
+def make_history(folder: Path, commits: int, budget_s: int) -> None:
     """Run every commit, and write store, figures and site."""
-    repository, loops = Repository(folder / "repository"), LOOPS
+    repository, loops = Repository(folder / "repository", budget_s), LOOPS
     store, own = folder / "store", f"history-{os.getpid()}"
-    with lab_named(own, shared=False) as lab:
-        for change in range(1, COMMITS + 1):
+    with lab_named(own) as lab:
+        for change in range(1, commits + 1):
             if change in SLOWER:
                 loops = round(loops * FACTOR)
             repository.commit(change, loops)
             with contextlib.ExitStack() as stack:
                 name = own
                 if change == OTHER_LAB:
-                    name = f"{own}-shared"
-                    stack.enter_context(lab_named(name, shared=True))
+                    name = f"{own}-other"
+                    stack.enter_context(lab_named(name, LINK_BPS))
                 if change == DISTURBED:
                     stack.enter_context(busy_loop(cpus_of(lab, "sut")[0]))
                 benchkit(
                     "run", repository.folder / "scenario.yaml", "--tag", f"change={change}", "--lab", name,
                     "--store", store, "--quiet",
                 )  # fmt: skip
-            print(f"run {change} of {COMMITS}", file=sys.stderr)
+            print(f"run {change} of {commits}", file=sys.stderr)
     print(benchkit("history", "server-history", "--store", store, "-o", folder / "figures"))
     print(benchkit("report", "--store", store, "-o", folder / "site"))
     found = json.loads(benchkit("history", "server-history", "--store", store, "--json"))
     tags = {point["run_id"]: int(point["tags"]["change"]) for point in found["series"][0]["points"]}
     shown = [tags[shift["first_run"]] for shift in found["series"][0]["shifts"]]
-    print(f"shifts with changes {shown}; the server became slower with {list(SLOWER)}")
+    slower = [change for change in SLOWER if change <= commits]
+    print(f"shifts with changes {shown}; the server became slower with {slower}")
 
 
 if __name__ == "__main__":
-    make_history(Path(sys.argv[1]).absolute())
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--commits", type=int, default=COMMITS)
+    parser.add_argument("--budget", type=int, default=BUDGET_S)
+    given = parser.parse_args()
+    make_history(given.folder.absolute(), given.commits, given.budget)

@@ -30,12 +30,12 @@ STEP = 1.015
 
 def record(source: Store, target: Store, names: list[str]) -> None:
     """Copy manifest, journal and tables of these runs."""
-    for name in names:
-        run = source.run(name)
-        scenario = run.manifest().scenario["name"]
-        for old in target.runs():
-            if old.manifest().scenario["name"] == scenario:
-                target.remove(old)
+    runs = [source.run(name) for name in names]
+    scenarios = {run.manifest().scenario["name"] for run in runs}
+    for old in target.runs():
+        if old.manifest().scenario["name"] in scenarios:
+            target.remove(old)
+    for run in runs:
         folder = target.path / run.path.relative_to(source.path)
         folder.mkdir(parents=True)
         for copied in COPIED:
