@@ -227,7 +227,59 @@ def quotas_removed(fault_lab: FaultLab) -> Iterator[None]:
         set_quota(fault_lab.lab, "sut", None)
 
 
+OWN_CONFIG = """\
+daemon off;
+error_log stderr;
+pid nginx.pid;
+{% if user %}
+user {{ user }};
+{% endif %}
+events {}
+http {
+    access_log off;
+    keepalive_requests 1000000;
+    map "$connection_requests $ssl_session_reused" $is_full { "1 ." 1; default ""; }
+    map "$connection_requests $ssl_session_reused" $is_resumed { "1 r" 1; default ""; }
+    log_format line "-";
+    server {
+        listen {{ listen }} ssl;
+        ssl_certificate {{ certificate }};
+        ssl_certificate_key {{ certificate_key }};
+        ssl_protocols TLSv1.3;
+        ssl_session_tickets on;
+        access_log {{ full_log }} line buffer=1k flush=10ms if=$is_full;
+        access_log {{ resumed_log }} line buffer=1k flush=10ms if=$is_resumed;
+        location / { return 200 "Hello World\\n"; }
+    }
+    server { listen {{ admin }}; location / { stub_status; } }
+}
+"""
+"""A configuration of a user, who forgot HTTP/2 and left session tickets on."""
+
+
+@contextmanager
+def own_config(fault_lab: FaultLab) -> Iterator[None]:
+    """Write that configuration beside the scenario."""
+    (fault_lab.folder / "own.conf.j2").write_text(OWN_CONFIG)
+    yield
+
+
+def own_nginx(**options: object) -> dict[str, Any]:
+    """Return a scenario with an nginx that has that configuration."""
+    return single_stack({"app": {"backend": "nginx", "listen": 8080, "template": "own.conf.j2", **options}})
+
+
 FAULTS = (
+    Fault(
+        expects("protocol-mismatch", "nginx without HTTP/2 in a cell of h2, under hey", "https1, not h2"),
+        {**own_nginx(protocol="h2"), "load": {"tool": "hey", "connections": 1}},
+        context=own_config,
+    ),
+    Fault(
+        expects("handshake-share", "nginx with session tickets where full handshakes are wanted"),
+        {**own_nginx(protocol="https1", tls={"resumption": False}), "load": {"connections": 4, "keepalive": False}},
+        context=own_config,
+    ),
     Fault(expects("generator-saturated", "hey on one core against nginx"), {**nginx(), "load": {"tool": "hey"}}),
     Fault(
         (
@@ -440,6 +492,14 @@ USUAL = {"load": {"duration_s": 3, "warmup_s": 1}}
 
 HEALTHY = (
     Healthy("Go alone", USUAL),
+    Healthy("Go over TLS", {**USUAL, **single_stack(go(protocol="https1"))}),
+    Healthy(
+        "Go over HTTP/2",
+        {
+            **single_stack(go(protocol="h2")),
+            "load": {**USUAL["load"], "tool": "h2load", "connections": 8, "streams": 8},
+        },
+    ),
     Healthy(
         "nginx before Go",
         {
