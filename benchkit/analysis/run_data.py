@@ -16,7 +16,7 @@ from benchkit.analysis.verdicts.exclusions import exclusions
 from benchkit.models.base import Frozen
 from benchkit.models.claims import claims_of
 from benchkit.models.design import Design, design_of, until_of
-from benchkit.models.metrics import CAPACITY, CPU, RPS
+from benchkit.models.metrics import CAPACITY, CPU, GOODPUT, RPS
 from benchkit.models.profile_metrics import PROFILE_METRICS
 from benchkit.models.run import Manifest
 from benchkit.results.store import RunFolder, Store
@@ -71,12 +71,13 @@ class RunData:
     def primary_metric(self) -> str:
         """Metric that its comparisons open with: the one that the load leaves free.
 
-        The capacity where each block searches for it; CPU per request where every trial has a target rate, which is
-        then no result; else requests per second.
+        The capacity where each block searches for it; goodput where the target rate has a shape; CPU per request where
+        every trial has a target rate, which is then no result; else requests per second.
         """
         compared = self.trials[self.trials["kind"].isin(["measure", "control"])]
-        if compared[CAPACITY].notna().any():
-            return CAPACITY
+        for metric in (CAPACITY, GOODPUT):
+            if compared[metric].notna().any():
+                return metric
         is_held = not compared.empty and bool(compared["rate_requested"].notna().all())
         return CPU if is_held and compared[CPU].notna().any() else RPS
 

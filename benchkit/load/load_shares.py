@@ -31,8 +31,11 @@ def divide_load(load: Load, generators: int) -> tuple[Load, ...]:
 
 
 def warm_up_load(load: Load) -> Load:
-    """Return the same load for the time of its warm-up, with nothing recorded."""
-    return load.model_copy(update={"duration_s": load.warmup_s, "request_count": None, "histogram": False})
+    """Return the same load for the time of its warm-up, with nothing recorded; a shape stays at its base."""
+    window = {"duration_s": load.warmup_s, "request_count": None, "histogram": False, "shape": None}
+    if load.shape is not None and load.rate is not None:
+        window["rate"] = round(load.rate * load.shape.base * RATE_STEPS) / RATE_STEPS
+    return load.model_copy(update=window)
 
 
 def objections(tool: Tool, load: Load, generators: int) -> tuple[Objection, ...]:

@@ -11,6 +11,7 @@ from benchkit.models.base import Frozen
 from benchkit.models.capacity import CapacityGoal
 from benchkit.models.headers import Headers, merged_headers
 from benchkit.models.request import Method, Request, RequestPath
+from benchkit.models.shape import RateStage, Shape
 
 MAX_TIME_S = 7 * 86400
 """Longest time of a load in seconds, a week: longer ones are slips of the unit."""
@@ -120,6 +121,11 @@ class Load(Frozen):
         "all cells that differ in this share alone",
         examples=[0.5],
     )
+    shape: Shape | None = Field(
+        default=None,
+        description="course of the target rate within the window: below it, up to it and below it again",
+        examples=[{"form": "step", "base": 0.4, "start_s": 5, "length_s": 5}],
+    )
     timeout_s: Annotated[float, Field(gt=0, le=MAX_TIME_S)] | None = Field(
         default=None,
         description="time after which a request has failed, in seconds; absent: that of the tool",
@@ -171,6 +177,19 @@ class Load(Frozen):
     def in_flight(self) -> int:
         """Number of requests in flight of a closed loop: connections times streams."""
         return self.connections * self.streams
+
+    @property
+    def stages(self) -> tuple[RateStage, ...]:
+        """Requests of the window, where its rate has a shape; empty without one, and before the rate is known."""
+        if self.shape is None or self.rate is None or self.duration_s is None:
+            return ()
+        return self.shape.stages(self.rate, self.duration_s)
+
+    @property
+    def mean_rate(self) -> float | None:
+        """Target rate over the whole window; None without one."""
+        stages = self.stages
+        return sum(each.requests for each in stages) / self.duration_s if stages and self.duration_s else self.rate
 
     @property
     def request_mix(self) -> tuple[Request, ...]:

@@ -34,7 +34,8 @@ def percentile_column(percent: float) -> str:
     raise KeyError(f"trials have no p{percent:g}")
 
 
-RPS, CPU, CAPACITY = "rps", "server_cpu_s_per_request", "capacity_rps"
+RPS, CPU = "rps", "server_cpu_s_per_request"
+CAPACITY, GOODPUT = "capacity_rps", "overload_goodput_rps"
 """The metrics with which comparisons open, by what their load leaves free."""
 
 P50, P99 = percentile_column(50), percentile_column(99)

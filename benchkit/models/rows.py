@@ -90,6 +90,34 @@ class TrialRow(Row):
             unit="req/s",
         ),
     ] = None
+    overload_goodput_rps: Annotated[
+        float | None,
+        Metric(
+            description="requests per second answered without an error during the shape of the target rate; null without one",
+            unit="req/s",
+            title="goodput under overload",
+            better="higher",
+            format=units.rate,
+        ),
+    ] = None
+    overload_error_share: Annotated[
+        float | None,
+        Metric(
+            description="share of the requests that ended during the shape with an error",
+            unit="ratio",
+            title="share of errors under overload",
+            better="lower",
+            format=units.share,
+        ),
+    ] = None
+    recovery_s: Annotated[
+        float | None,
+        duration(
+            "recovery time",
+            "time from the end of the shape to the end of the first second from which the objective of `load.capacity` holds; "
+            "null: not within the window",
+        ),
+    ] = None
     requests: Annotated[
         int | None,
         Metric(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from benchkit.load.measurement import Measurement
+from benchkit.load.overload import overload_of
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.levels import level_text
 from benchkit.models.load_result import LoadResult
@@ -41,6 +42,7 @@ def trial_row(
     percentiles: dict[str, Any] = {
         name: resolved(result.latency.percentiles.get(f"{metric.percent:g}")) for name, metric in PERCENTILES.items()
     }
+    overload = overload_of(record.load, measurement)
     cpu = [*(service.cpu_s for service in record.services), *(None for _ in record.external)]
     return TrialRow(
         cell_id=record.cell_id,
@@ -52,12 +54,15 @@ def trial_row(
         duration_s=result.duration_s,
         tool=result.tool,
         connections=record.load.connections,
-        rate_requested=record.load.rate,
+        rate_requested=record.load.mean_rate,
         rate_achieved=_achieved_rate(record, result, measurement),
         send_lag_p99_s=None if measurement is None or measurement.lag is None else measurement.lag.percentile(99),
         capacity_rps=None if record.capacity is None else record.capacity.rps,
         capacity_low=None if record.capacity is None else record.capacity.low,
         capacity_high=None if record.capacity is None else record.capacity.high,
+        overload_goodput_rps=None if overload is None else overload.goodput_rps,
+        overload_error_share=None if overload is None else overload.error_share,
+        recovery_s=None if overload is None else overload.recovery_s,
         requests=result.requests,
         rps=result.rps,
         bytes_total=result.bytes_total,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -73,6 +73,9 @@ class TrialTables:
 KILLED = "service-killed"
 """Code of the note on a service that did not end when it was stopped."""
 
+NOT_RECOVERED = "not-recovered"
+"""Code of the note on a trial whose objective did not hold again after the shape of its rate."""
+
 TRIAL_TABLES = tuple(
     row.TABLE
     for row in (
@@ -135,6 +138,7 @@ def build_trial_tables(
             *note_rows(record.trial_id, output.merged.result),
             *profiles.notes,
             *telemetry_notes,
+            *_overload_notes(record, row),
             *(NoteRow(trial_id=record.trial_id, code=KILLED, message=sentence) for sentence in record.killed),
         ),
         latency=latency_columns(record.trial_id, output.merged.measurement),
@@ -144,6 +148,13 @@ def build_trial_tables(
         series=series_rows(record.trial_id, output.merged.measurement),
         slices=slice_rows(record, [each.result for each in output.slices]),
     )
+
+
+def _overload_notes(record: TrialRecord, row: TrialRow) -> Iterator[NoteRow]:
+    shape, window_s = record.load.shape, record.load.duration_s
+    if shape is not None and window_s is not None and record.load.capacity is not None and row.recovery_s is None:
+        message = f"the objective did not hold again within the {window_s - shape.end_s:g} s after the {shape.form}"
+        yield NoteRow(trial_id=record.trial_id, code=NOT_RECOVERED, message=message)
 
 
 def _read_slices(record: TrialRecord, raw: RawFile) -> TrialOutput:

@@ -57,7 +57,7 @@ class TargetRates:
         if share is None:
             return cell, None
         if trial.kind == "calibrate":
-            window = {"duration_s": CALIBRATION_S, "request_count": None}
+            window = {"duration_s": CALIBRATION_S, "request_count": None, "shape": None}
             return with_load(cell, cell.load.model_copy(update=window)), None
         if not self._rps:
             raise InputError(

@@ -25,6 +25,8 @@ def typed_load(document: Document) -> Load:
         raise InputError(
             document.fault(("share_of_capacity",), "needs capacity, the objective that a capacity is under")
         )
+    if load.shape is not None:
+        _check_shape(load, document)
     requests = tuple(
         request if request.body_file is None else request.with_file_content(_content(request.body_file, i, document))
         for i, request in enumerate(load.requests)
@@ -40,6 +42,14 @@ def _check_capacity(load: Load, document: Document) -> None:
         raise InputError(document.fault(("capacity",), "needs duration_s, the length of each probe"))
     if not load.histogram:
         raise InputError(document.fault(("histogram",), "capacity needs histogram: true, for exact percentiles"))
+
+
+def _check_shape(load: Load, document: Document) -> None:
+    """Raise InputError naming the field where the target rate of a load cannot have its shape."""
+    if load.rate is None and load.share_of_slowest is None and load.share_of_capacity is None:
+        raise InputError(document.fault(("shape",), "needs a rate, which it is the course of"))
+    if load.duration_s is None or load.shape is None or load.duration_s < load.shape.end_s:
+        raise InputError(document.fault(("shape",), "needs a window (duration_s) that it ends in"))
 
 
 def with_new_count(document: Document) -> Document:

@@ -130,6 +130,7 @@ def test_metrics_are_the_described_numbers_of_a_trial() -> None:
         "rate_achieved",
         "capacity_rps",
         "handshakes_per_s",
+        "overload_goodput_rps",
         "requests",
         "bytes_per_s",
     }

@@ -28,6 +28,8 @@ func TestUsage(t *testing.T) {
 		{"-tool hey", "flag -out is missing"},
 		{"-tool wrk -out o", "expected one of ab, h2load, hey, siege, vegeta"},
 		{"-tool hey -out o -interval 1ms", "flag -interval is for tools that number their requests"},
+		{"-tool hey -out o -stages 5x1ms", "flag -stages is for tools that number their requests"},
+		{"-tool vegeta -out o -interval 1ms -stages 5x1ms", "flag -stages is for tools that number their requests"},
 		{"-tool hey -out o more", `unexpected argument "more"`},
 		{"-colour", "-colour"},
 	} {

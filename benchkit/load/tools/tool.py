@@ -84,6 +84,8 @@ class GoProgram:
     package: str
     """Package of the module to build, as `go build` takes it."""
     version: str
+    name: str
+    """Name of the file on load hosts, and first argument of its command."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,8 @@ class Tool:
     """
     go_program: GoProgram | None = None
     """Program that benchkit builds; None: hosts have `binary` from a package (`benchkit.hosts.packages.PROGRAMS`)."""
+    shape_program: GoProgram | None = None
+    """Program that benchkit builds for rates with a shape; None: the tool cannot hold them."""
     files: Callable[[Load, Target], Mapping[str, bytes]] = field(default=no_files, repr=False)
     """(load, target) → files that the argument list names, for the working directory: name → content; pure."""
     check: Callable[[Load], Iterable[Objection]] = field(default=no_objections, repr=False)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from benchkit import units
+from benchkit.models.capacity import Objective
 from benchkit.report.figures.figure import ReportFigure, more_in_table, provenance
 from benchkit.report.layout import line_legend, new_figure, panel_grid, panel_height, sample_evenly
 from benchkit.report.stored_run import StoredRun, cached_per_run
-from benchkit.report.style import styled
+from benchkit.report.style import colour, styled
 from benchkit.report.tables import Column, Entry, Table, number
+from benchkit.report.theme import GRID
 from benchkit.report.trial_marks import DOTTED, draw_lines
 
 TITLE = "Latency over time"
@@ -46,6 +49,8 @@ def caption(run: StoredRun) -> str:
     return (
         "Every line is a trial: the median and the 99th percentile of the requests that ended in each second, as the load "
         "tool saw them."
+        + (" Grey: the seconds in which the target rate has its shape." if _shape(run) else "")
+        + (" Dashed: limits of the objective." if _limits(run) else "")
         + (" Dotted lines are of excluded trials." if run.values(P99).has_exclusions else "")
         + more_in_table(len(cells) - len(sample_evenly(cells)), "cell")
     )
@@ -65,6 +70,7 @@ def draw(run: StoredRun) -> Figure:
     )
     panels = panel_grid(figure, list(cells), x_label="s from the first request", y_label="latency")
     for name, axes in panels.items():
+        _draw_target(axes, run)
         of_cell = series[series["cell_id"] == cells[name]]
         for column in (P50, P99):
             trials = {str(trial_id): _line(rows, column) for trial_id, rows in of_cell.groupby("trial_id", sort=True)}
@@ -136,6 +142,29 @@ def _cells(run: StoredRun) -> list[str]:
     """Return the cells with a series, in the order of the plan."""
     with_series = set(_series(run)["cell_id"])
     return [view.cell_id for view in run.cells if view.cell_id in with_series]
+
+
+def _draw_target(axes: Axes, run: StoredRun) -> None:
+    """Shade the shape of the target rate, and draw the limits of the objective."""
+    if (shape := _shape(run)) is not None:
+        axes.axvspan(*shape, color=GRID.light, linewidth=0, zorder=0)
+    for column, limit_s in _limits(run).items():
+        axes.axhline(limit_s, color=colour(HUES[column]), linestyle="--", linewidth=0.8, zorder=1)
+
+
+def _shape(run: StoredRun) -> tuple[int, int] | None:
+    """Return start and end of the shape that all cells have; None without one."""
+    shape = run.manifest.scenario.get("load", {}).get("shape") or {}
+    start_s, length_s = shape.get("start_s"), shape.get("length_s")
+    return (start_s, start_s + length_s) if isinstance(start_s, int) and isinstance(length_s, int) else None
+
+
+def _limits(run: StoredRun) -> dict[str, float]:
+    """Return the limits of the objective that are about drawn percentiles."""
+    goal = run.manifest.scenario.get("load", {}).get("capacity") or {}
+    slo = goal.get("slo")
+    limits = Objective.model_validate(slo).latencies if isinstance(slo, dict) else {}
+    return {column: limit_s for column, limit_s in limits.items() if column in HUES}
 
 
 def _line(rows: pd.DataFrame, column: str) -> npt.NDArray[np.float64]:

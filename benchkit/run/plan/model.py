@@ -70,7 +70,7 @@ class PlannedCell:
     @property
     def calibrated(self) -> PlannedCell:
         """The same cell with the search for the capacity that its rate is a share of."""
-        return replace(self, load=self.load.model_copy(update={"share_of_capacity": None}))
+        return replace(self, load=self.load.model_copy(update={"share_of_capacity": None, "shape": None}))
 
 
 def describe_cell(planned: PlannedCell) -> str:

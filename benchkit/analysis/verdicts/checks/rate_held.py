@@ -21,14 +21,15 @@ FULL = 0.90
 def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     """Compare the rate achieved with the target rate, and the lag of sending with the latency.
 
-    Who was at fault follows from when the load tool sent, and from which of tool, server and link had nothing left.
+    Who was at fault follows from when the load tool sent, and from which of tool, server and link had nothing left. A
+    rate with a shape has no shortfall: that a server cannot follow it is what the trial shows.
     """
     if evidence.closed_loop:
         return ()
     achieved = evidence.number("rate_achieved")
     if achieved is None:
         return SkippedCheck(why="the tool reports no rate")
-    findings = [*_shortfall(evidence, achieved, thresholds)]
+    findings = [*_shortfall(evidence, achieved, thresholds)] if evidence.record.load.shape is None else []
     return findings or [*_lag(evidence, thresholds)]
 
 

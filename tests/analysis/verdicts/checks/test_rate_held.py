@@ -8,6 +8,7 @@ import pytest
 
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.metrics import LATENCIES
+from benchkit.models.shape import Shape
 from tests.analysis.verdicts.builders import (
     WINDOW_S,
     Telemetry,
@@ -116,3 +117,12 @@ def test_late_requests_are_the_load_tools(lag_s: float | None, *, expected: bool
     found = finding_of("rate-held", at_rate(lag_s=lag_s))
     assert (found is not None) == expected
     assert found is None or "sent at least 110 µs late, and the" in found.seen
+
+
+def test_a_server_that_cannot_follow_a_shape_is_no_finding() -> None:
+    shape = Shape(form="step", start_s=1, length_s=1)
+    fields = {"row": {"rate_achieved": 0.9 * RATE, "send_lag_p99_s": 0.00009, "latency_p99_s": 0.001}}
+    load = build_load(tool="vegeta", rate=RATE, shape=shape)
+    assert finding_of("rate-held", build_trial(load=load, **fields)) is None
+    late = {"row": fields["row"] | {"send_lag_p99_s": 0.00011}}
+    assert finding_of("rate-held", build_trial(load=load, **late)) is not None

@@ -1,0 +1,52 @@
+"""Target rates that change within a trial, as stages."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchkit.models.load import Load
+from benchkit.models.shape import NS_PER_S, RateStage, Shape
+
+RATE = 1000.0
+
+
+def rates_by_second(stages: tuple[RateStage, ...]) -> list[int]:
+    """Return the number of requests due in each second."""
+    due: list[int] = []
+    began_ns = 0
+    for stage in stages:
+        due += [began_ns + number * stage.interval_ns for number in range(stage.requests)]
+        began_ns += stage.requests * stage.interval_ns
+    assert due == sorted(due)
+    seconds = [at // NS_PER_S for at in due]
+    return [seconds.count(second) for second in range(max(seconds) + 1)]
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        ("step", [200, 1000, 1000, 1000, 1000, 200]),
+        ("ramp", [200, 300, 500, 700, 900, 200]),
+        ("spike", [200, 400, 800, 800, 400, 200]),
+    ],
+)
+def test_each_second_has_its_share_of_the_target_rate(form: str, expected: list[int]) -> None:
+    shape = Shape.model_validate({"form": form, "base": 0.2, "start_s": 1, "length_s": 4})
+    stages = shape.stages(RATE, 6)
+    assert rates_by_second(stages) == pytest.approx(expected, abs=2)
+    assert sum(stage.requests for stage in stages) == sum(expected)
+    load = Load(tool="vegeta", connections=1, duration_s=6, rate=RATE, shape=shape)
+    assert load.stages == stages
+    assert load.mean_rate == sum(expected) / 6
+
+
+def test_a_shape_may_begin_and_end_with_the_window() -> None:
+    (stage,) = Shape(form="step", start_s=0, length_s=2).stages(RATE, 2)
+    assert stage.text == "2000x1000000ns"
+    assert Load(tool="vegeta", connections=1, duration_s=2, rate=RATE).mean_rate == RATE
+
+
+def test_pieces_without_a_request_are_left_out() -> None:
+    stages = Shape(form="ramp", base=0.1, start_s=1, length_s=2).stages(1.0, 10)
+    assert 1 <= sum(stage.requests for stage in stages) <= 3
+    assert all(stage.interval_ns > 0 for stage in stages)
