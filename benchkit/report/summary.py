@@ -23,15 +23,20 @@ ERRORS = ("errors_connect", "errors_read", "errors_write", "errors_timeout")
 
 @dataclass(frozen=True)
 class Headline:
-    """A metric of a cell: its median over the included trials, or over all where all are excluded."""
+    """A metric of a cell in its included trials, or in all where all are excluded."""
 
     metric: Metric
-    median: float
+    values: tuple[float, ...]
 
     @property
     def text(self) -> str:
         """The median with the name of the metric."""
-        return f"{self.metric.format(self.median)} {self.metric.title}"
+        return f"{self.metric.format(median(self.values))} {self.metric.title}"
+
+    @property
+    def range(self) -> str:
+        """The lowest and the highest value."""
+        return f"{self.metric.format(min(self.values))} to {self.metric.format(max(self.values))}"
 
 
 @dataclass(frozen=True)
@@ -103,7 +108,8 @@ def describe_cell(cell: CellSummary, labels: Mapping[str, str], blocks: int) -> 
         return "not measured", f"not supported on these hosts: {cell.cell.unsupported}"
     if cell.median_rps is None:
         return "no result", "no trial of it ended with a rate"
-    parts = [f"median of {units.counted(len(cell.rps), 'trial')}" + _range(cell.rps), *_describe_exclusions(cell)]
+    shown = _range(cell.rps) if cell.headline is None else f", {cell.headline.range}"
+    parts = [f"median of {units.counted(len(cell.rps), 'trial')}{shown}", *_describe_exclusions(cell)]
     if cell.ratio is not None:
         parts.insert(0, _describe_ratio(cell.ratio, labels[cell.ratio.baseline]))
     if cell.trials < blocks:
@@ -114,7 +120,7 @@ def describe_cell(cell: CellSummary, labels: Mapping[str, str], blocks: int) -> 
     rate = units.requests_per_s(cell.median_rps)
     if cell.headline is None:
         return rate, "; ".join(parts)
-    return cell.headline.text, "; ".join([f"at {rate}", *parts])
+    return f"{cell.headline.text} at {rate}", "; ".join(parts)
 
 
 def _ratios(run: StoredRun) -> dict[str, Ratio]:
@@ -151,7 +157,7 @@ def _headline(run: StoredRun, cell_id: str) -> Headline | None:
     primary = run.data.primary_metric
     values = run.values(primary)
     known = values.included(cell_id) or [each.value for each in values.of_cell(cell_id)]
-    return Headline(metric_named(primary), median(known)) if known and primary != RPS else None
+    return Headline(metric_named(primary), tuple(known)) if known and primary != RPS else None
 
 
 def _describe_ratio(ratio: Ratio, baseline: str) -> str:

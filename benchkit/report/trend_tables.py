@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
+from typing import Protocol, TypeVar
 
 from benchkit import units
+from benchkit.analysis.scalability import Scalability, scalability_of
 from benchkit.analysis.trend import Trend, trends_of
 from benchkit.models.clean_text import clean
 from benchkit.models.design import controlled
@@ -19,6 +21,33 @@ from benchkit.units import ABSENT
 
 def trends_along(run: StoredRun, factor: str, metric: str) -> dict[str, Trend]:
     """Return the trend of a metric along each line, by the line's name; none if the lines omit cells of the run."""
+    return _by_line(run, factor, lambda: trends_of(run.data, metric, factor))
+
+
+def laws_along(run: StoredRun, factor: str) -> dict[str, Scalability]:
+    """Return the Universal Scalability Law of each line that has enough levels and blocks for it, by the line's name.
+
+    None in a sequential design, whose drift between levels would be taken for the law.
+    """
+    if run.data.design == "sequential":
+        return {}
+    laws = _by_line(run, factor, lambda: scalability_of(run.data, factor))
+    return {name: law for name, law in laws.items() if law.reason is None}
+
+
+class _Fitted(Protocol):
+    """A fit to the cells that differ in a factor alone."""
+
+    @property
+    def levels(self) -> Mapping[str, str]:
+        """Levels of the other factors."""
+
+
+Fit = TypeVar("Fit", bound=_Fitted)
+
+
+def _by_line(run: StoredRun, factor: str, fits: Callable[[], Sequence[Fit]]) -> dict[str, Fit]:
+    """Return the fit of each line, by its name; none if the lines omit cells of the run."""
     lines = [line for line in lines_along(run, factor) if len(line.cells) > 1]
     drawn = {cell_id for line in lines_along(run, factor) for _, cell_id in line.cells}
     supported = {
@@ -27,8 +56,8 @@ def trends_along(run: StoredRun, factor: str, metric: str) -> dict[str, Trend]:
     if not lines or supported - drawn:
         return {}
     levels = {cell.cell_id: cell.levels for cell in run.manifest.cells}
-    found = {_key(trend.levels): trend for trend in trends_of(run.data, metric, factor)}
-    return {line.name: trend for line in lines if (trend := found.get(_key(_others(line, factor, levels)))) is not None}
+    found = {_key(fit.levels): fit for fit in fits()}
+    return {line.name: fit for line in lines if (fit := found.get(_key(_others(line, factor, levels)))) is not None}
 
 
 def is_bent(trend: Trend) -> bool:

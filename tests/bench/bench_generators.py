@@ -2,11 +2,16 @@
 
 The lag is measured alike for all tools: of the instants at which requests were sent, in order, the k-th is compared
 with k intervals of the target rate after the first. Bursts are lag too: a request of a burst is sent early or late.
+
+oha and wrk2 are measured where BENCHKIT_OHA and BENCHKIT_WRK2 name their programs (`cargo install oha`; `make` in
+giltene/wrk2); no package of Debian has them, and benchkit does not run them. wrk2 states no instants of its requests:
+its achieved rate is the answers that it counts, and its lag is unknown.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -42,15 +47,15 @@ class Held:
     """One load at a rate."""
 
     achieved: float
-    lag_p50_s: float
-    lag_p99_s: float
+    lag_p50_s: float | None
+    lag_p99_s: float | None
     cores: float
     """CPU time of the tool, per second of the window."""
 
     @property
     def is_in_time(self) -> bool:
         """True if requests were sent within a millisecond of their time."""
-        return self.lag_p99_s <= MAX_LAG_S
+        return self.lag_p99_s is not None and self.lag_p99_s <= MAX_LAG_S
 
 
 def _vegeta(rows: Path) -> Instants:
@@ -71,7 +76,37 @@ def _hey(rows: Path) -> Instants:
     return np.array([float(line.rpartition(b",")[2]) for line in lines if line])
 
 
+def _oha(rows: Path) -> Instants:
+    """Return the offsets of the requests in oha's CSV, whose first column has them in seconds."""
+    lines = rows.read_bytes().splitlines()[1:]
+    return np.array([float(line.partition(b",")[0]) for line in lines if line])
+
+
 INSTANTS: dict[str, Callable[[Path], Instants]] = {"vegeta": _vegeta, "h2load": _h2load, "hey": _hey}
+
+COUNTED = re.compile(rb"^\s*(\d+) requests in ([\d.]+)s", re.MULTILINE)
+"""wrk2's count of answers and its time."""
+
+
+def _others() -> Iterator[str]:
+    """Yield the other tools whose programs the environment names."""
+    yield from (name for name in ("oha", "wrk2") if os.environ.get(f"BENCHKIT_{name.upper()}"))
+
+
+def _hold_by_other(name: str, rate: int, folder: Path) -> Held:
+    """Run oha or wrk2 at a rate; both get one thread."""
+    rows, program = folder / "rows", os.environ[f"BENCHKIT_{name.upper()}"]
+    seconds, connections = f"{WINDOW_S:.0f}s", str(CONNECTIONS)
+    argv = {
+        "oha": ["-z", seconds, "-c", connections, "-q", str(rate), "--no-tui", "--output-format", "csv"],
+        "wrk2": ["-d", seconds, "-c", connections, "-R", str(rate), "-t", "1"],
+    }[name]
+    cores = _run([program, *argv, f"{TARGET.origin}/"], folder, rows)
+    if name == "oha":
+        return _timed(_oha(rows), rate, cores)
+    counted = COUNTED.search(rows.read_bytes())
+    assert counted is not None
+    return Held(int(counted[1]) / float(counted[2]), None, None, cores)
 
 
 def _hold(name: str, rate: int, folder: Path) -> Held:
@@ -84,19 +119,30 @@ def _hold(name: str, rate: int, folder: Path) -> Held:
     for file, content in tool.files(load, TARGET).items():
         (folder / file).write_bytes(content)
     rows = folder / "rows"
+    cores = _run(argv, folder, rows)
+    return _timed(INSTANTS[name](rows), rate, cores)
+
+
+def _run(argv: list[str], folder: Path, rows: Path) -> float:
+    """Run a tool on the last CPU with its output in a file, and return the cores that it used."""
     cpu = max(os.sched_getaffinity(0))
     with rows.open("wb") as output:
         before = os.times()
         subprocess.run(["taskset", "-c", str(cpu), *argv], cwd=folder, stdout=output, check=True)
         after = os.times()
-    sent = np.sort(INSTANTS[name](rows))
+    return (after.children_user + after.children_system - before.children_user - before.children_system) / WINDOW_S
+
+
+def _timed(instants: Instants, rate: int, cores: float) -> Held:
+    """Return the rate and the lag of requests sent at these instants."""
+    sent = np.sort(instants)
     late = sent - sent[0] - np.arange(len(sent)) / rate
     lag = late - late.min()
     return Held(
         achieved=(len(sent) - 1) / (sent[-1] - sent[0]),
         lag_p50_s=float(np.percentile(lag, 50)),
         lag_p99_s=float(np.percentile(lag, 99)),
-        cores=(after.children_user + after.children_system - before.children_user - before.children_system) / WINDOW_S,
+        cores=cores,
     )
 
 
@@ -119,11 +165,12 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.usefixtures("server")
 def test_rates_on_one_core(folder: Path) -> None:
     rows = []
-    highest = dict.fromkeys(INSTANTS, 0)
-    for name in INSTANTS:
-        _hold(name, RATES[0], folder)  # builds what has to be built
+    highest = dict.fromkeys((*INSTANTS, *_others()), 0)
+    for name in highest:
+        hold = _hold if name in INSTANTS else _hold_by_other
+        hold(name, RATES[0], folder)  # builds what has to be built
         for rate in RATES:
-            held = _hold(name, rate, folder)
+            held = hold(name, rate, folder)
             if held.achieved >= WITHIN * rate and held.is_in_time:
                 highest[name] = rate
             rows.append(
@@ -131,8 +178,7 @@ def test_rates_on_one_core(folder: Path) -> None:
                     name,
                     f"{rate:,}",
                     f"{held.achieved:,.0f}",
-                    f"{held.lag_p50_s * 1000:.2f} ms",
-                    f"{held.lag_p99_s * 1000:.2f} ms",
+                    *("unknown" if lag is None else f"{1000 * lag:.2f} ms" for lag in (held.lag_p50_s, held.lag_p99_s)),
                     f"{held.cores:.2f}",
                 ]
             )

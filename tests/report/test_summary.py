@@ -114,3 +114,12 @@ def test_a_baseline_without_a_rate_gives_no_ratio(run: StoredRun, rps: float | N
     rates = [rps if cell == "stack=go" else 1000.0 for cell in run.trials["cell_id"]]
     cells: tuple[CellSummary, ...] = summarise(with_columns(run, rps=rates)).cells
     assert [cell.ratio for cell in cells] == [None, None]
+
+
+def test_at_a_held_rate_cells_lead_with_cpu_per_request(run: StoredRun) -> None:
+    cpu = [2e-5 if cell == "stack=go" else 4e-5 for cell in run.trials["cell_id"]]
+    held = with_columns(run, rate_requested=1000.0, server_cpu_s_per_request=cpu)
+    (figure, _), (other, detail) = descriptions(held)
+    assert figure.startswith("20.0 µs server CPU per request at ")
+    assert other.startswith("40.0 µs server CPU per request at ")
+    assert detail == "2.00 [2.00, 2.00] \N{MULTIPLICATION SIGN} go; median of 5 trials, 40.0 µs to 40.0 µs"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -192,3 +193,20 @@ def test_a_trial_without_a_value_is_not_drawn(run: StoredRun, missing: str) -> N
     trials.loc[trials.index[0], missing] = None
     (axes,) = get_figure("throughput").draw(replace(run, trials=trials)).axes
     assert sum(len(np.asarray(dots.get_offsets())) for dots in axes.collections) == len(trials) - 1
+
+
+def test_the_scalability_law_has_intervals_or_is_said_not_to_fit(make_run: MakeRun) -> None:
+    levels = [1, 2, 4, 8, 16, 32]
+    run = make_run({"connections": levels}, blocks=6)
+    n = run.trials["factor_connections"].astype(float)
+    noise = 1 + 0.01 * np.sin(np.arange(len(n)))
+    law = 1000 * n / (1 + 0.05 * (n - 1) + 0.001 * n * (n - 1)) * noise
+    figure = get_figure("connections")
+    caption = figure.caption(replace(run, trials=run.trials.assign(rps=law)))
+    assert "Universal Scalability Law of the rate, with 95% intervals over blocks: all trials: contention " in caption
+    assert re.search(r"contention 5\.\d % \[4\.\d %, 5\.\d %\], coherency 0\.0\d+ \[", caption)
+    bumped = law * np.where(n == 8, 1.5, 1.0)
+    caption = figure.caption(replace(run, trials=run.trials.assign(rps=bumped)))
+    assert "all trials: the law does not fit: at 8 it is " in caption
+    few = make_run({"connections": levels[:3]}, blocks=6)
+    assert "Scalability" not in figure.caption(few)

@@ -11,13 +11,13 @@ from matplotlib.figure import Figure
 
 from benchkit import units
 from benchkit.analysis.trend import Trend
-from benchkit.report.cell_lines import MAX_LINES, Line, lines_along, numeric_factor, set_factor_axes
+from benchkit.report.cell_lines import MAX_LINES, PREFERRED, Line, lines_along, numeric_factor, set_factor_axes
 from benchkit.report.figures.figure import ReportFigure, more_in_table, provenance
 from benchkit.report.layout import line_legend, new_figure
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.style import colour, dashes, styled
 from benchkit.report.tables import Table
-from benchkit.report.trend_tables import is_bent, trend_table, trends_along
+from benchkit.report.trend_tables import is_bent, laws_along, trend_table, trends_along
 from benchkit.report.trial_marks import HOLLOW, Mark, draw_marks
 
 _HEIGHT_IN = 3.4
@@ -75,6 +75,7 @@ def caption(run: StoredRun) -> str:
             if has_bands
             else ""
         )
+        + _laws(run)
         + more_in_table(len(lines_along(run, numeric_factor(run) or "")) - MAX_LINES, "line")
     )
 
@@ -121,6 +122,16 @@ FIGURE = ReportFigure(
     draw=draw,
     table=table,
 )
+
+
+def _laws(run: StoredRun) -> str:
+    """Return a sentence on the Universal Scalability Law of each line over connections; empty where none is fitted."""
+    laws = laws_along(run, PREFERRED) if numeric_factor(run) == PREFERRED else {}
+    if not laws:
+        return ""
+    shown = [f"{name}: {law.text}" for name, law in laws.items()][:MAX_LINES]
+    interval = f"with {1 - run.data.alpha:.0%} intervals over blocks"
+    return f" Universal Scalability Law of the rate, {interval}: {'; '.join(shown)}."
 
 
 def _known_measures(run: StoredRun) -> list[_Measure]:
