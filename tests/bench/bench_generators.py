@@ -67,7 +67,7 @@ def _vegeta(rows: Path) -> Instants:
 
 def _h2load(rows: Path) -> Instants:
     columns = (line.split(b"\t") for line in rows.read_bytes().splitlines())
-    return np.array([int(each[0]) for each in columns if len(each) >= 3]) / 1e6
+    return np.array([int(each[0]) for each in columns if len(each) >= 3 and each[0].isdigit()]) / 1e6
 
 
 def _hey(rows: Path) -> Instants:
