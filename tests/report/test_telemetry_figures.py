@@ -205,7 +205,7 @@ def test_the_scalability_law_has_intervals_or_is_said_not_to_fit(make_run: MakeR
     caption = figure.caption(replace(run, trials=run.trials.assign(rps=law)))
     assert "Universal Scalability Law of the rate, with 95% intervals over blocks: all trials: contention " in caption
     assert re.search(r"contention 5\.\d % \[4\.\d %, 5\.\d %\], coherency 0\.0\d+ \[", caption)
-    bumped = law * np.where(n == 8, 1.5, 1.0)
+    bumped: pd.Series[float] = law * np.where(n == 8, 1.5, 1.0)
     caption = figure.caption(replace(run, trials=run.trials.assign(rps=bumped)))
     assert "all trials: the law does not fit: at 8 it is " in caption
     few = make_run({"connections": levels[:3]}, blocks=6)

@@ -120,9 +120,11 @@ def test_late_requests_are_the_load_tools(lag_s: float | None, *, expected: bool
 
 
 def test_a_server_that_cannot_follow_a_shape_is_no_finding() -> None:
-    shape = Shape(form="step", start_s=1, length_s=1)
-    fields = {"row": {"rate_achieved": 0.9 * RATE, "send_lag_p99_s": 0.00009, "latency_p99_s": 0.001}}
-    load = build_load(tool="vegeta", rate=RATE, shape=shape)
-    assert finding_of("rate-held", build_trial(load=load, **fields)) is None
-    late = {"row": fields["row"] | {"send_lag_p99_s": 0.00011}}
-    assert finding_of("rate-held", build_trial(load=load, **late)) is not None
+    load = build_load(tool="vegeta", rate=RATE, shape=Shape(form="step", start_s=1, length_s=1))
+
+    def found(lag_s: float) -> object:
+        row = {"rate_achieved": 0.9 * RATE, "send_lag_p99_s": lag_s, "latency_p99_s": 0.001}
+        return finding_of("rate-held", build_trial(load=load, row=row))
+
+    assert found(0.00009) is None
+    assert found(0.00011) is not None
