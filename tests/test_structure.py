@@ -28,7 +28,7 @@ LINUX_NAMES = re.compile(
 """Names of os, socket, select, signal and resource that exist on Linux and not on macOS."""
 LINUX_STRINGS = re.compile(r"/(proc|sys)(/|$)|libc\.so")
 
-SLOW = ("pandas", "pyarrow", "matplotlib", "fabric", "paramiko", "numpy", "scipy", "jinja2", "google")
+SLOW = ("pandas", "pyarrow", "matplotlib", "fabric", "paramiko", "numpy", "scipy", "jinja2", "google", "fsspec")
 
 REGISTRIES = re.compile(
     r"\b(?:(?:pypi|pythonhosted|npmjs|yarnpkg|npmmirror|goproxy)\.(?:org|com|io|cn)"

@@ -220,6 +220,7 @@ def check(
     damaged stay as they are. Exit code 1: something is damaged, and is not repaired.
     """
     from benchkit.cli.console import print_json, say
+    from benchkit.results.remote_store import RemoteStore, mending
     from benchkit.results.store import store_path
     from benchkit.results.store_choice import open_store
     from benchkit.run.check import check_store
@@ -227,7 +228,8 @@ def check(
 
     if repair:
         store_path(store)  # refuses a URL
-    results = check_store(open_store(store, must_exist=True), run, repair=repair)
+    where = open_store(store, must_exist=True)
+    results = check_store(where, run, repair=repair)
     if json:
         print_json([result.document for result in results])
     else:
@@ -235,9 +237,11 @@ def check(
             print(f"{result.run_id}: {result.summary}")
             for damage in result.damages:
                 mended = f"`benchkit results check {result.run_id} --repair` rebuilds it"
-                print(
-                    f"  {damage.file}: {damage.what}\n    → {mended if damage.is_repairable else damage.NOT_REPAIRABLE}"
-                )
+                if isinstance(where, RemoteStore):
+                    advice = mending(result.run_id, where.location)
+                else:
+                    advice = mended if damage.is_repairable else damage.NOT_REPAIRABLE
+                print(f"  {damage.file}: {damage.what}\n    → {advice}")
     damaged = [result for result in results if result.damages]
     if damaged:
         say(f"{counted(len(damaged), 'run')} damaged")

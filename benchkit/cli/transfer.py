@@ -35,7 +35,8 @@ def push(
     """Publish runs that have ended to a store below a URL, for others to read.
 
     The manifest of a run comes last: nobody sees half of it. An interrupted push goes on where it was. A run that is
-    there with another content is refused; nothing is deleted. Credentials come from the environment and the config
+    there with another content is refused; nothing is deleted. Of a run that is there and is named, damaged files are
+    written again. Credentials come from the environment and the config
     files of the service.
     """
     from benchkit.cli.console import say
@@ -55,7 +56,9 @@ def push(
             say(f"skipped: {error}")
     else:
         runs = list({run.run_id: run for run in map(where.run, names)}.values())
-    _transfer((partial(publish, where, run, remote) for run in runs), "published", every=every, json=json)
+    _transfer(
+        (partial(publish, where, run, remote, only_new=every) for run in runs), "published", every=every, json=json
+    )
 
 
 def pull(
@@ -120,7 +123,8 @@ def _transfer(transfers: Iterable[Callable[[], Transfer]], done: str, *, every: 
             say(f"refused: {error}")
             continue
         results.append(result)
-        copied = f"{done}, {counted(result.files, 'file')}, {size(result.bytes)}" if result.is_new else "already there"
+        is_complete = not result.is_new and not result.files
+        copied = "already there" if is_complete else f"{done}, {counted(result.files, 'file')}, {size(result.bytes)}"
         say(f"{result.run_id}: {copied}")
     if json:
         print_json({"runs": [asdict(result) for result in results], "refused": refused})

@@ -24,6 +24,11 @@ from benchkit.results.remote_files import RemoteFiles
 from benchkit.results.store import COMPRESSED, RECORD, Part, RunFolder, Store, is_valid_name
 
 
+def mending(run_id: str, url: str) -> str:
+    """Return the advice on a damaged file of a published run."""
+    return f"`benchkit results push {run_id} {url}` writes it again, from a folder that has the run"
+
+
 class RemoteStore(Store):
     """A store below a URL. It is only read; `benchkit.results.transfer` publishes runs to it."""
 
@@ -107,21 +112,21 @@ class RemoteStore(Store):
         Raises InputError for a missing file, and for one that differs from its checksum.
         """
         missing = {
-            path: checksum
-            for checksums in self.checksums(runs).values()
+            path: (run_id, checksum)
+            for run_id, checksums in self.checksums(runs).items()
             for path, checksum in checksums.items()
             if is_wanted(path) and not (self.path / path).exists()
         }
         if not missing:
             return
         self.files.fetch({path: self.path / path for path in missing})
-        for path, checksum in missing.items():
+        for path, (run_id, checksum) in missing.items():
             if file_sha256(self.path / path) != checksum:
                 (self.path / path).unlink()
                 raise InputError(
                     "the file differs from its checksum",
                     where=f"{self.location}/{path}",
-                    hint="`benchkit results check` names all damaged files; restore it from where the run was pushed",
+                    hint=mending(run_id, self.location),
                 )
 
     def _names(self, beginning: str = "") -> list[str]:

@@ -29,7 +29,7 @@ from benchkit.results.checksums import (
 )
 from benchkit.results.durable_files import PARTIAL, make_folders, sync_folder, try_lock, write_atomically
 from benchkit.results.remote_files import RemoteFile, RemoteFiles
-from benchkit.results.remote_store import RemoteStore
+from benchkit.results.remote_store import RemoteStore, mending
 from benchkit.results.store import RunFolder, Store
 
 _UNFINISHED = frozenset({"running", "interrupted"})
@@ -47,8 +47,10 @@ class Transfer:
     bytes: int = 0
 
 
-def push(store: Store, run: RunFolder, remote: RemoteFiles) -> Transfer:
+def push(store: Store, run: RunFolder, remote: RemoteFiles, *, only_new: bool = False) -> Transfer:
     """Publish a run. Its lock is held meanwhile.
+
+    Of a run that is there already, missing and damaged files are written again; with `only_new` none is looked at.
 
     Raises InputError for a run that has not ended or is damaged, and where its id is there with another content.
     """
@@ -66,13 +68,13 @@ def push(store: Store, run: RunFolder, remote: RemoteFiles) -> Transfer:
             _require_same(
                 checksums, parse_checksums(store, run.run_id, there[claimed].decode(errors="replace")), remote.url
             )
-        if manifest in there:
+        if only_new and manifest in there:
             return Transfer(run.run_id, is_new=False)
         missing = _missing(store, run, checksums, remote)
         for group in _in_order(store, run.run_id, missing):
             remote.put({path: store.path / path for path in group})
         size = sum((store.path / path).stat().st_size for path in missing)
-        return Transfer(run.run_id, is_new=True, files=len(missing), bytes=size)
+        return Transfer(run.run_id, is_new=manifest not in there, files=len(missing), bytes=size)
 
 
 def pull(source: RemoteStore, run_id: str, store: Store) -> Transfer:
@@ -100,7 +102,7 @@ def pull(source: RemoteStore, run_id: str, store: Store) -> Transfer:
                 raise InputError(
                     "the file differs from its checksum",
                     where=f"{source.location}/{path}",
-                    hint="nothing of the run is in your store; restore the file from where the run was pushed",
+                    hint=f"nothing of the run is in your store; {mending(run_id, source.location)}",
                 )
         size = sum((staging / path).stat().st_size for path in missing)
         *others, manifest = _in_order(store, run_id, wanted)
