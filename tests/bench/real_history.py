@@ -74,7 +74,7 @@ stacks:
         build: {run: "go build -o {out}/server ."}
         source: {git: ., ref: $ref}
         run: "{out}/server -listen :{port}"
-load: {tool: h2load, connections: 16, duration_s: 1, warmup_s: 0.5}
+load: {tool: h2load, connections: 16, duration_s: 2, warmup_s: 0.5}
 design: sliced
 blocks: 20
 until: {precision: 0.02, budget_s: BUDGET}

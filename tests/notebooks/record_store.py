@@ -1,16 +1,16 @@
 """Copy runs of a store, without their raw files, into the small store that ships with the notebooks.
 
-    python tests/notebooks/record_store.py results notebooks/recorded RUN…
+    python tests/notebooks/record_store.py [--small] results notebooks/recorded RUN…
 
-Older runs of the same scenarios are removed there. The runs are real ones of a lab: `notebooks/recorded/README.md` has
-their commands.
+Older runs of the same scenarios are removed there. With `--small`, large tables (histograms, samples) are left out. The
+runs are real ones of a lab: `notebooks/recorded/README.md` has their commands.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 import shutil
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -21,15 +21,15 @@ from benchkit.results.parquet_files import read_parquet, write_parquet
 from benchkit.results.schema import arrow_schema
 from benchkit.results.store import Store
 
-SHIPPED = re.compile(rb'"/[^"]*/scenarios/(?=[a-z-]+\.yaml")')
+FOLDER = re.compile(rb'"/(?:[^"/]+/)*?(scenarios/)?(?=[a-z-]+\.yaml")')
 COPIED = ("manifest.json", "journal.jsonl")
 """Files of a run; its log names folders of the machine, and its checksums are of all files."""
 STEP = 1.015
 """Ratio of the starts of adjacent buckets in copied histograms; wrk records each microsecond."""
 
 
-def record(source: Store, target: Store, names: list[str]) -> None:
-    """Copy manifest, journal and tables of these runs."""
+def record(source: Store, target: Store, names: list[str], *, small: bool = False) -> None:
+    """Copy manifest, journal and tables of these runs, without the large ones if `small`."""
     runs = [source.run(name) for name in names]
     scenarios = {run.manifest().scenario["name"] for run in runs}
     for old in target.runs():
@@ -40,8 +40,8 @@ def record(source: Store, target: Store, names: list[str]) -> None:
         folder.mkdir(parents=True)
         for copied in COPIED:
             # Where the scenario's file stood is of use on that machine alone.
-            (folder / copied).write_bytes(SHIPPED.sub(rb'"scenarios/', (run.path / copied).read_bytes()))
-        for table in TABLES:
+            (folder / copied).write_bytes(FOLDER.sub(rb'"\1', (run.path / copied).read_bytes()))
+        for table in (name for name, row in TABLES.items() if not (small and row.IS_LARGE)):
             for files in source.parts(table, run_id=run.run_id).values():
                 for file in files:
                     copy = target.path / file.relative_to(source.path)
@@ -68,4 +68,10 @@ def coarsened(rows: pa.Table) -> pa.Table:
 
 
 if __name__ == "__main__":
-    record(Store(Path(sys.argv[1])), Store(Path(sys.argv[2])), sys.argv[3:])
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("source", type=Path)
+    parser.add_argument("target", type=Path)
+    parser.add_argument("runs", nargs="+")
+    given = parser.parse_args()
+    record(Store(given.source), Store(given.target), given.runs, small=given.small)

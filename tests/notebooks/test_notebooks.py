@@ -46,7 +46,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_there_are_notebooks_and_a_store_for_them() -> None:
     names = {notebook.stem for notebook in NOTEBOOKS}
     studies = {"nginx-vs-go", "static-files", "reuseport", "nethttp-vs-fasthttp", "node-vs-go", "go-module-proxy"}
-    assert {"explore", "own-scenario", "scheduler-overhead", *studies} == names
+    assert {"explore", "own-scenario", "scheduler-overhead", "server-history", *studies} == names
     size = sum(file.stat().st_size for file in RECORDED.rglob("*") if file.is_file())
     assert 0 < size <= MOST_BYTES
 
@@ -54,7 +54,8 @@ def test_there_are_notebooks_and_a_store_for_them() -> None:
 def test_every_recorded_run_is_done() -> None:
     manifests = [json.loads(file.read_text(encoding="utf-8")) for file in RECORDED.glob("runs/*/manifest.json")]
     scenarios = sorted(each["scenario"]["name"] for each in manifests)
-    assert scenarios == sorted({each.stem for each in NOTEBOOKS} - {"explore", "own-scenario"} | {"quickstart"})
+    others = {"explore", "own-scenario", "server-history"}
+    assert scenarios == sorted({each.stem for each in NOTEBOOKS} - others | {"quickstart"})
     assert {each["status"] for each in manifests} == {"done"}
 
 
