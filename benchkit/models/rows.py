@@ -199,6 +199,26 @@ class TrialRow(Row):
             format=units.size,
         ),
     ] = None
+    main_process_cpu_s_per_request: Annotated[
+        float | None,
+        Metric(
+            description="CPU time of the first process of each service per request: Node's primary, nginx's master",
+            unit="sec/req",
+            title="CPU of main processes per request",
+            better="lower",
+            format=units.seconds,
+        ),
+    ] = None
+    server_switches_per_request: Annotated[
+        float | None,
+        Metric(
+            description="context switches of all services per request, voluntary and forced",
+            unit="1/req",
+            title="context switches per request",
+            better="lower",
+            format=units.ratio,
+        ),
+    ] = None
     goroutine_wait_mean_s: Annotated[
         float | None,
         duration(

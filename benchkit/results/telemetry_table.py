@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -54,6 +54,35 @@ def peak_memory_bytes(record: TrialRecord, telemetry: Columns[TelemetryRow]) -> 
     services = np.asarray(telemetry["service"], dtype=object)[in_window]
     peaks = [values[services == service.name].max(initial=0.0) for service in record.services]
     return None if record.external or not peaks or 0.0 in peaks else float(sum(peaks))
+
+
+def switches(record: TrialRecord, telemetry: Columns[TelemetryRow]) -> float | None:
+    """Return the context switches of the services, voluntary and forced, around the measured window; None: unknown."""
+    names = ("voluntary_switches_total", "involuntary_switches_total")
+    counts = [_growth(telemetry, service.name, metric) for service in record.services for metric in names]
+    return None if record.external else _sum(counts)
+
+
+def main_process_cpu_s(record: TrialRecord, telemetry: Columns[TelemetryRow]) -> float | None:
+    """Return the CPU time of the first process of each service around the measured window; None: unknown."""
+    seconds = [_growth(telemetry, each.name, "process_cpu_s_total", str(each.pid)) for each in record.services]
+    return None if record.external else _sum(seconds)
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None
+
+
+def _growth(telemetry: Columns[TelemetryRow], service: str, metric: str, instance: str | None = None) -> float | None:
+    """Return the increase of a counter from the last sample before the window to its last one; None for under two."""
+    names = zip(telemetry["service"], telemetry["metric"], telemetry["instance"], strict=True)
+    rows = [place for place, name in enumerate(names) if name == (service, metric, instance)]
+    t_s, values = (np.asarray(telemetry[column], dtype=np.float64)[rows] for column in ("t_s", "value"))
+    before = values[t_s <= 0]
+    if len(values) - len(before) < 1 or not len(before):
+        return None
+    return float(values[np.argmax(t_s)] - before[-1])
 
 
 def mean_goroutine_wait_s(record: TrialRecord, telemetry: Columns[TelemetryRow]) -> float | None:

@@ -28,7 +28,13 @@ from benchkit.results.profile_tables import read_profiles
 from benchkit.results.row_builders import latency_columns, note_rows, series_rows, slice_rows, trial_row
 from benchkit.results.schema import Rows
 from benchkit.results.slice_files import unpack_slices
-from benchkit.results.telemetry_table import mean_goroutine_wait_s, peak_memory_bytes, telemetry_columns
+from benchkit.results.telemetry_table import (
+    main_process_cpu_s,
+    mean_goroutine_wait_s,
+    peak_memory_bytes,
+    switches,
+    telemetry_columns,
+)
 
 RawFile = Callable[[str], bytes]
 """Function that returns the content of a trial's raw file, by its name."""
@@ -133,6 +139,8 @@ def build_trial_tables(
             row,
             server_memory_bytes=peak_memory_bytes(record, telemetry),
             goroutine_wait_mean_s=mean_goroutine_wait_s(record, telemetry),
+            server_switches_per_request=_per_request(switches(record, telemetry), row),
+            main_process_cpu_s_per_request=_per_request(main_process_cpu_s(record, telemetry), row),
         ),
         notes=(
             *note_rows(record.trial_id, output.merged.result),
@@ -155,6 +163,10 @@ def _overload_notes(record: TrialRecord, row: TrialRow) -> Iterator[NoteRow]:
     if shape is not None and window_s is not None and record.load.capacity is not None and row.recovery_s is None:
         message = f"the objective did not hold again within the {window_s - shape.end_s:g} s after the {shape.form}"
         yield NoteRow(trial_id=record.trial_id, code=NOT_RECOVERED, message=message)
+
+
+def _per_request(value: float | None, row: TrialRow) -> float | None:
+    return None if value is None or not row.requests else value / row.requests
 
 
 def _read_slices(record: TrialRecord, raw: RawFile) -> TrialOutput:

@@ -41,12 +41,18 @@ class NodeOptions(ServerOptions):
         description="Node release to download, in full as 22.20.0; absent: the host's own node",
         examples=["22.20.0"],
     )
-    workers: Literal["all", "all-but-one"] | Annotated[int, Field(strict=True, gt=0, le=4096)] = Field(
-        default="all", description="worker processes: one for each of its CPUs, one fewer, or a number"
+    workers: Literal["all", "all-but-one", "none"] | Annotated[int, Field(strict=True, gt=0, le=4096)] = Field(
+        default="all",
+        description="worker processes: one for each of its CPUs, one fewer, a number, or none (a single process)",
     )
     pin: Literal["none", "workers", "all"] = Field(
         default="none",
         description="processes that are pinned to one CPU each, in turn: the workers, or the primary as well",
+    )
+    heap_mb: Annotated[int, Field(strict=True, ge=16, le=1 << 20)] | None = Field(
+        default=None,
+        description="largest old generation of V8's heap in each process, in MiB (--max-old-space-size)",
+        examples=[512],
     )
     scheduling: Literal["round-robin", "kernel"] = Field(
         default="round-robin",
@@ -79,7 +85,8 @@ class Node(Backend[NodeOptions]):
             node = str(release.path)
         cpus = place.select_cpus(options.cpus, "cpus")
         workers = _workers(options, place, len(cpus))
-        argv = (node, str(folder / "main.js"), *server_arguments(request), *protocol_arguments(request))
+        limits = () if options.heap_mb is None else (f"--max-old-space-size={options.heap_mb}",)
+        argv = (node, *limits, str(folder / "main.js"), *server_arguments(request), *protocol_arguments(request))
         argv += ("-workers", str(workers), "-pin", options.pin, "-scheduling", options.scheduling)
         return Service(
             name=request.name,
@@ -91,7 +98,7 @@ class Node(Backend[NodeOptions]):
             process=Process(argv, cpus, place.file_limit(options.nofile)),
             endpoint=request.endpoint,
             admin=AdminPage("node", admin_endpoint(place), VARS),
-            parallelism=workers,
+            parallelism=max(1, workers),
             perf_map_launcher=folder / PERF_MAP_LAUNCHER,
         )
 
@@ -140,6 +147,8 @@ def _workers(options: NodeOptions, place: ServicePlacement, cpus: int) -> int:
     """Return the number of workers. Raises UnsupportedError for `all-but-one` on one CPU."""
     if isinstance(options.workers, int):
         return options.workers
+    if options.workers == "none":
+        return 0
     if options.workers == "all":
         return cpus
     if cpus == 1:

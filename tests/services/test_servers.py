@@ -75,6 +75,13 @@ def test_fasthttp_has_a_limit_of_connections_only_if_one_is_set(tmp_path: Path) 
     assert "-concurrency" not in render(tmp_path, "backend: fasthttp, listen: 8080").process.argv
 
 
+def test_node_serves_in_one_process_with_a_limited_heap(tmp_path: Path) -> None:
+    service = render(tmp_path, "backend: node, listen: 8080, workers: none, heap_mb: 64")
+    assert service.process.argv[1:3] == ("--max-old-space-size=64", "/w/app/node/main.js")
+    assert service.process.argv[service.process.argv.index("-workers") + 1] == "0"
+    assert service.parallelism == 1
+
+
 def test_the_list_of_servers_is_complete() -> None:
     ours = {name for name, backend in BACKENDS.items() if issubclass(backend.options, ServerOptions)}
     assert ours == {*GO, "node"}

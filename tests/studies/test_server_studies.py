@@ -79,6 +79,18 @@ def test_event_loops_need_no_goroutine_per_connection(fasthttp: StudyRun) -> Non
     assert by_server["gnet"] < connections / 2
 
 
+def test_an_event_loop_waits_with_its_handler(lab: Lab, run_study: RunStudy) -> None:
+    ran = run_study(
+        lab.inventory(),
+        "blocking-handler",
+        "cells=[{server: gnet, handler: 'block:1ms'}, {server: fasthttp, handler: 'block:1ms'}]",
+        "roles.sut.cpus=1",
+    )
+    check_counts(ran)
+    rates = ran.trials.set_index("factor_server")["rps"]
+    assert rates["fasthttp"] > 2 * rates["gnet"]
+
+
 @pytest.fixture(scope="module")
 def node(lab: Lab, run_study: RunStudy) -> StudyRun:
     return run_study(lab.inventory(), "node-vs-go", "load.warmup_s=0")
@@ -103,7 +115,16 @@ def test_cells_with_one_worker_fewer_need_two_cpus(node: StudyRun) -> None:
         assert set(fewer.values()) == {None}
     for record in node.records.values():
         (app,) = record.services
-        assert app.parallelism == (cpus - 1 if "fewer" in record.cell_id else cpus)
+        single = "node-single" in record.cell_id
+        assert app.parallelism == (1 if single else cpus - 1 if "fewer" in record.cell_id else cpus)
+        assert len(app.pids_before) == (1 if single or app.backend == "nethttp" else app.parallelism + 1)
+
+
+def test_the_primary_of_node_hands_over_new_connections(node: StudyRun) -> None:
+    cpu = node.trials["main_process_cpu_s_per_request"]
+    short, kept = (f"stack=node,work=none,keepalive={keepalive},body=12" for keepalive in ("false", "true"))
+    assert cpu[short] > 2 * cpu[kept]
+    assert (node.trials["server_switches_per_request"] > 0).all()
 
 
 def test_workers_of_node_have_separate_telemetry(node: StudyRun) -> None:

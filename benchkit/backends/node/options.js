@@ -67,8 +67,8 @@ const FLAGS = {
     set: (options, value) => { options.tls.resumption = oneOf(value, ['true', 'false']) === 'true'; },
   },
   workers: {
-    help: 'processes that serve; as many as CPUs unless given',
-    set: (options, value) => { options.workers = whole(value, 1, MAX_WORKERS, 'workers'); },
+    help: 'processes that serve; as many as CPUs unless given; 0: the first process serves',
+    set: (options, value) => { options.workers = whole(value, 0, MAX_WORKERS, 'workers'); },
   },
   pin: {
     help: 'processes that get a CPU each: none, workers, or all (the primary, too)',

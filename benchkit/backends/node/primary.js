@@ -4,6 +4,7 @@ import cluster from 'node:cluster';
 import http from 'node:http';
 import process from 'node:process';
 
+import { Alone } from './alone.js';
 import { ListenError, addressOf, makeRoom, reasonOf, remove } from './address.js';
 import { allowed, allowedList, pin } from './affinity.js';
 import { sleep } from './faults.js';
@@ -29,7 +30,7 @@ export async function runPrimary(options) {
     cluster.schedulingPolicy = options.scheduling === 'kernel' ? cluster.SCHED_NONE : cluster.SCHED_RR;
     // Workers are to be profiled like the primary, which was started by this program (with-perf-map.sh).
     if (process.env.PERF_MAP_LAUNCHER) process.execPath = process.env.PERF_MAP_LAUNCHER;
-    const workforce = new Workforce((why) => end(EXIT_FAILED, why));
+    const workforce = options.workers === 0 ? new Alone() : new Workforce((why) => end(EXIT_FAILED, why));
     if (options.admin !== null) {
       await makeRoom(options.admin);
       const server = await open(options.admin, (request, response) => serveVars(request, response, options, workforce, began));
@@ -66,7 +67,7 @@ async function serveVars(request, response, options, workforce, began) {
   const document = {
     backend: 'node',
     // Unknown while one of them does not answer.
-    requests: all.length === options.workers ? all.reduce((sum, worker) => sum + worker.requests, 0) : null,
+    requests: all.length === Math.max(1, options.workers) ? all.reduce((sum, worker) => sum + worker.requests, 0) : null,
     started_at: began,
     runtime: { node_version: process.versions.node, v8_version: process.versions.v8 },
     faults: options.faults.given,

@@ -1,9 +1,9 @@
-// A worker: it serves requests, and sends its metrics to the primary.
+// The server of a process; a worker runs it, and sends its metrics to the primary.
 
 import cluster from 'node:cluster';
 import process from 'node:process';
 
-import { addressOf, backlog, reasonOf } from './address.js';
+import { ListenError, addressOf, backlog, reasonOf } from './address.js';
 import { allowedList, pin } from './affinity.js';
 import { Measures } from './measures.js';
 import { EXIT_DONE } from './options.js';
@@ -25,23 +25,31 @@ export function runWorker(options) {
       return;
     }
   }
+  serve(options).then(
+    ({ address, read }) => {
+      process.on('message', ({ ask }) => {
+        if (ask !== undefined) process.send({ answer: ask, vars: read() });
+      });
+      process.send({ listening: address });
+    },
+    (error) => process.send({ failed: error.message }), // no such socket, or the certificate or its key
+  );
+}
+
+/** Open the server in this process; resolves with its address and a function that reads its metrics. */
+export async function serve(options) {
   const cpus = allowedList();
   const responder = new Responder(options);
   const measures = options.admin === null ? null : new Measures();
-  let server;
-  try {
-    server = createServer(options, responder.respond);
-  } catch (error) {
-    process.send({ failed: error.message }); // the certificate or its key
-    return;
-  }
+  const server = createServer(options, responder.respond);
   const tls = isTls(options.protocol) ? new Handshakes(server) : null;
-  server.once('error', (error) => process.send({ notOpen: reasonOf(error) }));
-  server.listen({ ...options.listen, backlog: backlog() }, () => {
-    options.faults.begin();
-    process.send({ listening: addressOf(server) });
+  await new Promise((resolve, reject) => {
+    server.once('error', (error) => reject(new ListenError(options.listen, reasonOf(error))));
+    server.listen({ ...options.listen, backlog: backlog() }, resolve);
   });
-  process.on('message', ({ ask }) => {
-    if (ask !== undefined) process.send({ answer: ask, vars: { cpus, requests: responder.requests, ...(tls && { tls }), ...measures?.read() } });
-  });
+  options.faults.begin();
+  return {
+    address: addressOf(server),
+    read: () => ({ cpus, requests: responder.requests, ...(tls && { tls }), ...measures?.read() }),
+  };
 }

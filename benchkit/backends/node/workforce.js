@@ -2,7 +2,6 @@
 
 import cluster from 'node:cluster';
 
-import { ListenError } from './address.js';
 import { CPU_VARIABLE } from './worker.js';
 
 export class Workforce {
@@ -22,7 +21,6 @@ export class Workforce {
         const worker = cluster.fork(cpus.length > 0 ? { [CPU_VARIABLE]: cpus[i % cpus.length] } : {});
         worker.on('message', (message) => {
           if (message.failed !== undefined) reject(new Error(message.failed));
-          if (message.notOpen !== undefined) reject(new ListenError(options.listen, message.notOpen));
           if (message.listening !== undefined && ++listening === options.workers) resolve(message.listening);
         });
         worker.once('exit', (code, signal) => {

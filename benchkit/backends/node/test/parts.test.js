@@ -66,7 +66,7 @@ test('options', () => {
   assert.ok(options.workers >= 1);
   assert.equal(parseOptions(['-help']), null);
   for (const [args, named] of [
-    [['-workers', '0'], /-workers/], [['-workers', '1.5'], /-workers/], [['-pin', 'some'], /-pin/],
+    [['-workers', '-1'], /-workers/], [['-workers', '1.5'], /-workers/], [['-pin', 'some'], /-pin/],
     [['-scheduling', 'fair'], /-scheduling/], [['-workers'], /-workers/],
   ]) {
     assert.throws(() => parseOptions(['-listen', ':1', ...args]), (error) => error instanceof UsageError && named.test(error.message));
