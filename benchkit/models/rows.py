@@ -151,6 +151,13 @@ class TrialRow(Row):
     connect_mean_s: Annotated[
         float | None, duration("mean connect time", "mean time to open a connection (ab, h2load)")
     ] = None
+    processing_mean_s: Annotated[
+        float | None,
+        duration(
+            "mean time once connected",
+            "mean response time without that of connecting (ab's Processing); null where times do not include connecting",
+        ),
+    ] = None
     first_byte_mean_s: Annotated[
         float | None,
         duration(

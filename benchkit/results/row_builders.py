@@ -70,6 +70,7 @@ def trial_row(
         latency_mean_s=resolved(result.latency.mean_s),
         latency_max_s=resolved(result.latency.max_s),
         connect_mean_s=resolved(result.connect_mean_s),
+        processing_mean_s=resolved(_processing_mean_s(result)),
         first_byte_mean_s=resolved(result.first_byte_mean_s),
         latency_covers=result.latency.covers,
         latency_corrected=result.latency.corrected,
@@ -86,6 +87,14 @@ def trial_row(
         slices=len(record.slices) or None,
         **percentiles,
     )
+
+
+def _processing_mean_s(result: LoadResult) -> float | None:
+    """Return the mean response time without that of connecting; None where it does not include that."""
+    mean_s, connect_s = result.latency.mean_s, result.connect_mean_s
+    if result.latency.covers != "connect+request" or mean_s is None or connect_s is None:
+        return None
+    return mean_s - connect_s
 
 
 def _achieved_rate(record: TrialRecord, result: LoadResult, measurement: Measurement | None) -> float | None:

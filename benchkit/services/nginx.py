@@ -50,7 +50,7 @@ CACHE = "cache"
 UPSTREAM_PROTOCOLS: tuple[Protocol, ...] = ("http1", "https1", "fastcgi")
 """Protocols in which nginx passes requests on: there is a template for each."""
 
-PURPOSES = ("upstream", "file_bytes", "status", "template")
+PURPOSES = ("upstream", "file_bytes", "status", "empty_gif", "lua_bytes", "template")
 
 COMBINED_PURPOSES = (["upstream", "file_bytes"],)
 """Purposes that one nginx may have together."""
@@ -79,6 +79,22 @@ class NginxOptions(ServiceOptions):
         examples=[1024],
     )
     status: bool = Field(default=False, description="serve the status page (stub_status)")
+    empty_gif: bool = Field(
+        default=False, description="serve a GIF of one pixel from memory (ngx_http_empty_gif_module)"
+    )
+    lua_bytes: Annotated[int, Field(strict=True, ge=1, le=1 << 24)] | None = Field(
+        default=None,
+        description="serve a string of this many bytes from a Lua script; needs ngx_http_lua_module (Debian: "
+        "libnginx-mod-http-lua)",
+        examples=[12],
+    )
+    modules: Annotated[str, StringConstraints(strict=True, pattern=r"^/[\w./+-]*$")] = Field(
+        default="/usr/lib/nginx/modules", description="the host's folder of modules that nginx loads"
+    )
+    optional: bool = Field(
+        default=False,
+        description="skip its cells on a host that does not have this nginx or its modules, instead of stopping the run",
+    )
     template: str | None = Field(
         default=None,
         description="your own configuration: a Jinja template, relative to the scenario's file",
@@ -122,7 +138,7 @@ class NginxOptions(ServiceOptions):
 
     @model_validator(mode="after")
     def _require_one_purpose(self) -> Self:
-        given = [name for name in PURPOSES[:3] if getattr(self, name) not in (None, False)]
+        given = [name for name in PURPOSES[:-1] if getattr(self, name) not in (None, False)]
         if (len(given) > 1 and given not in COMBINED_PURPOSES) or not (given or self.template):
             raise ValueError(
                 f"needs one of {', '.join(PURPOSES)}, or upstream with file_bytes; found {' and '.join(given) or 'none'}"
@@ -148,8 +164,8 @@ class Nginx(Backend[NginxOptions]):
     protocols = frozenset({"http1", "https1", "h2", "h2c"})
 
     def programs(self, options: NginxOptions) -> tuple[str, ...]:
-        """Return the nginx to use."""
-        return (options.binary,)
+        """Return the nginx to use; an optional one is none that a host must have."""
+        return () if options.optional else (options.binary,)
 
     def connects_to(self, options: NginxOptions) -> tuple[str, ...]:
         """Return the upstreams of all virtual hosts."""
@@ -174,6 +190,9 @@ class Nginx(Backend[NginxOptions]):
     def render(self, request: RenderRequest[NginxOptions]) -> Service:
         """Return one nginx."""
         options, place = request.options, request.place
+        if options.optional and options.binary not in place.programs:
+            named = f"the inventory may name one (hosts.{place.host}.programs: {{{options.binary}: /path/to/nginx}})"
+            raise UnsupportedError(f"{place.host} has no {options.binary}: {named}")
         version = _nginx_version(options.binary, place)
         if options.reuseport and version.reuseport is None:
             raise UnsupportedError(f"reuseport: {place.host} has {version}; nginx supports it from 1.9.1 on")
@@ -222,7 +241,14 @@ class Nginx(Backend[NginxOptions]):
             host=place.host,
             folder=place.folder,
             files=tuple(files),
-            checks=(ConfigCheck((*argv, "-t", "-q"), config, "template" if options.template else None),),
+            checks=(
+                ConfigCheck(
+                    (*argv, "-t", "-q"),
+                    config,
+                    "template" if options.template else None,
+                    is_optional=options.optional,
+                ),
+            ),
             process=Process(argv, cpus, nofile),
             endpoint=request.endpoint,
             admin=AdminPage("nginx", admin, "/", logs if _relative(logs["full"], place) in text else {})
@@ -354,7 +380,7 @@ def _purpose(options: NginxOptions, upstream: Protocol | None) -> str:
     """Return the name of the shipped template."""
     if upstream is not None:
         return "fastcgi" if upstream == "fastcgi" else "http"
-    return "status" if options.status else "files"
+    return "status" if options.status else "gif" if options.empty_gif else "lua" if options.lua_bytes else "files"
 
 
 def _config_text(options: NginxOptions, purpose: str, **values: object) -> str:

@@ -109,6 +109,8 @@ class ConfigCheck:
     """The file that the command reads."""
     field: str | None = None
     """The option of the scenario that the file comes from; None: all of them."""
+    is_optional: bool = False
+    """True: a host whose program rejects the file does not run the cell, and the scenario is no error."""
 
 
 AdminKind = Literal["expvar", "node", "nginx"]

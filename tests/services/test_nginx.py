@@ -24,6 +24,7 @@ PURPOSES = {
     "http": "upstream: app",
     "fastcgi": "upstream: app",
     "files": "file_bytes: 1600",
+    "gif": "empty_gif: true",
     "http with every role": "upstream: [app, app]\nvirtual_hosts: {two.example: app}\nfile_bytes: 16\ncache_s: 60\ngzip: true",
     "status": "status: true",
 }
@@ -149,6 +150,24 @@ def test_options_become_directives(field: str, line: str) -> None:
     assert line not in config_text(render("status: true"))
 
 
+def test_an_optional_nginx_that_a_host_lacks_is_unsupported_and_no_program_that_it_must_have() -> None:
+    with pytest.raises(
+        UnsupportedError, match=r"sut has no tengine: the inventory may name one \(hosts\.sut\.programs"
+    ):
+        render("status: true\nbinary: tengine\noptional: true")
+    fields = "backend: nginx\nlisten: 1\nstatus: true\noptional: true"
+    assert NGINX.programs(parse_document(fields, "s.yaml").validated(NGINX.options)) == ()
+    assert render("lua_bytes: 7\noptional: true").checks[0].is_optional
+    assert not render("status: true").checks[0].is_optional
+
+
+def test_a_script_in_lua_has_its_modules_and_the_text_of_the_other_servers() -> None:
+    config = config_text(render("lua_bytes: 7\nmodules: /opt/modules"))
+    assert config.index("load_module /opt/modules/ngx_http_lua_module.so;") < config.index("events {")
+    assert 'body = string.rep("Hello World\\n", math.ceil(7 / 12)):sub(1, 7)' in config
+    assert "load_module" not in config_text(render("status: true"))
+
+
 def test_file_cache_size_zero_removes_the_directive() -> None:
     assert "open_file_cache" not in config_text(render("status: true\nopen_file_cache: 0"))
 
@@ -243,7 +262,7 @@ def test_a_fastcgi_upstream_has_no_cache() -> None:
 
 @pytest.mark.parametrize("fields", ["file_bytes: 12\nstatus: true", "upstream: app\nstatus: true", "workers: 2"])
 def test_exactly_one_purpose_is_required(fields: str) -> None:
-    with pytest.raises(InputError, match="needs one of upstream, file_bytes, status, template"):
+    with pytest.raises(InputError, match="needs one of upstream, file_bytes, status, empty_gif, lua_bytes, template"):
         render(fields)
 
 

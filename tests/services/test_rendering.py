@@ -147,7 +147,7 @@ def test_nginx_accepts_the_rendered_configuration(tmp_path: Path) -> None:
         ("backend: nethttp, ", "", "small.yaml:8: stacks.both.services.app: service app: backend is missing"),
         ("upstream: app", "upstream: ap", "small.yaml:9: stacks.both.services.front: no other service 'ap' in this stack; did you mean 'app'?"),
         ("upstream: app", "upstream: front", "no other service 'front' in this stack"),
-        ("upstream: app", "workers: 2", "small.yaml:9: stacks.both.services.front: needs one of upstream, file_bytes, status, template, or upstream with file_bytes; found none"),
+        ("upstream: app", "workers: 2", "small.yaml:9: stacks.both.services.front: needs one of upstream, file_bytes, status, empty_gif, lua_bytes, template, or upstream with file_bytes; found none"),
         ("upstream: app", "upstream: app, workers: 0", "small.yaml:9: stacks.both.services.front.workers: found 0"),
         ("upstream: app", "upstream: app, wrkers: 1", "small.yaml:9: stacks.both.services.front.wrkers: no such field"),
         ('"127.0.0.1:9000"', "99999", "small.yaml:8: stacks.both.services.app.listen: found 99999; allowed: a port (8080), address:port"),

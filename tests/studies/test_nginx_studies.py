@@ -131,7 +131,7 @@ def test_workers_share_a_listening_socket_or_have_one_each(reuseport: StudyRun) 
     telemetry = reuseport.table("telemetry")
     limits = telemetry[(telemetry["metric"] == "accept_queue_limit") & (telemetry["service"] == "server")]
     by_trial: dict[str, pd.DataFrame] = {str(trial): rows for trial, rows in limits.groupby("trial_id")}
-    assert len(reuseport.records) == 6
+    assert len(reuseport.records) == 8
     for cell, record in reuseport.records.items():
         on_port = by_trial[record.trial_id]
         on_port = on_port[on_port["instance"].str.contains("8080")]
@@ -156,7 +156,7 @@ def test_answers_of_varying_length_are_no_errors(reuseport: StudyRun) -> None:
 
 def test_the_configurations_that_were_run_are_in_the_journal(reuseport: StudyRun) -> None:
     deployed = [event for event in reuseport.outcome.run.history() if isinstance(event, ServicesDeployed)]
-    assert len(deployed) == 6
+    assert len(deployed) == 8
     for event in deployed:
         ((path, text),) = event.configs.items()
         assert path.endswith("/nginx.conf")

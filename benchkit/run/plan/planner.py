@@ -47,12 +47,11 @@ def make_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> 
     capabilities = {host.name: host_capabilities(host, tuning) for host in hosts}
     cell_tuning = plan_cell_tuning(experiment, roles, hosts, tuning)
     supported, missing = _plan_cells(experiment, roles, capabilities, cell_tuning)
-    supported = list(name_equal_builds(build_services(supported)))
+    supported = check_configs(name_equal_builds(build_services(supported)), hosts)
     planned_cells = (*supported, *control_cells(experiment, supported))
     design = plan_design(experiment, planned_cells, roles, capabilities)
     cells = design.cells
     tuning = (*tuning, *plan_reserved_ports(tuning, cells, hosts))
-    check_configs(cells, hosts)
     check_node_releases(cells)
     measured = order_trials(experiment, design, seed)
     obstacles = (

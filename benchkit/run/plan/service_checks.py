@@ -17,7 +17,7 @@ from benchkit.services.deploy import check_config
 from benchkit.services.go_server import GoServerOptions
 from benchkit.services.go_toolchain import release_unavailable_reason
 from benchkit.services.node_release import NodeProgram
-from benchkit.services.service import ControllerFolder
+from benchkit.services.service import ConfigCheck, ControllerFolder, Service
 
 
 def check_go_releases(experiment: Experiment) -> None:
@@ -65,12 +65,30 @@ def _failure(content: ControllerFolder, known: dict[ControllerFolder, str]) -> s
     return known.get(content)
 
 
-def check_configs(cells: Iterable[PlannedCell], hosts: Hosts) -> None:
-    """Check every configuration of the cells on its host.
+def check_configs(cells: Iterable[PlannedCell], hosts: Hosts) -> list[PlannedCell]:
+    """Check every configuration of the cells; return the cells, unsupported where a host rejects an optional one.
 
     Raises InputError naming the scenario's file, line and field.
     """
-    _raise(_config_faults(cells, hosts))
+    known: dict[str, str | None] = {}
+    faults: list[str] = []
+    checked: list[PlannedCell] = []
+    for cell in cells:
+        unsupported = cell.unsupported
+        for service in cell.services if cell.unsupported is None else ():
+            for check in service.checks:
+                why = _rejection(service, check, hosts, known)
+                if why is None:
+                    continue
+                message = f"{service.backend} on {service.host} rejects it: {why}"
+                if check.is_optional:
+                    unsupported = message
+                else:
+                    source = cell.spec.service(service.name).source
+                    faults.append(source.fault((check.field,) if check.field else (), message))
+        checked.append(replace(cell, unsupported=unsupported))
+    _raise(faults)
+    return checked
 
 
 def _raise(faults: Iterable[str]) -> None:
@@ -98,19 +116,10 @@ def _node_release_faults(cells: Iterable[PlannedCell]) -> Iterator[str]:
                         yield cell.spec.service(service.name).source.fault(("node_version",), message)
 
 
-def _config_faults(cells: Iterable[PlannedCell], hosts: Hosts) -> Iterator[str]:
-    """Yield the faults that programs report; configurations that differ only in folder names are checked once."""
-    checked: set[str] = set()
-    for cell in cells:
-        for service in cell.services if cell.unsupported is None else ():
-            for check in service.checks:
-                text = repr([file.content for file in service.files if file.path == check.config])
-                key = f"{service.host} {check.argv} {text}".replace(str(service.folder.parent), "…")
-                if key in checked:
-                    continue
-                checked.add(key)
-                why = check_config(hosts[service.host], service, check)
-                if why is not None:
-                    message = f"{service.backend} on {service.host} rejects it: {why}"
-                    source = cell.spec.service(service.name).source
-                    yield source.fault((check.field,) if check.field else (), message)
+def _rejection(service: Service, check: ConfigCheck, hosts: Hosts, known: dict[str, str | None]) -> str | None:
+    """Return why a program rejects its configuration, or None; equal ones but for folders are checked once."""
+    text = repr([file.content for file in service.files if file.path == check.config])
+    key = f"{service.host} {check.argv} {text}".replace(str(service.folder.parent), "…")
+    if key not in known:
+        known[key] = check_config(hosts[service.host], service, check)
+    return known[key]
