@@ -91,7 +91,7 @@ def _cells(ratio: Ratio) -> list[str]:
         text(metric.title),
         shown(ratio.baseline_value),
         shown(ratio.value),
-        "" if ratio.ratio is None else f"{ratio.ratio:.3f}",
+        units.ABSENT if ratio.ratio is None else f"{ratio.ratio:.3f}",
         interval(ratio),
         p_value(ratio),
         text("; ".join((outcome(ratio), *ratio.remarks))),
