@@ -36,8 +36,6 @@ CONNECTIONS = 32
 WINDOW_S = 3.0
 WITHIN = 0.99
 """Share of the target rate that counts as held."""
-MAX_LAG_S = 1e-3
-"""Largest p99 of the lag at which a tool holds a rate in time."""
 
 Instants = npt.NDArray[np.float64]
 
@@ -51,11 +49,6 @@ class Held:
     lag_p99_s: float | None
     cores: float
     """CPU time of the tool, per second of the window."""
-
-    @property
-    def is_in_time(self) -> bool:
-        """True if requests were sent within a millisecond of their time."""
-        return self.lag_p99_s is not None and self.lag_p99_s <= MAX_LAG_S
 
 
 def _vegeta(rows: Path) -> Instants:
@@ -165,23 +158,29 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.usefixtures("server")
 def test_rates_on_one_core(folder: Path) -> None:
     rows = []
-    highest = dict.fromkeys((*INSTANTS, *_others()), 0)
-    for name in highest:
+    highest: dict[str, tuple[int, Held]] = {}
+    for name in (*INSTANTS, *_others()):
         hold = _hold if name in INSTANTS else _hold_by_other
         hold(name, RATES[0], folder)  # builds what has to be built
         for rate in RATES:
             held = hold(name, rate, folder)
-            if held.achieved >= WITHIN * rate and held.is_in_time:
-                highest[name] = rate
+            if held.achieved >= WITHIN * rate:
+                highest[name] = rate, held
             rows.append(
                 [
                     name,
                     f"{rate:,}",
                     f"{held.achieved:,.0f}",
-                    *("unknown" if lag is None else f"{1000 * lag:.2f} ms" for lag in (held.lag_p50_s, held.lag_p99_s)),
+                    _shown(held.lag_p50_s),
+                    _shown(held.lag_p99_s),
                     f"{held.cores:.2f}",
                 ]
             )
     print("\n" + table(["tool", "target rate", "achieved", "lag p50", "lag p99", "cores"], rows))
-    print("\n" + table(["tool", "highest rate held in time"], [[name, f"{rate:,}"] for name, rate in highest.items()]))
-    assert highest["vegeta"] >= RATES[0], "vegeta holds no rate in time"
+    summary = [[name, f"{rate:,}", _shown(held.lag_p99_s)] for name, (rate, held) in highest.items()]
+    print("\n" + table(["tool", "highest rate held within 1 %", "lag p99 there"], summary))
+    assert {"vegeta", "h2load", "hey"} <= highest.keys(), "a tool holds no rate at all"
+
+
+def _shown(lag_s: float | None) -> str:
+    return "unknown" if lag_s is None else f"{1000 * lag_s:.2f} ms"

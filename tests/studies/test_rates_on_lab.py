@@ -1,4 +1,4 @@
-"""The overload study at its smallest scale: a capacity, a step beyond it, and back."""
+"""The studies at rates that a run finds, at their smallest scale: a step beyond the capacity, and shares of it."""
 
 from __future__ import annotations
 
@@ -43,3 +43,19 @@ def test_the_rate_follows_its_shape_and_is_a_share_of_the_capacity(lab: Lab, run
     assert figure.is_available(run)
     assert "the target rate has its shape" in figure.caption(run)
     assert figure.draw(run).axes
+
+
+def test_latency_is_measured_at_shares_of_the_capacity(lab: Lab, run_study: RunStudy) -> None:
+    ran = run_study(lab.inventory(), "latency-curves")
+    trials = ran.trials.reset_index().set_index("kind")
+    capacity = float(trials.loc["calibrate"]["capacity_rps"])
+    measured = trials.loc["measure"]
+    shares = measured["factor_share"].astype(float)
+    assert shares.tolist() == [0.2, 0.5, 0.8]
+    assert measured["rate_requested"].tolist() == [round(share * capacity) for share in shares]
+    run = read_run(ran.store, ran.outcome.run)
+    figure = get_figure("latency-against-rate")
+    has_included = any(run.values("latency_p99_s").included(cell.cell_id) for cell in run.cells)
+    assert figure.is_available(run) == has_included
+    (axes,) = figure.draw(run).axes
+    assert len(axes.get_lines()) >= 1  # the limit of the objective
