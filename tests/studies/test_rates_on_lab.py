@@ -48,7 +48,7 @@ def test_the_rate_follows_its_shape_and_is_a_share_of_the_capacity(lab: Lab, run
 def test_latency_is_measured_at_shares_of_the_capacity(lab: Lab, run_study: RunStudy) -> None:
     ran = run_study(lab.inventory(), "latency-curves")
     trials = ran.trials.reset_index().set_index("kind")
-    capacity = float(trials.loc["calibrate"]["capacity_rps"])
+    (capacity,) = trials.loc[["calibrate"], "capacity_rps"].tolist()
     measured = trials.loc["measure"]
     shares = measured["factor_share"].astype(float)
     assert shares.tolist() == [0.2, 0.5, 0.8]
