@@ -249,7 +249,13 @@ class TrialRow(Row):
         str | None, Column(description="protocol in which the probe was answered: http1, https1, h2, h2c")
     ] = None
     tls_version: Annotated[str | None, Column(description="its version of TLS; null: no TLS")] = None
-    cipher: Annotated[str | None, Column(description="its cipher suite, by OpenSSL's name; null: no TLS")] = None
+    cipher: Annotated[
+        str | None,
+        Column(
+            description="cipher suite of the load, by OpenSSL's name, where the tool states it or `tls.ciphers` allows one; "
+            "null: no TLS, or unknown"
+        ),
+    ] = None
     resumed_share: Annotated[
         float | None,
         Metric(

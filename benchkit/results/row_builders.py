@@ -83,6 +83,7 @@ def trial_row(
         non_2xx=result.non_2xx,
         server_cpu_s_per_request=_cpu_s_per_request(cpu, result.requests),
         **_probe_columns(record.probes),
+        cipher=_cipher(record, result),
         overhead_s=record.wall_s - record.warmed_up_s - record.window_s if record.imported is None else None,
         slices=len(record.slices) or None,
         **percentiles,
@@ -116,8 +117,20 @@ def _probe_columns(probes: Sequence[ProbeRecord]) -> dict[str, Any]:
         "probe_body_sha256": _joint_sha256([probe.body_sha256 for probe in probes]),
         "protocol": agreed.protocol,
         "tls_version": agreed.tls_version,
-        "cipher": agreed.cipher,
     }
+
+
+def _cipher(record: TrialRecord, result: LoadResult) -> str | None:
+    """Return the cipher suite of the load: the tool's word, else that of the probe where the server allows no other.
+
+    Tool and server choose it from both their lists, so that the probe, with a list of its own, may have another.
+    """
+    if result.negotiated is not None and result.negotiated.cipher is not None:
+        return result.negotiated.cipher
+    allowed = None if record.tls is None else record.tls.ciphers
+    if allowed is None or ":" in allowed:
+        return None
+    return next((probe.negotiated.cipher for probe in record.probes if probe.negotiated is not None), None)
 
 
 def _joint_sha256(digests: Sequence[str]) -> str:

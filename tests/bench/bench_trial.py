@@ -22,6 +22,8 @@ TRIALS = 20
 LIMIT_S = 0.15
 ASKED_S = 2.0
 """Durations of warm-up and window at smoke scale."""
+LIMIT_OF_TLS_S = 0.05
+"""Most that a trial over TLS may take longer than one without."""
 LIMIT_OF_COMMAND = 1.1
 """Largest ratio of the overhead of a server given by its command line to that of the same one as a shipped backend."""
 
@@ -62,6 +64,26 @@ def test_overhead_of_a_command(tmp_path: Path) -> None:
     print(f"overhead of a command over that of the shipped backend: {ratio:.3f} (limit {LIMIT_OF_COMMAND})")
     assert [len(values) for values in overhead.values()] == [TRIALS, TRIALS]
     assert ratio <= LIMIT_OF_COMMAND
+
+
+def test_overhead_of_tls(tmp_path: Path) -> None:
+    """Compare the overhead of 20 trials of nethttp over TLS with that of nethttp without: at most 0.05 s more."""
+    service = {"backend": "nethttp", "listen": 8080}
+    scenario = write_scenario(
+        tmp_path,
+        stacks={
+            "plain": {"entry": "app", "services": {"app": service}},
+            "tls": {"entry": "app", "services": {"app": {**service, "protocol": "https1"}}},
+        },
+        factors={"stack": ["plain", "tls"]},
+        load=load(warmup_s=1),
+        blocks=TRIALS + 1,
+    )
+    overhead = _overhead_by_stack(tmp_path / "store", str(scenario))
+    more = median(overhead["tls"]) - median(overhead["plain"])
+    print(f"overhead of a trial over TLS beyond that of one without: {more:.3f} s (limit {LIMIT_OF_TLS_S} s)")
+    assert [len(values) for values in overhead.values()] == [TRIALS, TRIALS]
+    assert more <= LIMIT_OF_TLS_S
 
 
 def _overhead_by_stack(store: Path, *scenario: str) -> dict[str, list[float]]:

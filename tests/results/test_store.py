@@ -14,13 +14,15 @@ import benchkit
 from benchkit.errors import BenchkitError, InputError
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.load import Load
+from benchkit.models.load_result import LoadResult
+from benchkit.models.protocol import Negotiated, TlsOptions
 from benchkit.models.run import SCHEMA_VERSION, CellRecord, Manifest
 from benchkit.models.trial import GeneratorRecord, ProbeRecord, ServiceRecord, TrialRecord
 from benchkit.results.durable_files import write_atomically
 from benchkit.results.journal import Journal, read_journal
 from benchkit.results.journal_events import ClocksSet, HostFactsRead, RunStarted, TrialEnded
 from benchkit.results.reparse import reparse
-from benchkit.results.row_builders import host_rows
+from benchkit.results.row_builders import host_rows, trial_row
 from benchkit.results.schema import VERSION_KEY, arrow_schema
 from benchkit.results.store import LARGE_BYTES, RunFolder, Store, store_path
 from benchkit.results.tables import RunTables, load_columns
@@ -111,6 +113,22 @@ def test_a_trial_becomes_a_row(tmp_path: Path) -> None:
     assert row["overhead_s"] == pytest.approx(2.0 - 0.51 - 1.1)
     assert (row["factor_stack"], row["factor_threads"]) == ("go", 2.0)
     assert row["started_at"] == pd.Timestamp(STARTED)
+
+
+@pytest.mark.parametrize(
+    ("by_tool", "allowed", "expected"),
+    [("A", None, "A"), (None, None, None), (None, "P", "P"), (None, "P:Q", None), ("A", "P", "A")],
+)
+def test_the_cipher_is_that_of_the_load_and_not_of_a_probe_with_a_choice(
+    by_tool: str | None, allowed: str | None, expected: str | None
+) -> None:
+    plain = record("r1.b01.p01", CellRecord(cell_id="only", levels={}), 1)
+    agreed = Negotiated(protocol="https1", tls_version="1.3", cipher="P")
+    (probe,) = (each.model_copy(update={"negotiated": agreed}) for each in plain.probes)
+    trial = plain.model_copy(update={"tls": TlsOptions(ciphers=allowed), "probe": probe})
+    stated = None if by_tool is None else Negotiated(protocol="https1", cipher=by_tool)
+    row = trial_row(trial, LoadResult(tool="h2load", negotiated=stated), None)
+    assert (row.protocol, row.tls_version, row.cipher) == ("https1", "1.3", expected)
 
 
 def test_runs_with_different_factors_read_as_one_table(tmp_path: Path) -> None:

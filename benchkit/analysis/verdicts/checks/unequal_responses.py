@@ -57,7 +57,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
         return ()
     per_request = received / requests
     counts_bytes = record.load.histogram and evidence.row.tool != "siege"
-    rounding = 0.0 if counts_bytes else _ROUNDING_BYTES / requests
+    rounding = 0.0 if counts_bytes else _ROUNDING_BYTES * len(record.generators) / requests
     unfinished, frames = record.load.in_flight / requests, _mean(record, map(_chunk_frames, record.probes))
     mixed = _mix_tolerance(record, requests)
     if is_http2(record.protocol):

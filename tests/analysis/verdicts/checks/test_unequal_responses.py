@@ -10,6 +10,7 @@ from tests.analysis.conftest import MakeManifest, MakeTrials
 from tests.analysis.verdicts.builders import (
     EQUAL_PROBES,
     SERVERS,
+    build_generator,
     build_load,
     build_trial,
     finding_of,
@@ -81,6 +82,14 @@ def test_tolerance_includes_printed_digits() -> None:
     few = {"requests": 1000, "bytes_total": 0.14 * (1 << 20)}
     assert finding_of("unequal-responses", build_trial(row=few)) is not None
     assert finding_of("unequal-responses", build_trial(row=few, load=build_load(histogram=False))) is None
+
+
+def test_each_generator_rounds_what_it_prints() -> None:
+    """Print 0.00 MB for 12 kB: right of three generators with 4 kB each, and wrong of one."""
+    none, plain = {"requests": 1000, "bytes_total": 0.0}, build_load(histogram=False, connections=3)
+    assert finding_of("unequal-responses", build_trial(row=none, load=plain)) is not None
+    three = tuple(build_generator(number=number) for number in (1, 2, 3))
+    assert finding_of("unequal-responses", build_trial(row=none, load=plain, generators=three)) is None
 
 
 def test_cell_that_differs_from_its_baseline(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
