@@ -120,6 +120,8 @@ def test_every_byte_of_a_response_is_counted(agent: AgentLink, serve: Serve) -> 
         "body_sha256": hashlib.sha256(b"Hello World\n").hexdigest(),
         "complete": True,
         "closes": False,
+        "http2": False,
+        "negotiated": None,
     }
     assert body == b"Hello"
 
