@@ -12,12 +12,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-LEAD_S = 0.02
-"""Time from the start of a load tool to the window of its slice. From its start to its end with one request for each
-connection, h2load took 10 ms with 16 connections and 20 to 30 ms with 100, on a busy core: of more than some fifty
-connections, the last are opened within the measured time."""
-MARGIN_S = 0.01
-"""Time from the end of a window to the next start: the start of a tool, by which its measured time ends later."""
+from benchkit.models.design import LEAD_S, turn_s
 
 
 @dataclass(frozen=True)
@@ -38,11 +33,6 @@ class Turn:
 def slice_count(duration_s: float, slice_s: float) -> int:
     """Return the number of slices of a cell that measures for `duration_s` in a block."""
     return max(1, round(duration_s / slice_s))
-
-
-def turn_s(slice_s: float) -> float:
-    """Return the time that a slice takes with its lead and margin."""
-    return LEAD_S + slice_s + MARGIN_S
 
 
 def plan_turns(counts: Mapping[str, int], slice_s: float, seed: int, block: int) -> Iterator[Turn]:

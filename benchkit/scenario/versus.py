@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 from benchkit.errors import InputError
 from benchkit.load.tools.registry import get_tool
 from benchkit.models.cpus import SplitCpus
-from benchkit.models.design import Until
+from benchkit.models.design import Until, turn_s
 from benchkit.models.levels import NAME_FORM
 from benchkit.models.load import Load
 from benchkit.scenario.model import Scenario
@@ -47,6 +47,9 @@ CALIBRATION_S = 1.0
 """Measured window of a calibration."""
 
 MIN_BLOCKS = int(Until.model_fields["min_blocks"].default)
+PLANNED_BLOCKS = MIN_BLOCKS + 1
+"""Blocks for which a comparison has time: one more than can show a difference, as servers that start slowly take longer
+than `OVERHEAD_S`, and with one block less nothing would be shown."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +167,7 @@ def load_times(window_s: float, warm_up_s: float, tool: str) -> dict[str, float]
 
 
 def window_s(
-    servers: int, budget_s: float, blocks: int = MIN_BLOCKS, *, tool: str = "h2load", slice_s: float = SLICE_S
+    servers: int, budget_s: float, blocks: int = PLANNED_BLOCKS, *, tool: str = "h2load", slice_s: float = SLICE_S
 ) -> float:
     """Return the measured window of a trial, in seconds, with which a comparison has `blocks` blocks in its budget.
 
@@ -172,11 +175,14 @@ def window_s(
     numbers of slices. Raises InputError where the budget is too short for the fewest blocks of the shortest window.
     """
     calibration_s = servers * (1.5 * CALIBRATION_S + OVERHEAD_S)
-    shares = [(budget_s - calibration_s) / number / servers - OVERHEAD_S for number in (MIN_BLOCKS, blocks)]
-    longest, window = (share * (1 - WARM_UP_SHARE) for share in shares)
+    longest, window = (
+        ((budget_s - calibration_s) / number / servers - OVERHEAD_S) / _load_per_window(slice_s, tool)
+        for number in (MIN_BLOCKS, blocks)
+    )
     shortest = SHORTEST_WHOLE_S if takes_whole_seconds(tool) else SHORTEST_WINDOW_S
     if longest < shortest:
-        shortest_s = MIN_BLOCKS * servers * (shortest / (1 - WARM_UP_SHARE) + OVERHEAD_S) + calibration_s
+        trial_s = shortest * _load_per_window(slice_s, tool) + OVERHEAD_S
+        shortest_s = MIN_BLOCKS * servers * trial_s + calibration_s
         raise InputError(
             f"{budget_s:g} s are too short to compare {servers} servers",
             where="--duration",
@@ -185,6 +191,12 @@ def window_s(
         )
     step_s = slice_s if window >= MIN_SLICES * slice_s else SLICE_S
     return max(shortest, round(math.floor(min(LONGEST_WINDOW_S, window) / step_s) * step_s, 3))
+
+
+def _load_per_window(slice_s: float, tool: str) -> float:
+    """Return the time under load of a trial, warm-up and pauses between slices included, relative to its window."""
+    pauses = 1.0 if takes_whole_seconds(tool) else turn_s(slice_s) / slice_s
+    return pauses + WARM_UP_SHARE / (1 - WARM_UP_SHARE)
 
 
 def design_of(window_s: float, slice_s: float, tool: str) -> str:

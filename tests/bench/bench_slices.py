@@ -16,9 +16,9 @@ from benchkit.load.tools.registry import get_tool
 from benchkit.load.tools.target import Target
 from benchkit.load.tools.tool import ToolOutput
 from benchkit.load.trial_result import read_generator
+from benchkit.models.design import LEAD_S, MARGIN_S
 from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult
-from benchkit.run.slice_timetable import LEAD_S, MARGIN_S
 from benchkit.services.go_build import build
 from tests.bench.real_runs import table
 

@@ -8,9 +8,9 @@ import sys
 import time
 from pathlib import Path
 
+from benchkit.models.design import turn_s
 from benchkit.models.trial import TrialRecord
 from benchkit.results.store import Store
-from benchkit.run.slice_timetable import turn_s
 from tests.bench.real_runs import table
 
 SERVER = Path(__file__).parents[1] / "cli" / "servers" / "plain.js"

@@ -54,6 +54,7 @@ def test_a_history_names_the_run_with_which_it_shifted(cli: Cli) -> None:
     assert "did you mean 'small'" in missing.err
 
 
+@pytest.mark.long
 def test_a_history_is_exported_and_written_as_a_site(cli: Cli, stored: Path, tmp_path: Path) -> None:
     otava = cli("results", "export", "latest", "--format", "otava").out.splitlines()
     assert len(otava) == 1 + len(RATIOS)

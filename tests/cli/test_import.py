@@ -11,6 +11,8 @@ import pytest
 import benchkit
 from tests.cli.conftest import CommandResult
 
+pytestmark = pytest.mark.system
+
 Cli = Callable[..., CommandResult]
 OUTPUTS = Path(__file__).parents[1] / "fixtures" / "load"
 AB, WRK, WRK2 = (

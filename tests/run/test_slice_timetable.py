@@ -5,7 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from benchkit.run.slice_timetable import LEAD_S, MARGIN_S, plan_turns, shuffled, slice_count, turn_s
+from benchkit.models.design import LEAD_S, MARGIN_S, turn_s
+from benchkit.run.slice_timetable import plan_turns, shuffled, slice_count
 
 CELLS = {"a": 8, "b": 8, "c": 8}
 

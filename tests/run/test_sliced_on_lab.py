@@ -14,6 +14,7 @@ from benchkit.cli.progress import SilentProgress
 from benchkit.hosts.connections import connect_all
 from benchkit.hosts.host import Host
 from benchkit.lab.lab import Lab
+from benchkit.models.design import turn_s
 from benchkit.results.store import Store
 from benchkit.run.judge import rebuild_tables
 from benchkit.run.loop import execute
@@ -21,7 +22,6 @@ from benchkit.run.opened_run import open_run, reopen_run
 from benchkit.run.plan.model import RunPlan
 from benchkit.run.plan.planner import make_plan
 from benchkit.run.recorder import RunOutcome
-from benchkit.run.slice_timetable import turn_s
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.trial_order import PlannedTrial
 from tests.builders import experiment, load, stacks

@@ -8,7 +8,9 @@ import pytest
 from benchkit.document import read_document
 from benchkit.errors import InputError
 from benchkit.models.cpus import SplitCpus
+from benchkit.models.design import turn_s
 from benchkit.scenario.versus import (
+    CALIBRATION_S,
     MIN_BLOCKS,
     OVERHEAD_S,
     SLICE_S,
@@ -116,7 +118,17 @@ def test_request_is_that_of_the_load() -> None:
 @pytest.mark.parametrize(("servers", "budget_s"), [(2, 60), (3, 60), (5, 120), (2, 25)])
 def test_fewest_blocks_fit_the_budget(servers: int, budget_s: float) -> None:
     window = window_s(servers, budget_s)
-    assert MIN_BLOCKS * servers * (window / (1 - WARM_UP_SHARE) + OVERHEAD_S) <= budget_s
+    pauses_s = window / SLICE_S * turn_s(SLICE_S) - window
+    assert MIN_BLOCKS * servers * (window / (1 - WARM_UP_SHARE) + pauses_s + OVERHEAD_S) <= budget_s
+
+
+@pytest.mark.parametrize(("servers", "budget_s"), [(2, 60), (3, 60), (5, 120)])
+def test_a_longer_budget_has_time_for_servers_that_start_slowly(servers: int, budget_s: float) -> None:
+    window = window_s(servers, budget_s)
+    pauses_s = window / SLICE_S * turn_s(SLICE_S) - window
+    of_trial_s = window / (1 - WARM_UP_SHARE) + pauses_s + OVERHEAD_S
+    calibration_s = servers * (1.5 * CALIBRATION_S + OVERHEAD_S)
+    assert MIN_BLOCKS * servers * of_trial_s * 1.14 + calibration_s <= budget_s
 
 
 def test_budget_too_short_for_its_servers_names_one_that_is_not() -> None:

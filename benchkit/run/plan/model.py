@@ -10,10 +10,10 @@ from itertools import pairwise
 from benchkit.errors import BenchkitError
 from benchkit.hosts.tuning import SudoCommand, TuningPlan
 from benchkit.load.generators.generator import Generator
-from benchkit.models.design import Design, controlled
+from benchkit.models.design import Design, controlled, turn_s
 from benchkit.models.load import Load
 from benchkit.run.plan.tuning_plan import tuning_required_error
-from benchkit.run.slice_timetable import slice_count, turn_s
+from benchkit.run.slice_timetable import slice_count
 from benchkit.scenario.experiment import Cell, Experiment
 from benchkit.scenario.profile_pass import is_profile_pass
 from benchkit.scenario.trial_order import PlannedTrial

@@ -15,10 +15,11 @@ from benchkit.load.generators.execution import START_LEAD_ROUND_TRIPS, START_LEA
 from benchkit.load.generators.generator import Generator
 from benchkit.load.generators.slices import PlannedSlice, SliceRun, prepare_slices, run_slices
 from benchkit.load.tools.registry import get_tool
+from benchkit.models.design import LEAD_S
 from benchkit.models.telemetry import SAMPLE_SHARES
 from benchkit.models.trial import GeneratorRecord, ProcessId, SliceRecord
 from benchkit.results.slice_files import pack_slices
-from benchkit.run.slice_timetable import LEAD_S, Turn, plan_turns, slice_count
+from benchkit.run.slice_timetable import Turn, plan_turns, slice_count
 from benchkit.run.steps.telemetry_steps import run_on_hosts
 from benchkit.run.steps.trial_state import Trial
 

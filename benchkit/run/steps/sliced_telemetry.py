@@ -11,11 +11,11 @@ import numpy as np
 from benchkit.errors import HostError
 from benchkit.hosts.host import Host
 from benchkit.hosts.host_telemetry import WatchedService
+from benchkit.models.design import turn_s
 from benchkit.models.telemetry import AGENT_SERVICE, generator_service
 from benchkit.models.trial import ProcessId, WatchRecord
 from benchkit.results.sliced_telemetry import BlockTelemetry, Reals, block_service, telemetry_of_trial
 from benchkit.results.telemetry_file import Key, read_telemetry
-from benchkit.run.slice_timetable import turn_s
 from benchkit.run.steps.sliced_load import SlicedLoad
 from benchkit.run.steps.telemetry_steps import run_on_hosts, watched_service
 from benchkit.run.steps.trial_state import Trial
