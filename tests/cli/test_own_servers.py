@@ -42,7 +42,7 @@ def test_the_scenario_is_valid_and_short(cli: Cli, folder: Path) -> None:
 
 @pytest.mark.lab
 def test_hand_written_servers_are_compared_by_the_scenario(cli: Cli, lab: Lab, folder: Path) -> None:
-    changes = ("factors.stack=[node, nginx]", "load.duration_s=1", "blocks=1")
+    changes = ("factors.stack=[node, nginx]", "load.duration_s=1", "load.warmup_s=0.5", "blocks=1")
     done = cli(
         "run", folder / "four.yaml", "--lab", lab.name, "--json", *(each for c in changes for each in ("--set", c))
     )
