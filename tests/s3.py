@@ -9,10 +9,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-import boto3
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-from werkzeug.serving import WSGIRequestHandler, make_server
-
 BUCKET = "results"
 KEY, SECRET = "AKIABENCHKITTEST", "not-to-be-found-in-any-file"
 
@@ -50,6 +46,8 @@ class S3:
 
     def client(self) -> Any:  # noqa: ANN401 - made by boto3 at run time
         """Return a client of the server, with boto3."""
+        import boto3  # noqa: PLC0415 - slow, as moto is
+
         return boto3.client(
             "s3",
             endpoint_url=self.endpoint,
@@ -70,16 +68,21 @@ class S3:
         return sum(size for _, _, size in self.requests)
 
 
-class _Silent(WSGIRequestHandler):
-    """Handler that logs no requests."""
-
-    def log(self, *_: object) -> None:
-        """Log nothing."""
-
-
 @contextlib.contextmanager
 def s3_server() -> Iterator[S3]:
     """Serve S3 with an empty bucket, `BUCKET`, until the block ends."""
+    from moto.moto_server.werkzeug_app import (  # noqa: PLC0415 - takes a second, which most runs of the tests need not
+        DomainDispatcherApplication,
+        create_backend_app,
+    )
+    from werkzeug.serving import WSGIRequestHandler, make_server  # noqa: PLC0415
+
+    class Silent(WSGIRequestHandler):
+        """Handler that logs no requests."""
+
+        def log(self, *_: object) -> None:
+            """Log nothing."""
+
     application = DomainDispatcherApplication(create_backend_app)
     served = S3("")
 
@@ -89,7 +92,7 @@ def s3_server() -> Iterator[S3]:
         served.requests.append((environ["REQUEST_METHOD"], environ["PATH_INFO"], len(answer)))
         return [answer]
 
-    server = make_server("127.0.0.1", 0, counting, threaded=True, request_handler=_Silent)
+    server = make_server("127.0.0.1", 0, counting, threaded=True, request_handler=Silent)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     served.endpoint = f"http://127.0.0.1:{server.server_port}"

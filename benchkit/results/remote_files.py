@@ -59,13 +59,20 @@ class RemoteFiles:
         import fsspec  # noqa: PLC0415 - only where a store is a URL
 
         try:
-            self._fs, root = fsspec.url_to_fs(self.url, **_OPTIONS.get(self._protocol, {}))
+            # A file system of its own: fsspec would give one that was made for another endpoint or other credentials.
+            options = _OPTIONS.get(self._protocol, {})
+            self._fs, root = fsspec.url_to_fs(self.url, skip_instance_cache=True, **options)
         except (ImportError, ValueError) as error:  # no client library, no such protocol
             extra = _EXTRAS.get(self._protocol)
             hint = f"pip install 'benchkit[{extra}]'" if extra else "name a protocol of fsspec, and install its package"
             raise InputError(f"no access to {self._protocol}:// here", where=url, why=str(error), hint=hint) from None
         self._root = str(root).rstrip("/")
         self._fs.invalidate_cache()
+
+    @property
+    def filesystem(self) -> Any:  # noqa: ANN401 - fsspec has no types
+        """The file system of fsspec, for libraries that read through one."""
+        return self._fs
 
     @property
     def is_read_only(self) -> bool:

@@ -343,3 +343,14 @@ def assert_same(store: Store, url: str, s3: S3) -> None:
     there = {name.removeprefix(f"{prefix}/"): content for name, content in s3.objects(f"{prefix}/").items()}
     paths = {path.relative_to(store.path).as_posix(): path for path in store.path.rglob("*") if path.is_file()}
     assert there == {name: path.read_bytes() for name, path in paths.items() if not name.endswith("/.lock")}
+
+
+def test_a_store_is_looked_for_where_the_environment_says_by_then(
+    s3: S3, url: str, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    push(store, store.run("r1"), RemoteFiles(url))
+    with s3_server() as another:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", another.endpoint)
+        s3.requests.clear()
+        assert RemoteFiles(url).listing("")  # the same objects: moto keeps those of a process together
+        assert another.requests and not s3.requests
