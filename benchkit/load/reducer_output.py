@@ -109,7 +109,7 @@ class ReducerOutput(Frozen):
     """The reducer's file, field by field."""
 
     reduction: Literal[1]
-    tool: Literal["ab", "h2load", "hey", "siege", "vegeta"]
+    tool: Literal["ab", "h2load", "hey", "openloop", "siege", "vegeta"]
     ended: Literal["whole", "cut", "damaged", "stopped"]
     rows: Count
     unread: Unread

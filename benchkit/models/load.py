@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, JsonValue, PositiveFloat, PositiveInt, model_validator
 
@@ -102,6 +102,10 @@ class Load(Frozen):
         description="target rate in requests per second, or {share_of_slowest: 0.5} or {share_of_capacity: 0.5}; absent: as "
         "fast as possible",
         examples=[1000],
+    )
+    arrivals: Literal["constant", "poisson"] = Field(
+        default="constant",
+        description="requests at a rate are due an interval apart, or at random, as those of many independent users",
     )
     share_of_slowest: Annotated[float, Field(gt=0, le=1)] | None = Field(
         default=None,

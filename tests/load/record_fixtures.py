@@ -19,6 +19,7 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from benchkit.models.protocol import HttpProtocol, TlsOptions
 from benchkit.services.certificates import RunAuthority
@@ -26,6 +27,7 @@ from tests.load.tls_server import tls_server
 
 SERVER = Path(__file__).with_name("small_server.py")
 URL = re.compile(r"https?://127\.0\.0\.1:(?!1/)[0-9]+/")
+AUTHORITY = re.compile(r"127\.0\.0\.1:(?!1\b)[0-9]+")
 PRINTED = "stdout and stderr, together"
 
 CONFIGS = {
@@ -47,7 +49,7 @@ def record(path: Path, url: str) -> None:
             nginx = stack.enter_context(tls_server(Path(stack.enter_context(tempfile.TemporaryDirectory())), tls))
             url = f"{nginx.target(protocol).origin}/"
             (work / "ca.pem").write_bytes(RunAuthority().read())
-        case: dict[str, Any] = json.loads(URL.sub(url, text))
+        case: dict[str, Any] = json.loads(AUTHORITY.sub(urlsplit(url).netloc, URL.sub(url, text)))
         (work / "POSTED").write_text("k=v\n")
         for config, text in CONFIGS.items():
             (work / config).write_text(f"{text}show-logfile = false\nconnection = keep-alive\nparser = false\n")

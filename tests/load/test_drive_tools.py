@@ -48,7 +48,7 @@ def test_a_run_for_a_time_gives_a_complete_result(tool: str, server: Server, tmp
 
 @pytest.mark.parametrize("tool", [name for name, tool in TOOLS.items() if "request_count" in tool.options])
 def test_a_run_makes_its_count_of_requests(tool: str, server: Server, tmp_path: Path) -> None:
-    rate = 50 if tool == "vegeta" else None
+    rate = 50 if tool in {"vegeta", "openloop"} else None
     output = _run_generator(
         Load(tool=tool, connections=4, request_count=40, rate=rate, path="/slow"), server.origin, tmp_path
     )
@@ -64,6 +64,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "siege": {"headers": {"X-Test": "a b"}, "method": "PUT", "body": "k=v", "request_count": 8},
     "vegeta": {"headers": {"X-Test": "a b"}, "method": "PUT", "body": "k=v", "request_count": 8, "rate": 20},
     "h2load": {"headers": {"X-Test": "a b"}, "method": "PUT", "body": "k=v", "request_count": 8},
+    "openloop": {"headers": {"X-Test": "a b"}, "method": "PUT", "body": "k=v", "request_count": 8, "rate": 20},
 }
 
 
@@ -83,6 +84,11 @@ MIXES: dict[str, list[dict[str, Any]]] = {
         {"path": "/count/c", "weight": 2.5, "method": "PATCH", "body_file": "any"},
     ],
     "vegeta": [
+        {"path": "/count/a", "weight": 5, "headers": {"X-Test": "a b"}},
+        {"path": "/count/b?q=1", "weight": 3, "method": "POST", "body": "k=v\n"},
+        {"path": "/count/c", "weight": 2, "method": "PATCH", "body_file": "any"},
+    ],
+    "openloop": [
         {"path": "/count/a", "weight": 5, "headers": {"X-Test": "a b"}},
         {"path": "/count/b?q=1", "weight": 3, "method": "POST", "body": "k=v\n"},
         {"path": "/count/c", "weight": 2, "method": "PATCH", "body_file": "any"},

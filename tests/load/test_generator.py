@@ -101,7 +101,7 @@ def test_the_reducer_knows_when_vegetas_requests_are_due(rate: float, interval: 
 
 def test_vegetas_module_pins_the_registered_version() -> None:
     manifest = (PROGRAM.module / "go.mod").read_text()
-    assert f"{PROGRAM.package} v{PROGRAM.version}\n" in manifest
+    assert f"{PROGRAM.package} v{PROGRAM.version} // indirect\n" in manifest
     assert f"tool {PROGRAM.package}\n" in manifest
     assert (PROGRAM.module / "go.sum").is_file()
 
@@ -118,23 +118,16 @@ def test_a_warm_up_records_nothing_and_runs_the_built_program() -> None:
     assert b"verbose = false\n" in siege.as_warm_up().files["siege.conf"]
 
 
-def test_a_shape_is_sent_by_a_program_of_its_own_and_warmed_up_at_its_base() -> None:
+def test_a_shape_is_warmed_up_at_its_base() -> None:
     shape = {"form": "step", "base": 0.5, "start_s": 1, "length_s": 2}
-    load = _load("vegeta", rate=1000, processes=2, warmup_s=1, shape=shape)
+    load = _load("openloop", rate=1000, processes=2, warmup_s=1, shape=shape)
     first, second = plan_generators(load, TARGET, [place("a")])
-    stages = "250x4000000ns,1000x2000000ns,500x4000000ns"
-    assert first.argv == (
-        "/w/tools/vegeta-shaped",
-        "-targets=vegeta.targets",
-        f"-stages={stages}",
-        "-connections=4",
+    argv = (
+        *("/w/tools/openloop", f"-address={TARGET.authority}", "-requests=openloop.requests", "-connections=4"),
+        "-stages=250x4000000ns,1000x2000000ns,500x4000000ns",
     )
-    assert second.argv == first.argv
-    assert first.reducer == ("/w/tools/reduce", "-tool", "vegeta", "-stages", stages)
-    assert [file.path.name for file in first.programs] == ["vegeta", "vegeta-shaped", "reduce"]
+    assert first.argv == second.argv == argv
+    assert first.reducer == ("/w/tools/reduce", "-tool", "openloop"), "its rows say when requests were due"
+    assert [file.path.name for file in first.programs] == ["openloop", "reduce"]
     warm_up = first.as_warm_up()
-    assert warm_up.argv[:2] == ("/w/tools/vegeta", "attack")
-    assert {"-rate=250/1s", "-duration=1.000000000s"} <= set(warm_up.argv)
-    constant = first.with_load(load.model_copy(update={"shape": None}))
-    assert constant.argv[0] == "/w/tools/vegeta"
-    assert constant.reducer == ("/w/tools/reduce", "-tool", "vegeta", "-interval", "1000000ns")
+    assert warm_up.argv == (*argv[:-1], "-stages=250x4000000ns", "-rows=false")

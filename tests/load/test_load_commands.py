@@ -25,6 +25,7 @@ def _load(tool: str, **more: Any) -> Load:  # noqa: ANN401 - any field of a load
 
 
 ATTACK = "vegeta attack -targets=vegeta.targets -output=stdout -redirects=-1 -connections=4 -max-connections=4"
+SEND = "openloop -address=10.0.0.2:8080 -requests=openloop.requests -connections=4"
 PLAIN = {"histogram": False}
 COMMANDS: dict[str, tuple[dict[str, Any], str]] = {
     "wrk": ({}, "wrk -v -t1 -c4 -d5s --latency -s benchkit.lua"),
@@ -75,6 +76,27 @@ COMMANDS: dict[str, tuple[dict[str, Any], str]] = {
         | PLAIN,
         "h2load --h1 -c4 -t2 -n100 --rps=2 -N2s -dh2load.body.1 -H|:method: PUT",
     ),
+    "openloop": (
+        {"rate": 2000},
+        "SEND -stages=10000x500000ns",
+    ),
+    "openloop-all": (
+        {
+            "duration_s": None,
+            "requests": 10,
+            "rate": 2.5,
+            "arrivals": "poisson",
+            "keepalive": False,
+            "timeout_s": 0.5,
+            **PLAIN,
+        },
+        "SEND -stages=10x400000000ns -poisson -keepalive=false -timeout=0.5s -rows=false",
+    ),
+    "openloop-shape": (
+        {"rate": 1000, "shape": {"form": "step", "base": 0.5, "start_s": 1, "length_s": 2}},
+        "SEND -stages=500x2000000ns,2000x1000000ns,1000x2000000ns",
+    ),
+    "openloop-full-speed": ({}, "SEND -duration=5.000000000s"),
 }
 """Name → (load, argument list without the URL); `|` joins an option to a value that may have blanks."""
 
@@ -84,7 +106,7 @@ def test_the_argument_list(name: str) -> None:
     fields, shown = COMMANDS[name]
     tool = name.partition("-")[0]
     expected = [part for word in _words(shown) for part in word.split("|")]
-    target = [] if tool == "vegeta" else [URL]  # vegeta reads the URL from a file
+    target = [] if tool in {"vegeta", "openloop"} else [URL]  # these read the URL from a file
     assert TOOLS[tool].command(_load(tool, **fields), TARGET) == [*expected, *target]
 
 
@@ -92,7 +114,7 @@ def _words(shown: str) -> list[str]:
     """Return the words of a command as written above; `-H|Name: value` is one word."""
     words: list[str] = []
     one = ATTACK.replace("connections=4", "connections=1")
-    for word in shown.replace("ATTACK1", one).replace("ATTACK", ATTACK).split(" "):
+    for word in shown.replace("ATTACK1", one).replace("ATTACK", ATTACK).replace("SEND", SEND).split(" "):
         if words and words[-1].startswith("-H|") and words[-1].endswith(":"):
             words[-1] += f" {word}"
         else:
@@ -178,6 +200,7 @@ UNSUPPORTED: dict[str, tuple[str, HttpProtocol, TlsOptions | None, dict[str, Any
         *("vegeta", "h2", TLS13, {"connections": 1, "streams": 2, "rate": {"share_of_slowest": 0.5}}),
         "streams: at a rate vegeta opens a stream for every request that is due, up to the server's limit",
     ),
+    "openloop has no TLS": ("openloop", "https1", TLS13, {}, "openloop does not speak https1 (it speaks: http1)"),
     "HTTP/2 keeps connections": (
         *("hey", "h2", TLS13, {"connections": 1, "keepalive": False}),
         "keepalive: hey keeps its connections of HTTP/2 open",
@@ -203,7 +226,7 @@ def test_new_connections_may_resume_where_the_tool_does_and_none_need_to() -> No
 
 
 def test_a_plan_says_which_tools_verify_no_certificate() -> None:
-    over_tls = {name: list(tool.target_notices(_target("https1", TLS13))) for name, tool in TOOLS.items()}
+    over_tls = {name: list(tool.target_notices(_target("https1", TLS13))) for name, tool in TOOLS.items() if tool.tls}
     assert {name for name, notices in over_tls.items() if not notices} == {"vegeta"}
     assert over_tls["wrk"] == [
         "wrk verifies no certificate, and cannot be told to: it sends its load to any server that answers."
@@ -263,6 +286,13 @@ REFUSED: dict[str, tuple[dict[str, Any], set[str]]] = {
     "wrk has one script": ({"tool": "wrk", "extra_args": ("-s", "my.lua")}, {"extra_args"}),
     "ab has one table": ({"tool": "ab", "extra_args": ("-g/tmp/x",)}, {"extra_args"}),
     "hey has one output": ({"tool": "hey", "extra_args": ("-o", "csv")}, {"extra_args"}),
+    "openloop needs a rate for a count": ({"tool": "openloop", "duration_s": None, "requests": 9}, {"request_count"}),
+    "openloop frames its requests itself": ({"tool": "openloop", "headers": {"connection": "close"}}, {"headers"}),
+    "others have no random arrivals": ({"tool": "vegeta", "rate": 9, "arrivals": "poisson"}, {"arrivals"}),
+    "vegeta has no shapes": (
+        {"tool": "vegeta", "rate": 9, "shape": {"form": "step", "start_s": 1, "length_s": 2}},
+        {"shape"},
+    ),
     "h2load takes milliseconds": ({"tool": "h2load", "duration_s": 0.2505}, {"duration_s"}),
     "h2load has one log": ({"tool": "h2load", "extra_args": ("--log-file=x",)}, {"extra_args"}),
     "h2load shares out its requests": ({"tool": "h2load", "duration_s": None, "requests": 3}, {"request_count"}),
@@ -270,7 +300,8 @@ REFUSED: dict[str, tuple[dict[str, Any], set[str]]] = {
 
 
 @pytest.mark.parametrize(
-    ("tool", "threads"), [("wrk", 2), ("h2load", 2), ("ab", 1), ("siege", 4), ("hey", None), ("vegeta", None)]
+    ("tool", "threads"),
+    [("wrk", 2), ("h2load", 2), ("ab", 1), ("siege", 4), ("hey", None), ("vegeta", None), ("openloop", None)],
 )
 def test_threads_are_those_to_which_a_tool_assigns_connections(tool: str, threads: int | None) -> None:
     """Check the limit; tools in Go have none, because any of their threads serves any connection."""
@@ -294,5 +325,7 @@ def test_every_tool_supports_the_same_plain_load() -> None:
 
 
 def test_an_unknown_tool_is_refused_naming_all_tools() -> None:
-    with pytest.raises(InputError, match=r"no load tool is called 'jmeter': .*wrk, ab, hey, siege, vegeta, h2load"):
+    with pytest.raises(
+        InputError, match=r"no load tool is called 'jmeter': .*wrk, ab, hey, siege, vegeta, h2load, openloop"
+    ):
         get_tool("jmeter")

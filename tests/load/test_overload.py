@@ -14,7 +14,7 @@ from benchkit.models.load import Load
 
 LOAD = Load.model_validate(
     {
-        "tool": "vegeta",
+        "tool": "openloop",
         "connections": 8,
         "duration_s": 7,
         "rate": 100,
@@ -33,7 +33,7 @@ def second(latency_s: float | None, ended: int = 100, errors: int = 0) -> Second
 
 def measured(seconds: Sequence[Second]) -> Measurement:
     counters = Counters(requests=100, recorded=100)
-    return Measurement("vegeta", {}, counters, 1e-9, "connect+request", complete=True, seconds=tuple(seconds))
+    return Measurement("openloop", {}, counters, 1e-9, "connect+request", complete=True, seconds=tuple(seconds))
 
 
 FAST, SLOW = 0.002, 0.5

@@ -70,6 +70,7 @@ STATED = {
         rf"^traffic: \S+ \({FIGURE}\) total",
         rf"^time for request:\s+{FIGURE}\w+\s+{FIGURE}\w+\s+{FIGURE}\w+\s+{FIGURE}",
     ),
+    "openloop": (rf'"(?:duration_s|requests|bytes|i/o timeout)":{FIGURE}',),
 }
 """Patterns of lines whose figures a LoadResult has; each figure is a group."""
 

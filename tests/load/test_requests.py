@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from typing import Any
 
 import pytest
@@ -111,6 +113,20 @@ def test_vegeta_is_given_targets() -> None:
     files = TOOLS["vegeta"].files(_load("vegeta", PAGE, UPLOAD), TARGET)
     page, upload = f'GET {ORIGIN}/a\nX-A: say "a\\b"\n', f"POST {ORIGIN}/b\n@vegeta.body.2\n"
     assert files == {"vegeta.targets": f"{page}\n{upload}\n{page}".encode(), "vegeta.body.2": b"k=v"}
+
+
+def test_openloop_is_given_requests_as_they_are_sent() -> None:
+    files = TOOLS["openloop"].files(_load("openloop", PAGE, UPLOAD, keepalive=False), TARGET)
+    requests = [
+        (each["Method"], base64.b64decode(each["Bytes"]).decode()) for each in json.loads(files["openloop.requests"])
+    ]
+    end = "Connection: close\r\n\r\n"
+    page = f'GET /a HTTP/1.1\r\nHost: {TARGET.authority}\r\nX-A: say "a\\b"\r\n{end}'
+    upload = f"POST /b HTTP/1.1\r\nHost: {TARGET.authority}\r\nContent-Length: 3\r\n{end}k=v"
+    assert requests == [("GET", page), ("POST", upload), ("GET", page)]
+    own_host = _load("openloop", {"method": "PUT", "path": "/", "headers": {"host": "a.example"}})
+    (only,) = json.loads(TOOLS["openloop"].files(own_host, TARGET)["openloop.requests"])
+    assert base64.b64decode(only["Bytes"]) == b"PUT / HTTP/1.1\r\nhost: a.example\r\nContent-Length: 0\r\n\r\n"
 
 
 def test_h2load_is_given_uris() -> None:

@@ -15,6 +15,8 @@ from benchkit.run.judge import rebuild_tables
 from benchkit.run.loop import execute
 from benchkit.run.opened_run import open_run
 from benchkit.run.plan.planner import make_plan
+from benchkit.run.recorder import RunOutcome
+from benchkit.scenario.experiment import Experiment
 from tests.builders import experiment, load, stacks
 
 pytestmark = pytest.mark.lab
@@ -33,22 +35,27 @@ def stored_rows(store: Store) -> dict[str, list[str]]:
     }
 
 
+def run_and_parse_again(scenario: Experiment, lab: Lab, store: Store) -> RunOutcome:
+    """Run a scenario, and check that its raw files give the same tables once more."""
+    with connect_all(lab.inventory()) as hosts, open_run(lambda: make_plan(scenario, hosts), hosts, store) as run:
+        outcome = execute(run, SilentProgress())
+    assert (outcome.status, outcome.failures) == ("done", {})
+    before = stored_rows(store)
+    with outcome.run.locked():
+        rebuild_tables(store, outcome.run)
+    assert stored_rows(store) == before
+    return outcome
+
+
 def test_all_cells_are_measured_at_a_share_of_the_slowest(lab: Lab, tmp_path: Path) -> None:
     store = Store(tmp_path)
     scenario = experiment(
         stacks=stacks(go={"listen": 18080}, slow={"listen": 18080, "work": "loop:300000"}),
         factors={"stack": ["go", "slow"]},
-        load=load(tool="vegeta", connections=8, duration_s=WINDOW_S, rate={"share_of_slowest": SHARE}),
+        load=load(tool="openloop", connections=8, duration_s=WINDOW_S, rate={"share_of_slowest": SHARE}),
         blocks=1,
     )
-    with connect_all(lab.inventory()) as hosts, open_run(lambda: make_plan(scenario, hosts), hosts, store) as run:
-        outcome = execute(run, SilentProgress())
-    assert (outcome.status, outcome.failures) == ("done", {})
-
-    before = stored_rows(store)
-    with outcome.run.locked():
-        rebuild_tables(store, outcome.run)
-    assert stored_rows(store) == before
+    outcome = run_and_parse_again(scenario, lab, store)
 
     trials = benchkit.load("trials", store=store.path).set_index(["kind", "cell_id"])
     full_speed, measured = trials.loc["calibrate"], trials.loc["measure"]
@@ -78,7 +85,7 @@ def test_the_capacity_of_a_cell_is_searched_in_its_block(lab: Lab, tmp_path: Pat
     scenario = experiment(
         stacks=stacks(go={"listen": 18080, "work": "loop:1000000"}),
         load=load(
-            tool="vegeta",
+            tool="openloop",
             connections=16,
             duration_s=0.5,
             capacity={"slo": {"p99_s": 0.1, "error_share": 0.01}, "precision": 0.2, "budget_s": 15},
@@ -86,14 +93,7 @@ def test_the_capacity_of_a_cell_is_searched_in_its_block(lab: Lab, tmp_path: Pat
         telemetry="off",
         blocks=1,
     )
-    with connect_all(lab.inventory()) as hosts, open_run(lambda: make_plan(scenario, hosts), hosts, store) as run:
-        outcome = execute(run, SilentProgress())
-    assert (outcome.status, outcome.failures) == ("done", {})
-
-    before = stored_rows(store)
-    with outcome.run.locked():
-        rebuild_tables(store, outcome.run)
-    assert stored_rows(store) == before
+    outcome = run_and_parse_again(scenario, lab, store)
 
     trials = benchkit.load("trials", store=store.path).set_index("kind")
     (measured,) = (row for _, row in trials.loc[["measure"]].iterrows())

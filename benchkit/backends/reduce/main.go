@@ -14,7 +14,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -42,9 +41,8 @@ func main() {
 type options struct {
 	tool      tool
 	out, rest string
-	// interval is the time between two requests of a constant rate; 0: there is none. stages are the schedule of another.
+	// interval is the time between two requests of a constant rate; 0: there is none.
 	interval time.Duration
-	stages   stages
 }
 
 func run(args []string, in io.Reader, stdout, stderr io.Writer) int {
@@ -80,8 +78,6 @@ func parseOptions(args []string, stdout io.Writer) (options, error) {
 	flags.StringVar(&options.rest, "rest", "", "`file` for what the tool prints beside its rows, such as ab's summary")
 	flags.DurationVar(&options.interval, "interval", 0, "`time` between two requests of vegeta: times count from when a "+
 		"request was due")
-	flags.Var(&options.stages, "stages", "the same for a `schedule` of requests: numbers of them and the time between two, "+
-		"as 500x2ms,1000x1ms")
 	err := flags.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -99,10 +95,6 @@ func parseOptions(args []string, stdout io.Writer) (options, error) {
 		return options, errors.New("flag -out is missing")
 	case options.interval < 0 || options.interval > 0 && !options.tool.numbered:
 		return options, errors.New("flag -interval is for tools that number their requests: vegeta")
-	case len(options.stages) > 0 && (options.interval > 0 || !options.tool.numbered):
-		return options, errors.New("flag -stages is for tools that number their requests, vegeta, and in place of -interval")
-	case options.interval > 0:
-		options.stages = stages{{math.MaxUint64, options.interval.Nanoseconds()}}
 	}
 	return options, nil
 }
@@ -114,7 +106,7 @@ func (o options) reduce(in io.Reader) error {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	defer signal.Stop(signals)
 
-	tally := newTally(o.stages)
+	tally := newTally(o.interval.Nanoseconds())
 	source := &source{in: in}
 	type outcome struct {
 		ended ending

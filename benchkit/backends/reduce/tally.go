@@ -57,17 +57,17 @@ type tally struct {
 	rest        rest
 }
 
-// newTally returns an empty tally of requests that were due at these stages; none: at no known time.
-func newTally(stages stages) *tally {
+// newTally returns an empty tally of requests that were due at this interval in nanoseconds; 0: at no known time.
+func newTally(interval int64) *tally {
 	tally := &tally{
 		histogram: hdrhistogram.New(1, longest, digits),
 		min:       math.MaxInt64,
 		errors:    map[string]int64{},
-		schedule:  schedule{stages: stages, began: math.MaxInt64},
+		schedule:  schedule{interval: interval, began: math.MaxInt64},
 		span:      span{firstStart: math.MaxInt64, lastStart: math.MinInt64, lastEnd: math.MinInt64},
 	}
-	if len(stages) > 0 {
-		tally.lag = &lag{histogram: hdrhistogram.New(1, longest, digits), min: math.MaxInt64}
+	if interval > 0 {
+		tally.lag = newLag()
 	}
 	return tally
 }
@@ -148,23 +148,23 @@ func (t *tally) addLate(late int64) {
 // longestRun is a week in nanoseconds, the longest time of a load.
 const longestRun = 7 * 86_400 * 1_000_000_000
 
-// schedule is the instants at which requests were due, numbered from 0.
+// schedule is a constant rate of requests, numbered from 0.
 type schedule struct {
-	// stages are empty where there is no schedule.
-	stages stages
+	// interval is the time in nanoseconds between two requests; 0: there is no schedule.
+	interval int64
 	// began is the latest instant at which the first request can have been due: no request so far was sent too early.
 	began int64
 }
 
 // late returns the nanoseconds by which a request was sent after it was due, or false for a number that is out of range.
 func (s *schedule) late(start int64, number uint64) (int64, bool) {
-	if len(s.stages) == 0 {
+	if s.interval == 0 {
 		return 0, true
 	}
-	due, isDue := s.stages.due(number)
-	if !isDue || due > longestRun {
+	if number > uint64(longestRun/s.interval) {
 		return 0, false
 	}
+	due := int64(number) * s.interval
 	s.began = min(s.began, start-due)
 	return start - due - s.began, true
 }
@@ -175,6 +175,8 @@ type lag struct {
 	min, max  int64
 	sum       sum
 }
+
+func newLag() *lag { return &lag{histogram: hdrhistogram.New(1, longest, digits), min: math.MaxInt64} }
 
 // add counts a time up to `longest`, which a latency that includes it has been checked against.
 func (l *lag) add(late int64) {

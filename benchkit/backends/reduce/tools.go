@@ -50,11 +50,12 @@ const (
 
 // tools are the supported tools. Adding one takes its file and a line here.
 var tools = map[string]tool{
-	"ab":     {"ab", time.Millisecond, originUnix, eventStart, false, readAB},
-	"h2load": {"h2load", time.Microsecond, originUnix, eventEnd, false, readH2load},
-	"hey":    {"hey", time.Nanosecond, originRun, eventEnd, false, readHey},
-	"siege":  {"siege", 10 * time.Millisecond, originNone, eventEnd, false, readSiege},
-	"vegeta": {"vegeta", time.Nanosecond, originUnix, eventEnd, true, readVegeta},
+	"ab":       {"ab", time.Millisecond, originUnix, eventStart, false, readAB},
+	"h2load":   {"h2load", time.Microsecond, originUnix, eventEnd, false, readH2load},
+	"hey":      {"hey", time.Nanosecond, originRun, eventEnd, false, readHey},
+	"openloop": {"openloop", time.Nanosecond, originUnix, eventEnd, false, readOpenloop},
+	"siege":    {"siege", 10 * time.Millisecond, originNone, eventEnd, false, readSiege},
+	"vegeta":   {"vegeta", time.Nanosecond, originUnix, eventEnd, true, readVegeta},
 }
 
 func toolNames() []string {

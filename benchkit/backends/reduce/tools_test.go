@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
@@ -16,13 +17,13 @@ import (
 // reduced returns the document, the histogram and the remaining text of a tool's output.
 func reduced(t testing.TB, name, output string) (report, *hdrhistogram.Histogram, string) {
 	t.Helper()
-	return reducedAt(t, name, nil, output)
+	return reducedAt(t, name, 0, output)
 }
 
-// reducedAt does the same for requests that were due at these stages.
-func reducedAt(t testing.TB, name string, stages stages, output string) (report, *hdrhistogram.Histogram, string) {
+// reducedAt does the same for requests that were due at this interval.
+func reducedAt(t testing.TB, name string, interval time.Duration, output string) (report, *hdrhistogram.Histogram, string) {
 	t.Helper()
-	tally := newTally(stages)
+	tally := newTally(interval.Nanoseconds())
 	ended, err := tools[name].read(strings.NewReader(output), tally)
 	if err != nil {
 		t.Fatal(err)
@@ -222,7 +223,7 @@ func TestSecondsOutsideTheRangeAreCountedWithoutMemory(t *testing.T) {
 }
 
 func TestErrorsBeyondTheFirstAreCounted(t *testing.T) {
-	tally := newTally(nil)
+	tally := newTally(0)
 	for range 2 {
 		for i := range maxErrors + 5 {
 			tally.addError(strings.Repeat("e", i))
@@ -230,7 +231,7 @@ func TestErrorsBeyondTheFirstAreCounted(t *testing.T) {
 	}
 	expect(t, "kept", len(tally.errors), maxErrors)
 	expect(t, "others", tally.otherErrors, 10)
-	tally = newTally(nil)
+	tally = newTally(0)
 	tally.addError("read tcp 127.0.0.1:40001->127.0.0.1:80: read: connection reset by peer")
 	tally.addError("read tcp 127.0.0.1:40002->127.0.0.1:80: read: connection reset by peer")
 	expectMap(t, "ports", tally.errors, map[string]int64{"read tcp 127.0.0.1:*->127.0.0.1:80: read: connection reset by peer": 2})

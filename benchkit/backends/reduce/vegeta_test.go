@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/gob"
-	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -84,7 +83,7 @@ func TestVegetaAtARate(t *testing.T) {
 		sent(4, 42*time.Millisecond, 100*time.Microsecond),
 		sent(3, 39*time.Millisecond, 200*time.Microsecond), // 7 ms late
 	)
-	report, histogram, _ := reducedAt(t, "vegeta", every(10*time.Millisecond), output)
+	report, histogram, _ := reducedAt(t, "vegeta", 10*time.Millisecond, output)
 	expectMap(t, "times since the requests were due", counts(histogram), map[int64]int64{100: 3, 3100: 1, 7200: 1})
 	lag, err := hdrhistogram.Decode([]byte(report.Lag.HistogramUS))
 	if err != nil {
@@ -98,46 +97,17 @@ func TestVegetaAtARate(t *testing.T) {
 	expect(t, "no schedule", report.Lag == nil, true)
 }
 
-// every returns the schedule of a constant rate, as the flag -interval sets it.
-func every(interval time.Duration) stages { return stages{{math.MaxUint64, interval.Nanoseconds()}} }
-
-func TestVegetaAtARateThatChanges(t *testing.T) {
-	began := time.Unix(1795202901, 0)
-	sent := func(number uint64, at time.Duration) Result {
-		return Result{Seq: number, Code: 200, Timestamp: began.Add(at), Latency: 100 * time.Microsecond}
-	}
-	var stages stages
-	if err := stages.Set("2x10ms,2x1ms"); err != nil {
-		t.Fatal(err)
-	}
-	expect(t, "stages", stages.String(), "2x10000000ns,2x1000000ns")
-	late := 3 * time.Millisecond
-	output := encoded(t, sent(0, 0), sent(1, 10*time.Millisecond), sent(2, 20*time.Millisecond), sent(3, 21*time.Millisecond+late))
-	report, histogram, _ := reducedAt(t, "vegeta", stages, output+encoded(t))
-	expectMap(t, "times since the requests were due", counts(histogram), map[int64]int64{100: 3, 3100: 1})
-	expect(t, "largest lag", report.Lag.MaxNS, late.Nanoseconds())
-	report, _, _ = reducedAt(t, "vegeta", stages, encoded(t, sent(0, 0), sent(4, time.Second)))
-	expect(t, "a request after the last one", report.Unread.Count, 1)
-}
-
-func TestMalformedStagesAreRefused(t *testing.T) {
-	for _, text := range []string{"", "5", "x1ms", "0x1ms", "5x", "5x0s", "5x-1ms", "5x1ms,", "1099511627775x10h"} {
-		var stages stages
-		expect(t, text, stages.Set(text) != nil, true)
-	}
-}
-
 func TestVegetaNumbersBeyondAnyRun(t *testing.T) {
 	good := someResults()[0]
 	bad := good
 	bad.Seq = 1 << 63
-	report, _, _ := reducedAt(t, "vegeta", every(time.Millisecond), encoded(t, good, bad))
+	report, _, _ := reducedAt(t, "vegeta", time.Millisecond, encoded(t, good, bad))
 	expect(t, "rows", report.Rows, 1)
 	expect(t, "unread", report.Unread.Count, 1)
 }
 
 func TestEndsAfterTheLastStart(t *testing.T) {
-	tally := newTally(nil)
+	tally := newTally(0)
 	for i := range int64(5000) { // each takes as long as ten intervals
 		tally.span.add(1000*i, 1000*(i+10))
 	}

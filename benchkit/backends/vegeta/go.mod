@@ -1,4 +1,4 @@
-// vegeta itself at a pinned version, built from its own sources for the load hosts; and shaped, its attacker with a schedule.
+// vegeta itself at a pinned version, built from its own sources for the load hosts: there is no code of ours here.
 module benchkit/backends/vegeta
 
 go 1.24.0
@@ -7,13 +7,12 @@ toolchain go1.26.8
 
 tool github.com/tsenart/vegeta/v12
 
-require github.com/tsenart/vegeta/v12 v12.8.4
-
 require (
 	github.com/c2h5oh/datasize v0.0.0-20171227191756-4eba002a5eae // indirect
 	github.com/influxdata/tdigest v0.0.0-20180711151920-a7d76c6f093a // indirect
 	github.com/mailru/easyjson v0.7.0 // indirect
 	github.com/tsenart/go-tsz v0.0.0-20180814232043-cdeb9e1e981e // indirect
+	github.com/tsenart/vegeta/v12 v12.8.4 // indirect
 	golang.org/x/net v0.0.0-20190827160401-ba9fcec4b297 // indirect
 	golang.org/x/text v0.3.2 // indirect
 )

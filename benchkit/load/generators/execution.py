@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from typing import Literal, TypeVar
 
 from benchkit.errors import HostError, HostStateError
-from benchkit.hosts.connections import Hosts
+from benchkit.hosts.connections import Hosts, run_on_hosts
 from benchkit.hosts.files import PlacedFile
 from benchkit.hosts.host import Host
 from benchkit.hosts.processes import ExitStatus, Pipe, Process, ProcessSpec, ToFile
@@ -25,7 +25,9 @@ from benchkit.services import deploy
 
 START_LEAD_S = 0.03
 START_LEAD_ROUND_TRIPS = 20
-"""Lead of the common start: time for the hosts' own work, and for this many round trips to the slowest host."""
+START_LEAD_PROCESS_S = 0.002
+"""Lead of the common start: time for the hosts' own work, for this many round trips to the slowest host, and for the
+messages of each process."""
 
 GRACE_S = 30.0
 """Time that a load tool may take beyond its load before it is ended and the trial fails."""
@@ -58,8 +60,6 @@ class GeneratorRun:
     ended_s: float
     late_s: float | None
     """Delay of the start after the agreed instant; None where it ran alone and none was agreed."""
-    clock_uncertainty_s: float
-    """Largest error of `started_s` and `ended_s`."""
     files: Mapping[OutputKind, PurePosixPath]
     """Its output files on its host."""
 
@@ -165,7 +165,6 @@ class GeneratorProcess:
             started_s=self.started_s,
             ended_s=clock.to_controller_s(ended.at_ns),
             late_s=process.late_s,
-            clock_uncertainty_s=clock.uncertainty_s,
             files=self.files,
         )
 
@@ -254,7 +253,7 @@ def run_generators(
         try:
             starting += _submit(pool, GeneratorGroup.prepare, groups)
             _wait_for_all(starting)
-            at_s = None if len(generators) == 1 else _start_instant(groups)
+            at_s = None if len(generators) == 1 else _agree_on_start(groups)
             starting += _submit(pool, lambda group: group.start(at_s), groups)
             _wait_for_all(starting)
             on_start(processes)
@@ -289,10 +288,15 @@ def time_limit_s(load: Load) -> float:
     return (load.request_count or 0) / slowest_rps + GRACE_S
 
 
-def _start_instant(groups: Iterable[GeneratorGroup]) -> float:
-    """Return the common start on the controller's `time.monotonic()`: late enough to reach every host before it."""
+def _agree_on_start(groups: Sequence[GeneratorGroup]) -> float:
+    """Compare the clocks of all hosts, and return the common start on the controller's `time.monotonic()`.
+
+    It is late enough to reach every host before it. Raises HostError.
+    """
+    run_on_hosts([group.host for group in groups], Host.compare_clocks)
     slowest_round_trip_s = max(2 * group.host.clock.uncertainty_s for group in groups)
-    return time.monotonic() + START_LEAD_S + START_LEAD_ROUND_TRIPS * slowest_round_trip_s
+    lead_s = START_LEAD_S + START_LEAD_ROUND_TRIPS * slowest_round_trip_s
+    return time.monotonic() + lead_s + START_LEAD_PROCESS_S * sum(len(group.processes) for group in groups)
 
 
 def _submit(pool: ThreadPoolExecutor, function: Callable[[T], None], items: Iterable[T]) -> list[Future[None]]:

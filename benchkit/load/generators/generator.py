@@ -63,7 +63,7 @@ class Generator:
     def as_warm_up(self) -> Generator:
         """Return the same generator for the warm-up, in which nothing is recorded."""
         tool, load = get_tool(self.tool), warm_up_load(self.load)
-        argv = self._argv(tool, tool.argv(load, self.target))
+        argv = (self.argv[0], *tool.argv(load, self.target)[1:])
         return replace(self, load=load, argv=argv, files=tool.files(load, self.target), reducer=None)
 
     def as_slice(self, slice_s: float, lead_s: float) -> Generator:
@@ -81,14 +81,9 @@ class Generator:
     def with_load(self, load: Load) -> Generator:
         """Return the same generator with another share of a load, by the same tool and with the same histogram."""
         tool = get_tool(self.tool)
-        argv = self._argv(tool, tool.command(load, self.target))
+        argv = (self.argv[0], *tool.command(load, self.target)[1:])
         reducer = None if self.reducer is None else (*self.reducer[:3], *_schedule(tool, load))
         return replace(self, load=load, argv=argv, files=tool.files(load, self.target), reducer=reducer)
-
-    def _argv(self, tool: Tool, command: Sequence[str]) -> tuple[str, ...]:
-        """Return the argument list of another load, with the program where this generator's is."""
-        program = self.argv[0] if tool.go_program is None else str(PurePosixPath(self.argv[0]).with_name(command[0]))
-        return (program, *command[1:])
 
 
 def plan_generators(load: Load, target: Target, placements: Sequence[ServicePlacement]) -> tuple[Generator, ...]:
@@ -130,8 +125,6 @@ def _per_process(load: Load, placement: ServicePlacement) -> list[ServicePlaceme
 
 def _schedule(tool: Tool, load: Load) -> tuple[str, ...]:
     """Return the reducer's arguments for requests that are due at known instants."""
-    if load.stages:
-        return ("-stages", ",".join(stage.text for stage in load.stages))
     if load.rate is None or tool.rate is None or tool.rate.interval_ns is None:
         return ()
     return ("-interval", f"{tool.rate.interval_ns(load)}ns")
@@ -145,11 +138,10 @@ def _generator(number: int, count: int, load: Load, target: Target, placement: S
         target = replace(target, ca_file=authority.path)
         programs.append(authority)
     argv = tool.command(load, target)
-    for program in (tool.go_program, tool.shape_program if load.shape is not None else None):
-        if program is not None:
-            source = GoSource(program.module, placement.goos, placement.goarch, package=program.package)
-            programs.append(File(placement.folder / program.name, source, EXECUTABLE))
-            argv[0] = str(placement.folder / PurePosixPath(argv[0]).name)
+    if (program := tool.go_program) is not None:
+        source = GoSource(program.module, placement.goos, placement.goarch, package=program.package)
+        programs.append(File(placement.folder / program.name, source, EXECUTABLE))
+        argv[0] = str(placement.folder / program.name)
     reducer = None
     if tool.rows is not None and load.histogram:
         path = PurePosixPath(placement.folder / "reduce")

@@ -6,6 +6,7 @@ from benchkit.errors import InputError, ParseError
 from benchkit.load.tools.ab import command as ab
 from benchkit.load.tools.h2load import command as h2load
 from benchkit.load.tools.hey import command as hey
+from benchkit.load.tools.openloop import command as openloop
 from benchkit.load.tools.siege import command as siege
 from benchkit.load.tools.tool import Tool
 from benchkit.load.tools.vegeta import command as vegeta
@@ -15,7 +16,7 @@ from benchkit.plugins import Registry
 
 TOOLS: Registry[Tool] = Registry(
     "benchkit.load_tools",
-    {tool.name: tool for tool in (wrk.TOOL, ab.TOOL, hey.TOOL, siege.TOOL, vegeta.TOOL, h2load.TOOL)},
+    {tool.name: tool for tool in (wrk.TOOL, ab.TOOL, hey.TOOL, siege.TOOL, vegeta.TOOL, h2load.TOOL, openloop.TOOL)},
     Tool,
     lambda tool: tool.name,
 )

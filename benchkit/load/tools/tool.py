@@ -57,7 +57,7 @@ class Objection:
 
     @property
     def concerns_requests(self) -> bool:
-        """Whether only a cell is unsupported: the tool cannot send its requests. All other loads are refused."""
+        """True where the tool cannot send its requests: only a cell is unsupported. All other loads are refused."""
         return self.field in REQUEST_FIELDS
 
 
@@ -112,7 +112,7 @@ class TlsSupport:
 
 @dataclass(frozen=True)
 class RateSupport:
-    """The way in which a tool holds a target rate. Arrivals are constant: an interval apart, not random."""
+    """The way in which a tool holds a target rate."""
 
     is_open: bool
     """True: a request is sent when it is due, however many are unanswered. False: not before its connection is free."""
@@ -120,7 +120,8 @@ class RateSupport:
     """Clocks that share the rate, and tick at the same instants: one, or one for each connection, or each stream."""
     interval_ns: Callable[[Load], int] | None = field(default=None, repr=False)
     """Load of one generator → time between two requests in its schedule, for tools whose rows number the requests; the
-    reducer then counts times from when a request was due. None: times count from when it was sent."""
+    reducer then counts times from when a request was due. None: rows state that themselves, or times count from when
+    it was sent."""
 
 
 @dataclass(frozen=True)
@@ -155,8 +156,6 @@ class Tool:
     """
     go_program: GoProgram | None = None
     """Program that benchkit builds; None: hosts have `binary` from a package (`benchkit.hosts.packages.PROGRAMS`)."""
-    shape_program: GoProgram | None = None
-    """Program that benchkit builds for rates with a shape; None: the tool cannot hold them."""
     files: Callable[[Load, Target], Mapping[str, bytes]] = field(default=no_files, repr=False)
     """(load, target) → files that the argument list names, for the working directory: name → content; pure."""
     check: Callable[[Load], Iterable[Objection]] = field(default=no_objections, repr=False)
@@ -168,8 +167,8 @@ class Tool:
     check_target: Callable[[Load, Target], Iterable[str]] = field(default=no_objections_to_target, repr=False)
     """(load of one generator, target in one of its protocols) → reasons why it cannot send this load there; pure."""
     lead: Callable[[float], tuple[str, ...]] | None = field(default=None, repr=False)
-    """Seconds → arguments with which the tool opens its connections, and sends requests that it does not count, for
-    that long before its measured time; None: its measured time begins with its first connection."""
+    """Seconds → arguments with which its measured time begins that long after its start, and the tool opens its
+    connections before; None: its measured time begins with its first connection."""
     single_threaded: bool = False
     thread_per_connection: bool = False
 

@@ -1,6 +1,6 @@
 """Parser of ab's output (2.0 to 2.4): its summary, and the files of its `-e` and `-g`.
 
-What the figures mean, read from its source (support/ab.c):
+Meaning of the figures, read from its source (support/ab.c):
 
 - Times in the tables are whole milliseconds. "Time per request" is time taken x concurrency ÷ complete requests, not a
   measured latency: the mean is the Total row's. Total runs from the start of connecting to closing, so that with

@@ -1,6 +1,6 @@
 """Parser of h2load's output (nghttp2).
 
-What the figures mean, read from its source (src/h2load.cc):
+Meaning of the figures, read from its source (src/h2load.cc):
 
 - "total" are the requests asked for, or those made in a run by time. Requests that a lost connection never sent are
   counted as failed and errored. The rate is of answered requests alone.

@@ -1,6 +1,6 @@
 """Parser of hey's output, and of boom's, as it was called before 2016: its summary and its CSV.
 
-What the figures mean, read from its source (requester/report.go, print.go):
+Meaning of the figures, read from its source (requester/report.go, print.go):
 
 - It keeps the times and statuses of 1,000,000 answers. For more answers, percentiles and status counts are of the first
   million, and "Average" is the sum of all times ÷ one million: wrong, and not stated here. The rate counts every

@@ -1,6 +1,6 @@
 """Parser of siege's output (2 to 4.1): its text, its JSON and its log file.
 
-What the figures mean, read from its source (src/main.c, data.c, log.c):
+Meaning of the figures, read from its source (src/main.c, data.c, log.c):
 
 - Times are counted in ticks of the kernel (`times()`), which are 10 ms. They are printed in seconds, in the
   text since 4.1.7 in milliseconds. A "Response time" of 0.00 is below that, not zero. It includes connecting.

@@ -1,6 +1,6 @@
 """The command line of vegeta: open loop at a constant rate, or closed loop without one.
 
-How it is used, read from its source (lib/attack.go):
+Behaviour of the attack, read from its source (lib/attack.go):
 
 - The attack writes every result at once, in a binary form of Go's (gob) that the reducer reads; it prints no summary.
 - All workers take their targets from one list, in turn and from its start again.
@@ -40,8 +40,6 @@ NS_PER_S = 1_000_000_000
 
 TARGETS = "vegeta.targets"
 PROGRAM = GoProgram(BACKENDS / "vegeta", "github.com/tsenart/vegeta/v12", "12.8.4", "vegeta")
-SHAPED = GoProgram(BACKENDS / "vegeta", "./shaped", "12.8.4", "vegeta-shaped")
-"""vegeta's attacker with a schedule: its command line holds constant rates alone."""
 ROWS = RequestRows("vegeta")
 """Every request; those without an answer (status 0) have the time until they failed, as in vegeta's own figures. Error
 messages are counted by text; an answer below 200 or above 399 has its status line there."""
@@ -51,8 +49,6 @@ def _check(load: Load) -> Iterable[Objection]:
     yield from either_time_or_count(load)
     if load.request_count is not None and load.rate is None:
         yield Objection("request_count", "vegeta runs for a time: set a rate to reach a count")
-    if load.shape is not None and load.extra_args:
-        yield Objection("extra_args", "with a shape, benchkit runs vegeta's attacker by a program of its own")
     if not load.histogram:
         yield Objection("histogram", "vegeta prints no summary: it needs histogram: true")
     if load.rate is not None and load.rate != round(load.rate * 1000) / 1000:
@@ -64,8 +60,6 @@ def _check_target(load: Load, target: Target) -> Iterable[str]:
     at_rate = any(getattr(load, name) is not None for name in ("rate", *NEED_RATE))
     if at_rate and load.streams > 1:
         yield "streams: at a rate vegeta opens a stream for every request that is due, up to the server's limit"
-    if load.shape is not None and target.protocol != "http1":
-        yield "shape: vegeta's attacker sends it over HTTP/1.1 without TLS"
 
 
 def _files(load: Load, target: Target) -> Mapping[str, bytes]:
@@ -81,8 +75,6 @@ def _lines(load: Load, request: Request, target: Target) -> str:
 
 
 def _argv(load: Load, target: Target) -> list[str]:
-    if load.stages:
-        return _shaped_argv(load)
     output = "stdout" if load.histogram else "/dev/null"
     argv = ["vegeta", "attack", f"-targets={TARGETS}", f"-output={output}", "-redirects=-1"]
     argv += [f"-connections={load.connections}", f"-max-connections={load.connections}"]
@@ -108,16 +100,6 @@ def _protocol_arguments(target: Target) -> list[str]:
         return ["-h2c"]
     trusted = [f"-root-certs={target.ca_file}"] if target.ca_file is not None else []
     return [*trusted, *(["-http2=false"] if target.protocol == "https1" else [])]
-
-
-def _shaped_argv(load: Load) -> list[str]:
-    stages = ",".join(stage.text for stage in load.stages)
-    argv = [SHAPED.name, f"-targets={TARGETS}", f"-stages={stages}", f"-connections={load.connections}"]
-    if not load.keepalive:
-        argv.append("-keepalive=false")
-    if load.timeout_s is not None:
-        argv.append(f"-timeout={load.timeout_s:g}s")
-    return argv
 
 
 def _rate(per_s: float) -> str:
@@ -148,9 +130,8 @@ TOOL = Tool(
     measure=_measure,
     rows=ROWS,
     go_program=PROGRAM,
-    shape_program=SHAPED,
     rate=RateSupport(is_open=True, clocks="one", interval_ns=_interval_ns),
-    options=frozenset({"duration_s", "request_count", "keepalive", "rate", "shape", "timeout_s", "extra_args"}),
+    options=frozenset({"duration_s", "request_count", "keepalive", "rate", "timeout_s", "extra_args"}),
     requests=RequestSupport(differing=frozenset({"method", "path", "headers", "body"})),
     files=_files,
     check=_check,

@@ -1,6 +1,6 @@
 """Parser of the output of `vegeta report` (6 to 12): text, JSON, buckets and percentiles.
 
-What the figures mean, read from its source (lib/metrics.go, reporters.go, attack.go):
+Meaning of the figures, read from its source (lib/metrics.go, reporters.go, attack.go):
 
 - "rate" is requests ÷ attack time, which runs from the first request to the last one; "throughput" is good answers ÷
   (attack + wait). `duration_s` here is the attack time, so that requests ÷ duration is the rate.

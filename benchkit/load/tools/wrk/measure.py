@@ -1,6 +1,6 @@
 """Measurement of every request of wrk, from the histogram that `histogram.lua` prints, with wrk's additions removed.
 
-What wrk does, read from its source (4.0.0, 4.1.0 and 4.2.0 alike: src/stats.c, wrk.c, script.c):
+Behaviour of wrk, read from its source (4.0.0, 4.1.0 and 4.2.0 alike: src/stats.c, wrk.c, script.c):
 
 - Every answer's time, in whole microseconds, is counted in an array with a cell for each up to the timeout. A longer
   time is an error of the kind `timeout` instead; so is one that the clock (gettimeofday) makes negative.

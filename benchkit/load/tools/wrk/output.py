@@ -1,6 +1,6 @@
 """Parser of the output of wrk (2 to 4.2) and wrk2.
 
-What the figures mean, read from the sources of both (src/wrk.c, src/stats.c, src/units.c):
+Meaning of the figures, read from the sources of both (src/wrk.c, src/stats.c, src/units.c):
 
 - Two decimals in a unit that changes at 85 % of the next one: 0.85 ms, 0.90m, 0.90GB. K, M and G are 1024 for bytes and
   1000 for requests. A mean from 999.995 ms up to 1 s is truncated to the column's width and reads `1000.00m`.

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// maxWaiting is the number of requests that can wait for a connection; further ones are sent late.
+	maxWaiting = 1 << 20
+	// maxLate is the time after the end of the schedule at which the program gives up what it has not sent.
+	maxLate = time.Second
+)
+
+// load is what is sent, how, and to where.
+type load struct {
+	address     string
+	requests    []request
+	connections int
+	keepalive   bool
+	timeout     time.Duration
+	// stages are empty for a closed loop of this duration; random is nil for arrivals an interval apart.
+	stages   schedule
+	duration time.Duration
+	random   *rand.Rand
+	// lead is the time from the start to the first request, in which connections are opened.
+	lead time.Duration
+	// free is the number of connections that wait for a request.
+	free atomic.Int64
+}
+
+// arrival is a request that is due. start is the time from the beginning of the run at which it was sent, or could have been
+// if a connection had been free, and late how much that is after it was due; negative in a closed loop.
+type arrival struct {
+	number      uint64
+	start, late time.Duration
+	// waits is true if no connection was free.
+	waits bool
+}
+
+// send sends the load and records it.
+func (l *load) send(recorder *recorder) error {
+	begins := time.Now().Add(l.lead)
+	connections := l.connect()
+	time.Sleep(time.Until(begins))
+	recorder.began = time.Now()
+	next, queue := l.closedLoop(recorder.began), make(chan arrival, maxWaiting)
+	if len(l.stages) > 0 {
+		next = func() (arrival, bool) {
+			each, more := <-queue
+			return each, more
+		}
+	}
+	var serving sync.WaitGroup
+	for _, each := range connections {
+		serving.Go(func() { l.serve(each, next, recorder) })
+	}
+	err := l.release(recorder.began, queue)
+	serving.Wait()
+	recorder.summary.Duration = time.Since(recorder.began).Seconds()
+	recorder.flush()
+	return errors.Join(err, recorder.failed)
+}
+
+// connect returns the connections, open where they are kept. Where that fails, the first request tries it again.
+func (l *load) connect() []*connection {
+	connections := make([]*connection, l.connections)
+	var opening sync.WaitGroup
+	for i := range connections {
+		connections[i] = &connection{address: l.address, keepalive: l.keepalive}
+		if l.keepalive {
+			opening.Go(func() { _ = connections[i].connect(time.Now().Add(l.timeout)) })
+		}
+	}
+	opening.Wait()
+	return connections
+}
+
+// release puts each request of the schedule into the queue when it is due, and closes it.
+func (l *load) release(began time.Time, queue chan<- arrival) error {
+	defer close(queue)
+	alarm, err := newAlarm()
+	if err != nil {
+		return err
+	}
+	last, number := l.stages.length()+maxLate, uint64(0)
+	for due := range l.stages.instants(l.random) {
+		if err := alarm.sleep(due - time.Since(began)); err != nil {
+			return err
+		}
+		now := time.Since(began)
+		if now > last {
+			break
+		}
+		queue <- arrival{number, now, now - due, l.free.Load() <= int64(len(queue))}
+		number++
+	}
+	return nil
+}
+
+// closedLoop returns a function that has a request whenever it is asked, until the time is over.
+func (l *load) closedLoop(began time.Time) func() (arrival, bool) {
+	var sent atomic.Uint64
+	return func() (arrival, bool) {
+		now := time.Since(began)
+		return arrival{sent.Add(1) - 1, now, -1, true}, now < l.duration
+	}
+}
+
+// serve sends requests over a connection until there is none.
+func (l *load) serve(c *connection, next func() (arrival, bool), recorder *recorder) {
+	for {
+		l.free.Add(1)
+		each, more := next()
+		l.free.Add(-1)
+		if !more {
+			return
+		}
+		if !each.waits {
+			waited := time.Since(recorder.began) - each.start
+			each.start, each.late = each.start+waited, each.late+waited
+		}
+		done := outcome{arrival: each}
+		done.status, done.received, done.err = c.exchange(
+			&l.requests[each.number%uint64(len(l.requests))], recorder.began.Add(each.start+l.timeout))
+		done.took = time.Since(recorder.began) - each.start
+		recorder.add(&done)
+	}
+}

@@ -1,0 +1,77 @@
+// Command openloop sends HTTP/1.1 requests when a schedule says, whatever is unanswered, and writes a row for each.
+//
+//	openloop -address 10.0.0.2:8080 -requests requests.json -connections 64 -stages 50000x100us | reduce -tool openloop …
+//
+// A request that is due waits for one of the connections. Its row says how late the program was with it, so that times
+// count from when it was due, and the program's own delay is known. With -duration in place of -stages every connection
+// sends its next request when the last one is answered. Rows go to stdout as record.go has them, a summary to stderr.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"runtime/debug"
+	"time"
+)
+
+const (
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// garbage is GOGC: a heap of few megabytes would else be collected many times a second.
+const garbage = 1000
+
+func main() {
+	var load load
+	flag.StringVar(&load.address, "address", "", "`host:port` of the server")
+	file := flag.String("requests", "", "JSON `file` with the requests, sent in turn: the method and base64 of the bytes of each")
+	flag.IntVar(&load.connections, "connections", 1, "connections")
+	flag.Var(&load.stages, "stages", "`schedule`: numbers of requests and the time between two, as 500x2ms,1000x1ms")
+	flag.DurationVar(&load.duration, "duration", 0, "time of a closed loop, in place of -stages")
+	poisson := flag.Bool("poisson", false, "requests of a stage arrive at random, as those of many users")
+	seed := flag.Uint64("seed", rand.Uint64(), "of random arrivals; by default another one each time. The summary has it")
+	flag.BoolVar(&load.keepalive, "keepalive", true, "keep connections open")
+	flag.DurationVar(&load.timeout, "timeout", 30*time.Second, "time after which a request that is due has failed")
+	flag.DurationVar(&load.lead, "lead", 0, "least time from the start to the first request; connections are opened in it")
+	rows := flag.Bool("rows", true, "write a row for each request")
+	flag.Parse()
+	if (len(load.stages) == 0) == (load.duration <= 0) || load.connections < 1 || flag.NArg() > 0 {
+		fmt.Fprintln(os.Stderr, "openloop: needs either -stages or -duration, at least one connection, and flags alone")
+		os.Exit(exitUsage)
+	}
+	debug.SetGCPercent(garbage)
+	recorder := &recorder{out: io.Discard, summary: summary{Version: 1, Errors: map[string]int64{}}}
+	if *rows {
+		recorder.out = os.Stdout
+	}
+	if *poisson {
+		load.random = rand.New(rand.NewPCG(*seed, 0))
+		recorder.summary.Seed = seed
+	}
+	if err := run(&load, *file, recorder); err != nil {
+		fmt.Fprintf(os.Stderr, "openloop: %s\n", err)
+		os.Exit(exitFailed)
+	}
+}
+
+func run(load *load, file string, recorder *recorder) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, &load.requests); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	if len(load.requests) == 0 {
+		return fmt.Errorf("%s: no request", file)
+	}
+	if err := load.send(recorder); err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stderr).Encode(recorder.summary)
+}

@@ -1,0 +1,1 @@
+"""openloop: its command line and its output."""

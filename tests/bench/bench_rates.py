@@ -1,0 +1,188 @@
+"""Figures at rates on the lab: capacities against a queueing model, precision at a held rate, contention of a lock.
+
+Each takes some minutes, and can be measured by itself:
+
+    make bench ARGS="-k capacity_is_that_of_the_model"
+    make bench ARGS="-k cost_at_a_held_rate"
+    make bench ARGS="-k lock_raises_the_contention"
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+
+import benchkit
+from benchkit.analysis.compare import compare
+from benchkit.analysis.ratio import Ratio
+from benchkit.analysis.run_data import read_run_data
+from benchkit.analysis.samples import take_samples
+from benchkit.analysis.scalability import fit_block
+from benchkit.analysis.trend import cells_along
+from benchkit.hosts.connections import Hosts, connect_all
+from benchkit.lab.lab import Lab
+from benchkit.results.store import Store
+from tests.bench.real_runs import run_once, table
+from tests.builders import experiment, stack, stacks
+
+pytestmark = pytest.mark.lab
+
+SEARCHES = 10
+"""Searches of each server; both together have 20."""
+MOST_APART = 0.05
+AS_MODELLED = 18
+"""Searches of 20 that must find a capacity within that of the model."""
+LIMIT_S, QUANTILE = 0.010, 0.9
+"""Objective: a limit of the p90 latency. The p99 of a second is that of the lab, whose cores stall for tens of ms."""
+LOCK = "lock:1ms"
+"""Lock that each request of the first server holds without using the CPU: its capacity depends on no core's speed."""
+LOOP, QUOTA = "loop:1500000", 0.3
+"""Work of a request in the second server, most of a millisecond, and share of a core that it gets."""
+
+PAIRS = 20
+CONNECTIONS = (1, 2, 4, 8)
+"""Connections at which requests of 1 ms leave a core idle: the law finds waiting for the lock, not for the CPU."""
+HALF = 0.5
+"""Largest half-width of the ratio of CPU time per request, as a share of that of the ratio of rates at full speed."""
+
+
+@pytest.fixture(scope="module")
+def hosts(lab: Lab) -> Iterator[Hosts]:
+    """Connections to the lab."""
+    with connect_all(lab.inventory()) as connected:
+        yield connected
+
+
+def utilisation(ceiling_rps: float, limit_s: float, quantile: float) -> float:
+    """Return the highest utilisation at which that share of the requests of an M/D/1 queue take at most the limit.
+
+    Service takes one over the ceiling, s. The tail of the wait W is exponential: P(W > t) ≈ a exp(-q t) with q the
+    positive root of r (exp(q s) - 1) = q s and a = (1 - r) / (r exp(q s) - 1), r the utilisation (Cramér and Lundberg;
+    Asmussen, Applied Probability and Queues, 2003, XIII.5). It is close for all but waits shorter than s.
+    """
+    room = limit_s * ceiling_rps - 1  # in service times
+
+    def excess(r: float) -> float:
+        decay = brentq(lambda q: r * math.expm1(q) - q, 1e-9, 50)
+        tail = (1 - r) / (r * math.exp(decay) - 1)
+        return tail * math.exp(-decay * room) - (1 - quantile)
+
+    return float(brentq(excess, 0.05, 0.999))
+
+
+@dataclass(frozen=True)
+class Search:
+    """Result of a search, in requests/s; the CPU time of a request is the median over its probes."""
+
+    found: float
+    ceiling: float
+    cpu_s: float
+
+
+def _searches(store: Path, hosts: Hosts, arrivals: str, **fields: Any) -> list[Search]:  # noqa: ANN401 - fields of a scenario
+    """Return the searches of a run."""
+    goal = {"slo": {"p90_s": LIMIT_S, "error_share": 0.001}, "precision": MOST_APART, "budget_s": 13}
+    load = {"tool": "openloop", "connections": 64, "duration_s": 1, "capacity": goal, "arrivals": arrivals}
+    run_id = run_once(store, experiment(load=load, telemetry="off", blocks=SEARCHES, **fields), hosts)
+    trials = benchkit.load("trials", store=store, run_id=run_id)
+    cpu_s = trials[trials["kind"] == "probe"].groupby("block")["server_cpu_s_per_request"].median()
+    return [
+        Search(record.capacity.rps, record.capacity.ceiling_rps, float(cpu_s[record.block]))
+        for record in Store(store).run(run_id).records()
+        if record.kind == "measure" and record.capacity is not None
+    ]
+
+
+def test_the_capacity_is_that_of_the_model(hosts: Hosts, tmp_path: Path) -> None:
+    """Search under random arrivals for a server with a lock, and under constant ones for one with a quota.
+
+    The model of the first is an M/D/1 queue whose service time is one over the closed-loop ceiling. Requests that
+    arrive at the second an interval apart do not wait for each other (D/D/1) until they use the whole quota, which is
+    the quota over their CPU time.
+    """
+    locked = _searches(tmp_path / "lock", hosts, "poisson", stacks={"one": stack(inject_fault=[LOCK])})
+    roles = {"sut": {"quota": QUOTA}, "load": {}}
+    limited = _searches(tmp_path / "quota", hosts, "constant", stacks=stacks(one={"work": LOOP}), roles=roles)
+    modelled = [("lock", each, each.ceiling * utilisation(each.ceiling, LIMIT_S, QUANTILE)) for each in locked]
+    modelled += [("quota", each, QUOTA / each.cpu_s) for each in limited]
+    rows, within = [], 0
+    for server, search, capacity in modelled:
+        apart = search.found / capacity - 1
+        within += abs(apart) <= MOST_APART
+        rates = (f"{rate:,.0f}" for rate in (search.ceiling, capacity, search.found))
+        rows.append([server, f"{search.cpu_s * 1e6:.0f} µs", *rates, f"{apart:+.1%}"])
+    heads = ["server", "CPU time of a request", "closed-loop ceiling", "modelled capacity", "found", "apart"]
+    print("\n" + table(heads, rows))
+    print(f"{within} of {len(rows)} within {MOST_APART:.0%} of the model")
+    assert len(rows) == 2 * SEARCHES
+    assert within >= AS_MODELLED
+
+
+def _half_width(ratio: Ratio) -> float:
+    """Return the half-width of a ratio's interval in logarithms."""
+    assert ratio.low is not None, ratio.reason
+    assert ratio.high is not None
+    return math.log(ratio.high / ratio.low) / 2
+
+
+def test_the_cost_at_a_held_rate_is_more_precise_than_the_rate_at_full_speed(hosts: Hosts, tmp_path: Path) -> None:
+    """Run both loads in the same blocks, for the same time."""
+    scenario = experiment(
+        stacks=stacks(go={"listen": 8080, "work": "loop:50000"}, more={"listen": 8080, "work": "loop:60000"}),
+        factors={"tool": ["wrk", "openloop"], "stack": ["go", "more"]},
+        baseline={"stack": "go"},
+        load={"tool": "$tool", "connections": 16, "duration_s": 3, "warmup_s": 1},
+        tools={"openloop": {"rate": 2000}},
+        blocks=15,
+    )
+    run_id = run_once(tmp_path, scenario, hosts)
+    widths = {}
+    for tool, metric in (("wrk", "rps"), ("openloop", "server_cpu_s_per_request")):
+        ratios = compare(run_id, metrics=[metric], store=tmp_path).ratios
+        (ratio,) = (each for each in ratios if f"tool={tool}" in each.cell_id)
+        widths[metric] = _half_width(ratio)
+        print(
+            f"{tool}: {metric} {ratio.ratio:.3f} [{ratio.low:.3f}, {ratio.high:.3f}], {len(ratio.exclusions)} excluded"
+        )
+    share = widths["server_cpu_s_per_request"] / widths["rps"]
+    print(f"half-width at the held rate: {share:.2f} of that at full speed")
+    assert share <= HALF
+
+
+def _contentions(store: Path, run_id: str) -> Mapping[str, list[float]]:
+    """Return the contention fitted to each block, by stack."""
+    data = read_run_data(Store(store), Store(store).run(run_id))
+    samples = take_samples(data.trials, "rps", [])
+    found = {}
+    for others, cells in cells_along(data, "connections"):
+        blocks = np.array([samples.of(cell_id) for _, cell_id in cells]).T
+        numbers = np.array([number for number, _ in cells])
+        found[dict(others)["stack"]] = [float(fit_block(numbers, block)[1]) for block in blocks]
+    return found
+
+
+def test_a_lock_raises_the_contention(hosts: Hosts, tmp_path: Path) -> None:
+    """Fit the law to two servers in each block: requests take 1 ms, in one of them with a lock of 0.2 ms."""
+    scenario = experiment(
+        stacks={
+            "free": stack(inject_fault=["delay:1ms"]),
+            "locked": stack(inject_fault=["delay:1ms", "lock:0.2ms"]),
+        },
+        factors={"stack": ["free", "locked"], "connections": list(CONNECTIONS)},
+        baseline={"stack": "free"},
+        load={"tool": "h2load", "connections": "$connections", "duration_s": 2},
+        telemetry="off",
+        blocks=PAIRS,
+    )
+    found = _contentions(tmp_path, run_once(tmp_path, scenario, hosts))
+    rows = [[f"{free:.4f}", f"{locked:.4f}"] for free, locked in zip(found["free"], found["locked"], strict=True)]
+    print("\n" + table(["contention", "with a lock of 0.2 ms"], rows))
+    raised = sum(locked > free for free, locked in zip(found["free"], found["locked"], strict=True))
+    assert (raised, len(rows)) == (PAIRS, PAIRS)
