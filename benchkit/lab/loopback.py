@@ -43,6 +43,7 @@ def plan(spec: LabSpec, folder: LabFolder, lab_id: str, now: float, *, reason: s
             HostState(
                 name=host.name,
                 roles=host.roles,
+                testbed=host.testbed,
                 address=address,
                 port=_free_port(address, folder.key),
                 cpus=cpus[host.name],

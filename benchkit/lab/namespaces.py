@@ -50,6 +50,7 @@ def plan(spec: LabSpec, folder: LabFolder, lab_id: str, programs: Mapping[str, s
             HostState(
                 name=host.name,
                 roles=host.roles,
+                testbed=host.testbed,
                 address=str(subnet[network.FIRST_HOST_INDEX + i]),
                 port=SSH_PORT,
                 cpus=cpus[host.name],

@@ -80,8 +80,9 @@ def server_config(
         "MaxStartups 200",
         "LoginGraceTime 30",
         "Subsystem sftp internal-sftp",
-        *(f"SetEnv {name}={value}" for name, value in environment.items()),
     ]
+    if environment:  # in one line: sshd takes no second one
+        lines.append(f"SetEnv {' '.join(_quoted(f'{name}={value}') for name, value in environment.items())}")
     if version >= PENALTIES_SINCE:
         lines.append("PerSourcePenalties no")
     return "\n".join(lines) + "\n"
@@ -103,6 +104,6 @@ def client_config(hosts: Iterable[tuple[str, str, int]], *, user: str, identity:
     return "\n".join([*parts, "\n  ".join(common)]) + "\n"
 
 
-def _quoted(path: Path) -> str:
-    """Return a path as an argument of OpenSSH's configuration files, which split at blanks."""
-    return f'"{path}"'
+def _quoted(text: Path | str) -> str:
+    """Return an argument of OpenSSH's configuration files, which split at blanks."""
+    return f'"{text}"'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import string
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Self
@@ -16,7 +17,8 @@ from benchkit.models.base import Frozen
 
 NAME_VARIABLE = "BENCHKIT_LAB"
 DEFAULT_NAME = "lab"
-MAX_HOSTS = 32
+MAX_HOSTS = 64
+TESTBED_NAMES = string.ascii_lowercase
 MIN_LINK_BPS = 64_000.0
 MAX_LINK_BPS = 400e9
 """Allowed rates, from a modem to the fastest Ethernet of today; others are wrong units."""
@@ -46,6 +48,7 @@ class LabHost(Frozen):
 
     name: Label
     roles: tuple[Role, ...] = Field(min_length=1)
+    testbed: Label | None = Field(default=None, description="group of hosts that it belongs to; None: there are none")
     link_bps: float | None = Field(
         default=None, ge=MIN_LINK_BPS, le=MAX_LINK_BPS, description="rate limit of its link in either direction"
     )
@@ -100,8 +103,11 @@ def name_origin(given: str | None) -> str:
     return NAME_VARIABLE if given is None else "--lab"
 
 
-def parse_shape(name: str, hosts: Sequence[str], links: Sequence[str], *, shared: bool) -> LabSpec:
-    """Return the lab that command line options describe: `NAME=role[,role]` and `[NAME=]RATE`. Raises InputError."""
+def parse_shape(name: str, hosts: Sequence[str], links: Sequence[str], *, shared: bool, testbeds: int = 1) -> LabSpec:
+    """Return the lab that command line options describe: `NAME=role[,role]` and `[NAME=]RATE`, of each testbed.
+
+    Raises InputError.
+    """
     parsed = [_parse_host(text) for text in hosts] or list(LabSpec().hosts)
     names = [host.name for host in parsed]
     if duplicates := sorted({name for name in names if names.count(name) > 1}):
@@ -111,11 +117,28 @@ def parse_shape(name: str, hosts: Sequence[str], links: Sequence[str], *, shared
     if len(parsed) > MAX_HOSTS:
         raise InputError(f"{len(parsed)} hosts", where="--host", why=f"a lab has at most {MAX_HOSTS}")
     rates = _parse_links(links, names)
-    return LabSpec(
-        name=name,
-        hosts=tuple(host.model_copy(update={"link_bps": rates.get(host.name)}) for host in parsed),
-        shared=shared,
-    )
+    linked = [host.model_copy(update={"link_bps": rates.get(host.name)}) for host in parsed]
+    return LabSpec(name=name, hosts=_repeated(linked, testbeds), shared=shared)
+
+
+def _repeated(hosts: Sequence[LabHost], testbeds: int) -> tuple[LabHost, ...]:
+    """Return these hosts once for each testbed, as `a-sut`, `a-load`, `b-sut` and so on; as they are for one testbed.
+
+    Raises InputError for more hosts than a lab may have.
+    """
+    if testbeds == 1:
+        return tuple(hosts)
+    if not 1 < testbeds <= len(TESTBED_NAMES) or testbeds * len(hosts) > MAX_HOSTS:
+        why = f"a lab has 1 to {len(TESTBED_NAMES)} testbeds, and at most {MAX_HOSTS} hosts in all"
+        raise InputError(f"{testbeds} testbeds of {len(hosts)} hosts", where="--testbeds", why=why)
+    try:
+        return tuple(
+            LabHost(name=f"{testbed}-{host.name}", roles=host.roles, link_bps=host.link_bps, testbed=testbed)
+            for testbed in TESTBED_NAMES[:testbeds]
+            for host in hosts
+        )
+    except ValueError as error:  # pydantic's, for a name that is too long with its testbed
+        raise InputError("host names are too long", where="--testbeds", why=_reasons(error)) from None
 
 
 def parse_rate(text: str) -> float:

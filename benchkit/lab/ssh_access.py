@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import sys
 from pathlib import Path
 
 from benchkit.errors import HostError
@@ -34,8 +35,16 @@ def write_access(ssh_keygen: str, folder: LabFolder, state: LabState) -> None:
 
 
 def session_environment(folder: LabFolder, state: LabState, host: HostState) -> dict[str, str]:
-    """Return the environment of every session on a host; `lab down` finds sessions by it."""
-    return {MARK_VARIABLE: process_mark(folder.key, state.lab_id, f"host/{host.name}")}
+    """Return the environment of every session on a host; `lab down` finds sessions by its mark.
+
+    A bash that sshd starts reads ~/.bashrc only where it is the outermost shell (bash(1), SHLVL). What start-up files
+    of the user print, wait for or leave behind has no place on a lab's hosts; of what they set, PATH is passed on,
+    without the programs of benchkit's own environment.
+    """
+    mark = process_mark(folder.key, state.lab_id, f"host/{host.name}")
+    programs = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    own = str(Path(sys.prefix) / "bin") if sys.prefix != sys.base_prefix else None
+    return {MARK_VARIABLE: mark, "PATH": os.pathsep.join(each for each in programs if each != own), "SHLVL": "1"}
 
 
 def login_account() -> str:

@@ -40,6 +40,7 @@ class HostState(Frozen):
     cpus: tuple[int, ...]
     link_bps: float | None
     workdir: str
+    testbed: str | None = None
 
 
 class LabState(Frozen):

@@ -1,4 +1,4 @@
-"""The testbed of a run: its hosts tuned and its services deployed, also after a lost connection."""
+"""A testbed of a run: its hosts tuned and its services deployed, also after a lost connection."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from contextlib import contextmanager, suppress
 from benchkit.analysis.run_differences import fact_differences
 from benchkit.errors import HostError, HostStateError, LostError
 from benchkit.hosts.clock import controller_wall_offset_ns, elapsed_s
-from benchkit.hosts.connections import RECONNECT_S, Hosts
-from benchkit.hosts.cpu_affinity import pinned
+from benchkit.hosts.connections import RECONNECT_S, Hosts, run_on_hosts
 from benchkit.hosts.facts import SYSCTLS
 from benchkit.hosts.files import Placed
 from benchkit.hosts.host import Host
@@ -19,7 +18,7 @@ from benchkit.hosts.host_changes import Leftovers
 from benchkit.models.facts import RecordedFacts
 from benchkit.results.journal_events import ClocksSet, HostReconnected, ProgramsInstalled, ServicesDeployed
 from benchkit.run.events import RunObserver
-from benchkit.run.manifest import controller_placement, inventory_facts, roles_of_host, used_programs
+from benchkit.run.manifest import inventory_facts, roles_of_host, used_programs
 from benchkit.run.plan.model import PlannedCell, RunPlan
 from benchkit.run.plan.tuning_plan import nofile_limit
 from benchkit.run.recorder import RunRecorder
@@ -39,25 +38,30 @@ MAX_RECONNECTS = 10
 
 
 class Testbed:
-    """The hosts of a run, made ready for its trials and restored after them."""
+    """The hosts on which a block runs, made ready for trials and restored after them; used by one thread at a time."""
 
     def __init__(
         self,
         plan: RunPlan,
         hosts: Hosts,
+        rates: TargetRates,
         recorder: RunRecorder,
         observer: RunObserver,
         *,
         reconnect_s: float = RECONNECT_S,
     ) -> None:
-        """Take hosts that are held for the run; a lost one is reconnected for at most `reconnect_s` seconds."""
+        """Take hosts that are held for the run; a lost one is reconnected for at most `reconnect_s` seconds.
+
+        `rates` were measured at full speed by any testbed of the run; target rates follow from them.
+        """
         self.plan = plan
+        self.name = plan.testbed
+        """Its name in the inventory; None where all hosts are one testbed."""
         self.hosts = hosts
         self.retries = RetryPolicy()
         self.lost_hosts: dict[str, str] = {}
         """Hosts that are not used any more, each with the reason."""
-        self.rates = TargetRates(recorder.tables.trials())
-        """Rates measured at full speed, from which target rates follow."""
+        self.rates = rates
         self._recorder = recorder
         self._observer = observer
         self._reconnect_s = reconnect_s
@@ -68,7 +72,7 @@ class Testbed:
 
     @contextmanager
     def ready(self) -> Iterator[None]:
-        """Tune the hosts, deploy the services and keep off the servers' CPUs; at the end restore all hosts, verified.
+        """Tune the hosts and deploy the services; at the end restore all hosts, verified.
 
         Raises HostError where anything fails before the trials are over. What cannot be restored afterwards, or is not
         seen restored, goes into the outcome: the results of the trials stand.
@@ -86,8 +90,7 @@ class Testbed:
                 self._observer.notify("building and deploying")
                 self._wait_out(self._install_programs)
                 self._wait_out(self._deploy)
-                with pinned(controller_placement(self.plan, self.hosts)):
-                    yield
+                yield
                 are_trials_over = True
                 self._record_final_facts()
         except NotRestoredError as error:
@@ -108,7 +111,7 @@ class Testbed:
                     raise
                 logger.info("retrying in %g s: %s", pause_s, error)
                 self._observer.notify(f"{error}\nretrying in {pause_s:g} s")
-                time.sleep(pause_s)
+                self.hosts.pause(pause_s)
             else:
                 return
 
@@ -159,9 +162,8 @@ class Testbed:
     def cell_of(self, planned_trial: PlannedTrial) -> PlannedCell:
         """Return the cell of a trial as that trial runs it, with its target rate. Raises InputError without any."""
         cell, notice = self.rates.cell_of(planned_trial, self.plan)
-        if notice is not None and notice not in self._recorder.run.manifest().notices:
+        if notice is not None and self._recorder.add_notice(notice):
             logger.info("%s", notice)
-            self._recorder.add_notice(notice)
             self._observer.notify(notice)
         return cell
 
@@ -175,19 +177,22 @@ class Testbed:
         """Record the facts under which a block runs, before its first trial. Raises HostError."""
         block = planned_trial.block, planned_trial.round
         if block not in self._blocks_with_facts:
-            for host in self.hosts:
-                self._record_facts(host, f"block {planned_trial.block}")
+            hosts = list(self.hosts)
+            for host, facts in zip(hosts, run_on_hosts(hosts, self._read_facts), strict=True):
+                self._record_facts(host, f"block {planned_trial.block}", facts)
             self._blocks_with_facts.add(block)
 
-    def _record_facts(self, host: Host, stage: str) -> None:
-        """Record the facts that figures depend on and that may have changed since the last block. Raises HostError."""
+    def _read_facts(self, host: Host) -> RecordedFacts:
+        """Return the facts that figures depend on and that may have changed since the last block. Raises HostError."""
         keys = {
             setting.key for planned in self.plan.tuning if planned.host == host.name for setting in planned.settings
         }
         facts = host.variable_facts(keys, used_programs(self.plan, host))
         of_cells = self._cell_settings(host)  # they depend on the trial before, and are verified at each switch
         sysctls = {key: value for key, value in facts.sysctls.items() if key not in of_cells}
-        facts = facts.model_copy(update={"sysctls": sysctls})
+        return facts.model_copy(update={"sysctls": sysctls})
+
+    def _record_facts(self, host: Host, stage: str, facts: RecordedFacts) -> None:
         self._recorder.record_host_facts(host.name, roles_of_host(self.plan, host.name), stage, facts)
 
     def _cell_settings(self, host: Host) -> set[str]:
@@ -252,7 +257,7 @@ class Testbed:
         self.hosts.unreachable()  # asks all at once, so that nothing waits for a dead link from here on
         for host in self.hosts:
             with suppress(LostError):  # `_confirm_restored` gets the same error
-                self._record_facts(host, "end")
+                self._record_facts(host, "end", self._read_facts(host))
 
     def _confirm_restored(self) -> None:
         """Read the settings of each host once more; a host that is lost by now is left to its watchdog."""

@@ -1,21 +1,27 @@
 """The trials of a run that are still to run, in their order, given the outcome of those before.
 
 The plan draws the order before anything runs. This is the only place that changes it afterwards: a rule may end the run
-early, a pause may repeat a block, and a resumed run skips what has finished. Pure.
+early, a pause or a lost testbed may repeat a block, and a resumed run skips what has finished. What testbeds share that
+run at the same time is here too, under one lock.
 """
 
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from benchkit.analysis.adaptive import StopDecision, StopRule
 from benchkit.analysis.samples import Exclusion
 from benchkit.models.rows import TrialRow
 from benchkit.scenario.profile_pass import is_profile_pass
 from benchkit.scenario.trial_order import PlannedTrial
+
+CALIBRATION_BLOCK = 0
+"""Block of the trials that find the rates of all others."""
 
 
 def hash_order(planned_trials: Iterable[PlannedTrial]) -> str:
@@ -25,44 +31,99 @@ def hash_order(planned_trials: Iterable[PlannedTrial]) -> str:
 
 
 class TrialQueue:
-    """The trials still to run, and as much about the finished ones as decides what comes next."""
+    """The trials still to run, and as much about the finished ones as decides what comes next; safe for many threads.
+
+    Testbeds take trials at the same time, each by its name. A block whose trials follow each other belongs to the
+    testbed that has taken its first trial, until the block is finished or interrupted.
+    """
 
     def __init__(
-        self, planned_trials: Sequence[PlannedTrial], rule: StopRule | None = None, *, together: bool = False
+        self,
+        planned_trials: Sequence[PlannedTrial],
+        rule: StopRule | None = None,
+        *,
+        together: bool = False,
+        testbeds: Collection[str | None] = (None,),
+        homes: Mapping[int, str | None] = MappingProxyType({}),
     ) -> None:
-        """Take the planned order, and the rule by which the measured blocks may end early.
+        """Take the planned order, the rule by which the measured blocks may end early, and the testbeds.
 
-        With `together` all measured trials of a block run at the same time, as in a sliced design.
+        With `together` all measured trials of a block run at the same time, as in a sliced design. A block with a
+        testbed in `homes` runs on no other one.
         """
         self._together = together
         self._planned = tuple(planned_trials)
         self._pending = deque(planned_trials)
         self._finished: set[PlannedTrial] = set()
         self._rule = rule
-        self._pending_in_block = Counter(trial.block for trial in planned_trials if _is_measured(trial))
+        self._unfinished = Counter(trial.block for trial in planned_trials)
+        self._measured_blocks = frozenset(trial.block for trial in planned_trials if _is_measured(trial))
+        self._contiguous = _contiguous_blocks(self._planned)
         self._rows: list[TrialRow] = []
         self._finished_blocks = 0
         self._elapsed_s = 0.0
+        self._testbeds = set(testbeds)
+        self._speed = len(self._testbeds)
+        self._homes = homes
+        self._owners: dict[int, str | None] = {}
+        self._kept_blocks: frozenset[int] = frozenset()
+        self._is_stopped = False
+        self._changed = threading.Condition()
         self.early_stop: StopDecision | None = None
         """The decision that ended the measured blocks early; None where all of them run."""
 
-    def __iter__(self) -> Iterator[PlannedTrial]:
-        """Yield one pending trial after the other; ask for the next when the one before has finished.
+    def batches(self, testbed: str | None = None) -> Iterator[tuple[PlannedTrial, ...]]:
+        """Yield the trials that a testbed runs next, together; ask for more when all of them have finished.
 
-        A profile pass runs however early the measured blocks before it ended.
+        A profile pass runs however early the measured blocks before it ended. While other testbeds have trials that may
+        come back, this waits for them.
         """
-        while self._pending:
-            trial = self._pending.popleft()
-            if self._is_wanted(trial):
-                yield trial
+        while batch := self._take(testbed):
+            yield batch
 
-    def batches(self) -> Iterator[tuple[PlannedTrial, ...]]:
-        """Yield the trials that run next, together; ask for more when all of them have finished."""
-        for trial in self:
-            batch = [trial]
-            while self._together and _is_measured(trial) and self._pending and self._pending[0].block == trial.block:
-                batch.append(self._pending.popleft())
-            yield tuple(batch)
+    def _take(self, testbed: str | None) -> tuple[PlannedTrial, ...]:
+        """Take the next trials for a testbed; none where nothing is left for it."""
+        with self._changed:
+            while not self._is_stopped:
+                if (first := self._first_free(testbed)) is not None:
+                    return self._take_with_its_block(first, testbed)
+                if not any(owner != testbed for owner in self._owners.values()):
+                    return ()
+                self._changed.wait()
+            return ()
+
+    def _first_free(self, testbed: str | None) -> PlannedTrial | None:
+        """Return the first trial that a testbed may take now; none while another one finds the rates of all others."""
+        if self._owners.get(CALIBRATION_BLOCK, testbed) != testbed:
+            return None
+        places = ((trial, self._homes.get(trial.block, testbed)) for trial in self._pending)
+        free = (trial for trial, home in places if home == self._owners.get(trial.block, testbed) == testbed)
+        return next(filter(self._is_wanted, free), None)
+
+    def _take_with_its_block(self, first: PlannedTrial, testbed: str | None) -> tuple[PlannedTrial, ...]:
+        """Take a trial for a testbed, and with it the others of its block that run at the same time."""
+        batch = [first]
+        if self._together and _is_measured(first):
+            batch = [trial for trial in self._pending if trial.block == first.block]
+        for trial in batch:
+            self._pending.remove(trial)
+        if first.block in self._contiguous:
+            self._owners[first.block] = testbed
+        return tuple(batch)
+
+    def stop(self) -> None:
+        """Give no more trials to any testbed."""
+        with self._changed:
+            self._is_stopped = True
+            self._changed.notify_all()
+
+    def leave(self, testbed: str | None) -> bool:
+        """Give no more trials to a testbed that has lost a host, if others can run them; return whether they can."""
+        with self._changed:
+            if self._homes or self._testbeds == {testbed}:
+                return False
+            self._testbeds.discard(testbed)
+            return True
 
     @property
     def finished(self) -> frozenset[PlannedTrial]:
@@ -82,22 +143,30 @@ class TrialQueue:
         `exclusions` are those of all trials so far. Returns the decision of the rule after the last trial of a block,
         else None.
         """
-        self._finished.add(trial)
-        if not _is_measured(trial):
-            return None
-        self._pending_in_block[trial.block] -= 1
-        self._elapsed_s += duration_s
-        if row is not None:
-            self._rows.append(row)
-        if self._pending_in_block[trial.block]:
-            return None
+        with self._changed:
+            self._finished.add(trial)
+            self._unfinished[trial.block] -= 1
+            if _is_measured(trial):
+                self._elapsed_s += duration_s / self._speed
+                self._rows += [] if row is None else [row]
+            if self._unfinished[trial.block]:
+                return None
+            self._owners.pop(trial.block, None)
+            self._changed.notify_all()
+            return self._decide(exclusions) if _is_measured(trial) else None
+
+    def _decide(self, exclusions: Iterable[Exclusion]) -> StopDecision | None:
+        """Return the decision of the rule after one more measured block."""
         self._finished_blocks += 1
-        if self._rule is None:
+        if self._rule is None or self.early_stop is not None:
             return None
-        decision = self._rule(self._rows, self._elapsed_s, self._elapsed_s / self._finished_blocks, exclusions)
+        rows = [row for row in self._rows if not self._unfinished[row.block]]
+        decision = self._rule(rows, self._elapsed_s, self._elapsed_s / self._finished_blocks, exclusions)
         decision = decision.model_copy(update={"blocks": self._finished_blocks})  # also blocks without any success
-        if decision.stop and any(self._pending_in_block.values()):
-            self.early_stop = decision
+        unfinished = {block for block in self._measured_blocks if self._unfinished[block]}
+        if decision.stop and unfinished - self._owners.keys():
+            self._kept_blocks = frozenset(unfinished & self._owners.keys())
+            self.early_stop = decision.model_copy(update={"blocks": self._finished_blocks + len(self._kept_blocks)})
         return decision
 
     def skip_finished(
@@ -113,46 +182,63 @@ class TrialQueue:
         The blocks of a sequential design are not contiguous, so that no pause interrupts them.
         """
         pending = {trial.block for trial in self._pending}
-        return tuple(sorted({trial.block for trial in self._finished} & pending & self._contiguous_blocks()))
+        return tuple(sorted({trial.block for trial in self._finished} & pending & self._contiguous))
+
+    def finished_with(self, trial: PlannedTrial) -> tuple[PlannedTrial, ...] | None:
+        """Return the finished trials that are repeated if this one is interrupted; None where it alone is repeated."""
+        if trial.block not in self._contiguous:
+            return None
+        with self._changed:
+            of_block = [each for each in self._finished if each.block == trial.block]
+            return tuple(sorted(of_block, key=lambda each: each.position))
 
     def interrupt(self, trial: PlannedTrial) -> tuple[PlannedTrial, ...] | None:
-        """Queue the block of a trial that a pause interrupted again, whole; return its finished trials.
+        """Queue the block of a trial that was interrupted again, whole; return its finished trials.
 
         Returns None where the block is not contiguous: then only the trial returns to the queue.
         """
-        if trial.block not in self._contiguous_blocks():
+        with self._changed:
+            if trial.block in self._contiguous:
+                return self.repeat_block(trial.block)
             self._pending.appendleft(trial)
             return None
-        return self.repeat_block(trial.block)
 
     def repeat_block(self, block: int) -> tuple[PlannedTrial, ...]:
-        """Put a whole block at the head of the queue, as its next round; return its trials that had finished."""
-        finished = tuple(
-            sorted((trial for trial in self._finished if trial.block == block), key=lambda trial: trial.position)
-        )
-        self._planned = tuple(
-            replace(trial, round=trial.round + 1) if trial.block == block else trial for trial in self._planned
-        )
-        repeated = [trial for trial in self._planned if trial.block == block]
-        self._pending = deque((*repeated, *(trial for trial in self._pending if trial.block != block)))
-        self._finished -= set(finished)
-        self._rows = [row for row in self._rows if row.block != block]
-        if any(map(_is_measured, repeated)):
-            self._pending_in_block[block] = len(repeated)
-        return finished
+        """Queue a whole block before those that no testbed has begun, as its next round.
+
+        Returns its trials that had finished.
+        """
+        with self._changed:
+            of_block = [trial for trial in self._finished if trial.block == block]
+            finished = tuple(sorted(of_block, key=lambda trial: trial.position))
+            self._planned = tuple(
+                replace(trial, round=trial.round + 1) if trial.block == block else trial for trial in self._planned
+            )
+            repeated = [trial for trial in self._planned if trial.block == block]
+            self._owners.pop(block, None)
+            others = [trial for trial in self._pending if trial.block != block]
+            begun = [trial for trial in others if trial.block in self._owners]
+            self._pending = deque((*begun, *repeated, *(trial for trial in others if trial.block not in self._owners)))
+            self._finished -= set(finished)
+            self._rows = [row for row in self._rows if row.block != block]
+            self._unfinished[block] = len(repeated)
+            self._changed.notify_all()
+            return finished
 
     def _is_wanted(self, trial: PlannedTrial) -> bool:
-        return self.early_stop is None or not _is_measured(trial)
+        """Return whether a pending trial still has to run; blocks that were running at an early stop are finished."""
+        return self.early_stop is None or not _is_measured(trial) or trial.block in self._kept_blocks
 
-    def _contiguous_blocks(self) -> set[int]:
-        """Return the blocks whose trials follow each other without another block's in between."""
-        first: dict[int, int] = {}
-        last: dict[int, int] = {}
-        for index, trial in enumerate(self._planned):
-            first.setdefault(trial.block, index)
-            last[trial.block] = index
-        sizes = Counter(trial.block for trial in self._planned)
-        return {block for block in sizes if last[block] - first[block] + 1 == sizes[block]}
+
+def _contiguous_blocks(planned: Sequence[PlannedTrial]) -> frozenset[int]:
+    """Return the blocks whose trials follow each other without another block's in between."""
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for index, trial in enumerate(planned):
+        first.setdefault(trial.block, index)
+        last[trial.block] = index
+    sizes = Counter(trial.block for trial in planned)
+    return frozenset(block for block in sizes if last[block] - first[block] + 1 == sizes[block])
 
 
 def _is_measured(trial: PlannedTrial) -> bool:

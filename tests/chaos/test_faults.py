@@ -193,7 +193,7 @@ def test_a_host_whose_sshd_was_killed_is_reconnected_and_the_trial_retried(
 ) -> None:
     doors = "pgrep -x benchkit-waiter || true"
     others = set(on_host(lab, "sut", doors).split())
-    running = replace(bench, constants=SHORT_TIMEOUTS).start(str(SCENARIO), "--set", "blocks=1", "--json")
+    running = bench.start(str(SCENARIO), "--set", "blocks=1", "--json")
     held.wait(running)
     (door,) = set(on_host(lab, "sut", doors).split()) - others
     on_host(lab, "sut", f"kill -9 $(ps -o ppid= -p {door})")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,15 @@ def test_a_lab_host_has_its_own_view_of_the_system(lab_name: str, in_host: InHos
     assert {key: _machine(f"/proc/sys/{key}") for key in unchanged} == before
     other = in_host(lab, "load", 'print(json.dumps(open("/proc/sys/net/core/somaxconn").read()))')
     assert other.strip() != "12345"
+
+
+def test_login_shells_skip_the_users_start_up_files(lab: Lab) -> None:
+    """A shell that is not the outermost one reads none; they would add to PATH, or hang."""
+    command = [*lab.ssh_command("sut"), 'echo "$SHLVL $PATH"']
+    said = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout.strip()
+    level, _, path = said.partition(" ")
+    assert int(level) > 1
+    assert path.split(":") == [each for each in os.environ["PATH"].split(":") if each != str(Path(sys.prefix) / "bin")]
 
 
 @separate_hosts

@@ -31,6 +31,7 @@ def test_no_free_network_is_an_error() -> None:
         choose_subnet([IPv4Network("198.18.0.0/15"), IPv4Network("10.0.0.0/8")], 0)
 
 
+@pytest.mark.long
 @given(st.lists(st.sampled_from(POOL), max_size=40), st.integers(0, 2**32))
 def test_the_network_never_overlaps(used: list[IPv4Network], seed: int) -> None:
     assert not any(choose_subnet(used, seed).overlaps(network) for network in used)

@@ -24,7 +24,7 @@ def test_penalties_are_turned_off_only_in_versions_that_have_them() -> None:
             host_key=path / "key",
             authorized_keys=path / "100%",
             root=True,
-            environment={"A": "b"},
+            environment={"A": "b", "PATH": "/a b:/c"},
         )
 
     assert "PerSourcePenalties" not in config((9, 7))
@@ -33,7 +33,7 @@ def test_penalties_are_turned_off_only_in_versions_that_have_them() -> None:
     assert 'HostKey "/x y/key"\n' in config((9, 2))
     assert 'AuthorizedKeysFile "/x y/100%%"\n' in config((9, 2))
     assert "PasswordAuthentication no\n" in config((9, 2))
-    assert "SetEnv A=b\n" in config((9, 2))
+    assert 'SetEnv "A=b" "PATH=/a b:/c"\n' in config((9, 2))
 
 
 @pytest.mark.lab

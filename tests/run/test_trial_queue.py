@@ -49,7 +49,7 @@ def run_queue(
 ) -> tuple[list[PlannedTrial], list[StopDecision]]:
     """Run the queue, the trials of the `failing` blocks without success; return the trials and the decisions."""
     ran, decisions = [], []
-    for planned_trial in queue:
+    for (planned_trial,) in queue.batches():
         ran.append(planned_trial)
         decision = queue.finish(
             planned_trial, None if planned_trial.block in failing else row(planned_trial, spread), took_s
@@ -72,7 +72,7 @@ def test_a_run_with_the_wanted_precision_ends_after_a_whole_block() -> None:
     assert tuple(ran) == ORDER[: 2 * 7]
     assert [decision.blocks for decision in decisions] == [1, 2, 3, 4, 5, 6, 7]
     assert [decision.stop for decision in decisions] == [False] * 6 + [True]
-    assert queue.early_stop is decisions[-1]
+    assert queue.early_stop == decisions[-1]
 
 
 def test_a_run_without_the_wanted_precision_runs_all_blocks() -> None:
@@ -122,7 +122,7 @@ def test_a_resumed_queue_decides_as_an_uninterrupted_one() -> None:
         resumed.finish(planned_trial, row(planned_trial, 0.06), 1.0)
     after = [
         planned_trial
-        for planned_trial in resumed
+        for (planned_trial,) in resumed.batches()
         if planned_trial not in before and (resumed.finish(planned_trial, row(planned_trial, 0.06), 1.0) or True)
     ]
     assert before + after == ran
@@ -139,7 +139,7 @@ def test_the_profile_pass_runs_however_early_the_blocks_before_it_ended() -> Non
 def test_excluded_trials_add_nothing_to_the_precision() -> None:
     queue = TrialQueue(ORDER, RULE)
     out: list[Exclusion] = []
-    for planned_trial in queue:
+    for (planned_trial,) in queue.batches():
         made = row(planned_trial, 0.001)
         if planned_trial.cell_id == "b" and planned_trial.block <= 3:
             out.append(Exclusion(made.trial_id, "invalid"))
