@@ -1,9 +1,9 @@
 """The timetable of a sliced block: which cell has which slice, and when. Pure.
 
-A turn begins with the lead, in which load tools start and open their connections; then the slice is measured; a margin
-lets the tools end before the next ones start. A tool needs some milliseconds from its start to its first connection, so
-its own measured time begins and ends that much later than the window of the slice, in which hosts are sampled: both are
-equally long and under the same load.
+A turn begins with the lead, in which load tools start and open their connections, so that it is longer for a cell with
+more of them; then the slice is measured; a margin lets the tools end before the next ones start. A tool needs some
+milliseconds from its start to its first connection, so its own measured time begins and ends that much later than the
+window of the slice, in which hosts are sampled: both are equally long and under the same load.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from benchkit.models.design import LEAD_S, turn_s
+from benchkit.load.slice_times import MARGIN_S
 
 
 @dataclass(frozen=True)
@@ -35,18 +35,21 @@ def slice_count(duration_s: float, slice_s: float) -> int:
     return max(1, round(duration_s / slice_s))
 
 
-def plan_turns(counts: Mapping[str, int], slice_s: float, seed: int, block: int) -> Iterator[Turn]:
+def plan_turns(
+    counts: Mapping[str, int], leads_s: Mapping[str, float], slice_s: float, seed: int, block: int
+) -> Iterator[Turn]:
     """Yield the turns of a block: in every round one slice of each cell that has any left, in random order.
 
-    `counts` is the number of slices of each cell. The order of a round depends on seed, block and round alone.
+    `counts` is the number of slices of each cell, and `leads_s` the lead of each. The order of a round depends on seed,
+    block and round alone.
     """
     start_s = 0.0
     for round_ in range(1, max(counts.values()) + 1):
         order = shuffled([cell_id for cell_id, count in counts.items() if count >= round_], seed, block, round_)
         for place, cell_id in enumerate(order, start=1):
-            window_s = start_s + LEAD_S, start_s + LEAD_S + slice_s
-            yield Turn(round_, place, cell_id, start_s, window_s)
-            start_s += turn_s(slice_s)
+            begins_s = start_s + leads_s[cell_id]
+            yield Turn(round_, place, cell_id, start_s, (begins_s, begins_s + slice_s))
+            start_s = begins_s + slice_s + MARGIN_S
 
 
 def shuffled(cell_ids: Sequence[str], seed: int, block: int, round_: int) -> list[str]:

@@ -14,11 +14,12 @@ from benchkit.cli.progress import SilentProgress
 from benchkit.hosts.connections import connect_all
 from benchkit.hosts.host import Host
 from benchkit.lab.lab import Lab
-from benchkit.models.design import turn_s
+from benchkit.load.slice_times import turn_s
 from benchkit.results.store import Store
 from benchkit.run.judge import rebuild_tables
 from benchkit.run.loop import execute
 from benchkit.run.opened_run import open_run, reopen_run
+from benchkit.run.plan import side_by_side
 from benchkit.run.plan.model import RunPlan
 from benchkit.run.plan.planner import make_plan
 from benchkit.run.recorder import RunOutcome
@@ -121,7 +122,8 @@ def test_a_trial_is_the_sum_of_its_slices(ran: tuple[Store, RunPlan, RunOutcome]
 
 def test_slices_take_turns(ran: tuple[Store, RunPlan, RunOutcome]) -> None:
     slices = _table(ran[0], "slices").sort_values("started_s")
-    assert list(slices["started_s"].diff().dropna()) == pytest.approx([turn_s(SLICE_S)] * (3 * SLICES - 1))
+    turns_s = turn_s(ran[1].cells[0].lead_s, SLICE_S)
+    assert list(slices["started_s"].diff().dropna()) == pytest.approx([turns_s] * (3 * SLICES - 1))
     assert list(slices["slice"]) == [number for number in range(1, SLICES + 1) for _ in range(3)]
     assert list(slices["place"]) == [1, 2, 3] * SLICES
     # Beside other tests the host may starve single slices, or start one so late that it reaches into the next.
@@ -162,7 +164,7 @@ class Interrupting(SilentProgress):
         self._block = block
         self._timer = threading.Timer(after_s, _thread.interrupt_main)
 
-    def trial_started(self, planned_trial: PlannedTrial) -> None:
+    def trial_started(self, planned_trial: PlannedTrial, testbed: str | None) -> None:  # noqa: ARG002 - part of the interface
         """Start the time to the interruption with the first trial of the block."""
         if planned_trial.block == self._block and planned_trial.position == 1:
             self._timer.start()
@@ -207,3 +209,21 @@ def test_a_rate_is_kept_by_several_generators_together(lab: Lab, tmp_path: Path)
         _table(store, "slices").groupby("trial_id")["requests"].sum().sort_index()
         == (trials.set_index("trial_id")["requests"].sort_index())
     ).all()
+
+
+def test_cells_without_room_beside_each_other_run_in_groups(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with connect_all(lab.inventory()) as hosts:
+        memory = min(host.facts.memory_bytes or 0 for host in hosts)
+    monkeypatch.setattr(side_by_side, "PROCESS_BYTES", int(0.3 * memory))  # room for two stacks
+    store = Store(tmp_path)
+    plan, outcome = run_sliced(sliced(), lab, store)
+    assert plan.groups == (("stack=go", "stack=fast"), ("stack=go", "stack=go~control"))
+    assert (outcome.status, outcome.failures, outcome.trials) == ("done", {}, 4)
+    assert outcome.run.manifest().groups == plan.groups
+    trials = _table(store, "trials")
+    cells = {block: set(rows["cell_id"]) for block, rows in trials.groupby("block")}
+    assert cells == {1: set(plan.groups[0]), 2: set(plan.groups[1])}
+    slices = _table(store, "slices")
+    assert set(slices["place"]) == {1, 2}

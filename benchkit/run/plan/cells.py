@@ -18,6 +18,7 @@ from benchkit.models.protocol import HttpProtocol, Protocol
 from benchkit.run.plan.host_capabilities import (
     HostCapabilities,
     connection_limit,
+    local_ports,
     place_on,
     with_quota,
     with_tuning,
@@ -30,6 +31,7 @@ from benchkit.services.endpoint import is_loopback
 from benchkit.services.placement import ServicePlacement
 from benchkit.services.rendering import ServiceSpec, render_services
 from benchkit.services.service import Service
+from benchkit.units import counted
 
 
 def missing_program_error(host: HostCapabilities, program: str, experiment: Experiment) -> HostError:
@@ -147,9 +149,17 @@ def _connection_limit(planned: PlannedCell, capabilities: Mapping[str, HostCapab
         shares = [generator.load.connections for generator in planned.generators if generator.host == name]
         reasons += [
             connection_limit(max(shares), [capabilities[name]], ()),
-            connection_limit(sum(shares), (), [capabilities[name]]),
+            _port_limit(sum(shares), planned.load.connections, capabilities[name]),
         ]
     return next((reason for reason in reasons if reason is not None), None)
+
+
+def _port_limit(share: int, connections: int, host: HostCapabilities) -> str | None:
+    """Return why a load host cannot hold its share of the connections, and how many such hosts can hold them all."""
+    reason, ports = connection_limit(share, (), [host]), local_ports(host)
+    if reason is None or not ports:
+        return reason
+    return f"{reason}; {counted(-(-connections // ports), 'such load host')} can hold all {connections}"
 
 
 def skip_equal_cells(cells: Iterable[PlannedCell]) -> Iterator[PlannedCell]:

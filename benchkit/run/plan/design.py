@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from benchkit.models.design import Design
+from benchkit.run.plan.cell_groups import baselines_of, compared_pairs, group_cells
 from benchkit.run.plan.host_capabilities import HostCapabilities
 from benchkit.run.plan.model import PlannedCell
-from benchkit.run.plan.side_by_side import place_side_by_side, why_not_side_by_side
+from benchkit.run.plan.side_by_side import Placement, why_not_sliced
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.trial_order import CELLS_OF_ABBA
 from benchkit.units import counted
@@ -28,6 +29,8 @@ class PlannedDesign:
     """Reason for this design, as a clause."""
     cells: tuple[PlannedCell, ...]
     notices: tuple[str, ...] = ()
+    groups: tuple[tuple[str, ...], ...] = ()
+    """Cells of each block in turn; empty: every block has all cells."""
 
 
 def plan_design(
@@ -41,16 +44,59 @@ def plan_design(
     supported = sum(cell.unsupported is None for cell in cells)
     match wanted:
         case "sliced":
-            placed = place_side_by_side(experiment, cells, roles, capabilities)
-            why_not = why_not_side_by_side(experiment, placed, cells, capabilities)
-            if why_not is not None:
-                why = f"not sliced, because {why_not}"
-                return PlannedDesign("blocks", why, cells, (f"The design is blocks, {why}.",))
-            turns = f"load in turns of {experiment.scenario.slice_s:g} s"
-            return PlannedDesign(wanted, f"the stacks of {counted(supported, 'cell')} side by side, {turns}", placed)
+            return _plan_sliced(experiment, cells, roles, capabilities)
         case "abba" if supported != CELLS_OF_ABBA:
             notice = "ABBA needs two cells, and these hosts do not support both: the other cell runs alone."
             return PlannedDesign("blocks", "ABBA needs two cells", cells, (notice,))
         case "sequential":
             return PlannedDesign(wanted, "the scenario asks for it", cells, (SEQUENTIAL,))
     return PlannedDesign(wanted, "the scenario asks for it", cells)
+
+
+def _plan_sliced(
+    experiment: Experiment,
+    cells: tuple[PlannedCell, ...],
+    roles: Mapping[str, tuple[str, ...]],
+    capabilities: Mapping[str, HostCapabilities],
+) -> PlannedDesign:
+    """Return the sliced design, with groups of cells where there is no room for all at once, or blocks."""
+    supported = [cell for cell in cells if cell.unsupported is None]
+    cell_ids = [cell.cell_id for cell in supported]
+    turns = f"load in turns of {experiment.scenario.slice_s:g} s"
+    if (why_not := why_not_sliced(experiment, supported)) is not None:
+        return _blocks_instead(cells, why_not)
+    placement = Placement(experiment, supported, roles, capabilities)
+    placed = placement.place(cell_ids)
+    if (no_room := placement.why_not(placed)) is None:
+        side_by_side = f"the stacks of {counted(len(placed), 'cell')} side by side, {turns}"
+        return PlannedDesign("sliced", side_by_side, _replaced(cells, placed))
+
+    pairs = compared_pairs(experiment, cells)
+    baselines = {cell.cell_id: cell for cell in placement.place(baselines_of(pairs))}
+
+    def place_group(group: Sequence[str]) -> tuple[PlannedCell, ...]:
+        beside = [baselines[cell_id] for cell_id in group if cell_id in baselines]
+        return (*beside, *placement.place([each for each in group if each not in baselines], beside))
+
+    groups = group_cells(cell_ids, pairs, lambda group: placement.why_not(place_group(group)) is None)
+    if groups is None:
+        return _blocks_instead(cells, no_room)
+    number = counted(len(groups), "group")
+    why = f"the stacks of a group of cells side by side, {turns}; {number}, because {no_room}"
+    notice = (
+        f"The cells run in {number}, each with its baseline, because {no_room}: a block has the cells of one group, and "
+        "cells of different groups are compared with the baseline, not with each other."
+    )
+    grouped = [cell for group in groups for cell in place_group(group)]
+    return PlannedDesign("sliced", why, _replaced(cells, grouped), (notice,), groups)
+
+
+def _blocks_instead(cells: tuple[PlannedCell, ...], why_not: str) -> PlannedDesign:
+    why = f"not sliced, because {why_not}"
+    return PlannedDesign("blocks", why, cells, (f"The design is blocks, {why}.",))
+
+
+def _replaced(cells: Sequence[PlannedCell], placed: Sequence[PlannedCell]) -> tuple[PlannedCell, ...]:
+    """Return the cells with those that are placed in their stead."""
+    by_id = {cell.cell_id: cell for cell in placed}
+    return tuple(by_id.get(cell.cell_id, cell) for cell in cells)

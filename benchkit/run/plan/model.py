@@ -10,7 +10,8 @@ from itertools import pairwise
 from benchkit.errors import BenchkitError
 from benchkit.hosts.tuning import SudoCommand, TuningPlan
 from benchkit.load.generators.generator import Generator
-from benchkit.models.design import Design, controlled, turn_s
+from benchkit.load.slice_times import lead_s, turn_s
+from benchkit.models.design import Design, controlled
 from benchkit.models.load import Load
 from benchkit.run.plan.tuning_plan import tuning_required_error
 from benchkit.run.slice_timetable import slice_count
@@ -68,6 +69,11 @@ class PlannedCell:
         return None if measured is None else load.warmup_s + measured + OVERHEAD_S
 
     @property
+    def lead_s(self) -> float:
+        """Time from the start of its load tools to the window, where it runs in slices."""
+        return lead_s(self.load, has_tls=self.entry is not None and self.entry.tls is not None)
+
+    @property
     def calibrated(self) -> PlannedCell:
         """The same cell with the search for the capacity that its rate is a share of."""
         return replace(self, load=self.load.model_copy(update={"share_of_capacity": None, "shape": None}))
@@ -123,6 +129,21 @@ class RunPlan:
     """Design of the measured trials; not that of the scenario where these hosts or cells need another."""
     design_reason: str = ""
     """Reason for the design, as a clause."""
+    groups: tuple[tuple[str, ...], ...] = ()
+    """Cells of each block in turn, as blocks 1, 2, … have them; empty: every block has all cells."""
+    testbed: str | None = None
+    """Testbed of the inventory that it is for; None: the inventory has none, or the plan is for several."""
+    divided: tuple[RunPlan, ...] = ()
+    """Plans of the testbeds that run at the same time; empty: one testbed.
+
+    Where they divide the blocks they are equal in all but their hosts: `cells` have the services of the first of them,
+    and all other fields what holds for all of them.
+    """
+
+    @property
+    def by_testbed(self) -> tuple[RunPlan, ...]:
+        """The plan of each testbed."""
+        return self.divided or (self,)
 
     @property
     def whole_tuning(self) -> tuple[TuningPlan, ...]:
@@ -138,16 +159,23 @@ class RunPlan:
 
     @property
     def blocks(self) -> int:
-        """Repetitions of every cell."""
-        return self.experiment.scenario.blocks
+        """Number of blocks: those of the scenario, for each group of cells."""
+        return self.experiment.scenario.blocks * max(1, len(self.groups))
 
     @cached_property
     def seconds(self) -> float | None:
         """Estimated duration of the run; None if that of a cell is unknown."""
-        known = [seconds for trial in self.planned_trials if (seconds := self._trial_s(trial)) is not None]
-        if len(known) < len(self.planned_trials):
-            return None
-        return sum(known) + self.tuning_switches * SWITCH_S
+        block_s: dict[int, float] = {}
+        for trial in self.planned_trials:
+            seconds = self._trial_s(trial)
+            if seconds is None:
+                return None
+            block_s[trial.block] = block_s.get(trial.block, 0.0) + seconds
+        calibration_s = block_s.pop(0, 0.0)
+        busy_s = [self.tuning_switches * SWITCH_S / len(self.by_testbed)] * len(self.by_testbed)
+        for seconds in block_s.values():  # the first testbed that is free takes the next block
+            busy_s[busy_s.index(min(busy_s))] += seconds
+        return calibration_s + max(busy_s)
 
     @property
     def slice_s(self) -> float | None:
@@ -166,16 +194,33 @@ class RunPlan:
         if cell.seconds is None or self.slice_s is None or is_profile_pass(trial.kind, trial.cell_id):
             return cell.seconds
         duration_s = cell.load.duration_s or 0.0
-        return cell.seconds - duration_s + slice_count(duration_s, self.slice_s) * turn_s(self.slice_s)
+        return cell.seconds - duration_s + slice_count(duration_s, self.slice_s) * turn_s(cell.lead_s, self.slice_s)
+
+    @property
+    def has_testbed_factor(self) -> bool:
+        """True if each testbed runs blocks of its own, of cells that no other has."""
+        return bool(self.divided) and self.experiment.scenario.testbeds == "factor"
+
+    @property
+    def homes(self) -> Mapping[int, str | None]:
+        """The only testbed that may run a block, by block; empty where blocks are divided."""
+        if not self.has_testbed_factor:
+            return {}
+        return {trial.block: plan.testbed for plan in self.divided for trial in plan.planned_trials}
+
+    @property
+    def placed_cells(self) -> tuple[PlannedCell, ...]:
+        """The cells on the hosts of every testbed."""
+        return tuple(cell for plan in self.by_testbed for cell in plan.cells)
 
     @property
     def builds(self) -> tuple[Build, ...]:
         """Programs to build: servers, load tools and reducers of their rows."""
         return list_builds(
-            [(service.host, file) for cell in self.cells for service in cell.services for file in service.placed]
+            [(service.host, file) for cell in self.placed_cells for service in cell.services for file in service.placed]
             + [
                 (generator.host, file)
-                for cell in self.cells
+                for cell in self.placed_cells
                 for generator in cell.generators
                 for file in generator.programs
             ]

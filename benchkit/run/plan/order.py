@@ -24,7 +24,7 @@ def control_cells(experiment: Experiment, cells: Sequence[PlannedCell]) -> tuple
 def order_trials(experiment: Experiment, design: PlannedDesign, seed: int) -> tuple[PlannedTrial, ...]:
     """Return the trials of the supported cells in order."""
     supported = [cell.cell_id for cell in design.cells if cell.unsupported is None]
-    return planned_trials(design.design, supported, experiment.scenario.blocks, seed)
+    return planned_trials(design.design, supported, experiment.scenario.blocks, seed, design.groups)
 
 
 def calibrations(cells: Iterable[PlannedCell]) -> tuple[PlannedTrial, ...]:

@@ -11,7 +11,7 @@ from benchkit.hosts.connections import Hosts
 from benchkit.hosts.inventory import Inventory
 from benchkit.hosts.tuning import TuningPlan, sudo_commands
 from benchkit.load.tools.registry import get_tool
-from benchkit.run.manifest import cell_record
+from benchkit.run.manifest import cell_record, inventory_facts, used_programs
 from benchkit.run.plan.cells import missing_program_error, name_equal_builds, plan_cell, skip_equal_cells
 from benchkit.run.plan.design import plan_design
 from benchkit.run.plan.host_capabilities import HostCapabilities, host_capabilities, quota_not_applied
@@ -20,6 +20,7 @@ from benchkit.run.plan.order import calibrations, control_cells, order_trials
 from benchkit.run.plan.profiled_cells import profile_cells, profile_notices, profile_order
 from benchkit.run.plan.reserved_ports import plan_reserved_ports
 from benchkit.run.plan.service_checks import build_services, check_configs, check_go_releases, check_node_releases
+from benchkit.run.plan.testbeds import combine_plans, compared_facts
 from benchkit.run.plan.tuning_plan import plan_cell_tuning, plan_tuning, tuning_required_error
 from benchkit.scenario.cell_load import check_generators
 from benchkit.scenario.experiment import Experiment
@@ -34,9 +35,24 @@ Roles = Mapping[str, tuple[str, ...]]
 def make_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> RunPlan:
     """Return the plan of a run on these hosts, whose state is read and not changed.
 
-    `seed` replaces the scenario's. Raises InputError for a scenario or an inventory that cannot be run, HostError if a
-    host does not answer.
+    The blocks of a run on several testbeds are divided among them. `seed` replaces the scenario's. Raises InputError
+    for a scenario or an inventory that cannot be run, HostError if a host does not answer.
     """
+    testbeds = hosts.inventory.testbeds or (None,)
+    plans = [_plan_testbed(experiment, hosts.of_testbed(name), seed) for name in testbeds]
+    if len(plans) == 1:
+        return plans[0]
+    facts = {
+        name: compared_facts(inventory_facts(hosts[name]), used_programs(plan, hosts[name]))
+        for plan in plans
+        for names in plan.roles.values()
+        for name in names
+    }
+    return combine_plans(plans, facts, {host.name: hosts.kernel_host(host.name).name for host in hosts})
+
+
+def _plan_testbed(experiment: Experiment, hosts: Hosts, seed: int | None) -> RunPlan:
+    """Return the plan of a run on one testbed."""
     seed = experiment.scenario.seed if seed is None else seed
     check_go_releases(experiment)
     roles = require_roles(experiment, hosts.inventory)
@@ -65,6 +81,8 @@ def make_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> 
         seed=seed,
         design=design.design,
         design_reason=design.why,
+        groups=design.groups,
+        testbed=next(iter(hosts.inventory.testbeds), None),
         roles=roles,
         cells=cells,
         planned_trials=(*calibrations(cells), *measured, *profile_order(experiment, cells, measured, seed)),
@@ -98,7 +116,7 @@ def require_roles(experiment: Experiment, inventory: Inventory) -> dict[str, tup
         if len(hosts) < role.hosts:
             raise InputError(
                 f"the scenario needs {units.counted(role.hosts, 'host')} in role {name!r}",
-                why=f"the inventory has {len(hosts)}",
+                why=f"{_describe_inventory(inventory)} has {len(hosts)}",
                 hint=_missing_role_hint(experiment, name, inventory),
             )
         roles[name] = hosts
@@ -110,6 +128,10 @@ def _find_programs(experiment: Experiment, roles: Roles, hosts: Hosts) -> None:
     for role, programs in needed_programs(experiment).items():
         for host in roles[role]:
             hosts[host].find_programs(programs)
+
+
+def _describe_inventory(inventory: Inventory) -> str:
+    return f"testbed {inventory.testbeds[0]}" if inventory.testbeds else "the inventory"
 
 
 def _missing_role_hint(experiment: Experiment, role: str, inventory: Inventory) -> str:

@@ -1,4 +1,4 @@
-"""The stacks of all cells side by side on the hosts, as a sliced block needs them, or the reason why they cannot be."""
+"""The stacks of cells side by side on the hosts, as a sliced block needs them, or the reason why they cannot be."""
 
 from __future__ import annotations
 
@@ -23,51 +23,53 @@ MEMORY_SHARE = 0.8
 """Share of a host's memory that the stacks of a block may take."""
 
 
-def place_side_by_side(
-    experiment: Experiment,
-    cells: Sequence[PlannedCell],
-    roles: Mapping[str, tuple[str, ...]],
-    capabilities: Mapping[str, HostCapabilities],
-) -> tuple[PlannedCell, ...]:
-    """Return the cells, each with folders and ports of its own: the first keeps those of the scenario."""
-    used: set[tuple[str, int]] = set()
-    placed: list[PlannedCell] = []
-    for cell in cells:
-        if cell.unsupported is not None:
-            placed.append(cell)
-            continue
-        wanted = set(ports_of(cell.services))
-        shift = next_shift(wanted, used)
-        shifted = plan_cell(experiment, cell.spec, roles, capabilities, port_shift=shift, tuning=cell.tuning)
-        placed.append(replace(shifted, same_as=cell.same_as))
-        used |= {(host, port + shift) for host, port in wanted}
-    return tuple(placed)
+class Placement:
+    """Places of cells side by side, each with folders and ports of its own: the first keeps those of the scenario."""
 
+    def __init__(
+        self,
+        experiment: Experiment,
+        cells: Iterable[PlannedCell],
+        roles: Mapping[str, tuple[str, ...]],
+        capabilities: Mapping[str, HostCapabilities],
+    ) -> None:
+        """Take the cells with the ports of the scenario."""
+        self._experiment, self._roles, self._capabilities = experiment, roles, capabilities
+        self._cells = {cell.cell_id: cell for cell in cells}
+        self._shifted: dict[tuple[str, int], PlannedCell] = {}
 
-def why_not_side_by_side(
-    experiment: Experiment,
-    cells: Sequence[PlannedCell],
-    alone: Sequence[PlannedCell],
-    capabilities: Mapping[str, HostCapabilities],
-) -> str | None:
-    """Return why the supported cells cannot run as one sliced block on these hosts; None where they can.
+    def place(self, cell_ids: Iterable[str], beside: Iterable[PlannedCell] = ()) -> tuple[PlannedCell, ...]:
+        """Return these cells with ports that are free beside those of the others, which are placed already."""
+        used = {port for cell in beside for port in ports_of(cell.services)}
+        placed = []
+        for cell_id in cell_ids:
+            wanted = set(ports_of(self._cells[cell_id].services))
+            placed.append(self._with_shift(cell_id, next_shift(wanted, used)))
+            used |= set(ports_of(placed[-1].services))
+        return tuple(placed)
 
-    `alone` are the same cells with the ports of the scenario.
-    """
-    supported = [cell for cell in cells if cell.unsupported is None]
-    return next(
-        (
-            reason
-            for reason in (
-                *_tuning_reasons(supported),
-                *_load_reasons(supported, experiment.scenario.slice_s),
-                *_service_reasons(supported),
-                *_port_reasons(cells, alone),
-                *_memory_reasons(supported, capabilities),
+    def why_not(self, placed: Sequence[PlannedCell]) -> str | None:
+        """Return why the hosts have no room for these cells side by side; None where they have."""
+        return next(iter((*_port_reasons(placed, self._cells), *_memory_reasons(placed, self._capabilities))), None)
+
+    def _with_shift(self, cell_id: str, shift: int) -> PlannedCell:
+        if (cell_id, shift) not in self._shifted:
+            cell = self._cells[cell_id]
+            shifted = plan_cell(
+                self._experiment, cell.spec, self._roles, self._capabilities, port_shift=shift, tuning=cell.tuning
             )
-        ),
-        None,
+            self._shifted[cell_id, shift] = replace(shifted, same_as=cell.same_as)
+        return self._shifted[cell_id, shift]
+
+
+def why_not_sliced(experiment: Experiment, supported: Sequence[PlannedCell]) -> str | None:
+    """Return why these cells cannot run in sliced blocks on any host; None where they can."""
+    reasons = (
+        *_tuning_reasons(supported),
+        *_load_reasons(supported, experiment.scenario.slice_s),
+        *_service_reasons(supported),
     )
+    return next(iter(reasons), None)
 
 
 def ports_of(services: Iterable[Service]) -> Iterator[tuple[str, int]]:
@@ -118,10 +120,13 @@ def _service_reasons(cells: Sequence[PlannedCell]) -> Iterator[str]:
                 yield f"{service.name} of {cell.cell_id} verifies a stack of its own"
 
 
-def _port_reasons(cells: Sequence[PlannedCell], alone: Sequence[PlannedCell]) -> Iterator[str]:
-    """Yield a reason for each service that gets another port and is rendered as if it had not."""
-    for cell, as_written in zip(cells, alone, strict=True):
-        for service, original in zip(cell.services, as_written.services, strict=True):
+def _port_reasons(cells: Sequence[PlannedCell], alone: Mapping[str, PlannedCell]) -> Iterator[str]:
+    """Yield a reason for each service that gets another port and is rendered as if it had not.
+
+    `alone` has the same cells with the ports of the scenario, by their ids.
+    """
+    for cell in cells:
+        for service, original in zip(cell.services, alone[cell.cell_id].services, strict=True):
             if service.endpoint.port == original.endpoint.port:
                 continue
             folders = str(service.folder), str(original.folder)

@@ -16,7 +16,7 @@ from benchkit.models.trial import GeneratorRecord
 from benchkit.run.steps.profiles import start_captures
 from benchkit.run.steps.services import blame_ended_service
 from benchkit.run.steps.telemetry_steps import snapshot_hosts, watch_generators
-from benchkit.run.steps.trial_state import Trial
+from benchkit.run.steps.trial_state import Trial, start_uncertainty_s
 
 
 def warm_up(trial: Trial) -> None:
@@ -47,7 +47,10 @@ def measure(trial: Trial) -> None:
 def collect_load(trial: Trial) -> None:
     """Fetch the output of the load tools."""
     outputs = fetch_outputs(trial.hosts, trial.generator_runs)
-    first_s = min(run.started_s for run in trial.generator_runs)
+    starts_s = [run.started_s for run in trial.generator_runs]
+    first_s = min(starts_s)
+    trial.start_spread_s = max(starts_s) - first_s
+    trial.clock_uncertainty_s = start_uncertainty_s(trial.load_hosts)
     for run in trial.generator_runs:
         contents = outputs[run.generator.number]
         names = {kind: run.files[kind].name for kind in contents}

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from benchkit.load.generators.execution import GeneratorRun
 from benchkit.models.trial import ProcessId, ServiceRecord, TrialRecord
 from benchkit.run.steps.trial_state import Trial
 from benchkit.services.deploy import RunningService
@@ -23,6 +22,7 @@ def make_record(trial: Trial) -> TrialRecord:
         position=trial.planned_trial.position,
         round=trial.planned_trial.round,
         attempt=trial.attempt,
+        testbed=trial.testbed,
         kind=trial.planned_trial.kind,
         started_at=trial.started_at,
         wall_s=time.monotonic() - trial.started_s if trial.wall_s is None else trial.wall_s,
@@ -49,8 +49,8 @@ def make_record(trial: Trial) -> TrialRecord:
             for each in trial.running_services
         ),
         generators=trial.generators,
-        start_spread_s=max(each.started_s for each in trial.generators),
-        clock_uncertainty_s=_uncertainty_s(trial.generator_runs),
+        start_spread_s=trial.start_spread_s,
+        clock_uncertainty_s=trial.clock_uncertainty_s,
         probe=trial.probes[0],
         other_probes=trial.probes[1:],
         watched=trial.watch_records,
@@ -70,9 +70,3 @@ def _lasting_processes(
     if running.service.forks_per_request:
         return tuple(each for each in of_service if each[0] == running.process.pid)
     return of_service
-
-
-def _uncertainty_s(runs: Sequence[GeneratorRun]) -> float:
-    """Return the uncertainty of the time between the starts of generators on different hosts; 0 on one host."""
-    by_host = {each.generator.host: each.clock_uncertainty_s for each in runs}
-    return 2 * max(by_host.values()) if len(by_host) > 1 else 0.0

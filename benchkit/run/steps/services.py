@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from benchkit.errors import HostError, HostStateError, LostError, ServiceError, collect_errors, raise_first
+from benchkit.hosts.connections import run_on_hosts
 from benchkit.hosts.host import Host
 from benchkit.hosts.processes import ProcessSpec, ToFile
 from benchkit.run.run_log import log_step
@@ -34,8 +35,7 @@ def require_free_ports(trial: Trial) -> None:
 
 def make_folders(trial: Trial) -> None:
     """Make the trial's folder on its hosts, as a temporary one that is removed there even if the controller is lost."""
-    for host in trial.used_hosts:
-        host.files.mkdir_temporary(trial.folder)
+    run_on_hosts(trial.used_hosts, lambda host: host.files.mkdir_temporary(trial.folder))
 
 
 def require_room(trial: Trial) -> None:
@@ -155,8 +155,12 @@ def remove_folders(trial: Trial) -> None:
 
     Raises the first HostError afterwards.
     """
-    paths = [(host, trial.folder) for host in trial.used_hosts]
-    for service in trial.cell.services:
-        host = trial.hosts[service.host]
-        paths += [(host, path) for path in (*service.scratch_folders, *deploy.socket_files(service))]
-    raise_first(collect_errors(partial(host.files.remove, path) for host, path in paths))
+    by_host = deploy.group_by_host(trial.cell.services)
+
+    def remove(host: Host) -> None:
+        paths = [trial.folder]
+        for service in by_host.get(host.name, ()):
+            paths += [*service.scratch_folders, *deploy.socket_files(service)]
+        raise_first(collect_errors(partial(host.files.remove, path) for path in paths))
+
+    run_on_hosts(trial.used_hosts, remove)

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import PurePosixPath
 
 from benchkit.errors import HostError
-from benchkit.hosts.connections import Hosts
+from benchkit.hosts.connections import Hosts, run_on_hosts
 from benchkit.hosts.host import Host
 from benchkit.load.generators.execution import START_LEAD_ROUND_TRIPS, START_LEAD_S
 from benchkit.load.generators.generator import Generator
 from benchkit.load.generators.slices import PlannedSlice, SliceRun, prepare_slices, run_slices
 from benchkit.load.tools.registry import get_tool
-from benchkit.models.design import LEAD_S
 from benchkit.models.telemetry import SAMPLE_SHARES
 from benchkit.models.trial import GeneratorRecord, ProcessId, SliceRecord
 from benchkit.results.slice_files import pack_slices
 from benchkit.run.slice_timetable import Turn, plan_turns, slice_count
-from benchkit.run.steps.telemetry_steps import run_on_hosts
-from benchkit.run.steps.trial_state import Trial
+from benchkit.run.steps.trial_state import Trial, start_uncertainty_s
 
 MESSAGE_S = 0.001
 """Time to send one planned start to its host, in the estimate of when the first can be."""
@@ -101,7 +99,9 @@ def remove_block_folder(load: SlicedLoad) -> None:
 def measure_slices(load: SlicedLoad) -> None:
     """Run the slices of all trials by one timetable, and sample the hosts at the edges of each."""
     counts = {trial.cell.cell_id: slice_count(trial.cell.load.duration_s or 0.0, load.slice_s) for trial in load.trials}
-    load.turns = tuple(plan_turns(counts, load.slice_s, load.seed, load.trials[0].planned_trial.block))
+    leads_s = {trial.cell.cell_id: trial.cell.lead_s for trial in load.trials}
+    block = load.trials[0].planned_trial.block
+    load.turns = tuple(plan_turns(counts, leads_s, load.slice_s, load.seed, block))
     generators = {trial.cell.cell_id: _as_slices(trial, load.slice_s) for trial in load.trials}
     names = {cell_id: f"cell{number}" for cell_id, number in load.numbers.items()}
     prepare_slices(load.hosts, {names[cell_id]: each for cell_id, each in generators.items()}, load.folder)
@@ -139,6 +139,8 @@ def collect_slices(load: SlicedLoad) -> None:
         trial.slice_failures = tuple(
             f"slice {turn.round}: {run.failure}" for turn, runs in of_trial for run in runs if run.failure
         )
+        trial.start_spread_s = max(_start_spread_s(load.hosts, runs) for _, runs in of_trial)
+        trial.clock_uncertainty_s = start_uncertainty_s(trial.load_hosts)
         for place, generator in enumerate(trial.cell.generators):
             runs = [slice_runs[place] for _, slice_runs in of_trial]
             name = f"slices.{generator.name}.tar"
@@ -178,7 +180,7 @@ def _sampled_turns(load: SlicedLoad, trial: Trial) -> list[Turn]:
 
 
 def _as_slices(trial: Trial, slice_s: float) -> tuple[Generator, ...]:
-    return tuple(each.as_slice(slice_s, LEAD_S) for each in trial.cell.generators)
+    return tuple(each.as_slice(slice_s, trial.cell.lead_s) for each in trial.cell.generators)
 
 
 def _first_start(load: SlicedLoad) -> float:
@@ -186,6 +188,12 @@ def _first_start(load: SlicedLoad) -> float:
     slowest_round_trip_s = max(2 * host.clock.uncertainty_s for host in load.used_hosts)
     lead_s = START_LEAD_S + START_LEAD_ROUND_TRIPS * slowest_round_trip_s + MESSAGE_S * len(load.turns)
     return time.monotonic() + lead_s
+
+
+def _start_spread_s(hosts: Hosts, runs: Sequence[SliceRun]) -> float:
+    """Return the time from the start of the first generator of a slice to that of the last, in seconds."""
+    starts_s = [hosts[run.generator.host].clock.to_controller_s(run.process.started_ns) for run in runs]
+    return max(starts_s) - min(starts_s)
 
 
 def _generator_record(runs: list[SliceRun], generator: Generator, name: str, slice_s: float) -> GeneratorRecord:

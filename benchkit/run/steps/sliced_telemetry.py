@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 
 from benchkit.errors import HostError
+from benchkit.hosts.connections import run_on_hosts
 from benchkit.hosts.host import Host
 from benchkit.hosts.host_telemetry import WatchedService
-from benchkit.models.design import turn_s
+from benchkit.load.slice_times import turn_s
 from benchkit.models.telemetry import AGENT_SERVICE, generator_service
 from benchkit.models.trial import ProcessId, WatchRecord
 from benchkit.results.sliced_telemetry import BlockTelemetry, Reals, block_service, telemetry_of_trial
 from benchkit.results.telemetry_file import Key, read_telemetry
 from benchkit.run.steps.sliced_load import SlicedLoad
-from benchkit.run.steps.telemetry_steps import run_on_hosts, watched_service
+from benchkit.run.steps.telemetry_steps import watched_service
 from benchkit.run.steps.trial_state import Trial
 
 CPU_S = "cpu_s_total"
@@ -33,12 +34,12 @@ def watch_block(load: SlicedLoad) -> None:
     if options is None:
         return
 
+    shortest_turn_s = min(turn_s(trial.cell.lead_s, load.slice_s) for trial in load.trials)
+
     def begin(host: Host) -> None:
         host.compare_clocks()
         services = [*_watched_services(load, host), *_watched_generators(load, host)]
-        host.telemetry.start(
-            load.folder / _file(host), options.interval_s, services, core_interval_s=turn_s(load.slice_s)
-        )
+        host.telemetry.start(load.folder / _file(host), options.interval_s, services, core_interval_s=shortest_turn_s)
         load.watched_hosts.append(host)
 
     run_on_hosts(load.used_hosts, begin)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from collections.abc import Sequence
 
+from benchkit.hosts.connections import run_on_hosts
 from benchkit.hosts.host import Host
 from benchkit.hosts.host_telemetry import CounterPage, TelemetrySnapshot, WatchedService
 from benchkit.hosts.processes import Process
@@ -14,8 +13,6 @@ from benchkit.models.telemetry import SAMPLE_SHARES, SAMPLE_TIMES_S, generator_s
 from benchkit.models.trial import ProcessId, WatchRecord
 from benchkit.run.steps.trial_state import Trial
 from benchkit.services.deploy import RunningService, socket_of
-
-Result = TypeVar("Result")
 
 
 def watch_hosts(trial: Trial) -> None:
@@ -121,15 +118,3 @@ def _watched_generator(generator_process: GeneratorProcess) -> list[WatchedServi
 
 def _file(host: Host) -> str:
     return f"telemetry.{host.name}.jsonl"
-
-
-def run_on_hosts(hosts: Sequence[Host], function: Callable[[Host], Result]) -> list[Result]:
-    """Call a function for these hosts in parallel, for every one even where it fails for another.
-
-    Raises the HostError of the first host for which it failed, when all calls have ended.
-    """
-    if not hosts:
-        return []
-    with ThreadPoolExecutor(len(hosts)) as pool:
-        futures = [pool.submit(function, host) for host in hosts]  # `map` cancels pending calls when one fails
-    return [future.result() for future in futures]

@@ -45,6 +45,8 @@ class Trial:
     folder: PurePosixPath
     """Folder of the trial below every host's work directory."""
     attempt: int = 1
+    testbed: str | None = None
+    """Testbed of the inventory that it runs on; None where all hosts are one."""
     capacity: CapacityEstimate | None = None
     """Search for its capacity that it follows."""
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -55,6 +57,10 @@ class Trial:
     cpu_s: dict[str, float] = field(default_factory=dict)
     generator_runs: tuple[GeneratorRun, ...] = ()
     generators: tuple[GeneratorRecord, ...] = ()
+    start_spread_s: float = 0.0
+    """Time from the start of the first generator to that of the last; with slices, the largest of any."""
+    clock_uncertainty_s: float = 0.0
+    """Largest error of the time between starts on different hosts; 0 on one host."""
     profile: ProfilePass | None = None
     """Options of its profile; None for other kinds of trials."""
     captures: list[ProfileCapture] = field(default_factory=list)
@@ -119,9 +125,16 @@ def make_trial(plan: RunPlan, planned_trial: PlannedTrial, cell: PlannedCell, ru
         cell=cell,
         hosts=hosts,
         folder=PurePosixPath("trials") / trial_id,
+        testbed=plan.testbed,
         profile=profile,
         telemetry_options=plan.experiment.scenario.telemetry,
     )
+
+
+def start_uncertainty_s(hosts: Iterable[Host]) -> float:
+    """Return the largest error of the time between starts on two of these hosts, in seconds; 0 for one host."""
+    by_name = {host.name: host.clock.uncertainty_s for host in hosts}
+    return 2 * max(by_name.values()) if len(by_name) > 1 else 0.0
 
 
 Step = Callable[[Trial], None]
