@@ -6,6 +6,7 @@
 # System packages have no such file: `benchkit lab prepare` looks for the programs each time, which takes 0.1 s.
 #
 # Options: YES=1 installs system packages without asking · PYTHON=… the Python to use · ARGS=… more arguments for the tool
+# · WORKERS=… processes of `make test`
 
 SHELL := /bin/sh
 unexport PYTHONDONTWRITEBYTECODE # each process that tests would compile every test anew
@@ -33,9 +34,11 @@ demo: system
 
 # Beside other tests no trial is a healthy one: `make faults` looks at those.
 APART = faults/test_healthy.py
-# Three at once, a lab each: nothing that is tested is a figure, and whatever measures (`make bench`) runs alone.
-# Without root all labs are one machine, and a machine is used by one run at a time.
-BESIDE = --numprocesses=3 --dist=loadfile --no-loadscope-reorder
+# Several at once, a lab each: nothing that is tested is a figure, and whatever measures (`make bench`) runs alone. Tests
+# on labs mostly wait: one uses a third to two thirds of a core. Without root all labs are one machine, used by one run
+# at a time.
+WORKERS = 3
+BESIDE = --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 IN_LABS = $(if $(filter 0,$(shell id -u)),$(BESIDE),--numprocesses=1 --dist=loadfile --no-loadscope-reorder)
 # Its browser opens reports as their readers do.
 test: also = chromium
@@ -51,6 +54,7 @@ check: .venv/installed
 	.venv/bin/python -m pytest $(PURE) $(ARGS); tests=$$?; \
 	wait $$types && exit $$tests
 
+EXTRAS = $(patsubst %,--extra %,notebooks s3 http dask duckdb)
 # The versions that pyproject.toml claims, each in an environment of its own. uv looks for them on PATH, pyenv's included,
 # and otherwise downloads them. The lock pins other versions of NumPy, SciPy and their types on newer ones.
 PYTHONS = 3.11 3.12 3.13
@@ -62,7 +66,7 @@ check-pythons: .venv/installed
 	    || { skipped="$$skipped $$version"; continue; }; \
 	  checked="$$checked $$version"; \
 	  $(index) .venv/bin/uv pip install --quiet --python $$folder/bin/python --require-hashes \
-	    --constraint requirements.lock --requirement pyproject.toml --extra notebooks --extra s3 --extra http --group dev && \
+	    --constraint requirements.lock --requirement pyproject.toml $(EXTRAS) --group dev && \
 	  .venv/bin/uv pip install --quiet --python $$folder/bin/python --no-deps --no-build-isolation --editable . && \
 	  $$folder/bin/python -m mypy --cache-dir $$folder/mypy && \
 	  $$folder/bin/python -m pytest $(PURE) $(ARGS) \
@@ -112,7 +116,7 @@ system: .venv/installed
 	@echo 'Installing what requirements.lock pins.'
 	@case "$$(go version 2>/dev/null)" in *' go1.2'[1-9]*|*' go1.'[3-9][0-9]*) go= ;; *) go='--extra go' ;; esac; \
 	$(index) .venv/bin/uv pip install --python .venv/bin/python --compile-bytecode --require-hashes --constraint requirements.lock \
-	  --requirement pyproject.toml --extra notebooks --extra s3 --extra http $$go --group dev
+	  --requirement pyproject.toml $(EXTRAS) $$go --group dev
 	@.venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .
 	@.venv/bin/python -m compileall -q benchkit
 	@touch $@

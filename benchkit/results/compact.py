@@ -95,7 +95,7 @@ def _read_part(store: Store, table: str, part: Part) -> tuple[pa.Table, str | No
     schema = arrow_schema(table)
     for attempt in range(1, MAX_READS + 1):
         scenario, run_id = part
-        files = store.parts(table, scenario=scenario, run_id=run_id).get(part, ())
+        files = store.parts(table, scenario=scenario, runs=[run_id]).get(part, ())
         if not files:
             break
         try:

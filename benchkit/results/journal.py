@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
@@ -20,10 +21,11 @@ _CHUNK = 1 << 16
 
 
 class Journal:
-    """An append-only file; each line is synced, so that it survives a crash of the process or of the machine."""
+    """An append-only file, safe for many threads; each line is synced, so that it survives a crash of the machine."""
 
     def __init__(self, path: Path) -> None:
         """Open the journal at `path` for appending, and remove an incomplete last line that a crash left."""
+        self._lock = threading.Lock()
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         os.ftruncate(self._file, _complete_size(self._file))
         os.lseek(self._file, 0, os.SEEK_END)
@@ -32,15 +34,16 @@ class Journal:
         """Write an event as one line. Raises OSError, and then nothing of it stays in the file."""
         line = event.model_dump_json(exclude_none=True)
         content = memoryview(line.encode() + _END)
-        before = os.lseek(self._file, 0, os.SEEK_CUR)
-        try:
-            while content:
-                content = content[os.write(self._file, content) :]
-            os.fsync(self._file)
-        except OSError:
-            os.ftruncate(self._file, before)
-            os.lseek(self._file, before, os.SEEK_SET)
-            raise
+        with self._lock:
+            before = os.lseek(self._file, 0, os.SEEK_CUR)
+            try:
+                while content:
+                    content = content[os.write(self._file, content) :]
+                os.fsync(self._file)
+            except OSError:
+                os.ftruncate(self._file, before)
+                os.lseek(self._file, before, os.SEEK_SET)
+                raise
 
     def __enter__(self) -> Self:
         return self

@@ -149,6 +149,14 @@ class HostLost(JournalEvent):
     why: str
 
 
+class TestbedLost(JournalEvent):
+    """A testbed with a lost host: the others run its unfinished blocks."""
+
+    event: Literal["testbed-lost"] = "testbed-lost"
+    testbed: str
+    why: str
+
+
 class HostReconnected(JournalEvent):
     """A lost host that is connected and ready again."""
 
@@ -248,6 +256,7 @@ _KINDS: dict[str, type[JournalEvent]] = {
         ProgramsInstalled,
         ServicesDeployed,
         HostLost,
+        TestbedLost,
         HostReconnected,
         ClocksSet,
         TrialStarted,

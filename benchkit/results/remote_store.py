@@ -12,8 +12,9 @@ import contextlib
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from benchkit.errors import InputError
 from benchkit.models.run import Manifest, RunId
@@ -51,6 +52,11 @@ class RemoteStore(Store):
         return self.location
 
     @property
+    def filesystem(self) -> Any:  # noqa: ANN401 - of fsspec
+        """The file system of fsspec with the store's files."""
+        return self.files.filesystem
+
+    @property
     def site(self) -> Path:
         """Default folder of a site of all runs, in the working directory."""
         return Path("site")
@@ -69,12 +75,25 @@ class RemoteStore(Store):
             self._copy_manifests([run_id])
         return super().has(run_id)
 
-    def parts(self, table: str, *, run_id: str = "", scenario: str = "") -> dict[Part, tuple[Path, ...]]:
+    def parts(
+        self, table: str, *, runs: Collection[str] | None = None, scenario: str | None = None
+    ) -> dict[Part, tuple[Path, ...]]:
         """Return the files of a table by run, as in a folder, after copying them from the store."""
-        runs = [run_id] if run_id and self.has(run_id) else [] if run_id else self._names()
         beginning = self.table_path(table, scenario)
-        self.require(runs, lambda path: path.startswith(beginning))
-        return super().parts(table, run_id=run_id, scenario=scenario)
+        self.require(self._existing(runs), lambda path: path.startswith(beginning))
+        return super().parts(table, runs=runs, scenario=scenario)
+
+    def part_locations(
+        self, table: str, *, runs: Collection[str] | None = None, scenario: str | None = None
+    ) -> dict[Part, tuple[str, ...]]:
+        """Return the URLs of the files of a table by run, as checksums name them; none is copied."""
+        beginning = self.table_path(table, scenario)
+        found: dict[Part, tuple[str, ...]] = {}
+        for checksums in self.checksums(self._existing(runs)).values():
+            for path in sorted(path for path in checksums if path.startswith(beginning)):
+                part = self.part_of(path)
+                found[part] = (*found.get(part, ()), f"{self.location}/{path}")
+        return dict(sorted(found.items()))
 
     def table_scenarios(self) -> set[str]:
         """Return the scenarios that have rows of trials."""
@@ -128,6 +147,13 @@ class RemoteStore(Store):
                     where=f"{self.location}/{path}",
                     hint=mending(run_id, self.location),
                 )
+
+    def _existing(self, runs: Collection[str] | None) -> list[str]:
+        """Return those of these runs that are there, or all runs that are."""
+        if runs is None:
+            return self._names()
+        self._copy_manifests(run_id for run_id in runs if is_valid_name(run_id, RunId))
+        return [run_id for run_id in runs if super(RemoteStore, self).has(run_id)]
 
     def _names(self, beginning: str = "") -> list[str]:
         """Return the ids of the runs with a manifest that begin so, sorted."""

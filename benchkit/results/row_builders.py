@@ -50,6 +50,7 @@ def trial_row(
         block=record.block,
         position=record.position,
         kind=INTERRUPTED if interrupted else record.kind,
+        testbed=record.testbed,
         started_at=record.started_at,
         duration_s=result.duration_s,
         tool=result.tool,
@@ -86,6 +87,8 @@ def trial_row(
         cipher=_cipher(record, result),
         overhead_s=record.wall_s - record.warmed_up_s - record.window_s if record.imported is None else None,
         slices=len(record.slices) or None,
+        start_spread_s=record.start_spread_s or None,
+        start_uncertainty_s=record.clock_uncertainty_s or None,
         **percentiles,
     )
 

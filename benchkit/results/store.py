@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -37,7 +37,7 @@ from benchkit.results.durable_files import (
 )
 from benchkit.results.journal import Journal, read_journal
 from benchkit.results.journal_events import JournalEvent, TrialEnded
-from benchkit.results.parquet_files import refuse_newer
+from benchkit.results.parquet_files import current_files, refuse_newer
 from benchkit.results.remote_files import is_url
 from benchkit.validation import first_fault
 
@@ -326,6 +326,11 @@ class Store:
         return str(self.path.resolve())
 
     @property
+    def filesystem(self) -> Any:  # noqa: ANN401 - of fsspec, which only `remote_files` knows
+        """The file system of fsspec with the store's files; None for a folder."""
+        return None
+
+    @property
     def site(self) -> Path:
         """Default folder of a site of all runs."""
         return self.path / "site"
@@ -420,9 +425,14 @@ class Store:
         """Return the path of a run's manifest from the folder of the store."""
         return f"runs/{run_id}/{_MANIFEST}"
 
-    def table_path(self, table: str, scenario: str = "") -> str:
+    def table_path(self, table: str, scenario: str | None = None) -> str:
         """Return the beginning of the paths of a table from the folder of the store, of one scenario or of all."""
-        return f"tables/{table}/" + (f"scenario={scenario}/" if scenario else "")
+        return f"tables/{table}/" + (f"scenario={scenario}/" if scenario is not None else "")
+
+    def part_of(self, path: str) -> Part:
+        """Return scenario and run of the path of a table's file from the folder of the store."""
+        _, _, scenario, run_id, _ = path.split("/")
+        return scenario.removeprefix("scenario="), run_id.removeprefix("run_id=")
 
     def is_path_of_run(self, path: str, run_id: str) -> bool:
         """Return True for a path from the folder of the store that leads to a file of the run, and nowhere else."""
@@ -463,17 +473,26 @@ class Store:
                 )
         return self.table(table) / f"scenario={scenario}" / f"run_id={run_id}"
 
-    def parts(self, table: str, *, run_id: str = "", scenario: str = "") -> dict[Part, tuple[Path, ...]]:
+    def parts(
+        self, table: str, *, runs: Collection[str] | None = None, scenario: str | None = None
+    ) -> dict[Part, tuple[Path, ...]]:
         """Return the files of a table by run, sorted by path; runs without files are omitted.
 
-        `run_id` and `scenario` select that run or scenario only.
+        `runs` and `scenario` select these runs or that scenario only.
         """
         found: dict[Part, tuple[Path, ...]] = {}
-        for of_scenario in sorted(_partitions(self.table(table), "scenario", scenario)):
-            for of_run in sorted(_partitions(of_scenario, "run_id", run_id)):
+        for of_scenario in sorted(_partitions(self.table(table), "scenario", None if scenario is None else [scenario])):
+            for of_run in sorted(_partitions(of_scenario, "run_id", runs)):
                 if files := _parquet_files(of_run, table):
                     found[_partition(of_scenario, "scenario", Name), _partition(of_run, "run_id", RunId)] = files
         return found
+
+    def part_locations(
+        self, table: str, *, runs: Collection[str] | None = None, scenario: str | None = None
+    ) -> dict[Part, tuple[str, ...]]:
+        """Return the paths or URLs of the same files, without those whose rows a merged file has; none is copied."""
+        parts = self.parts(table, runs=runs, scenario=scenario)
+        return {part: tuple(map(str, current_files(table, files))) for part, files in parts.items()}
 
     def compact_file(self, table: str) -> Path:
         """Return the file with a copy of the rows of all runs."""
@@ -495,11 +514,10 @@ def _parquet_files(folder: Path, table: str) -> tuple[Path, ...]:
     return tuple(files if merged in files or not merged.exists() else sorted(folder.glob("*.parquet")))
 
 
-def _partitions(path: Path, key: str, value: str) -> list[Path]:
-    """Return the folders of a partition key: that of the value, or all of them if it is empty."""
-    if value:
-        folder = path / f"{key}={value}"
-        return [folder] if folder.is_dir() else []
+def _partitions(path: Path, key: str, values: Collection[str] | None) -> list[Path]:
+    """Return the folders of a partition key: those of the values, or all of them where these are None."""
+    if values is not None:
+        return [folder for folder in (path / f"{key}={value}" for value in values) if folder.is_dir()]
     if not path.is_dir():
         return []
     return [Path(entry.path) for entry in os.scandir(path) if entry.name.startswith(f"{key}=") and entry.is_dir()]

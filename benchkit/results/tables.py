@@ -11,7 +11,7 @@ row, and benchkit's own readers skip the files that are replaced. The next merge
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from benchkit.results.trial_tables import TrialTables
+
+CELL_KEYS = ["run_id", "cell_id"]
+"""Columns that name a cell of a run."""
 
 
 class RunTables:
@@ -133,58 +136,95 @@ def merge_killed_runs(store: Store) -> tuple[int, dict[str, InputError]]:
 
 
 def load(
-    table: str, *, store: str | Path | Store | None = None, run_id: str | None = None, scenario: str | None = None
+    table: str,
+    *,
+    store: str | Path | Store | None = None,
+    run_id: str | None = None,
+    runs: Collection[str] | None = None,
+    scenario: str | None = None,
 ) -> pd.DataFrame:
     """Read a stored table as a DataFrame: rows as the contract defines them, with the columns `scenario` and `run_id`.
 
     Tables that have `cell_id` also get a column `factor_<name>` for each factor of the runs read: numbers if all
-    its levels are numbers, else text; null where a run has no such factor. `run_id` or `scenario` reads that part
-    alone. Raises InputError for a store, a table or a run that does not exist, for damaged files and for those of a
-    newer schema.
+    its levels are numbers, else text; null where a run has no such factor. `run_id`, `runs` or `scenario` reads that
+    part alone. Raises InputError for a store, a table or a run that does not exist, for damaged files and for those of
+    a newer schema.
     """
+    source = open_store(store, must_exist=True)
+    require_selection(source, table, run_id, scenario)
+    selected = runs if run_id is None else [run_id]
+    frame: pd.DataFrame = read_rows(source, table, selected, scenario).to_pandas()
+    if not has_factors(table):
+        return frame
+    return frame.merge(factor_columns(source, selected, scenario), on=CELL_KEYS, how="left", validate="many_to_one")
+
+
+def require_selection(store: Store, table: str, run_id: str | None, scenario: str | None) -> None:
+    """Raise InputError for a table or a run that does not exist, and for what cannot be the name of a scenario."""
     if table not in TABLES:
         raise InputError(f"no table {table!r}", why=suggestion(table, TABLES))
-    source = open_store(store, must_exist=True)
-    if run_id is not None and not source.knows(run_id):
+    if run_id is not None and not store.knows(run_id):
         raise InputError(
             f"no run {run_id!r}",
-            where=f"store {source.location}",
+            where=f"store {store.location}",
             hint="`benchkit results list` shows the runs of the store; `benchkit.runs()` returns them",
         )
     if scenario is not None and not is_valid_name(scenario, Name):
         raise InputError(f"no scenario can have the name {scenario!r}")
-    frame: pd.DataFrame = _read(source, table, run_id, scenario).to_pandas()
-    if table == FactorRow.TABLE or "cell_id" not in column_names(table):
-        return frame
-    return _with_factors(frame, _read(source, FactorRow.TABLE, run_id, scenario).to_pandas())
 
 
 def load_columns(table: str, columns: Sequence[str], *, store: Store, run_id: str) -> pd.DataFrame:
     """Read some columns of one run's part of a table, without factors: a fraction of the work for a large table."""
-    frame: pd.DataFrame = _read(store, table, run_id, None, columns).to_pandas()
+    frame: pd.DataFrame = read_rows(store, table, [run_id], None, columns).to_pandas()
     return frame
 
 
-def _read(
-    store: Store, table: str, run_id: str | None, scenario: str | None, columns: Sequence[str] | None = None
+def has_factors(table: str) -> bool:
+    """Return True for a table whose rows get a column for each factor."""
+    return table != FactorRow.TABLE and "cell_id" in column_names(table)
+
+
+def factor_columns(store: Store, runs: Collection[str] | None, scenario: str | None) -> pd.DataFrame:
+    """Return the levels of the cells of these runs: a row for each run and cell, a column `factor_<name>` each."""
+    factors: pd.DataFrame = read_rows(store, FactorRow.TABLE, runs, scenario).to_pandas()
+    cells = factors[CELL_KEYS].drop_duplicates()
+    for name, rows in factors.groupby("factor", sort=True):
+        is_numeric = rows["level_num"].notna().all()
+        values = rows[[*CELL_KEYS, "level_num" if is_numeric else "level"]].set_axis(
+            [*CELL_KEYS, f"factor_{name}"], axis=1
+        )
+        cells = cells.merge(values, on=CELL_KEYS, how="left", validate="one_to_one")
+    return cells
+
+
+def read_rows(
+    store: Store,
+    table: str,
+    runs: Collection[str] | None,
+    scenario: str | None,
+    columns: Sequence[str] | None = None,
 ) -> pa.Table:
-    """Read rows of a table; read again if files are merged between listing and reading them."""
+    """Read rows of a table, of these runs (None: all) and of that scenario (None: any), with their partition keys.
+
+    They are read again if files are merged between listing and reading them. Raises InputError for damaged files and
+    for those of a newer schema.
+    """
     for _ in range(MAX_READS - 1):
         try:
-            return _read_once(store, table, run_id, scenario, columns)
+            return _read_once(store, table, runs, scenario, columns)
         except FileNotFoundError:
             continue
-    return _read_once(store, table, run_id, scenario, columns)
+    return _read_once(store, table, runs, scenario, columns)
 
 
 def _read_once(
-    store: Store, table: str, run_id: str | None, scenario: str | None, columns: Sequence[str] | None
+    store: Store, table: str, runs: Collection[str] | None, scenario: str | None, columns: Sequence[str] | None
 ) -> pa.Table:
     schema = arrow_schema(table)
-    parts = store.parts(table, run_id=run_id or "", scenario=scenario or "")
+    parts = store.parts(table, runs=runs, scenario=scenario)
     copy: pa.Table | None = None
     copied: frozenset[tuple[str, str]] = frozenset()
-    if run_id is None:  # one run is read from its own files
+    if runs is None:  # some runs are read from their own files
         copy, copied = read_compact(store, table, {part: file_states(files) for part, files in parts.items()})
     if columns is not None:
         schema = pa.schema([schema.field(name) for name in columns if name not in PARTITION_KEYS])
@@ -197,12 +237,3 @@ def _read_once(
     is_sorted = copy is None or len(copied) == len(parts)
     content = content if is_sorted else content.sort_by([(key, "ascending") for key in PARTITION_KEYS])
     return content if columns is None else content.select(columns)
-
-
-def _with_factors(frame: pd.DataFrame, factors: pd.DataFrame) -> pd.DataFrame:
-    keys = ["run_id", "cell_id"]
-    for name, rows in factors.groupby("factor", sort=True):
-        is_numeric = rows["level_num"].notna().all()
-        values = rows[[*keys, "level_num" if is_numeric else "level"]].set_axis([*keys, f"factor_{name}"], axis=1)
-        frame = frame.merge(values, on=keys, how="left", validate="many_to_one")
-    return frame

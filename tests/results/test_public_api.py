@@ -104,7 +104,7 @@ def test_rows_of_other_tables_are_those_of_the_valid_trials(store: Path) -> None
     ],
 )
 def test_runs_are_selected(store: Path, selection: dict[str, str], runs: set[str]) -> None:
-    assert set(benchkit.load("trials", store=store, **selection)["run_id"]) == runs  # type: ignore[arg-type] # by name
+    assert set(benchkit.load("trials", store=store, **selection)["run_id"]) == runs  # type: ignore[call-overload] # by name
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_runs_are_selected(store: Path, selection: dict[str, str], runs: set[str
 )
 def test_a_selection_of_what_does_not_exist_is_an_error(store: Path, selection: dict[str, str]) -> None:
     with pytest.raises(InputError):
-        benchkit.load("trials", store=store, **selection)  # type: ignore[arg-type] # by name
+        benchkit.load("trials", store=store, **selection)  # type: ignore[call-overload] # by name
 
 
 def test_a_table_without_trials_cannot_be_selected_by_trial(store: Path) -> None:

@@ -4,9 +4,7 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-import duckdb
 import pandas as pd
-import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
@@ -153,6 +151,9 @@ def test_some_columns_of_a_run_are_those_of_the_whole_table(tmp_path: Path) -> N
 
 
 def test_pandas_duckdb_and_polars_read_the_same_files(tmp_path: Path) -> None:
+    import duckdb  # noqa: PLC0415 - slow, like the next
+    import polars as pl  # noqa: PLC0415
+
     store = Store(tmp_path)
     stored(store, "r1", "small", [{"stack": "go"}, {"stack": "nginx"}])
     stored(store, "r2", "other", [{"connections": 8}])
