@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import socket
-import time
 
 from benchkit.agent.common import RefusedError
+from benchkit.agent.http_response import receive
 
 FRAME_HEADER = 9
 DATA, HEADERS, RST_STREAM, SETTINGS, GOAWAY, CONTINUATION = 0, 1, 3, 4, 7, 9
@@ -56,14 +56,7 @@ class Http2Stream:
     def _fill(self, size: int) -> bool:
         """Read until `size` bytes are there; return False where the server closes before that."""
         while len(self.received) < size:
-            remaining_s = self._deadline - time.monotonic()
-            if remaining_s <= 0:
-                raise RefusedError("timeout", "the response took too long")
-            self._connection.settimeout(remaining_s)
-            try:
-                piece = self._connection.recv(65536)
-            except socket.timeout:
-                raise RefusedError("timeout", "the response took too long") from None
+            piece = receive(self._connection, self._deadline)
             if not piece:
                 if not self.received:
                     raise RefusedError("no-http", "no HTTP/2 response", "it was empty")

@@ -19,6 +19,21 @@ NO_BODY = frozenset({204, 304})
 STATUS_LINE_WORDS = 2
 
 
+def receive(connection: socket.socket, deadline: float) -> bytes:
+    """Return the next bytes of a response; none where the server has closed the connection.
+
+    Raises RefusedError at the instant `deadline` of `time.monotonic()`.
+    """
+    remaining_s = deadline - time.monotonic()
+    if remaining_s <= 0:
+        raise RefusedError("timeout", "the response took too long")
+    connection.settimeout(remaining_s)
+    try:
+        return connection.recv(65536)
+    except socket.timeout:
+        raise RefusedError("timeout", "the response took too long") from None
+
+
 class HttpResponse:
     """A response that is read from a socket."""
 
@@ -92,14 +107,7 @@ class HttpResponse:
         return values[-1] if values else None
 
     def _more(self) -> bool:
-        remaining_s = self._deadline - time.monotonic()
-        if remaining_s <= 0:
-            raise RefusedError("timeout", "the response took too long")
-        self._connection.settimeout(remaining_s)
-        try:
-            piece = self._connection.recv(65536)
-        except socket.timeout:
-            raise RefusedError("timeout", "the response took too long") from None
+        piece = receive(self._connection, self._deadline)
         self._buffer += piece
         return bool(piece)
 

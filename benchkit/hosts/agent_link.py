@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -31,7 +32,7 @@ FRAME_TIMEOUT_S = 2.0
 """Time for the frame that is being sent when the link is closed; then the link is broken off, and the watchdog restores
 the host."""
 LAST_OUTPUT_S = 1.0
-"""Wait for what an ending agent printed, which may still be in transit when the link breaks."""
+"""Wait for what an ending agent printed, and its exit code, which may still be in transit when the link breaks."""
 
 logger = logging.getLogger(__name__)
 
@@ -126,7 +127,11 @@ class AgentLink:
         self._transferred_at = time.monotonic()
         """Instant at which the last request or answer with a body had arrived."""
         self._end: tuple[str, str | None] | None = None
-        self._closing = False
+        self._goodbye: Future[Reply] = Future()
+        self._close_by: float | None = None
+        """Instant until which `close` waits for the agent, on the clock of `time.monotonic`; None: not closing."""
+        self._close_lock = threading.Lock()
+        self._closed: list[str] | None = None
         self.shutdown_confirmed = False
         self._sender = FrameSender(host, stream, self._sending_failed)
         self._thread = threading.Thread(target=self._read, args=(receive,), name=f"link to {host}", daemon=True)
@@ -181,18 +186,30 @@ class AgentLink:
         return self._end is not None
 
     def close(self, timeout_s: float) -> list[str]:
-        """Have the agent restore everything and end; return what it could not restore, or why that is not known."""
+        """Have the agent restore everything and end; return what it could not restore, or why that is not known.
+
+        A second call returns the same.
+        """
+        with self._close_lock:
+            if self._closed is None:
+                self._closed = self._close(timeout_s)
+            return self._closed
+
+    def _close(self, timeout_s: float) -> list[str]:
         logger.debug("%s: closing the link, waiting up to %g s for the agent", self._host, timeout_s)
         began = time.monotonic()
-        self._closing = True
+        self._close_by = began + timeout_s
         cut = None
         if not self.is_dead:
-            goodbye = pack({"id": next(self._numbers), "op": "goodbye", "args": {}})
+            number = next(self._numbers)
+            with self._lock:
+                self._pending[number] = PendingRequest("goodbye", self._goodbye, elapsed_s())
+            goodbye = pack({"id": number, "op": "goodbye", "args": {}})
             if self._sender.finish(goodbye, min(FRAME_TIMEOUT_S, timeout_s)):
                 self._thread.join(timeout_s)
             else:
                 cut = "the host did not accept what was being sent to it; the link was closed, and its watchdog restores it"
-        code = None if cut else self._stream.exit_code(1.0)
+        code = None if cut else self._stream.exit_code(LAST_OUTPUT_S)
         printed = cut or self._stream.stderr()
         self._stream.close()
         self._thread.join()
@@ -205,7 +222,8 @@ class AgentLink:
             outcome = f"not restored: {'; '.join(failures)}" if failures else "everything restored"
             logger.info("%s: the agent ended after %.3f s: %s", self._host, took_s, outcome)
             return failures
-        why = printed or "the link is dead"
+        status = "without an exit code" if code in (None, -1) else f"with exit code {code}"
+        why = printed or f"{': '.join(filter(None, self._end or ()))}, {status}"
         logger.info("%s: shutdown not confirmed after %.3f s: %s", self._host, took_s, why)
         return [f"shutdown not confirmed: {why}"]
 
@@ -220,21 +238,31 @@ class AgentLink:
         except (OSError, FrameError) as error:
             self._fail(f"the link broke ({error})")
         else:
+            if self._close_by is not None:
+                # On a busy host, seconds pass from the end of the agent's output to its own.
+                self._stream.exit_code(self._close_by - time.monotonic())
             self._fail("the agent ended")
 
     def _receive(self, receive: Callable[[int], bytes], size: int) -> bytes:
-        """Return the next bytes, however late, as long as heartbeats are answered."""
+        """Return the next bytes, however late, as long as heartbeats and the goodbye are answered.
+
+        While the link is closed, not after `_close_by`.
+        """
         asked_at: float | None = None
         heartbeat_s = HEARTBEAT_S if self._heartbeat_s is None else min(HEARTBEAT_S, self._heartbeat_s)
         while True:
             is_idle = self._hello.done() and time.monotonic() > self._sender.sent_at + heartbeat_s
-            if is_idle and not self._closing:
+            if self._close_by is None and is_idle:
                 asked_at = asked_at or time.monotonic()
                 self._send_heartbeat()
+            elif self._close_by is not None and not self._goodbye.done():
+                asked_at = asked_at or time.monotonic()
             try:
                 return receive(size)
             except TimeoutError:
-                if self._closing or (asked_at is not None and time.monotonic() > asked_at + HEARTBEAT_TIMEOUT_S):
+                deadlines = [] if self._close_by is None else [self._close_by]
+                deadlines += [] if asked_at is None else [asked_at + HEARTBEAT_TIMEOUT_S]
+                if time.monotonic() > min(deadlines, default=math.inf):
                     raise
 
     def _send_heartbeat(self) -> None:
@@ -255,7 +283,7 @@ class AgentLink:
                 self.last_seen_s = max(self.last_seen_s, pending.sent_s)
         if body or (pending is not None and pending.body_bytes):
             self._transferred_at = time.monotonic()
-        if pending is None:  # the goodbye, or the link was declared dead
+        if pending is None:  # the link was declared dead
             return
         took_s = elapsed_s() - pending.sent_s
         if "ok" in header:
@@ -275,7 +303,7 @@ class AgentLink:
 
     def _fail(self, what: str, why: str | None = None) -> None:
         """Declare the link dead, to all who wait and to all who come."""
-        if not self._closing and why is None:
+        if self._close_by is None and why is None:
             self._stream.exit_code(LAST_OUTPUT_S)
         why = why or self._stream.stderr() or None
         with self._lock:
@@ -283,7 +311,7 @@ class AgentLink:
             if self._end is None:
                 self._end = (what, why)
             pending, self._pending = self._pending, {}
-        if is_new and not self._closing:
+        if is_new and self._close_by is None:
             now_s = elapsed_s()
             unanswered = [f"{number} {each.op} after {now_s - each.sent_s:.3f} s" for number, each in pending.items()]
             logger.info("%s: link lost: %s", self._host, f"{what}: {why}" if why else what)

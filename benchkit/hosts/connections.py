@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from copy import copy
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self, TypeVar
@@ -26,6 +27,9 @@ RECONNECT_S = 120.0
 """Time to reach a lost host again: a cable that is plugged in again, a reboot."""
 RECONNECT_PAUSES_S = (1.0, 8.0)
 """First and longest pause between two attempts; each is twice the one before."""
+
+CONNECTIONS_AT_ONCE = 8
+"""Hosts that are connected to at the same time: the handshakes of more would only wait for this machine's CPU."""
 
 HEARTBEATS_PER_LEASE = 4
 """Heartbeats sent to an idle host within one lease."""
@@ -86,7 +90,7 @@ def connect_all(inventory: Inventory, *, lease_s: float = bootstrap.LEASE_S) -> 
         return host
 
     try:
-        results = _in_parallel(specs, connect_one)
+        results = _in_parallel(specs, connect_one, CONNECTIONS_AT_ONCE)
     except BaseException:
         interrupted.set()
         for host in connected:
@@ -123,8 +127,10 @@ class Hosts:
         self.inventory = inventory
         self._hosts = {host.name: host for host in hosts}
         self._lease_s = lease_s
+        self._names = tuple(self._hosts)
         self._run: str | None = None
         self._closed = False
+        self._aborted = threading.Event()
         self.leftovers: dict[str, Leftovers] = {}
         """Traces of earlier runs on each host when it was locked."""
 
@@ -132,13 +138,25 @@ class Hosts:
         return self._hosts[name]
 
     def __iter__(self) -> Iterator[Host]:
-        return iter(self._hosts.values())
+        return iter([self._hosts[name] for name in self._names if name in self._hosts])
 
     def __len__(self) -> int:
-        return len(self._hosts)
+        return sum(name in self._hosts for name in self._names)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._hosts
+        return name in self._names and name in self._hosts
+
+    def of_testbed(self, name: str | None) -> Hosts:
+        """Return the hosts of one testbed of the inventory; None: all of them.
+
+        Their connections are the same ones, which this object closes: a host that is dropped or reconnected is so here.
+        """
+        if name is None:
+            return self
+        hosts = copy(self)
+        hosts.inventory = self.inventory.of_testbed(name)
+        hosts._names = tuple(spec.name for spec in hosts.inventory.hosts if spec.name in self)  # noqa: SLF001
+        return hosts
 
     def by_role(self, role: str) -> tuple[Host, ...]:
         """Return the hosts with this role."""
@@ -200,7 +218,7 @@ class Hosts:
                 if time.monotonic() + pause_s > deadline:
                     raise
                 logger.info("%s: retrying in %g s: %s", name, pause_s, error)
-            time.sleep(pause_s)
+            self.pause(pause_s)
             pause_s = min(2 * pause_s, RECONNECT_PAUSES_S[1])
         host.find_programs(self._hosts[name].sought_programs)
         self._hosts[name] = host
@@ -212,6 +230,24 @@ class Hosts:
         """Remove a lost host; its watchdog restores it."""
         logger.info("%s: removed from the run, its watchdog restores it", name)
         self._hosts.pop(name).hang_up()
+
+    def abort(self) -> None:
+        """Have all hosts restored while other threads use them: their requests fail from now on, and their pauses end.
+
+        What cannot be restored is in the result of `close`, as usual.
+        """
+        self._aborted.set()
+        self.map(Host.close)
+
+    def raise_if_aborted(self) -> None:
+        """Raise KeyboardInterrupt if the connections were ended by `abort`."""
+        if self._aborted.is_set():
+            raise KeyboardInterrupt
+
+    def pause(self, seconds: float) -> None:
+        """Wait. Raises KeyboardInterrupt if the connections are ended by `abort` meanwhile."""
+        self._aborted.wait(seconds)
+        self.raise_if_aborted()
 
     def close(self) -> RestoreOutcome:
         """Have all hosts restored and close them, in parallel. A second call does nothing."""
@@ -239,13 +275,27 @@ class Hosts:
                 error.add_note(failure)
 
 
+def run_on_hosts(hosts: Sequence[Host], function: Callable[[Host], Result]) -> list[Result]:
+    """Call a function for these hosts in parallel, for every one even where it fails for another.
+
+    Raises the HostError of the first host for which it failed, when all calls have ended.
+    """
+    if not hosts:
+        return []
+    with ThreadPoolExecutor(len(hosts)) as pool:
+        futures = [pool.submit(function, host) for host in hosts]  # `map` cancels pending calls when one fails
+    return [future.result() for future in futures]
+
+
 def _user() -> str:
     """Return the user and the machine of the controller, as other users read them."""
     return f"{getpass.getuser()}@{socket.gethostname()}"
 
 
-def _in_parallel(items: Sequence[Item], function: Callable[[Item], Result]) -> list[Result | BenchkitError]:
-    """Call a function for all items in parallel; return the result, or the error, of each.
+def _in_parallel(
+    items: Sequence[Item], function: Callable[[Item], Result], at_once: int | None = None
+) -> list[Result | BenchkitError]:
+    """Call a function for all items in parallel, or for `at_once` of them; return the result, or the error, of each.
 
     An interruption is not delayed until the calls have ended; closing their hosts ends them.
     """
@@ -258,7 +308,7 @@ def _in_parallel(items: Sequence[Item], function: Callable[[Item], Result]) -> l
 
     if not items:
         return []
-    pool = ThreadPoolExecutor(len(items))
+    pool = ThreadPoolExecutor(at_once or len(items))
     try:
         return list(pool.map(attempt, items))
     finally:

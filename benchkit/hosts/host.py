@@ -52,7 +52,7 @@ class Host:
         self.link = link
         self._clock = clocks.compare(self._read_clocks)
         self.files = Files(link, spec.name)
-        self.processes = Processes(link, spec.name, self.compare_clocks)
+        self.processes = Processes(link, spec.name, lambda: self._clock)
         self.sockets = Sockets(link, spec.name)
         self.telemetry = Telemetry(link)
         self.changes = HostChanges(link, spec.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, get_args
 
@@ -20,6 +21,9 @@ class Program:
 
     home: str
     """Its website, for hosts without a package of it."""
+
+    file: str | None = None
+    """The file that shows it is there, for a module of another program; None: an executable of this name."""
 
 
 PROGRAMS: Mapping[str, Program] = MappingProxyType(
@@ -39,6 +43,12 @@ PROGRAMS: Mapping[str, Program] = MappingProxyType(
         "nginx": Program(
             {"apt": "nginx", "dnf": "nginx", "apk": "nginx", "pacman": "nginx", "brew": "nginx"},
             "https://nginx.org",
+        ),
+        # A module of nginx, for cells with a Lua script.
+        "nginx-lua": Program(
+            {"apt": "libnginx-mod-http-lua", "apk": "nginx-mod-http-lua"},
+            "https://github.com/openresty/lua-nginx-module",
+            file="/usr/lib/nginx/modules/ngx_http_lua_module.so",
         ),
         "wrk": Program({"apt": "wrk", "apk": "wrk", "brew": "wrk"}, "https://github.com/wg/wrk"),
         "ab": Program(
@@ -97,7 +107,12 @@ SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 def find_here(programs: Iterable[str], path: str) -> frozenset[str]:
     """Return the programs that this machine has, in the folders of `path` or of daemons."""
     folders = ":".join((path, *SBIN))
-    return frozenset(program for program in programs if shutil.which(program, path=folders))
+
+    def is_here(program: str) -> bool:
+        file = PROGRAMS[program].file if program in PROGRAMS else None
+        return Path(file).is_file() if file is not None else shutil.which(program, path=folders) is not None
+
+    return frozenset(filter(is_here, programs))
 
 
 def manager_here(path: str) -> Manager | None:

@@ -230,7 +230,7 @@ class Processes:
     """The processes of one host; safe for many threads."""
 
     def __init__(self, link: Link, host: str, clock: Callable[[], Clock]) -> None:
-        """Send requests to the host's agent over its link; `clock` compares the clocks before a start at an instant."""
+        """Send requests to the host's agent over its link; `clock` returns the last comparison of the clocks."""
         self._link = link
         self._host = host
         self._clock = clock

@@ -224,11 +224,8 @@ class SshStream:
 
     def exit_code(self, timeout_s: float) -> int | None:
         """Return the exit code; None where the command has not ended within the time."""
-        deadline = time.monotonic() + timeout_s
-        while not self._channel.exit_status_ready():
-            if time.monotonic() > deadline:
-                return None
-            time.sleep(0.005)
+        if not self._channel.status_event.wait(max(0.0, timeout_s)):  # set where the channel is closed, too
+            return None
         code = self._channel.recv_exit_status()
         logger.debug("%s: SSH: command ended with exit code %d", self._connection.name, code)
         return code

@@ -6,10 +6,14 @@ import logging
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType
 from typing import Protocol
 
 from benchkit.errors import HostError
@@ -56,27 +60,40 @@ class LocalRunner:
         path = os.pathsep.join((os.environ.get("PATH", os.defpath), *SBIN))  # dpkg requires these folders
         if shutil.which(argv[0], path=path) is None:  # exec may report a folder on the PATH that this user may not read
             return StepOutcome(127, f"{argv[0]}: not found")
-        process = subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
-            stdout=sys.stderr if shown else subprocess.DEVNULL,
-            stderr=None if shown else subprocess.DEVNULL,
-            env=os.environ | {"PATH": path},
-            text=True,
-        )
-        interrupted = False
-        pending = stdin
-        while True:
-            try:
-                process.communicate(pending)
-            except KeyboardInterrupt:  # from a terminal the command received it too, and ends in its own way
-                interrupted = True
-                pending = None
-            else:
-                break
-        if interrupted:
-            raise KeyboardInterrupt
+        # From a terminal the command received the signal, too, and ends in its own way.
+        with _deferred_signals():
+            process = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+                stdout=sys.stderr if shown else subprocess.DEVNULL,
+                stderr=None if shown else subprocess.DEVNULL,
+                env=os.environ | {"PATH": path},
+                text=True,
+            )
+            process.communicate(stdin)
         return StepOutcome(process.returncode)
+
+
+@contextmanager
+def _deferred_signals() -> Iterator[None]:
+    """Give the first signal that arrives meanwhile to its handler at the end.
+
+    An exception raised within `Popen.communicate` may leave its lock taken: the next wait would never end.
+    """
+    handlers: dict[signal.Signals, Callable[[int, FrameType | None], object]] = {}
+    received: list[signal.Signals] = []
+    if threading.current_thread() is threading.main_thread():  # no other thread has signals
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if callable(handler := signal.getsignal(number)):
+                handlers[number] = handler
+                signal.signal(number, lambda received_number, _: received.append(signal.Signals(received_number)))
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    if received:
+        handlers[received[0]](received[0], None)
 
 
 def run_steps(steps: Iterable[Step], runner: Runner, *, where: str | None = None) -> None:

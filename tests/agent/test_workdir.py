@@ -65,6 +65,7 @@ parts = st.sampled_from(
 ) | st.text(max_size=4)
 
 
+@pytest.mark.long
 @given(st.lists(parts, max_size=6).map("/".join), st.booleans())
 @example(path="a/out/passwd", write=False)
 @example(path="a/loop/store/x", write=True)

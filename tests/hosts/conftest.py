@@ -55,11 +55,13 @@ class OddServer:
         return self.spec.model_copy(update={"port": self.ports[oddity]})
 
 
+SLOW_STARTS = "odd/slow-starts"
+"""File on the lab host with a line for each start of the slow shell."""
 ODDITIES = {
     "plain": None,
     # What the login shell runs in place of the command; the command itself is in SSH_ORIGINAL_COMMAND.
     "no-python": 'exec env -i HOME=/nonexistent PATH=/nonexistent /bin/sh -c "$SSH_ORIGINAL_COMMAND"',
-    "slow-and-noisy": 'echo welcome; echo to >&2; sleep 0.7; exec sh -c "$SSH_ORIGINAL_COMMAND"',
+    "slow-and-noisy": 'echo welcome; echo to >&2; echo >> SLOW_STARTS; sleep 0.7; exec sh -c "$SSH_ORIGINAL_COMMAND"',
     "no-login": "echo This account is not available.; exit 1",
 }
 
@@ -88,7 +90,8 @@ def odd_server(hosts: Hosts, inventory: Inventory, tmp_path_factory: pytest.Temp
     ]
     for oddity, command in ODDITIES.items():
         if command is not None:
-            lines += [f"Match LocalPort {ports[oddity]}", f"ForceCommand {command}"]
+            forced = command.replace("SLOW_STARTS", str(host.workdir / SLOW_STARTS))
+            lines += [f"Match LocalPort {ports[oddity]}", f"ForceCommand {forced}"]
     host.files.place(
         [
             PlacedFile(there / "sshd_config", "\n".join([*lines, ""]).encode(), 0o600),
@@ -99,7 +102,7 @@ def odd_server(hosts: Hosts, inventory: Inventory, tmp_path_factory: pytest.Temp
     sshd = host.facts.programs["sshd"].path
     process = host.processes.start(ProcessSpec([sshd, "-D", "-e", "-f", str(there / "sshd_config")]))
     for port in ports.values():  # one sshd opens them one after the other
-        host.sockets.wait_open(Tcp(spec.address, port), 10, process)
+        host.sockets.wait_open(Tcp(spec.address, port), 60, process)
     known_hosts = folder / "known_hosts"
     known_hosts.write_text("".join(f"[{spec.address}]:{port} {host_key}\n" for port in ports.values()))
     update = {

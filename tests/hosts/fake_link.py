@@ -101,7 +101,11 @@ class FakeLink:
         del timeout_s
         self.shutdown_confirmed = not self.is_dead
         self.is_dead = True
-        return self._failures if self.shutdown_confirmed else ["shutdown not confirmed: the link is dead"]
+        return (
+            self._failures
+            if self.shutdown_confirmed
+            else ["shutdown not confirmed: the agent ended, without an exit code"]
+        )
 
 
 class FakeStream:
@@ -122,6 +126,7 @@ class FakeStream:
         assert frame is not None
         header, body = frame
         if header["op"] == "goodbye":
+            self._output.put(pack({"id": header["id"], "ok": {}}))
             return
         match self._agent.answer(Request(header["op"], header["args"], body)):
             case None:

@@ -171,3 +171,70 @@ def test_no_frame_is_sent_by_the_thread_that_signals_interrupt() -> None:
     assert link.close(1) == []
     assert len(senders) == 2
     assert threading.main_thread() not in senders
+
+
+class BusyHost(FakeStream):
+    """A stream to a host that is slow to end its agent: silence, then the end of the output, then the exit code."""
+
+    SILENCES, EXIT_S = 3, 10.0
+
+    def __init__(self, agent: ScriptedAgent) -> None:
+        super().__init__(agent)
+        self._silences = 0
+        self._has_ended = False
+
+    def end_input(self) -> None:
+        """Begin to end the agent."""
+        self._silences = self.SILENCES
+
+    def receive(self, size: int) -> bytes:
+        """End the output after a few timeouts."""
+        try:
+            return super().receive(size)
+        except TimeoutError:
+            if self._silences == 0:
+                raise
+            self._silences -= 1
+            if self._silences == 0:
+                super().end_input()
+            raise
+
+    def exit_code(self, timeout_s: float) -> int | None:
+        """Return the exit code to those who wait long enough for it, without letting them wait."""
+        self._has_ended = self._has_ended or timeout_s >= self.EXIT_S
+        return 0 if self._has_ended else None
+
+
+def test_closing_waits_for_the_agent_of_a_busy_host_as_long_as_it_was_told_to() -> None:
+    stream = BusyHost(ScriptedAgent({}))
+    link = AgentLink(HOST, stream, stream.receive)
+    link.request("clock", {})
+    assert link.close(2 * BusyHost.EXIT_S) == []
+    assert link.shutdown_confirmed
+
+
+def test_an_end_without_an_exit_code_is_not_confirmed() -> None:
+    stream = BusyHost(ScriptedAgent({}))
+    link = AgentLink(HOST, stream, stream.receive)
+    assert link.close(BusyHost.EXIT_S / 2) == ["shutdown not confirmed: the agent ended, without an exit code"]
+    assert not link.shutdown_confirmed
+
+
+def test_closing_gives_up_a_host_that_does_not_answer_the_goodbye(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_link, "HEARTBEAT_TIMEOUT_S", 0.1)
+
+    class SilentStream(FakeStream):
+        def send(self, content: bytes) -> None:
+            del content
+
+        def end_input(self) -> None:
+            pass
+
+        def exit_code(self, timeout_s: float) -> int | None:
+            assert timeout_s <= agent_link.LAST_OUTPUT_S, "nothing is known to have ended"
+            return None
+
+    stream = SilentStream(ScriptedAgent({}))
+    link = AgentLink(HOST, stream, stream.receive)
+    (failure,) = link.close(3600)
+    assert failure == "shutdown not confirmed: no heartbeat from the host, without an exit code"

@@ -38,13 +38,15 @@ def test_a_group_limits_a_whole_process_tree_to_its_quota(quotas: Host) -> None:
     busy = quotas.processes.start(ProcessSpec(BUSY, group="sut"))
     try:
         began, before = time.monotonic(), quotas.processes.cpu_times([busy])[busy.id].total_s
-        assert busy.wait(1.5) is None
-        used = quotas.processes.cpu_times([busy])[busy.id].total_s - before
+        used = 0.0
+        while used < 0.3:  # a second, unless the machine is busy with something else
+            assert busy.wait(0.1) is None
+            used = quotas.processes.cpu_times([busy])[busy.id].total_s - before
         share = used / (time.monotonic() - began)
         quotas.changes.create_cgroup("sut", 0.2)  # a new quota for its running processes
     finally:
         quotas.processes.stop([busy])
-    assert 0.03 < share < 0.4
+    assert share < 0.4
     undone = quotas.changes.restore(own=True)
     assert [each.text for each in undone] == [f"control group {folder}"]
     assert [each.failures for each in undone] == [()]

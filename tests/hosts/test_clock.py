@@ -39,5 +39,5 @@ def test_a_host_is_asked_a_few_times() -> None:
 
     clock = compare(ask)
     assert len(asked) == SAMPLES
-    assert abs(clock.monotonic_offset_ns - 5_000_000_000) < 1_000_000
-    assert abs(clock.wall_offset_s + 2) < 0.01
+    assert abs(clock.monotonic_offset_ns - 5_000_000_000) <= clock.uncertainty_s * 1e9 + 1
+    assert abs(clock.wall_offset_s + 2) <= clock.uncertainty_s + 1e-6

@@ -119,3 +119,47 @@ def test_no_jump_carries_an_option_or_a_blank(text: str) -> None:
         assert not part.startswith("-")
         assert part.isprintable()
         assert not set(part) & set(" ;|&$`'\"<>\\/@")
+
+
+TESTBEDS = """\
+hosts:
+  gate: {address: g, roles: []}
+  s1: {address: s1, jump: gate}
+  l1: {address: l1}
+  both: {address: both}
+testbeds:
+  a: {sut: [s1], load: [l1]}
+  b: {sut: [both], load: [both]}
+"""
+
+
+def test_testbeds_give_hosts_their_roles(tmp_path: Path) -> None:
+    inventory = load_inventory(write(tmp_path, TESTBEDS))
+    assert inventory.testbeds == ("a", "b")
+    assert [(host.name, host.testbed, host.roles) for host in inventory.hosts] == [
+        ("gate", None, ()),
+        ("s1", "a", ("sut",)),
+        ("l1", "a", ("load",)),
+        ("both", "b", ("sut", "load")),
+    ]
+    assert [host.name for host in inventory.of_testbed("a").hosts] == ["gate", "s1", "l1"]
+    assert inventory.of_testbed("b").testbeds == ("b",)
+    assert load_inventory(write(tmp_path, GOOD)).testbeds == ()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("load: [l1]", "load: [l2]", "testbeds.a.load: no host named 'l2'; `hosts` has: gate, s1, l1, both"),
+        ("load: [both]", "load: [l1]", "testbeds.b.load: l1 is a host of testbed a already"),
+        ("l1: {address: l1}", "l1: {address: l1, roles: [load]}", "testbeds.a.load: l1 has `roles` of its own"),
+        ("gate: {address: g, roles: []}", "gate: {address: g, roles: [sut]}", "hosts.gate.roles: no testbed has"),
+        ("gate: {address: g, roles: []}", "gate: {address: g}", "hosts.gate.roles: missing"),
+        ("load: [l1]", "load: []", "testbeds.a.load"),
+    ],
+)
+def test_a_host_at_no_or_two_places_is_named(tmp_path: Path, before: str, after: str, message: str) -> None:
+    assert before in TESTBEDS
+    with pytest.raises(InputError) as caught:
+        load_inventory(write(tmp_path, TESTBEDS.replace(before, after)))
+    assert message in str(caught.value)

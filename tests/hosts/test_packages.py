@@ -30,6 +30,12 @@ def test_two_programs_of_one_package_ask_for_it_once_and_two_packages_for_both()
     assert packages_for(("ip", "tc"), "dnf") == (("iproute", "iproute-tc"), ())
 
 
+def test_a_module_of_another_program_is_found_by_its_file() -> None:
+    assert packages_for(("nginx-lua",), "apt") == (("libnginx-mod-http-lua",), ())
+    module = Path("/usr/lib/nginx/modules/ngx_http_lua_module.so")
+    assert find_here(("nginx-lua",), "/nowhere") == frozenset({"nginx-lua"} if module.is_file() else ())
+
+
 def test_what_no_package_has_is_named() -> None:
     assert packages_for(("nginx", "wrk", "hey"), "dnf") == (("nginx",), ("wrk", "hey"))
 

@@ -20,6 +20,7 @@ from benchkit.agent.watch.cpu_quota import CpuThrottling
 from benchkit.agent.watch.disks import Disks
 from benchkit.agent.watch.frequency import Frequency
 from benchkit.agent.watch.interfaces import Interfaces
+from benchkit.agent.watch.kernel_log import SynFloodWarnings
 from benchkit.agent.watch.memory import Memory
 from benchkit.agent.watch.open_files import OpenFiles
 from benchkit.agent.watch.process_tree import ProcessTree
@@ -56,6 +57,7 @@ def of_service(
     paths = [each["unix"] for each in service["listeners"] if "unix" in each]
     if ports or paths:
         factories.append(lambda: AcceptQueues(ports, paths, sockets))
+    factories += [partial(SynFloodWarnings, *each["tcp"]) for each in service["listeners"] if "tcp" in each]
     if service["threads"]:
         factories.append(lambda: ThreadTimes(child, trees))
     return tree, factories
