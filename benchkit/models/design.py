@@ -20,18 +20,6 @@ all cells are up together, and the load goes to one after the other in short sli
 
 SLICE_S = 0.25
 """Default length of a slice, in seconds."""
-LEAD_S = 0.02
-"""Time from the start of a load tool to the window of its slice. From its start to its end with one request for each
-connection, h2load took 10 ms with 16 connections and 20 to 30 ms with 100, on a busy core: of more than some fifty
-connections, the last are opened within the measured time."""
-MARGIN_S = 0.01
-"""Time from the end of a window to the next start: the start of a tool, by which its measured time ends later."""
-
-
-def turn_s(slice_s: float) -> float:
-    """Return the time that a slice takes with its lead and margin."""
-    return LEAD_S + slice_s + MARGIN_S
-
 
 CONTROL = "~control"
 """Suffix of a control cell's name; no level can contain the character `~`."""

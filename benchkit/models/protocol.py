@@ -75,7 +75,7 @@ class TlsOptions(Frozen):
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
-        if (self.certificate is None) != (self.private_key is None):
+        if self.private_key is not None and self.certificate is None:
             raise ValueError("certificate and private_key need each other")
         if self.certificate is not None and "key" in self.model_fields_set:
             raise ValueError("key is that of the certificate which benchkit makes: it excludes a certificate of yours")

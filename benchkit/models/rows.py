@@ -46,6 +46,9 @@ class TrialRow(Row):
             description="measure, control, profile, calibrate, probe; split: its block was interrupted and repeated"
         ),
     ]
+    testbed: Annotated[
+        str | None, Column(description="group of hosts that the block ran on; null: the run had one")
+    ] = None
     started_at: Annotated[datetime | None, Column(description="start of the trial")] = None
     duration_s: Annotated[float | None, duration("measured window", "length of the measured window", better=None)] = (
         None
@@ -306,6 +309,21 @@ class TrialRow(Row):
         ),
     ] = None
     slices: Annotated[int | None, Column(description="slices of its window; null: the window is one piece")] = None
+    start_spread_s: Annotated[
+        float | None,
+        Column(
+            description="time from the start of the first process of the load tool to that of the last, over all load hosts; "
+            "with slices, the largest of any; null: one process",
+            unit="sec",
+        ),
+    ] = None
+    start_uncertainty_s: Annotated[
+        float | None,
+        Column(
+            description="largest error of start_spread_s, by the comparison of the load hosts' clocks; null: one host",
+            unit="sec",
+        ),
+    ] = None
     foreign_share: Annotated[
         float | None, Column(description="share of the CPU time of its cores that other processes used")
     ] = None
@@ -315,6 +333,12 @@ class TrialRow(Row):
     withheld_share: Annotated[
         float | None,
         Column(description="share of the window in which a quota that is not the scenario's withheld CPU time"),
+    ] = None
+    neighbour_share: Annotated[
+        float | None,
+        Column(
+            description="share of the CPU time of its cores that servers of the block's other cells used in its slices"
+        ),
     ] = None
     verdict: Annotated[str | None, Column(description="valid, suspect, invalid; null: not judged")] = None
     overhead_s: Annotated[

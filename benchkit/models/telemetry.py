@@ -109,6 +109,12 @@ SERVICE_METRICS: tuple[TelemetryMetric, ...] = (
         name="accept_queue", unit="1", instance="socket", text="connections waiting to be accepted (Recv-Q)"
     ),
     TelemetryMetric(name="accept_queue_limit", unit="1", instance="socket", text="maximum that may wait (Send-Q)"),
+    TelemetryMetric(
+        name="syn_flood_warnings_total",
+        unit="1",
+        instance=None,
+        text="kernel's log, where it may be read: `Possible SYN flooding` on its port",
+    ),
     TelemetryMetric(name="connections_established", unit="1", instance="port", text="at three points of the window"),
     TelemetryMetric(
         name="requests_total", unit="1", instance="process", text="requests served, as counted by the server"

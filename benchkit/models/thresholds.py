@@ -26,6 +26,17 @@ class Thresholds(Frozen):
         "as the work in it (M/M/1: Kleinrock, Queueing Systems, 1975, ch. 3), so that latencies are the generator's. 1: "
         "never exceeded, for load tools that only start work which their host does and the run measures",
     )
+    start_spread: Share = Field(
+        default=0.02,
+        description="time from the first to the last start of a load tool, as a share of the window (or slice): for so long "
+        "the load is smaller than requested. Less than the differences that runs are meant to show",
+    )
+    load_host_rate: Share = Field(
+        default=0.50,
+        description="rate of a load host for its share of the load, relative to the median of the other load hosts. At half "
+        "of it, its connections wait twice as long for an answer (Little's law, as for littles_law), so that one histogram "
+        "has two populations",
+    )
     link: Share = Field(
         default=0.90,
         description="share of the link's rate. A saturated link carries 94 % of its rate as TCP payload (1,448 of 1,538 "
@@ -116,8 +127,8 @@ class Thresholds(Frozen):
     )
     neighbour_cpu: Share = Field(
         default=0.01,
-        description="CPU time that the idle servers of a sliced block use in the slices of another, in cores. Half of the 2 % "
-        "that the design is meant to show",
+        description="share of the CPU time of a cell's servers that idle servers of its sliced block use in its slices, and "
+        "its difference between cells. Half of the 2 % that the design is meant to show",
     )
     carry_over: Share = Field(
         default=0.05,

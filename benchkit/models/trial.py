@@ -173,6 +173,7 @@ class TrialRecord(Frozen):
     position: int
     round: int = Field(default=1, description="round of the block: an interrupted block is repeated as the next round")
     attempt: int = Field(default=1, description="from 1; a host was lost in earlier attempts")
+    testbed: str | None = Field(default=None, description="group of hosts that it ran on; None: the run had one")
     kind: TrialKind = "measure"
     started_at: datetime
     wall_s: float = Field(description="duration from the first step to the last")
@@ -189,7 +190,8 @@ class TrialRecord(Frozen):
         default=None, description="output that was measured elsewhere; None: the trial ran on the run's hosts"
     )
     start_spread_s: float = Field(
-        default=0, description="time from the start of the first generator to that of the last"
+        default=0,
+        description="time from the start of the first generator to that of the last; with slices, the largest of any",
     )
     clock_uncertainty_s: float = Field(
         default=0, description="maximum error of the difference between starts on different hosts"

@@ -74,7 +74,14 @@ def step_fields(
         alpha=error_rate,
         budget_s=comparison.budget_s,
     )
-    window = window_s(2, comparison.budget_s, USUAL_BLOCKS, tool=comparison.tool, slice_s=comparison.slice_s)
+    window = window_s(
+        2,
+        comparison.budget_s,
+        USUAL_BLOCKS,
+        connections=comparison.connections,
+        tool=comparison.tool,
+        slice_s=comparison.slice_s,
+    )
     return {
         **fields,
         "load": {**load, **load_times(window, warm_up_s(window), comparison.tool)},

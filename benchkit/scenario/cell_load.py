@@ -9,7 +9,8 @@ from benchkit.document import Document
 from benchkit.errors import InputError
 from benchkit.load.load_shares import objections
 from benchkit.load.tools.registry import TOOLS, get_tool
-from benchkit.models.load import COUNT, OLD_COUNT, Load, has_old_count
+from benchkit.load.tools.tool import NEED_RATE
+from benchkit.models.load import COUNT, OLD_COUNT, RATE, Load, has_old_count
 from benchkit.scenario.experiment import Experiment
 
 
@@ -27,6 +28,8 @@ def typed_load(document: Document) -> Load:
         )
     if load.shape is not None:
         _check_shape(load, document)
+    if load.arrivals != "constant" and not _is_at_rate(load):
+        raise InputError(document.fault(("arrivals",), "needs a rate: in a closed loop no request is due"))
     requests = tuple(
         request if request.body_file is None else request.with_file_content(_content(request.body_file, i, document))
         for i, request in enumerate(load.requests)
@@ -46,10 +49,15 @@ def _check_capacity(load: Load, document: Document) -> None:
 
 def _check_shape(load: Load, document: Document) -> None:
     """Raise InputError naming the field where the target rate of a load cannot have its shape."""
-    if load.rate is None and load.share_of_slowest is None and load.share_of_capacity is None:
+    if not _is_at_rate(load) or load.searches_capacity:
         raise InputError(document.fault(("shape",), "needs a rate, which it is the course of"))
     if load.duration_s is None or load.shape is None or load.duration_s < load.shape.end_s:
         raise InputError(document.fault(("shape",), "needs a window (duration_s) that it ends in"))
+
+
+def _is_at_rate(load: Load) -> bool:
+    """Return True for a load with a target rate, one that the run finds included."""
+    return any(getattr(load, name) is not None for name in (RATE, *NEED_RATE))
 
 
 def with_new_count(document: Document) -> Document:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from benchkit.document import Document
 from benchkit.errors import InputError, suggestion
+from benchkit.models.protocol import is_tls
 from benchkit.scenario.model import Scenario
-from benchkit.services.certificates import resolve_tls
+from benchkit.services.certificates import resolve_tls, resolve_trust
 from benchkit.services.external import EXTERNAL, ExternalOptions, ExternalService
 from benchkit.services.registry import BACKENDS, service_options
 from benchkit.services.rendering import ServiceSpec
@@ -40,7 +41,7 @@ def _typed_service(name: str, document: Document) -> ServiceSpec | ExternalServi
     if wanted is None:
         raise InputError(document.fault((), f"service {name}: backend is missing; {suggestion('', service_options())}"))
     if wanted == EXTERNAL:
-        return ExternalService(name, document.validated(ExternalOptions).url, document.source)
+        return _external_service(name, document)
     if wanted not in BACKENDS:
         raise InputError(
             document.fault(
@@ -52,6 +53,12 @@ def _typed_service(name: str, document: Document) -> ServiceSpec | ExternalServi
     options = options.model_copy(update={"tls": resolve_tls(options.tls, document.source.at("tls"))})
     options = backend.resolve(options, document.source)
     return ServiceSpec(name, backend, options, document.source)
+
+
+def _external_service(name: str, document: Document) -> ExternalService:
+    options = document.validated(ExternalOptions)
+    tls = resolve_trust(options.tls, document.source.at("tls")) if is_tls(options.spoken) else None
+    return ExternalService(name, options.url, options.spoken, tls, document.source)
 
 
 def _role_faults(services: list[ServiceSpec], scenario: Scenario) -> Iterator[str]:

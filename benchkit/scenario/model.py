@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, PositiveInt, StringConstraints, field_validator
 
@@ -150,6 +150,11 @@ class Scenario(Frozen):
         default="blocks",
         description="order of trials: every cell once per block in random order, two cells mirrored (ABBA), cell after cell, "
         "or all cells of a block up together, with the load in turns (sliced)",
+    )
+    testbeds: Literal["equal", "factor"] = Field(
+        default="equal",
+        description="where the inventory has several testbeds: they must be equal, and divide the blocks (equal), or they "
+        "may differ, and each runs all blocks, with the factor `testbed` (factor)",
     )
     slice_s: Annotated[float, Field(ge=0.05, le=10)] = Field(
         default=SLICE_S,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, repeat
 
 from benchkit.errors import InputError
 from benchkit.models.design import Design, controlled
@@ -36,12 +37,17 @@ class PlannedTrial:
         return self.cell_id + notes.get(self.kind, "")
 
 
-def planned_trials(design: Design, cell_ids: Sequence[str], blocks: int, seed: int) -> tuple[PlannedTrial, ...]:
+def planned_trials(
+    design: Design, cell_ids: Sequence[str], blocks: int, seed: int, groups: Sequence[Sequence[str]] = ()
+) -> tuple[PlannedTrial, ...]:
     """Return the trials of a design in order, with those of control cells marked.
 
-    Raises InputError if the number of cells does not fit the design.
+    With `groups` of cells, a sliced design has this number of blocks of each. Raises InputError if the number of cells
+    does not fit the design.
     """
     match design:
+        case "sliced" if groups:
+            trials = grouped_blocks(groups, blocks, seed)
         case "blocks" | "sliced":
             trials = randomised_blocks(cell_ids, blocks, seed)
         case "abba":
@@ -63,9 +69,17 @@ def randomised_blocks(cell_ids: Sequence[str], blocks: int, seed: int) -> tuple[
     Experiments, ch. 4). The order of a block depends on the seed and its number alone, so that a longer run with the
     same seed begins like a shorter one.
     """
+    return grouped_blocks((cell_ids,), blocks, seed)
+
+
+def grouped_blocks(groups: Sequence[Sequence[str]], blocks: int, seed: int) -> tuple[PlannedTrial, ...]:
+    """Return randomised blocks of each group of cells in turn: block 1 has the cells of the first group.
+
+    A cell that is in several groups, as a baseline, runs in a block of each.
+    """
     trials: list[PlannedTrial] = []
-    for block in range(1, blocks + 1):
-        order = list(cell_ids)
+    for block, group in enumerate(chain.from_iterable(repeat(groups, blocks)), start=1):
+        order = list(group)
         random.Random(f"{seed}/{block}").shuffle(order)  # noqa: S311 - an order of trials, no secret
         trials += [PlannedTrial(block, position, cell) for position, cell in enumerate(order, start=1)]
     return tuple(trials)

@@ -13,9 +13,10 @@ from pathlib import Path, PurePath
 from ruamel.yaml import YAML
 
 from benchkit.errors import InputError
+from benchkit.load.slice_times import lead_s, turn_s
 from benchkit.load.tools.registry import get_tool
 from benchkit.models.cpus import SplitCpus
-from benchkit.models.design import Until, turn_s
+from benchkit.models.design import Until
 from benchkit.models.levels import NAME_FORM
 from benchkit.models.load import Load
 from benchkit.scenario.model import Scenario
@@ -167,7 +168,13 @@ def load_times(window_s: float, warm_up_s: float, tool: str) -> dict[str, float]
 
 
 def window_s(
-    servers: int, budget_s: float, blocks: int = PLANNED_BLOCKS, *, tool: str = "h2load", slice_s: float = SLICE_S
+    servers: int,
+    budget_s: float,
+    blocks: int = PLANNED_BLOCKS,
+    *,
+    connections: int,
+    tool: str = "h2load",
+    slice_s: float = SLICE_S,
 ) -> float:
     """Return the measured window of a trial, in seconds, with which a comparison has `blocks` blocks in its budget.
 
@@ -175,13 +182,13 @@ def window_s(
     numbers of slices. Raises InputError where the budget is too short for the fewest blocks of the shortest window.
     """
     calibration_s = servers * (1.5 * CALIBRATION_S + OVERHEAD_S)
+    per_window = _load_per_window(Load(tool=tool, connections=connections, duration_s=slice_s))
     longest, window = (
-        ((budget_s - calibration_s) / number / servers - OVERHEAD_S) / _load_per_window(slice_s, tool)
-        for number in (MIN_BLOCKS, blocks)
+        ((budget_s - calibration_s) / number / servers - OVERHEAD_S) / per_window for number in (MIN_BLOCKS, blocks)
     )
     shortest = SHORTEST_WHOLE_S if takes_whole_seconds(tool) else SHORTEST_WINDOW_S
     if longest < shortest:
-        trial_s = shortest * _load_per_window(slice_s, tool) + OVERHEAD_S
+        trial_s = shortest * per_window + OVERHEAD_S
         shortest_s = MIN_BLOCKS * servers * trial_s + calibration_s
         raise InputError(
             f"{budget_s:g} s are too short to compare {servers} servers",
@@ -193,9 +200,10 @@ def window_s(
     return max(shortest, round(math.floor(min(LONGEST_WINDOW_S, window) / step_s) * step_s, 3))
 
 
-def _load_per_window(slice_s: float, tool: str) -> float:
+def _load_per_window(one_slice: Load) -> float:
     """Return the time under load of a trial, warm-up and pauses between slices included, relative to its window."""
-    pauses = 1.0 if takes_whole_seconds(tool) else turn_s(slice_s) / slice_s
+    slice_s = one_slice.duration_s or SLICE_S
+    pauses = 1.0 if takes_whole_seconds(one_slice.tool) else turn_s(lead_s(one_slice), slice_s) / slice_s
     return pauses + WARM_UP_SHARE / (1 - WARM_UP_SHARE)
 
 
@@ -286,7 +294,9 @@ def _stack(command: str, options: Mapping[str, object], comparison: Comparison) 
 def _common(servers: int, comparison: Comparison) -> dict[str, object]:
     """Return the fields that both kinds of comparison share."""
     request, tool = comparison.request, comparison.tool
-    window = window_s(servers, comparison.budget_s, tool=tool, slice_s=comparison.slice_s)
+    window = window_s(
+        servers, comparison.budget_s, connections=comparison.connections, tool=tool, slice_s=comparison.slice_s
+    )
     load: dict[str, object] = {
         "tool": tool,
         "connections": comparison.connections,

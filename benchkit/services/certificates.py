@@ -140,15 +140,29 @@ def authority_name(tls: TlsOptions) -> str:
 def verified_name(endpoint: Endpoint) -> str:
     """Return a DNS name that the certificate of a service is valid for.
 
-    Raises UnsupportedError for a certificate of the user that names addresses alone.
+    Raises UnsupportedError for a certificate of the user that names addresses alone, and for the URL of a server that
+    is there already which does.
     """
     tls = endpoint.tls
     if tls is None or tls.certificate is None:
         return endpoint.host
-    names, _ = _subject_names(_load_certificate(Path(tls.certificate)))
+    is_external = tls.private_key is None
+    if is_external:
+        names = [] if _is_address(endpoint.host) else [endpoint.host]
+    else:
+        names, _ = _subject_names(_load_certificate(Path(tls.certificate)))
     if (name := next((name for name in names if not name.startswith("*")), None)) is None:
-        raise UnsupportedError(f"{tls.certificate} names no host: nginx verifies no address of an upstream")
+        found = f"https://{endpoint.authority}" if is_external else tls.certificate
+        raise UnsupportedError(f"{found} names no host: nginx verifies no address of an upstream")
     return name
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def resolve_tls(tls: TlsOptions, source: SourceMap) -> TlsOptions:
@@ -157,15 +171,29 @@ def resolve_tls(tls: TlsOptions, source: SourceMap) -> TlsOptions:
     `source` has the lines of the options. Raises InputError naming file, line and field of a file that cannot be read
     or is no PEM, a key that others may read or that does not fit, and a certificate that is not valid today.
     """
-    if tls.certificate is None or tls.private_key is None:
+    if tls.certificate is None:
         return tls
-    certificate, key = (
-        (Path(source.origin((name,)).source).parent / value).absolute()
-        for name, value in (("certificate", tls.certificate), ("private_key", tls.private_key))
-    )
+    if tls.private_key is None:
+        raise InputError(source.fault(("certificate",), "certificate and private_key need each other"))
+    certificate, key = _path("certificate", tls.certificate, source), _path("private_key", tls.private_key, source)
     _check_certificate(certificate, source)
     _check_key(key, certificate, source)
     return tls.model_copy(update={"certificate": str(certificate), "private_key": str(key)})
+
+
+def resolve_trust(tls: TlsOptions, source: SourceMap) -> TlsOptions:
+    """Return the options of a server that is there already, with the path of the file that verifies it, checked.
+
+    Raises InputError naming file, line and field where there is no such file, or it is not valid today.
+    """
+    if tls.certificate is None:
+        message = "is missing: the file (PEM) that verifies the server, its own certificate or that of its authority"
+        raise InputError(source.fault(("certificate",), message))
+    if tls.private_key is not None:
+        raise InputError(source.fault(("private_key",), "that of a server which benchkit does not start stays there"))
+    certificate = _path("certificate", tls.certificate, source)
+    _check_certificate(certificate, source)
+    return tls.model_copy(update={"certificate": str(certificate)})
 
 
 class _Made:
@@ -295,6 +323,11 @@ def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
         encipher_only=False,
         decipher_only=False,
     )
+
+
+def _path(name: str, value: str, source: SourceMap) -> Path:
+    """Return the absolute path of a file that the option `name` has relative to the scenario's file."""
+    return (Path(source.origin((name,)).source).parent / value).absolute()
 
 
 def _read(path: Path) -> bytes:

@@ -157,9 +157,10 @@ class CommandOptions(ServiceOptions):
 class Command(Backend[CommandOptions]):
     """Any server, started by its command line, with files of yours and a command that builds it.
 
-    In `run` and `env`, {host} and {port} or {socket} stand for its socket, {cpus} for the number of its CPUs, and
-    {folder} or {out} for its folder, where it starts and which holds what was built and its files. With TLS, {cert} and
-    {key} stand for the files of its certificate. Templates know the same names. {{port}} stands for the text {port}.
+    In `run` and `env`, {host} and {port} or {socket} stand for its socket, {protocol} for its protocol, {cpus} for the
+    number of its CPUs, and {folder} or {out} for its folder, where it starts and which holds what was built and its
+    files. With TLS, {cert} and {key} stand for the files of its certificate. Templates know the same names. {{port}}
+    stands for the text {port}.
     """
 
     name = "command"
@@ -175,7 +176,8 @@ class Command(Backend[CommandOptions]):
         """Return the options with the paths of files and of the sources of its build. Raises InputError."""
         endpoint = {"host": "h", "port": "1"} if options.listen.port else {"socket": "s"}
         tls = {"cert": "c", "key": "k"} if is_tls(options.protocol) else {"cert": None, "key": None}
-        values = {"host": None, "port": None, "socket": None, **endpoint, **tls, "cpus": "1", "folder": "f", "out": "f"}
+        fixed = {"protocol": options.protocol, "cpus": "1", "folder": "f", "out": "f"}
+        values: dict[str, str | None] = {"host": None, "port": None, "socket": None, **endpoint, **tls, **fixed}
         _require_placeholders(options, values, source)
         files = tuple(str(_existing(path, source, ("files", i))) for i, path in enumerate(options.files))
         for i, path in enumerate(files):
@@ -211,6 +213,7 @@ class Command(Backend[CommandOptions]):
             "host": endpoint.address,
             "port": None if endpoint.port is None else str(endpoint.port),
             "socket": None if endpoint.path is None else str(endpoint.path),
+            "protocol": options.protocol,
             "cpus": str(len(cpus)),
             "folder": str(place.folder),
             "out": str(place.folder),

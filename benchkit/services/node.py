@@ -1,12 +1,12 @@
-"""Node's cluster module: a primary process and its workers, run by the host's own node or by a downloaded release."""
+"""Node with its cluster module or worker_threads, run by the host's own node or by a downloaded release."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import PurePosixPath
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from benchkit.errors import FieldError, UnsupportedError
 from benchkit.resources import BACKENDS
@@ -45,6 +45,11 @@ class NodeOptions(ServerOptions):
         default="all",
         description="worker processes: one for each of its CPUs, one fewer, a number, or none (a single process)",
     )
+    worker_type: Literal["process", "thread"] = Field(
+        default="process",
+        description="what workers are: processes of the cluster module, which serve; or threads (worker_threads), which do "
+        "the work of requests that one process accepts and answers",
+    )
     pin: Literal["none", "workers", "all"] = Field(
         default="none",
         description="processes that are pinned to one CPU each, in turn: the workers, or the primary as well",
@@ -58,6 +63,12 @@ class NodeOptions(ServerOptions):
         default="round-robin",
         description="process that accepts connections: the primary, which distributes them, or each worker",
     )
+
+    @model_validator(mode="after")
+    def _require_processes_to_pin(self) -> Self:
+        if self.worker_type == "thread" and self.pin != "none":
+            raise ValueError("pin pins processes: it needs worker_type: process")
+        return self
 
 
 class Node(Backend[NodeOptions]):
@@ -88,6 +99,7 @@ class Node(Backend[NodeOptions]):
         limits = () if options.heap_mb is None else (f"--max-old-space-size={options.heap_mb}",)
         argv = (node, *limits, str(folder / "main.js"), *server_arguments(request), *protocol_arguments(request))
         argv += ("-workers", str(workers), "-pin", options.pin, "-scheduling", options.scheduling)
+        argv += ("-worker-type", options.worker_type)
         return Service(
             name=request.name,
             backend=self.name,
@@ -98,7 +110,7 @@ class Node(Backend[NodeOptions]):
             process=Process(argv, cpus, place.file_limit(options.nofile)),
             endpoint=request.endpoint,
             admin=AdminPage("node", admin_endpoint(place), VARS),
-            parallelism=max(1, workers),
+            parallelism=_parallelism(options, workers),
             perf_map_launcher=folder / PERF_MAP_LAUNCHER,
         )
 
@@ -154,6 +166,12 @@ def _workers(options: NodeOptions, place: ServicePlacement, cpus: int) -> int:
     if cpus == 1:
         raise UnsupportedError(f"workers all-but-one: {place.host} has {counted(cpus, 'CPU')} for this service")
     return cpus - 1
+
+
+def _parallelism(options: NodeOptions, workers: int) -> int:
+    """Return the CPUs that the server can use at a time: threads that have no work leave all to the one process."""
+    serves_alone = workers == 0 or (options.worker_type == "thread" and options.work == "none")
+    return 1 if serves_alone else workers
 
 
 NODE = Node()

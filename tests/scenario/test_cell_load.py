@@ -34,7 +34,8 @@ def test_reading_a_scenario_checks_the_smallest_number_of_load_hosts(tmp_path: P
     [
         ({"shape": {"form": "step", "start_s": 1, "length_s": 2}}, "shape: needs a rate"),
         ({"rate": 9, "duration_s": 2, "shape": {"form": "step", "start_s": 1, "length_s": 2}}, "that it ends in"),
-        ({"rate": 9, "extra_args": ["-lazy"], "shape": {"form": "ramp", "start_s": 0, "length_s": 1}}, "extra_args"),
+        ({"arrivals": "poisson"}, "arrivals: needs a rate"),
+        ({"rate": 9, "tool": "vegeta", "arrivals": "poisson"}, "arrivals: vegeta does not support it"),
         ({"rate": 9, "tool": "h2load", "shape": {"form": "ramp", "start_s": 0, "length_s": 1}}, "does not support it"),
         ({"rate": {"share_of_capacity": 0.5}}, "share_of_capacity: needs capacity"),
         ({"rate": 9, "capacity": {"slo": {"p99_s": 1}}}, "excludes rate"),
@@ -42,4 +43,4 @@ def test_reading_a_scenario_checks_the_smallest_number_of_load_hosts(tmp_path: P
 )
 def test_rates_that_cannot_be_are_refused(tmp_path: Path, fields: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        read_scenario(tmp_path, load=load(**{"tool": "vegeta", "duration_s": 5, **fields}))
+        read_scenario(tmp_path, load=load(**{"tool": "openloop", "duration_s": 5, **fields}))

@@ -145,7 +145,8 @@ def test_inventories_have_a_schema() -> None:
     document = parse_document(text, "inventory.yaml")
     assert parse_inventory(document, Path()).hosts[0].port == 2222
     assert refused(validator, document.data) == []
-    for mistake in ({"a": {"address": "b"}}, {"a": {"address": "b", "roles": [], "prot": 1}}, {}):
+    mistakes: tuple[object, ...] = ({"a": {"roles": []}}, {"a": {"address": "b", "roles": [], "prot": 1}}, {})
+    for mistake in mistakes:
         assert refused(validator, {"hosts": mistake})
 
 

@@ -69,4 +69,4 @@ def test_the_shipped_scenario_uses_all_tools_at_every_scale() -> None:
     scales: tuple[Scale, ...] = ("paper", "lab", "smoke")
     for scale in scales:
         tools = [cell.load.tool for cell in read_experiment("tool-agreement", scale).cells]
-        assert tools == ["wrk", "ab", "hey", "siege", "vegeta", "h2load"]
+        assert tools == ["wrk", "ab", "hey", "siege", "vegeta", "h2load", "openloop"]

@@ -68,6 +68,14 @@ def test_a_design_determines_the_order() -> None:
     assert planned_trials("sequential", cells, 3, 7) == sequential(cells, 3)
 
 
+def test_groups_of_a_sliced_design_take_turns() -> None:
+    groups = [["a", "b"], ["a", "c"]]
+    trials = planned_trials("sliced", ["a", "b", "c"], 3, 7, groups)
+    assert [sorted(cells_of(trials, block)) for block in range(1, 7)] == groups * 3
+    assert max(trial.block for trial in trials) == 6
+    assert planned_trials("sliced", ["a", "b"], 3, 7, [["a", "b"]]) == planned_trials("sliced", ["a", "b"], 3, 7)
+
+
 def test_a_control_is_named_after_its_cell() -> None:
     name = cell_id({"stack": "go", "version": "1.2+x"})
     assert controlled(control_of(name)) == name

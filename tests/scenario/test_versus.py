@@ -7,8 +7,9 @@ import pytest
 
 from benchkit.document import read_document
 from benchkit.errors import InputError
+from benchkit.load.slice_times import lead_s, turn_s
 from benchkit.models.cpus import SplitCpus
-from benchkit.models.design import turn_s
+from benchkit.models.load import Load
 from benchkit.scenario.versus import (
     CALIBRATION_S,
     MIN_BLOCKS,
@@ -26,6 +27,7 @@ from benchkit.scenario.versus import (
     window_s,
 )
 
+SLICE_OF_64 = Load(tool="h2load", connections=64, duration_s=SLICE_S)
 COMMANDS = {"node": "node server.js {port}", "caddy": "caddy file-server --listen :{port}"}
 COMPARISON = Comparison(request=Request(), tool="h2load", connections=64, budget_s=60, precision=0.03)
 
@@ -117,15 +119,15 @@ def test_request_is_that_of_the_load() -> None:
 
 @pytest.mark.parametrize(("servers", "budget_s"), [(2, 60), (3, 60), (5, 120), (2, 25)])
 def test_fewest_blocks_fit_the_budget(servers: int, budget_s: float) -> None:
-    window = window_s(servers, budget_s)
-    pauses_s = window / SLICE_S * turn_s(SLICE_S) - window
+    window = window_s(servers, budget_s, connections=64)
+    pauses_s = window / SLICE_S * turn_s(lead_s(SLICE_OF_64), SLICE_S) - window
     assert MIN_BLOCKS * servers * (window / (1 - WARM_UP_SHARE) + pauses_s + OVERHEAD_S) <= budget_s
 
 
 @pytest.mark.parametrize(("servers", "budget_s"), [(2, 60), (3, 60), (5, 120)])
 def test_a_longer_budget_has_time_for_servers_that_start_slowly(servers: int, budget_s: float) -> None:
-    window = window_s(servers, budget_s)
-    pauses_s = window / SLICE_S * turn_s(SLICE_S) - window
+    window = window_s(servers, budget_s, connections=64)
+    pauses_s = window / SLICE_S * turn_s(lead_s(SLICE_OF_64), SLICE_S) - window
     of_trial_s = window / (1 - WARM_UP_SHARE) + pauses_s + OVERHEAD_S
     calibration_s = servers * (1.5 * CALIBRATION_S + OVERHEAD_S)
     assert MIN_BLOCKS * servers * of_trial_s * 1.14 + calibration_s <= budget_s
@@ -133,9 +135,9 @@ def test_a_longer_budget_has_time_for_servers_that_start_slowly(servers: int, bu
 
 def test_budget_too_short_for_its_servers_names_one_that_is_not() -> None:
     with pytest.raises(InputError, match=r"10 s are too short to compare 3 servers") as refused:
-        window_s(3, 10)
+        window_s(3, 10, connections=64)
     assert refused.value.hint is not None
-    window_s(3, float(refused.value.hint.removeprefix("--duration ")))
+    window_s(3, float(refused.value.hint.removeprefix("--duration ")), connections=64)
 
 
 def test_time_of_the_calibration_is_taken_off_the_budget() -> None:

@@ -33,7 +33,7 @@ def hosts(lab: Lab) -> Iterator[Hosts]:
 
 
 def plan_service(hosts: Hosts, folder: Path, **options: object) -> Service:
-    app = {"backend": "command", "listen": PORT, "ready": {"within_s": 1.5}, **options}
+    app = {"backend": "command", "listen": PORT, "ready": {"within_s": 5}, **options}
     experiment = read_scenario(folder, stacks={"one": {"entry": "app", "services": {"app": app}}})
     plan = make_plan(experiment, hosts)
     assert plan.obstacles == ()
@@ -72,7 +72,7 @@ def test_a_server_that_needs_no_file_starts_in_a_folder_of_its_own(hosts: Hosts,
     ("fault", "parts"),
     [
         ("dies", ("app (command) did not start", "exit code 3", "starting\n    database.example: no such host")),
-        ("never-listens", (f"cannot connect to {{address}}:{PORT}", "Connection refused for 1.5 s", "starting")),
+        ("never-listens", (f"cannot connect to {{address}}:{PORT}", "Connection refused for 5 s", "starting")),
         (
             "other-port",
             (f"it listens on {{address}}:{PORT + 1} instead", f"→ let it listen on {{address}}:{PORT}, or name"),
@@ -80,7 +80,7 @@ def test_a_server_that_needs_no_file_starts_in_a_folder_of_its_own(hosts: Hosts,
         (
             "loopback",
             (
-                f"it listens on 127.0.0.1:{PORT} instead; Connection refused for 1 s",
+                f"it listens on 127.0.0.1:{PORT} instead; Connection refused for ",
                 "→ let it listen on {address}: {{host}} in",
             ),
         ),
@@ -100,8 +100,8 @@ def test_a_server_that_does_not_start_is_explained(
 
 def test_a_server_that_answers_another_status_than_ready_asks_for_is_explained(hosts: Hosts, tmp_path: Path) -> None:
     with pytest.raises(ServiceError) as caught:
-        start(hosts, tmp_path, "answers-500", ready={"path": "/health", "within_s": 0.3})
-    assert "did not start: /health does not answer 200 within 0.3 s: it answers 500" in str(caught.value)
+        start(hosts, tmp_path, "answers-500", ready={"path": "/health", "within_s": 5})
+    assert "did not start: /health does not answer 200 within 5 s: it answers 500" in str(caught.value)
     require_nothing_left(hosts)
 
 

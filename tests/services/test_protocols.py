@@ -131,7 +131,8 @@ def test_nginx_verifies_an_upstream_over_tls_and_speaks_no_http2_to_it(tmp_path:
         render(tmp_path, front, back % "h2c")
 
 
-def test_a_command_gets_the_files_of_its_certificate(tmp_path: Path) -> None:
-    run = "caddy serve --cert {cert} --key {key} --listen {host}:{port}"
+def test_a_command_gets_the_files_of_its_certificate_and_its_protocol(tmp_path: Path) -> None:
+    run = "caddy serve --cert {cert} --key {key} --protocol {protocol}"
     (service,) = render(tmp_path, f'backend: command, listen: 8443, protocol: https1, run: "{run}"')
-    assert service.process.argv[2:6] == ("--cert", "/w/app/tls/certificate.pem", "--key", "/w/app/tls/key.pem")
+    certificate = ("--cert", "/w/app/tls/certificate.pem", "--key", "/w/app/tls/key.pem")
+    assert service.process.argv[2:] == (*certificate, "--protocol", "https1")

@@ -18,6 +18,7 @@ def create_secret(name: str) -> bytes:
     return get_or_create(name, lambda: os.urandom(16))
 
 
+@pytest.mark.system
 def test_concurrent_processes_get_the_same_secret() -> None:
     with multiprocessing.get_context("spawn").Pool(4) as pool:
         assert len(set(pool.map(create_secret, ["key"] * 16))) == 1

@@ -82,6 +82,15 @@ def test_node_serves_in_one_process_with_a_limited_heap(tmp_path: Path) -> None:
     assert service.parallelism == 1
 
 
+@pytest.mark.parametrize(("work", "parallelism"), [("none", 1), ("loop:1000", 3)])
+def test_threads_of_node_use_their_cpus_for_work_alone(tmp_path: Path, work: str, parallelism: int) -> None:
+    service = render(tmp_path, f"backend: node, listen: 8080, worker_type: thread, work: '{work}'")
+    assert service.process.argv[-2:] == ("-worker-type", "thread")
+    assert service.parallelism == parallelism
+    with pytest.raises(InputError, match="pin pins processes: it needs worker_type: process"):
+        render(tmp_path, "backend: node, listen: 8080, worker_type: thread, pin: all")
+
+
 def test_the_list_of_servers_is_complete() -> None:
     ours = {name for name, backend in BACKENDS.items() if issubclass(backend.options, ServerOptions)}
     assert ours == {*GO, "node"}
@@ -104,7 +113,7 @@ def test_the_host_s_node_runs_the_placed_sources(tmp_path: Path) -> None:
         *("/usr/bin/node", "/w/app/node/main.js", "-listen", "unix:/w/app/app.sock"),
         *("-admin", "unix:/w/app/_admin.sock", "-work", "none"),
         *("-inject-fault", "fail:0.5", "-inject-fault", "delay:5ms"),
-        *("-workers", "3", "-pin", "none", "-scheduling", "round-robin"),
+        *("-workers", "3", "-pin", "none", "-scheduling", "round-robin", "-worker-type", "process"),
     )
     placed = {file.path.name: file.content for file in service.files}
     assert {"main.js", "package.json"} <= placed.keys()

@@ -5,6 +5,8 @@ import process from 'node:process';
 import { serve } from './worker.js';
 
 export class Alone {
+  size = 1;
+
   #read = null;
 
   /** Open the server and return its address. Rejects with ListenError. */

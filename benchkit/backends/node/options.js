@@ -67,8 +67,12 @@ const FLAGS = {
     set: (options, value) => { options.tls.resumption = oneOf(value, ['true', 'false']) === 'true'; },
   },
   workers: {
-    help: 'processes that serve; as many as CPUs unless given; 0: the first process serves',
+    help: 'processes that serve, or threads; as many as CPUs unless given; 0: the first process serves',
     set: (options, value) => { options.workers = whole(value, 0, MAX_WORKERS, 'workers'); },
+  },
+  'worker-type': {
+    help: 'process (of the cluster module, which serves) or thread (which does the work of requests)',
+    set: (options, value) => { options.workerType = oneOf(value, ['process', 'thread']); },
   },
   pin: {
     help: 'processes that get a CPU each: none, workers, or all (the primary, too)',
@@ -91,6 +95,7 @@ export function parseOptions(args) {
     protocol: 'http1',
     tls: { certificate: '', key: '', version: '1.3', ciphers: '', resumption: true },
     workers: availableParallelism?.() ?? cpus().length,
+    workerType: 'process',
     pin: 'none',
     scheduling: 'round-robin',
   };
@@ -114,6 +119,9 @@ export function parseOptions(args) {
   }
   if (options.listen === null) {
     throw new UsageError('flag -listen is missing: a TCP address (127.0.0.1:8080) or unix:/path');
+  }
+  if (options.workerType === 'thread' && options.pin !== 'none') {
+    throw new UsageError('flag -pin pins processes: it needs -worker-type process');
   }
   return options;
 }

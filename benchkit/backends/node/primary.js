@@ -9,6 +9,7 @@ import { ListenError, addressOf, makeRoom, reasonOf, remove } from './address.js
 import { allowed, allowedList, pin } from './affinity.js';
 import { sleep } from './faults.js';
 import { EXIT_DONE, EXIT_FAILED } from './options.js';
+import { Threads } from './threads.js';
 import { isTls } from './tls.js';
 import { Workforce } from './workforce.js';
 
@@ -30,7 +31,7 @@ export async function runPrimary(options) {
     cluster.schedulingPolicy = options.scheduling === 'kernel' ? cluster.SCHED_NONE : cluster.SCHED_RR;
     // Workers are to be profiled like the primary, which was started by this program (with-perf-map.sh).
     if (process.env.PERF_MAP_LAUNCHER) process.execPath = process.env.PERF_MAP_LAUNCHER;
-    const workforce = options.workers === 0 ? new Alone() : new Workforce((why) => end(EXIT_FAILED, why));
+    const workforce = workforceOf(options, (why) => end(EXIT_FAILED, why));
     if (options.admin !== null) {
       await makeRoom(options.admin);
       const server = await open(options.admin, (request, response) => serveVars(request, response, options, workforce, began));
@@ -45,6 +46,12 @@ export async function runPrimary(options) {
   } catch (error) {
     end(EXIT_FAILED, error.message);
   }
+}
+
+/** Return what serves: this process, alone or with threads, or worker processes. */
+function workforceOf(options, onEnd) {
+  if (options.workers === 0) return new Alone();
+  return options.workerType === 'thread' ? new Threads(onEnd) : new Workforce(onEnd);
 }
 
 /** Open a server in this process. Throws ListenError. */
@@ -67,7 +74,7 @@ async function serveVars(request, response, options, workforce, began) {
   const document = {
     backend: 'node',
     // Unknown while one of them does not answer.
-    requests: all.length === Math.max(1, options.workers) ? all.reduce((sum, worker) => sum + worker.requests, 0) : null,
+    requests: all.length === workforce.size ? all.reduce((sum, worker) => sum + worker.requests, 0) : null,
     started_at: began,
     runtime: { node_version: process.versions.node, v8_version: process.versions.v8 },
     faults: options.faults.given,

@@ -1,6 +1,6 @@
 // The response of study 1, which is the same in all servers (../kit/response.go).
 
-import { FAIL, HANG } from './faults.js';
+import { FAIL, HANG, SERVE } from './faults.js';
 import { isHttp2 } from './tls.js';
 import { done } from './work.js';
 
@@ -19,14 +19,17 @@ export class Responder {
   requests = 0;
 
   #options;
+  #work;
   #body;
   #staying;
   #closing;
   #plain = null;
 
-  constructor(options) {
+  /** work does the work of a request elsewhere and resolves with true if its result is right; null: it is done here. */
+  constructor(options, work = null) {
     const { bodySize, faults } = options;
     this.#options = options;
+    this.#work = work;
     this.#body = bodyOf(bodySize, faults.otherBody);
     const rest = [
       ['Content-Length', String(bodySize)], ['Content-Type', 'text/plain'], ['Server', 'gophr'],
@@ -39,21 +42,23 @@ export class Responder {
 
   /** Listener for the requests of an http.Server. */
   respond = (request, response) => {
-    if (this.#options.faults.any) {
+    if (this.#options.faults.any || this.#work !== null) {
       this.#respondLater(request, response);
     } else {
-      this.#answer(request, response, 200);
+      this.#answer(request, response, done(this.#options.work));
     }
   };
 
   async #respondLater(request, response) {
-    const strike = await this.#options.faults.strike();
-    if (strike !== HANG) this.#answer(request, response, strike === FAIL ? 500 : 200);
+    const { faults, work } = this.#options;
+    const strike = faults.any ? await faults.strike() : SERVE;
+    if (strike === HANG) return;
+    const right = this.#work === null ? done(work) : await this.#work();
+    this.#answer(request, response, right && strike !== FAIL);
   }
 
-  #answer(request, response, status) {
-    const right = done(this.#options.work);
-    response.writeHead(right ? status : 500, this.#plain ?? (keeps(request, response) ? this.#staying : this.#closing));
+  #answer(request, response, right) {
+    response.writeHead(right ? 200 : 500, this.#plain ?? (keeps(request, response) ? this.#staying : this.#closing));
     response.end(this.#body);
     this.requests++;
   }

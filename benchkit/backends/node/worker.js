@@ -36,10 +36,10 @@ export function runWorker(options) {
   );
 }
 
-/** Open the server in this process; resolves with its address and a function that reads its metrics. */
-export async function serve(options) {
+/** Open the server in this process; resolves with its address and a function that reads its metrics. `work`: see Responder. */
+export async function serve(options, work = null) {
   const cpus = allowedList();
-  const responder = new Responder(options);
+  const responder = new Responder(options, work);
   const measures = options.admin === null ? null : new Measures();
   const server = createServer(options, responder.respond);
   const tls = isTls(options.protocol) ? new Handshakes(server) : null;

@@ -5,6 +5,9 @@ import cluster from 'node:cluster';
 import { CPU_VARIABLE } from './worker.js';
 
 export class Workforce {
+  /** Number of processes that serve. */
+  size = 0;
+
   #questions = 0;
   #onEnd;
 
@@ -15,6 +18,7 @@ export class Workforce {
 
   /** Start the workers, wait until all listen, and return their address. Rejects with the error of a worker. */
   start(options, cpus) {
+    this.size = options.workers;
     return new Promise((resolve, reject) => {
       let listening = 0;
       for (let i = 0; i < options.workers; i++) {

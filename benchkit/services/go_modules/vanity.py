@@ -32,7 +32,7 @@ PLACEHOLDER = "{name}"
 VersionControl = Literal["bzr", "fossil", "git", "hg", "svn"]
 """Version control systems that the go command supports (https://go.dev/ref/mod#vcs-find)."""
 
-ImportPath = Annotated[str, StringConstraints(pattern=r"^(/|(/[A-Za-z0-9._~-]+)+)$")]
+ImportPath = Annotated[str, StringConstraints(pattern=r"^(/|(/[A-Za-z0-9._~-]+)+/?)$")]
 ImportPattern = Annotated[str, StringConstraints(pattern=r"^(/[A-Za-z0-9._~-]+)*/[A-Za-z0-9._~-]*\*[A-Za-z0-9._~-]*$")]
 Host = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]*(\.[a-z0-9][a-z0-9-]*)+(:[0-9]+)?$")]
 
@@ -52,7 +52,7 @@ class Repository(Frozen):
 
 
 class VanityFile(Frozen):
-    """Content of a vanity.yaml in the published format, extended by patterns."""
+    """Content of a vanity.yaml in the format of govanityurls, extended by patterns."""
 
     host: Host | None = Field(
         default=None,

@@ -70,14 +70,18 @@ def test_repositories_of_the_stack_get_their_urls(tmp_path: Path, place: Callabl
     assert [command.argv[-1] for command in vanity.setup_commands] == ["-check"]
 
 
-def test_a_vanity_file_in_the_published_format_is_read(tmp_path: Path, place: Callable[..., ServicePlacement]) -> None:
+def test_a_vanity_file_of_govanityurls_is_read(tmp_path: Path, place: Callable[..., ServicePlacement]) -> None:
     (tmp_path / "vanity.yaml").write_text(
         "host: mycompany.com\ncache_max_age: 60\npaths:\n  /go/module1:\n    repo: ssh://admin@10.0.0.9/module1\n    vcs: git\n"
+        "  /old/:\n    repo: https://github.com/example/old\n"
     )
     start = SCENARIO.index("        imports:")
     imports = SCENARIO[start : SCENARIO.index("load: {tool")]
     _, vanity = services(tmp_path, place, (imports, "        file: vanity.yaml\n"))
-    assert vanity_document(vanity)["paths"] == {"/go/module1": {"repo": "ssh://admin@10.0.0.9/module1", "vcs": "git"}}
+    assert vanity_document(vanity)["paths"] == {
+        "/go/module1": {"repo": "ssh://admin@10.0.0.9/module1", "vcs": "git"},
+        "/old/": {"repo": "https://github.com/example/old"},
+    }
     (tmp_path / "vanity.yaml").write_text(
         "paths:\n  /go/module1:\n    repo: ssh://admin@10.0.0.9/module1\n    vcs: cvs\n"
     )

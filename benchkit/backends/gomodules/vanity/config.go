@@ -24,7 +24,8 @@ var versionControl = []string{"bzr", "fossil", "git", "hg", "svn"}
 // nameOfRepository is the text that a * may match: one path element that is neither like an option nor a hidden file.
 var nameOfRepository = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._~-]*$`)
 
-// Config is a vanity.yaml: the published format, extended by patterns.
+// Config is a vanity.yaml: the format of govanityurls (github.com/GoogleCloudPlatform/govanityurls), extended by patterns.
+// Without display there is no go-source tag, which govanityurls derives for GitHub: pkg.go.dev knows it from the repository.
 type Config struct {
 	// Host is the host of the import paths; if absent, the host of the request.
 	Host string `yaml:"host"`
@@ -66,12 +67,29 @@ func parse(content []byte) (*Config, error) {
 	if len(config.Paths)+len(config.Patterns) == 0 {
 		return nil, errors.New("needs paths or patterns; found neither")
 	}
-	for _, checked := range []func(*Config) error{checkPaths, checkPatterns, checkOverlaps} {
+	for _, checked := range []func(*Config) error{trimPaths, checkPaths, checkPatterns, checkOverlaps} {
 		if err := checked(config); err != nil {
 			return nil, err
 		}
 	}
 	return config, nil
+}
+
+// trimPaths removes the slash at the end of paths, which govanityurls permits. It fails where a path is listed twice then.
+func trimPaths(config *Config) error {
+	trimmed := make(map[string]Repository, len(config.Paths))
+	for _, at := range sorted(config.Paths) {
+		name := at
+		if at != "/" {
+			name = strings.TrimSuffix(at, "/")
+		}
+		if _, listed := trimmed[name]; listed {
+			return fmt.Errorf("paths: %s is listed with and without a slash at its end", name)
+		}
+		trimmed[name] = config.Paths[at]
+	}
+	config.Paths = trimmed
+	return nil
 }
 
 func checkPaths(config *Config) error {

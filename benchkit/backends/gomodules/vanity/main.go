@@ -1,8 +1,8 @@
 // Command vanity tells the go command the repository of a module (https://go.dev/ref/mod#vcs-find) for import paths of your
 // own host: `GET /go/name?go-get=1`.
 //
-// It reads a vanity.yaml in the common format of vanity import servers (host, cache_max_age, paths with repo, vcs and
-// display), which it extends by patterns, so that a new repository needs no new line:
+// It reads a vanity.yaml as govanityurls does (host, cache_max_age, paths with repo, vcs and display), and extends it by
+// patterns, so that a new repository needs no new line:
 //
 //	host: mycompany.example
 //	paths:

@@ -67,6 +67,28 @@ func TestInvalidModulesAreNotFound(t *testing.T) {
 	}
 }
 
+// A file as govanityurls documents it: no host, a slash at the end of a path, and a vcs that follows from the host alone.
+func TestAFileOfGovanityurlsIsReadAsItIs(t *testing.T) {
+	config := configured(t, `
+cache_max_age: 3600
+paths:
+  /foo/:
+    repo: https://github.com/example/foo
+    display: "https://github.com/example/foo https://github.com/example/foo/tree/master{/dir} https://github.com/example/foo/blob/master{/dir}/{file}#L{line}"
+    vcs: git
+  /portmidi:
+    repo: https://github.com/example/portmidi
+`)
+	for at, repo := range map[string]string{
+		"/foo": "https://github.com/example/foo", "/foo/bar": "https://github.com/example/foo",
+		"/portmidi/": "https://github.com/example/portmidi",
+	} {
+		if found, ok := config.find(at); !ok || found.Repo != repo || found.VCS != "git" || strings.HasSuffix(found.Root, "/") {
+			t.Errorf("%s: found %+v, %v", at, found, ok)
+		}
+	}
+}
+
 func TestTheRootMayBeListed(t *testing.T) {
 	config := configured(t, "host: a.example\npaths: {/: {repo: 'ssh://git@b.example/all', vcs: git}}")
 	if found, ok := config.find("/x/y"); !ok || found.Root != "" || found.Repo != "ssh://git@b.example/all" {
@@ -82,7 +104,8 @@ func TestInvalidFilesAreRejected(t *testing.T) {
 		{"paths: {/x: {repo: 'ssh://a/b', vcs: cvs}}", "paths: /x: vcs: unknown \"cvs\"; one of bzr, fossil, git, hg, svn"},
 		{"paths: {/x: {repo: 'ssh://a/b'}}", "paths: /x: vcs: does not follow from \"ssh://a/b\""},
 		{"paths: {x: {repo: 'ssh://a/b', vcs: git}}", "paths: x: expected a path"},
-		{"paths: {/x/: {repo: 'ssh://a/b', vcs: git}}", "paths: /x/: expected a path"},
+		{"paths: {/x//: {repo: 'ssh://a/b', vcs: git}}", "paths: /x/: expected a path"},
+		{"paths: {/x/: {repo: 'ssh://a/b', vcs: git}, /x: {repo: 'ssh://a/b', vcs: git}}", "paths: /x is listed with and without"},
 		{"paths: {'/x y': {repo: 'ssh://a/b', vcs: git}}", "paths: /x y: not a valid import path"},
 		{"paths: {/x: {repo: 'b', vcs: git}}", "paths: /x: repo: \"b\" is not the URL"},
 		{"paths: {/x: {repo: 'ssh://a:secret@b/c', vcs: git}}", "must not contain a password"},

@@ -90,6 +90,23 @@ describe('a cluster', { concurrency: 4 }, () => {
     assert.equal((await vars(server)).requests, 5);
   });
 
+  test('threads do the work of requests, which one process answers', async (t) => {
+    const server = await start(t, ['-workers', '2', '-worker-type', 'thread', '-work', 'loop:1000']);
+    const [pid] = Object.keys((await vars(server)).workers).map(Number);
+    assert.equal(pid, server.process.pid);
+    const got = await Promise.all(Array.from({ length: 20 }, () => get(server.address)));
+    assert.deepEqual(new Set(got.map(({ status, body }) => `${status} ${body}`)), new Set(['200 Hello World\n']));
+    assert.equal((await vars(server)).requests, 20);
+  });
+
+  test('a thread that blocks does not block the others', async (t) => {
+    const server = await start(t, ['-workers', '8', '-worker-type', 'thread', '-work', 'block:250ms']);
+    const began = performance.now();
+    await Promise.all(Array.from({ length: 8 }, () => get(server.address)));
+    const took = performance.now() - began;
+    assert.ok(took < 8 * 250, `took ${took} ms`);
+  });
+
   test('a server that loses a worker ends with a message', async (t) => {
     const server = await start(t, ['-workers', '2']);
     const [pid] = Object.keys((await vars(server)).workers);
