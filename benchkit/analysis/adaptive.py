@@ -120,7 +120,8 @@ def decide(
         reason = f"{fewest.blocks} of at least {until.min_blocks} blocks are usable for {fewest.cell_id}"
     else:
         reason = f"the widest interval is ± {precision:.1%}, the target is ± {until.precision:.1%}"
-    return StopDecision(stop=False, reason=reason, blocks_expected=_expected(blocks, reach, until, max_blocks), **state)
+    expected = _expected(blocks, 0 if fewest is None else fewest.blocks, reach, until, max_blocks)
+    return StopDecision(stop=False, reason=reason, blocks_expected=expected, **state)
 
 
 def _excludes(ratio: Ratio, value: float) -> bool:
@@ -134,9 +135,12 @@ def _reach(ratio: Ratio) -> float:
     return math.log(ratio.high / ratio.ratio)
 
 
-def _expected(blocks: int, reach: float, until: Until, max_blocks: int) -> int | None:
-    """Return the expected total of blocks: intervals narrow with its square root."""
-    if not math.isfinite(reach):
+def _expected(blocks: int, fewest: int, reach: float, until: Until, max_blocks: int) -> int | None:
+    """Return the expected total of blocks: intervals narrow with its square root.
+
+    `fewest` is the smallest number of blocks that a ratio has: not every block has all cells where they are in groups.
+    """
+    if not math.isfinite(reach) or not fewest:
         return None
     wanted = math.ceil(blocks * (reach / math.log1p(until.precision)) ** 2)
-    return min(max(wanted, until.min_blocks), max_blocks)
+    return min(max(wanted, math.ceil(until.min_blocks * blocks / fewest)), max_blocks)

@@ -9,7 +9,7 @@ from benchkit.analysis.ratios import Pair
 from benchkit.errors import InputError, suggestion
 from benchkit.models.claims import Sides, claims_of
 from benchkit.models.design import controlled
-from benchkit.models.levels import cell_id, level_text
+from benchkit.models.levels import TESTBED, cell_id, level_text
 from benchkit.models.profile_metrics import PROFILE_METRICS
 from benchkit.models.run import CellRecord
 
@@ -126,11 +126,12 @@ def requested_ratios(
 
 
 def scenario_baseline(scenario: Mapping[str, Any], cells: Sequence[CellRecord]) -> Levels:
-    """Return the baseline that the scenario names, else its first supported cell."""
+    """Return the baseline that the scenario names, else its first supported cell, on every testbed."""
     given = scenario.get("baseline")
     if isinstance(given, Mapping) and cells_with_levels(level_texts(given), cells):
         return level_texts(given)
-    return level_texts(next((cell for cell in cells if cell.unsupported is None), cells[0]).levels)
+    first = next((cell for cell in cells if cell.unsupported is None), cells[0])
+    return level_texts({name: level for name, level in first.levels.items() if name != TESTBED})
 
 
 def level_texts(levels: Mapping[str, Any]) -> Levels:

@@ -28,6 +28,7 @@ from benchkit.analysis.run_differences import (
     setting_differences,
 )
 from benchkit.analysis.samples import Exclusion, take_samples
+from benchkit.analysis.testbed_effect import notices_about_testbeds
 from benchkit.errors import InputError
 from benchkit.models.claims import claims_of
 from benchkit.models.design import controlled, until_of
@@ -119,9 +120,8 @@ def compare_cells(data: RunData, metrics: Sequence[str], baseline: str | None = 
     levels = levels_of(baseline, cells) if baseline is not None else scenario_baseline(data.manifest.scenario, cells)
     pairs, unpaired = baseline_pairs(cells, levels)
     estimate = sequential_ratios if data.design == "sequential" else block_ratios
-    ratios: list[Ratio] = []
-    for metric in metrics:
-        ratios += estimate(take_samples(data.trials, metric, data.exclusions), pairs, data.alpha)
+    samples = [take_samples(data.trials, metric, data.exclusions) for metric in metrics]
+    ratios = [ratio for of_metric in samples for ratio in estimate(of_metric, pairs, data.alpha)]
     ratios = with_response_remarks(with_outcomes(ratios, data.alpha), data.trials, data.manifest)
     ratios = latency_notes.with_latency_remarks(ratios, data.trials, data.trials)
     ratios = with_caveats(ratios, {data.manifest.run_id: data.basis})
@@ -129,6 +129,7 @@ def compare_cells(data: RunData, metrics: Sequence[str], baseline: str | None = 
     notices = [
         *_run_notices(data),
         *([f"No baseline cell for: {', '.join(unpaired)}."] if unpaired else []),
+        *notices_about_testbeds(data.trials, samples, pairs, data.alpha),
     ]
     return _comparison("cells", [data], metrics, ratios, notices)
 

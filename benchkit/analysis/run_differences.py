@@ -75,7 +75,9 @@ def machine_differences(before: Manifest, after: Manifest) -> tuple[FactDifferen
     if before.is_imported or after.is_imported:
         known = ["not known" if run.is_imported else f"{len(run.hosts)} recorded" for run in (before, after)]
         return (FactDifference(where="hosts", what="their machine", before=known[0], after=known[1]),)
-    one, other = ({"+".join(sorted(host.roles)): _machine(host.facts) for host in run.hosts} for run in (before, after))
+    one, other = (
+        {"+".join(sorted(host.roles)): machine_facts(host.facts) for host in run.hosts} for run in (before, after)
+    )
     return tuple(
         change
         for roles in sorted({*one, *other})
@@ -83,7 +85,7 @@ def machine_differences(before: Manifest, after: Manifest) -> tuple[FactDifferen
     )
 
 
-def _machine(facts: RecordedFacts) -> dict[str, str]:
+def machine_facts(facts: RecordedFacts) -> dict[str, str]:
     """Return what a machine is, as text by fact; memory in two digits, as kernels reserve some of it."""
     values = {
         "architecture": facts.machine,

@@ -106,7 +106,7 @@ def _fit(
             update={"reason": f"{len(complete)} blocks have every level; the law needs {MIN_BLOCKS}"}
         )
     numbers = np.array([number for number, _ in cells])
-    fitted = np.array([_fit_block(numbers, block) for block in complete])
+    fitted = np.array([fit_block(numbers, block) for block in complete])
     contention, coherency = (_parameter(fitted[:, place], alpha) for place in (1, 2))
     residuals = complete - np.array([_log_rates(block, numbers) for block in fitted])
     return found.model_copy(
@@ -121,7 +121,7 @@ def _fit(
     )
 
 
-def _fit_block(numbers: Reals, logs: Reals) -> Reals:
+def fit_block(numbers: Reals, logs: Reals) -> Reals:
     """Return the log of the rate of one, contention and coherency of one block by bounded least squares."""
     largest = float(numbers.max())
     start = [float(logs[0] - np.log(numbers[0])) + 0.1, 0.1, 0.1 / largest**2]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args, overload
 
 from benchkit.errors import InputError, suggestion
 from benchkit.models.metrics import METRICS
@@ -15,10 +15,61 @@ from benchkit.results.store import Store
 from benchkit.results.store_choice import open_store
 
 if TYPE_CHECKING:
+    import dask.dataframe as dd
+    import duckdb
     import pandas as pd
+
+Engine = Literal["pandas", "dask", "duckdb"]
+"""Library that a table is given to."""
+ENGINES: tuple[Engine, ...] = get_args(Engine)
 
 Kind = Literal["measure", "control", "profile", "calibrate", "probe", "split"]
 """Kind of a trial; `split` is one whose block was interrupted and repeated."""
+
+
+@overload
+def load(
+    table: str,
+    *,
+    store: str | Path | Store | None = None,
+    run: str | None = None,
+    run_id: str | None = None,
+    scenario: str | None = None,
+    scale: Scale | None = None,
+    kind: Kind | None = None,
+    valid_for: str | Sequence[str] | None = None,
+    engine: Literal["pandas"] = "pandas",
+) -> pd.DataFrame: ...
+
+
+@overload
+def load(
+    table: str,
+    *,
+    store: str | Path | Store | None = None,
+    run: str | None = None,
+    run_id: str | None = None,
+    scenario: str | None = None,
+    scale: Scale | None = None,
+    kind: Kind | None = None,
+    valid_for: str | Sequence[str] | None = None,
+    engine: Literal["dask"],
+) -> dd.DataFrame: ...
+
+
+@overload
+def load(
+    table: str,
+    *,
+    store: str | Path | Store | None = None,
+    run: str | None = None,
+    run_id: str | None = None,
+    scenario: str | None = None,
+    scale: Scale | None = None,
+    kind: Kind | None = None,
+    valid_for: str | Sequence[str] | None = None,
+    engine: Literal["duckdb"],
+) -> duckdb.DuckDBPyRelation: ...
 
 
 def load(
@@ -31,7 +82,8 @@ def load(
     scale: Scale | None = None,
     kind: Kind | None = None,
     valid_for: str | Sequence[str] | None = None,
-) -> pd.DataFrame:
+    engine: Engine = "pandas",
+) -> pd.DataFrame | dd.DataFrame | duckdb.DuckDBPyRelation:
     """Read a stored table as a DataFrame, one row as `benchkit/results/README.md` says, in SI units.
 
     Without any selection it has the rows of all runs: also of invalid trials, of profile trials, of all scenarios and
@@ -47,31 +99,47 @@ def load(
     - `valid_for`: a metric (a column of `trials`), or several. Only trials that have a value of each, and that no ratio
       excludes: no finding of severity `invalid` names the metric, and a percentile has enough requests. Suspect trials
       stay, and so do trials that were never judged. In tables other than `trials`, only rows of these trials.
+    - `engine`: `dask` gives a DataFrame of Dask with a partition for each run, and `duckdb` a relation of DuckDB, for
+      tables larger than memory. Only files of the selected runs are opened, and their rows read when they are computed;
+      what selects trials (`kind`, `valid_for`) and the factors are read at once.
 
     Added columns: `scenario` and `run_id`, and in tables with `cell_id` a `factor_<name>` for each factor of the runs
     read (numbers if all its levels are numbers, else text; null where a run has no such factor).
 
-    Raises InputError for an unknown store, table, run, scenario, scale, kind or metric, for a selection by trial in a
-    table that has no trials, and for damaged files and those of a newer benchkit.
+    Raises InputError for an unknown store, table, run, scenario, scale, kind, metric or engine, for an engine that is
+    not installed, for a selection by trial in a table that has no trials, and for damaged files and those of a newer
+    benchkit.
     """
     if table not in TABLES:
         raise InputError(f"no table {table!r}", why=suggestion(table, TABLES))
+    if engine not in ENGINES:
+        raise InputError(f"no engine {engine!r}", why=suggestion(engine, ENGINES))
     where = open_store(store, must_exist=True)
     metrics = _metrics(valid_for)
     by_trial = bool(metrics) or kind is not None
     if by_trial and "trial_id" not in column_names(table):
         raise InputError(f"table {table!r} has no trials to select", hint="leave out `kind` and `valid_for`")
     selected = _selected_run(where, run, run_id, scenario, scale)
-    scenario_of_all = scenario if selected is None else None
-    frame = tables.load(table, store=where, run_id=selected, scenario=scenario_of_all)
-    if selected is None and scale is not None:
-        frame = frame[frame["run_id"].isin(_runs_of(where, scenario, scale))]
+    if selected is not None:
+        scenario = None
+        runs: Sequence[str] | None = [selected]
+    else:
+        runs = None if scale is None else _runs_of(where, scenario, scale)
+    tables.require_selection(where, table, selected, scenario)
+    usable = None
     if by_trial:
-        trials = frame
-        if table != "trials":
-            trials = tables.load("trials", store=where, run_id=selected, scenario=scenario_of_all)
-        frame = frame[frame["trial_id"].isin(_usable_trials(where, trials, metrics, kind))]
-    return frame.reset_index(drop=True)
+        trials = tables.load("trials", store=where, runs=runs, scenario=scenario)
+        usable = _usable_trials(where, trials, metrics, kind)
+    if engine == "pandas":
+        if usable is not None and table == "trials":
+            return usable.reset_index(drop=True)
+        frame = tables.load(table, store=where, runs=runs, scenario=scenario)
+        return (frame if usable is None else frame[frame["trial_id"].isin(usable["trial_id"])]).reset_index(drop=True)
+    from benchkit.results.lazy_tables import Selection, dask_frame, duckdb_relation  # noqa: PLC0415 - optional packages
+
+    ids = None if usable is None else {str(run): list(rows) for run, rows in usable.groupby("run_id")["trial_id"]}
+    selection = Selection(table, where, runs, scenario, ids)
+    return dask_frame(selection) if engine == "dask" else duckdb_relation(selection)
 
 
 def _metrics(valid_for: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -114,8 +182,8 @@ def _runs_of(store: Store, scenario: str | None, scale: str | None) -> list[str]
     ]
 
 
-def _usable_trials(store: Store, trials: pd.DataFrame, metrics: Sequence[str], kind: str | None) -> set[str]:
-    """Return the ids of the trials of this kind that ratios of the metrics may use."""
+def _usable_trials(store: Store, trials: pd.DataFrame, metrics: Sequence[str], kind: str | None) -> pd.DataFrame:
+    """Return the rows of the trials of this kind that ratios of the metrics may use."""
     from benchkit.analysis.verdicts.exclusions import exclusions  # noqa: PLC0415 - SciPy, which most calls have no use for
 
     wanted = kind or ("measure" if metrics else None)
@@ -130,4 +198,4 @@ def _usable_trials(store: Store, trials: pd.DataFrame, metrics: Sequence[str], k
             for each in exclusions(of_run, verdicts, manifest)
             if any(each.covers(metric) for metric in metrics)
         }
-    return set(usable["trial_id"]) - excluded
+    return usable[~usable["trial_id"].isin(excluded)]

@@ -18,6 +18,8 @@ from benchkit.results.row_builders import INTERRUPTED
 from benchkit.results.store import RunFolder, Store
 from tests.analysis.conftest import STARTED
 
+pytestmark = pytest.mark.long
+
 MakeTrials = Callable[..., pd.DataFrame]
 MakeManifest = Callable[..., Manifest]
 StoreRun = Callable[[Manifest, pd.DataFrame], RunFolder]

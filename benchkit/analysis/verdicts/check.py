@@ -23,7 +23,12 @@ Verdict = Literal["valid", "suspect", "invalid"]
 RATES = ("rps", "requests", "bytes_per_s", "bytes_total", "handshakes_per_s")
 LOAD = (*RATES, *LATENCIES)
 """Metrics that the load tool measured; unusable where something other than the server was the limit."""
-CPU = ("server_cpu_s_per_request", "server_cpu_s_per_handshake")
+CPU = (
+    "server_cpu_s_per_request",
+    "server_cpu_s_per_handshake",
+    "main_process_cpu_s_per_request",
+    "server_switches_per_request",
+)
 MEMORY = ("server_memory_bytes",)
 ALL = (*LOAD, *CPU, *MEMORY)
 

@@ -96,15 +96,17 @@ def _process_usage(evidence: Evidence, services: Sequence[tuple[ServiceRecord, f
     for generator in record.generators:
         name = generator_service(generator.number)
         yield CpuUsage(name, generator.host, generator.cpus, generator.cpu_s / evidence.window_s)
-        reducer = reducer_service(generator.number)
-        yield from _telemetry_usage(evidence, reducer, generator.host, generator.cpus, bound=True)
+        yield from _reducer_usage(evidence, generator)
     for profile in record.profiles:
         if profile.cpu_s is not None:  # it records only within the window
             name = f"profiler of {profile.service}"
             cpus = _cpus_of(evidence, profile.host)
             yield CpuUsage(name, profile.host, cpus, profile.cpu_s / evidence.window_s, bound=False)
     for host in evidence.hosts:
-        yield from _telemetry_usage(evidence, AGENT_SERVICE, host, _cpus_of(evidence, host), bound=False)
+        for series in evidence.telemetry.series("cpu_s_total", host, AGENT_SERVICE):
+            rate = series.rate(evidence.window_s)
+            if rate is not None:
+                yield CpuUsage(AGENT_SERVICE, host, _cpus_of(evidence, host), rate, bound=False)
     yield from _neighbour_usage(evidence)
 
 
@@ -125,14 +127,16 @@ def _cpus_of(evidence: Evidence, host: str) -> tuple[int, ...]:
     return evidence.facts_of(host).cpus
 
 
-def _telemetry_usage(
-    evidence: Evidence, service: str, host: str, cpus: tuple[int, ...], *, bound: bool
-) -> Iterator[CpuUsage]:
-    """Yield the usage of a process that only telemetry records."""
-    for series in evidence.telemetry.series("cpu_s_total", host, service):
-        rate = series.rate(evidence.window_s)
+def _reducer_usage(evidence: Evidence, generator: GeneratorRecord) -> Iterator[CpuUsage]:
+    """Yield the usage by the process that reads the generator's rows while they are written.
+
+    It starts with the window, often after the host's first sample, and in a short window only one sample includes it.
+    """
+    name = reducer_service(generator.number)
+    for series in evidence.telemetry.series("cpu_s_total", generator.host, name):
+        rate = series.from_zero().rate(evidence.window_s)
         if rate is not None:
-            yield CpuUsage(service, host, cpus, rate, bound)
+            yield CpuUsage(name, generator.host, generator.cpus, rate)
 
 
 def machine_of(evidence: Evidence, host: str) -> str:

@@ -32,6 +32,7 @@ from benchkit.analysis.verdicts.checks import (
     too_few_samples,
     tool_limit,
     unequal_responses,
+    uneven_load,
     unstable,
 )
 from benchkit.plugins import Registry
@@ -47,6 +48,7 @@ _ALL = (
     ports_exhausted,
     accept_overflow,
     generator_saturated,
+    uneven_load,
     link_saturated,
     rate_held,
     capacity_found,

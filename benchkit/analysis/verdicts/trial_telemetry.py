@@ -65,6 +65,12 @@ class Series(NamedTuple):
         elapsed_s = _interpolate(end, last, t_s, self.t_s) - _interpolate(start, first, t_s, self.t_s)
         return Growth(increase, elapsed_s, end - start)
 
+    def from_zero(self) -> Series:
+        """Return the counter of a process that started with the window: 0 then, where its first sample is later."""
+        if self.t_s[0] <= 0.0:
+            return self
+        return self._replace(t_s=(0.0, *self.t_s), values=(0.0, *self.values))
+
     def aligned_times(self, window_s: float) -> Sequence[float]:
         """Return the sample times, with the nearest ones around the window moved to its ends if they are near."""
         near = NEAR_S + NEAR_SHARE * window_s

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pandas as pd
 
-from benchkit.analysis.verdicts.check import Finding
+from benchkit.analysis.verdicts.check import ALL, Finding
 from benchkit.analysis.verdicts.exclusions import exclusions
 from benchkit.analysis.verdicts.judge import combine_results
+from benchkit.models.metrics import METRICS
 from benchkit.results.schema import arrow_table
 from tests.analysis.conftest import MakeManifest, MakeTrials
 from tests.analysis.verdicts.builders import SERVERS
@@ -41,6 +42,15 @@ def test_invalid_trials_are_excluded_for_the_metrics_of_their_findings(
         ("r1.stack=a.b1", True, "invalid: link-saturated, generator-saturated")
     ]
     assert not any(each.covers("server_cpu_s_per_request") for each in excluded)
+
+
+def test_findings_on_all_figures_exclude_those_per_request(
+    make_trials: MakeTrials, make_manifest: MakeManifest
+) -> None:
+    verdicts = verdict_table(("r1.stack=a.b1", "noisy-host", build_finding("invalid", *ALL)))
+    (excluded,) = exclusions(make_trials({"stack=a": [1, 2, 3]}), verdicts, make_manifest(SERVERS[:1]))
+    per_request = {name for name in METRICS if name.endswith("_per_request")}
+    assert {name for name in per_request if excluded.covers(name)} == per_request
 
 
 def test_percentiles_of_too_few_requests_are_excluded(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:

@@ -41,7 +41,7 @@ def test_registry_has_every_check() -> None:
             "capacity-found",
             "rate-held",
             *("server-idle", "service-restarted", "shared-cpus", "stalled", "throttled", "too-few-samples"),
-            *("tool-limit", "unequal-responses", "unstable"),
+            *("tool-limit", "unequal-responses", "uneven-load", "unstable"),
         ]
     )
 

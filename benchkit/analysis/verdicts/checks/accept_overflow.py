@@ -16,7 +16,11 @@ COOKIES = ("req_queue_full_cookies_total",)
 
 
 def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
-    """Read the kernel's counters of each server's host over the window, and accept queues at their limit."""
+    """Read the kernel's counters of each server's host over the window, and accept queues at their limit.
+
+    The warning of the kernel's log is quoted beside them and is no finding of its own: it comes once for each listening
+    socket, and says neither how many connections it is about nor how long the state lasted.
+    """
     counted = [
         max((_increase(evidence, host, metric) or 0.0 for metric in metrics), default=0.0)
         for host in evidence.server_hosts
@@ -30,11 +34,12 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     share = lost / (opened + lost)
     severity: Severity = "invalid" if share > thresholds.dropped_connections else "suspect"
     drops = [f"{units.count(lost)} connections were dropped or answered with a SYN cookie"] if lost else []
+    warnings = list(_flood_warnings(evidence))
     return [
         Finding(
             severity=severity,
             metrics=LOAD,
-            seen="; ".join([*drops, *full_queues]),
+            seen="; ".join([*drops, *full_queues, *warnings]),
             threshold=f"any: suspect; above {100 * thresholds.dropped_connections:.3g} % of {units.count(opened)} opened: "
             "invalid",
             means="Connections waited for the kernel's timers, a second and more each, and not for the server.",
@@ -72,3 +77,11 @@ def _full_queues(evidence: Evidence) -> Iterator[str]:
                 if depth is not None and 0 < most <= depth:
                     name = queue.service or queue.host
                     yield f"the accept queue of {name} was full: {units.count(depth)} waiting, limit {units.count(most)}"
+
+
+def _flood_warnings(evidence: Evidence) -> Iterator[str]:
+    """Yield a sentence on each service whose listening sockets the kernel's log warned of, in the window or before."""
+    for warnings in evidence.telemetry.series("syn_flood_warnings_total"):
+        if warnings.values[-1] > 0:
+            name = warnings.service or warnings.host
+            yield f"the kernel's log warned of possible SYN flooding on the port of {name}"

@@ -2,36 +2,66 @@
 
 from __future__ import annotations
 
-from benchkit.analysis.verdicts.check import LOAD, Check, CheckResult, Finding, SkippedCheck
-from benchkit.analysis.verdicts.evidence import Evidence
+from benchkit import units
+from benchkit.analysis.verdicts.block_balance import log_left, sliced_trials
+from benchkit.analysis.verdicts.check import LOAD, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
+from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
 from benchkit.models.thresholds import Thresholds
 
 
-def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
-    """Add up the CPU time that the servers of the block's other cells used in the slices of this trial.
+def neighbour_share(evidence: Evidence) -> float | None:
+    """Return the share of the CPU time of its servers' CPUs that the block's other servers used in its slices.
 
-    They have no load then. Garbage collection, timers and threads in the background take CPU time from the server under
-    load, which may in turn leave its neighbours alone: random order does not cancel that.
+    None for a trial in one piece, and where that time or those CPUs are unknown.
     """
     slices = evidence.record.slices
-    if not slices:
-        return ()
     used_s = [each.neighbour_cpu_s for each in slices if each.neighbour_cpu_s is not None]
-    if len(used_s) < len(slices):
+    cpus = {(service.host, cpu) for service in evidence.record.services for cpu in service.cpus}
+    if not slices or not cpus or len(used_s) < len(slices):
+        return None
+    return sum(used_s) / sum(each.duration_s for each in slices) / len(cpus)
+
+
+def of_trial(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
+    """Check that a trial of a sliced block has the evidence that `of_run` compares."""
+    if evidence.record.slices and neighbour_share(evidence) is None:
         return SkippedCheck(why="the CPU time of the block's other servers is unknown")
-    cores = sum(used_s) / sum(each.duration_s for each in slices)
-    if cores <= thresholds.neighbour_cpu:
-        return ()
-    return [
-        Finding(
-            severity="invalid",
-            metrics=LOAD,
-            seen=f"servers of the block's other cells, which had no load, used {cores:.3f} cores in the slices of this cell",
-            threshold=f"limit: {thresholds.neighbour_cpu:g} cores",
-            means="They took CPU time from it that it may not have taken from them.",
-            advice="Use design: blocks, which runs one cell at a time, or longer slices (slice_s).",
-        )
-    ]
+    return ()
 
 
-CHECK = Check("busy-neighbour", "a server without load worked in the slices of another", of_trial=of_trial)
+def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
+    """Compare the CPU time that servers without load used in the slices of each cell of a block.
+
+    Garbage collection, timers and threads in the background take CPU time from the server under load, which may in turn
+    leave its neighbours alone: random order does not cancel that. What all cells take from each other alike does not
+    change their ratio, as where a quota lets every server finish its last requests in the next slice.
+    """
+    limit = thresholds.neighbour_cpu
+    trials = sliced_trials(evidence.trials)
+    results: dict[str, CheckResult] = {}
+    for _, block in trials[trials["neighbour_share"].notna()].groupby("block"):
+        left = log_left(block["neighbour_share"].to_numpy())
+        is_unequal = bool(left.max() - left.min() > limit)
+        for trial_id, share in zip(block["trial_id"], block["neighbour_share"], strict=True):
+            if share > limit:
+                results[str(trial_id)] = [_finding(share, limit, is_unequal=is_unequal)]
+    return results
+
+
+CHECK = Check(
+    "busy-neighbour", "a server without load worked in the slices of another", of_trial=of_trial, of_run=of_run
+)
+
+
+def _finding(share: float, limit: float, *, is_unequal: bool) -> Finding:
+    return Finding(
+        severity="invalid" if is_unequal else "suspect",
+        metrics=LOAD,
+        seen=f"servers of the block's other cells, which had no load, used {units.share(share)} of the CPU time of this "
+        "cell's servers in its slices",
+        threshold=f"limit: {units.share(limit)}{', and as much between cells' if is_unequal else ''}",
+        means="They took CPU time from it that it did not take from them."
+        if is_unequal
+        else "The cells of the block took CPU time from each other alike: their ratio holds, while each rate is lower.",
+        advice="Use design: blocks, which runs one cell at a time, or longer slices (slice_s).",
+    )

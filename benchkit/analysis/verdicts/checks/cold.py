@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from statistics import fmean
 
 import numpy as np
+from scipy import special
 
 from benchkit import units
-from benchkit.analysis.inference import MIN_BLOCKS, t_quantile
-from benchkit.analysis.multiple_tests import ALPHA
+from benchkit.analysis.inference import MIN_BLOCKS
+from benchkit.analysis.multiple_tests import ALPHA, holm
 from benchkit.analysis.samples import Reals, is_comparable
 from benchkit.analysis.verdicts.block_balance import relative_to_block
 from benchkit.analysis.verdicts.check import ALL, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
@@ -74,34 +75,45 @@ def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
 
     Each trial starts its servers afresh, so a server that has to warm up does so in every trial, while a host whose
     speed drifts makes one trial faster and the next slower. The geometric mean of the ratios must be below the
-    threshold, and from three trials up also below one by a one-sided t test, unless every ratio is clearly below the
-    threshold (`CLEAR_EXPONENT`): a third that is a tenth of another varies so much that three trials fail the test. All
-    trials of such a cell are cold, or none: excluding only those in which the rate rose would select trials by value.
+    threshold, and from three trials up also below one by a one-sided t test, by Holm over the cells, unless every ratio
+    is clearly below the threshold (`CLEAR_EXPONENT`): a third that is a tenth of another varies so much that three
+    trials fail the test. All trials of such a cell are cold, or none: excluding only those in which the rate rose would
+    select trials by value.
     In a sliced block the ratio of a trial is relative to those of the block's other cells, which share its seconds.
     """
-    results: dict[str, CheckResult] = {}
     trials = evidence.trials[is_comparable(evidence.trials)]
     ratios = relative_to_block(trials, "rate_first_over_last")
+    rows_by_cell = [
+        known
+        for rows in trials.groupby("cell_id").indices.values()
+        if (known := [row for row in rows if not math.isnan(ratios[row])])
+    ]
+    p_values = holm([_p_of_a_rise(np.log(ratios[rows])) for rows in rows_by_cell])
     trial_ids = trials["trial_id"].to_list()
-    for rows in trials.groupby("cell_id").indices.values():
-        known = [row for row in rows if not math.isnan(ratios[row])]
-        if known and _is_cold(ratios[known], thresholds.cold):
-            results |= {str(trial_ids[row]): [_finding(ratios[known], thresholds.cold)] for row in known}
-    return results
+    return {
+        str(trial_ids[row]): [_finding(ratios[rows], thresholds.cold)]
+        for rows, p in zip(rows_by_cell, p_values, strict=True)
+        if _is_cold(ratios[rows], p, thresholds.cold)
+        for row in rows
+    }
 
 
 CHECK = Check("cold", "the server was still warming up", of_trial=of_trial, reads="hosts", of_run=of_run)
 
 
-def _is_cold(ratios: Reals, threshold: float) -> bool:
-    logs = np.log(ratios)
-    mean = float(logs.mean())
-    if math.exp(mean) >= 1 - threshold:
+def _is_cold(ratios: Reals, p: float, threshold: float) -> bool:
+    if math.exp(np.log(ratios).mean()) >= 1 - threshold:
         return False
-    if len(logs) < MIN_BLOCKS or ratios.max() < (1 - threshold) ** CLEAR_EXPONENT:
-        return True
+    return len(ratios) < MIN_BLOCKS or ratios.max() < (1 - threshold) ** CLEAR_EXPONENT or p <= ALPHA
+
+
+def _p_of_a_rise(logs: Reals) -> float:
+    """Return the p of Student's one-sided t test that rates rose; 1 where there are too few for it."""
+    if len(logs) < MIN_BLOCKS:
+        return 1.0
     error = float(logs.std(ddof=1)) / math.sqrt(len(logs))
-    return mean + t_quantile(1 - 2 * ALPHA, len(logs) - 1) * error < 0
+    mean = float(logs.mean())
+    return float(special.stdtr(len(logs) - 1, mean / error)) if error else float(mean >= 0)
 
 
 def _finding(ratios: Reals, threshold: float) -> Finding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ from benchkit import units
 from benchkit.analysis.inference import MIN_BLOCKS, t_quantile
 from benchkit.analysis.multiple_tests import ALPHA
 from benchkit.analysis.samples import Reals, is_comparable
-from benchkit.analysis.verdicts.block_balance import balances
+from benchkit.analysis.verdicts.block_balance import Balance, balances
 from benchkit.analysis.verdicts.check import RATES, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
 from benchkit.analysis.verdicts.evidence import RunEvidence
 from benchkit.models.thresholds import Thresholds
@@ -29,7 +30,7 @@ def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
     The limit for n trials leaves the interval of a ratio as wide as the threshold does for six: with fewer blocks the
     same noise hides more. If the spread follows the speed of the server's cores, the finding says so. In sliced blocks
     only what a cell does not share with the others counts: the log-ratio of its rate to theirs, which has the noise of
-    two cells.
+    two cells, around its mean over the blocks with the same others.
     """
     results: dict[str, CheckResult] = {}
     trials = evidence.trials[is_comparable(evidence.trials)]
@@ -39,7 +40,7 @@ def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
     loop_s = np.where(np.isnan(target_rate), loop_s, np.nan)  # a target rate does not depend on core speed
     usable = np.isfinite(rps) & (rps > 0)
     trial_ids = trials["trial_id"].to_list()
-    relative = {each.trial_id: each.log_ratio for each in balances(trials, "rps", np.log)}
+    relative = {each.trial_id: each for each in balances(trials, "rps", np.log)}
     for of_cell in trials.groupby("cell_id").indices.values():
         rows = np.asarray(of_cell, dtype=np.intp)
         used = rows[usable[rows]]
@@ -48,9 +49,13 @@ def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
             why = f"{units.counted(len(rates), 'trial')} of the cell: needs at least {MIN_BLOCKS} trials"
             results |= {str(trial_ids[row]): SkippedCheck(why=why) for row in rows}
             continue
-        shared = np.array([relative.get(str(trial_ids[row]), math.nan) for row in used])
-        is_sliced = bool(np.isfinite(shared).all())
-        spread = float(np.std(shared, ddof=1)) / math.sqrt(2) if is_sliced else float(np.std(np.log(rates), ddof=1))
+        in_block = [relative[trial_id] for row in used if (trial_id := str(trial_ids[row])) in relative]
+        is_sliced = len(in_block) == len(used)
+        spread = _spread_in_blocks(in_block) if is_sliced else float(np.std(np.log(rates), ddof=1))
+        if spread is None:
+            why = "no two blocks have the cell beside the same others"
+            results |= {str(trial_ids[row]): SkippedCheck(why=why) for row in rows}
+            continue
         limit = thresholds.spread * _half_width(REFERENCE_BLOCKS) / _half_width(len(rates))
         if spread > limit:
             finding = _finding(spread, limit, rates, None if is_sliced else loop_s[used])
@@ -59,6 +64,19 @@ def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
 
 
 CHECK = Check("unstable", "repetitions disagree", of_run=of_run)
+
+
+def _spread_in_blocks(trials: Sequence[Balance]) -> float | None:
+    """Return the standard deviation of a cell's log-rate that its blocks do not share; None for too few blocks.
+
+    Over blocks with other cells, the log-ratio to these has another mean: one mean is estimated for each set of others.
+    """
+    logs, places = pd.Series([each.log_ratio for each in trials]), pd.Series([each.others for each in trials])
+    df = len(trials) - places.nunique()
+    if df < 1:
+        return None
+    residual = logs - logs.groupby(places).transform("mean")
+    return math.sqrt(float((residual**2).sum()) / df / 2)
 
 
 def _half_width(blocks: int) -> float:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pandas as pd
+
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.capacity import CapacityEstimate, CapacityProbe
-from tests.analysis.verdicts.builders import build_load, build_trial, finding_of
+from tests.analysis.conftest import MakeManifest, MakeTrials
+from tests.analysis.verdicts.builders import build_load, build_trial, finding_of, run_findings, trial_ids
 
 GOAL = {"slo": {"p99_s": 0.01}, "precision": 0.05}
 
@@ -34,3 +37,21 @@ def test_a_load_tool_that_was_the_limit_leaves_a_lower_bound() -> None:
     assert found is not None
     assert (found.severity, found.metrics) == ("invalid", ("capacity_rps",))
     assert found.seen.endswith("the load tool was the limit of 2 of 2 probes: the capacity is at least 960 requests/s")
+
+
+def test_shares_of_a_lower_bound_are_suspect(make_manifest: MakeManifest, make_trials: MakeTrials) -> None:
+    """Search two servers, one of them up to the load tool's limit, and run each at two shares."""
+    levels = [{"stack": stack, "share": share} for stack in ("go", "nginx") for share in (0.5, 0.9)]
+    cells = [",".join(f"{name}={level}" for name, level in each.items()) for each in levels]
+    manifest = make_manifest(levels, scenario={"load": {"rate": {"share_of_capacity": "$share"}}})
+    trials = make_trials({cell: [1000.0] * 3 for cell in cells})
+    search = trials[(trials["block"] == 1) & trials["cell_id"].isin([cells[0], cells[2]])].assign(
+        kind="calibrate", trial_id=["s1", "s2"], block=0, capacity_rps=1000.0, capacity_low=960.0
+    )
+    search["capacity_high"] = [None, 1050.0]
+    found = run_findings("capacity-found", manifest, pd.concat([search, trials]))
+    assert set(found) == {trial_id for cell in cells[:2] for trial_id in trial_ids(cell)}
+    (finding,) = set(found.values())
+    assert (finding.severity, "latency_p99_s" in finding.metrics) == ("suspect", True)
+    assert finding.seen.endswith("is at least 960 requests/s")
+    assert not run_findings("capacity-found", make_manifest(levels), pd.concat([search, trials]))
