@@ -31,6 +31,7 @@ HOMES: Mapping[str, str] = MappingProxyType(
         "hosts": "benchkit.cli.hosts:app",
         "profile": "benchkit.cli.profile:app",
         "service": "benchkit.cli.service:app",
+        "cluster": "benchkit.cli.cluster:app",
         "results": "benchkit.cli.results:app",
     }
 )

@@ -44,6 +44,9 @@ def up(
             metavar="[NAME=]RATE", help="Cap the link of every host, or of one: 200mbit, sut=1gbit; repeatable."
         ),
     ] = None,
+    testbeds: Annotated[
+        int, typer.Option(metavar="N", help="Start these hosts N times: testbeds that divide the blocks of runs.")
+    ] = 1,
     shared: Annotated[bool, typer.Option("--shared", help="Let every host use every CPU.")] = False,
     quiet: Quiet = False,
     json: Json = False,
@@ -57,8 +60,9 @@ def up(
     from benchkit.lab.spec import parse_shape, requested_name
 
     chosen = requested_name(name) or default_name() or new_name()
-    requested = parse_shape(chosen, host or (), link or (), shared=shared)
-    present = None if host or link or shared else find_lab(chosen)  # without a requested shape any lab that is up fits
+    requested = parse_shape(chosen, host or (), link or (), shared=shared, testbeds=testbeds)
+    is_shape_requested = bool(host or link or shared or testbeds != 1)  # without one any lab that is up fits
+    present = None if is_shape_requested else find_lab(chosen)
     with signals_interrupt():  # a signal removes what was started so far
         lab = start_lab(present.state.spec if present else requested, progress=say)
     if json or not quiet:
@@ -167,6 +171,7 @@ def _document(lab: Lab, answering: dict[str, bool]) -> dict[str, Any]:
             {
                 "name": host.name,
                 "roles": host.roles,
+                "testbed": host.testbed,
                 "address": host.address,
                 "port": host.port,
                 "user": lab.state.user,

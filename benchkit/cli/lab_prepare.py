@@ -24,7 +24,11 @@ PROGRAMS = ("sshd", "ip", "tc", "nginx", "git", "ssh")
 
 def prepare(
     also: Annotated[
-        list[str] | None, typer.Argument(metavar="[PROGRAM]…", help="More programs, such as chromium for the tests.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[PROGRAM]…",
+            help="More programs, such as chromium for the tests, or nginx-lua (nginx's module for Lua).",
+        ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Install without asking.")] = False,
     quiet: Quiet = False,

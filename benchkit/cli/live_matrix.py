@@ -1,4 +1,4 @@
-"""Live display of a run on a terminal: cells by blocks with verdicts, the current trial, elapsed and remaining time."""
+"""Live display of a run on a terminal: cells by blocks with verdicts, running trials, elapsed and remaining time."""
 
 from __future__ import annotations
 
@@ -40,11 +40,29 @@ MARKS = {
 
 SAMPLE_INTERVAL_S = 1.0
 LINES_WITHOUT_MATRIX = 7
-"""Lines that the display has beside the matrix: heading, key, current and last trial."""
+"""Lines that the display has beside the matrix: heading, key, one running trial, last trial."""
+RUNNING_SHARE = 1 / 4
+"""Share of the lines that running trials may take."""
 _GENERATORS = ("generator-", "reducer-")
 
 Sampled = Mapping[str, Mapping[str, tuple[int, float]]]
 """Counters by service and metric, each with its time in nanoseconds."""
+
+
+@dataclass
+class RunningTrial:
+    """The trial that a testbed runs."""
+
+    planned_trial: PlannedTrial
+    activity: str = ""
+    """CPUs and rate at present; empty before the first sample."""
+
+    def line(self, testbed: str | None) -> str:
+        """Return the trial as a line, with its testbed where there are several."""
+        trial = self.planned_trial
+        place = "" if testbed is None else f"testbed {testbed}, "
+        kind = "" if trial.kind == "measure" else f" ({trial.kind})"
+        return f"{place}block {trial.block}, {trial.cell_id}{kind}" + (f": {self.activity}" if self.activity else "")
 
 
 @dataclass
@@ -59,8 +77,8 @@ class Picture:
     """Positions of the finished trials."""
     marks: dict[tuple[str, int], str] = field(default_factory=dict)
     stage: str = ""
-    current: PlannedTrial | None = None
-    now: str = ""
+    running: dict[str | None, RunningTrial] = field(default_factory=dict)
+    """Running trials by testbed, the one that started last at the end; the testbed is None where all hosts are one."""
     last: str = ""
     elapsed_s: float = 0.0
     remaining_s: float | None = None
@@ -68,14 +86,15 @@ class Picture:
     def draw(self, width: int, height: int) -> RenderableType:
         """Return the picture as text of at most this width and about this height."""
         remaining = "" if self.remaining_s is None else f", about {units.duration(self.remaining_s)} remaining"
+        running = self._running_lines(max(1, int(height * RUNNING_SHARE)))
         lines = [
             Text(
                 f"{self.title}  {len(self.finished)}/{self.total} trials, {units.duration(self.elapsed_s)} elapsed{remaining}",
                 "bold",
             ),
-            *self._matrix(width, max(3, height - LINES_WITHOUT_MATRIX)),
+            *self._matrix(width, max(3, height - LINES_WITHOUT_MATRIX - (len(running) - 1))),
             self._key(),
-            Text(self._current_line()),
+            *running,
             Text(self.last, "dim"),
         ]
         for line in lines:
@@ -83,12 +102,13 @@ class Picture:
         return Group(*lines)
 
     def _matrix(self, width: int, rows: int) -> list[Text]:
-        """Return one line per cell; without room for all cells and blocks, those around the current trial."""
+        """Return one line per cell; without room for all cells and blocks, those around the trial that started last."""
         columns = min(self.blocks, max(1, width // 2))
         name_width = min(max(map(len, self.cells), default=0), width - columns - 2)
-        at = self.cells.index(self.current.cell_id) if self.current and self.current.cell_id in self.cells else 0
+        latest = next(reversed([each.planned_trial for each in self.running.values()]), None)
+        at = self.cells.index(latest.cell_id) if latest and latest.cell_id in self.cells else 0
         first = max(0, min(at - rows // 2, len(self.cells) - rows))
-        block = self.current.block if self.current else 1
+        block = latest.block if latest else 1
         start = max(1, min(block - columns // 2, self.blocks - columns + 1))
         lines = [
             self._row(cell, name_width, range(start, start + columns)) for cell in self.cells[first : first + rows]
@@ -111,11 +131,14 @@ class Picture:
             key.append(f" {name}  ")
         return key
 
-    def _current_line(self) -> str:
-        if self.current is None:
-            return self.stage
-        kind = "" if self.current.kind == "measure" else f" ({self.current.kind})"
-        return f"block {self.current.block}, {self.current.cell_id}{kind}" + (f": {self.now}" if self.now else "")
+    def _running_lines(self, most: int) -> list[Text]:
+        """Return at most this many lines of running trials, in the order of their testbeds; of none, the stage."""
+        lines = [
+            Text(each.line(testbed)) for testbed, each in sorted(self.running.items(), key=lambda item: item[0] or "")
+        ]
+        if len(lines) > most:
+            lines[most - 1 :] = [Text(f"and {units.counted(len(lines) - most + 1, 'running trial')} more", "dim")]
+        return lines or [Text(self.stage)]
 
 
 def activity(before: Sampled, after: Sampled, servers: Collection[str], rps: float | None) -> str:
@@ -181,17 +204,18 @@ class LiveProgress(SilentProgress):
         """Stop the display and leave its last picture on the terminal."""
         self._ended.set()
         self._sampler.join()
-        self.picture.current, self.picture.stage = None, ""
+        self.picture.running, self.picture.stage = {}, ""
         self._display.stop()
 
     def notify(self, text: str) -> None:
-        """Show the stage in place of the current trial."""
+        """Show the stage where no trial runs."""
         self.picture.stage = text
 
-    def trial_started(self, planned_trial: PlannedTrial) -> None:
-        """Mark the current trial; time counts from the first one, as building and deploying happen once."""
+    def trial_started(self, planned_trial: PlannedTrial, testbed: str | None) -> None:
+        """Mark the trial as running; time counts from the first one, as building and deploying happen once."""
         self._began = time.monotonic() if self._began is None else self._began
-        self.picture.current, self.picture.now = planned_trial, ""
+        others = {name: each for name, each in self.picture.running.items() if name != testbed}
+        self.picture.running, self.picture.stage = {**others, testbed: RunningTrial(planned_trial)}, ""
         self.picture.marks[planned_trial.cell_id, planned_trial.block] = "running"
 
     def trial_ended(self, planned_trial: PlannedTrial, rps: float | None, verdict: str, checks: Sequence[str]) -> None:
@@ -228,6 +252,8 @@ class LiveProgress(SilentProgress):
 
     def _finish(self, planned_trial: PlannedTrial, mark: str, result: str) -> None:
         self._mark(planned_trial, mark)
+        running = self.picture.running
+        self.picture.running = {name: each for name, each in running.items() if each.planned_trial != planned_trial}
         self._finished_here += 1
         self.picture.last = f"last: block {planned_trial.block}, {planned_trial.cell_id}: {result}"
 
@@ -246,22 +272,37 @@ class LiveProgress(SilentProgress):
         return picture.draw(self._console.width, self._console.height)
 
     def _sample(self) -> None:
-        """Sample the hosts' counters once a second; a host that does not answer is skipped."""
-        before: Sampled = {}
-        loaded: PlannedTrial | None = None
+        """Sample the counters of the hosts that run a trial, once a second."""
+        samplers: dict[str | None, TestbedSampler] = {}
         while not self._ended.wait(SAMPLE_INTERVAL_S):
-            planned_trial = self.picture.current
-            if planned_trial is None:
-                continue
-            after: dict[str, Mapping[str, tuple[int, float]]] = {}
-            for host in self._hosts:
-                with contextlib.suppress(HostError):  # the run itself speaks of a host that is lost
-                    after |= host.telemetry.latest()
-            cell = self._plan.cell_of(planned_trial)
-            rps = growth_per_s(before, after, cell.spec.entry, "requests_total")
-            if rps and generators_run(before, after):
-                loaded = planned_trial
-            # Before the load begins, 0 requests per second is no result, and a few are those of probes.
-            shown_rps = rps if loaded == planned_trial else None
-            self.picture.now = activity(before, after, {service.name for service in cell.services}, shown_rps)
-            before = after
+            for testbed, running in self.picture.running.items():
+                if testbed not in samplers:
+                    samplers[testbed] = TestbedSampler(self._plan, self._hosts.of_testbed(testbed))
+                running.activity = samplers[testbed].activity(running.planned_trial)
+
+
+class TestbedSampler:
+    """The counters of the hosts of one testbed, and what a trial does by two samples of them."""
+
+    def __init__(self, plan: RunPlan, hosts: Hosts) -> None:
+        """Take the plan of the run, and the hosts of the testbed."""
+        self._plan = plan
+        self._hosts = hosts
+        self._before: Sampled = {}
+        self._loaded: PlannedTrial | None = None
+
+    def activity(self, planned_trial: PlannedTrial) -> str:
+        """Sample the hosts, and return what a trial has done since the last sample; skip silent hosts."""
+        after: dict[str, Mapping[str, tuple[int, float]]] = {}
+        for host in self._hosts:
+            with contextlib.suppress(HostError):  # the run itself speaks of a host that is lost
+                after |= host.telemetry.latest()
+        cell = self._plan.cell_of(planned_trial)
+        rps = growth_per_s(self._before, after, cell.spec.entry, "requests_total")
+        if rps and generators_run(self._before, after):
+            self._loaded = planned_trial
+        # Before the load begins, 0 requests per second is no result, and a few are those of probes.
+        shown_rps = rps if self._loaded == planned_trial else None
+        text = activity(self._before, after, {service.name for service in cell.services}, shown_rps)
+        self._before = after
+        return text

@@ -14,10 +14,10 @@ MAX_TIMEOUT_S = 86400
 """Longest lease and reconnection, in seconds: a day. Operating systems refuse timeouts that are much longer."""
 
 
-def _finite(value: float | None) -> float | None:
-    """Return a number of seconds unless it is `nan`, which is within all bounds."""
+def finite(value: float | None) -> float | None:
+    """Return a duration unless it is `nan`, which is within all bounds."""
     if value is not None and math.isnan(value):
-        raise typer.BadParameter("nan is not a number of seconds")
+        raise typer.BadParameter("nan is no duration")
     return value
 
 
@@ -108,7 +108,7 @@ Lease = Annotated[
         "--lease",
         min=1,
         max=MAX_TIMEOUT_S,
-        callback=_finite,
+        callback=finite,
         hidden=True,
         help="Seconds without a heartbeat after which hosts restore themselves.",
     ),
@@ -119,8 +119,28 @@ Reconnect = Annotated[
         "--reconnect",
         min=1,
         max=MAX_TIMEOUT_S,
-        callback=_finite,
+        callback=finite,
         hidden=True,
         help="Seconds to keep reconnecting to a lost host.",
+    ),
+]
+
+WorkerProcesses = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        metavar="N",
+        min=1,
+        help="Processes for the work on many runs; 1: this one alone. [default: one for each core]",
+        show_default=False,
+    ),
+]
+ClusterAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="ADDRESS",
+        help="Work on this cluster of Dask, as tcp://192.0.2.10:8786; `benchkit cluster up` starts one.",
+        show_default=False,
     ),
 ]

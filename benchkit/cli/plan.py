@@ -109,9 +109,13 @@ def _document(plan: RunPlan) -> dict[str, object]:
         "scenario": plan.experiment.scenario.name,
         "scale": plan.experiment.scale,
         "seed": plan.seed,
+        "design": plan.design,
+        "design_reason": plan.design_reason,
         "blocks": plan.blocks,
+        "groups": plan.groups,
         "seconds": plan.seconds,
         "roles": plan.roles,
+        "testbeds": [{"testbed": each.testbed, "roles": each.roles} for each in plan.divided],
         "cells": [
             {
                 "cell_id": cell.cell_id,
@@ -181,6 +185,10 @@ def _show(plan: RunPlan) -> None:
         ),
     )
     print(f"\n{_length(plan)}; seed {plan.seed}")
+    if plan.groups and not plan.has_testbed_factor:
+        print(_groups(plan))
+    if plan.divided:
+        print(_division(plan))
     _show_order(plan)
     for title, lines in (
         ("To be built, unless cached", [str(build) for build in plan.builds]),
@@ -206,6 +214,33 @@ def _length(plan: RunPlan) -> str:
         trials, time = f"at most {trials}", f"at most {time.removeprefix('about ')}"
     reason = f" ({plan.design_reason})" if plan.experiment.scenario.design == "sliced" else ""
     return f"design {plan.design}{reason}, {blocks}, {trials}, {time}"
+
+
+def _groups(plan: RunPlan) -> str:
+    """Return the cells of each group, which have blocks of their own."""
+    from benchkit import units
+
+    of_group = units.counted(plan.blocks // len(plan.groups), "block")
+    lines = (f"  group {number}: {', '.join(group)}" for number, group in enumerate(plan.groups, start=1))
+    return "\n".join([f"{len(plan.groups)} groups of cells in turn, {of_group} each:", *lines])
+
+
+def _division(plan: RunPlan) -> str:
+    """Return how the blocks are divided among testbeds, with the hosts of each."""
+    from benchkit import units
+
+    hosts = (
+        f"  testbed {each.testbed}: " + "; ".join(f"{role}: {', '.join(names)}" for role, names in each.roles.items())
+        for each in plan.divided
+    )
+    share = units.counted(round(plan.blocks / len(plan.divided)), "block")
+    rule = (
+        f"divided among {len(plan.divided)} equal testbeds, about {share} each: every block runs whole on one, and a "
+    )
+    rule += "testbed that has finished one takes the next"
+    if plan.has_testbed_factor:
+        rule = f"the testbed is a factor: each of the {len(plan.divided)} testbeds runs {share} of its own cells"
+    return "\n".join([rule, *hosts])
 
 
 def _show_order(plan: RunPlan) -> None:

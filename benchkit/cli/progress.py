@@ -41,8 +41,8 @@ class SilentProgress:
     def notify(self, text: str) -> None:
         """Note that a stage of the run begins."""
 
-    def trial_started(self, planned_trial: PlannedTrial) -> None:
-        """Note that a trial begins."""
+    def trial_started(self, planned_trial: PlannedTrial, testbed: str | None) -> None:
+        """Note that a trial begins on a testbed; None: all hosts are one."""
 
     def trial_ended(self, planned_trial: PlannedTrial, rps: float | None, verdict: str, checks: Sequence[str]) -> None:
         """Note that a trial ended, with its rate, its verdict, and the checks that gave it."""
@@ -79,7 +79,7 @@ class PlainProgress(SilentProgress):
         self._over = without_block(self._over, block)
         self.notify(f"block {block} was interrupted by a pause and is repeated")
 
-    def trial_started(self, planned_trial: PlannedTrial) -> None:  # noqa: ARG002 - part of the interface
+    def trial_started(self, planned_trial: PlannedTrial, testbed: str | None) -> None:  # noqa: ARG002 - the interface's
         """Start the clock with the first trial: building and deploying happen once."""
         if self._done == 0:
             self._began = time.monotonic()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from benchkit.cli.completion import complete_run
-from benchkit.cli.options import Json, StoreToRead
+from benchkit.cli.options import ClusterAddress, Json, StoreToRead, WorkerProcesses
 
 if TYPE_CHECKING:
     from benchkit.results.store import Store
@@ -24,6 +24,7 @@ def report(
             show_default=False,
         ),
     ] = None,
+    *,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -33,19 +34,27 @@ def report(
             help="Folder to write to. [default: report/ in the first run, site/ in the store for all runs; of a store below a URL, report-RUN/ and site/ here]",
         ),
     ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Write the report of each run into its folder, then the site.")
+    ] = False,
+    workers: WorkerProcesses = None,
+    cluster: ClusterAddress = None,
     store: StoreToRead = None,
     json: Json = False,
 ) -> None:
     """Write report.html, one self-contained file, and its figures as SVG and PNG.
 
     Without a run, write a site of the whole store: its scenarios with their history, and its runs with the reports that
-    were written of them. It needs no server; written again, only pages that changed are.
+    were written of them. It needs no server; written again, only pages that changed are. With --all, the reports of all
+    runs are written first: with all cores, or on a cluster of Dask.
     """
     from benchkit.cli.console import print_json
     from benchkit.report.report_files import write_report
     from benchkit.report.run_reader import read_run
     from benchkit.results.store_choice import open_store
 
+    if every:
+        _write_all(runs, workers, cluster, store)
     if not runs:
         _write_site(open_store(store, must_exist=True), out, json=json)
         return
@@ -57,6 +66,18 @@ def report(
         print_json({"run_id": found[0].run_id, "runs": [run.run_id for run in found], "report": path})
     else:
         print(path)
+
+
+def _write_all(runs: list[str] | None, workers: int | None, cluster: str | None, store: str | None) -> None:
+    """Write the reports of all runs of a store into their folders. Raises InputError where runs are named as well."""
+    from benchkit.cli.jobs import run_on_all
+    from benchkit.errors import InputError
+    from benchkit.report.report_files import write_run_report
+    from benchkit.results.store import Store, existing_store
+
+    if runs:
+        raise InputError("name runs, or give --all", why="both are given")
+    run_on_all("report", write_run_report, Store(existing_store(store)), workers, cluster)
 
 
 def _write_site(store: Store, out: Path | None, *, json: bool) -> None:

@@ -9,12 +9,12 @@ import typer
 from benchkit.cli.completion import complete_run
 from benchkit.cli.export import export
 from benchkit.cli.import_outputs import import_outputs
-from benchkit.cli.options import Json, RunId, StoreFolder, StoreToRead
+from benchkit.cli.options import ClusterAddress, Json, RunId, StoreFolder, StoreToRead, WorkerProcesses
 from benchkit.cli.transfer import pull, push
 
 if TYPE_CHECKING:
     from benchkit.results.progress import Progress
-    from benchkit.results.store import RunFolder
+    from benchkit.results.store import RunFolder, Store
 
 app = typer.Typer(help="What is stored: runs, their trials, and their tables.", no_args_is_help=True)
 
@@ -180,12 +180,39 @@ def agreement(run: RunId, store: StoreToRead = None, json: Json = False) -> None
 
 
 @app.command()
-def reparse(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
-    """Rebuild the tables of a run from its raw outputs alone, and judge its trials again."""
+def reparse(
+    run: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[RUN]",
+            help="A run's id, its beginning, or `latest`.",
+            show_default=False,
+            autocompletion=complete_run,
+        ),
+    ] = None,
+    *,
+    every: Annotated[bool, typer.Option("--all", help="All runs of the store.")] = False,
+    workers: WorkerProcesses = None,
+    cluster: ClusterAddress = None,
+    store: StoreFolder = None,
+    json: Json = False,
+) -> None:
+    """Rebuild the tables of a run from its raw outputs alone, and judge its trials again.
+
+    With --all, of every run: with all cores, or on a cluster of Dask. A run that is damaged or in use is named, and the
+    others go on; exit code 1.
+    """
     from benchkit.cli.console import print_json, say
-    from benchkit.results.store import Store, store_path
+    from benchkit.errors import InputError
+    from benchkit.results.store import Store, existing_store, store_path
     from benchkit.run.judge import rebuild_tables as rebuild
 
+    if (run is not None) == every:
+        why = "both a run and --all are given" if every else "no run is given"
+        raise InputError("name a run, or give --all", why=why)
+    if run is None:
+        _reparse_all(Store(existing_store(store)), workers, cluster, json=json)
+        return
     where = Store(store_path(store))
     found = where.run(run)
     with found.locked():
@@ -194,6 +221,23 @@ def reparse(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
         print_json({"run_id": found.run_id, "trials": number})
     else:
         say(f"{found.run_id}: {number} trials rebuilt")
+
+
+def _reparse_all(store: Store, workers: int | None, cluster: str | None, *, json: bool) -> None:
+    from benchkit.cli.console import print_json, say
+    from benchkit.cli.jobs import run_on_all
+    from benchkit.run.judge import rebuild_run
+    from benchkit.units import counted
+
+    results = run_on_all("reparse", rebuild_run, store, workers, cluster)
+    if json:
+        print_json(
+            {"runs": [{"run_id": each.run_id, "trials": each.value, "problem": each.problem} for each in results]}
+        )
+    done = [each.value for each in results if each.value is not None]
+    say(f"{counted(sum(done), 'trial')} of {counted(len(done), 'run')} rebuilt")
+    if len(done) < len(results):
+        raise typer.Exit(1)
 
 
 @app.command()

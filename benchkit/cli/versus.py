@@ -176,7 +176,7 @@ def _compare(
         if quiet:
             return SilentProgress()
         return VersusProgress(
-            lambda: server_results(read_run_data(store, run.folder)), len(run.plan.cells), comparison.budget_s
+            lambda: server_results(read_run_data(store, run.folder)), run.plan.planned_trials, comparison.budget_s
         )
 
     comparison = calibrate(make_fields, comparison, inventory, store, quiet=quiet)

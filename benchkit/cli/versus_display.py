@@ -72,9 +72,10 @@ def _verdict(result: ServerResult) -> str:
 class VersusProgress(SilentProgress):
     """Display of a comparison: the results so far, and what happens now."""
 
-    def __init__(self, read_results: ReadResults, cells: int, budget_s: float) -> None:
-        """Show the results that `read_results` gives after each block of this number of cells."""
-        self._read_results, self._cells, self._budget_s = read_results, cells, budget_s
+    def __init__(self, read_results: ReadResults, planned: Sequence[PlannedTrial], budget_s: float) -> None:
+        """Show the results that `read_results` gives after each block of the planned trials."""
+        self._read_results, self._budget_s = read_results, budget_s
+        self._planned = Counter(trial.block for trial in planned)
         self._finished: Counter[int] = Counter()
         self._positions: Positions = frozenset()
         self._results: Sequence[ServerResult] = ()
@@ -106,7 +107,7 @@ class VersusProgress(SilentProgress):
         if self._live is None:
             self._print(text)
 
-    def trial_started(self, planned_trial: PlannedTrial) -> None:
+    def trial_started(self, planned_trial: PlannedTrial, testbed: str | None) -> None:  # noqa: ARG002 - part of the interface
         """Show which server is under load; time counts from the first trial."""
         self._began_s = time.monotonic() if self._began_s is None else self._began_s
         self._stage = f"block {planned_trial.block}: {planned_trial.cell_id}"
@@ -141,7 +142,7 @@ class VersusProgress(SilentProgress):
 
     def _finish(self, planned_trial: PlannedTrial) -> None:
         self._finished[planned_trial.block] += 1
-        if self._finished[planned_trial.block] != self._cells:
+        if self._finished[planned_trial.block] != self._planned[planned_trial.block]:
             return
         self._blocks += 1
         self._results = self._read_results()

@@ -12,7 +12,9 @@ from benchkit.plugins import describe_failure
 from benchkit.report.figures.registry import FIGURES
 from benchkit.report.page import page
 from benchkit.report.rendering import Drawing, render
+from benchkit.report.run_reader import read_run
 from benchkit.report.stored_run import StoredRun
+from benchkit.results.store import RunFolder, Store
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +36,11 @@ def write_report(run: StoredRun, directory: Path, *others: StoredRun) -> Path:
     path = directory / "report.html"
     write_file(path, page(*parts).encode())
     return path
+
+
+def write_run_report(store: Store, run: RunFolder) -> str:
+    """Write the report of a run into its folder; return the path of the page. Raises as `write_report` does."""
+    return str(write_report(read_run(store, run), run.report))
 
 
 def draw_figures(run: StoredRun) -> list[Drawing]:

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Protocol, TypeVar
 
 from benchkit import units
+from benchkit.analysis.connection_memory import FACTOR, ConnectionMemory, connection_memory_of
 from benchkit.analysis.scalability import Scalability, scalability_of
 from benchkit.analysis.trend import Trend, trends_of
 from benchkit.models.clean_text import clean
@@ -33,6 +34,17 @@ def laws_along(run: StoredRun, factor: str) -> dict[str, Scalability]:
         return {}
     laws = _by_line(run, factor, lambda: scalability_of(run.data, factor))
     return {name: law for name, law in laws.items() if law.reason is None}
+
+
+def connection_memory_along(run: StoredRun) -> dict[str, ConnectionMemory]:
+    """Return the memory per connection of each line that has enough blocks for an interval, by the line's name.
+
+    None in a sequential design, whose drift between levels would be taken for the slope.
+    """
+    if run.data.design == "sequential":
+        return {}
+    memory = _by_line(run, FACTOR, lambda: connection_memory_of(run.data))
+    return {name: found for name, found in memory.items() if found.reason is None}
 
 
 class _Fitted(Protocol):

@@ -35,11 +35,11 @@ class Matrix:
     cells: tuple[str, ...]
     blocks: tuple[int, ...]
     outcomes: Mapping[tuple[str, int], TrialOutcome]
-    """Outcome of each cell and block; `missing` if the journal has none."""
+    """Outcome of each cell in the blocks that were planned with it; `missing` if the journal has none."""
 
-    def of_cell(self, cell_id: str) -> list[TrialOutcome]:
-        """Return the outcomes of a cell, block by block."""
-        return [self.outcomes[cell_id, block] for block in self.blocks]
+    def of_cell(self, cell_id: str) -> list[TrialOutcome | None]:
+        """Return the outcomes of a cell, block by block; None for a block that was planned without it."""
+        return [self.outcomes.get((cell_id, block)) for block in self.blocks]
 
 
 @cached_per_run
@@ -53,7 +53,8 @@ def trial_matrix(run: StoredRun) -> Matrix:
     blocks = tuple(sorted({block for _, block in outcomes}))
     cells = tuple(view.cell_id for view in run.cells if view.unsupported is None)
     missing = TrialOutcome("missing", "missing: not run")
-    return Matrix(cells, blocks, {(cell, block): missing for cell in cells for block in blocks} | outcomes)
+    planned = ((cell, block) for cell in cells for block in blocks if run.manifest.block_has(block, cell))
+    return Matrix(cells, blocks, dict.fromkeys(planned, missing) | outcomes)
 
 
 def _ended(run: StoredRun) -> Iterator[tuple[tuple[str, int], TrialOutcome]]:

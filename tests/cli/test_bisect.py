@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchkit.services.go_toolchain import find_go, go_environment
 from tests.cli.conftest import CommandResult
 from tests.services.test_git_source import git
 
@@ -24,6 +25,8 @@ SERVED = ("--build", BUILD, "--run", "node server.js {port}")
 @pytest.fixture
 def history(tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Path:
     """A history of a server after `good`: notes, one that does not build, a comment, and one that computes for 1 ms."""
+    go = find_go()  # its cache of compiled packages is in XDG_CACHE_HOME, too, unless GOCACHE is set
+    environment["GOCACHE"] = go_environment(go, {})["GOCACHE"]
     environment["XDG_CACHE_HOME"] = str(tmp_path / "cache")
     folder = tmp_path / "server"
     folder.mkdir()
@@ -60,7 +63,10 @@ def test_commit_that_made_a_server_slower_is_found(cli: Cli) -> None:
     assert [line.partition("(")[2].partition(")")[0] for line in progress] == [
         "Compute more", "Break the build", "Add notes", "Comment",
     ]  # fmt: skip
-    assert progress[-1].endswith("good; 1 suspect")
+    is_decided = progress[-1].endswith("good; 1 suspect")
+    assert is_decided or progress[-1].endswith("good by its point alone (undecided); 1 suspect"), (
+        "a busy machine may leave it undecided"
+    )
     resumed = cli("bisect", "--resume", "latest", "--json")
     assert resumed.code == 0, resumed.err
     document = resumed.document()
@@ -68,7 +74,7 @@ def test_commit_that_made_a_server_slower_is_found(cli: Cli) -> None:
     by_subject = dict(zip(("Break the build", "Add notes", "Comment"), document["search"]["steps"], strict=True))
     assert by_subject["Break the build"]["judgement"] == "skipped"
     assert by_subject["Add notes"]["run_id"] is None, "its build is that of the good end"
-    assert by_subject["Comment"]["is_decided"]
+    assert by_subject["Comment"]["is_decided"] == is_decided
     for run in (document["search"]["end"]["run_id"], by_subject["Comment"]["run_id"]):
         assert cli("results", "trials", run, "--json").code == 0
 

@@ -68,6 +68,8 @@ def test_outputs_become_a_run_that_is_marked_judged_and_compared(
     history = cli("history", "elsewhere")
     assert "! 1 run imported: measured elsewhere" in history.out
     assert "imported" in next(line for line in history.out.splitlines() if line.startswith(run_id))
+    assert cli("report", "--all", "--json").document()["pages"] == 3  # the first one, the scenario's, the run's
+    assert cli("report", run_id, "--all").code == 2
     page = Path(cli("report", run_id).out.strip()).read_text()
     assert "not known: measured elsewhere, and imported" in page
     assert "server=fast is imported: measured elsewhere with ab 2.3 (" in page
@@ -79,8 +81,13 @@ def test_outputs_become_a_run_that_is_marked_judged_and_compared(
 
     before = stored()
     assert cli("results", "reparse", run_id, "--json").document() == {"run_id": run_id, "trials": 8}
+    every = cli("results", "reparse", "--all", "--workers", "2", "--json")
+    assert every.document() == {"runs": [{"run_id": run_id, "trials": 8, "problem": None}]}
+    assert "1 worker; dashboard: http://127.0.0.1:" in every.err
     assert stored().equals(before)
     assert "intact" in cli("results", "check", run_id).out
+    for arguments in ((), (run_id, "--all"), ("--all", "--workers", "2", "--cluster", "tcp://127.0.0.1:1")):
+        assert cli("results", "reparse", *arguments).code == 2
 
 
 def test_verdicts_rest_on_the_outputs(cli: Cli, outputs: Callable[..., list[Path]]) -> None:

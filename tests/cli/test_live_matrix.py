@@ -16,7 +16,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from benchkit.cli.live_matrix import MARKS, LiveProgress, Picture, activity, generators_run, growth_per_s
+from benchkit.cli.live_matrix import (
+    MARKS,
+    LiveProgress,
+    Picture,
+    RunningTrial,
+    activity,
+    generators_run,
+    growth_per_s,
+)
 from benchkit.cli.progress import PlainProgress
 from benchkit.errors import HostError
 from benchkit.hosts.connections import Hosts
@@ -38,7 +46,8 @@ def drawn_lines(picture: Picture, width: int = 80, height: int = 24) -> list[str
 
 def picture(cells: int, blocks: int, current: PlannedTrial | None = None) -> Picture:
     names = tuple(f"stack=some-rather-long-name,connections={n}" for n in range(cells))
-    return Picture("study", names, blocks, cells * blocks, current=current)
+    running: dict[str | None, RunningTrial] = {} if current is None else {None: RunningTrial(current)}
+    return Picture("study", names, blocks, cells * blocks, running=running)
 
 
 def test_marks_are_at_their_cell_and_block() -> None:
@@ -62,6 +71,36 @@ def test_lines_fit_the_terminal_and_the_current_trial_is_visible(
     assert max(map(len, lines)) <= width
     assert any(line.endswith(MARKS["running"][0]) for line in lines[1:-3])
     assert len(lines) <= max(height, 10)
+
+
+def test_the_running_trial_of_each_testbed_is_shown_until_it_ends() -> None:
+    display = LiveProgress(PLAN, Hosts(Inventory(hosts=()), ()))
+    first, second, third, _ = PLANNED_TRIALS
+    display.notify("building")
+    display.trial_started(third, "b")
+    display.trial_started(first, "a")
+    display.picture.running["b"].activity = "server 0.75 CPUs"
+    assert drawn_lines(display.picture)[-3:-1] == [
+        f"testbed a, block 1, {first.cell_id}",
+        f"testbed b, block 2, {third.cell_id}: server 0.75 CPUs",
+    ]
+    display.trial_ended(first, 1.0, "valid", ())
+    display.trial_started(second, "a")
+    assert f"testbed a, block 1, {second.cell_id}" in drawn_lines(display.picture)
+    display.trial_failed(third, "no answer")
+    display.trial_ended(second, 1.0, "valid", ())
+    assert not [line for line in drawn_lines(display.picture) if line.startswith(("testbed", "building"))]
+    display.notify("restoring")
+    assert drawn_lines(display.picture)[-2] == "restoring"
+
+
+def test_many_testbeds_leave_the_matrix_its_room() -> None:
+    shown = picture(40, 10)
+    shown.running = {name: RunningTrial(PlannedTrial(1, 1, shown.cells[0])) for name in "abcdefghijklm"}
+    lines = drawn_lines(shown)
+    assert len(lines) <= 24
+    assert [line[:9] for line in lines if line.startswith("testbed")] == [f"testbed {name}" for name in "abcde"]
+    assert "and 8 running trials more" in lines
 
 
 def test_activity_follows_from_two_samples() -> None:
@@ -88,7 +127,7 @@ PLAN = run_plan(experiment(), cells=(), planned_trials=PLANNED_TRIALS)
 def resume_with_interrupted_block(display: PlainProgress | LiveProgress) -> None:
     """Show a resumed run in which a block is interrupted before its last trial."""
     display.run_resumed({FIRST: "suspect"})
-    display.trial_started(SECOND)
+    display.trial_started(SECOND, None)
     display.block_interrupted(1)
     display.trial_ended(replace(FIRST, round=2), 1.0, "valid", ())
 
@@ -140,6 +179,7 @@ def test_a_failure_ends_its_line_with_the_hint(capfd: pytest.CaptureFixture[str]
 def test_a_run_fills_the_terminal_and_leaves_it_as_it_was(lab: Lab, tmp_path: Path) -> None:
     environment = {**os.environ, "BENCHKIT_LAB": lab.name, "TERM": "xterm-256color"}
     command = [BENCHKIT, "run", "quickstart", "--scale", "smoke", "--store", str(tmp_path), "--set", "blocks=1"]
+    command += ["--set", "factors.stack=[go]", "--set", "baseline=null", "--set", "claims=[]"]
     command += ["--set", "load.duration_s=5"]  # several samples of one trial
     pid, terminal = pty.fork()
     if pid == 0:
@@ -155,7 +195,7 @@ def test_a_run_fills_the_terminal_and_leaves_it_as_it_was(lab: Lab, tmp_path: Pa
     os.close(terminal)
     assert os.waitstatus_to_exitcode(status) == 0, output.decode()
     text = ESCAPES.sub("", output.decode()).replace("\r", "\n")
-    assert "quickstart  2/2 trials" in text
+    assert "quickstart  1/1 trials" in text
     assert re.search(r"server \d+\.\d\d CPUs", text)
     assert re.search(r"generator \d+\.\d\d CPUs, [1-9][0-9,]* requests/s", text)
     assert not re.search(r"\b0 requests/s", text), "a trial whose load has not begun has no rate"

@@ -10,7 +10,7 @@ import pytest
 
 import benchkit
 from benchkit.agent.perf_maps import FOLDER
-from benchkit.hosts.connections import connect_all
+from benchkit.hosts.connections import connect
 from benchkit.hosts.files import PlacedFile
 from benchkit.lab.lab import Lab
 from benchkit.models.trial import TrialRecord
@@ -29,12 +29,11 @@ exec node --eval 'console.error(`profiled by perf: ${fs.lstatSync(`/tmp/perf-${p
 @pytest.fixture
 def failing_node(lab: Lab) -> Iterator[str]:
     """Path on `sut` of a `node` that ends before it listens where it writes a map for perf."""
-    with connect_all(lab.inventory()) as hosts:
-        path = hosts["sut"].workdir / "failing" / "node"
-        hosts["sut"].files.place([PlacedFile(path, PROGRAM.encode(), 0o755)])
-    yield str(path)
-    with connect_all(lab.inventory()) as hosts:
-        hosts["sut"].files.remove(path.parent)
+    with connect(lab.inventory().named("sut")) as sut:
+        path = sut.workdir / "failing" / "node"
+        sut.files.place([PlacedFile(path, PROGRAM.encode(), 0o755)])
+        yield str(path)
+        sut.files.remove(path.parent)
 
 
 def test_the_profile_of_node_names_its_functions_and_leaves_no_map(
@@ -77,8 +76,7 @@ def test_a_profiled_node_that_fails_before_it_listens_leaves_no_map(
 
 def maps_on(lab: Lab) -> list[str]:
     """Return this user's maps for perf and logs of V8 on the server's host, which others may use without root."""
-    with connect_all(lab.inventory()) as hosts:
-        host = hosts["sut"]
+    with connect(lab.inventory().named("sut")) as host:
         names = ["-name", "perf-[0-9]*.map", "-o", "-name", "isolate-*-v8.log"]
         find = ["find", str(FOLDER), str(host.workdir), "-user", str(os.geteuid()), "(", *names, ")"]
         return host.processes.run(find).stdout.decode().splitlines()

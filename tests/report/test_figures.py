@@ -141,6 +141,29 @@ def test_figures_without_their_data_are_not_available(run: StoredRun) -> None:
     assert not any(figure.is_available(empty) for figure in FIGURES.values())
 
 
+def test_the_cost_of_protocols_is_the_cpu_time_of_each_cell(make_run: MakeRun) -> None:
+    run = make_run({"stack": ["go", "nginx"], "protocol": ["http1", "https1"]}, blocks=3)
+    figure = get_figure("protocol-cost")
+    encrypted = run.trials["factor_protocol"] == "https1"
+    plain = replace(run, trials=run.trials.assign(protocol="http1", server_cpu_s_per_request=2e-5))
+    assert not figure.is_available(plain)
+    cost = run.trials["block"] * 1e-4
+    trials = run.trials.assign(
+        protocol=run.trials["factor_protocol"],
+        server_cpu_s_per_request=cost.where(encrypted, 2e-5),
+        server_cpu_s_per_handshake=cost.where(encrypted),
+    )
+    run = replace(run, trials=trials)
+    assert figure.is_available(run)
+    drawn = figure.draw(run)
+    requests, handshakes = drawn.axes
+    assert [text.get_text() for text in requests.get_yticklabels()] == ["go", "nginx"] * 2
+    assert {"http1", "https1", "20.0 µs", "200 µs"} <= set(texts(drawn))
+    shown = [np.asarray(marks.get_offsets())[:, 0] for marks in handshakes.collections]
+    assert sorted(np.concatenate(shown)) == pytest.approx(sorted(cost[encrypted]))
+    assert "per handshake: nginx, https1 200 µs; go, https1 200 µs" in figure.alt(run)
+
+
 def test_panels_are_limited_with_a_note_in_the_caption(make_run: MakeRun) -> None:
     run = make_run({"backend": ["a", "b"], "connections": list(range(100, 1600, 100))}, blocks=1)
     figure = get_figure("latency")

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pyarrow as pa
+import pytest
 from matplotlib.collections import LineCollection
 
 from benchkit.report.figures.registry import get_figure
@@ -40,6 +41,7 @@ def with_series(run: StoredRun, seconds: int = SECONDS) -> StoredRun:
     return replace(run, table=table)
 
 
+@pytest.mark.long
 def test_each_trial_has_two_lines_in_the_panel_of_its_cell(run: StoredRun) -> None:
     shown = with_series(run)
     figure = get_figure("latency-over-time").draw(shown)

@@ -118,6 +118,18 @@ def test_scheduler_shows_four_panels_against_connections(profiled: StoredRun) ->
     np.testing.assert_allclose(heights, [0, 0, 0, 0, 0.19, 0.21, 0.39, 0.41], atol=1e-9)
 
 
+def test_scheduler_shows_the_wait_of_goroutines_beside_the_share(profiled: StoredRun) -> None:
+    assert "wait of goroutines" not in get_figure("scheduler").caption(profiled)
+    waits = profiled.trials["factor_connections"].astype(float) * 1e-7
+    waiting = replace(profiled, trials=profiled.trials.assign(goroutine_wait_mean_s=waits))
+    figure = get_figure("scheduler").draw(waiting)
+    assert len(figure.axes) == 5
+    assert figure.axes[1].get_title(loc="left") == "mean wait of goroutines"
+    drawn = [np.asarray(line.get_ydata(), dtype=float) for line in figure.axes[1].get_lines()]
+    assert np.allclose(drawn, [[2e-5, 4e-4], [2e-5, 4e-4]])
+    assert "The wait of goroutines is another overhead than the share" in get_figure("scheduler").caption(waiting)
+
+
 def test_scheduler_describes_the_ends_of_its_lines(profiled: StoredRun) -> None:
     alt = get_figure("scheduler").alt(profiled)
     assert "nethttp 20.0 % at 200, 40.0 % at 4000" in alt

@@ -179,6 +179,21 @@ def test_known_cpu_per_request_has_a_panel(make_run: MakeRun) -> None:
     assert len(get_figure("connections").draw(run).axes) == 2
 
 
+def test_known_memory_has_a_panel_and_a_slope_per_connection(make_run: MakeRun) -> None:
+    run = make_run({"server": ["a", "b"], "connections": [100, 1100, 2100]}, blocks=4)
+    connections = run.trials["factor_connections"].astype(float)
+    run.trials["server_memory_bytes"] = 1e7 + connections * np.where(run.trials["factor_server"] == "a", 2048, 8192)
+    figure = get_figure("connections")
+    assert [axes.get_title(loc="left") for axes in figure.draw(run).axes] == ["requests per second", "server memory"]
+    assert (
+        "Memory per connection (slope, 95% intervals over blocks): a: 2.00 KiB [2.00 KiB, 2.00 KiB]; b: 8.00 KiB ["
+        in (figure.caption(run))
+    )
+    few = make_run({"connections": [100, 1100]}, blocks=2)
+    few.trials["server_memory_bytes"] = 1e7
+    assert "Memory per connection" not in figure.caption(few)
+
+
 def test_throughput_places_every_trial_at_its_values(run: StoredRun) -> None:
     (axes,) = get_figure("throughput").draw(run).axes
     drawn = np.concatenate([np.asarray(dots.get_offsets()) for dots in axes.collections])

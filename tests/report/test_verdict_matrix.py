@@ -50,7 +50,7 @@ def doubted(run: StoredRun) -> StoredRun:
 
 def states(run: StoredRun) -> dict[str, list[str]]:
     found = trial_matrix(run)
-    return {cell: [outcome.state for outcome in found.of_cell(cell)] for cell in found.cells}
+    return {cell: [outcome.state for outcome in found.of_cell(cell) if outcome] for cell in found.cells}
 
 
 def marks(figure: Figure) -> dict[tuple[float, float], PathCollection]:
@@ -87,6 +87,14 @@ def test_failures_of_repeated_blocks_and_of_the_profile_pass_are_ignored(run: St
 def test_unsupported_cells_have_no_row(make_run: MakeRun) -> None:
     run = make_run({"stack": ["go", "node"]}, unsupported={"stack=node": "no Node"})
     assert list(states(judged(run))) == [GO]
+
+
+def test_a_block_without_a_cell_is_not_missing_it(run: StoredRun) -> None:
+    grouped = run.manifest.model_copy(update={"groups": ((GO, NGINX), (GO,))})
+    trials = run.trials[(run.trials["cell_id"] == GO) | (run.trials["block"] % 2 == 1)]
+    matrix = trial_matrix(judged(replace(run, manifest=grouped, trials=trials)))
+    assert [outcome and outcome.state for outcome in matrix.of_cell(NGINX)] == ["valid", None, "valid", None, "valid"]
+    assert all(outcome is not None for outcome in matrix.of_cell(GO))
 
 
 def test_a_skipped_trial_is_missing_with_its_reason(run: StoredRun) -> None:

@@ -1,13 +1,15 @@
-"""Rate and CPU per request against a numeric factor, connections first of all."""
+"""Rate, CPU per request and memory against a numeric factor, connections first of all."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MultipleLocator
 
 from benchkit import units
 from benchkit.analysis.trend import Trend
@@ -17,10 +19,12 @@ from benchkit.report.layout import line_legend, new_figure
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.style import colour, dashes, styled
 from benchkit.report.tables import Table
-from benchkit.report.trend_tables import is_bent, laws_along, trend_table, trends_along
+from benchkit.report.trend_tables import connection_memory_along, is_bent, laws_along, trend_table, trends_along
 from benchkit.report.trial_marks import HOLLOW, Mark, draw_marks
 
 _HEIGHT_IN = 3.4
+_SIZE_TICKS = 5
+"""Ticks of a size at most; they are a power of two apart, as sizes are written with binary prefixes."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,7 @@ class _Measure:
 _MEASURES = (
     _Measure("rps", "requests per second", units.rate),
     _Measure("server_cpu_s_per_request", "server CPU per request", units.seconds),
+    _Measure("server_memory_bytes", "server memory", units.size),
 )
 
 
@@ -46,7 +51,7 @@ def is_available(run: StoredRun) -> bool:
 
 def title(run: StoredRun) -> str:
     """Return the figure's heading, which names the factor."""
-    return f"Rate and CPU per request against {numeric_factor(run)}"
+    return f"Rate, CPU per request and memory against {numeric_factor(run)}"
 
 
 def alt(run: StoredRun) -> str:
@@ -68,7 +73,7 @@ def caption(run: StoredRun) -> str:
     has_bands = any(_bands(run, measure) for measure in _known_measures(run))
     return (
         "Lines join the medians over the included trials of a cell; each point is one trial. CPU is that of all services of "
-        "the stack over the measured window, per request."
+        "the stack over the measured window, per request, and memory the most that was resident in it."
         + (
             " Shaded: the band of a power law through all levels, fitted block by block "
             f"({1 - run.data.alpha:.0%} for the whole line at once); it is omitted if medians depart from the power law."
@@ -76,13 +81,14 @@ def caption(run: StoredRun) -> str:
             else ""
         )
         + _laws(run)
+        + _memory(run)
         + more_in_table(len(lines_along(run, numeric_factor(run) or "")) - MAX_LINES, "line")
     )
 
 
 @styled
 def draw(run: StoredRun) -> Figure:
-    """Draw a panel for the rate and, if it is known, one for the CPU."""
+    """Draw a panel for the rate and, where they are known, for CPU and memory."""
     factor = numeric_factor(run) or ""
     lines = lines_along(run, factor)[:MAX_LINES]
     measures = [each for each in _MEASURES if any(_measured_cells(run, line, each.metric) for line in lines)]
@@ -104,6 +110,8 @@ def draw(run: StoredRun) -> Figure:
                 _draw_band(axes, bands[line.name], hue)
             _draw_line(axes, run, line, measure, hue)
         set_factor_axes(axes, measure.heading, measure.text, factor, lines)
+        if measure.text is units.size:
+            axes.yaxis.set_major_locator(MultipleLocator(2 ** math.ceil(math.log2(axes.get_ylim()[1] / _SIZE_TICKS))))
     return figure
 
 
@@ -114,7 +122,7 @@ def table(run: StoredRun) -> Table | None:
 
 FIGURE = ReportFigure(
     name="connections",
-    title="Rate and CPU per request against load",
+    title="Rate, CPU per request and memory against load",
     is_available=is_available,
     alt=alt,
     caption=caption,
@@ -132,6 +140,15 @@ def _laws(run: StoredRun) -> str:
     shown = [f"{name}: {law.text}" for name, law in laws.items()][:MAX_LINES]
     interval = f"with {1 - run.data.alpha:.0%} intervals over blocks"
     return f" Universal Scalability Law of the rate, {interval}: {'; '.join(shown)}."
+
+
+def _memory(run: StoredRun) -> str:
+    """Return a sentence on the memory per connection of each line; empty where it is unknown."""
+    found = connection_memory_along(run) if numeric_factor(run) == PREFERRED else {}
+    if not found:
+        return ""
+    shown = [f"{name}: {memory.text}" for name, memory in found.items()][:MAX_LINES]
+    return f" Memory per connection (slope, {1 - run.data.alpha:.0%} intervals over blocks): {'; '.join(shown)}."
 
 
 def _known_measures(run: StoredRun) -> list[_Measure]:

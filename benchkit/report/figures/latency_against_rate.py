@@ -53,7 +53,7 @@ def caption(run: StoredRun) -> str:
     if any(curves.capacity for curves in found):
         parts.append(
             "The grey column is the interval of the capacity under the objective, found before the first block; at rates "
-            "above it a queue grows for as long as the window is, so that latencies there are those of this window alone."
+            "above it a queue may grow for as long as the window is, so that latencies there are of this window alone."
         )
     if any(_limits(curves) for curves in found):
         parts.append("Dashed: limits of the objective, each in the colour of its percentile.")

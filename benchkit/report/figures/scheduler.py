@@ -1,4 +1,4 @@
-"""The scheduler's share, goroutines, rate and CPU per request against a numeric factor, connections first of all."""
+"""Scheduling against a numeric factor, connections first of all: share of the CPU, waiting goroutines, rate and CPU."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ from benchkit.report.style import colour, dashes, styled
 from benchkit.report.trial_marks import HOLLOW, Mark, draw_marks
 
 TITLE = "The Go scheduler's share of the CPU against load"
+WAIT = "goroutine_wait_mean_s"
+"""Column of `trials`; null in runs that were recorded before it."""
 GO_RUNTIME = "runtime."
 """Prefix of functions that only Go programs have; nginx and Node have no such scheduler."""
 SUBTITLE = "line: mean of the profiles, else median \N{MIDDLE DOT} point: one profile or trial"
@@ -86,13 +88,20 @@ def caption(run: StoredRun) -> str:
     return (
         "Share of the CPU samples in which the scheduler ran: parking, looking for work, waking, and asking the poller "
         "for the network while looking (netpoll under findRunnable). Shares come from the profiled trials; rate, CPU and "
-        "goroutines from the measured ones, which were not profiled." + more_in_table(more, "line")
+        "goroutines from the measured ones, which were not profiled."
+        + (
+            " The wait of goroutines is another overhead than the share: the time from being ready to run until a thread runs "
+            "it, while the CPU works for others (mean of /sched/latencies:seconds over the window)."
+            if run.values(WAIT).by_cell
+            else ""
+        )
+        + more_in_table(more, "line")
     )
 
 
 @styled
 def draw(run: StoredRun) -> Figure:
-    """Draw a panel for each of the four metrics that the run has."""
+    """Draw a panel for each of the metrics that the run has."""
     factor = numeric_factor(run) or ""
     lines = _service_lines(run, factor)[:MAX_LINES]
     panels = [panel for panel in _panels(run) if any(_measured_cells(panel, line) for line in lines)]
@@ -130,17 +139,18 @@ def _panels(run: StoredRun) -> list[_Panel]:
     shares = scheduler_shares(run.trials, run.profile_shares).rename(columns={"share": "value"})
     counts = goroutines_of(run.measured, run.telemetry).rename(columns={"count": "value"})
     trials = run.measured.assign(service=None)
+
+    def of_trials(heading: str, metric: str, text: Callable[[float | None], str]) -> _Panel:
+        values = trials.assign(value=numbers(trials[metric]))
+        return _Panel(heading, values, text, _median, run.values(metric).exclusions)
+
     excluded_profiles = {each.trial_id: each.reason for each in run.profile_exclusions if each.covers("rps")}
     return [
         _Panel("scheduler's share", shares, units.share, _mean, excluded_profiles),
+        of_trials("mean wait of goroutines", WAIT, units.seconds),
         _Panel("goroutines", counts, units.count, _median, run.values("rps").exclusions),
-        *(
-            _Panel(heading, trials.assign(value=numbers(trials[metric])), text, _median, run.values(metric).exclusions)
-            for heading, metric, text in (
-                ("requests per second", "rps", units.rate),
-                ("server CPU per request", "server_cpu_s_per_request", units.seconds),
-            )
-        ),
+        of_trials("requests per second", "rps", units.rate),
+        of_trials("server CPU per request", "server_cpu_s_per_request", units.seconds),
     ]
 
 

@@ -155,7 +155,7 @@ def _states(matrix: Matrix) -> Counter[State]:
 
 def _alarms(matrix: Matrix, cell: str) -> Counter[State]:
     """Return the number of a cell's trials in each state that counts against it."""
-    return Counter(outcome.state for outcome in matrix.of_cell(cell) if outcome.state in _ALARMS)
+    return Counter(outcome.state for outcome in matrix.of_cell(cell) if outcome and outcome.state in _ALARMS)
 
 
 def _text(states: Counter[State]) -> str:
@@ -181,12 +181,13 @@ def _block_number(place: float, blocks: Sequence[int]) -> str:
 
 def _draw_marks(axes: Axes, matrix: Matrix, cells: Sequence[str], labels: Mapping[str, str], size_pt: float) -> None:
     """Draw a collection for each state, its marks row by row."""
+    blocks = matrix.blocks[:MAX_BLOCKS]
     for state in STATES:
         marks = [
-            (x, y, f"{labels[cell]}, block {block}: {matrix.outcomes[cell, block].description}")
+            (x, y, f"{labels[cell]}, block {block}: {outcome.description}")
             for y, cell in enumerate(cells)
-            for x, block in enumerate(matrix.blocks[:MAX_BLOCKS], start=1)
-            if matrix.outcomes[cell, block].state == state
+            for x, (block, outcome) in enumerate(zip(blocks, matrix.of_cell(cell), strict=False), start=1)
+            if outcome is not None and outcome.state == state
         ]
         if not marks:
             continue

@@ -83,7 +83,7 @@ def _load(trials: pd.DataFrame) -> str:
 
 
 def _result(cell: CellSummary, run: StoredRun) -> Result:
-    figure, detail = describe_cell(cell, run.labels, run.manifest.blocks)
+    figure, detail = describe_cell(cell, run.labels, run.manifest.blocks_with(cell.cell.cell_id))
     return Result(cell.cell.label, cell.cell.hue % len(SERIES), figure, detail)
 
 

@@ -51,6 +51,11 @@ _MEASURES = (
     _Measure("Received", "bytes_per_s", units.bytes_per_s, "bytes/s"),
     _Measure("Target rate", "rate_requested", units.rate, "requests/s"),
     _Measure("Server CPU per request", "server_cpu_s_per_request", units.seconds, "s"),
+    _Measure("Server memory", "server_memory_bytes", units.size, "B"),
+    _Measure("Context switches per request", "server_switches_per_request", units.ratio),
+    _Measure("TLS handshakes", "handshakes_per_s", units.rate, "1/s"),
+    _Measure("Resumed", "resumed_share", units.share),
+    _Measure("Server CPU per handshake", "server_cpu_s_per_handshake", units.seconds, "s"),
     _Measure("Window", "duration_s", units.seconds, "s", always=True),
     _Measure("Overhead", "overhead_s", units.seconds, "s", always=True),
 )
@@ -80,7 +85,7 @@ def _trial_table(run: StoredRun) -> Table:
         (Column("Block", "number"), _counts(trials["block"])),
         (Column("Position", "number"), _counts(trials["position"])),
         (Column("Cell", "name"), _cells(run, trials["cell_id"])),
-        *((Column(title), _texts(trials[name])) for title, name in _varying(trials)),
+        *((Column(title), _texts(trials[name])) for title, name in _words(trials)),
         *([(Column("Verdict", "prose"), _verdicts(run, trials))] if trials["verdict"].notna().any() else []),
     ]
     latency = f"Latency ({latency_note(trials)})"
@@ -102,10 +107,14 @@ def _trial_table(run: StoredRun) -> Table:
     )
 
 
-def _varying(trials: pd.DataFrame) -> list[tuple[str, str]]:
-    """Return the columns of words that differ between trials."""
-    words = [("Kind", "kind"), ("Tool", "tool"), ("Corrected", "latency_corrected"), ("Covers", "latency_covers")]
-    return [(title, name) for title, name in words if len(trials[name].drop_duplicates()) > 1]
+def _words(trials: pd.DataFrame) -> list[tuple[str, str]]:
+    """Return the columns of words that differ between trials, and those of the protocol where any has TLS or HTTP/2."""
+    differing = [("Kind", "kind"), ("Tool", "tool"), ("Corrected", "latency_corrected"), ("Covers", "latency_covers")]
+    protocol = [("Protocol", "protocol"), ("TLS", "tls_version"), ("Cipher", "cipher")]
+    return [
+        *((title, name) for title, name in differing if len(trials[name].drop_duplicates()) > 1),
+        *((title, name) for title, name in protocol if set(trials[name].dropna()) - {"http1"}),
+    ]
 
 
 def _verdicts(run: StoredRun, trials: pd.DataFrame) -> list[Entry]:

@@ -84,7 +84,10 @@ def _matrix_table(run: StoredRun) -> Table | None:
         rows=tuple(
             (
                 Entry(run.labels[cell_id], float(i)),
-                *(Entry(*MARKS[outcome.state]) for outcome in matrix.of_cell(cell_id)),
+                *(
+                    Entry("") if outcome is None else Entry(*MARKS[outcome.state])
+                    for outcome in matrix.of_cell(cell_id)
+                ),
             )
             for i, cell_id in enumerate(matrix.cells)
         ),
