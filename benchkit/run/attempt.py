@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -58,6 +57,7 @@ def attempt_trial(
         try:
             row = _attempt(planned_trial, attempt, testbed, recorder, observer)
         except (HostError, InputError) as error:
+            testbed.hosts.raise_if_aborted()
             is_host_lost = bool(testbed.hosts.unreachable())
             retry = _decide(error, attempts, recorder, is_host_lost=is_host_lost)
             _record_failure(
@@ -68,7 +68,7 @@ def attempt_trial(
                 return AttemptResult("failed")
             if disconnected_s > MAX_PAUSE_S:
                 return AttemptResult("interrupted")
-            time.sleep(retry.pause_s or 0.0)
+            testbed.hosts.pause(retry.pause_s or 0.0)
         else:
             testbed.retries.add_success(cell.cell_id)
             return AttemptResult("ended", row)
@@ -93,6 +93,7 @@ def attempt_block(
         try:
             rows, failures = _attempt_together(pending, attempt, testbed, recorder, observer)
         except (HostError, InputError) as error:
+            testbed.hosts.raise_if_aborted()
             is_host_lost = bool(testbed.hosts.unreachable())
             retry = _decide(error, attempts, recorder, is_host_lost=is_host_lost)
             for each in pending:
@@ -102,7 +103,7 @@ def attempt_block(
                 return results | {each: AttemptResult("failed") for each in pending}
             if disconnected_s > MAX_PAUSE_S:
                 return results | {each: AttemptResult("interrupted") for each in pending}
-            time.sleep(retry.pause_s or 0.0)
+            testbed.hosts.pause(retry.pause_s or 0.0)
         else:
             for each, failure in failures.items():
                 _record_failure(

@@ -112,7 +112,7 @@ def _apply_settings_later(plan: RunPlan, cell: PlannedCell, hosts: Hosts, notify
     Raises HostError where a host without the settings is held already, for this stack or by another run.
     """
     name, missing = holder_name(plan.experiment.scenario.name), _missing_settings(cell, hosts)
-    held = _held_hosts(name, hosts)
+    held = held_hosts(name, hosts)
     if blocked := [host for host in missing if held[host]]:
         subjects = sorted({settings.subject for host in blocked for settings in missing[host]})
         raise HostError(
@@ -176,7 +176,7 @@ def _start(service: Service, host: Host, logs: PurePosixPath) -> None:
 
 def status(experiment: Experiment, cell: PlannedCell, hosts: Hosts) -> tuple[ServiceStatus, ...]:
     """Return the state of the services of a cell that stay up. Raises HostError where a host does not answer."""
-    held = _held_hosts(holder_name(experiment.scenario.name), hosts)
+    held = held_hosts(holder_name(experiment.scenario.name), hosts)
     return tuple(
         ServiceStatus(service, held[service.host], _is_listening(service, hosts[service.host]))
         for service in cell.services
@@ -196,7 +196,7 @@ def _is_listening(service: Service, host: Host) -> bool:
 
 def holding_hosts(scenario: str, hosts: Hosts) -> tuple[str, ...]:
     """Return the hosts that are held for the stack of the scenario of that name. Raises HostError."""
-    return tuple(host for host, is_held in _held_hosts(holder_name(scenario), hosts).items() if is_held)
+    return tuple(host for host, is_held in held_hosts(holder_name(scenario), hosts).items() if is_held)
 
 
 def down(scenario: str, hosts: Hosts) -> tuple[str, ...]:
@@ -205,7 +205,14 @@ def down(scenario: str, hosts: Hosts) -> tuple[str, ...]:
     It is also found where the watchdog that kept it was killed: by the records of its processes, which nobody owns
     then. Raises HostError, naming the host, where something cannot be ended or restored.
     """
-    name = holder_name(scenario)
+    return take_down(holder_name(scenario), hosts)
+
+
+def take_down(name: str, hosts: Hosts) -> tuple[str, ...]:
+    """Take down what is kept on hosts under this name, and restore them; return the hosts on which it was up.
+
+    Raises HostError, naming the host, where something cannot be ended or restored.
+    """
     results = hosts.map(lambda host: (host.name, *_take_down(host, name)))
     failures = [f"{host}: {failure}" for host, _, failures in results for failure in failures]
     if failures:
@@ -237,7 +244,7 @@ def _take_down(host: Host, name: str) -> tuple[bool, list[str]]:
     return is_held or any(record.kind == "process" for record in abandoned), failures
 
 
-def _held_hosts(name: str, hosts: Hosts) -> Mapping[str, bool]:
+def held_hosts(name: str, hosts: Hosts) -> Mapping[str, bool]:
     """Return for each host True if it is held under this name."""
     holders = hosts.map(lambda host: (host.name, host.changes.state().holder))
     return {host: holder is not None and holder.run == name for host, holder in holders}

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from benchkit.analysis.handshakes import handshakes_per_s, resumed_share, server_cpu_s_per_handshake
 from benchkit.analysis.samples import Exclusion
+from benchkit.analysis.verdicts.checks.busy_neighbour import neighbour_share
 from benchkit.analysis.verdicts.checks.cold import first_over_last
 from benchkit.analysis.verdicts.checks.noisy_host import foreign_share
 from benchkit.analysis.verdicts.checks.throttled import stolen_share, withheld_share
@@ -47,6 +48,7 @@ class Judge:
         self._thresholds = thresholds_of(manifest)
         self._requested_metrics = requested_metrics(manifest.scenario)
         self._facts: dict[str, RecordedFacts] = {host.name: host.facts for host in manifest.hosts}
+        self._testbeds = {host.name: host.testbed for host in manifest.hosts}
         self._cell_sysctls = {cell.cell_id: cell.sysctls for cell in manifest.cells}
         self._facts_in_block: dict[int, dict[str, RecordedFacts]] = {}
         self._exclusions: list[Exclusion] = []
@@ -78,7 +80,7 @@ class Judge:
         )
 
     def _facts_of_trial(self, record: TrialRecord) -> Mapping[str, RecordedFacts]:
-        """Return the facts of all hosts in a trial: those of its block, with the kernel settings of its cell."""
+        """Return the facts of its testbed's hosts in a trial: those of its block, with its cell's kernel settings."""
         in_block = self._facts_in_block.get(record.block, {})
         of_cell = self._cell_sysctls.get(record.cell_id, {})
         return {
@@ -86,6 +88,7 @@ class Judge:
                 RecordedFacts(sysctls=of_cell.get(host, {}))
             )
             for host, facts in self._facts.items()
+            if self._testbeds.get(host) == record.testbed
         }
 
     def add_verdict(self, record: TrialRecord, tables: TrialTables) -> TrialTables:
@@ -102,6 +105,7 @@ class Judge:
             foreign_share=foreign_share(evidence),
             stolen_share=stolen_share(evidence),
             withheld_share=withheld_share(evidence),
+            neighbour_share=neighbour_share(evidence),
             resumed_share=resumed_share(evidence),
             handshakes_per_s=handshakes_per_s(evidence),
             server_cpu_s_per_handshake=server_cpu_s_per_handshake(evidence),
@@ -157,6 +161,15 @@ def rebuild_tables(
         if isinstance(event, HostFactsRead):
             judge.add_host_facts(event.host, event.stage, event.facts)
     return reparse(store, run, judge.add_verdict, judge_together, keep_damaged=keep_damaged)
+
+
+def rebuild_run(store: Store, run: RunFolder) -> int:
+    """Rebuild all tables of a run that no other process writes to; return the number of its trials.
+
+    Raises InputError, and replaces nothing, where raw files are damaged.
+    """
+    with run.locked():
+        return rebuild_tables(store, run).trials
 
 
 def _replace_verdicts(trials: pa.Table, verdicts: pa.Table) -> pa.Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from benchkit.results.journal_events import (
     RunEnded,
     RunResumed,
     RunStarted,
+    TestbedLost,
     TrialEnded,
     TrialFailed,
     TrialSkipped,
@@ -80,7 +82,7 @@ class RunOutcome:
 
 
 class RunRecorder:
-    """The recorder of one run: each method stores an event on disk before it returns."""
+    """The recorder of one run, safe for many threads: each method stores an event on disk before it returns."""
 
     def __init__(self, run: RunFolder, store: Store, journal: Journal) -> None:
         """Take the folder of a run with its manifest, the store it is in, and its open journal."""
@@ -91,6 +93,7 @@ class RunRecorder:
         self.tables = RunTables(store, str(manifest.scenario["name"]), run.run_id)
         self.judge = Judge(manifest)
         self.outcome = RunOutcome(run)
+        self._lock = threading.RLock()
 
     @property
     def exclusions(self) -> tuple[Exclusion, ...]:
@@ -126,7 +129,8 @@ class RunRecorder:
         """
         self._require_store()
         self.journal.append(HostFactsRead(host=host, roles=roles, stage=stage, facts=facts))
-        self.judge.add_host_facts(host, stage, facts)
+        with self._lock:
+            self.judge.add_host_facts(host, stage, facts)
 
     def write_host_facts(self) -> None:
         """Write the table `hosts` from the journal.
@@ -151,10 +155,22 @@ class RunRecorder:
         self.journal.append(HostLost(host=host, why=reason))
         self.outcome.restore_unconfirmed[host] = reason
 
-    def add_notice(self, text: str) -> None:
-        """Add a notice for readers of the results to the manifest."""
-        manifest = self.run.manifest()
-        self.run.write_manifest(manifest.model_copy(update={"notices": (*manifest.notices, text)}))
+    def record_lost_testbed(self, testbed: str, reason: str) -> str:
+        """Record that a testbed is not used any more; return the notice about it for readers of the results."""
+        logger.info("testbed %s: lost: %s", testbed, reason)
+        self.journal.append(TestbedLost(testbed=testbed, why=reason))
+        notice = f"Testbed {testbed} was lost during the run: the others ran the blocks that it had not finished."
+        self.add_notice(notice)
+        return notice
+
+    def add_notice(self, text: str) -> bool:
+        """Add a notice for readers of the results to the manifest; return False if it is there already."""
+        with self._lock:
+            manifest = self.run.manifest()
+            if text in manifest.notices:
+                return False
+            self.run.write_manifest(manifest.model_copy(update={"notices": (*manifest.notices, text)}))
+            return True
 
     def record_trial_started(self, planned_trial: PlannedTrial, attempt: int) -> None:
         """Record the start of an attempt at a trial. Raises BenchkitError where the run's folder is gone."""
@@ -172,10 +188,12 @@ class RunRecorder:
 
     def record_trial_ended(self, record: TrialRecord, output: TrialOutput, raw: RawFile) -> TrialTables:
         """Record a trial whose raw files are stored; return its rows, with the verdict."""
-        tables = self.judge.add_verdict(record, build_trial_tables(record, output, raw))
-        self.tables.add_trial(tables)
-        self.journal.append(TrialEnded(trial_id=record.trial_id, cell_id=record.cell_id, wall_s=record.wall_s))
-        self.outcome.trials += 1
+        tables = build_trial_tables(record, output, raw)
+        with self._lock:
+            tables = self.judge.add_verdict(record, tables)
+            self.tables.add_trial(tables)
+            self.journal.append(TrialEnded(trial_id=record.trial_id, cell_id=record.cell_id, wall_s=record.wall_s))
+            self.outcome.trials += 1
         return tables
 
     def record_trial_failed(
@@ -220,13 +238,14 @@ class RunRecorder:
         self.outcome.failures[trial_id] = reason
 
     def record_interrupted_block(self, block: int, next_round: int, finished: Iterable[PlannedTrial]) -> None:
-        """Record that a pause interrupted a block, whose `finished` trials are repeated in its next round."""
+        """Record that a pause or a lost testbed interrupted a block, whose `finished` trials are repeated."""
         trials = sorted(map(self.trial_id, finished))
-        self.journal.append(BlockInterrupted(block=block, round=next_round, trials=tuple(trials)))
-        if trials:
-            self.tables.mark_interrupted(trials)
-        failed = [trial for trial in trials if self.outcome.failures.pop(trial, None) is not None]
-        self.outcome.trials -= len(trials) - len(failed)
+        with self._lock:
+            self.journal.append(BlockInterrupted(block=block, round=next_round, trials=tuple(trials)))
+            if trials:
+                self.tables.mark_interrupted(trials)
+            failed = [trial for trial in trials if self.outcome.failures.pop(trial, None) is not None]
+            self.outcome.trials -= len(trials) - len(failed)
 
     def record_decision(self, decision: StopDecision | None) -> None:
         """Record the decision after a block, where one was made."""

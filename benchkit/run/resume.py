@@ -103,7 +103,13 @@ def resume_queue(plan: RunPlan, resumption: Resumption, recorder: RunRecorder) -
     recorder.outcome.count_finished_trials(progress)
     rows = {row.trial_id: row for row in recorder.tables.trials()}
     order = _latest_rounds(plan.planned_trials, progress)
-    queue = TrialQueue(order, stop_rule(manifest), together=plan.design == "sliced")
+    queue = TrialQueue(
+        order,
+        stop_rule(manifest),
+        together=plan.design == "sliced",
+        testbeds=[each.testbed for each in plan.by_testbed],
+        homes=plan.homes,
+    )
     for trial in order:
         if _is_finished(run.run_id, trial, progress):
             trial_id = recorder.trial_id(trial)

@@ -33,7 +33,7 @@ def run_with_pause(queue: TrialQueue, paused_in: str) -> tuple[list[str], list[s
     """Run a queue with a pause in one trial; return the trials that ran, and those of the block that had finished."""
     ran: list[str] = []
     finished: list[str] | None = None
-    for trial in queue:
+    for (trial,) in queue.batches():
         trial_id = trial_id_of("r", trial)
         ran.append(trial_id)
         if trial_id == paused_in and trial_id not in ran[:-1]:
@@ -67,7 +67,7 @@ def test_a_block_that_a_pause_interrupts_is_repeated_whole(paused_in: str, finis
 def test_a_repeated_block_keeps_its_order() -> None:
     queue = TrialQueue(ORDER)
     cells: dict[int, list[str]] = {1: [], 2: []}
-    for trial in queue:
+    for (trial,) in queue.batches():
         if trial.block == 2:
             cells[trial.round].append(trial.cell_id)
         if trial.block == 2 and trial.position == 3 and trial.round == 1:
@@ -80,7 +80,7 @@ def test_a_repeated_block_keeps_its_order() -> None:
 def test_a_block_may_be_interrupted_more_than_once() -> None:
     queue = TrialQueue(ORDER)
     ran = []
-    for trial in queue:
+    for (trial,) in queue.batches():
         ran.append(trial_id_of("r", trial))
         if trial.block == 1 and trial.position == 2 and trial.round < 3:
             queue.interrupt(trial)
@@ -112,7 +112,7 @@ def test_a_resumed_queue_repeats_an_interrupted_block_and_no_finished_one() -> N
         queue.skip_finished(trial, None, 1.0)
     assert queue.interrupted_blocks() == (2,)
     assert trial_ids(queue.repeat_block(2)) == ["r.b002.p001"]
-    assert trial_ids(queue) == [
+    assert trial_ids(trial for (trial,) in queue.batches()) == [
         *(f"r.b002r2.p{position:03}" for position in (1, 2, 3)),
         *(f"r.b003.p{position:03}" for position in (1, 2, 3)),
     ]
@@ -125,7 +125,7 @@ def test_an_interruption_between_two_blocks_interrupts_none(finished: int) -> No
         queue.skip_finished(trial, None, 1.0)
     assert queue.interrupted_blocks() == ()
     assert queue.is_empty == (finished == len(ORDER))
-    assert trial_ids(queue) == trial_ids(ORDER[finished:])
+    assert trial_ids(trial for (trial,) in queue.batches()) == trial_ids(ORDER[finished:])
 
 
 def test_the_hash_of_an_order_depends_on_everything_but_the_round() -> None:
