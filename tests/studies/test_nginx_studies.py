@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from benchkit.analysis.compare import compare
-from benchkit.hosts.connections import connect_all
+from benchkit.hosts.connections import connect
 from benchkit.hosts.inventory import Inventory
 from benchkit.lab.lab import Lab
 from benchkit.results.journal_events import ServicesDeployed
@@ -34,8 +34,8 @@ def settings_of(inventory: Inventory, host: str, name: str) -> Mapping[str, str 
     """Return the kernel settings of a host that the tuning of a scenario changes."""
     experiment = read_experiment(name, "smoke")
     keys = [key for used in experiment.tuning for key in used.profile.sysctl]
-    with connect_all(inventory) as hosts:
-        return {key: found.value for key, found in hosts[host].changes.read_sysctls(keys).items()}
+    with connect(inventory.named(host)) as connected:
+        return {key: found.value for key, found in connected.changes.read_sysctls(keys).items()}
 
 
 @pytest.fixture(scope="module")
@@ -192,3 +192,20 @@ def test_every_role_of_nginx_is_played(lab: Lab, run_study: RunStudy) -> None:
     proxied, file, zipped = (trials.loc[f"stack={stack}{large}"] for stack in ("proxy", "files", "gzip"))
     assert file["probe_body_sha256"] == proxied["probe_body_sha256"]
     assert zipped["probe_body_bytes"] < proxied["probe_body_bytes"] / 10
+
+
+def test_the_untuned_round_opens_a_connection_to_go_for_each_request(lab: Lab, run_study: RunStudy) -> None:
+    before = settings_of(lab.inventory(), "sut", "nginx-vs-go")
+    ran = run_study(lab.inventory(), "nginx-tuning", "factors.stack=[nginx-stock, nginx-tuned]")
+    assert settings_of(lab.inventory(), "sut", "nginx-vs-go") == before
+    ran.check_verdicts()
+    trials = ran.trials
+    assert set(trials["probe_header_bytes"]) == {141}
+    telemetry = ran.table("telemetry")
+    sockets = telemetry[(telemetry["metric"] == "tcp_sockets") & (telemetry["role"] == "sut")]
+    waiting = sockets[sockets["instance"] == "time_wait"].groupby("trial_id")["value"]
+    closed = waiting.max() - waiting.min()
+    per_request = closed[trials["trial_id"]].to_numpy() / trials["requests"].to_numpy()
+    is_stock = (trials["factor_stack"] == "nginx-stock").to_numpy()
+    assert (per_request[~is_stock] < 0.1).all()
+    assert (per_request[is_stock & (trials["factor_kernel"] == "none").to_numpy()] > 0.5).all()

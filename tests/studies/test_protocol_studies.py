@@ -9,6 +9,8 @@ import pytest
 
 from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
+from benchkit.report.report_files import write_report
+from benchkit.report.run_reader import read_run
 from tests.studies.conftest import RunStudy, StudyRun
 
 pytestmark = [
@@ -26,10 +28,12 @@ KEY = "PRIVATE KEY"
 PROTOCOL_CHECKS = ("protocol-mismatch", "handshake-share")
 
 
-def require_no_key(ran: StudyRun, lab: Lab) -> None:
-    """Assert that no private key is in the store, in an argument list, or on a host after the run."""
-    store = Path(str(ran.store.path))
-    assert [path for path in store.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()] == []
+def require_no_key(ran: StudyRun, lab: Lab, report: Path) -> None:
+    """Assert that no private key is in the store, the report, an argument list, or on a host after the run."""
+    write_report(read_run(ran.store, ran.outcome.run), report)
+    assert (report / "figures" / "protocol-cost.svg").is_file()
+    files = [path for folder in (Path(str(ran.store.path)), report) for path in folder.rglob("*") if path.is_file()]
+    assert [path for path in files if KEY.encode() in path.read_bytes()] == []
     for record in ran.records.values():
         assert KEY not in record.model_dump_json()
     with connect_all(lab.inventory()) as hosts:
@@ -57,7 +61,7 @@ def require_as_asked(ran: StudyRun) -> None:
     assert skipped[skipped["check"].isin(PROTOCOL_CHECKS)].empty
 
 
-def test_tls_cost_counts_full_and_resumed_handshakes(lab: Lab, run_study: RunStudy) -> None:
+def test_tls_cost_counts_full_and_resumed_handshakes(lab: Lab, run_study: RunStudy, tmp_path: Path) -> None:
     ran = run_study(lab.inventory(), "tls-cost")
     require_as_asked(ran)
     trials = ran.trials
@@ -71,7 +75,7 @@ def test_tls_cost_counts_full_and_resumed_handshakes(lab: Lab, run_study: RunStu
     assert (new["handshakes_per_s"] / new["rps"]).to_numpy() == pytest.approx(1, rel=0.2)
     assert (new["server_cpu_s_per_handshake"] > 0).all()
     assert trials[trials["protocol"] == "http1"]["handshakes_per_s"].isna().all()
-    require_no_key(ran, lab)
+    require_no_key(ran, lab, tmp_path / "report")
 
 
 def test_http2_sends_the_same_bodies_over_fewer_connections(lab: Lab, run_study: RunStudy) -> None:

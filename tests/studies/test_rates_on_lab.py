@@ -59,3 +59,36 @@ def test_latency_is_measured_at_shares_of_the_capacity(lab: Lab, run_study: RunS
     assert figure.is_available(run) == has_included
     (axes,) = figure.draw(run).axes
     assert len(axes.get_lines()) >= 1  # the limit of the objective
+
+
+def test_both_servers_are_measured_at_a_share_of_the_slower_one(lab: Lab, run_study: RunStudy) -> None:
+    ran = run_study(lab.inventory(), "fasthttp-unsaturated", "factors.share=[0.3]")
+    ran.check_verdicts()
+    trials = ran.trials.reset_index().set_index("kind")
+    measured = trials.loc["measure"]
+    assert set(measured["factor_server"]) == {"nethttp", "fasthttp"}
+    slowest = trials.loc["calibrate"].groupby("factor_server")["rps"].max().min()
+    assert measured["rate_requested"].tolist() == 2 * [int(0.3 * slowest)]
+    assert (measured["server_cpu_s_per_request"] > 0).all()
+
+
+def test_each_cell_has_a_capacity_and_a_trial_at_it(lab: Lab, run_study: RunStudy) -> None:
+    goal = '{"slo": {"p99_s": 0.05, "error_share": 0.001}, "precision": 0.3, "budget_s": 3}'
+    ran = run_study(lab.inventory(), "capacity", "blocks=1", f"load.capacity={goal}")
+    trials = ran.trials.reset_index()
+    for stack in ("nethttp", "nginx-go"):
+        of_stack = trials[trials["factor_stack"] == stack].set_index("kind")
+        measured, probes = of_stack.loc[["measure"]], of_stack.loc[["probe"]]
+        assert len(measured) == 1
+        assert measured["rate_requested"].tolist() == measured["capacity_rps"].tolist()
+        assert len(probes) >= 2
+        assert probes["rate_requested"].isna().sum() == 1, "the first one runs at full speed"
+
+
+def test_all_servers_get_the_same_rate_and_their_cost_is_measured(lab: Lab, run_study: RunStudy) -> None:
+    ran = run_study(lab.inventory(), "efficiency", "blocks=1", 'factors.stack=["nethttp", "nginx-go"]')
+    trials = ran.trials.reset_index().set_index("kind")
+    measured = trials.loc[["measure"]]
+    assert set(measured["rate_requested"]) == {float(int(0.5 * trials.loc[["calibrate"], "rps"].min()))}
+    costs = ["server_cpu_s_per_request", "server_memory_bytes", "server_switches_per_request"]
+    assert (measured[[*costs, "latency_p50_s", "latency_p999_s"]] > 0).all().all()

@@ -91,6 +91,17 @@ def test_an_event_loop_waits_with_its_handler(lab: Lab, run_study: RunStudy) -> 
     assert rates["fasthttp"] > 2 * rates["gnet"]
 
 
+def test_fasthttp_serves_under_other_conditions(lab: Lab, run_study: RunStudy) -> None:
+    ran = run_study(lab.inventory(), "fasthttp-conditions")
+    ran.check_verdicts()
+    trials = ran.trials
+    assert set(trials["factor_stack"]) == {"nethttp", "fasthttp", "fasthttp-limited"}
+    assert (trials["probe_body_bytes"] == trials["factor_body"].astype(int)).all()
+    assert (trials[["errors_connect", "errors_read", "non_2xx"]].fillna(0) == 0).all(axis=None)
+    argv = {record.levels["stack"]: " ".join(record.services[0].argv) for record in ran.records.values()}
+    assert [stack for stack, words in argv.items() if "-concurrency 1000" in words] == ["fasthttp-limited"]
+
+
 @pytest.fixture(scope="module")
 def node(lab: Lab, run_study: RunStudy) -> StudyRun:
     return run_study(lab.inventory(), "node-vs-go", "load.warmup_s=0")
@@ -115,8 +126,10 @@ def test_cells_with_one_worker_fewer_need_two_cpus(node: StudyRun) -> None:
         assert set(fewer.values()) == {None}
     for record in node.records.values():
         (app,) = record.services
-        single = "node-single" in record.cell_id
-        assert app.parallelism == (1 if single else cpus - 1 if "fewer" in record.cell_id else cpus)
+        single = "node-single" in record.cell_id or "node-threads" in record.cell_id
+        assert app.parallelism == (
+            1 if "node-single" in record.cell_id else cpus - 1 if "fewer" in record.cell_id else cpus
+        )
         assert len(app.pids_before) == (1 if single or app.backend == "nethttp" else app.parallelism + 1)
 
 
