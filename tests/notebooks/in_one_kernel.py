@@ -38,7 +38,7 @@ CLEAR: dict[str, Any] = {
 
 def notebook_of(text: str) -> nbformat.NotebookNode:
     """Return the notebook of a file's text."""
-    read: nbformat.NotebookNode = nbformat.reads(text, as_version=4)  # type: ignore[no-untyped-call]
+    read: nbformat.NotebookNode = nbformat.reads(text, as_version=4)
     return read
 
 
@@ -62,7 +62,7 @@ def render(notebook: Path, folder: Path, kernel: KernelManager) -> None:
         (folder / f"{notebook.stem}.error").write_text(str(error), encoding="utf-8")
         return
     read.metadata.update(written)  # nbconvert colours code by the language that the file names, not by the kernel's
-    exporter = HTMLExporter()  # type: ignore[no-untyped-call]
+    exporter = HTMLExporter()
     page, _ = exporter.from_notebook_node(read, {"metadata": {"name": notebook.stem}})
     (folder / f"{notebook.stem}.html").write_text(page, encoding="utf-8")
 

@@ -21,7 +21,7 @@ from benchkit.results.parquet_files import read_parquet, write_parquet
 from benchkit.results.schema import arrow_schema
 from benchkit.results.store import Store
 
-FOLDER = re.compile(rb'"/(?:[^"/]+/)*?(scenarios/)?(?=[a-z-]+\.yaml")')
+FOLDER = re.compile(rb'"/(?:[^"/]+/)*?(scenarios/)?(?=[a-z0-9-]+\.yaml")')
 COPIED = ("manifest.json", "journal.jsonl")
 """Files of a run; its log names folders of the machine, and its checksums are of all files."""
 STEP = 1.015
@@ -42,7 +42,7 @@ def record(source: Store, target: Store, names: list[str], *, small: bool = Fals
             # Where the scenario's file stood is of use on that machine alone.
             (folder / copied).write_bytes(FOLDER.sub(rb'"\1', (run.path / copied).read_bytes()))
         for table in (name for name, row in TABLES.items() if not (small and row.IS_LARGE)):
-            for files in source.parts(table, run_id=run.run_id).values():
+            for files in source.parts(table, runs=[run.run_id]).values():
                 for file in files:
                     copy = target.path / file.relative_to(source.path)
                     copy.parent.mkdir(parents=True, exist_ok=True)
