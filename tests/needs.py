@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -19,3 +21,9 @@ kernel_settings = pytest.mark.skipif(
 
 one_machine = pytest.mark.skipif(os.geteuid() == 0, reason="without root only: hosts of root's labs are separate")
 """Mark of tests of what hosts that are one machine do otherwise."""
+
+shared_environment = pytest.mark.skipif(
+    any(Path(sys.prefix).is_relative_to(folder) for folder in ("/tmp", "/var/tmp", "/dev/shm")),  # noqa: S108 - only read
+    reason="needs a checkout elsewhere: hosts of a lab have such a folder for themselves, and cannot use its Python",
+)
+"""Mark of tests in which lab hosts run the Python of this environment."""

@@ -75,8 +75,14 @@ NAMES = frozenset(
 )
 """Class names that say nothing about the thing."""
 
-HEADLESS = re.compile(r"(?:What|Whether|How|Where|Why|Which|Who|Whose|When|While|As far|As many|So many|Such)\b")
-"""First words of clauses without a main verb, which ruff's D401 does not see in classes, modules and constants."""
+HEADLESS = re.compile(
+    r"(?:What|Whether|How|Where|Why|Which|Who|Whose|When|While|As far|As many|So many|Such)\b"
+    r"|(?s:.*)(?:(?<!\S)Whether\b|^(?:What|How|Why)\b.*:$)",
+    re.MULTILINE,
+)
+"""Clauses without a main verb: at the start of a docstring, where ruff's D401 does not see them in classes, modules,
+properties and constants; further on, a sentence that begins with "Whether", and a heading of a list.
+"""
 
 TEXT_FILES = {".py", ".md", ".go", ".js", ".yaml", ".j2", ".html", ".css", ".lua", ".ipynb", ".toml"}
 
@@ -92,14 +98,17 @@ def _files() -> list[Path]:
 
 
 FILES = _files()
-PYTHON = [file for file in FILES if file.suffix == ".py" and file != Path(__file__)]
+PYTHON = [file for file in FILES if file.suffix == ".py"]
+
+
+DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Documented(NamedTuple):
-    """What a module documents, and the classes that it defines."""
+    """Docstrings and classes of a module."""
 
     texts: list[tuple[int, str]]
-    """Line and text of docstrings of modules and classes, and of strings that document a constant or field."""
+    """Line and text of its docstrings, and of strings that document a constant or field."""
     classes: list[tuple[int, str]]
     """Line and name."""
 
@@ -121,8 +130,8 @@ def _statements(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _documented(node: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yield line and text of the docstring of a module or class, and of the strings that document what it assigns."""
-    if isinstance(node, ast.Module | ast.ClassDef) and (text := ast.get_docstring(node)):
+    """Yield line and text of the docstring of a node, and of the strings that document what it assigns."""
+    if isinstance(node, DOCUMENTED) and (text := ast.get_docstring(node)):
         yield node.body[0].lineno, text
     body = getattr(node, "body", None)
     for statement, following in itertools.pairwise(body) if isinstance(body, list) else ():
@@ -151,6 +160,18 @@ def test_no_file_uses_a_private_word() -> None:
         if (found := WORD.search(STORED_NAMES.sub("", line)))
     ]
     assert offenders == []
+
+
+def test_headless_clauses_are_found() -> None:
+    for text in (
+        "What a module documents.",
+        "Whether it runs.",
+        "State of a host. Whether it is tuned.",
+        "Read it.\n\nWhat the figures mean, read from its source:\n- one",
+    ):
+        assert HEADLESS.match(text), text
+    for text in ("Return whether it runs.", "Rows of a tool.\n\nWhat they mean is with the tool: `rows`."):
+        assert not HEADLESS.match(text), text
 
 
 @pytest.mark.parametrize("folder", ["benchkit", "tests"])

@@ -19,6 +19,8 @@ LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 READY = ".venv/installed"
 
+pytestmark = pytest.mark.system
+
 
 def environment(**more: str) -> dict[str, str]:
     """Return the environment without variables of a surrounding make, as these tests run under `make test YES=1`."""

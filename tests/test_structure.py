@@ -28,7 +28,21 @@ LINUX_NAMES = re.compile(
 """Names of os, socket, select, signal and resource that exist on Linux and not on macOS."""
 LINUX_STRINGS = re.compile(r"/(proc|sys)(/|$)|libc\.so")
 
-SLOW = ("pandas", "pyarrow", "matplotlib", "fabric", "paramiko", "numpy", "scipy", "jinja2", "google", "fsspec")
+SLOW = (
+    "pandas",
+    "pyarrow",
+    "matplotlib",
+    "fabric",
+    "paramiko",
+    "numpy",
+    "scipy",
+    "jinja2",
+    "google",
+    "fsspec",
+    "dask",
+    "distributed",
+    "duckdb",
+)
 
 REGISTRIES = re.compile(
     r"\b(?:(?:pypi|pythonhosted|npmjs|yarnpkg|npmmirror|goproxy)\.(?:org|com|io|cn)"
@@ -64,7 +78,7 @@ class Module:
 
     @cached_property
     def content(self) -> Content:
-        """What it imports, says and uses. Its syntax tree is not kept: together they are a million objects."""
+        """Its imports, strings and attributes. Its syntax tree is not kept: together they are a million objects."""
         found = Content([], [], [])
         docstrings = set()
         package = ("benchkit", *self.name.parts[:-1])

@@ -52,7 +52,7 @@ class Tightening(SilentProgress):
         self._trials = trials
         self._begun = 0
 
-    def trial_started(self, planned_trial: PlannedTrial) -> None:  # noqa: ARG002 - the quota does not depend on the trial
+    def trial_started(self, planned_trial: PlannedTrial, testbed: str | None) -> None:  # noqa: ARG002 - the quota depends on neither
         """Set the quota for the next trial."""
         set_quota(self._lab, "sut", 1 - (1 - LEAST_QUOTA) * self._begun / (self._trials - 1))
         self._begun += 1

@@ -96,7 +96,7 @@ def _overhead_by_stack(store: Path, *scenario: str) -> dict[str, list[float]]:
     finally:
         subprocess.run([program, "lab", "down", "-q"], env=environment, check=True)
     (run,) = Store(store).runs()
-    whole = _wall_s(run.path / "journal.jsonl")
+    whole = wall_times_s(run.path / "journal.jsonl")
     warm = sorted(run.records(), key=lambda record: record.trial_id)[2:]  # the first block also fills the hosts' caches
     overhead: dict[str, list[float]] = {}
     for record in warm:
@@ -109,7 +109,7 @@ def _overhead_by_stack(store: Path, *scenario: str) -> dict[str, list[float]]:
     return overhead
 
 
-def _wall_s(journal: Path) -> dict[str, float]:
+def wall_times_s(journal: Path) -> dict[str, float]:
     """Return the seconds from the start of each trial until it is stored."""
     started: dict[str, datetime] = {}
     wall: dict[str, float] = {}

@@ -83,7 +83,7 @@ class HookObserver:
     def block_interrupted(self, block: int) -> None:
         """Ignore pauses; no run of this suite has one."""
 
-    def trial_started(self, planned_trial: PlannedTrial) -> None:
+    def trial_started(self, planned_trial: PlannedTrial, testbed: str | None) -> None:  # noqa: ARG002 - the protocol's
         """Call the hook at the start of a trial."""
         self._hook.begin(planned_trial)
 

@@ -46,6 +46,11 @@ class ExpectedFinding:
         return self.check in trial.findings and self.names in trial.findings[self.check]
 
 
+def of_stack(name: str) -> Callable[[JudgedTrial], bool]:
+    """Return the predicate of the trials of a stack, in a scenario that varies nothing else."""
+    return lambda trial: trial.cell_id == f"stack={name}"
+
+
 @dataclass(frozen=True)
 class Fault:
     """One way of making trials unusable, and the checks that must detect it."""
@@ -65,7 +70,7 @@ class Fault:
     trials_per_run: int | None = None
     """Faulty trials per run, for checks that compare all of them; None: all in one run."""
     needs_quiet_host: bool = False
-    """True where other tests beside it hide its effect, a difference between slices: only `make faults` injects it."""
+    """True where other tests beside it hide its effect, as they slow the server: only `make faults` injects it."""
 
     @property
     def name(self) -> str:
@@ -254,7 +259,9 @@ http {
     server { listen {{ admin }}; location / { stub_status; } }
 }
 """
-"""A configuration of a user, who forgot HTTP/2 and left session tickets on."""
+"""A configuration of a user, who forgot HTTP/2, wrote one version of TLS, and left ciphers and tickets as they are."""
+OTHER_CIPHER = "TLS_CHACHA20_POLY1305_SHA256"
+"""A suite that no client and server choose of themselves where the processor has instructions for AES."""
 
 
 @contextmanager
@@ -265,28 +272,61 @@ def own_config(fault_lab: FaultLab) -> Iterator[None]:
 
 
 def own_nginx(**options: object) -> dict[str, Any]:
-    """Return a scenario with an nginx that has that configuration."""
-    return single_stack({"app": {"backend": "nginx", "listen": 8080, "template": "own.conf.j2", **options}})
+    """Return a stack of an nginx that has that configuration."""
+    app = {"backend": "nginx", "listen": 8080, "template": "own.conf.j2", **options}
+    return {"entry": "app", "services": {"app": app}}
 
 
 FAULTS = (
     Fault(
-        expects("protocol-mismatch", "nginx without HTTP/2 in a cell of h2, under hey", "https1, not h2"),
-        {**own_nginx(protocol="h2"), "load": {"tool": "hey", "connections": 1}},
+        tuple(
+            ExpectedFinding("protocol-mismatch", injection, of_stack(stack), names)
+            for stack, injection, names in (
+                ("h2", "nginx without HTTP/2 in a cell of h2, under hey", "https1, not h2"),
+                ("version", "nginx with TLS 1.3 in a cell of TLS 1.2", "TLS 1.3, not 1.2"),
+                ("cipher", "nginx with its own choice of cipher suites in a cell of one", f"not {OTHER_CIPHER}"),
+            )
+        ),
+        {
+            "factors": {"stack": ["h2", "version", "cipher"]},
+            "stacks": {
+                "h2": own_nginx(protocol="h2"),
+                "version": own_nginx(protocol="https1", tls={"version": "1.2"}),
+                "cipher": own_nginx(protocol="https1", tls={"ciphers": OTHER_CIPHER}),
+            },
+            "load": {"tool": "hey", "connections": 1},
+        },
         context=own_config,
     ),
     Fault(
         expects("handshake-share", "nginx with session tickets where full handshakes are wanted"),
-        {**own_nginx(protocol="https1", tls={"resumption": False}), "load": {"connections": 4, "keepalive": False}},
+        {
+            "stacks": {"go": own_nginx(protocol="https1", tls={"resumption": False})},
+            "load": {"connections": 4, "keepalive": False},
+        },
         context=own_config,
     ),
-    Fault(expects("generator-saturated", "hey on one core against nginx"), {**nginx(), "load": {"tool": "hey"}}),
+    Fault(
+        expects("generator-saturated", "hey on one core against nginx"),
+        {**nginx(), "load": {"tool": "hey"}},
+        needs_quiet_host=True,
+    ),
     Fault(
         (
             ExpectedFinding("generator-saturated", "a busy loop on the load host's core"),
             ExpectedFinding("noisy-host", "a busy loop on the load host's core"),
         ),
         context=lambda fault_lab: busy_loop(cpus_of(fault_lab.lab, "load")[0]),
+    ),
+    Fault(
+        expects("uneven-load", "a CPU quota of a twentieth of a core on one of three load hosts", "Load2 had"),
+        lab="rack",
+        context=lambda fault_lab: quota(fault_lab.lab, "load2", 0.05),
+    ),
+    Fault(
+        expects("uneven-load", "a slow link of one of three load hosts", "Load3 had"),
+        single_stack(go(body_size=100_000)),
+        lab="rack",
     ),
     Fault(expects("shared-cpus", "a lab with all cores shared"), lab="shared"),
     Fault(expects("server-idle", "5 ms of delay in the handler"), single_stack(go("delay:5ms"))),
@@ -311,28 +351,24 @@ FAULTS = (
     ),
     Fault(
         expects("rate-held", "a CPU quota of a fifth of a core on the load host", "The load tool was at fault"),
-        {"load": {"tool": "vegeta", "rate": 10_000}},
+        {"load": {"tool": "openloop", "rate": 10_000}},
         context=lambda fault_lab: quota(fault_lab.lab, "load", 0.2),
     ),
     Fault(
         expects("rate-held", "a server of less than half the rate", "The server was at fault"),
-        {**single_stack(go(work="loop:4000000")), "load": {"tool": "vegeta", "rate": 2000}},
+        {**single_stack(go(work="loop:4000000")), "load": {"tool": "openloop", "rate": 2000}},
         needs_quiet_host=True,
     ),
     Fault(
         expects("rate-held", "a link capped at half the rate", "The link was at fault"),
-        {**single_stack(go(body_size=1000)), "load": {"tool": "vegeta", "rate": 1500}},
+        {**single_stack(go(body_size=1000)), "load": {"tool": "openloop", "rate": 1500}},
         lab="capped",
     ),
     Fault(expects("errors", "1 % of requests fail"), single_stack(go("fail:0.01"))),
     Fault(
         (
-            ExpectedFinding(
-                "unequal-responses", "one server with another body", lambda trial: trial.cell_id == "stack=body"
-            ),
-            ExpectedFinding(
-                "unequal-responses", "one server with another header", lambda trial: trial.cell_id == "stack=header"
-            ),
+            ExpectedFinding("unequal-responses", "one server with another body", of_stack("body")),
+            ExpectedFinding("unequal-responses", "one server with another header", of_stack("header")),
         ),
         {
             "factors": {"stack": ["go", "body", "header"]},
@@ -444,7 +480,7 @@ FAULTS = (
             ExpectedFinding(
                 "busy-neighbour",
                 "an idle server that uses a twentieth of a core",
-                lambda trial: trial.cell_id == "stack=go",
+                of_stack("go"),
             ),
         ),
         sliced(go("background:0.05")),
@@ -454,12 +490,12 @@ FAULTS = (
             ExpectedFinding(
                 "carry-over",
                 "a server that works on for 0.2 s after its slice",
-                lambda trial: trial.cell_id == "stack=go",
+                of_stack("go"),
             ),
             ExpectedFinding(
                 "busy-neighbour",
                 "a server that works on for 0.2 s after its slice",
-                lambda trial: trial.cell_id == "stack=go",
+                of_stack("go"),
             ),
         ),
         sliced(go("linger:200ms"), duration_s=3),
@@ -471,7 +507,7 @@ FAULTS = (
             ExpectedFinding(
                 "few-requests-in-slice",
                 "slices of 0.1 s for answers after 20 ms",
-                lambda trial: trial.cell_id == "stack=slow",
+                of_stack("slow"),
             ),
         ),
         {**sliced(go("delay:20ms"), "slow"), "slice_s": 0.1},
@@ -507,11 +543,14 @@ HEALTHY = (
             **single_stack(behind_nginx(), entry="front"),
         },
     ),
-    # On a virtual core, vegeta sends a hundredth of its requests 1 to 2 ms late (timers of the kernel and of Go): more
-    # than a tenth of a shorter latency.
+    # On a virtual core that its host takes away at times, a hundredth of the requests may be sent a millisecond late:
+    # more than a tenth of a short latency.
     Healthy(
         "Go at a set rate",
-        {**single_stack(go("delay:50ms")), "load": {**USUAL["load"], "tool": "vegeta", "rate": 500, "connections": 64}},
+        {
+            **single_stack(go("delay:50ms")),
+            "load": {**USUAL["load"], "tool": "openloop", "rate": 500, "connections": 64},
+        },
     ),
     # One h2load barely fills a core of Node: Node gets half of one, as in its study. It takes 0.4 s to come to its rate
     # on new connections, however long it worked before: in a window of 3 s the first third lacks a fifth of its

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.lab
 
 REQUESTED = os.environ.get("BENCHKIT_FAULT_TRIALS")
 """Trials that `make faults` asks for; None: other tests run beside these."""
-TRIALS = int(REQUESTED or "3")
+TRIALS = int(REQUESTED or "1")
 """Number of trials with each fault, and without any; `make faults` uses more."""
 MAX_ERROR_RATE = 0.05
 """Largest share of faulty trials without a finding, and of healthy trials with one."""
