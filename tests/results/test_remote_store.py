@@ -353,4 +353,5 @@ def test_a_store_is_looked_for_where_the_environment_says_by_then(
         monkeypatch.setenv("AWS_ENDPOINT_URL", another.endpoint)
         s3.requests.clear()
         assert RemoteFiles(url).listing("")  # the same objects: moto keeps those of a process together
-        assert another.requests and not s3.requests
+        assert another.requests
+        assert not s3.requests
