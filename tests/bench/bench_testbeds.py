@@ -32,6 +32,10 @@ BLOCKS = 16
 CELLS = 3
 RATE = 300
 """Requests per second: so few that two testbeds fit on two cores, and one does not slow the other down."""
+WORK = "loop:1000000"
+"""Work of a request, so that the CPU time of a trial is many of the 10 ms in which the kernel counts it."""
+FOREIGN_CORES = 0.6
+"""CPU time of others that the runs permit: on shared cores the other testbed is what `noisy-host` is meant to find."""
 LIMIT = 1.25
 """Largest ratio of the overhead of a trial on one of two testbeds to that on a single one, on shared cores."""
 PAPER_S = 60.0
@@ -55,11 +59,12 @@ class Measured:
 def compared() -> Experiment:
     """Return two servers and a control of the first, at a rate that they reach easily."""
     return experiment(
-        stacks=stacks(go={"listen": 18080}, fast={"listen": 18080, "backend": "fasthttp"}),
+        stacks=stacks(go={"listen": 18080, "work": WORK}, fast={"listen": 18080, "work": WORK, "backend": "fasthttp"}),
         factors={"stack": ["go", "fast"]},
         baseline={"stack": "go"},
         control=[{"stack": "go"}],
         load=load(tool="h2load", connections=4, rate=RATE, duration_s=1, warmup_s=0.5),
+        thresholds={"foreign_cores": FOREIGN_CORES},
         blocks=BLOCKS,
     )
 
