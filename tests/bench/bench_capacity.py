@@ -12,11 +12,15 @@ from collections.abc import Callable
 import numpy as np
 
 from benchkit.analysis.capacity_search import CapacitySearch, Interval
+from benchkit.analysis.inference import sign_flip_p_values, t_quantile, t_statistics
 from tests.bench.real_runs import table
 
 RUNS = 300
 PRECISION = 0.05
 MAX_PROBES = 40
+CEILING = 10_000.0
+"""Rate of a simulated server at full speed, requests/s."""
+BLOCKS, COMPARISONS = 6, 1000
 NOISES = ((0.005, 0.0), (0.02, 0.0), (0.02, 0.7), (0.05, 0.0), (0.05, 0.7))
 """Standard deviation of the log-capacity from probe to probe, and its autocorrelation."""
 
@@ -53,6 +57,18 @@ def by_bisection(server: Server, ceiling: float) -> tuple[Interval, int]:
 SEARCHES = {"least entropy (benchkit)": by_entropy, "probabilistic bisection": by_median, "bisection": by_bisection}
 
 
+def _server(rng: np.random.Generator, capacity: float, noise: float, correlation: float) -> Server:
+    """Return a server with that capacity, which varies from probe to probe."""
+    state = noise * rng.standard_normal()
+
+    def holds(rate: float) -> bool:
+        nonlocal state
+        state = correlation * state + math.sqrt(1 - correlation**2) * noise * rng.standard_normal()
+        return rate < capacity * math.exp(state)
+
+    return holds
+
+
 def _simulate(
     search: Callable[[Server, float], tuple[Interval, int]], noise: float, correlation: float
 ) -> tuple[float, float, float]:
@@ -60,15 +76,9 @@ def _simulate(
     rng = np.random.default_rng(1)
     covered, probes, errors = 0, [], []
     for _ in range(RUNS):
-        ceiling = 10_000.0
-        capacity, state = ceiling * rng.uniform(0.2, 0.95), noise * rng.standard_normal()
-
-        def server(rate: float, capacity: float = capacity) -> bool:
-            nonlocal state
-            state = correlation * state + math.sqrt(1 - correlation**2) * noise * rng.standard_normal()
-            return rate < capacity * math.exp(state)
-
-        interval, made = search(server, ceiling * math.exp(noise * rng.standard_normal()))
+        capacity = CEILING * rng.uniform(0.2, 0.95)
+        server = _server(rng, capacity, noise, correlation)
+        interval, made = search(server, CEILING * math.exp(noise * rng.standard_normal()))
         covered += interval.low <= capacity <= interval.high
         probes.append(made)
         errors.append(abs(math.log(interval.rps / capacity)))
@@ -84,3 +94,32 @@ def test_searches_for_a_capacity() -> None:
             if search is by_entropy:
                 assert coverage >= 0.9, (noise, correlation)
     print("\n" + table(["search", "noise", "autocorrelation", "covers", "probes", "error, p90"], rows))
+
+
+def _compare(ratio: float, noise: float, correlation: float) -> tuple[float, float]:
+    """Return the coverage of the ratio of two capacities over blocks, and the share of comparisons that see one."""
+    rng = np.random.default_rng(2)
+    logs = np.empty((COMPARISONS, BLOCKS))
+    for blocks in logs:
+        capacity = CEILING * rng.uniform(0.2, 0.8)
+        for block in range(BLOCKS):
+            found = [
+                by_entropy(_server(rng, each, noise, correlation), CEILING * math.exp(noise * rng.standard_normal()))[0]
+                for each in (capacity, ratio * capacity)
+            ]
+            blocks[block] = math.log(found[1].rps / found[0].rps)
+    means, errors = t_statistics(logs)
+    reach = t_quantile(0.95, BLOCKS - 1) * errors
+    covered = np.abs(means - math.log(ratio)) <= reach
+    return float(covered.mean()), float((sign_flip_p_values(logs) <= 0.05).mean())
+
+
+def test_ratios_of_capacities() -> None:
+    rows = []
+    for noise, correlation in NOISES:
+        for ratio in (1.0, 1.1):
+            coverage, seen = _compare(ratio, noise, correlation)
+            rows.append([f"{noise:.1%}", f"{correlation:g}", f"{ratio:g}", f"{coverage:.1%}", f"{seen:.1%}"])
+            assert 0.93 <= coverage <= 0.97, rows[-1]
+            assert ratio != 1 or seen <= 0.05, rows[-1]
+    print("\n" + table(["noise", "autocorrelation", "true ratio", "covers", "differences"], rows))

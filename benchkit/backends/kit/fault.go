@@ -44,7 +44,8 @@ type Faults struct {
 	HangShare float64
 	// Delay is the time that each request waits, without using the CPU.
 	Delay time.Duration
-	// Lock is the time for which each request holds a lock that all requests need, without using the CPU.
+	// Lock is the time for which each request holds a lock that all requests need, without using the CPU. The next one
+	// holds it from the end of that time, however late this one wakes: the capacity is one over the time on any machine.
 	Lock time.Duration
 	// SlowStart is the time after the opening of the socket in which requests need extra CPU time.
 	SlowStart time.Duration
@@ -69,6 +70,7 @@ type faultState struct {
 	opened   atomic.Int64 // Unix time in ns
 	latest   atomic.Int64 // Unix time of the latest request in ns; only for linger
 	mutex    sync.Mutex
+	free     time.Time // end of the time of the latest request that waits for the lock or holds it
 }
 
 // Any reports whether there are faults; a server without faults only makes this comparison.
@@ -157,9 +159,7 @@ func (f *Faults) Strike() Strike {
 		time.Sleep(f.Delay)
 	}
 	if f.Lock > 0 {
-		f.state.mutex.Lock()
-		time.Sleep(f.Lock)
-		f.state.mutex.Unlock()
+		f.holdLock()
 	}
 	if f.SlowStart > 0 {
 		f.warmUp()
@@ -174,6 +174,18 @@ func (f *Faults) Strike() Strike {
 		return Fail
 	}
 	return Serve
+}
+
+// holdLock returns when this request has held the lock for its time, after all those before it.
+func (f *Faults) holdLock() {
+	f.state.mutex.Lock()
+	if now := time.Now(); f.state.free.Before(now) {
+		f.state.free = now
+	}
+	f.state.free = f.state.free.Add(f.Lock)
+	free := f.state.free
+	f.state.mutex.Unlock()
+	time.Sleep(time.Until(free))
 }
 
 // due spreads a share of events evenly: of any n consecutive events, share × n are due, rounded up or down.
