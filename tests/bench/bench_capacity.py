@@ -20,7 +20,7 @@ PRECISION = 0.05
 MAX_PROBES = 40
 CEILING = 10_000.0
 """Rate of a simulated server at full speed, requests/s."""
-BLOCKS, COMPARISONS = 6, 1000
+BLOCKS, COMPARISONS = 6, 400
 NOISES = ((0.005, 0.0), (0.02, 0.0), (0.02, 0.7), (0.05, 0.0), (0.05, 0.7))
 """Standard deviation of the log-capacity from probe to probe, and its autocorrelation."""
 
@@ -116,7 +116,7 @@ def _compare(ratio: float, noise: float, correlation: float) -> tuple[float, flo
 
 def test_ratios_of_capacities() -> None:
     rows = []
-    for noise, correlation in NOISES:
+    for noise, correlation in NOISES[2:]:
         for ratio in (1.0, 1.1):
             coverage, seen = _compare(ratio, noise, correlation)
             rows.append([f"{noise:.1%}", f"{correlation:g}", f"{ratio:g}", f"{coverage:.1%}", f"{seen:.1%}"])
