@@ -6,6 +6,10 @@
 // It runs on the load host and is connected to the tool by a pipe, so that a trial of a hundred million requests does not
 // fill a disk and transfers only kilobytes. It counts and quotes the rows that it cannot parse, so no row is lost silently.
 // Its memory does not grow with the number of rows.
+//
+//	reduce -tool h2load slice1 slice2 …
+//
+// reduces rows that are in files already, one file after the other: slice1 to slice1.json and slice1.txt.
 package main
 
 import (
@@ -43,6 +47,8 @@ type options struct {
 	out, rest string
 	// interval is the time between two requests of a constant rate; 0: there is none.
 	interval time.Duration
+	// files have the rows; without any, the input has them.
+	files []string
 }
 
 func run(args []string, in io.Reader, stdout, stderr io.Writer) int {
@@ -54,7 +60,12 @@ func run(args []string, in io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "reduce: %s\n", err)
 		return exitUsage
 	}
-	if err := options.reduce(in); err != nil {
+	if len(options.files) > 0 {
+		err = options.reduceFiles()
+	} else {
+		err = options.reduce(in)
+	}
+	if err != nil {
 		fmt.Fprintf(stderr, "reduce: %s\n", err)
 		return exitFailed
 	}
@@ -79,19 +90,21 @@ func parseOptions(args []string, stdout io.Writer) (options, error) {
 	flags.DurationVar(&options.interval, "interval", 0, "`time` between two requests of vegeta: times count from when a "+
 		"request was due")
 	err := flags.Parse(args)
+	options.files = flags.Args()
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintln(stdout, "Usage of reduce:")
+		fmt.Fprintln(stdout, "Usage of reduce, for rows on its input or in files:")
 		flags.SetOutput(stdout)
 		flags.PrintDefaults()
 		return options, err
 	case err != nil:
 		return options, err
-	case flags.NArg() > 0:
-		return options, fmt.Errorf("unexpected argument %q: all options are flags", flags.Arg(0))
 	case options.tool.name == "":
 		return options, errors.New("flag -tool is missing")
-	case options.out == "":
+	case len(options.files) > 0 && (options.out != "" || options.rest != ""):
+		return options, fmt.Errorf("unexpected argument %q: files have their outputs beside them, without -out and -rest",
+			options.files[0])
+	case len(options.files) == 0 && options.out == "":
 		return options, errors.New("flag -out is missing")
 	case options.interval < 0 || options.interval > 0 && !options.tool.numbered:
 		return options, errors.New("flag -interval is for tools that number their requests: vegeta")
@@ -128,6 +141,29 @@ func (o options) reduce(in io.Reader) error {
 		last.ended = endedStopped
 	}
 	return errors.Join(last.err, o.write(tally, last.ended))
+}
+
+// reduceFiles reduces the rows of each file, until the first that fails.
+func (o options) reduceFiles() error {
+	for _, path := range o.files {
+		if err := o.reduceFile(path); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return nil
+}
+
+// reduceFile reads the rows of a file and writes the files beside it.
+func (o options) reduceFile(path string) error {
+	in, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	tally := newTally(o.interval.Nanoseconds())
+	ended, err := o.tool.read(in, tally)
+	o.out, o.rest = path+".json", path+".txt"
+	return errors.Join(err, o.write(tally, ended))
 }
 
 func (o options) write(tally *tally, ended ending) error {

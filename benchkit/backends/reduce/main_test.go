@@ -29,6 +29,8 @@ func TestUsage(t *testing.T) {
 		{"-tool wrk -out o", "expected one of ab, h2load, hey, openloop, siege, vegeta"},
 		{"-tool hey -out o -interval 1ms", "flag -interval is for tools that number their requests"},
 		{"-tool hey -out o more", `unexpected argument "more"`},
+		{"-tool hey -rest o more", `unexpected argument "more"`},
+		{"more", "flag -tool is missing"},
 		{"-colour", "-colour"},
 	} {
 		var stderr bytes.Buffer
@@ -54,6 +56,36 @@ func TestFilesAppearWhole(t *testing.T) {
 	files, err := os.ReadDir(folder)
 	expect(t, "no other file remains", len(files), 2)
 	expect(t, "no other file remains", err, nil)
+}
+
+func TestFilesOfRowsAreReducedAsTheInputIs(t *testing.T) {
+	folder := t.TempDir()
+	inputs := map[string]string{"one": "Hello\n" + abTable + "Bye\n", "two.rows": abTable, "none": ""}
+	args := []string{"-tool", "ab"}
+	for name, rows := range inputs {
+		path := filepath.Join(folder, name)
+		expect(t, "write", os.WriteFile(path, []byte(rows), 0o600), nil)
+		args = append(args, path)
+	}
+	expect(t, "exit code", run(args, nil, io.Discard, os.Stderr), exitDone)
+	for name, rows := range inputs {
+		out, rest := filepath.Join(folder, "out.json"), filepath.Join(folder, "rest.txt")
+		alone := []string{"-tool", "ab", "-out", out, "-rest", rest}
+		expect(t, "exit code", run(alone, strings.NewReader(rows), io.Discard, os.Stderr), exitDone)
+		expect(t, name+".json", readText(t, filepath.Join(folder, name+".json")), readText(t, out))
+		expect(t, name+".txt", readText(t, filepath.Join(folder, name+".txt")), readText(t, rest))
+	}
+}
+
+func TestAFileOfRowsThatCannotBeReadIsNamed(t *testing.T) {
+	folder := t.TempDir()
+	known := filepath.Join(folder, "known")
+	expect(t, "write", os.WriteFile(known, []byte(heyRows), 0o600), nil)
+	var stderr bytes.Buffer
+	args := []string{"-tool", "hey", known, filepath.Join(folder, "unknown")}
+	expect(t, "exit code", run(args, nil, io.Discard, &stderr), exitFailed)
+	expect(t, "message", strings.Contains(stderr.String(), "unknown: no such file or directory"), true)
+	expect(t, "rows of the file before", readReport(t, known+".json").Rows, 2)
 }
 
 func TestAFileThatCannotBeWrittenIsAnError(t *testing.T) {
@@ -98,6 +130,13 @@ func TestASignalMakesItWriteItsRows(t *testing.T) {
 		expect(t, "unread", report.Unread.Count, 0)
 		expect(t, "ended", report.Ended, endedStopped)
 	}
+}
+
+func readText(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	expect(t, "read", err, nil)
+	return string(content)
 }
 
 func readReport(t *testing.T, path string) report {
