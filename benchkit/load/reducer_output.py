@@ -238,7 +238,7 @@ def _histogram(latency: ReducedLatency, rows: int) -> Histogram:
         if layout != (LOWEST_US, HIGHEST_US, DIGITS):
             raise ParseError(f"the histogram has an unknown layout: {layout}")
         counts = np.frombuffer(HdrHistogram(*layout, hdr_payload=payload).counts, np.int64)
-        indexes = np.flatnonzero(counts)
+        indexes = np.flatnonzero(counts != 0)  # numpy searches truth values several times as fast as numbers
         histogram = Histogram(indexes, counts[indexes], DIGITS, latency.min_ns, latency.max_ns, latency.sum_ns)
     except (
         HdrCookieException,
