@@ -8,6 +8,7 @@ import hashlib
 import os
 import shutil
 import stat
+import tarfile
 import threading
 import time
 from pathlib import Path
@@ -165,6 +166,18 @@ class Files:
                 shutil.copyfileobj(plain, stream, 1 << 20)
             size = file.tell()
         return {"path": str(target), "size": size}
+
+    def archive(self, *, path: str, names: List[str]) -> Json:
+        """Write a tar archive of these files of its folder; return its path."""
+        target = self._workdir.inside(path, write=True)
+        with tarfile.open(str(target), "x:", format=tarfile.GNU_FORMAT) as archive:
+            for name in names:
+                source = self._regular(f"{target.parent}/{name}")
+                member = tarfile.TarInfo(name)
+                member.size = source.stat().st_size
+                with source.open("rb") as file:
+                    archive.addfile(member, file)
+        return {"path": str(target)}
 
     def _part(self, token: str) -> Path:
         return self._store / f".part-{checked_name(token)}"

@@ -94,6 +94,7 @@ class Agent:
             "timetable_run": timetable.run,
             "timetable_stop": timetable.stop,
             "compress": files.compress,
+            "archive": files.archive,
             "expect_perf_maps": perf_maps.expect,
             "require_perf_maps": perf_maps.require,
             "remove_perf_maps": perf_maps.remove,

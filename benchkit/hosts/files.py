@@ -8,7 +8,7 @@ import logging
 import time
 import uuid
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -30,6 +30,7 @@ PROGRESS_S = 5.0
 OTHERS = 0o077
 """Permissions of everybody but the owner of a file (chmod(2))."""
 COMPRESS_TIMEOUT_S = 120.0
+ARCHIVE_TIMEOUT_S = 120.0
 
 logger = logging.getLogger(__name__)
 progress_logger = logging.getLogger(f"{__name__}.progress")
@@ -121,6 +122,11 @@ class Files:
         return PurePosixPath(
             self._link.request("compress", {"path": str(path)}, timeout_s=COMPRESS_TIMEOUT_S).fields["path"]
         )
+
+    def archive(self, path: HostPath, names: Sequence[str]) -> None:
+        """Write a tar archive of these files of its folder. Raises HostError."""
+        args = {"path": str(path), "names": list(names)}
+        self._link.request("archive", args, timeout_s=ARCHIVE_TIMEOUT_S)
 
     def mkdir(self, path: HostPath) -> PurePosixPath:
         """Make a folder and its parents unless they exist; return its absolute path."""

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tarfile
 import time
 from pathlib import Path
 
@@ -126,6 +127,23 @@ def test_removing_a_folder_does_not_follow_links(files: Files, root: Path, tmp_p
     assert files.remove(path="a") == {"removed": True}
     assert files.remove(path="a") == {"removed": False}
     assert (outside / "precious").exists()
+
+
+def test_an_archive_has_the_files_of_its_folder_that_it_was_asked_for(files: Files, root: Path) -> None:
+    files.mkdir(path="folder/inner")
+    large = os.urandom(100_000)
+    for name, content in {"a": b"x", "b.txt": large, "empty": b"", "other": b"y"}.items():
+        (root / "folder" / name).write_bytes(content)
+    path = files.archive(path="folder/some.tar", names=["b.txt", "a", "empty"])["path"]
+    with tarfile.open(path) as archive:
+        contents = [(member.name, file.read()) for member in archive if (file := archive.extractfile(member))]
+    assert contents == [("b.txt", large), ("a", b"x"), ("empty", b"")]
+    files.archive(path="folder/none.tar", names=[])
+    with tarfile.open(root / "folder/none.tar") as archive:
+        assert archive.getnames() == []
+    for name, reason in {"nothing": "there is no", "inner": "not a regular file", "../../x": "not below"}.items():
+        with pytest.raises(RefusedError, match=reason):
+            files.archive(path=f"folder/of-{Path(name).name}.tar", names=[name])
 
 
 def test_reading_in_pieces_listing_and_hashing(files: Files, root: Path) -> None:

@@ -1,12 +1,15 @@
 """Running slices of load on the load hosts: short loads at planned instants, one after the other.
 
 `run_slices` is the way in. Everything that costs time on a host is done before the first slice or after the last: each
-tool writes its rows to a file, which its reducer reads when no load is measured any more.
+tool writes its rows to a file, which a reducer reads when no load is measured any more. The time after the last slice
+hardly grows with their number: one reducer reads all slices of a generator, one archive has all outputs of a host.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import io
+import tarfile
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,14 +19,16 @@ from benchkit.errors import HostError, HostStateError
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.files import PlacedFile
 from benchkit.hosts.host import Host
-from benchkit.hosts.processes import EndedProcess, ExitStatus, FromFile, PlannedStart, ProcessSpec, ToFile
+from benchkit.hosts.processes import EndedProcess, ExitStatus, PlannedStart, ProcessSpec, ToFile
 from benchkit.load.generators.execution import GRACE_S, REDUCE_S
 from benchkit.load.generators.generator import Generator
 from benchkit.models.telemetry import generator_service
 from benchkit.services import deploy
 
 REDUCERS_AT_ONCE = 16
-READS_AT_ONCE = 8
+REDUCER_LOG = "reduce.txt"
+SUFFIXES = ("txt", "stderr.txt", "json")
+ARCHIVE = "outputs.tar"
 
 
 @dataclass(frozen=True)
@@ -68,12 +73,12 @@ class _Start:
     def working_directory(self) -> PurePosixPath:
         return self.folder / self.slice.cell / self.generator.name
 
-    def path(self, suffix: str) -> PurePosixPath:
-        return self.folder / f"{self.slice.name}.{self.generator.number}.{suffix}"
-
     @property
-    def stdout(self) -> PurePosixPath:
-        return self.path("txt" if self.generator.reducer is None else "rows")
+    def rows(self) -> PurePosixPath:
+        return self.folder / f"{self.slice.name}.{self.generator.number}"
+
+    def path(self, suffix: str) -> PurePosixPath:
+        return self.rows.with_name(f"{self.rows.name}.{suffix}")
 
     def planned(self, host: Host) -> PlannedStart:
         spec = ProcessSpec(
@@ -81,19 +86,10 @@ class _Start:
             cwd=self.working_directory,
             cpus=self.generator.cpus,
             nofile=self.generator.nofile,
-            stdout=ToFile(self.stdout, None),
+            stdout=ToFile(self.path("txt") if self.generator.reducer is None else self.rows, None),
             stderr=ToFile(self.path("stderr.txt"), None),
         )
         return PlannedStart(generator_service(self.generator.number), spec, host.clock.to_host_ns(self.slice.at_s))
-
-    def reducer(self) -> ProcessSpec:
-        name = self.path("x").name.removesuffix(".x")
-        return ProcessSpec(
-            (*(self.generator.reducer or ()), "-out", f"{name}.json", "-rest", f"{name}.txt"),
-            cwd=self.folder,
-            stdin=FromFile(self.stdout),
-            stderr=ToFile(self.path("reduce.txt"), None),
-        )
 
 
 def prepare_slices(hosts: Hosts, cells: Mapping[str, Sequence[Generator]], folder: PurePosixPath) -> None:
@@ -142,27 +138,53 @@ def run_slices(hosts: Hosts, slices: Sequence[PlannedSlice], folder: PurePosixPa
 def _collect(host: Host, ended: Sequence[tuple[_Start, EndedProcess]]) -> list[SliceRun]:
     """Reduce the rows of all slices on one host, and fetch the outputs."""
     _require_room(host, ended)
-    failures = {start.path("txt"): _failure(host, start, process) for start, process in ended}
-    reduced = [start for start, _ in ended if start.generator.reducer is not None and not failures[start.path("txt")]]
-    for first in range(0, len(reduced), REDUCERS_AT_ONCE):
-        batch = reduced[first : first + REDUCERS_AT_ONCE]
-        reducers = host.processes.start_all([start.reducer() for start in batch])
-        for start, reducer in zip(batch, reducers, strict=True):
-            status = reducer.wait(REDUCE_S)
-            if status is None or status.exit_code != 0:
-                why = deploy.last_log_lines(host, start.path("reduce.txt"))
-                raise HostError(f"the reducer of {start.generator} failed with {status}", where=host.name, why=why)
-    sizes = host.files.list(ended[0][0].folder)
-
-    def fetch(start: _Start) -> dict[str, bytes]:
-        paths = {suffix: start.path(suffix) for suffix in ("txt", "stderr.txt", "json")}
-        return {suffix: host.files.read(path) for suffix, path in paths.items() if sizes.get(path.name)}
-
-    with ThreadPoolExecutor(READS_AT_ONCE) as pool:
-        outputs = list(pool.map(fetch, [start for start, _ in ended]))
+    starts = [start for start, _ in ended]
+    failures = [_failure(host, start, process) for start, process in ended]
+    _reduce(host, [start for start, failure in zip(starts, failures, strict=True) if not failure])
+    outputs = _read_outputs(host, starts)
     return [
-        SliceRun(start.generator, process, failures[start.path("txt")], output)
-        for (start, process), output in zip(ended, outputs, strict=True)
+        SliceRun(start.generator, process, failure, output)
+        for (start, process), failure, output in zip(ended, failures, outputs, strict=True)
+    ]
+
+
+def _reduce(host: Host, starts: Iterable[_Start]) -> None:
+    """Reduce the rows of slices, with one process for all slices of a cell's generator. Raises HostError."""
+    by_generator: dict[PurePosixPath, list[_Start]] = {}
+    for start in starts:
+        if start.generator.reducer is not None:
+            by_generator.setdefault(start.working_directory, []).append(start)
+    groups = list(by_generator.items())
+    for first in range(0, len(groups), REDUCERS_AT_ONCE):
+        batch = groups[first : first + REDUCERS_AT_ONCE]
+        reducers = host.processes.start_all(_reducer(folder, group) for folder, group in batch)
+        for (folder, group), reducer in zip(batch, reducers, strict=True):
+            status = reducer.wait(REDUCE_S * len(group))
+            if status is None or status.exit_code != 0:
+                what = f"the reducer of {group[0].generator} failed with {status}"
+                raise HostError(what, where=host.name, why=deploy.last_log_lines(host, folder / REDUCER_LOG))
+
+
+def _reducer(folder: PurePosixPath, starts: Sequence[_Start]) -> ProcessSpec:
+    """Return how to start the reducer of these slices of a generator, whose working directory is `folder`."""
+    return ProcessSpec(
+        (*(starts[0].generator.reducer or ()), *(start.rows.name for start in starts)),
+        cwd=starts[0].folder,
+        stderr=ToFile(folder / REDUCER_LOG, None),
+    )
+
+
+def _read_outputs(host: Host, starts: Sequence[_Start]) -> list[dict[str, bytes]]:
+    """Return the files of each slice by suffix, without empty ones. Raises HostError."""
+    folder = starts[0].folder
+    sizes = host.files.list(folder)
+    names = [path.name for start in starts for suffix in SUFFIXES if sizes.get((path := start.path(suffix)).name)]
+    host.files.archive(folder / ARCHIVE, names)
+    with tarfile.open(fileobj=io.BytesIO(host.files.read(folder / ARCHIVE))) as archive:
+        contents = {member.name: file.read() for member in archive if (file := archive.extractfile(member))}
+    return [
+        {suffix: contents[name] for suffix in SUFFIXES if (name := start.path(suffix).name) in contents}
+        for start in starts
     ]
 
 
