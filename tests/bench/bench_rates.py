@@ -132,7 +132,7 @@ def test_the_cost_at_a_held_rate_is_more_precise_than_the_rate_at_full_speed(hos
         factors={"tool": ["wrk", "openloop"], "stack": ["go", "more"]},
         baseline={"stack": "go"},
         load={"tool": "$tool", "connections": 16, "duration_s": 3, "warmup_s": 1},
-        tools={"openloop": {"rate": 2000}},
+        tools={"openloop": {"rate": {"share_of_slowest": 0.5}}},
         blocks=15,
     )
     run_id = run_once(tmp_path, scenario, hosts)
