@@ -2,6 +2,10 @@
 
 The command is a line for any login shell. It starts Python with a small program that looks for the agent by its hash,
 requests it where it is missing, and runs it. What start-up files of the shell print before is skipped.
+
+The host compiles the agent once, when it arrives, and keeps it in a folder that only this user can enter. Python runs
+without `site` there: the agent imports nothing but the standard library, and packages of the host may do any work at
+the start of each Python.
 """
 
 from __future__ import annotations
@@ -43,6 +47,17 @@ import sys, os
 def report(word):
     sys.stdout.write(chr(10) + "benchkit-agent " + word + chr(10))
     sys.stdout.flush()
+def compiled(sources, path):
+    import importlib.util, io, marshal, zipfile
+    file = io.BytesIO(sources)
+    unchecked = bytes([1, 0, 0, 0])
+    with zipfile.ZipFile(file, "a") as archive:
+        for name in archive.namelist():
+            source = archive.read(name)
+            header = importlib.util.MAGIC_NUMBER + unchecked + importlib.util.source_hash(source)
+            code = compile(source, os.path.join(path, name), "exec")
+            archive.writestr(name + "c", header + marshal.dumps(code))
+    return file.getvalue()
 if sys.version_info < (3, 8):
     report("old %d.%d.%d" % sys.version_info[:3])
     sys.exit(0)
@@ -54,12 +69,12 @@ try:
         status = os.lstat(path)
         if not (status.st_uid == os.geteuid() and status.st_mode & 0o170077 == 0o040000):
             sys.exit("%s must be a folder that belongs to user %d, with mode 700" % (path, os.geteuid()))
-    path = os.path.join(path, SHA256 + ".pyz")
+    path = os.path.join(path, "%s-%s.pyz" % (SHA256, sys.implementation.cache_tag))
     content = b""
     if os.path.lexists(path):
         with open(path, "rb") as file:
             content = file.read()
-    if hashlib.sha256(content).hexdigest() == SHA256:
+    if content[:64] == hashlib.sha256(content[64:]).hexdigest().encode():
         report("have")
     else:
         report("need")
@@ -71,6 +86,8 @@ try:
             content += piece
         if not hashlib.sha256(content).hexdigest() == SHA256:
             sys.exit("the agent arrived damaged")
+        content = compiled(content, path)
+        content = hashlib.sha256(content).hexdigest().encode() + content
         part = "%s.%d" % (path, os.getpid())
         try:
             with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -86,7 +103,12 @@ sys.path.insert(0, path)
 from benchkit.agent.main import main
 sys.exit(main(["--lease", LEASE, folder]))
 """
-"""Start-up program. Runs on any Python 3, to report one that is too old; has no characters that shells may expand."""
+"""Start-up program. Runs on any Python 3, to report one that is too old; has no characters that shells may expand.
+
+The file that it keeps is named by the agent's hash and the version of Python. It starts with the hash of the rest, by
+which a damaged one is found; Python skips what comes before an archive. The archive has a .pyc beside each source, of
+the kind that Python does not compare with the source (PEP 552), and ignores where another Python has made it.
+"""
 
 logger = logging.getLogger(__name__)
 
@@ -129,7 +151,7 @@ def command(agent: AgentFile, workdir: str | None, lease_s: float = LEASE_S) -> 
         "LEASE": str(lease_s),
     }
     program = "".join(f"{name} = {json.dumps(value)}\n" for name, value in values.items()) + _BOOT
-    return f"exec python3 -I -c {shlex.quote(f'exec({json.dumps(program)})')}"
+    return f"exec python3 -I -S -c {shlex.quote(f'exec({json.dumps(program)})')}"
 
 
 def start(stream: Stream, host: str, agent: AgentFile) -> Callable[[int], bytes]:

@@ -5,6 +5,7 @@ import io
 import os
 import re
 import shutil
+import stat
 import subprocess
 import zipfile
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from benchkit.errors import HostError, LostError
 from benchkit.hosts.agent_link import AgentLink
 from benchkit.hosts.bootstrap import AgentFile, agent_file, command, start
 from benchkit.hosts.stream import Stream
+from tests.agent.conftest import PYTHONS
 
 pytestmark = pytest.mark.system
 
@@ -40,8 +42,8 @@ def test_the_agent_is_one_file_of_the_same_bytes_each_time() -> None:
 
 def test_the_line_has_nothing_that_a_shell_would_touch() -> None:
     line = command(agent_file(), "~/.benchkit")
-    assert line.startswith("exec python3 -I -c '")
-    quoted = line.removeprefix("exec python3 -I -c '").removesuffix("'")
+    assert line.startswith("exec python3 -I -S -c '")
+    quoted = line.removeprefix("exec python3 -I -S -c '").removesuffix("'")
     assert not set(quoted) & set("'!\n$`"), "csh and fish read quotes in their own way"
     assert re.sub(r'\\[n"]', "", quoted).count("\\") == 0
 
@@ -81,18 +83,65 @@ def test_its_bytes_are_sent_once(open_stream: Open, workdir: Path) -> None:
         stream.end_input()
         assert stream.exit_code(10) == 0
     assert sent == [len(agent_file().content), 0]
-    assert [path.name for path in (workdir / "agent").iterdir()] == [f"{agent_file().sha256}.pyz"]
+    assert stored_agent(workdir).name.startswith(agent_file().sha256)
 
 
-def test_a_damaged_agent_on_the_host_is_replaced(open_stream: Open, workdir: Path) -> None:
+def stored_agent(workdir: Path) -> Path:
+    """Return the only file that the start-up program keeps."""
+    [stored] = (workdir / "agent").iterdir()
+    return stored
+
+
+def append(content: bytes) -> bytes:
+    return content + b"!"
+
+
+def cut(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+def empty(_: bytes) -> bytes:
+    return b""
+
+
+def replace(_: bytes) -> bytes:
+    return b"print('owned')"
+
+
+@pytest.mark.parametrize("damage", [append, cut, empty, replace])
+def test_a_damaged_agent_on_the_host_is_replaced(
+    open_stream: Open, workdir: Path, damage: Callable[[bytes], bytes]
+) -> None:
     for _ in range(2):
         stream = open_stream(["/bin/sh", "-c", command(agent_file(), str(workdir))])
+        counting = Counting(stream)
         start(stream, "here", agent_file())
+        assert counting.sent == len(agent_file().content)
         stream.end_input()
         assert stream.exit_code(10) == 0
-        stored = workdir / "agent" / f"{agent_file().sha256}.pyz"
-        assert stored.read_bytes() == agent_file().content
-        stored.write_bytes(b"print('owned')")
+        stored = stored_agent(workdir)
+        assert stat.S_IMODE(stored.stat().st_mode) == 0o600
+        stored.write_bytes(damage(stored.read_bytes()))
+
+
+@pytest.mark.parametrize("python", PYTHONS, ids=lambda path: Path(path).name)
+def test_the_host_compiles_it_once(launch: Launch, workdir: Path, python: str) -> None:
+    assert launch(workdir=workdir, python=python).close(10) == []
+    stored = stored_agent(workdir)
+    line = (
+        f"import sys; sys.path.insert(0, {str(stored)!r}); import benchkit.agent.server as agent; print(agent.__file__)"
+    )
+    loaded = subprocess.check_output([python, "-I", "-S", "-c", line], text=True)
+    assert loaded == f"{stored}/benchkit/agent/server.pyc\n"
+    with zipfile.ZipFile(stored) as archive:
+        names = set(archive.namelist())
+    assert {f"{name}c" for name in names if name.endswith(".py")} == {name for name in names if name.endswith(".pyc")}
+
+
+def test_each_python_of_a_host_has_its_own(launch: Launch, workdir: Path) -> None:
+    for python in PYTHONS:
+        assert launch(workdir=workdir, python=python).close(10) == []
+    assert len(list((workdir / "agent").iterdir())) == len(PYTHONS)
 
 
 def test_one_that_arrives_damaged_is_not_run(open_stream: Open, workdir: Path) -> None:
