@@ -522,6 +522,8 @@ class Healthy:
 
     name: str
     scenario: Mapping[str, Any]
+    follows_speed: bool = True
+    """True if its rate is that of a core, so that trials on slower cores are no repetitions of the others."""
 
 
 USUAL = {"load": {"duration_s": 3, "warmup_s": 1}}
@@ -551,6 +553,7 @@ HEALTHY = (
             **single_stack(go("delay:50ms")),
             "load": {**USUAL["load"], "tool": "openloop", "rate": 500, "connections": 64},
         },
+        follows_speed=False,
     ),
     # One h2load barely fills a core of Node: Node gets half of one, as in its study. It takes 0.4 s to come to its rate
     # on new connections, however long it worked before: in a window of 3 s the first third lacks a fifth of its

@@ -57,7 +57,9 @@ def collect_undisturbed(
         if len(undisturbed) < wanted:
             with DisturbanceMonitor(fault_lab.lab) as quiet:
                 judged = fault_lab.run({**healthy.scenario, "blocks": wanted})
-            kept = at_usual_speed(quiet, [trial for trial in judged if is_undisturbed(quiet, trial)])
+            kept = [trial for trial in judged if is_undisturbed(quiet, trial)]
+            if healthy.follows_speed:
+                kept = at_usual_speed(quiet, kept)
             kept = kept if len(kept) >= min(MIN_COMPARABLE_TRIALS, wanted) else []
             undisturbed += fault_lab.judge_together(kept)
             disturbed += [trial for trial in judged if trial not in kept]
