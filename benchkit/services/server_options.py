@@ -31,6 +31,7 @@ FAULTS: Mapping[str, tuple[re.Pattern[str], str]] = {
     "hang": (_SHARE, "hang:SHARE"),
     "delay": (_DURATION, "delay:TIME"),
     "lock": (_DURATION, "lock:TIME"),
+    "queue": (_DURATION, "queue:TIME"),
     "slow-start": (_DURATION, "slow-start:TIME"),
     "open-after": (_DURATION, "open-after:TIME"),
     "background": (_SHARE, "background:SHARE"),

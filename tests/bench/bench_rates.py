@@ -41,8 +41,8 @@ LIMIT_S, QUANTILE = 0.010, 0.9
 """Objective: a limit of the p90 latency. The p99 of a second is that of the lab, whose cores stall for tens of ms."""
 BUDGET_S = 30
 """Time of a search, s: its interval is as narrow as asked for, or it is over."""
-LOCK = "lock:1ms"
-"""Lock that each request holds without using the CPU: its service time is known, and depends on no core's speed."""
+QUEUE = "queue:1ms"
+"""Queue that each request passes without using the CPU: its service time is known, and depends on no core's speed."""
 
 PAIRS = 20
 CONNECTIONS = (1, 2, 4, 8)
@@ -90,7 +90,7 @@ def _searches(store: Path, hosts: Hosts) -> list[Search]:
     """Return the searches of a run, under random arrivals."""
     goal = {"slo": {"p90_s": LIMIT_S, "error_share": 0.001}, "precision": MOST_APART, "budget_s": BUDGET_S}
     load = {"tool": "openloop", "connections": 64, "duration_s": 1, "capacity": goal, "arrivals": "poisson"}
-    stacks = {"locked": stack(inject_fault=[LOCK])}
+    stacks = {"queue": stack(inject_fault=[QUEUE])}
     run_id = run_once(store, experiment(load=load, telemetry="off", blocks=SEARCHES, stacks=stacks), hosts)
     found = []
     for record in Store(store).run(run_id).records():

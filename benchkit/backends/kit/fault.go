@@ -12,7 +12,7 @@ import (
 )
 
 // faultKinds lists the values of -inject-fault.
-const faultKinds = "fail:SHARE, hang:SHARE, delay:TIME, lock:TIME, slow-start:TIME, open-after:TIME, background:SHARE, linger:TIME, body:other, header:NAME=VALUE"
+const faultKinds = "fail:SHARE, hang:SHARE, delay:TIME, lock:TIME, queue:TIME, slow-start:TIME, open-after:TIME, background:SHARE, linger:TIME, body:other, header:NAME=VALUE"
 
 // slowStartCost is the extra CPU time of a request at the start of slow-start; it decreases linearly to zero. It is several
 // times the usual cost of a request, so that the first seconds are clearly slower on any machine.
@@ -44,9 +44,11 @@ type Faults struct {
 	HangShare float64
 	// Delay is the time that each request waits, without using the CPU.
 	Delay time.Duration
-	// Lock is the time for which each request holds a lock that all requests need, without using the CPU. The next one
-	// holds it from the end of that time, however late this one wakes: the capacity is one over the time on any machine.
+	// Lock is the time for which each request holds a lock that all requests need, without using the CPU.
 	Lock time.Duration
+	// Queue is the service time of a queue that all requests pass, without using the CPU. Unlike a lock, a request that
+	// wakes late delays no other: the capacity is one over the time on any machine.
+	Queue time.Duration
 	// SlowStart is the time after the opening of the socket in which requests need extra CPU time.
 	SlowStart time.Duration
 	// OpenAfter is the time that the process waits before it opens its socket.
@@ -69,8 +71,11 @@ type faultState struct {
 	requests atomic.Uint64
 	opened   atomic.Int64 // Unix time in ns
 	latest   atomic.Int64 // Unix time of the latest request in ns; only for linger
-	mutex    sync.Mutex
-	free     time.Time // end of the time of the latest request that waits for the lock or holds it
+	mutex    sync.Mutex   // the one of lock
+	queue    struct {
+		sync.Mutex
+		ends time.Time // end of the service of the last request in the queue
+	}
 }
 
 // Any reports whether there are faults; a server without faults only makes this comparison.
@@ -96,6 +101,8 @@ func (f *Faults) add(fault string) error {
 		f.Delay, err = parseTime(value)
 	case "lock":
 		f.Lock, err = parseTime(value)
+	case "queue":
+		f.Queue, err = parseTime(value)
 	case "slow-start":
 		f.SlowStart, err = parseTime(value)
 	case "open-after":
@@ -159,7 +166,12 @@ func (f *Faults) Strike() Strike {
 		time.Sleep(f.Delay)
 	}
 	if f.Lock > 0 {
-		f.holdLock()
+		f.state.mutex.Lock()
+		time.Sleep(f.Lock)
+		f.state.mutex.Unlock()
+	}
+	if f.Queue > 0 {
+		f.passQueue()
 	}
 	if f.SlowStart > 0 {
 		f.warmUp()
@@ -176,16 +188,17 @@ func (f *Faults) Strike() Strike {
 	return Serve
 }
 
-// holdLock returns when this request has held the lock for its time, after all those before it.
-func (f *Faults) holdLock() {
-	f.state.mutex.Lock()
-	if now := time.Now(); f.state.free.Before(now) {
-		f.state.free = now
+// passQueue returns at the end of this request's service, which begins after that of all before it.
+func (f *Faults) passQueue() {
+	queue := &f.state.queue
+	queue.Lock()
+	if now := time.Now(); queue.ends.Before(now) {
+		queue.ends = now
 	}
-	f.state.free = f.state.free.Add(f.Lock)
-	free := f.state.free
-	f.state.mutex.Unlock()
-	time.Sleep(time.Until(free))
+	queue.ends = queue.ends.Add(f.Queue)
+	ends := queue.ends
+	queue.Unlock()
+	time.Sleep(time.Until(ends))
 }
 
 // due spreads a share of events evenly: of any n consecutive events, share × n are due, rounded up or down.
