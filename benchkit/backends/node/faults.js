@@ -20,14 +20,15 @@ export const HANG = 'hang';
 
 export class Faults {
   static KINDS =
-    'fail:SHARE, hang:SHARE, delay:TIME, lock:TIME, slow-start:TIME, open-after:TIME, background:SHARE, linger:TIME, '
-    + 'body:other, header:NAME=VALUE';
+    'fail:SHARE, hang:SHARE, delay:TIME, lock:TIME, queue:TIME, slow-start:TIME, open-after:TIME, background:SHARE, '
+    + 'linger:TIME, body:other, header:NAME=VALUE';
 
   given = [];
   failShare = 0;
   hangShare = 0;
   delayMs = 0;
   lockMs = 0;
+  queueMs = 0;
   slowStartMs = 0;
   openAfterMs = 0;
   background = 0;
@@ -40,6 +41,8 @@ export class Faults {
   #opened = 0;
   #latest = -Infinity;
   #lock = Promise.resolve();
+  /** End of the service of the last request in the queue. */
+  #queueEnds = 0;
 
   /** True if there are faults; a server without faults only makes this comparison. */
   get any() {
@@ -59,6 +62,7 @@ export class Faults {
       case 'hang': this.hangShare = share(value); break;
       case 'delay': this.delayMs = time(value); break;
       case 'lock': this.lockMs = time(value); break;
+      case 'queue': this.queueMs = time(value); break;
       case 'slow-start': this.slowStartMs = time(value); break;
       case 'open-after': this.openAfterMs = time(value); break;
       case 'background': this.background = share(value); break;
@@ -97,6 +101,10 @@ export class Faults {
     if (this.lockMs > 0) {
       this.#lock = this.#lock.then(() => sleep(this.lockMs));
       await this.#lock;
+    }
+    if (this.queueMs > 0) {
+      this.#queueEnds = Math.max(performance.now(), this.#queueEnds) + this.queueMs;
+      await sleep(Math.ceil(this.#queueEnds - performance.now()));
     }
     if (this.slowStartMs > 0) this.#warmUp();
     this.#latest = performance.now();
