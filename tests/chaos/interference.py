@@ -31,8 +31,8 @@ exec /run/instead/real "$@"
 """
 
 PYTHON = """#!/bin/sh
-[ "$1$2" = -I-c ] && exec /run/instead/real -I -c "$(cat /run/instead/clock)
-$3"
+[ "$1$2$3" = -I-S-c ] && exec /run/instead/real -I -S -c "$(cat /run/instead/clock)
+$4"
 exec /run/instead/real "$@"
 """
 
