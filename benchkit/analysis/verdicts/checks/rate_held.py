@@ -61,7 +61,7 @@ def _lag(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
         metrics=LATENCIES,
         seen=f"{_late_requests(evidence)}{seen}",
         threshold=f"limit: {units.share(thresholds.send_lag)} of the p99 latency, {units.seconds(evidence.number(P99))}",
-        means="The load tool could not send in time: that much of the latencies is its own delay.",
+        means="The load tool was at fault: it could not send in time, and that much of the latencies is its own delay.",
         advice="Give it a core of its own, more cores or more processes, or lower the rate.",
     )
 
