@@ -54,6 +54,11 @@ HOST_METRICS: tuple[TelemetryMetric, ...] = (
     TelemetryMetric(name="load1", unit="1", instance=None, text="load average over a minute"),
     TelemetryMetric(name="memory_available_bytes", unit="B", instance=None, text="memory available without swapping"),
     TelemetryMetric(name="memory_used_bytes", unit="B", instance=None, text="memory that is not available"),
+    TelemetryMetric(name="swap_read_bytes_total", unit="B", instance=None, text="paging: read from swap"),
+    TelemetryMetric(name="swap_written_bytes_total", unit="B", instance=None, text="paging: written to swap"),
+    TelemetryMetric(
+        name="major_page_faults_total", unit="1", instance=None, text="page faults that waited for a disk (pgmajfault)"
+    ),
     TelemetryMetric(name="disk_read_bytes_total", unit="B", instance="device", text="read from disks"),
     TelemetryMetric(name="disk_written_bytes_total", unit="B", instance="device", text="written to disks"),
     TelemetryMetric(

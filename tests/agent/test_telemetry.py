@@ -111,7 +111,12 @@ def test_everything_seen_is_in_the_vocabulary_and_counters_only_grow(agent: Agen
 
 def as_psutil_has_it() -> tuple[Any, ...]:
     network, disks = psutil.net_io_counters(pernic=True), psutil.disk_io_counters(perdisk=True, nowrap=False)
-    return psutil.cpu_stats(), network, psutil.cpu_times(percpu=True), disks
+    return psutil.cpu_stats(), network, psutil.cpu_times(percpu=True), disks, psutil.swap_memory(), major_page_faults()
+
+
+def major_page_faults() -> int:
+    lines = Path("/proc/vmstat").read_text().splitlines()
+    return int(dict(line.split() for line in lines)["pgmajfault"])
 
 
 def test_the_kernel_is_read_as_psutil_reads_it(watch: Watch) -> None:
@@ -134,6 +139,9 @@ def test_the_kernel_is_read_as_psutil_reads_it(watch: Watch) -> None:
     for _, _, disk in (key for key in found if key[1] == "disk_read_bytes_total"):
         between(before[3][str(disk)].read_bytes, "disk_read_bytes_total", disk, after[3][str(disk)].read_bytes)
         between(before[3][str(disk)].write_bytes, "disk_written_bytes_total", disk, after[3][str(disk)].write_bytes)
+    between(before[4].sin, "swap_read_bytes_total", None, after[4].sin)
+    between(before[4].sout, "swap_written_bytes_total", None, after[4].sout)
+    between(before[5], "major_page_faults_total", None, after[5])
     memory = psutil.virtual_memory()
     used, available = (found[None, f"memory_{kind}_bytes", None].numbers[-1] for kind in ("used", "available"))
     assert used + available == memory.total

@@ -1,6 +1,11 @@
-"""Memory of the host, from /proc/meminfo (proc(5)); psutil takes four times as long for the same values."""
+"""Memory of the host and its paging, from /proc/meminfo and /proc/vmstat (proc(5)).
+
+psutil takes four times as long for the same values.
+"""
 
 from __future__ import annotations
+
+import os
 
 from benchkit.agent.watch.collector import Collector, KernelFile, UnavailableError, Values, number_after
 
@@ -28,3 +33,28 @@ class Memory(Collector):
     def close(self) -> None:
         """Close the file."""
         self._meminfo.close()
+
+
+class Paging(Collector):
+    """Pages that the host moved between memory and swap: what dstat calls paging."""
+
+    def __init__(self) -> None:
+        self._vmstat = KernelFile("/proc/vmstat")
+        self._page_bytes = os.sysconf("SC_PAGE_SIZE")
+        self.sample()
+
+    def sample(self) -> Values:
+        """Return the bytes swapped in and out, and the page faults that waited for a disk, since the host's start."""
+        content = b"\n" + self._vmstat.read()
+        read, written, faults = (number_after(content, word) for word in (b"pswpin ", b"pswpout ", b"pgmajfault "))
+        if read is None or written is None or faults is None:
+            raise UnavailableError(f"paging: {self._vmstat.path} has no counters of swap")
+        return {
+            ("swap_read_bytes_total", None): read * self._page_bytes,
+            ("swap_written_bytes_total", None): written * self._page_bytes,
+            ("major_page_faults_total", None): faults,
+        }
+
+    def close(self) -> None:
+        """Close the file."""
+        self._vmstat.close()

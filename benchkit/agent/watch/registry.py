@@ -21,7 +21,7 @@ from benchkit.agent.watch.disks import Disks
 from benchkit.agent.watch.frequency import Frequency
 from benchkit.agent.watch.interfaces import Interfaces
 from benchkit.agent.watch.kernel_log import SynFloodWarnings
-from benchkit.agent.watch.memory import Memory
+from benchkit.agent.watch.memory import Memory, Paging
 from benchkit.agent.watch.open_files import OpenFiles
 from benchkit.agent.watch.process_tree import ProcessTree
 from benchkit.agent.watch.process_trees import ProcessTrees
@@ -34,7 +34,7 @@ Factory = Callable[[], Collector]
 AGENT = "agent"
 """Service name of the agent itself."""
 
-HOST: Tuple[Factory, ...] = (Cores, Interfaces, Snmp, Netstat, Sockstat, CpuThrottling, Memory, Disks)
+HOST: Tuple[Factory, ...] = (Cores, Interfaces, Snmp, Netstat, Sockstat, CpuThrottling, Memory, Paging, Disks)
 """Collectors of every host, sampled at the interval."""
 
 HOST_SCHEDULED: Tuple[Factory, ...] = (Frequency,)
