@@ -68,6 +68,11 @@ class BuildOptions(Frozen):
         description="folder in which it runs, relative to the scenario's file",
         examples=["../myserver"],
     )
+    env: Mapping[VariableName, StrictStr | StrictInt | StrictFloat] = Field(
+        default_factory=dict,
+        description="environment variables of the command, added to those of the machine where it runs",
+        examples=[{"GOTOOLCHAIN": "go1.22.10"}],
+    )
     on: Literal["controller", "host"] = Field(
         default="controller",
         description="controller: here, with GOOS and GOARCH set to the host's platform; host: there, where the folder `from` "
@@ -358,7 +363,8 @@ def _built_folders(options: CommandOptions, place: ServicePlacement) -> tuple[Fo
     if options.source is not None:
         state = resolve_ref(Path(options.source.git), options.source.ref)
         folder = (Path(options.source.git) / build.from_).resolve().relative_to(state.repository.resolve())
-    return (Folder(place.folder, BuiltFolder(build.run, folder, place.goos, place.goarch, state)),)
+    built = BuiltFolder(build.run, folder, place.goos, place.goarch, state, tuple(sorted(_texts(build.env).items())))
+    return (Folder(place.folder, built),)
 
 
 def _build_sources(options: CommandOptions, place: ServicePlacement) -> tuple[File, ...]:
@@ -377,7 +383,11 @@ def _build_commands(options: CommandOptions, place: ServicePlacement) -> tuple[S
     if build is None or build.on == "controller":
         return ()
     argv = _argv(build.run, place, {"out": str(place.folder)})
-    return (SetupCommand(argv, BUILD_TIMEOUT_S, cwd=_source_folder(place)),)
+    return (SetupCommand(argv, BUILD_TIMEOUT_S, _texts(build.env), _source_folder(place)),)
+
+
+def _texts(variables: Mapping[str, str | float]) -> dict[str, str]:
+    return {name: str(value) for name, value in variables.items()}
 
 
 def _source_folder(place: ServicePlacement) -> PurePosixPath:

@@ -63,6 +63,8 @@ class BuiltFolder(ControllerFolder):
     goarch: str
     source: GitState | None = None
     """None: the files of `folder` as they are."""
+    env: tuple[tuple[str, str], ...] = ()
+    """Variables of the command, over those of this process, GOOS and GOARCH."""
 
     def read(self) -> Path:
         """Return the folder with what was built; build it first. Raises BenchkitError."""
@@ -73,13 +75,14 @@ class BuiltFolder(ControllerFolder):
         return _build(self)
 
     def __str__(self) -> str:
-        """Return the command in backticks, with its ref."""
-        return f"`{shlex.join(self.argv)}`" + (f" at {self.source.ref}" if self.source else "")
+        """Return the command in backticks, as a shell would take it, with its ref."""
+        words = [*(f"{name}={shlex.quote(value)}" for name, value in self.env), shlex.join(self.argv)]
+        return f"`{' '.join(words)}`" + (f" at {self.source.ref}" if self.source else "")
 
 
 @functools.cache
 def _build(wanted: BuiltFolder) -> BuildOutput:
-    environment = {"GOOS": wanted.goos, "GOARCH": wanted.goarch}
+    environment = {"GOOS": wanted.goos, "GOARCH": wanted.goarch, **dict(wanted.env)}
     if wanted.source is None:
         progress_logger.warning("building: %s (in %s)", wanted, wanted.folder)
         return run_build(wanted.argv, wanted.folder, environment)
@@ -102,7 +105,7 @@ def _key(wanted: BuiltFolder, source: GitState) -> str:
     settings = {name: os.environ[name] for name in sorted(os.environ) if _COMPILER_SETTING.fullmatch(name)}
     parts = [
         *(FORMAT, source.commit, source.tree, wanted.argv, str(wanted.folder), wanted.goos, wanted.goarch),
-        *(_toolchain(program), settings),
+        *(_toolchain(program), settings | dict(wanted.env)),
     ]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
@@ -151,7 +154,7 @@ def run_build(argv: Sequence[str], folder: Path, environment: Mapping[str, str])
         out = Path(scratch) / "out"
         out.mkdir()
         command = [fill_in(word, {"out": str(out)}) for word in argv]
-        _run(command, folder, {**os.environ, **environment, "GOFLAGS": _without_vcs_stamp()})
+        _run(command, folder, {**os.environ, "GOFLAGS": _without_vcs_stamp(), **environment})
         return _keep(out, shlex.join(argv))
 
 

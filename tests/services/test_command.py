@@ -111,16 +111,17 @@ def test_runs_record_the_contents_of_files_and_bodies(tmp_path: Path) -> None:
 def test_a_build_runs_on_the_controller_for_the_host_or_on_the_host(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "main.c").write_text("int main() {}")
-    build = {"run": "make -C . OUT={out}", "from": "src"}
+    build = {"run": "make -C . OUT={out}", "from": "src", "env": {"MODE": "release", "LEVEL": 2}}
     here = render(tmp_path, build=build)
-    wanted = BuiltFolder(("make", "-C", ".", "OUT={out}"), tmp_path / "src", "linux", "arm64")
+    env = {"LEVEL": "2", "MODE": "release"}
+    wanted = BuiltFolder(("make", "-C", ".", "OUT={out}"), tmp_path / "src", "linux", "arm64", env=tuple(env.items()))
     assert here.folders == (Folder(PurePosixPath("/w/app"), wanted),)
     assert here.process.argv == ("/w/app/app", "--port", "8080")
     there = render(tmp_path, build={**build, "on": "host"})
     assert there.folders == ()
     assert there.files == (File(PurePosixPath("/w/app/source/main.c"), LocalFile(tmp_path / "src" / "main.c")),)
     argv = ("/usr/bin/make", "-C", ".", "OUT=/w/app")
-    assert there.setup_commands == (SetupCommand(argv, 900.0, cwd=PurePosixPath("/w/app/source")),)
+    assert there.setup_commands == (SetupCommand(argv, 900.0, env, PurePosixPath("/w/app/source")),)
 
 
 def test_programs_of_the_host_are_those_by_name_or_absolute_path(tmp_path: Path) -> None:
@@ -198,6 +199,19 @@ def test_a_build_is_kept_by_its_content(tmp_path: Path, cache: Path) -> None:
     assert [*cache.iterdir()] == [built[0].folder]
     BuiltFolder(("sh", "-c", script), tmp_path, "linux", "arm64").build()
     assert (tmp_path / "runs").read_text() == "x\nx\n"
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_build_has_the_variables_of_its_scenario(tmp_path: Path) -> None:
+    argv = ("sh", "-c", 'echo "$MODE $GOFLAGS" > {out}/app')
+    built = [BuiltFolder(argv, tmp_path, "linux", "arm64", env=(("MODE", mode),)) for mode in ("one", "other two")]
+    assert [(each.build().folder / "app").read_text() for each in built] == [
+        "one -buildvcs=false\n",
+        "other two -buildvcs=false\n",
+    ]
+    assert [str(each).split(" sh ")[0] for each in built] == ["`MODE=one", "`MODE='other two'"]
+    own = BuiltFolder(argv, tmp_path, "linux", "arm64", env=(("GOFLAGS", "-trimpath"),))
+    assert (own.build().folder / "app").read_text() == " -trimpath\n"
 
 
 @pytest.mark.parametrize(
