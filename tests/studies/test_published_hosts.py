@@ -89,6 +89,7 @@ def unsupported_and_untestable(name: str, machines: Machines) -> tuple[Mapping[s
         ("scheduler-overhead", Machines(cpus=40)),
         ("fasthttp-conditions", Machines(cpus=40)),
         ("fasthttp-unsaturated", Machines(cpus=40)),
+        ("go-releases", Machines(cpus=40)),
         ("blocking-handler", Machines(cpus=40)),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

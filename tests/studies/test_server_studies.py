@@ -102,6 +102,18 @@ def test_fasthttp_serves_under_other_conditions(lab: Lab, run_study: RunStudy) -
     assert [stack for stack, words in argv.items() if "-concurrency 1000" in words] == ["fasthttp-limited"]
 
 
+def test_servers_of_two_releases_of_go_stand_side_by_side(lab: Lab, run_study: RunStudy) -> None:
+    ran = run_study(lab.inventory(), "go-releases")
+    ran.check_verdicts()
+    assert set(ran.trials["probe_header_bytes"]) == {141}
+    assert set(ran.trials["probe_body_bytes"]) == {12}
+    programs = {cell.cell_id: cell.builds["app"].output_sha256 for cell in ran.outcome.run.manifest().cells}
+    assert set(programs) == {
+        f"stack={stack},go={go}" for stack in ("nethttp", "fasthttp") for go in ("go1.16.15", "go1.26.8")
+    }
+    assert len(set(programs.values())) == len(programs), "each release builds another program"
+
+
 @pytest.fixture(scope="module")
 def node(lab: Lab, run_study: RunStudy) -> StudyRun:
     return run_study(lab.inventory(), "node-vs-go", "load.warmup_s=0")

@@ -1,0 +1,5 @@
+module go-releases
+
+go 1.16
+
+require github.com/valyala/fasthttp v1.31.0
