@@ -1,19 +1,22 @@
-"""Module proxies with a cache on disk: goproxy 2.0.7 as published, and one on the library goproxy/goproxy.
+"""Module proxies with a cache on disk: goproxy 2.0.7 as published, one on the library goproxy/goproxy, and Athens.
 
-Both have the same options. The host's own go command gets private modules from their repositories, and all others from
+All have the same options. The host's own go command gets private modules from their repositories, and all others from
 the upstream proxy.
 """
 
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
+from benchkit.errors import UnsupportedError
 from benchkit.models.levels import Name
 from benchkit.resources import BACKENDS
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
@@ -26,7 +29,7 @@ from benchkit.services.service import File, Service
 
 CACHE = "cache"
 DOWNLOADS = PurePosixPath("pkg/mod/cache/download")
-"""Folder of the modules in the caches of both: the layout of the go command's cache, and of the URLs of proxies."""
+"""Folder of the modules in the caches of both goproxies: the layout of the go command's cache, and of their URLs."""
 
 PUBLISHED_PACKAGE = "github.com/goproxyio/goproxy/v2"
 
@@ -69,14 +72,30 @@ class ProxyOptions(ServiceOptions):
     )
 
 
+@dataclass(frozen=True)
+class ProxySources:
+    """The sources of a proxy's modules, and its folder for them."""
+
+    upstream: str
+    """URL of the proxy of all other modules."""
+    private: str
+    """Comma-separated patterns of the modules that come from repositories."""
+    cache: PurePosixPath
+
+
+@dataclass(frozen=True)
+class ProxyCommand:
+    """The command of a proxy: its arguments, further variables, and the executable where benchkit carries it."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[File, ...] = ()
+
+
 class ModuleProxy(Backend[ProxyOptions]):
     """A module proxy: one process, with its cache in the service's folder."""
 
     options = ProxyOptions
-
-    def __init__(self, name: str, package: str) -> None:
-        self.name = name
-        self._package = package
 
     def programs(self, options: ProxyOptions) -> tuple[str, ...]:
         """Return the programs with which it gets modules."""
@@ -94,9 +113,7 @@ class ModuleProxy(Backend[ProxyOptions]):
         cache, scratch = folder / CACHE, folder / "scratch"
         upstream = upstream_url(options.upstream, request.peers)
         private = ",".join(options.private)
-        executable = go_executable(request, self.name, BACKENDS / self.name, package=self._package)
-        telemetry_off = File(folder / "home" / ".config" / "go" / "telemetry" / "mode", b"off")
-        files = [telemetry_off, executable]
+        files = [File(folder / "home" / ".config" / "go" / "telemetry" / "mode", b"off")]
         env = {**go_environment(place, folder / "home", scratch), "GOINSECURE": private, "TMPDIR": str(scratch)}
         if options.vanity is not None:
             env |= http_proxy_environment(request.peers[options.vanity], direct_host=urlsplit(upstream).hostname)
@@ -104,14 +121,14 @@ class ModuleProxy(Backend[ProxyOptions]):
             reader = git_reader(request.peers[options.vcs], options.reader, folder, options.host_key)
             files += reader.files
             env["GIT_SSH_COMMAND"] = reader.ssh_command
-        argv = (str(executable.path), "-listen", request.endpoint.authority, "-cacheDir", str(cache))
-        process = go_process(request, (*argv, "-proxy", upstream, "-exclude", private), env=env)
+        command = self._command(request, ProxySources(upstream, private, cache), env)
+        process = go_process(request, command.argv, env={**env, **command.env})
         return Service(
             name=request.name,
             backend=self.name,
             host=place.host,
             folder=folder,
-            files=tuple(files),
+            files=(*files, *command.files),
             checks=(),
             process=process,
             endpoint=request.endpoint,
@@ -120,6 +137,70 @@ class ModuleProxy(Backend[ProxyOptions]):
             parallelism=len(process.cpus),
         )
 
+    @abstractmethod
+    def _command(
+        self, request: RenderRequest[ProxyOptions], sources: ProxySources, env: Mapping[str, str]
+    ) -> ProxyCommand:
+        """Return the command of this proxy; `env` is the environment that all of them get."""
+
+
+class Goproxy(ModuleProxy):
+    """A proxy that benchkit builds, with the command line of goproxy 2.0.7."""
+
+    def __init__(self, name: str, package: str) -> None:
+        self.name = name
+        self._package = package
+
+    def _command(
+        self, request: RenderRequest[ProxyOptions], sources: ProxySources, env: Mapping[str, str]
+    ) -> ProxyCommand:
+        del env
+        executable = go_executable(request, self.name, BACKENDS / self.name, package=self._package)
+        listen = ("-listen", request.endpoint.authority, "-cacheDir", str(sources.cache))
+        argv = (str(executable.path), *listen, "-proxy", sources.upstream, "-exclude", sources.private)
+        return ProxyCommand(argv, files=(executable,))
+
+
+class Athens(ModuleProxy):
+    """Athens, from a binary that the inventory names: its settings are environment variables.
+
+    It has no release for a module proxy or a package of Debian, so that a host without it runs no cell with it. Its go
+    command gets a few variables of the proxy's only, and the others by a setting.
+    """
+
+    name = "athens"
+
+    def _command(
+        self, request: RenderRequest[ProxyOptions], sources: ProxySources, env: Mapping[str, str]
+    ) -> ProxyCommand:
+        place = request.place
+        if self.name not in place.programs:
+            named = f"the inventory may name one (hosts.{place.host}.programs: {{athens: /path/to/athens}})"
+            raise UnsupportedError(f"{place.host} has no athens: {named}")
+        of_go = {
+            "GOPROXY": sources.upstream,
+            "GONOPROXY": sources.private,
+            "GOSUMDB": "off",
+            "GOINSECURE": sources.private,
+            **{name: value for name, value in env.items() if name in _PASSED_TO_GO},
+        }
+        settings = {
+            "GO_ENV": "production",
+            "GO_BINARY_PATH": place.program("go").path,
+            "ATHENS_GO_BINARY_ENV_VARS": ";".join(f"{name}={value}" for name, value in of_go.items()),
+            "ATHENS_PORT": request.endpoint.authority,
+            "ATHENS_STORAGE_TYPE": "disk",
+            "ATHENS_DISK_STORAGE_ROOT": str(sources.cache),
+            "ATHENS_GOGET_DIR": env["TMPDIR"],
+            "ATHENS_LOG_LEVEL": "error",
+            "ATHENS_STATS_EXPORTER": "",
+        }
+        return ProxyCommand((place.programs[self.name].path,), settings)
+
+
+_PASSED_TO_GO = frozenset({"GOENV", "GOFLAGS", "GOTOOLCHAIN", "GOWORK", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM"})
+_PASSED_TO_GO |= {"GIT_TERMINAL_PROMPT"}
+"""Variables of the proxy that Athens does not pass to the go command by itself."""
 
 GO_PROGRAMS = ("go", "git", "ssh")
 """Programs of the host with which the go command gets modules from repositories."""
@@ -167,5 +248,6 @@ def upstream_service(upstream: str | None) -> str | None:
     return None if upstream is None or urlsplit(upstream).scheme else upstream
 
 
-GOPROXYIO = ModuleProxy("goproxyio", PUBLISHED_PACKAGE)
-GOPROXY = ModuleProxy("goproxy", ".")
+GOPROXYIO = Goproxy("goproxyio", PUBLISHED_PACKAGE)
+GOPROXY = Goproxy("goproxy", ".")
+ATHENS = Athens()

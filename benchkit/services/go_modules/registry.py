@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchkit.services.backend import AnyBackend
 from benchkit.services.go_modules.developer import GO_DEVELOPER
 from benchkit.services.go_modules.git_server import GIT_SSH
-from benchkit.services.go_modules.proxy import GOPROXY, GOPROXYIO
+from benchkit.services.go_modules.proxy import ATHENS, GOPROXY, GOPROXYIO
 from benchkit.services.go_modules.reverse_proxy import MODULE_SITE
 from benchkit.services.go_modules.upstream import MODULE_GUARD, MODULE_UPSTREAM
 from benchkit.services.go_modules.vanity import VANITY
@@ -17,6 +17,7 @@ MODULE_BACKENDS: tuple[AnyBackend, ...] = (
     MODULE_GUARD,
     GOPROXYIO,
     GOPROXY,
+    ATHENS,
     MODULE_SITE,
     GO_DEVELOPER,
 )

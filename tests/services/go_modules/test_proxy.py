@@ -1,19 +1,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
 
-from benchkit.errors import BenchkitError
+from benchkit.errors import BenchkitError, UnsupportedError
 from benchkit.services.backend import RenderRequest
 from benchkit.services.endpoint import Endpoint
 from benchkit.services.go_modules.module_paths import escape_path, path_expression
-from benchkit.services.go_modules.proxy import GOPROXY, GOPROXYIO, ProxyOptions
+from benchkit.services.go_modules.proxy import ATHENS, GOPROXY, GOPROXYIO, ProxyOptions
 from benchkit.services.go_modules.ssh import host_key_name
 from benchkit.services.go_modules.upstream import MODULE_UPSTREAM, ModuleFile, UpstreamOptions
-from benchkit.services.placement import ServicePlacement
+from benchkit.services.placement import Program, ServicePlacement
 from benchkit.services.service import GoSource, Service
 
 PEERS = {
@@ -55,6 +56,26 @@ def test_both_proxies_have_the_same_command_line(
     assert (env["HTTP_PROXY"], env["HTTPS_PROXY"], env["NO_PROXY"]) == (*2 * ("http://10.0.0.2:8000",), "127.0.0.1")
     assert env["PATH"].split(":") == ["/usr/local/go/bin", "/usr/bin", "/usr/local/bin", "/bin"]
     assert (env["GOENV"], env["GOTOOLCHAIN"]) == ("off", "local")
+
+
+def test_athens_is_a_binary_of_the_host_with_settings_in_its_environment(
+    place: Callable[..., ServicePlacement],
+) -> None:
+    options = ProxyOptions.model_validate(BASE | {"backend": "athens", "vanity": "names", "vcs": "vcs"})
+    here = place("proxy")
+    endpoint = Endpoint("one", "http1", "127.0.0.1", 8081)
+    with pytest.raises(UnsupportedError, match=r"no athens: the inventory may name one \(hosts\.one\.programs: "):
+        ATHENS.render(RenderRequest("proxy", options, here, endpoint, PEERS))
+    programs = {**here.programs, "athens": Program("/opt/athens", ())}
+    service = ATHENS.render(RenderRequest("proxy", options, replace(here, programs=programs), endpoint, PEERS))
+    assert service.process.argv == ("/opt/athens",)
+    env = service.process.env
+    assert (env["ATHENS_PORT"], env["GO_BINARY_PATH"]) == ("127.0.0.1:8081", "/usr/local/go/bin/go")
+    assert env["ATHENS_DISK_STORAGE_ROOT"] == "/w/stack/cell/proxy/cache"
+    of_go = dict(pair.split("=", 1) for pair in env["ATHENS_GO_BINARY_ENV_VARS"].split(";"))
+    assert (of_go["GOPROXY"], of_go["GONOPROXY"]) == ("http://127.0.0.1:8082", "mycompany.com/go,b.example")
+    assert (of_go["GOENV"], of_go["GOFLAGS"], of_go["GIT_CONFIG_GLOBAL"]) == ("off", "-modcacherw", "/dev/null")
+    assert "GIT_SSH_COMMAND" in env
 
 
 def test_without_git_server_the_ssh_settings_of_the_login_user_apply(place: Callable[..., ServicePlacement]) -> None:
