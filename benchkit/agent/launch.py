@@ -83,11 +83,7 @@ class Streams:
     def _input(self, spec: Any, parent_fds: contextlib.ExitStack) -> int:  # noqa: ANN401
         if spec is None:
             return subprocess.DEVNULL
-        if "pipe" in spec:
-            return self._pipe_end(spec["pipe"], "read", parent_fds)
-        fd = os.open(str(self._workdir.inside(spec["path"])), os.O_RDONLY | os.O_CLOEXEC)
-        parent_fds.callback(os.close, fd)
-        return fd
+        return self._pipe_end(spec["pipe"], "read", parent_fds)
 
     def _output(self, name: str, spec: Any, sinks: Dict[str, Sink], parent_fds: contextlib.ExitStack) -> int:  # noqa: ANN401
         if spec is None:

@@ -74,7 +74,7 @@ class Processes:
     ) -> Json:
         """Start a process, at the instant `at_ns` of this host's monotonic clock if it is given.
 
-        `stdin` is None (nothing), {"path"} or {"pipe": name}; `stdout` and `stderr` are None (discarded), {"path",
+        `stdin` is None (nothing) or {"pipe": name}; `stdout` and `stderr` are None (discarded), {"path",
         "max_bytes"} (None: no limit) or {"pipe": name}; `stderr` may be "stdout". A pipe connects the two processes
         that name it.
         """

@@ -24,13 +24,6 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class FromFile:
-    """Input from a file below the work directory."""
-
-    path: HostPath
-
-
-@dataclass(frozen=True)
 class ToFile:
     """Output to a file below the work directory; bytes beyond the limit are counted and dropped."""
 
@@ -73,7 +66,7 @@ class ProcessSpec:
     """Soft limit of open files; None: that of the login."""
     group: str | None = None
     """Name of its control group, created by `HostChanges.create_cgroup`."""
-    stdin: FromFile | Pipe | None = None
+    stdin: Pipe | None = None
     stdout: ToFile | Pipe | None = None
     stderr: ToFile | Pipe | Literal["stdout"] | None = None
     stop: StopSignal | None = None
@@ -366,11 +359,11 @@ def _streams(spec: ProcessSpec) -> dict[str, Any]:
     return {name: _stream(getattr(spec, name)) for name in ("stdin", "stdout", "stderr")}
 
 
-def _stream(stream: FromFile | ToFile | Pipe | str | None) -> dict[str, Any] | str | None:
+def _stream(stream: ToFile | Pipe | str | None) -> dict[str, Any] | str | None:
     match stream:
         case Pipe(name):
             return {"pipe": name}
-        case FromFile() | ToFile():
+        case ToFile():
             return {**asdict(stream), "path": str(stream.path)}
         case _:
             return stream
