@@ -90,6 +90,7 @@ def unsupported_and_untestable(name: str, machines: Machines) -> tuple[Mapping[s
         ("fasthttp-conditions", Machines(cpus=40)),
         ("fasthttp-unsaturated", Machines(cpus=40)),
         ("go-releases", Machines(cpus=40)),
+        ("node-releases", Machines(cpus=4)),
         ("blocking-handler", Machines(cpus=40)),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

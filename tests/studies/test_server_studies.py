@@ -114,6 +114,16 @@ def test_servers_of_two_releases_of_go_stand_side_by_side(lab: Lab, run_study: R
     assert len(set(programs.values())) == len(programs), "each release builds another program"
 
 
+def test_servers_of_two_releases_of_node_stand_side_by_side(lab: Lab, run_study: RunStudy) -> None:
+    ran = run_study(lab.inventory(), "node-releases")
+    ran.check_verdicts()
+    programs = {cell.cell_id: cell.builds["app"].output_sha256 for cell in ran.outcome.run.manifest().cells}
+    assert len(programs) == 4
+    assert len(set(programs.values())) == 2, "each release is one executable"
+    rates = ran.trials["rps"].groupby(ran.trials["factor_work"]).median()
+    assert rates["none"] > 2 * rates["loop"]
+
+
 @pytest.fixture(scope="module")
 def node(lab: Lab, run_study: RunStudy) -> StudyRun:
     return run_study(lab.inventory(), "node-vs-go", "load.warmup_s=0")
