@@ -1,8 +1,8 @@
 """Copy runs of a store, without their raw files, into the small store that ships with the notebooks.
 
-    python tests/notebooks/record_store.py [--small] results notebooks/recorded RUN…
+    python tests/notebooks/record_store.py [--small] [--without TABLE]… results notebooks/recorded RUN…
 
-Older runs of the same scenarios are removed there. With `--small`, large tables (histograms, samples) are left out. The
+Older runs of the same scenarios are removed there. `--small` leaves out large tables (histograms, samples, slices). The
 runs are real ones of a lab: `notebooks/recorded/README.md` has their commands.
 """
 
@@ -11,12 +11,13 @@ from __future__ import annotations
 import argparse
 import re
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from benchkit.models.rows import TABLES, LatencyRow
+from benchkit.models.rows import TABLES, LatencyRow, SliceRow
 from benchkit.results.parquet_files import read_parquet, write_parquet
 from benchkit.results.schema import arrow_schema
 from benchkit.results.store import Store
@@ -24,12 +25,13 @@ from benchkit.results.store import Store
 FOLDER = re.compile(rb'"/(?:[^"/]+/)*?(scenarios/)?(?=[a-z0-9-]+\.yaml")')
 COPIED = ("manifest.json", "journal.jsonl")
 """Files of a run; its log names folders of the machine, and its checksums are of all files."""
+LARGE = frozenset({SliceRow.TABLE, *(name for name, row in TABLES.items() if row.IS_LARGE)})
 STEP = 1.015
 """Ratio of the starts of adjacent buckets in copied histograms; wrk records each microsecond."""
 
 
-def record(source: Store, target: Store, names: list[str], *, small: bool = False) -> None:
-    """Copy manifest, journal and tables of these runs, without the large ones if `small`."""
+def record(source: Store, target: Store, names: list[str], without: Collection[str]) -> None:
+    """Copy manifest, journal and tables of these runs, `without` some tables."""
     runs = [source.run(name) for name in names]
     scenarios = {run.manifest().scenario["name"] for run in runs}
     for old in target.runs():
@@ -41,7 +43,7 @@ def record(source: Store, target: Store, names: list[str], *, small: bool = Fals
         for copied in COPIED:
             # Where the scenario's file stood is of use on that machine alone.
             (folder / copied).write_bytes(FOLDER.sub(rb'"\1', (run.path / copied).read_bytes()))
-        for table in (name for name, row in TABLES.items() if not (small and row.IS_LARGE)):
+        for table in (name for name in TABLES if name not in without):
             for files in source.parts(table, runs=[run.run_id]).values():
                 for file in files:
                     copy = target.path / file.relative_to(source.path)
@@ -70,8 +72,10 @@ def coarsened(rows: pa.Table) -> pa.Table:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--small", action="store_true")
+    parser.add_argument("--without", action="append", default=[], choices=sorted(TABLES))
     parser.add_argument("source", type=Path)
     parser.add_argument("target", type=Path)
     parser.add_argument("runs", nargs="+")
     given = parser.parse_args()
-    record(Store(given.source), Store(given.target), given.runs, small=given.small)
+    left_out = {*given.without, *(LARGE if given.small else ())}
+    record(Store(given.source), Store(given.target), given.runs, left_out)
