@@ -41,7 +41,12 @@ def text(plain: str) -> str:
 
 
 def code(plain: str) -> str:
-    """Return a name as code within a table."""
+    """Return a name as code within a table.
+
+    A code span has no escapes but that of a table's bar, which a backslash before it would take away: then it is HTML.
+    """
+    if "\\|" in plain:
+        return f"<code>{text(plain)}</code>"
     one_line = _CONTROL.sub(" ", plain).replace("|", "\\|")
     ticks = "`" * (1 + max((len(run) for run in re.findall(r"`+", one_line)), default=0))
     pad = " " if one_line.startswith("`") or one_line.endswith("`") else ""

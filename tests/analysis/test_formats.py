@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped] # the library has no types
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from benchkit.analysis.claim_result import ClaimResult
@@ -85,6 +85,7 @@ def test_markdown_leaves_hostile_names_as_text() -> None:
 
 
 @given(st.text(max_size=40))
+@example("\\|")
 def test_no_name_breaks_out_of_its_place_in_a_table(name: str) -> None:
     for shown in (text(name), code(name)):
         assert not re.search(r"[\n\r]|(?<!\\)\|", shown.replace("\\\\", ""))
