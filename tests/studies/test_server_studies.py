@@ -114,6 +114,7 @@ def test_servers_of_two_releases_of_go_stand_side_by_side(lab: Lab, run_study: R
     assert len(set(programs.values())) == len(programs), "each release builds another program"
 
 
+@pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm, which has the releases of Node")
 def test_servers_of_two_releases_of_node_stand_side_by_side(lab: Lab, run_study: RunStudy) -> None:
     ran = run_study(lab.inventory(), "node-releases")
     ran.check_verdicts()

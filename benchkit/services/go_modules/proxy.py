@@ -164,8 +164,8 @@ class Goproxy(ModuleProxy):
 class Athens(ModuleProxy):
     """Athens, from a binary that the inventory names: its settings are environment variables.
 
-    It has no release for a module proxy or a package of Debian, so that a host without it runs no cell with it. Its go
-    command gets a few variables of the proxy's only, and the others by a setting.
+    Its sources are neither on the public module proxy nor in Debian, so that benchkit does not build it: a host without
+    a binary skips its cells. It passes a few of its variables to the go command; a setting of its own has the others.
     """
 
     name = "athens"
@@ -198,8 +198,12 @@ class Athens(ModuleProxy):
         return ProxyCommand((place.programs[self.name].path,), settings)
 
 
-_PASSED_TO_GO = frozenset({"GOENV", "GOFLAGS", "GOTOOLCHAIN", "GOWORK", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM"})
-_PASSED_TO_GO |= {"GIT_TERMINAL_PROMPT"}
+_PASSED_TO_GO = frozenset(
+    {
+        *("GOENV", "GOFLAGS", "GOTOOLCHAIN", "GOWORK"),
+        *("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "GIT_TERMINAL_PROMPT"),
+    }
+)
 """Variables of the proxy that Athens does not pass to the go command by itself."""
 
 GO_PROGRAMS = ("go", "git", "ssh")
