@@ -350,9 +350,18 @@ def test_connections_and_clock_rates_are_sampled_at_the_scheduled_instants(agent
             connections.enter_context(socket.create_connection(("127.0.0.1", port)))
             connections.enter_context(listening.accept()[0])
         connections.enter_context(socket.create_connection(other.getsockname()))
+        path = str(workdir / "unix")
+        local = connections.enter_context(socket.socket(socket.AF_UNIX))
+        local.bind(path)
+        local.listen()
+        for _ in range(2):
+            connections.enter_context(socket.socket(socket.AF_UNIX)).connect(path)
+            connections.enter_context(local.accept()[0])
+        other_port = other.getsockname()[1]
+        listeners = [{"tcp": ["127.0.0.1", port]}, {"tcp": ["127.0.0.1", other_port]}, {"unix": path}]
         for wait_s in (0.2, 2.0, 20.0):  # the second count is due after 50 ms, and nothing tells when it was made
             watch = Watch(agent, workdir / "watches" / f"{process['id']}-{wait_s}.jsonl")
-            watch.start(60, service(process, {"tcp": ["127.0.0.1", port]}))
+            watch.start(60, service(process, *listeners))
             watch.look()
             asked = time.monotonic_ns()
             instants = [asked, asked + 50_000_000, asked + 3_600_000_000_000]
@@ -365,6 +374,9 @@ def test_connections_and_clock_rates_are_sampled_at_the_scheduled_instants(agent
     stop(agent, process)
     assert series is not None
     assert series.numbers == [300, 300]
+    beside = [found["app", "connections_established", each] for each in (str(other_port), path)]
+    assert [each.numbers for each in beside] == [[1, 1], [2, 2]]
+    assert all(each.t_ns == series.t_ns for each in beside)
     assert series.t_ns[0] >= asked
     assert series.t_ns[1] >= asked + 50_000_000
     clocks = [each for (_, metric, _), each in found.items() if metric == "cpu_frequency_hz"]

@@ -14,7 +14,7 @@ from benchkit.agent.frames import Json
 from benchkit.agent.watch.accept_queues import AcceptQueues, ListeningSockets
 from benchkit.agent.watch.agent_cpu import AgentCpu
 from benchkit.agent.watch.collector import Collector
-from benchkit.agent.watch.connections import Connections
+from benchkit.agent.watch.connections import Connections, EstablishedConnections
 from benchkit.agent.watch.cores import Cores
 from benchkit.agent.watch.cpu_quota import CpuThrottling
 from benchkit.agent.watch.disks import Disks
@@ -63,6 +63,6 @@ def of_service(
     return tree, factories
 
 
-def of_service_scheduled(service: Json) -> List[Factory]:
+def of_service_scheduled(service: Json, established: EstablishedConnections) -> List[Factory]:
     """Return the collectors of a service that are sampled at scheduled instants only."""
-    return [partial(Connections, listener) for listener in service["listeners"]]
+    return [partial(Connections, listener, established) for listener in service["listeners"]]

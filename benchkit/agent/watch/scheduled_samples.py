@@ -7,6 +7,7 @@ import time
 from typing import Dict, List, Tuple
 
 from benchkit.agent.watch.collector import Collector, UnavailableError
+from benchkit.agent.watch.connections import EstablishedConnections
 from benchkit.agent.watch.recorder import Group, Recorder, Sample
 from benchkit.agent.watch.registry import Factory
 from benchkit.agent.watch.sampling_schedule import SECOND_NS
@@ -15,10 +16,17 @@ from benchkit.agent.watch.sampling_schedule import SECOND_NS
 class ScheduledSampler(threading.Thread):
     """Samples at future instants of the host's monotonic clock."""
 
-    def __init__(self, at_ns: List[int], factories: List[Tuple[Group, Factory]], recorder: Recorder) -> None:
+    def __init__(
+        self,
+        at_ns: List[int],
+        factories: List[Tuple[Group, Factory]],
+        established: EstablishedConnections,
+        recorder: Recorder,
+    ) -> None:
         super().__init__(name="scheduled samples", daemon=True)
         self._at_ns = sorted(at_ns)
         self._factories = factories
+        self._established = established
         self._recorder = recorder
         self._stopped = threading.Event()
         self.problems: Dict[str, None] = {}
@@ -37,6 +45,10 @@ class ScheduledSampler(threading.Thread):
                 break
             now_ns = time.monotonic_ns()
             sample: Sample = []
+            try:
+                self._established.refresh()
+            except (UnavailableError, OSError) as error:
+                self.problems[str(error)] = None
             for group, collector in collectors:
                 try:
                     sample.append((group, collector.sample()))

@@ -12,6 +12,7 @@ from benchkit.agent.frames import Json
 from benchkit.agent.processes import Processes
 from benchkit.agent.timetable import Timetable
 from benchkit.agent.watch.accept_queues import ListeningSockets
+from benchkit.agent.watch.connections import EstablishedConnections
 from benchkit.agent.watch.core_speed import CoreSpeedSampler
 from benchkit.agent.watch.counter_poller import CounterPoller
 from benchkit.agent.watch.cpu_quota import cpu_quota, own_cgroups
@@ -54,6 +55,7 @@ class Session:
         self._sampler.add(AGENT, AGENT_ITSELF)
         self._service_trees: Dict[str, ProcessTree] = {}
         self._pollers: List[CounterPoller] = []
+        self._established = EstablishedConnections()
         self._scheduled: List[Tuple[Group, Factory]] = []
         self._scheduled_samplers: List[ScheduledSampler] = []
         self._add_scheduled(None, HOST_SCHEDULED)
@@ -74,7 +76,7 @@ class Session:
             child = self._processes.child(service["process"])
             self._service_trees[name], factories = of_service(service, child, self._process_trees, self._sockets)
             self._sampler.add(name, factories)
-            self._add_scheduled(name, of_service_scheduled(service))
+            self._add_scheduled(name, of_service_scheduled(service, self._established))
             if service["counters"] is not None:
                 poller = CounterPoller(service["counters"], self._polling, self._recorder, self._recorder.group(name))
                 self._pollers.append(poller)
@@ -94,8 +96,9 @@ class Session:
 
     def schedule_samples(self, at_ns: List[int]) -> None:
         """Sample the expensive collectors of the host and of all present services at these instants."""
-        self._scheduled_samplers.append(ScheduledSampler(at_ns, list(self._scheduled), self._recorder))
-        self._scheduled_samplers[-1].start()
+        sampler = ScheduledSampler(at_ns, list(self._scheduled), self._established, self._recorder)
+        self._scheduled_samplers.append(sampler)
+        sampler.start()
 
     def latest(self) -> Json:
         """Return the last values, without a new sample; see `Recorder.latest`."""
@@ -110,6 +113,7 @@ class Session:
             sampler.stop()
         for thread in (self._sampler, self._core_speeds, *self._pollers, *self._scheduled_samplers):
             thread.join(self.STOP_TIMEOUT_S)
+        self._established.close()
         problems = [*self._sampler.problems(), self._core_speeds.problem()]
         problems += [poller.problem() for poller in self._pollers]
         problems += [problem for sampler in self._scheduled_samplers for problem in sampler.problems]

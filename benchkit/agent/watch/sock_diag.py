@@ -6,7 +6,7 @@ import errno
 import os
 import socket
 import struct
-from typing import Collection, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Collection, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from benchkit.agent.watch.collector import UnavailableError
 
@@ -71,9 +71,15 @@ class SockDiag:
                 found.append(Listener(_authority(family, source, number), number, inode, queued, limit))
         return found
 
-    def tcp_established(self, port: int) -> int:
-        """Return the number of established connections to this port of the host. Raises UnavailableError."""
-        return sum(1 for family in FAMILIES for _ in self._request(_inet(family, ESTABLISHED, _source_port(port))))
+    def tcp_established(self, ports: Collection[int]) -> Dict[int, int]:
+        """Return the number of established connections to each of these ports of the host. Raises UnavailableError."""
+        counts = dict.fromkeys(ports, 0)
+        code = _source_ports(min(ports), max(ports))
+        for reply in (reply for family in FAMILIES for reply in self._request(_inet(family, ESTABLISHED, code))):
+            port = int.from_bytes(reply[4:6], "big")
+            if port in counts:
+                counts[port] += 1
+        return counts
 
     def unix_listeners(self, paths: Collection[str]) -> List[Listener]:
         """Return the listening unix sockets at these paths. Raises UnavailableError."""
@@ -85,9 +91,14 @@ class SockDiag:
                 found.append(Listener(path, None, inode, *queue))
         return found
 
-    def unix_established(self, path: str) -> int:
-        """Return the number of established connections to the unix socket at this path. Raises UnavailableError."""
-        return sum(_unix_attributes(reply)[0] == path for reply in self._request(_unix(ESTABLISHED, UDIAG_SHOW_NAME)))
+    def unix_established(self, paths: Collection[str]) -> Dict[str, int]:
+        """Return the number of established connections to the unix sockets at these paths. Raises UnavailableError."""
+        counts = dict.fromkeys(paths, 0)
+        for reply in self._request(_unix(ESTABLISHED, UDIAG_SHOW_NAME)):
+            path, _ = _unix_attributes(reply)
+            if path is not None and path in counts:
+                counts[path] += 1
+        return counts
 
     def _request(self, request: bytes) -> Iterator[bytes]:
         """Yield the answers to one request, without their headers."""
@@ -132,13 +143,13 @@ def _inet(family: int, state: int, code: bytes = b"") -> bytes:
     return request
 
 
-def _source_port(port: int) -> bytes:
-    """Return byte code that accepts sockets of this local port: at least, and at most.
+def _source_ports(least: int, most: int) -> bytes:
+    """Return byte code that accepts sockets of these local ports: at least, and at most.
 
     Each operation has the offset of the next one, for true and false; an offset beyond the end rejects the socket.
     """
     code = b""
-    for remaining, operation in ((2, S_GE), (1, S_LE)):
+    for remaining, operation, port in ((2, S_GE, least), (1, S_LE, most)):
         step = 2 * OPERATION.size
         code += OPERATION.pack(operation, step, remaining * step + 4) + OPERATION.pack(0, 0, port)
     return code
