@@ -23,10 +23,12 @@ from benchkit.results.schema import arrow_schema
 from benchkit.results.store import Store
 
 FOLDER = re.compile(rb'"/(?:[^"/]+/)*?(scenarios/)?(?=[a-z0-9-]+\.yaml")')
+NAMED = re.compile(rb'/(?:[^"/ ]+/)+(?=athens[:" ])')
+"""Folder of a binary that the inventory names."""
 COPIED = ("manifest.json", "journal.jsonl")
 """Files of a run; its log names folders of the machine, and its checksums are of all files."""
 LARGE = frozenset({SliceRow.TABLE, *(name for name, row in TABLES.items() if row.IS_LARGE)})
-STEP = 1.015
+STEP = 1.04
 """Ratio of the starts of adjacent buckets in copied histograms; wrk records each microsecond."""
 
 
@@ -41,8 +43,9 @@ def record(source: Store, target: Store, names: list[str], without: Collection[s
         folder = target.path / run.path.relative_to(source.path)
         folder.mkdir(parents=True)
         for copied in COPIED:
-            # Where the scenario's file stood is of use on that machine alone.
-            (folder / copied).write_bytes(FOLDER.sub(rb'"\1', (run.path / copied).read_bytes()))
+            # Where the scenario's file and binaries stood is of use on that machine alone.
+            content = FOLDER.sub(rb'"\1', (run.path / copied).read_bytes())
+            (folder / copied).write_bytes(NAMED.sub(b"", content))
         for table in (name for name in TABLES if name not in without):
             for files in source.parts(table, runs=[run.run_id]).values():
                 for file in files:
