@@ -121,7 +121,7 @@ def requested_ratios(
         try:
             claimed = claim_pairs(claim.ratio, cells)
         except InputError:
-            continue  # not at this scale
+            continue  # not in this run
         yield from ((claim.metric, pair, claim.text) for pair in claimed if {pair.cell_id, pair.baseline} <= carried)
 
 

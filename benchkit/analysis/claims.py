@@ -50,7 +50,7 @@ def judge_claim(claim: Claim, data: RunData) -> ClaimResult:
     try:
         pairs = claim_pairs(claim.ratio, data.manifest.cells)
     except InputError as error:
-        return result.model_copy(update={"reason": f"{error.what} at this scale"})
+        return result.model_copy(update={"reason": f"{error.what} in this run"})
     unsupported = {cell.cell_id: cell.unsupported for cell in data.manifest.cells if cell.unsupported}
     missing = [cell_id for pair in pairs for cell_id in (pair.cell_id, pair.baseline) if cell_id in unsupported]
     pairs = [pair for pair in pairs if not {pair.cell_id, pair.baseline} & unsupported.keys()]

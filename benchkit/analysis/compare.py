@@ -33,6 +33,7 @@ from benchkit.errors import InputError
 from benchkit.models.claims import claims_of
 from benchkit.models.design import controlled, until_of
 from benchkit.models.metrics import CPU, P99, RPS
+from benchkit.models.profile_metrics import PROFILE_METRICS
 from benchkit.results.store_choice import open_store
 from benchkit.results.tables import load
 
@@ -157,10 +158,11 @@ def compare_all_metrics(data: RunData) -> tuple[Comparison, ...]:
     """Compare the cells of one run with their baseline, a comparison for each metric; only those with a ratio.
 
     The metrics are the primary one, those that the scenario asks about, and `SHOWN_METRICS` for a run of at most
-    `_MANY_CELLS` cells. Each is a family of comparisons of its own, as in `benchkit compare RUN --metric M`.
+    `_MANY_CELLS` cells. Each is a family of comparisons of its own, as in `benchkit compare RUN --metric M`. Shares of
+    profiles are compared by claims alone: the measured trials have none.
     """
     until = until_of(data.manifest.scenario)
-    claimed = (claim.metric for claim in claims_of(data.manifest.scenario))
+    claimed = (claim.metric for claim in claims_of(data.manifest.scenario) if claim.metric not in PROFILE_METRICS)
     shown = SHOWN_METRICS if len(data.manifest.cells) <= _MANY_CELLS else ()
     metrics = dict.fromkeys((data.primary_metric, *(until.metrics if until else ()), *claimed, *shown))
     comparisons = (compare_cells(data, [metric]) for metric in metrics if data.trials[metric].notna().any())

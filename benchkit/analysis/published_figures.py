@@ -14,7 +14,7 @@ from benchkit.models.levels import Level
 from benchkit.models.published import Published, published_of
 from benchkit.models.run import CellRecord
 
-NO_CELL = "no such cell at this scale"
+NO_CELL = "no such cell in this run"
 
 
 class PublishedComparison(Frozen):

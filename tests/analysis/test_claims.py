@@ -9,6 +9,7 @@ import pytest
 
 from benchkit.analysis.claim_result import ClaimResult
 from benchkit.analysis.claims import judge_claims
+from benchkit.analysis.compare import compare_all_metrics
 from benchkit.analysis.run_data import RunData, run_data_from_tables
 from benchkit.analysis.samples import Exclusion
 from benchkit.models.run import Manifest
@@ -152,7 +153,7 @@ def test_met_need_changes_nothing(judge: Judge) -> None:
 def test_missing_levels_make_a_claim_not_testable(judge: Judge) -> None:
     result = judge({"ratio": {"of": {"stack": "nginx", "cores": 16}, "to": {"stack": "go"}}, "at_most": 1})
     assert result.state == "not testable here"
-    assert result.reason == "no level '16' of cores at this scale"
+    assert result.reason == "no level '16' of cores in this run"
 
 
 def test_unsupported_cell_makes_a_claim_not_testable(judge: Judge) -> None:
@@ -230,5 +231,6 @@ def test_a_claim_about_a_share_uses_the_profiled_trials(
     data = run_data_from_tables(manifest, trials, empty_frame("verdicts"), table=tables.__getitem__)
     (result,) = judge_claims(data)
     assert (result.state, result.metric) == (state, metric)
+    assert all(metric not in each.metrics for each in compare_all_metrics(data))
     (unprofiled,) = judge_claims(RunData(manifest, measured))
     assert (unprofiled.state, unprofiled.reason) == ("not testable here", "no trial was profiled")

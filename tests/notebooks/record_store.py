@@ -16,8 +16,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from benchkit.models.rows import TABLES, LatencyRow, SliceRow
+from benchkit.models.rows import TABLES, LatencyRow, SliceRow, TelemetryRow
 from benchkit.results.parquet_files import read_parquet, write_parquet
 from benchkit.results.schema import arrow_schema
 from benchkit.results.store import Store
@@ -28,7 +29,13 @@ NAMED = re.compile(rb'/(?:[^"/ ]+/)+(?=athens[:" ])')
 COPIED = ("manifest.json", "journal.jsonl")
 """Files of a run; its log names folders of the machine, and its checksums are of all files."""
 LARGE = frozenset({SliceRow.TABLE, *(name for name, row in TABLES.items() if row.IS_LARGE)})
-STEP = 1.04
+SHOWN = (
+    *("cpu_s_total", "requests_total", "net_sent_bytes_total", "goroutines", "rss_bytes"),
+    *("accept_queue", "accept_queue_limit", "listen_overflows_total"),
+    *("swap_read_bytes_total", "swap_written_bytes_total", "major_page_faults_total"),
+)
+"""Metrics of copied samples: those that figures and notebooks show."""
+STEP = 1.05
 """Ratio of the starts of adjacent buckets in copied histograms; wrk records each microsecond."""
 
 
@@ -52,8 +59,10 @@ def record(source: Store, target: Store, names: list[str], without: Collection[s
                     copy = target.path / file.relative_to(source.path)
                     copy.parent.mkdir(parents=True, exist_ok=True)
                     if table == LatencyRow.TABLE:
-                        rows = read_parquet(file, arrow_schema(table))
-                        write_parquet(copy, coarsened(rows))
+                        write_parquet(copy, coarsened(read_parquet(file, arrow_schema(table))))
+                    elif table == TelemetryRow.TABLE:
+                        samples = read_parquet(file, arrow_schema(table))
+                        write_parquet(copy, samples.filter(pc.is_in(samples["metric"], pa.array(SHOWN))))
                     else:
                         shutil.copyfile(file, copy)
 

@@ -87,7 +87,7 @@ def test_missing_cells_have_a_reason(make_run: MakeRun) -> None:
     *_, rate, timeouts, other = rows_of(run)
     assert rate[3:] == (ABSENT, ABSENT, "on 8 <threads>; nginx is too old")
     assert timeouts[1:4] == ("timeouts", "0", ABSENT)
-    assert other == ("fcgi", "RPS", "24,027", ABSENT, ABSENT, "no such cell at this scale")
+    assert other == ("fcgi", "RPS", "24,027", ABSENT, ABSENT, "no such cell in this run")
     html = page((run, ()))
     assert "Published and measured figures" in html
     assert "on 8 &lt;threads&gt;" in html
@@ -108,7 +108,7 @@ def test_published_shares_are_compared_with_those_of_profiles(make_run: MakeRun)
     run = make_run(factors, blocks=3, scenario={"published": entries})
     assert [row[3:] for row in rows_of(run)] == [
         (ABSENT, ABSENT, "for 8000; it was not profiled"),
-        (ABSENT, ABSENT, "no such cell at this scale"),
+        (ABSENT, ABSENT, "no such cell in this run"),
     ]
     run = with_profiles(run)
     (mine,) = (each for each in run.service_profiles if each.cell_id == "server=nethttp,connections=4000")
