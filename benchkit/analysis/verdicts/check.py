@@ -21,7 +21,9 @@ Severity = Literal["suspect", "invalid"]
 Verdict = Literal["valid", "suspect", "invalid"]
 
 RATES = ("rps", "requests", "bytes_per_s", "bytes_total", "handshakes_per_s")
-LOAD = (*RATES, *LATENCIES)
+PARTS = ("connect_mean_s", "processing_mean_s", "first_byte_mean_s")
+"""Parts of the mean latency, where the load tool states them."""
+LOAD = (*RATES, *LATENCIES, *PARTS)
 """Metrics that the load tool measured; unusable where something other than the server was the limit."""
 CPU = (
     "server_cpu_s_per_request",
@@ -30,7 +32,8 @@ CPU = (
     "server_switches_per_request",
 )
 MEMORY = ("server_memory_bytes",)
-ALL = (*LOAD, *CPU, *MEMORY)
+WAITS = ("goroutine_wait_mean_s",)
+ALL = (*LOAD, *CPU, *MEMORY, *WAITS)
 
 
 class Finding(Frozen):

@@ -35,6 +35,12 @@ def test_cpu_per_request_stays_valid() -> None:
     assert not set(CPU) & set(found.metrics)
 
 
+def test_times_of_connecting_and_processing_are_the_tools_too() -> None:
+    found = finding_of("generator-saturated", build_trial(generators=(build_generator(cpu_s=WINDOW_S),)))
+    assert found is not None
+    assert {"connect_mean_s", "processing_mean_s", "first_byte_mean_s"} <= set(found.metrics)
+
+
 def test_single_thread_fills_one_of_two_cores() -> None:
     """Limit a wrk of one thread on two cores to one."""
     one = build_generator(cpu_s=0.95 * WINDOW_S, cpus=(1, 2))
