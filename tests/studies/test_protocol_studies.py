@@ -56,13 +56,15 @@ def require_as_asked(ran: StudyRun) -> None:
     assert encrypted[states_cipher]["cipher"].str.startswith("TLS_AES_").all()
     assert encrypted[~states_cipher]["cipher"].isna().all()
     assert (trials[["errors_connect", "errors_read", "non_2xx"]].fillna(0) == 0).all(axis=None)
-    assert not set(ran.table("verdicts")["check"]) & set(PROTOCOL_CHECKS)
+    findings = ran.table("verdicts")
+    assert findings[findings["check"].isin(PROTOCOL_CHECKS)]["text"].tolist() == []
     skipped = ran.table("unchecked")
-    assert skipped[skipped["check"].isin(PROTOCOL_CHECKS)].empty
+    assert skipped[skipped["check"].isin(PROTOCOL_CHECKS)]["why"].tolist() == []
 
 
 def test_tls_cost_counts_full_and_resumed_handshakes(lab: Lab, run_study: RunStudy, tmp_path: Path) -> None:
-    ran = run_study(lab.inventory(), "tls-cost")
+    # In a window of 1 s, a machine that stands still for half a second leaves too few samples of the counters.
+    ran = run_study(lab.inventory(), "tls-cost", "load.duration_s=3")
     require_as_asked(ran)
     trials = ran.trials
     cells = {cell: record for cell, record in ran.records.items() if not record.load.keepalive}
