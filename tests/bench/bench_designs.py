@@ -1,4 +1,4 @@
-"""Sliced blocks against blocks and sequential runs: width of intervals at equal wall time, A/A runs, and agreement.
+"""Sliced blocks against blocks and sequential runs: width of intervals at equal wall time, A/A runs, agreement, power.
 
 Each comparison can be repeated by itself: `make bench ARGS="-k equal_wall_time"`. Designs take random turns.
 """
@@ -17,9 +17,12 @@ import numpy as np
 import pytest
 
 from benchkit.analysis.compare import compare
+from benchkit.analysis.inference import MIN_BLOCKS
 from benchkit.analysis.ratio import Ratio
+from benchkit.analysis.resolution import Noise, mde, noise_of
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.lab.lab import Lab
+from benchkit.results.tables import load
 from benchkit.scenario.read import read_experiment
 from tests.bench.real_runs import interval, run_once, table
 
@@ -32,6 +35,12 @@ RUN_S = float(os.environ.get("BENCHKIT_DESIGN_RUN_S", "60"))
 AA_RUNS = int(os.environ.get("BENCHKIT_SLICED_AA_RUNS", "40"))
 MOST_SIGNIFICANT = 5
 """Maximum of 40 comparisons at a level of 0.05; the probability of more by chance is 1.4 % (binomial)."""
+TWO_PER_CENT_TRIES = int(os.environ.get("BENCHKIT_TWO_PER_CENT_TRIES", "20"))
+TWO_PER_CENT_S = 120.0
+"""Wall time in which a difference of 2 % is to be shown, in seconds."""
+LEAST_POWER = 0.8
+PILOT_BLOCKS, MOST_BLOCKS = 12, 2000
+"""Blocks that the noise of the design `blocks` is taken from, and the most that are considered."""
 METRICS = ("rps", "latency_p99_s", "server_cpu_s_per_request")
 LARGEST_SHARE: Mapping[str, float] = {"rps": 1 / 5, "latency_p99_s": 1 / 3, "server_cpu_s_per_request": 1 / 3}
 """Median half-width of sliced blocks relative to blocks, at most."""
@@ -41,8 +50,8 @@ name: designs
 title: Two servers that differ by a few per cent
 question: Which design shows the difference?
 stacks:
-  one: {{entry: app, services: {{app: {{backend: nethttp, role: sut, listen: 8080, work: "loop:50000"}}}}}}
-  two: {{entry: app, services: {{app: {{backend: {backend}, role: sut, listen: 8080, work: "loop:{work}"}}}}}}
+  one: {{entry: app, services: {{app: {{backend: nethttp, role: sut, listen: 8080, work: "{work}"}}}}}}
+  two: {{entry: app, services: {{app: {{backend: {backend}, role: sut, listen: 8080, {options}}}}}}}
 {cells}
 load: {{tool: h2load, connections: 16, threads: 1, duration_s: 5, warmup_s: 1}}
 telemetry: {{interval_s: 1}}
@@ -52,35 +61,50 @@ blocks: {blocks}
 
 TWO_CELLS = "factors: {stack: [one, two]}\nbaseline: {stack: one}"
 A_CONTROL = "factors: {stack: [one]}\ncontrol: [{stack: one}]"
+
+
+class Pair(NamedTuple):
+    """The server that net/http is compared with, and the work of net/http. The work of both saturates their core."""
+
+    backend: str
+    options: str
+    cells: str = TWO_CELLS
+    work: str = "loop:50000"
+
+
 EQUAL, SLOWER = "itself", "more work"
-SECOND: Mapping[str, tuple[str, int, str]] = {
-    EQUAL: ("nethttp", 50_000, A_CONTROL),
-    SLOWER: ("nethttp", 56_000, TWO_CELLS),
-    "fasthttp": ("fasthttp", 50_000, TWO_CELLS),
-    "netpoll": ("netpoll", 50_000, TWO_CELLS),
-    "hertz": ("hertz", 50_000, TWO_CELLS),
-    "gnet": ("gnet", 50_000, TWO_CELLS),
+PAIRS: Mapping[str, Pair] = {
+    EQUAL: Pair("nethttp", 'work: "loop:50000"', A_CONTROL),
+    SLOWER: Pair("nethttp", 'work: "loop:56000"'),
+    "fasthttp": Pair("fasthttp", 'work: "loop:50000"'),
+    "netpoll": Pair("netpoll", 'work: "loop:50000"'),
+    "netpoll with two threads": Pair("netpoll", 'work: "loop:50000", gomaxprocs: 2'),
+    "hertz": Pair("hertz", 'work: "loop:50000"'),
+    "hertz with two threads": Pair("hertz", 'work: "loop:50000", gomaxprocs: 2'),
+    "gnet": Pair("gnet", 'work: "loop:50000"'),
 }
-"""Servers that net/http is compared with: backend, work of a request, which saturates the server's core, and cells."""
+TWO_PER_CENT = Pair("nethttp", 'work: "loop:204600"', work="loop:200000")
+"""A loop longer by 2.3 %, which takes most of the time of a request: its rate is about 2 % lower."""
 
 
 class DesignRun(NamedTuple):
-    """A run of one design: its wall time, and its ratios by metric."""
+    """A run of one design: its wall time, its ratios by metric, and the noise of its log-ratios of RPS."""
 
     wall_s: float
     ratios: Mapping[str, Ratio]
+    noise: Noise | None
 
 
-def run_design(hosts: Hosts, folder: Path, pair: str, design: str, *, blocks: int, seed: int) -> DesignRun:
+def run_design(hosts: Hosts, folder: Path, pair: Pair, design: str, *, blocks: int, seed: int) -> DesignRun:
     """Compare net/http with another server, with the trials of all verdicts."""
-    backend, work, cells = SECOND[pair]
     scenario, store = folder / "designs.yaml", folder / "store"
-    scenario.write_text(SCENARIO.format(backend=backend, work=work, cells=cells, design=design, blocks=blocks))
+    scenario.write_text(SCENARIO.format(**pair._asdict(), design=design, blocks=blocks))
     started_s = time.monotonic()
     run_id = run_once(store, read_experiment(str(scenario)), hosts, seed=seed)
     wall_s = time.monotonic() - started_s
     ratios = compare(run_id, store=store, metrics=METRICS, exclusions=()).ratios
-    return DesignRun(wall_s, {ratio.metric: ratio for ratio in ratios})
+    noise = noise_of(load("trials", store=store, run_id=run_id), "rps")
+    return DesignRun(wall_s, {ratio.metric: ratio for ratio in ratios}, noise)
 
 
 def half_width(ratio: Ratio) -> float:
@@ -92,7 +116,7 @@ def half_width(ratio: Ratio) -> float:
 
 def test_half_width_at_equal_wall_time(lab: Lab, tmp_path: Path) -> None:
     """Compare the intervals of three designs that take the same time; blocks follow from a first block of each."""
-    pair = SLOWER
+    pair = PAIRS[SLOWER]
     widths: dict[tuple[str, str], list[float]] = {}
     rows = []
     with connect_all(lab.inventory()) as hosts:
@@ -121,7 +145,9 @@ def test_half_width_at_equal_wall_time(lab: Lab, tmp_path: Path) -> None:
 
 def test_equal_cells_seldom_differ_in_sliced_blocks(lab: Lab, tmp_path: Path) -> None:
     with connect_all(lab.inventory()) as hosts:
-        runs = [run_design(hosts, tmp_path, EQUAL, "sliced", blocks=6, seed=seed) for seed in range(1, AA_RUNS + 1)]
+        runs = [
+            run_design(hosts, tmp_path, PAIRS[EQUAL], "sliced", blocks=6, seed=seed) for seed in range(1, AA_RUNS + 1)
+        ]
     rows = [(str(seed), *_figures(run.ratios["rps"])) for seed, run in enumerate(runs, start=1)]
     print("\n" + table(("run", "blocks", "ratio", "95 % interval", "difference"), rows))
     for metric in METRICS:
@@ -130,9 +156,10 @@ def test_equal_cells_seldom_differ_in_sliced_blocks(lab: Lab, tmp_path: Path) ->
     assert sum(run.ratios["rps"].outcome in {"higher", "lower"} for run in runs) <= MOST_SIGNIFICANT * AA_RUNS / 40
 
 
-@pytest.mark.parametrize("pair", SECOND)
-def test_designs_agree(pair: str, lab: Lab, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", PAIRS)
+def test_designs_agree(name: str, lab: Lab, tmp_path: Path) -> None:
     """Compare the ratio of many blocks with that of sliced blocks: their difference lies within its interval."""
+    pair = PAIRS[name]
     with connect_all(lab.inventory()) as hosts:
         run_design(hosts, tmp_path, pair, "blocks", blocks=1, seed=1)  # builds the servers
         runs = {
@@ -144,6 +171,36 @@ def test_designs_agree(pair: str, lab: Lab, tmp_path: Path) -> None:
     assert one.ratio is not None
     assert other.ratio is not None
     assert abs(math.log(one.ratio / other.ratio)) <= math.hypot(half_width(one), half_width(other))
+
+
+def test_two_per_cent_in_two_minutes(lab: Lab, tmp_path: Path) -> None:
+    """Count the sliced runs of two minutes that show a difference of 2 %, and say how long blocks need for it."""
+    with connect_all(lab.inventory()) as hosts:
+        run_design(hosts, tmp_path, TWO_PER_CENT, "sliced", blocks=1, seed=1)  # builds the servers
+        of_block = run_design(hosts, tmp_path, TWO_PER_CENT, "sliced", blocks=3, seed=1).wall_s / 3
+        blocks = int(TWO_PER_CENT_S / of_block)
+        runs = [
+            run_design(hosts, tmp_path, TWO_PER_CENT, "sliced", blocks=blocks, seed=seed)
+            for seed in range(1, TWO_PER_CENT_TRIES + 1)
+        ]
+        pilot = run_design(hosts, tmp_path, TWO_PER_CENT, "blocks", blocks=PILOT_BLOCKS, seed=1)
+    rows = [(str(seed), f"{run.wall_s:.0f} s", *_figures(run.ratios["rps"])) for seed, run in enumerate(runs, start=1)]
+    print("\n" + table(("try", "wall time", *_HEADS), rows))
+    ratios = [run.ratios["rps"] for run in runs]
+    logs = [math.log(ratio.ratio) for ratio in ratios if ratio.ratio is not None]
+    mean = sum(logs) / len(logs)
+    shown = sum(ratio.outcome == "lower" for ratio in ratios)
+    print(f"{shown} of {len(runs)} runs show it; mean ratio of all {math.exp(mean):.4f}")
+    assert pilot.noise is not None
+    needed = next(
+        (n for n in range(MIN_BLOCKS, MOST_BLOCKS) if (mde(pilot.noise, n) or math.inf) <= math.exp(-mean)), None
+    )
+    time_needed = "more" if needed is None else f"{needed * pilot.wall_s / PILOT_BLOCKS / 60:.0f} min"
+    print(
+        f"blocks: sd of {pilot.noise.sd:.3f} in {PILOT_BLOCKS} blocks of {pilot.wall_s / PILOT_BLOCKS:.1f} s; for a power of "
+        f"80 % they need {needed or f'more than {MOST_BLOCKS}'} blocks, {time_needed}"
+    )
+    assert shown >= LEAST_POWER * len(runs)
 
 
 _DESIGNS: Sequence[str] = ("sequential", "blocks", "sliced")

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -33,6 +37,10 @@ SLOW, FAST = "loop:223000", "loop:200000"
 """Loops whose rates differ by a tenth, because a request also takes time outside of its loop."""
 LEAST_QUOTA = 0.55
 """CPU quota of the server's host at the end of the run; at the start it is 1."""
+
+SLICED_TRIES, SLICED_BLOCKS = 10, 6
+STEP_S = 0.2
+"""Pause between two changes of the quota while sliced blocks run, in seconds: less than a slice."""
 
 SCENARIO = f"""\
 name: drift
@@ -95,6 +103,57 @@ def test_blocks_find_the_ratio_that_a_sequential_design_misses(lab: Lab, tmp_pat
     assert found["blocks"].outcome == "higher"
     assert not _covers(found["sequential"], true)
     assert found["sequential"].outcome != "higher"
+
+
+def test_sliced_blocks_find_the_ratio_each_time(lab: Lab, tmp_path: Path) -> None:
+    """Tighten the quota all the time, within blocks too, and find the difference in each of several runs."""
+    scenario, store = tmp_path / "drift.yaml", tmp_path / "store"
+    scenario.write_text(SCENARIO)
+    settings = ["design=sliced", "load.tool=h2load", f"load.duration_s={WINDOW_S}"]
+    with connect_all(lab.inventory()) as hosts:
+
+        def run(blocks: int, seed: int) -> Ratio:
+            experiment = read_experiment(str(scenario), settings=[*settings, f"blocks={blocks}"])
+            # The quota rightly makes trials suspect. None is excluded here, to test the design alone.
+            return ratio_of(store, run_once(store, experiment, hosts, seed=seed), ())
+
+        run(1, 1)  # builds the servers
+        started_s = time.monotonic()
+        true = run(2 * SLICED_BLOCKS, 1)
+        took_s = (time.monotonic() - started_s) / 2
+        found = []
+        for seed in range(1, SLICED_TRIES + 1):
+            with tightening(lab, took_s):
+                found.append(run(SLICED_BLOCKS, seed))
+    assert true.ratio is not None
+    rows = [_row("sliced", "none", true, true.ratio)]
+    rows += [_row("sliced", f"to {LEAST_QUOTA:.0%} of its CPU", ratio, true.ratio) for ratio in found]
+    heads = ("design", "host gets slower", "blocks", "fast over slow", "95 % interval", "p", "result", "error")
+    print(f"\n{table(heads, rows)}")
+    assert true.outcome == "higher"
+    assert 1.05 < true.ratio < 1.2
+    assert [ratio.outcome for ratio in found] == ["higher"] * SLICED_TRIES
+
+
+@contextmanager
+def tightening(lab: Lab, seconds: float) -> Iterator[None]:
+    """Decrease the CPU quota of the server's host steadily over this time, and remove it at the end."""
+    ended = threading.Event()
+    started_s = time.monotonic()
+
+    def tighten() -> None:
+        while not ended.wait(STEP_S):
+            passed = min(1.0, (time.monotonic() - started_s) / seconds)
+            set_quota(lab, "sut", 1 - (1 - LEAST_QUOTA) * passed)
+
+    thread = threading.Thread(target=tighten)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        set_quota(lab, "sut", None)
 
 
 def _covers(ratio: Ratio, true: Ratio) -> bool:
