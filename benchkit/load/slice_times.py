@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from benchkit.load.tools.registry import get_tool
 from benchkit.models.load import Load
@@ -20,6 +21,18 @@ MARGIN_S = 0.01
 """Time from the end of a window to the next start: the start of a tool, by which its measured time ends later."""
 
 
+class Pauses(NamedTuple):
+    """The time of a slice before and after its window, in seconds."""
+
+    lead_s: float
+    margin_s: float
+
+
+def pauses(load: Load, *, has_tls: bool = False) -> Pauses:
+    """Return the lead of a slice, and the margin in which its load tools end before the next ones start."""
+    return Pauses(lead_s(load, has_tls=has_tls), round(MARGIN_S + get_tool(load.tool).overrun_s, 3))
+
+
 def lead_s(load: Load, *, has_tls: bool = False) -> float:
     """Return the time from the start of the load tools of a slice to its window, in seconds; whole milliseconds.
 
@@ -32,6 +45,6 @@ def lead_s(load: Load, *, has_tls: bool = False) -> float:
     return max(LEAST_LEAD_S, math.ceil(round(connect_s * 1000, 6)) / 1000)
 
 
-def turn_s(lead_s: float, slice_s: float) -> float:
+def turn_s(pauses: Pauses, slice_s: float) -> float:
     """Return the time that a slice takes with its lead and margin, in seconds."""
-    return lead_s + slice_s + MARGIN_S
+    return pauses.lead_s + slice_s + pauses.margin_s

@@ -82,7 +82,7 @@ def trial_row(
         errors_write=result.errors.write,
         errors_timeout=result.errors.timeout,
         non_2xx=result.non_2xx,
-        server_cpu_s_per_request=_cpu_s_per_request(cpu, result.requests),
+        server_cpu_s_per_request=_cpu_s_per_request(cpu, sampled_requests(record, result)),
         **_probe_columns(record.probes),
         cipher=_cipher(record, result),
         overhead_s=record.wall_s - record.warmed_up_s - record.window_s if record.imported is None else None,
@@ -257,7 +257,18 @@ def flatten_facts(value: object, name: str = "") -> Iterable[tuple[str, str | No
             yield name, str(value)
 
 
-def _cpu_s_per_request(cpu_s: list[float | None], requests: int | None) -> float | None:
+def sampled_requests(record: TrialRecord, result: LoadResult) -> float | None:
+    """Return the number of requests while the hosts were sampled.
+
+    In slices that is the window, beyond which a tool may go on (`Tool.overrun_s`): its requests are taken by time.
+    """
+    if not record.slices or not result.duration_s or result.requests is None:
+        return result.requests
+    sampled_s = sum(each.duration_s for each in record.slices)
+    return result.requests * min(1.0, sampled_s / result.duration_s)
+
+
+def _cpu_s_per_request(cpu_s: list[float | None], requests: float | None) -> float | None:
     known = [seconds for seconds in cpu_s if seconds is not None]
     return sum(known) / requests if requests and len(known) == len(cpu_s) else None
 

@@ -25,7 +25,14 @@ from benchkit.models.rows import (
 )
 from benchkit.models.trial import GeneratorRecord, TrialRecord
 from benchkit.results.profile_tables import read_profiles
-from benchkit.results.row_builders import latency_columns, note_rows, series_rows, slice_rows, trial_row
+from benchkit.results.row_builders import (
+    latency_columns,
+    note_rows,
+    sampled_requests,
+    series_rows,
+    slice_rows,
+    trial_row,
+)
 from benchkit.results.schema import Rows
 from benchkit.results.slice_files import unpack_slices
 from benchkit.results.telemetry_table import (
@@ -133,17 +140,19 @@ def build_trial_tables(
     """Build the rows of a trial; `interrupted` if its block was interrupted by a pause and repeated."""
     profiles = read_profiles(record, raw)
     telemetry, telemetry_notes = telemetry_columns(record, raw)
-    row = trial_row(record, output.merged.result, output.merged.measurement, interrupted=interrupted)
+    result = output.merged.result
+    row = trial_row(record, result, output.merged.measurement, interrupted=interrupted)
+    requests = sampled_requests(record, result)
     return TrialTables(
         trial=replace(
             row,
             server_memory_bytes=peak_memory_bytes(record, telemetry),
             goroutine_wait_mean_s=mean_goroutine_wait_s(record, telemetry),
-            server_switches_per_request=_per_request(switches(record, telemetry), row),
-            main_process_cpu_s_per_request=_per_request(main_process_cpu_s(record, telemetry), row),
+            server_switches_per_request=_per_request(switches(record, telemetry), requests),
+            main_process_cpu_s_per_request=_per_request(main_process_cpu_s(record, telemetry), requests),
         ),
         notes=(
-            *note_rows(record.trial_id, output.merged.result),
+            *note_rows(record.trial_id, result),
             *profiles.notes,
             *telemetry_notes,
             *_overload_notes(record, row),
@@ -165,8 +174,8 @@ def _overload_notes(record: TrialRecord, row: TrialRow) -> Iterator[NoteRow]:
         yield NoteRow(trial_id=record.trial_id, code=NOT_RECOVERED, message=message)
 
 
-def _per_request(value: float | None, row: TrialRow) -> float | None:
-    return None if value is None or not row.requests else value / row.requests
+def _per_request(value: float | None, requests: float | None) -> float | None:
+    return None if value is None or not requests else value / requests
 
 
 def _read_slices(record: TrialRecord, raw: RawFile) -> TrialOutput:

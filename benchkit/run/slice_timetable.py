@@ -12,7 +12,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from benchkit.load.slice_times import MARGIN_S
+from benchkit.load.slice_times import Pauses
 
 
 @dataclass(frozen=True)
@@ -36,20 +36,20 @@ def slice_count(duration_s: float, slice_s: float) -> int:
 
 
 def plan_turns(
-    counts: Mapping[str, int], leads_s: Mapping[str, float], slice_s: float, seed: int, block: int
+    counts: Mapping[str, int], pauses: Mapping[str, Pauses], slice_s: float, seed: int, block: int
 ) -> Iterator[Turn]:
     """Yield the turns of a block: in every round one slice of each cell that has any left, in random order.
 
-    `counts` is the number of slices of each cell, and `leads_s` the lead of each. The order of a round depends on seed,
-    block and round alone.
+    `counts` is the number of slices of each cell, and `pauses` the lead and margin of each. The order of a round depends
+    on seed, block and round alone.
     """
     start_s = 0.0
     for round_ in range(1, max(counts.values()) + 1):
         order = shuffled([cell_id for cell_id, count in counts.items() if count >= round_], seed, block, round_)
         for place, cell_id in enumerate(order, start=1):
-            begins_s = start_s + leads_s[cell_id]
+            begins_s = start_s + pauses[cell_id].lead_s
             yield Turn(round_, place, cell_id, start_s, (begins_s, begins_s + slice_s))
-            start_s = begins_s + slice_s + MARGIN_S
+            start_s = begins_s + slice_s + pauses[cell_id].margin_s
 
 
 def shuffled(cell_ids: Sequence[str], seed: int, block: int, round_: int) -> list[str]:

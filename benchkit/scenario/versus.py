@@ -13,7 +13,7 @@ from pathlib import Path, PurePath
 from ruamel.yaml import YAML
 
 from benchkit.errors import InputError
-from benchkit.load.slice_times import lead_s, turn_s
+from benchkit.load.slice_times import pauses, turn_s
 from benchkit.load.tools.registry import get_tool
 from benchkit.models.cpus import SplitCpus
 from benchkit.models.design import Until
@@ -203,8 +203,8 @@ def window_s(
 def _load_per_window(one_slice: Load) -> float:
     """Return the time under load of a trial, warm-up and pauses between slices included, relative to its window."""
     slice_s = one_slice.duration_s or SLICE_S
-    pauses = 1.0 if takes_whole_seconds(one_slice.tool) else turn_s(lead_s(one_slice), slice_s) / slice_s
-    return pauses + WARM_UP_SHARE / (1 - WARM_UP_SHARE)
+    per_slice = 1.0 if takes_whole_seconds(one_slice.tool) else turn_s(pauses(one_slice), slice_s) / slice_s
+    return per_slice + WARM_UP_SHARE / (1 - WARM_UP_SHARE)
 
 
 def design_of(window_s: float, slice_s: float, tool: str) -> str:

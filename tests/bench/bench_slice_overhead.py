@@ -11,7 +11,7 @@ import pytest
 
 from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
-from benchkit.load.slice_times import MARGIN_S, lead_s
+from benchkit.load.slice_times import pauses
 from benchkit.models.load import Load
 from benchkit.scenario.read import read_experiment
 from tests.bench.real_runs import run_once, table
@@ -57,7 +57,7 @@ def test_overhead_of_a_slice(lab: Lab, tmp_path: Path) -> None:
                 walls[slice_s].append(time.monotonic() - began_s)
     overheads_s = [(many - few) / MORE for few, many in zip(walls[FEW_S], walls[MANY_S], strict=True)]
     overhead_s = statistics.median(overheads_s)
-    planned_s = lead_s(Load(tool="h2load", connections=CONNECTIONS, duration_s=FEW_S)) + MARGIN_S
+    planned_s = sum(pauses(Load(tool="h2load", connections=CONNECTIONS, duration_s=FEW_S)))
     rows = [
         [f"a run of {2 * WINDOW_S / slice_s:.0f} slices of {slice_s:g} s", f"{statistics.median(of_length):.2f} s"]
         for slice_s, of_length in walls.items()

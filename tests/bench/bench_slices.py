@@ -26,7 +26,7 @@ PORT, LOGGED_PORT = 18399, 18398
 """Ports of nginx; at the second it logs when it answered the first request of each connection."""
 TARGET, LOGGED_TARGET = Target(f"127.0.0.1:{PORT}"), Target(f"127.0.0.1:{LOGGED_PORT}")
 TIMES = 10
-ASKED_S = {"h2load": 0.25, "hey": 0.25, "vegeta": 0.25, "openloop": 0.25, "wrk": 1.0}
+ASKED_S = {"h2load": 0.25, "hey": 0.25, "vegeta": 0.25, "openloop": 0.25, "wrk": 1.0, "ab": 1.0, "siege": 1.0}
 """Length of the loads: a slice, or the shortest that the tool takes."""
 
 NGINX = """\

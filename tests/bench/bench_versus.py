@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from benchkit.load.slice_times import lead_s, turn_s
+from benchkit.load.slice_times import pauses, turn_s
 from benchkit.models.trial import TrialRecord
 from benchkit.results.store import Store
 from tests.bench.real_runs import table
@@ -48,5 +48,5 @@ def test_two_executables_become_a_sentence_with_an_interval(tmp_path: Path) -> N
 
 def _load_s(record: TrialRecord) -> float:
     """Return the time in which load tools ran: warm-up and window, or turns of slices."""
-    turns_s = sum(turn_s(lead_s(record.generators[0].load), each.duration_s) for each in record.slices)
+    turns_s = sum(turn_s(pauses(record.generators[0].load), each.duration_s) for each in record.slices)
     return record.warmed_up_s + (turns_s or record.window_s)

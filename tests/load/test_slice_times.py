@@ -1,10 +1,19 @@
-"""The lead of a slice: long enough for its connections, where its tool opens them before its clock starts."""
+"""The pauses of a slice: a lead for its connections, and a margin in which its load tools end."""
 
 from __future__ import annotations
 
 import pytest
 
-from benchkit.load.slice_times import CONNECT_S, HANDSHAKE_S, LEAST_LEAD_S, MARGIN_S, lead_s, turn_s
+from benchkit.load.slice_times import (
+    CONNECT_S,
+    HANDSHAKE_S,
+    LEAST_LEAD_S,
+    MARGIN_S,
+    Pauses,
+    lead_s,
+    pauses,
+    turn_s,
+)
 from benchkit.models.load import Load
 
 
@@ -32,4 +41,10 @@ def test_tools_that_connect_within_their_measured_time_have_a_short_lead(tool: s
 
 
 def test_a_turn_is_lead_window_and_margin() -> None:
-    assert turn_s(0.02, 0.25) == pytest.approx(0.02 + 0.25 + MARGIN_S)
+    assert turn_s(Pauses(0.02, 0.01), 0.25) == pytest.approx(0.28)
+
+
+def test_a_tool_that_goes_on_beyond_its_time_has_a_longer_margin() -> None:
+    assert pauses(load_of("h2load", 16)) == (LEAST_LEAD_S, MARGIN_S)
+    wrk = Load(tool="wrk", connections=16, duration_s=1)
+    assert pauses(wrk).margin_s == pytest.approx(MARGIN_S + 0.1), "it looks at its clock ten times a second"

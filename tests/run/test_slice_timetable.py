@@ -5,15 +5,15 @@ from itertools import pairwise
 
 import pytest
 
-from benchkit.load.slice_times import MARGIN_S
+from benchkit.load.slice_times import Pauses
 from benchkit.run.slice_timetable import plan_turns, shuffled, slice_count
 
 CELLS = {"a": 8, "b": 8, "c": 8}
-LEADS_S = {"a": 0.02, "b": 0.02, "c": 0.07}
+PAUSES = {"a": Pauses(0.02, 0.01), "b": Pauses(0.02, 0.01), "c": Pauses(0.07, 0.11)}
 
 
 def test_each_round_has_one_slice_of_every_cell_in_an_order_of_its_own() -> None:
-    turns = list(plan_turns(CELLS, LEADS_S, 0.25, seed=3, block=2))
+    turns = list(plan_turns(CELLS, PAUSES, 0.25, seed=3, block=2))
     orders = [[turn.cell_id for turn in turns if turn.round == round_] for round_ in range(1, 9)]
     assert all(sorted(order) == ["a", "b", "c"] for order in orders)
     assert len({tuple(order) for order in orders}) > 2
@@ -21,22 +21,24 @@ def test_each_round_has_one_slice_of_every_cell_in_an_order_of_its_own() -> None
 
 
 def test_turns_follow_each_other_with_lead_and_margin() -> None:
-    turns = list(plan_turns(CELLS, LEADS_S, 0.25, seed=1, block=1))
+    turns = list(plan_turns(CELLS, PAUSES, 0.25, seed=1, block=1))
     assert turns[0].start_s == 0
     for turn in turns:
-        begins_s = turn.start_s + LEADS_S[turn.cell_id]
+        begins_s = turn.start_s + PAUSES[turn.cell_id].lead_s
         assert turn.window_s == (begins_s, begins_s + 0.25)
-    assert all(after.start_s - before.window_s[1] == pytest.approx(MARGIN_S) for before, after in pairwise(turns))
-    assert turns[-1].window_s[1] == pytest.approx(8 * sum(LEADS_S.values()) + 24 * 0.25 + 23 * MARGIN_S)
+    for before, after in pairwise(turns):
+        assert after.start_s - before.window_s[1] == pytest.approx(PAUSES[before.cell_id].margin_s)
+    in_all_s = 24 * 0.25 + 8 * sum(map(sum, PAUSES.values()))
+    assert turns[-1].window_s[1] == pytest.approx(in_all_s - PAUSES[turns[-1].cell_id].margin_s)
 
 
 def test_the_order_depends_on_seed_block_and_round_alone() -> None:
-    first = list(plan_turns(CELLS, LEADS_S, 0.25, seed=1, block=1))
-    assert list(plan_turns(CELLS | {"a": 4, "b": 4, "c": 4}, LEADS_S, 0.25, seed=1, block=1)) == first[:12]
-    assert [turn.cell_id for turn in plan_turns(CELLS, LEADS_S, 0.25, seed=2, block=1)] != [
+    first = list(plan_turns(CELLS, PAUSES, 0.25, seed=1, block=1))
+    assert list(plan_turns(CELLS | {"a": 4, "b": 4, "c": 4}, PAUSES, 0.25, seed=1, block=1)) == first[:12]
+    assert [turn.cell_id for turn in plan_turns(CELLS, PAUSES, 0.25, seed=2, block=1)] != [
         turn.cell_id for turn in first
     ]
-    assert [turn.cell_id for turn in plan_turns(CELLS, LEADS_S, 0.25, seed=1, block=2)] != [
+    assert [turn.cell_id for turn in plan_turns(CELLS, PAUSES, 0.25, seed=1, block=2)] != [
         turn.cell_id for turn in first
     ]
 
@@ -47,7 +49,7 @@ def test_every_order_of_two_cells_comes_equally_often() -> None:
 
 
 def test_cells_with_fewer_slices_leave_the_later_rounds() -> None:
-    turns = list(plan_turns({"a": 1, "b": 3}, LEADS_S, 0.1, seed=1, block=1))
+    turns = list(plan_turns({"a": 1, "b": 3}, PAUSES, 0.1, seed=1, block=1))
     assert [turn.cell_id for turn in turns if turn.round > 1] == ["b", "b"]
 
 

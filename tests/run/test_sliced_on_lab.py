@@ -122,7 +122,7 @@ def test_a_trial_is_the_sum_of_its_slices(ran: tuple[Store, RunPlan, RunOutcome]
 
 def test_slices_take_turns(ran: tuple[Store, RunPlan, RunOutcome]) -> None:
     slices = _table(ran[0], "slices").sort_values("started_s")
-    turns_s = turn_s(ran[1].cells[0].lead_s, SLICE_S)
+    turns_s = turn_s(ran[1].cells[0].pauses, SLICE_S)
     assert list(slices["started_s"].diff().dropna()) == pytest.approx([turns_s] * (3 * SLICES - 1))
     assert list(slices["slice"]) == [number for number in range(1, SLICES + 1) for _ in range(3)]
     assert list(slices["place"]) == [1, 2, 3] * SLICES

@@ -7,7 +7,7 @@ import pytest
 
 from benchkit.document import read_document
 from benchkit.errors import InputError
-from benchkit.load.slice_times import lead_s, turn_s
+from benchkit.load.slice_times import pauses, turn_s
 from benchkit.models.cpus import SplitCpus
 from benchkit.models.load import Load
 from benchkit.scenario.versus import (
@@ -120,14 +120,14 @@ def test_request_is_that_of_the_load() -> None:
 @pytest.mark.parametrize(("servers", "budget_s"), [(2, 60), (3, 60), (5, 120), (2, 25)])
 def test_fewest_blocks_fit_the_budget(servers: int, budget_s: float) -> None:
     window = window_s(servers, budget_s, connections=64)
-    pauses_s = window / SLICE_S * turn_s(lead_s(SLICE_OF_64), SLICE_S) - window
+    pauses_s = window / SLICE_S * turn_s(pauses(SLICE_OF_64), SLICE_S) - window
     assert MIN_BLOCKS * servers * (window / (1 - WARM_UP_SHARE) + pauses_s + OVERHEAD_S) <= budget_s
 
 
 @pytest.mark.parametrize(("servers", "budget_s"), [(2, 60), (3, 60), (5, 120)])
 def test_a_longer_budget_has_time_for_servers_that_start_slowly(servers: int, budget_s: float) -> None:
     window = window_s(servers, budget_s, connections=64)
-    pauses_s = window / SLICE_S * turn_s(lead_s(SLICE_OF_64), SLICE_S) - window
+    pauses_s = window / SLICE_S * turn_s(pauses(SLICE_OF_64), SLICE_S) - window
     of_trial_s = window / (1 - WARM_UP_SHARE) + pauses_s + OVERHEAD_S
     calibration_s = servers * (1.5 * CALIBRATION_S + OVERHEAD_S)
     assert MIN_BLOCKS * servers * of_trial_s * 1.14 + calibration_s <= budget_s

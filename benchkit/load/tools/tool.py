@@ -169,6 +169,9 @@ class Tool:
     lead: Callable[[float], tuple[str, ...]] | None = field(default=None, repr=False)
     """Seconds → arguments with which its measured time begins that long after its start, and the tool opens its
     connections before; None: its measured time begins with its first connection."""
+    overrun_s: float = 0.0
+    """Time for which it sends requests beyond a time that it was asked for, at most, in seconds: the load of another
+    slice begins after it. Nothing where that is only its own start, or the answers to its last requests."""
     single_threaded: bool = False
     thread_per_connection: bool = False
 

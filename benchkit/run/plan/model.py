@@ -10,7 +10,7 @@ from itertools import pairwise
 from benchkit.errors import BenchkitError
 from benchkit.hosts.tuning import SudoCommand, TuningPlan
 from benchkit.load.generators.generator import Generator
-from benchkit.load.slice_times import lead_s, turn_s
+from benchkit.load.slice_times import Pauses, pauses, turn_s
 from benchkit.models.design import Design, controlled
 from benchkit.models.load import Load
 from benchkit.run.plan.tuning_plan import tuning_required_error
@@ -69,9 +69,9 @@ class PlannedCell:
         return None if measured is None else load.warmup_s + measured + OVERHEAD_S
 
     @property
-    def lead_s(self) -> float:
-        """Time from the start of its load tools to the window, where it runs in slices."""
-        return lead_s(self.load, has_tls=self.entry is not None and self.entry.tls is not None)
+    def pauses(self) -> Pauses:
+        """Time before and after the window of a slice, where it runs in slices."""
+        return pauses(self.load, has_tls=self.entry is not None and self.entry.tls is not None)
 
     @property
     def calibrated(self) -> PlannedCell:
@@ -194,7 +194,7 @@ class RunPlan:
         if cell.seconds is None or self.slice_s is None or is_profile_pass(trial.kind, trial.cell_id):
             return cell.seconds
         duration_s = cell.load.duration_s or 0.0
-        return cell.seconds - duration_s + slice_count(duration_s, self.slice_s) * turn_s(cell.lead_s, self.slice_s)
+        return cell.seconds - duration_s + slice_count(duration_s, self.slice_s) * turn_s(cell.pauses, self.slice_s)
 
     @property
     def has_testbed_factor(self) -> bool:

@@ -99,9 +99,9 @@ def remove_block_folder(load: SlicedLoad) -> None:
 def measure_slices(load: SlicedLoad) -> None:
     """Run the slices of all trials by one timetable, and sample the hosts at the edges of each."""
     counts = {trial.cell.cell_id: slice_count(trial.cell.load.duration_s or 0.0, load.slice_s) for trial in load.trials}
-    leads_s = {trial.cell.cell_id: trial.cell.lead_s for trial in load.trials}
+    pauses = {trial.cell.cell_id: trial.cell.pauses for trial in load.trials}
     block = load.trials[0].planned_trial.block
-    load.turns = tuple(plan_turns(counts, leads_s, load.slice_s, load.seed, block))
+    load.turns = tuple(plan_turns(counts, pauses, load.slice_s, load.seed, block))
     generators = {trial.cell.cell_id: _as_slices(trial, load.slice_s) for trial in load.trials}
     names = {cell_id: f"cell{number}" for cell_id, number in load.numbers.items()}
     prepare_slices(load.hosts, {names[cell_id]: each for cell_id, each in generators.items()}, load.folder)
@@ -180,7 +180,7 @@ def _sampled_turns(load: SlicedLoad, trial: Trial) -> list[Turn]:
 
 
 def _as_slices(trial: Trial, slice_s: float) -> tuple[Generator, ...]:
-    return tuple(each.as_slice(slice_s, trial.cell.lead_s) for each in trial.cell.generators)
+    return tuple(each.as_slice(slice_s, trial.cell.pauses.lead_s) for each in trial.cell.generators)
 
 
 def _first_start(load: SlicedLoad) -> float:

@@ -34,7 +34,7 @@ def watch_block(load: SlicedLoad) -> None:
     if options is None:
         return
 
-    shortest_turn_s = min(turn_s(trial.cell.lead_s, load.slice_s) for trial in load.trials)
+    shortest_turn_s = min(turn_s(trial.cell.pauses, load.slice_s) for trial in load.trials)
 
     def begin(host: Host) -> None:
         host.compare_clocks()

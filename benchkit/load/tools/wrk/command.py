@@ -6,6 +6,7 @@ Limits, read from its source (src/wrk.c):
 - By itself it sends GET without a body. A script has it send other requests (`script.py`).
 - Certificates are never verified (src/ssl.c). A connection that is opened again resumes its session: `SSL_clear` keeps
   it. TLS version and ciphers cannot be set.
+- A thread looks ten times a second (`RECORD_INTERVAL_MS`) at whether the time is over, and sends requests until then.
 - Its summary has few percentiles and two decimals: a Lua script has it print its whole histogram and exact counters.
 """
 
@@ -91,4 +92,5 @@ TOOL = Tool(
     check=_check,
     protocols=frozenset({"http1", "https1"}),
     tls=TlsSupport(verifies=False, resumes=True),
+    overrun_s=0.1,
 )
