@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import resource
 import signal
 import subprocess
-import threading
 import time
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
@@ -16,8 +14,6 @@ from benchkit.agent.common import HOST_STATE, RefusedError, error_kind, write_al
 from benchkit.agent.output_pumps import Pump, Sink
 from benchkit.agent.workdir import Workdir
 
-F_SETPIPE_SZ = 1031  # fcntl(2); Python names it from 3.10 on
-PIPE_BYTES = 1 << 20
 NOFILE_MARGIN = 32
 LATEST_START_S = 600.0
 OUTPUTS = ("stdout", "stderr")
@@ -49,23 +45,20 @@ class Streams:
 
     def __init__(self, workdir: Workdir) -> None:
         self._workdir = workdir
-        self._pipes: Dict[str, Dict[str, int]] = {}
-        self._lock = threading.Lock()
         self._pump = Pump()
         self._pump.start()
 
     def named(
         self,
-        stdin: Any,  # noqa: ANN401 - as it came in the message
-        stdout: Any,  # noqa: ANN401
+        stdout: Any,  # noqa: ANN401 - as it came in the message
         stderr: Any,  # noqa: ANN401
         sinks: Dict[str, Sink],
         parent_fds: contextlib.ExitStack,
     ) -> Descriptors:
-        """Open the three streams of a request; see `Processes.start`."""
+        """Open the streams of a request; see `Processes.start`. There is no input."""
         out = self._output("stdout", stdout, sinks, parent_fds)
         err = subprocess.STDOUT if stderr == "stdout" else self._output("stderr", stderr, sinks, parent_fds)
-        return self._input(stdin, parent_fds), out, err
+        return subprocess.DEVNULL, out, err
 
     def in_memory(
         self, content: bytes, max_bytes: int, sinks: Dict[str, Sink], parent_fds: contextlib.ExitStack
@@ -80,16 +73,9 @@ class Streams:
         out, err = (self._pumped(name, Sink(max_bytes), sinks, parent_fds) for name in OUTPUTS)
         return source, out, err
 
-    def _input(self, spec: Any, parent_fds: contextlib.ExitStack) -> int:  # noqa: ANN401
-        if spec is None:
-            return subprocess.DEVNULL
-        return self._pipe_end(spec["pipe"], "read", parent_fds)
-
     def _output(self, name: str, spec: Any, sinks: Dict[str, Sink], parent_fds: contextlib.ExitStack) -> int:  # noqa: ANN401
         if spec is None:
             return subprocess.DEVNULL
-        if "pipe" in spec:
-            return self._pipe_end(spec["pipe"], "write", parent_fds)
         path = self._workdir.inside(spec["path"], write=True)
         self._workdir.make_folder(path.parent)
         # Appending: a program may open /dev/stdout too, and one descriptor would overwrite what the other wrote.
@@ -106,21 +92,6 @@ class Streams:
         sinks[name] = sink
         self._pump.add(read_end, sink)
         return write_end
-
-    def _pipe_end(self, name: str, end: str, parent_fds: contextlib.ExitStack) -> int:
-        with self._lock:
-            if name not in self._pipes:
-                read_end, write_end = os.pipe2(os.O_CLOEXEC)
-                with contextlib.suppress(OSError):  # larger pipes are faster, but each user may have few of them
-                    fcntl.fcntl(write_end, F_SETPIPE_SZ, PIPE_BYTES)
-                self._pipes[name] = {"read": read_end, "write": write_end}
-            fd = self._pipes[name].pop(end, None)
-            if fd is None:
-                raise RefusedError("bad-request", f"the {end} end of the pipe {name!r} is in use")
-            if not self._pipes[name]:
-                del self._pipes[name]
-        parent_fds.callback(os.close, fd)
-        return fd
 
 
 def launch(command: Command, descriptors: Descriptors, folder: str, tag: Dict[str, str], allowed: Set[int]) -> int:

@@ -67,18 +67,15 @@ class Processes:
         self,
         *,
         command: Json,
-        stdin: Optional[Json] = None,
         stdout: Optional[Json] = None,
         stderr: Any = None,  # noqa: ANN401 - {…}, "stdout" or None
         at_ns: Optional[int] = None,
     ) -> Json:
         """Start a process, at the instant `at_ns` of this host's monotonic clock if it is given.
 
-        `stdin` is None (nothing) or {"pipe": name}; `stdout` and `stderr` are None (discarded), {"path",
-        "max_bytes"} (None: no limit) or {"pipe": name}; `stderr` may be "stdout". A pipe connects the two processes
-        that name it.
+        `stdout` and `stderr` are None (discarded) or {"path", "max_bytes"} (None: no limit); `stderr` may be "stdout".
         """
-        child = self.start_child(command=command, stdin=stdin, stdout=stdout, stderr=stderr, at_ns=at_ns)
+        child = self.start_child(command=command, stdout=stdout, stderr=stderr, at_ns=at_ns)
         late_s = None if at_ns is None else (child.started_ns - at_ns) / 1e9
         return {**child.report(), "late_s": late_s}
 
@@ -86,7 +83,6 @@ class Processes:
         self,
         *,
         command: Json,
-        stdin: Optional[Json] = None,
         stdout: Optional[Json] = None,
         stderr: Any = None,  # noqa: ANN401 - as in `start`
         at_ns: Optional[int] = None,
@@ -94,7 +90,7 @@ class Processes:
         """Start a process as `start` does, and return it."""
         sinks: Dict[str, Sink] = {}
         with contextlib.ExitStack() as parent_fds:
-            descriptors = self._streams.named(stdin, stdout, stderr, sinks, parent_fds)
+            descriptors = self._streams.named(stdout, stderr, sinks, parent_fds)
             child = self._recorded(Command(**command), sinks)
             self._launch(child, descriptors, at_ns)
         return child

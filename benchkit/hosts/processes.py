@@ -33,13 +33,6 @@ class ToFile:
 
 
 @dataclass(frozen=True)
-class Pipe:
-    """A pipe between two processes of the host, which both refer to it by name."""
-
-    name: str
-
-
-@dataclass(frozen=True)
 class StopSignal:
     """The signal that asks a process tree to end, and the time after which it is killed."""
 
@@ -66,9 +59,8 @@ class ProcessSpec:
     """Soft limit of open files; None: that of the login."""
     group: str | None = None
     """Name of its control group, created by `HostChanges.create_cgroup`."""
-    stdin: Pipe | None = None
-    stdout: ToFile | Pipe | None = None
-    stderr: ToFile | Pipe | Literal["stdout"] | None = None
+    stdout: ToFile | None = None
+    stderr: ToFile | Literal["stdout"] | None = None
     stop: StopSignal | None = None
     """The way in which the agent or its watchdog stops it where the controller does not; None: SIGTERM, for 1 s."""
 
@@ -356,17 +348,11 @@ class Processes:
 
 
 def _streams(spec: ProcessSpec) -> dict[str, Any]:
-    return {name: _stream(getattr(spec, name)) for name in ("stdin", "stdout", "stderr")}
+    return {name: _stream(getattr(spec, name)) for name in ("stdout", "stderr")}
 
 
-def _stream(stream: ToFile | Pipe | str | None) -> dict[str, Any] | str | None:
-    match stream:
-        case Pipe(name):
-            return {"pipe": name}
-        case ToFile():
-            return {**asdict(stream), "path": str(stream.path)}
-        case _:
-            return stream
+def _stream(stream: ToFile | str | None) -> dict[str, Any] | str | None:
+    return {**asdict(stream), "path": str(stream.path)} if isinstance(stream, ToFile) else stream
 
 
 def _exit_status(report: Mapping[str, Any]) -> ExitStatus | None:

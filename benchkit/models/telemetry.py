@@ -176,7 +176,7 @@ def generator_service(number: int) -> str:
 
 
 def reducer_service(number: int) -> str:
-    """Return the service name of the process that reads the rows of a load generator on the same host."""
+    """Return the service name of the process that read the rows of a load generator beside it; in older runs only."""
     return f"reducer-{number}"
 
 

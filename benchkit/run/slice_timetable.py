@@ -40,8 +40,8 @@ def plan_turns(
 ) -> Iterator[Turn]:
     """Yield the turns of a block: in every round one slice of each cell that has any left, in random order.
 
-    `counts` is the number of slices of each cell, and `pauses` the lead and margin of each. The order of a round depends
-    on seed, block and round alone.
+    `counts` is the number of slices of each cell, and `pauses` the lead and margin of each. The order of a round
+    depends on seed, block and round alone.
     """
     start_s = 0.0
     for round_ in range(1, max(counts.values()) + 1):

@@ -153,23 +153,6 @@ def test_nothing_reads_or_writes_elsewhere(agent: AgentLink) -> None:
             start(agent, "true", **stream)
 
 
-def test_a_pipe_joins_two_processes(agent: AgentLink, workdir: Path) -> None:
-    reader = start(agent, "wc", "-c", stdin={"pipe": "p"}, stdout={"path": "count", "max_bytes": 99})
-    writer = start(agent, "head", "-c", "3000000", "/dev/zero", stdout={"pipe": "p"})
-    assert wait(agent, writer)["ended"]["exit_code"] == 0
-    assert wait(agent, reader)["ended"]["exit_code"] == 0, "it sees the end: nobody else holds the pipe"
-    assert (workdir / "count").read_bytes() == b"3000000\n"
-
-
-def test_a_pipe_has_one_writer(agent: AgentLink) -> None:
-    writer = start(agent, "sleep", "60", stdout={"pipe": "q"})
-    with pytest.raises(RefusedError, match="is in use"):
-        start(agent, "true", stdout={"pipe": "q"})
-    reader = start(agent, "cat", stdin={"pipe": "q"})
-    stop(agent, writer)
-    assert wait(agent, reader)["ended"]["exit_code"] == 0
-
-
 def test_cpus_are_those_asked_for_and_the_agents_stay_as_they_are(agent: AgentLink) -> None:
     mine = sorted(os.sched_getaffinity(0))
     code = "import os; print(sorted(os.sched_getaffinity(0)))"

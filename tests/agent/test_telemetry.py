@@ -358,7 +358,11 @@ def test_connections_and_clock_rates_are_sampled_at_the_scheduled_instants(agent
             connections.enter_context(socket.socket(socket.AF_UNIX)).connect(path)
             connections.enter_context(local.accept()[0])
         other_port = other.getsockname()[1]
-        listeners = [{"tcp": ["127.0.0.1", port]}, {"tcp": ["127.0.0.1", other_port]}, {"unix": path}]
+        listeners: list[Mapping[str, Any]] = [
+            {"tcp": ["127.0.0.1", port]},
+            {"tcp": ["127.0.0.1", other_port]},
+            {"unix": path},
+        ]
         for wait_s in (0.2, 2.0, 20.0):  # the second count is due after 50 ms, and nothing tells when it was made
             watch = Watch(agent, workdir / "watches" / f"{process['id']}-{wait_s}.jsonl")
             watch.start(60, service(process, *listeners))

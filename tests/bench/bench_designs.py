@@ -178,8 +178,8 @@ def test_equal_cells_seldom_differ_in_sliced_blocks(lab: Lab, tmp_path: Path) ->
 def test_designs_agree(name: str, lab: Lab, tmp_path: Path) -> None:
     """Compare the ratio of many blocks with that of sliced blocks: their difference lies within its interval.
 
-    No rows are recorded: blocks reduce them beside the load and slices after it, which changes the load of a closed loop
-    by more than the intervals are wide.
+    No rows are recorded: blocks reduce them beside the load and slices after it, which changes the load of a closed
+    loop by more than the intervals are wide.
     """
     pair = PAIRS[name]
     with connect_all(lab.inventory()) as hosts:

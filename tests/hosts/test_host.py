@@ -24,7 +24,7 @@ from benchkit.hosts.connections import Hosts, connect, connect_all
 from benchkit.hosts.files import CHUNK_BYTES, PlacedFile
 from benchkit.hosts.host import CLOSE_TIMEOUT_S, Host
 from benchkit.hosts.inventory import Inventory
-from benchkit.hosts.processes import Pipe, ProcessSpec, ToFile
+from benchkit.hosts.processes import ProcessSpec, ToFile
 from benchkit.hosts.sockets import Tcp, Unix
 from benchkit.hosts.tuning import apply, plan
 from tests.needs import kernel_settings, separate_hosts
@@ -156,16 +156,6 @@ def test_a_process_with_all_its_settings(sut: Host, folder: str) -> None:
     assert sut.files.read(f"{folder}/err") == b"er"
     outputs = process.outputs()
     assert (outputs["stderr"].size, outputs["stderr"].dropped) == (2, 2)
-
-
-def test_output_is_reduced_on_the_host_by_a_pipe(sut: Host, folder: str) -> None:
-    generator = ProcessSpec(["seq", "1000000"], stdout=Pipe("rows"))
-    reducer = ProcessSpec(["wc", "-l"], stdin=Pipe("rows"), stdout=ToFile(f"{folder}/count"))
-    for process in sut.processes.start_all([reducer, generator]):
-        ended = process.wait(20)
-        assert ended is not None
-        assert ended.exit_code == 0
-    assert sut.files.read(f"{folder}/count") == b"1000000\n"
 
 
 def test_short_commands(sut: Host) -> None:

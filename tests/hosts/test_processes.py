@@ -10,7 +10,7 @@ import pytest
 from benchkit.errors import HostError
 from benchkit.hosts.agent_link import RefusedError, Reply
 from benchkit.hosts.clock import Clock
-from benchkit.hosts.processes import Pipe, Processes, ProcessSpec, ToFile
+from benchkit.hosts.processes import Processes, ProcessSpec, ToFile
 from tests.hosts.fake_link import HOST, Answer, FakeLink, Request, refusal
 
 OFFSET_NS = 5_000_000_000
@@ -49,11 +49,11 @@ def test_where_one_process_cannot_start_the_others_are_stopped() -> None:
 def test_an_agreed_start_is_an_instant_of_the_host() -> None:
     link = FakeLink({"start": start_unless_missing})
     at_s = time.monotonic() + 1
-    spec = ProcessSpec(["wrk"], stdin=Pipe("in"), stdout=Pipe("rows"), stderr=ToFile("err", 9))
+    spec = ProcessSpec(["wrk"], stdout=ToFile("rows", None), stderr=ToFile("err", 9))
     processes_of(link).start_all([spec], at_s)
     (args,) = link.agent.args("start")
     assert args["at_ns"] == round(at_s * 1e9) + OFFSET_NS
-    assert (args["stdin"], args["stdout"]) == ({"pipe": "in"}, {"pipe": "rows"})
+    assert args["stdout"] == {"path": "rows", "max_bytes": None}
     assert args["stderr"] == {"path": "err", "max_bytes": 9}
 
 

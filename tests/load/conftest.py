@@ -81,24 +81,30 @@ def place(host: str, **fields: Any) -> ServicePlacement:  # noqa: ANN401 - field
     return replace(default, **fields)
 
 
+PRINTED = "printed"
+"""File with what a tool prints, its rows included."""
+
+
 def _run_tool(generator: Generator, folder: Path) -> bytes:
-    """Run the tool to its end, and return what it prints; siege may hang once as its users are cancelled."""
+    """Run the tool to its end, and return what it prints, from a file as on a host; siege may hang once at its end."""
     may_hang = generator.load.tool == "siege" and generator.load.duration_s is not None
     attempts = 2 if may_hang else 1
+    printed = folder / PRINTED
     while True:
         attempts -= 1
-        with (folder / "stderr").open("wb") as stderr:
+        printed.write_bytes(b"")
+        with (folder / "stderr").open("wb") as stderr, printed.open("ab") as stdout:
             try:
-                return subprocess.run(
-                    generator.argv, cwd=folder, stdout=subprocess.PIPE, stderr=stderr, timeout=15, check=True
-                ).stdout
+                subprocess.run(generator.argv, cwd=folder, stdout=stdout, stderr=stderr, timeout=15, check=True)
             except subprocess.TimeoutExpired:
                 if not attempts:
                     raise
+            else:
+                return printed.read_bytes()
 
 
 def run_generator(load: Load, target: Target, folder: Path) -> ParsedOutput:
-    """Run one generator as planned, with its rows piped to the reducer, and return its output."""
+    """Run one generator as planned, with its rows read by the reducer, and return its output."""
     tool = TOOLS[load.tool]
     if tool.go_program is None and shutil.which(tool.binary) is None:
         pytest.skip(f"{tool.binary} is not installed")
@@ -117,9 +123,7 @@ def run_generator(load: Load, target: Target, folder: Path) -> ParsedOutput:
     printed = _run_tool(generator, folder)
     if generator.reducer is None:
         return read_generator(tool, load, ToolOutput(decode(printed), (folder / "stderr").read_text()))
-    reduce = [*generator.reducer, "-out", "reduced", "-rest", "stdout"]
-    subprocess.run(reduce, cwd=folder, input=printed, timeout=10, check=True)
-    output = ToolOutput(
-        (folder / "stdout").read_text(), (folder / "stderr").read_text(), (folder / "reduced").read_bytes()
-    )
+    subprocess.run([*generator.reducer, PRINTED], cwd=folder, timeout=10, check=True)
+    text, reduction = (folder / f"{PRINTED}.{suffix}" for suffix in ("txt", "json"))
+    output = ToolOutput(text.read_text(), (folder / "stderr").read_text(), reduction.read_bytes())
     return read_generator(tool, load, output)

@@ -15,7 +15,7 @@ from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult
 from benchkit.models.protocol import Negotiated, TlsOptions
 from benchkit.models.run import SCHEMA_VERSION, CellRecord, Manifest
-from benchkit.models.trial import GeneratorRecord, ProbeRecord, ServiceRecord, TrialRecord
+from benchkit.models.trial import GeneratorRecord, ProbeRecord, ServiceRecord, SliceRecord, TrialRecord
 from benchkit.results.durable_files import write_atomically
 from benchkit.results.journal import Journal, read_journal
 from benchkit.results.journal_events import ClocksSet, HostFactsRead, RunStarted, TrialEnded
@@ -98,6 +98,22 @@ def stored(store: Store, run_id: str, scenario: str, levels: list[dict[str, str 
             journal.append(TrialEnded(trial_id=trial_id))
     reparse(store, run)
     return run
+
+
+@pytest.mark.parametrize(
+    ("duration_s", "cpu_s_per_request"), [(2.0, 0.5 / 20_000), (2.2, 0.5 / (20_000 / 1.1)), (1.9, 0.5 / 20_000)]
+)
+def test_requests_beyond_the_window_of_a_slice_have_no_cpu_time(duration_s: float, cpu_s_per_request: float) -> None:
+    in_slices = record("t", CellRecord(cell_id="stack=go", levels={"stack": "go"})).model_copy(
+        update={
+            "slices": tuple(
+                SliceRecord(number=number, place=1, started_s=2.0 * number, duration_s=1.0, late_s=0.0)
+                for number in (1, 2)
+            )
+        }
+    )
+    result = LoadResult(tool="wrk", duration_s=duration_s, requests=20_000)
+    assert trial_row(in_slices, result).server_cpu_s_per_request == pytest.approx(cpu_s_per_request)
 
 
 def test_a_trial_becomes_a_row(tmp_path: Path) -> None:

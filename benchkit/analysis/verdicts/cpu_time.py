@@ -128,9 +128,9 @@ def _cpus_of(evidence: Evidence, host: str) -> tuple[int, ...]:
 
 
 def _reducer_usage(evidence: Evidence, generator: GeneratorRecord) -> Iterator[CpuUsage]:
-    """Yield the usage by the process that reads the generator's rows while they are written.
+    """Yield the usage by the process that read the generator's rows while they were written, in older runs.
 
-    It starts with the window, often after the host's first sample, and in a short window only one sample includes it.
+    It started with the window, often after the host's first sample, and in a short window only one sample included it.
     """
     name = reducer_service(generator.number)
     for series in evidence.telemetry.series("cpu_s_total", generator.host, name):

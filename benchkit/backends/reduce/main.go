@@ -1,15 +1,14 @@
-// Command reduce reads the rows that a load tool prints for each request while it runs, and writes one small file: an
-// HdrHistogram of the response times, and exact counts.
-//
-//	vegeta attack … | reduce -tool vegeta -out latency.json
-//
-// It runs on the load host and is connected to the tool by a pipe, so that a trial of a hundred million requests does not
-// fill a disk and transfers only kilobytes. It counts and quotes the rows that it cannot parse, so no row is lost silently.
-// Its memory does not grow with the number of rows.
+// Command reduce reads the rows that a load tool wrote for each request, and writes one small file: an HdrHistogram of the
+// response times, and exact counts. On a load host it reads them from files, after the load:
 //
 //	reduce -tool h2load slice1 slice2 …
 //
-// reduces rows that are in files already, one file after the other: slice1 to slice1.json and slice1.txt.
+// writes slice1.json, and slice1.txt with what the tool printed beside its rows. Without files it reads its input:
+//
+//	vegeta attack … | reduce -tool vegeta -out latency.json
+//
+// It counts and quotes the rows that it cannot parse, so no row is lost silently. Its memory does not grow with the number of
+// rows, and only kilobytes of them leave the host.
 package main
 
 import (

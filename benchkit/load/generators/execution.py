@@ -1,7 +1,7 @@
 """Running generators on their hosts: all are started at one instant, waited for, and their outputs are fetched.
 
-`run_generators` is the way in. A `GeneratorGroup` has the processes of one host, a `GeneratorProcess` is one of them,
-and a `GeneratorRun` is the record of one that ended well.
+`run_generators` is the way in, and `fetch_outputs` the way out. A `GeneratorGroup` has the processes of one host, a
+`GeneratorProcess` is one of them, and a `GeneratorRun` is the record of one that ended well.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Literal, TypeVar
 
@@ -18,8 +18,9 @@ from benchkit.errors import HostError, HostStateError
 from benchkit.hosts.connections import Hosts, run_on_hosts
 from benchkit.hosts.files import PlacedFile
 from benchkit.hosts.host import Host
-from benchkit.hosts.processes import ExitStatus, Pipe, Process, ProcessSpec, ToFile
+from benchkit.hosts.processes import ExitStatus, Process, ProcessSpec, ToFile
 from benchkit.load.generators.generator import Generator
+from benchkit.load.generators.rows import RowFiles, reduce_rows, require_room
 from benchkit.models.load import Load
 from benchkit.services import deploy
 
@@ -33,11 +34,7 @@ GRACE_S = 30.0
 """Time that a load tool may take beyond its load before it is ended and the trial fails."""
 SLOWEST_RPS = 100.0
 """Rate below which a generator with a count of requests is considered stuck."""
-REDUCE_S = 60.0
-"""Time that a reducer may take after its tool has ended: only the content of a pipe is left to read."""
 STOP_GRACE_S = 1.0
-EARLY_END_S = 0.1
-"""Time to wait for a reducer that may have ended before its tool."""
 
 STDOUT_BYTES = 64 << 20
 """Limit of a tool's output: wrk's histogram of a million different times takes 10 MB."""
@@ -61,34 +58,37 @@ class GeneratorRun:
     late_s: float | None
     """Delay of the start after the agreed instant; None where it ran alone and none was agreed."""
     files: Mapping[OutputKind, PurePosixPath]
-    """Its output files on its host."""
+    """Its output files on its host, once its rows are reduced."""
+    rows: RowFiles | None
+    """Its rows; None where the tool prints none."""
 
 
 @dataclass
 class GeneratorProcess:
-    """A generator that is being run on its host, with its reducer."""
+    """A generator that is being run on its host."""
 
     generator: Generator
     host: Host
     folder: PurePosixPath
-    reducer: Process | None = None
     process: Process | None = None
     ended: ExitStatus | None = None
 
     @property
     def files(self) -> dict[OutputKind, PurePosixPath]:
-        """Paths of its output files."""
+        """Paths of its output files; those of a reducer are beside the rows."""
         name = self.generator.name
-        paths: dict[OutputKind, PurePosixPath] = {
-            "stdout": self.folder / f"{name}.txt",
-            "stderr": self.folder / f"{name}.stderr.txt",
-        }
-        return paths if self.generator.reducer is None else paths | {"reduction": self.folder / f"{name}.json"}
+        stderr = self.folder / f"{name}.stderr.txt"
+        if self.generator.reducer is None:
+            return {"stdout": self.folder / f"{name}.txt", "stderr": stderr}
+        beside = self.working_directory
+        return {"stdout": beside / f"{name}.txt", "stderr": stderr, "reduction": beside / f"{name}.json"}
 
     @property
-    def pipe(self) -> Pipe:
-        """Pipe from the tool to its reducer."""
-        return Pipe(f"{self.folder}/{self.generator.name}")
+    def rows(self) -> RowFiles | None:
+        """The file with its rows; None where the tool prints none."""
+        if self.generator.reducer is None:
+            return None
+        return RowFiles(self.generator, self.working_directory, (self.generator.name,), self.working_directory)
 
     @property
     def working_directory(self) -> PurePosixPath:
@@ -104,39 +104,29 @@ class GeneratorProcess:
         """Return the files that its command names."""
         return [PlacedFile(self.working_directory / name, content) for name, content in self.generator.files.items()]
 
-    def reducer_start(self) -> ProcessSpec | None:
-        """Return how to start its reducer; None where it has none."""
-        if self.generator.reducer is None:
-            return None
-        name = self.generator.name
-        return ProcessSpec(
-            (*self.generator.reducer, "-out", f"{name}.json", "-rest", f"{name}.txt"),
-            cwd=self.folder,
-            cpus=self.generator.cpus,
-            stdin=self.pipe,
-            stderr=ToFile(self.folder / f"{name}.reduce.txt", STDERR_BYTES),
-        )
-
     def tool_start(self) -> ProcessSpec:
         """Return how to start the tool."""
+        rows = self.rows
         return ProcessSpec(
             self.generator.argv,
             cwd=self.working_directory,
             cpus=self.generator.cpus,
             nofile=self.generator.nofile,
-            stdout=ToFile(self.files["stdout"], STDOUT_BYTES) if self.generator.reducer is None else self.pipe,
+            stdout=ToFile(self.files["stdout"], STDOUT_BYTES)
+            if rows is None
+            else ToFile(rows.folder / rows.names[0], None),
             stderr=ToFile(self.files["stderr"], STDERR_BYTES),
         )
 
     def wait_for_tool(self) -> None:
-        """Wait until the tool has ended. Raises HostError where it fails, or does not end in time."""
+        """Wait until the tool has ended. Raises HostError where it fails, does not end in time, or fills the disk."""
         process = _started(self.process)
         limit_s = time_limit_s(self.generator.load)
         self.ended = process.wait(limit_s)
         if self.ended is None:
             raise self._failure(f"did not end within {limit_s:g} s")
+        require_room(self.host, self.generator, self.ended, "at its end")
         if self.ended.exit_code != 0:
-            self._raise_reducer_failure()
             raise self._failure(f"failed with {self.ended}")
         for name, output in process.outputs().items():
             if output.error is not None:
@@ -146,13 +136,6 @@ class GeneratorProcess:
                 raise self._failure(f"{what}: {output.error}")
             if output.dropped and name == "stdout":
                 raise self._failure(f"printed {output.dropped} bytes more than the limit of {STDOUT_BYTES}")
-
-    def wait_for_reducer(self) -> None:
-        """Wait until the reducer has written its file. Raises HostError where it fails."""
-        if self.reducer is not None:
-            ended = self.reducer.wait(REDUCE_S)
-            if ended is None or ended.exit_code != 0:
-                raise self._reducer_failure(ended)
 
     def record(self) -> GeneratorRun:
         """Return the record of its run, after `wait_for_tool`."""
@@ -166,13 +149,8 @@ class GeneratorProcess:
             ended_s=clock.to_controller_s(ended.at_ns),
             late_s=process.late_s,
             files=self.files,
+            rows=self.rows,
         )
-
-    def _raise_reducer_failure(self) -> None:
-        """Raise HostError where the reducer failed first: the tool then fails to write to the broken pipe."""
-        ended = None if self.reducer is None else self.reducer.wait(EARLY_END_S)
-        if ended is not None and ended.exit_code != 0:
-            raise self._reducer_failure(ended)
 
     def _failure(self, what: str) -> HostError:
         """Return the error of the tool, with the last lines of what it printed."""
@@ -183,11 +161,6 @@ class GeneratorProcess:
         why = next((lines for lines in printed if lines), None)
         return HostError(f"{self.generator} {what}", where=self.host.name, why=why)
 
-    def _reducer_failure(self, ended: ExitStatus | None) -> HostError:
-        how = f"did not end within {REDUCE_S:g} s" if ended is None else f"failed with {ended}"
-        why = deploy.last_log_lines(self.host, self.folder / f"{self.generator.name}.reduce.txt")
-        return HostError(f"the reducer of {self.generator} {how}", where=self.host.name, why=why)
-
 
 @dataclass
 class GeneratorGroup:
@@ -196,20 +169,15 @@ class GeneratorGroup:
     host: Host
     processes: list[GeneratorProcess]
     folder: PurePosixPath
-    reducers: list[Process] = field(default_factory=list)
 
     def prepare(self) -> None:
-        """Copy their files to the host and start their reducers. Raises HostError."""
+        """Copy their files to the host. Raises HostError."""
         files = [file for process in self.processes for file in process.input_files()]
         if files:
             self.host.files.place(files)
         for process in self.processes:
             if not process.generator.files:
                 self.host.files.mkdir(process.working_directory)
-        starts = {i: start for i, process in enumerate(self.processes) if (start := process.reducer_start())}
-        self.reducers = self.host.processes.start_all(starts.values())
-        for i, reducer in zip(starts, self.reducers, strict=True):
-            self.processes[i].reducer = reducer
 
     def start(self, at_s: float | None) -> None:
         """Start the tools, at an instant of the controller's `time.monotonic()` if one is given. Raises HostError."""
@@ -218,9 +186,9 @@ class GeneratorGroup:
             generator_process.process = process
 
     def stop(self) -> None:
-        """Stop all tools and reducers that were started. Raises HostError."""
+        """Stop all tools that were started. Raises HostError."""
         tools = [tool for process in self.processes if (tool := process.process) is not None]
-        self.host.processes.stop([*tools, *self.reducers], grace_s=STOP_GRACE_S)
+        self.host.processes.stop(tools, grace_s=STOP_GRACE_S)
 
 
 def _ignore_start(_processes: Sequence[GeneratorProcess]) -> None:
@@ -258,7 +226,6 @@ def run_generators(
             _wait_for_all(starting)
             on_start(processes)
             _wait_for_all(_submit(pool, GeneratorProcess.wait_for_tool, processes))
-            _wait_for_all(_submit(pool, GeneratorProcess.wait_for_reducer, processes))
         except BaseException:
             wait(starting)  # only processes whose start has been answered can be stopped
             with ExitStack() as stops:  # every group is stopped, even where stopping another one fails
@@ -269,7 +236,15 @@ def run_generators(
 
 
 def fetch_outputs(hosts: Hosts, runs: Sequence[GeneratorRun]) -> Mapping[int, Mapping[OutputKind, bytes]]:
-    """Return the output files of generators, by generator number, without empty ones. Raises HostError."""
+    """Reduce the rows of generators, and return their output files, by generator number, without empty ones.
+
+    Raises HostError.
+    """
+    by_host: dict[str, list[RowFiles]] = {}
+    for run in runs:
+        if run.rows is not None:
+            by_host.setdefault(run.generator.host, []).append(run.rows)
+    run_on_hosts([hosts[name] for name in by_host], lambda host: reduce_rows(host, by_host[host.name]))
 
     def of_one(run: GeneratorRun) -> Mapping[OutputKind, bytes]:
         files = hosts[run.generator.host].files

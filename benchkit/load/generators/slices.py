@@ -15,18 +15,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from benchkit.errors import HostError, HostStateError
+from benchkit.errors import HostError
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.files import PlacedFile
 from benchkit.hosts.host import Host
 from benchkit.hosts.processes import EndedProcess, ExitStatus, PlannedStart, ProcessSpec, ToFile
-from benchkit.load.generators.execution import GRACE_S, REDUCE_S
+from benchkit.load.generators.execution import GRACE_S
 from benchkit.load.generators.generator import Generator
+from benchkit.load.generators.rows import RowFiles, reduce_rows, require_room
 from benchkit.models.telemetry import generator_service
 from benchkit.services import deploy
 
-REDUCERS_AT_ONCE = 16
-REDUCER_LOG = "reduce.txt"
 SUFFIXES = ("txt", "stderr.txt", "json")
 ARCHIVE = "outputs.tar"
 
@@ -137,7 +136,8 @@ def run_slices(hosts: Hosts, slices: Sequence[PlannedSlice], folder: PurePosixPa
 
 def _collect(host: Host, ended: Sequence[tuple[_Start, EndedProcess]]) -> list[SliceRun]:
     """Reduce the rows of all slices on one host, and fetch the outputs."""
-    _require_room(host, ended)
+    for start, process in ended:
+        require_room(host, start.generator, process.ended, "at the end of a slice")
     starts = [start for start, _ in ended]
     failures = [_failure(host, start, process) for start, process in ended]
     _reduce(host, [start for start, failure in zip(starts, failures, strict=True) if not failure])
@@ -154,24 +154,11 @@ def _reduce(host: Host, starts: Iterable[_Start]) -> None:
     for start in starts:
         if start.generator.reducer is not None:
             by_generator.setdefault(start.working_directory, []).append(start)
-    groups = list(by_generator.items())
-    for first in range(0, len(groups), REDUCERS_AT_ONCE):
-        batch = groups[first : first + REDUCERS_AT_ONCE]
-        reducers = host.processes.start_all(_reducer(folder, group) for folder, group in batch)
-        for (folder, group), reducer in zip(batch, reducers, strict=True):
-            status = reducer.wait(REDUCE_S * len(group))
-            if status is None or status.exit_code != 0:
-                what = f"the reducer of {group[0].generator} failed with {status}"
-                raise HostError(what, where=host.name, why=deploy.last_log_lines(host, folder / REDUCER_LOG))
-
-
-def _reducer(folder: PurePosixPath, starts: Sequence[_Start]) -> ProcessSpec:
-    """Return how to start the reducer of these slices of a generator, whose working directory is `folder`."""
-    return ProcessSpec(
-        (*(starts[0].generator.reducer or ()), *(start.rows.name for start in starts)),
-        cwd=starts[0].folder,
-        stderr=ToFile(folder / REDUCER_LOG, None),
-    )
+    files = [
+        RowFiles(group[0].generator, group[0].folder, tuple(start.rows.name for start in group), folder)
+        for folder, group in by_generator.items()
+    ]
+    reduce_rows(host, files)
 
 
 def _read_outputs(host: Host, starts: Sequence[_Start]) -> list[dict[str, bytes]]:
@@ -186,17 +173,6 @@ def _read_outputs(host: Host, starts: Sequence[_Start]) -> list[dict[str, bytes]
         {suffix: contents[name] for suffix in SUFFIXES if (name := start.path(suffix).name) in contents}
         for start in starts
     ]
-
-
-def _require_room(host: Host, ended: Sequence[tuple[_Start, EndedProcess]]) -> None:
-    """Check that no tool ended on a full disk: it may have failed for that, or lost the end of its output.
-
-    It writes to the disk itself, and the disk may have room again when the last slice ends. Raises HostStateError.
-    """
-    for start, process in ended:
-        if process.ended is not None and process.ended.full_disk is not None:
-            what = f"no room for the output of {start.generator} at the end of a slice"
-            raise HostStateError(what, where=host.name, why=process.ended.full_disk)
 
 
 def _failure(host: Host, start: _Start, process: EndedProcess) -> str | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from benchkit.load.tools.registry import get_tool
 from benchkit.models.design import Design
 from benchkit.run.plan.cell_groups import baselines_of, compared_pairs, group_cells
 from benchkit.run.plan.host_capabilities import HostCapabilities
@@ -13,6 +14,9 @@ from benchkit.run.plan.side_by_side import Placement, why_not_sliced
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.trial_order import CELLS_OF_ABBA
 from benchkit.units import counted
+
+NOTABLE_SHARE = 0.01
+"""Share of a slice for opening connections from which the plan states it."""
 
 SEQUENTIAL = (
     "The design is sequential: drift between the trials of one cell and those of the next is part of their ratios, and "
@@ -65,11 +69,12 @@ def _plan_sliced(
     turns = f"load in turns of {experiment.scenario.slice_s:g} s"
     if (why_not := why_not_sliced(experiment, supported)) is not None:
         return _blocks_instead(cells, why_not)
+    connecting = tuple(_connecting_notices(supported, experiment.scenario.slice_s))
     placement = Placement(experiment, supported, roles, capabilities)
     placed = placement.place(cell_ids)
     if (no_room := placement.why_not(placed)) is None:
         side_by_side = f"the stacks of {counted(len(placed), 'cell')} side by side, {turns}"
-        return PlannedDesign("sliced", side_by_side, _replaced(cells, placed))
+        return PlannedDesign("sliced", side_by_side, _replaced(cells, placed), connecting)
 
     pairs = compared_pairs(experiment, cells)
     baselines = {cell.cell_id: cell for cell in placement.place(baselines_of(pairs))}
@@ -88,7 +93,22 @@ def _plan_sliced(
         "cells of different groups are compared with the baseline, not with each other."
     )
     grouped = [cell for group in groups for cell in place_group(group)]
-    return PlannedDesign("sliced", why, _replaced(cells, grouped), (notice,), groups)
+    return PlannedDesign("sliced", why, _replaced(cells, grouped), (notice, *connecting), groups)
+
+
+def _connecting_notices(cells: Sequence[PlannedCell], slice_s: float) -> Iterator[str]:
+    """Yield for each tool that cannot connect before a slice the share of the slice that it connects for."""
+    shares: dict[str, float] = {}
+    for cell in cells:
+        tool = cell.load.tool
+        if cell.load.keepalive and get_tool(tool).lead is None:
+            shares[tool] = max(shares.get(tool, 0.0), cell.connect_s / slice_s)
+    for tool, share in shares.items():
+        if share >= NOTABLE_SHARE:
+            yield (
+                f"{tool} opens its connections within the measured time: for about {share:.0%} of a slice of {slice_s:g} s. "
+                "h2load and openloop open them before."
+            )
 
 
 def _blocks_instead(cells: tuple[PlannedCell, ...], why_not: str) -> PlannedDesign:

@@ -10,7 +10,7 @@ from itertools import pairwise
 from benchkit.errors import BenchkitError
 from benchkit.hosts.tuning import SudoCommand, TuningPlan
 from benchkit.load.generators.generator import Generator
-from benchkit.load.slice_times import Pauses, pauses, turn_s
+from benchkit.load.slice_times import Pauses, connect_s, pauses, turn_s
 from benchkit.models.design import Design, controlled
 from benchkit.models.load import Load
 from benchkit.run.plan.tuning_plan import tuning_required_error
@@ -71,7 +71,16 @@ class PlannedCell:
     @property
     def pauses(self) -> Pauses:
         """Time before and after the window of a slice, where it runs in slices."""
-        return pauses(self.load, has_tls=self.entry is not None and self.entry.tls is not None)
+        return pauses(self.load, has_tls=self._has_tls)
+
+    @property
+    def connect_s(self) -> float:
+        """Time to open its connections, in seconds."""
+        return connect_s(self.load, has_tls=self._has_tls)
+
+    @property
+    def _has_tls(self) -> bool:
+        return self.entry is not None and self.entry.tls is not None
 
     @property
     def calibrated(self) -> PlannedCell:

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from benchkit.hosts.connections import run_on_hosts
 from benchkit.hosts.host import Host
 from benchkit.hosts.host_telemetry import CounterPage, TelemetrySnapshot, WatchedService
-from benchkit.hosts.processes import Process
 from benchkit.load.generators.execution import GeneratorProcess
-from benchkit.models.telemetry import SAMPLE_SHARES, SAMPLE_TIMES_S, generator_service, reducer_service
+from benchkit.models.telemetry import SAMPLE_SHARES, SAMPLE_TIMES_S, generator_service
 from benchkit.models.trial import ProcessId, WatchRecord
 from benchkit.run.steps.trial_state import Trial
 from benchkit.services.deploy import RunningService, socket_of
@@ -46,9 +45,13 @@ def watch_generators(trial: Trial, processes: Sequence[GeneratorProcess]) -> Non
     after_s = SAMPLE_TIMES_S if duration_s is None else [share * duration_s for share in SAMPLE_SHARES]
 
     def add(host: Host) -> None:
-        on_host = [process for process in processes if process.host is host]
-        if on_host:
-            host.telemetry.add([each for process in on_host for each in _watched_generator(process)])
+        generators = [
+            WatchedService(generator_service(each.generator.number), each.process, threads=True)
+            for each in processes
+            if each.host is host
+        ]
+        if generators:
+            host.telemetry.add(generators)
         host.telemetry.schedule_samples([host.clock.to_host_ns(started_s + seconds) for seconds in after_s])
 
     run_on_hosts(trial.watched_hosts, add)
@@ -100,20 +103,6 @@ def watched_service(running: RunningService) -> WatchedService:
         if admin is None
         else CounterPage(admin.kind, socket_of(admin.endpoint), admin.path, admin.handshake_logs),
     )
-
-
-def _watched_generator(generator_process: GeneratorProcess) -> list[WatchedService]:
-    """Return what to sample of a generator: its process, and that of its reducer."""
-    number = generator_process.generator.number
-    parts: list[tuple[str, Process | None]] = [
-        (generator_service(number), generator_process.process),
-        (reducer_service(number), generator_process.reducer),
-    ]
-    return [
-        WatchedService(name, process, threads=process is generator_process.process)
-        for name, process in parts
-        if process is not None
-    ]
 
 
 def _file(host: Host) -> str:
