@@ -24,8 +24,9 @@ WARM_UP_S = 1.0
 
 
 def run(hosts: Hosts, store: Store, *settings: str) -> dict[str, TrialRecord]:
-    """Run one block of the shipped scenario, and return its trials by stack."""
-    experiment = read_experiment("quickstart", "smoke", ["blocks=1", *settings])
+    """Run one block of the shipped scenario with wrk, its trials one by one, and return them by stack."""
+    one_by_one = ["blocks=1", "design=blocks", "load.tool=wrk"]
+    experiment = read_experiment("quickstart", "smoke", [*one_by_one, *settings])
     with open_run(lambda: make_plan(experiment, hosts), hosts, store) as opened:
         outcome = execute(opened, SilentProgress())
     assert (outcome.status, outcome.failures) == ("done", {})
