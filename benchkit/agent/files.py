@@ -74,13 +74,16 @@ class Files:
             self._arrived[token] += len(body)
             if self._arrived[token] < size:
                 return {"stored": False}
-            del self._arrived[token]
         actual = file_sha256(part)
-        if actual != sha256:
-            part.unlink()
-            raise RefusedError("damaged", f"a file arrived with the hash {actual} instead of {sha256}")
-        part.chmod(mode)
-        part.rename(entry)
+        with self._lock:
+            del self._arrived[token]  # only now: an agent that ends while the file is read removes it
+            if self._closed:
+                raise RefusedError("closing", "the agent is ending")
+            if actual != sha256:
+                part.unlink()
+                raise RefusedError("damaged", f"a file arrived with the hash {actual} instead of {sha256}")
+            part.chmod(mode)
+            part.rename(entry)
         self._note_checked(entry)
         self._prune()
         return {"stored": True}

@@ -73,6 +73,8 @@ class Workdir:
         enter. A process that starts in one of them and changes to another user, as nginx's workers do, can use them.
         """
         folder.mkdir(mode=self.PASSABLE, parents=True, exist_ok=True)
+        if folder == self.root:
+            return  # it stays private
         if stat.S_IMODE(folder.stat().st_mode) & self.PASSABLE != self.PASSABLE:  # made by an older version
             folder.chmod(self.PASSABLE)
 
