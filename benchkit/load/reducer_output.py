@@ -111,6 +111,7 @@ class ReducerOutput(Frozen):
     reduction: Literal[1]
     tool: Literal["ab", "h2load", "hey", "openloop", "siege", "vegeta"]
     ended: Literal["whole", "cut", "damaged", "stopped"]
+    """The last row: complete, cut, or damaged. Older reducers may also have been `stopped` by a signal."""
     rows: Count
     unread: Unread
     resolution_ns: Annotated[int, Field(gt=0)]

@@ -90,11 +90,9 @@ def _run(name: str, folder: Path) -> tuple[float, LoadResult]:
     if tool.rows is None:
         return took_s, read_generator(tool, load, ToolOutput(rows.read_text(), process.stderr.decode())).result
     reducer = build(REDUCER, goos="linux", goarch=_goarch()).path
-    with rows.open("rb") as source:
-        command = [str(reducer), "-tool", tool.rows.name, "-out", "reduced.json", "-rest", "rest.txt"]
-        subprocess.run(command, cwd=folder, stdin=source, check=True)
+    subprocess.run([str(reducer), "-tool", tool.rows.name, str(rows)], check=True)
     printed = ToolOutput(
-        (folder / "rest.txt").read_text(), process.stderr.decode(), (folder / "reduced.json").read_bytes()
+        (folder / "rows.txt").read_text(), process.stderr.decode(), (folder / "rows.json").read_bytes()
     )
     return took_s, read_generator(tool, load, printed).result
 

@@ -48,12 +48,13 @@ def reducer() -> Path:
     return build(REDUCER, goos=sys.platform, goarch=GOARCH).path
 
 
-def reduce_file(reducer: Path, tool: str, path: Path, folder: Path) -> tuple[ReducerOutput, str]:
-    """Return the reducer's file of a tool's output at `path`, and the text among the rows."""
-    out, rest = folder / "out.json", folder / "rest.txt"
-    with path.open("rb") as output:
-        subprocess.run([reducer, "-tool", tool, "-out", out, "-rest", rest], stdin=output, check=True, timeout=30)
-    return read(out.read_bytes()), rest.read_text()
+def reduce_file(reducer: Path, tool: str, path: Path, folder: Path, *options: str) -> tuple[ReducerOutput, str]:
+    """Return the reduction of a tool's output at `path`, and the text among the rows; write both in `folder`."""
+    rows = folder / "rows"
+    if path != rows:
+        shutil.copyfile(path, rows)
+    subprocess.run([reducer, "-tool", tool, *options, rows], check=True, timeout=30)
+    return read((folder / "rows.json").read_bytes()), (folder / "rows.txt").read_text()
 
 
 def measured(reduction: ReducerOutput) -> Measurement:
@@ -108,11 +109,9 @@ def test_times_of_vegeta_at_a_rate_count_from_when_requests_were_due(reducer: Pa
     stream = HISTOGRAMS / "vegeta-v12-stream.gob"
     made = json.loads((HISTOGRAMS / "vegeta-v12-stream.made.json").read_text())
     (flag,) = re.findall(r"-rate[= ]([0-9]+)", str(made))
-    out = tmp_path / "due.json"
-    argv = [str(reducer), "-tool", "vegeta", "-interval", f"{NS_PER_S // int(flag)}ns", "-out", str(out)]
-    with stream.open("rb") as output:
-        subprocess.run(argv, stdin=output, check=True, timeout=30)
-    due, sent = measured(read(out.read_bytes())), measured(reduce_file(reducer, "vegeta", stream, tmp_path)[0])
+    interval = f"{NS_PER_S // int(flag)}ns"
+    due = measured(reduce_file(reducer, "vegeta", stream, tmp_path, "-interval", interval)[0])
+    sent = measured(reduce_file(reducer, "vegeta", stream, tmp_path)[0])
     assert (sent.latency_from, sent.lag, due.latency_from) == ("sent", None, "due")
     assert due.lag is not None
     assert due.lag.total == sent.counters.requests
@@ -302,20 +301,13 @@ def test_any_histogram_payload_is_read_or_refused(numbers: bytes) -> None:
 
 
 def reduce_run(reducer: Path, tool: str, command: list[str], folder: Path) -> tuple[ReducerOutput, str, str]:
-    """Run a tool with its output piped to the reducer; return the file, the text among the rows, and stderr."""
+    """Run a tool and reduce the rows that it wrote; return the reduction, the text among the rows, and stderr."""
     if shutil.which(command[0]) is None:
         pytest.skip(f"{command[0]} is not installed")
-    out, rest = folder / "out.json", folder / "rest.txt"
-    with (
-        (folder / "stderr").open("w+") as errors,
-        subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=errors) as running,
-    ):
-        subprocess.run(
-            [reducer, "-tool", tool, "-out", out, "-rest", rest], stdin=running.stdout, check=True, timeout=30
-        )
-        assert running.wait(timeout=10) == 0
-        errors.seek(0)
-        return read(out.read_bytes()), rest.read_text(), errors.read()
+    rows = folder / "rows"
+    with rows.open("ab") as output:  # ab opens /dev/stdout again for its rows, and prints its summary at the end
+        ran = subprocess.run(command, cwd=folder, stdout=output, stderr=subprocess.PIPE, check=True, timeout=30)
+    return *reduce_file(reducer, tool, rows, folder), ran.stderr.decode()
 
 
 @pytest.mark.lab

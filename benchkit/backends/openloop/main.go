@@ -1,6 +1,6 @@
 // Command openloop sends HTTP/1.1 requests when a schedule says, whatever is unanswered, and writes a row for each.
 //
-//	openloop -address 10.0.0.2:8080 -requests requests.json -connections 64 -stages 50000x100us | reduce -tool openloop …
+//	openloop -address 10.0.0.2:8080 -requests requests.json -connections 64 -stages 50000x100us > rows
 //
 // A request that is due waits for one of the connections. Its row says how late the program was with it, so that times
 // count from when it was due, and the program's own delay is known. With -duration in place of -stages every connection

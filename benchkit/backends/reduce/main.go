@@ -1,11 +1,9 @@
-// Command reduce reads the rows that a load tool wrote for each request, and writes one small file: an HdrHistogram of the
-// response times, and exact counts. On a load host it reads them from files, after the load:
+// Command reduce reads files of the rows that a load tool wrote for each request, after the load, and writes a small file for
+// each: an HdrHistogram of the response times, and exact counts.
 //
 //	reduce -tool h2load slice1 slice2 …
 //
-// writes slice1.json, and slice1.txt with what the tool printed beside its rows. Without files it reads its input:
-//
-//	vegeta attack … | reduce -tool vegeta -out latency.json
+// writes slice1.json, and slice1.txt with what the tool printed beside its rows.
 //
 // It counts and quotes the rows that it cannot parse, so no row is lost silently. Its memory does not grow with the number of
 // rows, and only kilobytes of them leave the host.
@@ -18,39 +16,33 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
-	"syscall"
 	"time"
 )
 
 // Exit codes, the same as those of the backends.
 const (
-	exitDone   = 0 // the file is written, even if rows could not be parsed
+	exitDone   = 0 // the files are written, even if rows could not be parsed
 	exitFailed = 1
 	exitUsage  = 2
 )
 
 func main() {
-	// The CPUs are needed by the load generator.
-	runtime.GOMAXPROCS(1)
-	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	runtime.GOMAXPROCS(1) // there is a process for each load generator of the host
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
 // options are the options of the command line.
 type options struct {
-	tool      tool
-	out, rest string
+	tool tool
 	// interval is the time between two requests of a constant rate; 0: there is none.
 	interval time.Duration
-	// files have the rows; without any, the input has them.
-	files []string
+	files    []string
 }
 
-func run(args []string, in io.Reader, stdout, stderr io.Writer) int {
+func run(args []string, stdout, stderr io.Writer) int {
 	options, err := parseOptions(args, stdout)
 	if errors.Is(err, flag.ErrHelp) {
 		return exitDone
@@ -59,12 +51,7 @@ func run(args []string, in io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "reduce: %s\n", err)
 		return exitUsage
 	}
-	if len(options.files) > 0 {
-		err = options.reduceFiles()
-	} else {
-		err = options.reduce(in)
-	}
-	if err != nil {
+	if err := options.reduceFiles(); err != nil {
 		fmt.Fprintf(stderr, "reduce: %s\n", err)
 		return exitFailed
 	}
@@ -84,15 +71,13 @@ func parseOptions(args []string, stdout io.Writer) (options, error) {
 		options.tool = found
 		return nil
 	})
-	flags.StringVar(&options.out, "out", "", "`file` to write, as JSON")
-	flags.StringVar(&options.rest, "rest", "", "`file` for what the tool prints beside its rows, such as ab's summary")
 	flags.DurationVar(&options.interval, "interval", 0, "`time` between two requests of vegeta: times count from when a "+
 		"request was due")
 	err := flags.Parse(args)
 	options.files = flags.Args()
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintln(stdout, "Usage of reduce, for rows on its input or in files:")
+		fmt.Fprintln(stdout, "Usage of reduce: options, and the files with rows")
 		flags.SetOutput(stdout)
 		flags.PrintDefaults()
 		return options, err
@@ -100,46 +85,12 @@ func parseOptions(args []string, stdout io.Writer) (options, error) {
 		return options, err
 	case options.tool.name == "":
 		return options, errors.New("flag -tool is missing")
-	case len(options.files) > 0 && (options.out != "" || options.rest != ""):
-		return options, fmt.Errorf("unexpected argument %q: files have their outputs beside them, without -out and -rest",
-			options.files[0])
-	case len(options.files) == 0 && options.out == "":
-		return options, errors.New("flag -out is missing")
+	case len(options.files) == 0:
+		return options, errors.New("no file with rows was given")
 	case options.interval < 0 || options.interval > 0 && !options.tool.numbered:
 		return options, errors.New("flag -interval is for tools that number their requests: vegeta")
 	}
 	return options, nil
-}
-
-// reduce reads rows until the input ends or a signal arrives, and writes the files. If reading fails, it writes the rows
-// read until then.
-func (o options) reduce(in io.Reader) error {
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	defer signal.Stop(signals)
-
-	tally := newTally(o.interval.Nanoseconds())
-	source := &source{in: in}
-	type outcome struct {
-		ended ending
-		err   error
-	}
-	done := make(chan outcome, 1)
-	go func() {
-		source.busy.Lock()
-		defer source.busy.Unlock()
-		ended, err := o.tool.read(source, tally)
-		done <- outcome{ended, err}
-	}()
-
-	var last outcome
-	select {
-	case last = <-done:
-	case <-signals:
-		source.busy.Lock() // the reader waits for input and does not continue
-		last.ended = endedStopped
-	}
-	return errors.Join(last.err, o.write(tally, last.ended))
 }
 
 // reduceFiles reduces the rows of each file, until the first that fails.
@@ -152,7 +103,7 @@ func (o options) reduceFiles() error {
 	return nil
 }
 
-// reduceFile reads the rows of a file and writes the files beside it.
+// reduceFile reads the rows of a file and writes the files beside it. If reading fails, they have the rows read until then.
 func (o options) reduceFile(path string) error {
 	in, err := os.Open(path)
 	if err != nil {
@@ -161,33 +112,18 @@ func (o options) reduceFile(path string) error {
 	defer in.Close()
 	tally := newTally(o.interval.Nanoseconds())
 	ended, err := o.tool.read(in, tally)
-	o.out, o.rest = path+".json", path+".txt"
-	return errors.Join(err, o.write(tally, ended))
+	return errors.Join(err, o.write(path, tally, ended))
 }
 
-func (o options) write(tally *tally, ended ending) error {
+func (o options) write(path string, tally *tally, ended ending) error {
 	document, err := document(o.tool, tally, ended)
 	if err != nil {
 		return err
 	}
-	if o.rest != "" {
-		if err := writeWhole(o.rest, tally.rest.kept.Bytes()); err != nil {
-			return err
-		}
+	if err := writeWhole(path+".txt", tally.rest.kept.Bytes()); err != nil {
+		return err
 	}
-	return writeWhole(o.out, document)
-}
-
-// source is the input; its lock is held while the tally changes, that is, outside of reads.
-type source struct {
-	in   io.Reader
-	busy sync.Mutex
-}
-
-func (s *source) Read(into []byte) (int, error) {
-	s.busy.Unlock()
-	defer s.busy.Lock()
-	return s.in.Read(into)
+	return writeWhole(path+".json", document)
 }
 
 // writeWhole writes a file atomically: it appears complete or not at all.

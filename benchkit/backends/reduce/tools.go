@@ -45,7 +45,6 @@ const (
 	endedWhole   ending = "whole"   // after a complete row
 	endedCut     ending = "cut"     // within a row: the tool was stopped, or its output truncated
 	endedDamaged ending = "damaged" // at a place after which nothing could be parsed
-	endedStopped ending = "stopped" // this program got a signal
 )
 
 // tools are the supported tools. Adding one takes its file and a line here.
