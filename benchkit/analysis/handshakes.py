@@ -47,14 +47,20 @@ def resumed_share(evidence: Evidence) -> float | None:
 
 
 def handshakes_per_s(evidence: Evidence) -> float | None:
-    """Return the handshakes per second; None without TLS."""
-    found = handshakes(evidence)
-    return None if found is None else found.number / evidence.window_s
+    """Return the handshakes per second; None without TLS.
+
+    In slices the server counts those of the load tool's own time, which may be longer than the window
+    (`Tool.overrun_s`).
+    """
+    found, load_s = handshakes(evidence), evidence.window_s
+    if evidence.record.slices:
+        load_s = max(load_s, evidence.row.duration_s or 0.0)
+    return None if found is None else found.number / load_s
 
 
 def server_cpu_s_per_handshake(evidence: Evidence) -> float | None:
     """Return the CPU time of all services per handshake, in seconds; None where connections are kept."""
-    found, times = handshakes(evidence), [service.cpu_s for service in evidence.record.services]
-    if found is None or evidence.record.load.keepalive or not found.number or None in times:
+    per_s, times = handshakes_per_s(evidence), [service.cpu_s for service in evidence.record.services]
+    if evidence.record.load.keepalive or not per_s or None in times:
         return None
-    return sum(time for time in times if time is not None) / found.number
+    return sum(time for time in times if time is not None) / (per_s * evidence.window_s)

@@ -26,6 +26,9 @@ class TelemetryMetric(Frozen):
     unit: str
     instance: str | None
     text: str
+    sparse: bool = False
+    """True for a figure that costs too much CPU time to be sampled at each edge of a slice: that of a server's own page
+    at the interval, and context switches within a budget."""
 
     @property
     def grows(self) -> bool:
@@ -106,9 +109,15 @@ SERVICE_METRICS: tuple[TelemetryMetric, ...] = (
     TelemetryMetric(name="threads", unit="1", instance=None, text="threads of the tree"),
     TelemetryMetric(name="rss_bytes", unit="B", instance=None, text="resident memory of the tree"),
     TelemetryMetric(name="open_files", unit="1", instance=None, text="open file descriptors of the tree"),
-    TelemetryMetric(name="voluntary_switches_total", unit="1", instance=None, text="voluntary context switches"),
     TelemetryMetric(
-        name="involuntary_switches_total", unit="1", instance=None, text="context switches forced by the kernel"
+        name="voluntary_switches_total", unit="1", instance=None, text="voluntary context switches", sparse=True
+    ),
+    TelemetryMetric(
+        name="involuntary_switches_total",
+        unit="1",
+        instance=None,
+        text="context switches forced by the kernel",
+        sparse=True,
     ),
     TelemetryMetric(
         name="accept_queue", unit="1", instance="socket", text="connections waiting to be accepted (Recv-Q)"
@@ -122,38 +131,62 @@ SERVICE_METRICS: tuple[TelemetryMetric, ...] = (
     ),
     TelemetryMetric(name="connections_established", unit="1", instance="port", text="at three points of the window"),
     TelemetryMetric(
-        name="requests_total", unit="1", instance="process", text="requests served, as counted by the server"
+        name="requests_total",
+        unit="1",
+        instance="process",
+        text="requests served, as counted by the server",
+        sparse=True,
     ),
-    TelemetryMetric(name="connections_accepted_total", unit="1", instance="process", text="as counted by the server"),
+    TelemetryMetric(
+        name="connections_accepted_total", unit="1", instance="process", text="as counted by the server", sparse=True
+    ),
     TelemetryMetric(
         name="tls_handshakes_total",
         unit="1",
         instance="kind",
         text="TLS handshakes, full and resumed, as the server counts",
+        sparse=True,
     ),
-    TelemetryMetric(name="goroutines", unit="1", instance=None, text="Go: goroutines"),
+    TelemetryMetric(name="goroutines", unit="1", instance=None, text="Go: goroutines", sparse=True),
     TelemetryMetric(
         name="goroutine_waits_total",
         unit="1",
         instance=None,
         text="Go: goroutines that were ready to run and waited for a thread, the sample of them that the runtime times",
+        sparse=True,
     ),
     TelemetryMetric(
-        name="goroutine_wait_s_total", unit="s", instance=None, text="Go: sum of these waits (/sched/latencies:seconds)"
+        name="goroutine_wait_s_total",
+        unit="s",
+        instance=None,
+        text="Go: sum of these waits (/sched/latencies:seconds)",
+        sparse=True,
     ),
-    TelemetryMetric(name="heap_bytes", unit="B", instance="process", text="Go, Node: live heap"),
-    TelemetryMetric(name="gc_total", unit="1", instance="process", text="Go, Node: garbage collections"),
+    TelemetryMetric(name="heap_bytes", unit="B", instance="process", text="Go, Node: live heap", sparse=True),
+    TelemetryMetric(name="gc_total", unit="1", instance="process", text="Go, Node: garbage collections", sparse=True),
     TelemetryMetric(
-        name="gc_pause_s_total", unit="s", instance="process", text="Go, Node: pauses for garbage collection"
+        name="gc_pause_s_total",
+        unit="s",
+        instance="process",
+        text="Go, Node: pauses for garbage collection",
+        sparse=True,
     ),
     TelemetryMetric(
-        name="nginx_connections", unit="1", instance="state", text="active, reading, writing, waiting (stub_status)"
+        name="nginx_connections",
+        unit="1",
+        instance="state",
+        text="active, reading, writing, waiting (stub_status)",
+        sparse=True,
     ),
     TelemetryMetric(
         name="folder_bytes", unit="B", instance="folder", text="disk space of its own folder after the window"
     ),
     TelemetryMetric(
-        name="event_loop_lag_s", unit="s", instance="process", text="Node: 99th percentile of the loop's delay"
+        name="event_loop_lag_s",
+        unit="s",
+        instance="process",
+        text="Node: 99th percentile of the loop's delay",
+        sparse=True,
     ),
 )
 """Metrics of a service (a process tree); load generators are services named by `generator_service`."""

@@ -14,23 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchkit.models.telemetry import AGENT_SERVICE, TELEMETRY_METRICS, is_neighbour, is_of_load_tool, neighbour_service
+from benchkit.models.telemetry import AGENT_SERVICE, TELEMETRY_METRICS, is_of_load_tool, neighbour_service
 from benchkit.results.telemetry_file import FORMAT, Key, Series
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
-
-POLLED = frozenset(
-    {
-        "requests_total",
-        "connections_accepted_total",
-        "gc_total",
-        "gc_pause_s_total",
-        "goroutine_waits_total",
-        "goroutine_wait_s_total",
-    }
-)
-"""Counters that servers have themselves. They are asked for them at the interval, as the answer costs them CPU time."""
 
 EDGE_NS = 5_000_000
 """Delay after the end of a slice within which a sample still shows the state at its end: no other load runs yet."""
@@ -91,14 +79,14 @@ def telemetry_of_trial(block: BlockTelemetry, cell: int, windows: Sequence[tuple
         if known is None:
             continue
         name = _name_in_trial(service, cell)
-        if metric in POLLED:
-            if name is None or is_neighbour(name):
-                continue
-            t_ns, values = _own_polled(series, windows)
-        elif known.grows:
-            t_ns, values = _own_counter(series, windows)
-        else:
+        if not known.grows:
             t_ns, values = _own_states(series, windows)
+        elif not known.sparse:
+            t_ns, values = _own_counter(series, windows)
+        elif service == block_service(cell, str(name)):
+            t_ns, values = _own_sparse(series, windows)
+        else:
+            continue
         if len(t_ns):
             group = name, tuple(t_ns.tolist())
             groups.setdefault(group, []).append((metric, instance, values.tolist()))
@@ -130,8 +118,8 @@ def _own_counter(series: Series, windows: Sequence[tuple[int, int]]) -> tuple[In
     return times, values[0] + np.concatenate(([0.0], np.cumsum(grown)))
 
 
-def _own_polled(series: Series, windows: Sequence[tuple[int, int]]) -> tuple[Integers, Reals]:
-    """Return a server's own counter, polled at any time: between its slices it does not grow."""
+def _own_sparse(series: Series, windows: Sequence[tuple[int, int]]) -> tuple[Integers, Reals]:
+    """Return a counter of a service that is sampled at any time: between the slices of its cell it does not grow."""
     t_ns, values = _arrays(series)
     edges = np.asarray(windows, dtype=np.int64)
     times = np.concatenate(([0], np.cumsum(edges[:, 1] - edges[:, 0])))

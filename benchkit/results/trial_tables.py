@@ -148,7 +148,7 @@ def build_trial_tables(
             row,
             server_memory_bytes=peak_memory_bytes(record, telemetry),
             goroutine_wait_mean_s=mean_goroutine_wait_s(record, telemetry),
-            server_switches_per_request=_per_request(switches(record, telemetry), requests),
+            server_switches_per_request=_per_request(switches(record, telemetry), result.requests),
             main_process_cpu_s_per_request=_per_request(main_process_cpu_s(record, telemetry), requests),
         ),
         notes=(

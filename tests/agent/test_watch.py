@@ -26,7 +26,8 @@ from benchkit.agent.watch.process_trees import ProcessTrees
 from benchkit.agent.watch.recorder import Recorder
 from benchkit.agent.watch.sampler import Sampler
 from benchkit.agent.watch.sampling_schedule import SamplingSchedule
-from benchkit.agent.watch.server_counters import OwnRequests, nginx, node
+from benchkit.agent.watch.server_counters import OwnRequests, expvar, nginx, node
+from benchkit.models.telemetry import TELEMETRY_METRICS
 
 NGINX = b"""Active connections: 291
 server accepts handled requests
@@ -55,6 +56,19 @@ def test_the_own_requests_are_subtracted_from_the_counters_of_nginx(page: bytes)
 def test_a_missing_value_of_a_worker_is_absent() -> None:
     page = b'{"workers": {"31": {"requests": 7, "event_loop_lag_p99_s": null}, "32": {"requests": 0}}}'
     assert node(page, OwnRequests(1, 1)) == {("requests_total", "31"): 7, ("requests_total", "32"): 0}
+
+
+def test_what_servers_count_themselves_is_sparse() -> None:
+    go = (
+        b'{"requests": 7, "tls": {"handshakes": 4, "resumed": 1}, "runtime": {"goroutines": 5, "heap_live_bytes": 4096, '
+        b'"gc_cycles": 2, "gc_pause_s": 0.1, "scheduler_latencies": [{"low_s": 0, "high_s": 1e-6, "count": 2}]}}'
+    )
+    workers = b'{"workers": {"31": {"event_loop_lag_p99_s": 0.1}}}'
+    own = OwnRequests(1, 1)
+    found = {**expvar(go, own), **node(workers, own), **nginx(NGINX, own)}
+    sparse = {name for name, metric in TELEMETRY_METRICS.items() if metric.sparse}
+    switches = {"voluntary_switches_total", "involuntary_switches_total"}
+    assert {name for name, _ in found} == sparse - switches
 
 
 def test_a_page_in_another_format_is_unavailable() -> None:

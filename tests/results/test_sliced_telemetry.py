@@ -18,6 +18,10 @@ BLOCK = BlockTelemetry(
         (None, "load1", None): Series([each * MS for each in EDGES], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
         ("1.app", "requests_total", "1"): Series([50 * MS, 300 * MS, 600 * MS], [10.0, 110.0, 230.0]),
         ("2.app", "requests_total", "2"): Series([50 * MS, 300 * MS, 600 * MS], [0.0, 50.0, 90.0]),
+        ("1.app", "tls_handshakes_total", "full"): Series([50 * MS, 300 * MS, 600 * MS], [0.0, 90.0, 190.0]),
+        ("1.app", "voluntary_switches_total", None): Series([50 * MS, 300 * MS, 600 * MS], [5.0, 25.0, 65.0]),
+        ("2.app", "voluntary_switches_total", None): Series([50 * MS, 300 * MS, 600 * MS], [0.0, 9.0, 11.0]),
+        ("generator-1", "voluntary_switches_total", None): Series([50 * MS, 600 * MS], [0.0, 90.0]),
         ("generator-1", "cpu_s_total", None): Series([each * MS for each in EDGES], [0.0, 0.1, 0.1, 0.2, 0.2, 0.3]),
         ("agent", "unknown_metric", None): Series([100 * MS], [1.0]),
     }
@@ -47,11 +51,14 @@ def test_states_are_those_sampled_within_the_slices() -> None:
     assert (load.t_ns, load.numbers) == ([0, 100 * MS, 100 * MS, 200 * MS], [1.0, 2.0, 5.0, 6.0])
 
 
-def test_polled_counters_keep_their_whole_growth_and_are_known_of_own_services_only() -> None:
+def test_sparse_counters_keep_their_whole_growth_and_are_known_of_own_services_only() -> None:
     found = series_of(1, FIRST)
     assert found["app", "requests_total", "1"].numbers == [10.0, 110.0, 230.0]
     assert found["app", "requests_total", "1"].t_ns == [0, 100 * MS, 200 * MS]
-    assert not [key for key in found if key[0] == "neighbour.2.app" and key[1] == "requests_total"]
+    assert found["app", "tls_handshakes_total", "full"].numbers == [0.0, 90.0, 190.0]
+    assert found["app", "voluntary_switches_total", None].numbers == [5.0, 25.0, 65.0]
+    sparse = {"requests_total", "tls_handshakes_total", "voluntary_switches_total"}
+    assert {key[0] for key in found if key[1] in sparse} == {"app"}
 
 
 def test_metrics_of_other_versions_are_left_out() -> None:

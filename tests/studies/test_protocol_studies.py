@@ -62,9 +62,12 @@ def require_as_asked(ran: StudyRun) -> None:
     assert skipped[skipped["check"].isin(PROTOCOL_CHECKS)]["why"].tolist() == []
 
 
-def test_tls_cost_counts_full_and_resumed_handshakes(lab: Lab, run_study: RunStudy, tmp_path: Path) -> None:
+@pytest.mark.parametrize("design", [("design=blocks",), ("design=sliced", "slice_s=1")])
+def test_tls_cost_counts_full_and_resumed_handshakes(
+    lab: Lab, run_study: RunStudy, tmp_path: Path, design: tuple[str, ...]
+) -> None:
     # In a window of 1 s, a machine that stands still for half a second leaves too few samples of the counters.
-    ran = run_study(lab.inventory(), "tls-cost", "load.duration_s=3")
+    ran = run_study(lab.inventory(), "tls-cost", "load.duration_s=3", *design)
     require_as_asked(ran)
     trials = ran.trials
     cells = {cell: record for cell, record in ran.records.items() if not record.load.keepalive}

@@ -8,7 +8,14 @@ from benchkit.analysis.handshakes import handshakes, handshakes_per_s, resumed_s
 from benchkit.analysis.verdicts.check import ALL
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.protocol import TlsOptions
-from tests.analysis.verdicts.builders import Telemetry, build_load, build_trial, finding_of, skip_reason
+from tests.analysis.verdicts.builders import (
+    Telemetry,
+    build_load,
+    build_slices,
+    build_trial,
+    finding_of,
+    skip_reason,
+)
 
 
 def counted(full: float, resumed: float) -> Telemetry:
@@ -59,3 +66,17 @@ def test_figures_of_handshakes() -> None:
     assert handshakes_per_s(evidence) == pytest.approx(3_000)
     assert server_cpu_s_per_handshake(evidence) == pytest.approx(0.9 / 3_000)
     assert server_cpu_s_per_handshake(trial(keepalive=True)) is None
+
+
+def test_figures_of_handshakes_where_the_tool_goes_on_beyond_its_slices() -> None:
+    """Three seconds of slices with 2.7 s of CPU time, in 3.3 s of the tool with 9,900 handshakes."""
+    evidence = build_trial(
+        counted(9_900, 0),
+        row={"duration_s": 3.3},
+        slices=build_slices(),
+        protocol="https1",
+        tls=TlsOptions(resumption=False),
+        load=build_load(keepalive=False),
+    )
+    assert handshakes_per_s(evidence) == pytest.approx(3_000)
+    assert server_cpu_s_per_handshake(evidence) == pytest.approx(2.7 / 9_000)
