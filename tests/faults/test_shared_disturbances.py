@@ -27,8 +27,8 @@ LARGEST_LOSS = 0.05
 """Share of disturbed runs whose ratio may differ from the undisturbed one: 3 of 60."""
 BLOCKS, UNDISTURBED_BLOCKS = 6, 20
 CONNECTIONS = 4
-"""So few that the requests in flight at the end of a slice, which a server under a quota still works on in the next one,
-stay below the limit of `busy-neighbour`."""
+"""So few that requests in flight at the end of a slice, which a server under a quota answers in the next one, cost less
+than the limit of `busy-neighbour`."""
 WINDOW_S = 1.5
 """Measured time of a cell in a block, in seconds: six slices."""
 
