@@ -18,7 +18,7 @@ from tests.faults.fault_lab import FaultLab
 from tests.faults.faults import sliced
 
 RUNS = int(os.environ.get("BENCHKIT_DISTURBED_RUNS", "0"))
-"""Disturbed runs: each takes half a minute, so that only `make faults` makes any."""
+"""Disturbed runs: each takes 40 s, so that only `make faults` makes any."""
 
 pytestmark = [pytest.mark.lab, pytest.mark.skipif(RUNS == 0, reason="takes minutes: make faults")]
 
@@ -26,11 +26,12 @@ DECISIVE_RUNS = 20
 LARGEST_LOSS = 0.05
 """Share of disturbed runs whose ratio may differ from the undisturbed one: 3 of 60."""
 BLOCKS, UNDISTURBED_BLOCKS = 6, 20
-CONNECTIONS = 4
-"""So few that requests in flight at the end of a slice, which a server under a quota answers in the next one, cost less
-than the limit of `busy-neighbour`."""
-WINDOW_S = 1.5
-"""Measured time of a cell in a block, in seconds: six slices."""
+SLICE_S, WINDOW_S = 0.5, 3
+"""Lengths of a slice and of the measured time of a cell in a block: six slices.
+
+A slice has five periods of the quota. Of shorter ones each gets two or three bursts of CPU time, and the requests in
+flight at its end, which a server under a quota answers in the next one, are above the limit of `busy-neighbour`.
+"""
 
 DISTURBANCES: dict[str, Callable[[FaultLab], AbstractContextManager[None]]] = {
     "a busy loop on the server's core": lambda fault_lab: busy_loop(cpus_of(fault_lab.lab, "sut")[0]),
@@ -88,8 +89,7 @@ def ratio_of_run(fault_lab: FaultLab, blocks: int) -> Ratio:
         name: {"entry": "app", "services": {"app": {"backend": "nethttp", "listen": 8080, "work": work}}}
         for name, work in (("go", "loop:400000"), ("more", "loop:480000"))
     }
-    scenario = sliced({}, "more", duration_s=WINDOW_S)
-    load = {**scenario["load"], "connections": CONNECTIONS}
-    trials = fault_lab.run({**scenario, "stacks": stacks, "load": load, "blocks": blocks})
+    scenario = {**sliced({}, "more", duration_s=WINDOW_S), "stacks": stacks, "slice_s": SLICE_S, "blocks": blocks}
+    trials = fault_lab.run(scenario)
     (ratio,) = compare(trials[0].run_id, store=fault_lab.store.path).ratios
     return ratio
