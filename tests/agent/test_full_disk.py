@@ -121,9 +121,10 @@ def test_a_process_that_ends_on_a_full_disk_says_so_also_when_others_have_freed_
 ) -> None:
     agent = launch(workdir=disk / "work")
     agent.hello()
+    # The agent records the second process, and the next one, while there is room.
     scripts = (
         "true",
-        f"echo $$ > {disk}/pid; cat /dev/zero > {disk}/filler",
+        f"echo $$ > {disk}/pid; sleep 0.3; cat /dev/zero > {disk}/filler",
         f"while kill -0 $(cat {disk}/pid); do sleep 0.01; done; rm {disk}/filler",
     )
     starts = [
