@@ -9,18 +9,22 @@ from benchkit import units
 from benchkit.analysis.verdicts.check import ALL, Check, CheckResult, Finding, SkippedCheck
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.thresholds import Thresholds
-from benchkit.models.trial import WatchRecord
 
 
 def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
-    """Look for gaps between samples of a host that are longer than several sampling intervals."""
+    """Look for gaps between samples of a host that are longer than several sampling intervals.
+
+    Slices are sampled at their edges alone, so that a longer slice is the interval.
+    """
+    slice_s = max((each.duration_s for each in evidence.record.slices), default=0.0)
     records = [(watch, evidence.telemetry.sample_times(watch.host)) for watch in evidence.record.watched]
     sampled = [(watch, t_s) for watch, t_s in records if len(t_s)]
     findings = []
     for watch, t_s in sampled:
         start_s, gap_s = _longest_gap(t_s, evidence.window_s)
-        if gap_s > thresholds.gap_intervals * watch.interval_s:
-            findings.append(_finding(watch, start_s, gap_s, thresholds))
+        interval_s = max(watch.interval_s, slice_s)
+        if gap_s > thresholds.gap_intervals * interval_s:
+            findings.append(_finding(watch.host, start_s, gap_s, interval_s, thresholds))
     missing = set(evidence.hosts) - {watch.host for watch, _ in sampled}
     if findings or not missing:
         return findings
@@ -37,12 +41,12 @@ def _longest_gap(t_s: Sequence[float], window_s: float) -> tuple[float, float]:
     return max(gaps, key=lambda gap: gap[1])
 
 
-def _finding(watch: WatchRecord, start_s: float, gap_s: float, thresholds: Thresholds) -> Finding:
+def _finding(host: str, start_s: float, gap_s: float, interval_s: float, thresholds: Thresholds) -> Finding:
     return Finding(
         severity="invalid",
         metrics=ALL,
-        seen=f"host {watch.host} took no sample for {units.seconds(gap_s)}, starting {start_s:.1f} s into the window",
-        threshold=f"limit: {thresholds.gap_intervals:g} intervals of {units.seconds(watch.interval_s)}",
+        seen=f"host {host} took no sample for {units.seconds(gap_s)}, starting {start_s:.1f} s into the window",
+        threshold=f"limit: {thresholds.gap_intervals:g} intervals of {units.seconds(interval_s)}",
         means="The host, or all of its processes, stopped: the window was shorter than the tool assumes.",
         advice="Check whether the machine was suspended, migrated or out of memory, and run again.",
     )
