@@ -73,6 +73,10 @@ class Streams:
         out, err = (self._pumped(name, Sink(max_bytes), sinks, parent_fds) for name in OUTPUTS)
         return source, out, err
 
+    def flush(self) -> None:
+        """Return once what processes have printed so far is in the files and in memory."""
+        self._pump.flush()
+
     def _output(self, name: str, spec: Any, sinks: Dict[str, Sink], parent_fds: contextlib.ExitStack) -> int:  # noqa: ANN401
         if spec is None:
             return subprocess.DEVNULL

@@ -67,21 +67,34 @@ class Pump(threading.Thread):
         wake_out, self._wake_in = os.pipe2(os.O_CLOEXEC)
         self._selector.register(wake_out, selectors.EVENT_READ)
         self._new: List[Tuple[int, Sink]] = []
+        self._flushes: List[threading.Event] = []
 
     def add(self, fd: int, sink: Sink) -> None:
         """Copy the output of `fd` to `sink`, and close both at its end."""
         self._new.append((fd, sink))
         os.write(self._wake_in, b"+")
 
+    def flush(self) -> None:
+        """Return once all that processes have printed so far is in its sinks."""
+        done = threading.Event()
+        self._flushes.append(done)
+        os.write(self._wake_in, b"+")
+        done.wait()
+
     def run(self) -> None:
         """Copy outputs until the agent ends."""
+        asked: List[threading.Event] = []
         while True:
-            for key, _ in self._selector.select():
+            # What was printed before a flush is readable in the round after the one that hears of it, at the latest.
+            due, asked = asked, []
+            for key, _ in self._selector.select(0 if due else None):
                 piece = os.read(key.fd, self.PIECE)
                 if key.data is None:
                     while self._new:
                         fd, sink = self._new.pop()
                         self._selector.register(fd, selectors.EVENT_READ, sink)
+                    while self._flushes:
+                        asked.append(self._flushes.pop())
                 elif piece:
                     key.data.write(piece)
                     if key.data.dropped:
@@ -90,3 +103,5 @@ class Pump(threading.Thread):
                     self._selector.unregister(key.fd)
                     os.close(key.fd)
                     key.data.close()
+            for done in due:
+                done.set()

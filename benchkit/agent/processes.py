@@ -95,6 +95,10 @@ class Processes:
             self._launch(child, descriptors, at_ns)
         return child
 
+    def flush_outputs(self) -> None:
+        """Return once what processes have printed so far is in its files."""
+        self._streams.flush()
+
     def run(self, *, command: Json, timeout_s: float, max_bytes: int, body: bytes = b"") -> Answer:
         """Run a short command with `body` as its input; the body of the answer is its stdout, then its stderr."""
         child, in_time = self._run(Command(**command), timeout_s, max_bytes, body)

@@ -84,7 +84,7 @@ class Agent:
             "share_socket": files.share_socket,
             "list": files.list,
             "hash": files.hash,
-            "read": files.read,
+            "read": self.read,
             "start": processes.start,
             "run": processes.run,
             "wait": processes.wait,
@@ -159,6 +159,11 @@ class Agent:
     def clock(self) -> Json:
         """Return the host's clocks, for comparison with the controller's."""
         return {"monotonic_ns": time.monotonic_ns(), "wall_ns": time.time_ns()}
+
+    def read(self, *, path: str, offset: int, limit: int) -> Answer:
+        """Return a chunk of a file, with what processes have printed so far, and the size of the whole."""
+        self.processes.flush_outputs()
+        return self.files.read(path=path, offset=offset, limit=limit)
 
     def list_records(self) -> Json:
         """Return the changes to undo: of this agent, of another live one ("other") or of none ("abandoned").
