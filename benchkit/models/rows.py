@@ -464,7 +464,8 @@ class SliceRow(Row):
     ]
     generator_cpu_s: Annotated[float | None, Column(description="CPU time of the generators", unit="sec")]
     foreign_cpu_s: Annotated[
-        float | None, Column(description="CPU time of other processes on the trial's CPUs", unit="sec")
+        float | None,
+        Column(description="CPU time on the trial's CPUs that no process of the run was charged with", unit="sec"),
     ]
     stolen_s: Annotated[
         float | None, Column(description="time that the hypervisor took from the trial's CPUs", unit="sec")

@@ -146,7 +146,7 @@ class SliceRecord(Frozen):
     generator_cpu_s: float | None = Field(default=None, description="CPU time of the generators")
     foreign_cpu_s: float | None = Field(
         default=None,
-        description="CPU time, on the CPUs of the trial's processes, of processes that the run did not start",
+        description="CPU time, on the CPUs of the trial's processes, that no process of the run was charged with",
     )
     stolen_s: float | None = Field(
         default=None, description="time that the hypervisor took from the CPUs of the trial's processes"

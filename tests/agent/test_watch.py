@@ -256,6 +256,30 @@ def test_a_sample_has_the_instant_at_which_the_cores_are_read(tmp_path: Path) ->
     assert instants[-1] >= trees.seen_ns
 
 
+def test_a_requested_sample_replaces_no_scheduled_one(tmp_path: Path) -> None:
+    # The sample at the end of the last slice is followed by the last of the session.
+    schedule = SamplingSchedule(60)
+    recorder = Recorder(tmp_path / "samples", {})
+    sampler = Sampler(schedule, recorder, RecordingTrees(), ListeningSockets())
+    sampler.add(None, [Cores])
+    sampler.start()
+    assert schedule.tick_now(5)
+    edges = [time.monotonic_ns() + after_ms * 1_000_000 for after_ms in (20, 40)]
+    schedule.tick_at(edges)
+    time.sleep(0.1)
+    for _ in range(2):
+        before_last = time.monotonic_ns()
+        assert schedule.tick_now(5)
+    schedule.stop()
+    sampler.join(5)
+    recorder.close({})
+    lines = map(json.loads, (tmp_path / "samples").read_text().splitlines())
+    first, *at_edges, last = [each["t_ns"] for each in lines if "t_ns" in each]
+    assert first < edges[0]
+    assert last >= before_last, "the last requested sample replaces the one before it"
+    assert [edge <= at_ns < before_last for edge, at_ns in zip(edges, at_edges, strict=True)] == [True, True]
+
+
 def test_a_core_where_the_agent_cannot_run_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The kernel refuses a core that does not exist like one that was removed from the affinity.
     (core, *_), has_ended = sorted(os.sched_getaffinity(0)), 1023

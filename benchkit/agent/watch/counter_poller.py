@@ -32,12 +32,12 @@ class CounterPoller(threading.Thread):
     def run(self) -> None:
         """Poll at each tick of the schedule."""
         track = self._recorder.track(self._interval_ns)
-        for is_extra in self._ticks:
+        for tick in self._ticks:
             try:
                 content = self._page.get()
                 at_ns = time.monotonic_ns()  # a busy server reads its counters shortly before it answers
                 values = {**self._parse(content, self._page.own), **handshakes(self._handshake_logs)}
-                track.write(at_ns, [(self._group, values)], is_extra=is_extra)
+                track.write(at_ns, [(self._group, values)], tick)
             except (UnavailableError, OSError) as error:
                 self._failures += 1
                 self._last_failure = str(error)

@@ -16,6 +16,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from benchkit.agent.frames import Json
 from benchkit.agent.watch.collector import Key, Values
+from benchkit.agent.watch.sampling_schedule import Tick
 
 FORMAT = 1
 
@@ -102,24 +103,31 @@ class Recorder:
 class Track:
     """Delays each sample until the next one; for one thread.
 
-    An extra sample replaces the one before it if that is less than a quarter of an interval older: over such a short
-    time counters in hundredths of a second give no rates.
+    A requested sample replaces a regular or requested one that is less than a quarter of an interval older: over such a
+    short time counters in hundredths of a second give no rates. It replaces no scheduled one, which is the edge of a
+    slice.
     """
 
     def __init__(self, recorder: Recorder, interval_ns: int) -> None:
         self._recorder = recorder
         self._interval_ns = interval_ns
         self._delayed: Optional[Tuple[int, Sample]] = None
+        self._delayed_tick = Tick.REGULAR
 
-    def write(self, at_ns: int, sample: Sample, *, is_extra: bool) -> None:
-        """Add a sample; `is_extra`: it was requested outside of the regular interval."""
+    def write(self, at_ns: int, sample: Sample, tick: Tick) -> None:
+        """Add the sample of a tick."""
         self._recorder.remember(at_ns, sample)
-        if self._delayed is not None and not (is_extra and at_ns - self._delayed[0] < self._interval_ns / 4):
+        if self._delayed is not None and not self._replaces(self._delayed[0], at_ns, tick):
             self._recorder.write(*self._delayed)
-        self._delayed = at_ns, sample
+        self._delayed, self._delayed_tick = (at_ns, sample), tick
 
     def close(self) -> None:
         """Write the last sample."""
         if self._delayed is not None:
             self._recorder.write(*self._delayed)
             self._delayed = None
+
+    def _replaces(self, delayed_ns: int, at_ns: int, tick: Tick) -> bool:
+        if tick is not Tick.REQUESTED or self._delayed_tick is Tick.SCHEDULED:
+            return False
+        return at_ns - delayed_ns < self._interval_ns / 4

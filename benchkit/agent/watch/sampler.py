@@ -11,7 +11,7 @@ from benchkit.agent.watch.collector import Collector, UnavailableError
 from benchkit.agent.watch.process_trees import ProcessTrees
 from benchkit.agent.watch.recorder import Group, Recorder, Sample
 from benchkit.agent.watch.registry import Factory
-from benchkit.agent.watch.sampling_schedule import SamplingSchedule
+from benchkit.agent.watch.sampling_schedule import SamplingSchedule, Tick
 
 
 class Sampler(threading.Thread):
@@ -45,15 +45,15 @@ class Sampler(threading.Thread):
     def run(self) -> None:
         """Sample at each tick of the schedule."""
         track = self._recorder.track(self._interval_ns)
-        for is_extra in self._ticks:
-            track.write(*self._sample(is_extra=is_extra), is_extra=is_extra)
+        for tick in self._ticks:
+            track.write(*self._sample(tick), tick)
         track.close()
         for shared in self._shared:
             shared.close()
         for _, collector in self._collectors:
             collector.close()
 
-    def _sample(self, *, is_extra: bool) -> Tuple[int, Sample]:
+    def _sample(self, tick: Tick) -> Tuple[int, Sample]:
         """Sample all collectors once; return the instant and the values. A collector that fails stops no other.
 
         The instant is that of the first collector, which reads the cores: their CPU time is compared with elapsed time.
@@ -66,7 +66,7 @@ class Sampler(threading.Thread):
         at_ns = time.monotonic_ns()
         sample = []
         for group, collector in list(self._collectors):
-            if is_extra:
+            if tick is Tick.REQUESTED:
                 collector.reset_budget()
             try:
                 sample.append((group, collector.sample()))

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import enum
 import threading
 import time
 from typing import Dict, Iterator, List
 
 SECOND_NS = 1_000_000_000
+
+
+class Tick(enum.Enum):
+    """The reason for a sample."""
+
+    REGULAR = "regular"
+    REQUESTED = "requested"
+    """By `tick_now`."""
+    SCHEDULED = "scheduled"
+    """By `tick_at`."""
 
 
 class SamplingSchedule:
@@ -22,8 +33,8 @@ class SamplingSchedule:
         self._instants: List[int] = []
         self._is_stopped = False
 
-    def ticks(self) -> Iterator[bool]:
-        """Return an iterator over the ticks, for one thread; a tick is True if it was requested by `tick_now`.
+    def ticks(self) -> Iterator[Tick]:
+        """Return an iterator over the ticks, for one thread.
 
         `tick_now` waits for all callers of this method, also before they take their first tick. After a requested tick
         the next one comes half an interval later: a window of whole intervals with a request at both ends then has no
@@ -54,7 +65,7 @@ class SamplingSchedule:
             self._is_stopped = True
             self._changed.notify_all()
 
-    def _follow(self, follower: int, done: int) -> Iterator[bool]:
+    def _follow(self, follower: int, done: int) -> Iterator[Tick]:
         next_ns = time.monotonic_ns()
         place = 0
         while True:
@@ -71,11 +82,14 @@ class SamplingSchedule:
                     self._changed.notify_all()
                     return
                 requested = self._requested
-            if requested == done and is_scheduled:
-                place += 1
             if requested != done:
                 next_ns = time.monotonic_ns() - self.interval_ns // 2
-            yield requested != done
+                yield Tick.REQUESTED
+            elif is_scheduled:
+                place += 1
+                yield Tick.SCHEDULED
+            else:
+                yield Tick.REGULAR
             with self._changed:
                 done = self._done[follower] = requested
                 self._changed.notify_all()

@@ -22,7 +22,7 @@ from benchkit.run.steps.telemetry_steps import watched_service
 from benchkit.run.steps.trial_state import Trial
 
 CPU_S = "cpu_s_total"
-BUSY = ("cpu_user_s_total", "cpu_system_s_total")
+BUSY = ("cpu_user_s_total", "cpu_system_s_total", "cpu_irq_s_total", "cpu_softirq_s_total")
 STOLEN = ("cpu_steal_s_total",)
 
 Windows = Sequence[tuple[int, int]]
@@ -163,7 +163,10 @@ def _foreign(
     windows: Mapping[str, Windows],
     known: Sequence[Reals],
 ) -> list[float | None]:
-    """Return the CPU time in each slice on the trial's CPUs that no process of the run took; negative by rounding."""
+    """Return the CPU time in each slice on the trial's CPUs that no process of the run took; negative by rounding.
+
+    Most kernels charge processes with the interrupts that come while they run; others count them here.
+    """
     busy = _on_cpus(trial, hosts, blocks, windows, BUSY)
     taken = np.sum(known, axis=0) if known else np.zeros(len(busy))
     return [None if total is None else float(total - own) for total, own in zip(busy, taken, strict=True)]
