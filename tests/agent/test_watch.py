@@ -23,9 +23,9 @@ from benchkit.agent.watch.counter_page import PAGE_BYTES, CounterPage
 from benchkit.agent.watch.cpu_quota import cpu_quota, group_folders
 from benchkit.agent.watch.frequency import Frequency
 from benchkit.agent.watch.process_trees import ProcessTrees
-from benchkit.agent.watch.recorder import Recorder
+from benchkit.agent.watch.recorder import Recorder, Sample
 from benchkit.agent.watch.sampler import Sampler
-from benchkit.agent.watch.sampling_schedule import SamplingSchedule
+from benchkit.agent.watch.sampling_schedule import SamplingSchedule, Tick
 from benchkit.agent.watch.server_counters import OwnRequests, expvar, nginx, node
 from benchkit.models.telemetry import TELEMETRY_METRICS
 
@@ -256,28 +256,25 @@ def test_a_sample_has_the_instant_at_which_the_cores_are_read(tmp_path: Path) ->
     assert instants[-1] >= trees.seen_ns
 
 
+def test_scheduled_instants_come_before_regular_ones() -> None:
+    schedule = SamplingSchedule(60)
+    schedule.tick_at([time.monotonic_ns() - 1, time.monotonic_ns()])
+    ticks = schedule.ticks()
+    assert [next(ticks) for _ in range(2)] == [Tick.SCHEDULED, Tick.SCHEDULED]
+
+
 def test_a_requested_sample_replaces_no_scheduled_one(tmp_path: Path) -> None:
     # The sample at the end of the last slice is followed by the last of the session.
-    schedule = SamplingSchedule(60)
     recorder = Recorder(tmp_path / "samples", {})
-    sampler = Sampler(schedule, recorder, RecordingTrees(), ListeningSockets())
-    sampler.add(None, [Cores])
-    sampler.start()
-    assert schedule.tick_now(5)
-    edges = [time.monotonic_ns() + after_ms * 1_000_000 for after_ms in (20, 40)]
-    schedule.tick_at(edges)
-    time.sleep(0.1)
-    for _ in range(2):
-        before_last = time.monotonic_ns()
-        assert schedule.tick_now(5)
-    schedule.stop()
-    sampler.join(5)
+    sample: Sample = [(recorder.group(None), {("tcp_sockets", "time_wait"): 1.0})]
+    track = recorder.track(1000)
+    ticks = [Tick.REGULAR, Tick.REQUESTED, Tick.SCHEDULED, Tick.REQUESTED, Tick.REQUESTED]
+    for at_ns, tick in enumerate(ticks):
+        track.write(at_ns, sample, tick)
+    track.close()
     recorder.close({})
     lines = map(json.loads, (tmp_path / "samples").read_text().splitlines())
-    first, *at_edges, last = [each["t_ns"] for each in lines if "t_ns" in each]
-    assert first < edges[0]
-    assert last >= before_last, "the last requested sample replaces the one before it"
-    assert [edge <= at_ns < before_last for edge, at_ns in zip(edges, at_edges, strict=True)] == [True, True]
+    assert [each["t_ns"] for each in lines if "t_ns" in each] == [1, 2, 4]
 
 
 def test_a_core_where_the_agent_cannot_run_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
