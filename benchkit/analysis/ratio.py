@@ -93,6 +93,12 @@ class Ratio(Frozen, serialize_by_alias=True):
             }
         )
 
+    def rounded(self) -> Ratio:
+        """Return the ratio with the reason that it has no interval: it is the same in all blocks, by rounding."""
+        title = metric_named(self.metric).title
+        why = f"the {title} is rounded: all {self.blocks} blocks have the same ratio, from which no interval follows"
+        return self.model_copy(update={"reason": self.with_exclusions(why)})
+
     def with_exclusions(self, text: str) -> str:
         """Return the text, with the reasons why trials of the ratio are excluded."""
         return f"{text} ({describe_reasons(self.exclusions)})" if self.exclusions else text

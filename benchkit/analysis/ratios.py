@@ -23,6 +23,7 @@ from benchkit.analysis.inference import (
 from benchkit.analysis.multiple_tests import ALPHA
 from benchkit.analysis.ratio import Ratio
 from benchkit.analysis.samples import ExcludedTrial, Reals, Samples
+from benchkit.models.metrics import metric_named
 
 
 @dataclass(frozen=True)
@@ -128,11 +129,19 @@ def _with_intervals(ratios: Sequence[Ratio], differences: Reals, alpha: float) -
     mean, error = t_statistics(differences)
     p_t, p_flip = t_p_values(mean, error, df), sign_flip_p_values(differences)
     return [
-        ratio.with_interval(float(mean[i]), float(error[i]), df, alpha).model_copy(
+        ratio.rounded()
+        if is_rounded
+        else ratio.with_interval(float(mean[i]), float(error[i]), df, alpha).model_copy(
             update={"p_t": float(p_t[i]), "p_sign_flip": float(p_flip[i])}
         )
-        for i, ratio in enumerate(ratios)
+        for i, (ratio, is_rounded) in enumerate(zip(ratios, _are_rounded(ratios, differences), strict=True))
     ]
+
+
+def _are_rounded(ratios: Sequence[Ratio], differences: Reals) -> list[bool]:
+    """Return for each ratio whether it is of times and the same in all blocks: two measured times never are."""
+    same = np.ptp(differences, axis=1) == 0
+    return [bool(each) and metric_named(ratio.metric).unit == "sec" for each, ratio in zip(same, ratios, strict=True)]
 
 
 def _unpaired(ratio: Ratio, baseline_logs: Reals, logs: Reals, inflation: float, alpha: float) -> Ratio:

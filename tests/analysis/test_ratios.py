@@ -72,6 +72,19 @@ def test_too_few_blocks_are_undecided_with_the_reason(make_trials: MakeTrials) -
     assert one.reason == "one block has usable trials of both cells; an interval needs 3"
 
 
+def test_times_rounded_to_the_same_ratio_have_no_interval(make_trials: MakeTrials) -> None:
+    trials = make_trials({"a": BASE, "b": OTHER})
+    for cell_id, whole_milliseconds in (("a", 0.001), ("b", 0.002)):
+        trials.loc[trials["cell_id"] == cell_id, ["connect_mean_s", "connections"]] = [whole_milliseconds, 64]
+    (rounded,) = with_outcomes(block_ratios(take_samples(trials, "connect_mean_s"), [Pair("b", "a")]))
+    assert (rounded.ratio, rounded.low, rounded.outcome) == (2, None, "undecided")
+    assert rounded.reason is not None
+    assert "the mean connect time is rounded: all 8 blocks have the same ratio" in rounded.reason
+    # A count can be the same in every block.
+    (counted,) = with_outcomes(block_ratios(take_samples(trials, "connections"), [Pair("b", "a")]))
+    assert (counted.low, counted.high) == (1, 1)
+
+
 def test_three_blocks_have_an_interval_and_show_nothing(make_trials: MakeTrials) -> None:
     (ratio,) = with_outcomes(of(make_trials, Pair("b", "a"), a=BASE[:3], b=OTHER[:3]))
     assert ratio.high is not None
