@@ -149,7 +149,7 @@ def _sliced_finding(balance: Balance, thresholds: Thresholds) -> Finding:
         else f"limit: {units.share(thresholds.foreign_cores)} used, {units.share(thresholds.unequal)} more or less",
         means="Ratios within the block include that difference."
         if is_unequal
-        else "All cells of the block were disturbed alike: their ratio holds, while each rate is lower than it could be.",
+        else "All cells of the block were disturbed alike: their ratio holds but for that difference, and each rate is lower than it could be.",
         advice="Look for it with top on the host, and run again without it.",
     )
 

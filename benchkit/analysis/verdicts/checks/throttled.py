@@ -79,7 +79,7 @@ def _withheld_finding(balance: Balance, who: str, limit: float, thresholds: Thre
         else f"limit: {units.share(limit)} withheld, {units.share(thresholds.unequal)} more or less",
         means="Ratios within the block include that difference."
         if is_unequal
-        else "All cells of the block were limited alike: their ratio holds, while each rate is lower than it could be.",
+        else "All cells of the block were limited alike: their ratio holds but for that difference, and each rate is lower than it could be.",
         advice="Use a dedicated machine without a quota, or run again when the others are quiet.",
     )
 
