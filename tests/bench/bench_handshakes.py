@@ -122,7 +122,7 @@ class ReferenceRunner(SilentProgress):
 def test_cpu_of_nginx_per_full_handshake(lab: Lab, tmp_path: Path) -> None:
     """Compare the medians of all blocks: within 15 % of s_time, for both keys."""
     # The references run after each trial, at the addresses of its servers.
-    settings = (f"cells=[{CELLS}]", f"blocks={BLOCKS}", "claims=[]", "design=blocks")
+    settings = (f"cells=[{CELLS}]", f"blocks={BLOCKS}", "claims=[]", "design=blocks", "roles.sut.quota=null")
     experiment = read_experiment("tls-cost", "lab", settings)
     with (
         connect_all(lab.inventory()) as hosts,
