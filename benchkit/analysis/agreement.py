@@ -18,6 +18,7 @@ import pandas as pd
 from pydantic import Field
 
 from benchkit import units
+from benchkit.analysis.samples import STEPS
 from benchkit.models.base import Frozen
 from benchkit.models.levels import level_text
 from benchkit.models.metrics import P50, P99, metric_named
@@ -29,8 +30,6 @@ METRICS = ("rps", "latency_mean_s", P50, P99, "server_cpu_s_per_request")
 """Columns of `trials` in which tools can disagree."""
 
 STEPPED = frozenset({"latency_mean_s", P50, P99})
-STEPS = 10
-"""Steps of a tool's resolution below which a latency is mostly rounding, and so is a mean of truncated latencies."""
 
 ALPHA = 0.05
 DRAWS = 9_999

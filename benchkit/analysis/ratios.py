@@ -25,6 +25,9 @@ from benchkit.analysis.ratio import Ratio
 from benchkit.analysis.samples import ExcludedTrial, Reals, Samples
 from benchkit.models.metrics import metric_named
 
+_SAME = 1e-9
+"""Difference of log-ratios that sums of rounded numbers alone can have."""
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -48,7 +51,8 @@ def block_ratios(samples: Samples, pairs: Sequence[Pair], alpha: float = ALPHA) 
     for blocks, group in by_blocks.items():
         points = [_point(_ratio(samples, pair, blocks), *logs[pair]) for pair in group]
         if blocks >= MIN_BLOCKS:
-            points = _with_intervals(points, np.array([logs[pair][1] - logs[pair][0] for pair in group]), alpha)
+            differences = np.array([logs[pair][1] - logs[pair][0] for pair in group])
+            points = _with_intervals(points, differences, samples.rounded_below, alpha)
         ratios.update(zip(group, points, strict=True))
     return [ratios[pair] for pair in pairs]
 
@@ -123,25 +127,27 @@ def _point(ratio: Ratio, baseline_logs: Reals, logs: Reals) -> Ratio:
     return estimate if ratio.blocks >= MIN_BLOCKS else estimate.undecided()
 
 
-def _with_intervals(ratios: Sequence[Ratio], differences: Reals, alpha: float) -> list[Ratio]:
+def _with_intervals(ratios: Sequence[Ratio], differences: Reals, rounded_below: float, alpha: float) -> list[Ratio]:
     """Return the ratios with intervals and p-values; `differences` are their log-ratios, (ratios, blocks)."""
     df = differences.shape[1] - 1
     mean, error = t_statistics(differences)
     p_t, p_flip = t_p_values(mean, error, df), sign_flip_p_values(differences)
     return [
         ratio.rounded()
-        if is_rounded
+        if np.ptp(differences[i]) <= _SAME and _is_rounded(ratio, rounded_below)
         else ratio.with_interval(float(mean[i]), float(error[i]), df, alpha).model_copy(
             update={"p_t": float(p_t[i]), "p_sign_flip": float(p_flip[i])}
         )
-        for i, (ratio, is_rounded) in enumerate(zip(ratios, _are_rounded(ratios, differences), strict=True))
+        for i, ratio in enumerate(ratios)
     ]
 
 
-def _are_rounded(ratios: Sequence[Ratio], differences: Reals) -> list[bool]:
-    """Return for each ratio whether it is of times and the same in all blocks: two measured times never are."""
-    same = np.ptp(differences, axis=1) == 0
-    return [bool(each) and metric_named(ratio.metric).unit == "sec" for each, ratio in zip(same, ratios, strict=True)]
+def _is_rounded(ratio: Ratio, rounded_below: float) -> bool:
+    """Return True for a ratio of times of which one is mostly rounding: its blocks can be alike by that alone."""
+    values = ratio.value, ratio.baseline_value
+    return metric_named(ratio.metric).unit == "sec" and any(
+        each is not None and each < rounded_below for each in values
+    )
 
 
 def _unpaired(ratio: Ratio, baseline_logs: Reals, logs: Reals, inflation: float, alpha: float) -> Ratio:

@@ -29,6 +29,9 @@ Reals = npt.NDArray[np.float64]
 SEARCH_KINDS = ("calibrate", "probe")
 """Kinds of the trials from which a run finds its rates: they are in no ratio."""
 
+STEPS = 10
+"""Steps of a tool's resolution below which a latency is mostly rounding, and so is a mean of truncated latencies."""
+
 INTERRUPTED_BLOCK = "block interrupted, repeated"
 
 
@@ -59,7 +62,8 @@ class Samples:
     """One metric of a run.
 
     `logs[c, b]` is the natural logarithm of the metric of cell `cells[c]` in block `blocks[b]`; NaN where that block
-    has no usable trial of the cell. `excluded` holds the excluded trials, by cell.
+    has no usable trial of the cell. `excluded` holds the excluded trials, by cell. Times below `rounded_below` are
+    mostly rounding by the load tool; it is 0 if the tool's resolution is not known.
     """
 
     metric: str
@@ -67,6 +71,7 @@ class Samples:
     blocks: tuple[int, ...]
     logs: Reals
     excluded: Mapping[str, tuple[ExcludedTrial, ...]]
+    rounded_below: float = 0.0
 
     def of(self, cell_id: str) -> Reals:
         """Return the logarithms of a cell, one per block; all NaN for a cell without trials."""
@@ -151,7 +156,15 @@ def take_samples(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusi
         blocks=tuple(map(int, blocks)),
         logs=logs,
         excluded={cell_id: tuple(trials) for cell_id, trials in excluded.items()},
+        rounded_below=_rounded_below(rows),
     )
+
+
+def _rounded_below(trials: pd.DataFrame) -> float:
+    if "latency_resolution_s" not in trials:
+        return 0.0
+    steps = trials["latency_resolution_s"].to_numpy(dtype=np.float64, na_value=0.0)
+    return STEPS * float(steps.max(initial=0.0))
 
 
 _INVALID = "invalid: "

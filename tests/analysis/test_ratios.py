@@ -76,11 +76,15 @@ def test_times_rounded_to_the_same_ratio_have_no_interval(make_trials: MakeTrial
     trials = make_trials({"a": BASE, "b": OTHER})
     for cell_id, whole_milliseconds in (("a", 0.001), ("b", 0.002)):
         trials.loc[trials["cell_id"] == cell_id, ["connect_mean_s", "connections"]] = [whole_milliseconds, 64]
+    trials["latency_resolution_s"] = 0.001
     (rounded,) = with_outcomes(block_ratios(take_samples(trials, "connect_mean_s"), [Pair("b", "a")]))
     assert (rounded.ratio, rounded.low, rounded.outcome) == (2, None, "undecided")
     assert rounded.reason is not None
     assert "the mean connect time is rounded: all 8 blocks have the same ratio" in rounded.reason
-    # A count can be the same in every block.
+    # Times of many steps can be alike, and so can a count.
+    trials["latency_resolution_s"] = 0.0001
+    (resolved,) = with_outcomes(block_ratios(take_samples(trials, "connect_mean_s"), [Pair("b", "a")]))
+    assert (resolved.low, resolved.high, resolved.reason) == (2, 2, None)
     (counted,) = with_outcomes(block_ratios(take_samples(trials, "connections"), [Pair("b", "a")]))
     assert (counted.low, counted.high) == (1, 1)
 
