@@ -28,7 +28,7 @@ question: What does the work cost?
 factors: {stack: [bare, busy]}
 stacks:
   bare: {entry: app, services: {app: {backend: nethttp, role: sut, listen: 8080}}}
-  busy: {entry: app, services: {app: {backend: nethttp, role: sut, listen: 8080, work: "loop:300000"}}}
+  busy: {entry: app, services: {app: {backend: nethttp, role: sut, listen: 8080, work: "loop:1500000"}}}
 baseline: {stack: bare}
 control: [{stack: bare}]
 load: {tool: ab, connections: 4, requests: 2000}
