@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +15,9 @@ HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 STILL_RESTORING = (
     "stopping services and restoring hosts; once more leaves that to the watchdogs on the hosts, within a minute"
 )
+
+_AGAIN_S = 0.1
+"""Time after which an ignored signal is sent again: the callback that it hit has ended by then."""
 
 
 @dataclass
@@ -35,7 +40,8 @@ _active: list[Signals] = []
 def signals_interrupt() -> Iterator[Signals]:
     """Turn Ctrl-C, SIGTERM and SIGHUP into KeyboardInterrupt, once, so that clean-up is not interrupted in turn.
 
-    A second signal prints that clean-up continues; from the third on each raises KeyboardInterrupt again.
+    A second signal prints that clean-up continues; from the third on each raises KeyboardInterrupt again. Python
+    ignores exceptions in callbacks of weak references and in finalizers: a signal that arrives there is sent again.
     """
     if _active:  # within another such block, whose handlers stay: a second signal is the second for both
         yield _active[-1]
@@ -49,11 +55,22 @@ def signals_interrupt() -> Iterator[Signals]:
         else:
             raise KeyboardInterrupt
 
+    def repeat(ignored: sys.UnraisableHookArgs) -> None:
+        if not issubclass(ignored.exc_type, KeyboardInterrupt):
+            report_ignored(ignored)
+            return
+        signals.received -= 1
+        again = threading.Timer(_AGAIN_S, os.kill, [os.getpid(), signal.SIGINT])
+        again.daemon = True
+        again.start()
+
     _active.append(signals)
     former = [signal.signal(number, interrupt) for number in HANDLED]
+    report_ignored, sys.unraisablehook = sys.unraisablehook, repeat
     try:
         yield signals
     finally:
         _active.clear()
+        sys.unraisablehook = report_ignored
         for number, handler in zip(HANDLED, former, strict=True):
             signal.signal(number, handler)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchkit.agent.server import Agent
+from benchkit.cli.signals import signals_interrupt
 from benchkit.errors import HostError, LostError
 from benchkit.hosts import agent_link as links
 from benchkit.hosts.agent_link import AgentLink, RefusedError
@@ -142,7 +143,7 @@ def test_an_interrupted_upload_leaves_whole_frames(launch: Launch) -> None:
         files = Files(agent, "here")
         delay_s = random.uniform(0.0, 0.15)  # noqa: S311 - no secret
         timer = threading.Timer(delay_s, os.kill, [os.getpid(), signal.SIGINT])
-        with pytest.raises(KeyboardInterrupt):
+        with signals_interrupt(), pytest.raises(KeyboardInterrupt):
             _interrupted(timer, files, content)
         began = time.monotonic()
         assert agent.close(20) == []
