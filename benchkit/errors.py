@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 
+from benchkit.models.clean_text import legible
+
 
 class BenchkitError(Exception):
     """Base of all errors: what failed, where, why, and a hint at what to do next."""
@@ -25,7 +27,7 @@ class BenchkitError(Exception):
     def __str__(self) -> str:
         """Return one message, `where: what: why`, with the hint on a line of its own."""
         head = ": ".join(part for part in (self.where, self.what, self.why) if part)
-        return printable(f"{head}\n  → {self.hint}" if self.hint else head)
+        return legible(f"{head}\n  → {self.hint}" if self.hint else head)
 
 
 class InputError(BenchkitError):
@@ -68,14 +70,6 @@ class ServiceError(HostError):
 
 class UnsupportedError(BenchkitError):
     """A cell that these hosts cannot run; it is skipped, and the reason reported."""
-
-
-def printable(text: str) -> str:
-    """Return text that is safe to print in a terminal: control characters other than newlines are escaped."""
-    return "".join(
-        character if character.isprintable() or character == "\n" else character.encode("unicode_escape").decode()
-        for character in text
-    )
 
 
 def collect_errors(actions: Iterable[Callable[[], object]]) -> list[HostError]:

@@ -11,8 +11,8 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from benchkit.cli.commands import Commands
-from benchkit.cli.console import survive_closed_outputs
-from benchkit.errors import BenchkitError, InputError, printable
+from benchkit.cli.console import prepare_streams
+from benchkit.errors import BenchkitError, InputError
 from benchkit.version import __version__
 
 INTERRUPTED = 130
@@ -95,7 +95,7 @@ def _refuse(error: Any) -> NoReturn:  # noqa: ANN401 - of a class that Typer doe
 
 def main() -> NoReturn:
     """Run the command line, and turn every error that benchkit raises on purpose into one message and an exit code."""
-    survive_closed_outputs()
+    prepare_streams()
     arguments = common_options_first(sys.argv[1:])
     debug = DEBUG in arguments
     try:
@@ -110,7 +110,7 @@ def main() -> NoReturn:
             raise
         _print_error(error)
         for note in getattr(error, "__notes__", ()):  # other failures, as of the clean-up after it
-            print(f"  and {printable(note)}", file=sys.stderr)
+            print(f"  and {note}", file=sys.stderr)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)

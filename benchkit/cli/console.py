@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from benchkit.errors import InputError
+from benchkit.models.clean_text import legible, legible_json
 from benchkit.models.scale import Scale
 
 if TYPE_CHECKING:
@@ -55,19 +56,46 @@ _READER_GONE = frozenset({errno.EPIPE, errno.EIO})
 """Errors of a pipe and of a terminal whose other end is closed."""
 
 
-def survive_closed_outputs() -> None:
-    """Let no command fail because its output is not read to the end (`benchkit … | head -2`), or its messages not."""
-    for name in ("stdout", "stderr"):
-        stream = getattr(sys, name)
-        output = io.BufferedWriter(_Output(stream.fileno(), is_essential=name == "stdout"))
+class _CleanText(io.TextIOWrapper):
+    """A stream on which no text can control the terminal: characters without a glyph are replaced.
+
+    Texts come from files and hosts of others, and any of them may be printed.
+    """
+
+    def write(self, text: str, /) -> int:
+        """Write text; line ends stay as they are."""
+        super().write("\r\n".join(map(legible, text.split("\r\n"))))
+        return len(text)
+
+    def write_styled(self, text: str) -> int:
+        """Write text with the control sequences of `benchkit.cli.terminal`, which cleans what is between them."""
+        return super().write(text)
+
+
+def prepare_streams() -> None:
+    """Prepare stdin, stdout and stderr of a command.
+
+    No command fails because its output is not read to the end (`benchkit … | head -2`), or because a stream is closed
+    (`benchkit … >&-`), and no text controls the terminal.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:  # closed: the lowest free descriptor is this one, which no file or connection gets then
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    if sys.stdin is None:
+        sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)))
+    for descriptor, name in ((1, "stdout"), (2, "stderr")):
+        stream = getattr(sys, name) or io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+        output = io.BufferedWriter(_Output(descriptor, is_essential=name == "stdout"))
         lines = name == "stderr" or stream.line_buffering
-        text = io.TextIOWrapper(output, encoding=stream.encoding, errors=stream.errors, line_buffering=lines)
+        text = _CleanText(output, encoding=stream.encoding, errors=stream.errors, line_buffering=lines)
         setattr(sys, name, text)
 
 
 def print_json(document: Any) -> None:  # noqa: ANN401 - any JSON value
     """Print one JSON document; pydantic models in it become what the contract states."""
-    print(json.dumps(document, indent=2, ensure_ascii=False, default=str, allow_nan=False))
+    print(legible_json(json.dumps(document, indent=2, ensure_ascii=False, default=str, allow_nan=False)))
 
 
 def say(text: str) -> None:
@@ -91,17 +119,17 @@ def announced_if_slow(text: str, *, quiet: bool = False) -> Iterator[None]:
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> None:
     """Print a table on stdout with the columns `right` (numbers) aligned to the right; in a pipe no line is broken."""
     from rich import box
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
+
+    from benchkit.cli.terminal import Terminal
 
     table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
     for i, column in enumerate(columns):
         table.add_column(column, justify="right" if i in right else "left", overflow="fold", no_wrap=i == 0)
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    console = Console() if sys.stdout.isatty() else Console(width=UNBROKEN)
-    console.print(table)
+        table.add_row(*(Text(legible(cell)) for cell in row))
+    Terminal("stdout", width=None if sys.stdout.isatty() else UNBROKEN).print(table)
 
 
 def scale_named(name: str) -> Scale:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live as RichLive
 from rich.text import Text
 
@@ -23,6 +23,7 @@ from benchkit.cli.progress import (
     retrying,
     without_block,
 )
+from benchkit.cli.terminal import Terminal
 from benchkit.errors import HostError
 from benchkit.hosts.connections import Hosts
 from benchkit.run.plan.model import RunPlan
@@ -189,7 +190,7 @@ class LiveProgress(SilentProgress):
         self._began: float | None = None
         self._finished_here = 0
         self._ended = threading.Event()
-        self._console = Console(stderr=True)
+        self._console = Terminal("stderr")
         self._display = RichLive(console=self._console, get_renderable=self._draw, refresh_per_second=4)
         self._sampler = threading.Thread(target=self._sample, name="live", daemon=True)
 

@@ -30,13 +30,14 @@ def show_logs(verbosity: int, level: str | None) -> None:
             for name in PROGRESS:
                 logging.getLogger(name).addHandler(logging.lastResort)
         return
-    from rich.console import Console
     from rich.logging import RichHandler
+
+    from benchkit.cli.terminal import Terminal
 
     chosen = (level or BY_VERBOSITY[min(verbosity, len(BY_VERBOSITY) - 1)]).upper()
     handler = RichHandler(
         logging.getLevelName(chosen),
-        Console(stderr=True),
+        Terminal("stderr"),
         show_path=False,
         markup=False,
         highlighter=None,

@@ -10,13 +10,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from benchkit import units
 from benchkit.cli.progress import SilentProgress, retrying, without_block
+from benchkit.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from benchkit.analysis.server_results import ServerResult
@@ -52,7 +53,7 @@ def results_table(results: Sequence[ServerResult]) -> Table:
 
 def print_results(results: Sequence[ServerResult]) -> None:
     """Print the results as a table on stdout, as wide as the live one."""
-    Console(width=WIDTH).print(results_table(results))
+    Terminal("stdout", WIDTH).print(results_table(results))
 
 
 def _ratio(result: ServerResult) -> str:
@@ -81,7 +82,7 @@ class VersusProgress(SilentProgress):
         self._results: Sequence[ServerResult] = ()
         self._stage, self._blocks = "", 0
         self._began_s: float | None = None
-        self._console = Console(stderr=True)
+        self._console = Terminal("stderr")
         self._live = (
             Live(console=self._console, get_renderable=self._draw, refresh_per_second=2)
             if self._console.is_terminal

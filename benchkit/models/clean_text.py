@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
+from collections.abc import Callable
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
@@ -13,13 +15,22 @@ none."""
 
 def legible(text: str) -> str:
     """Return the text with every character without a glyph replaced, except line feeds and tabs."""
-    if text.isprintable():
-        return text
-    return "".join(
-        REPLACEMENT if unicodedata.category(char) in _UNPRINTABLE and char not in "\n\t" else char for char in text
-    )
+    return _substituted(text, lambda _: REPLACEMENT)
+
+
+def legible_json(text: str) -> str:
+    """Return the JSON text with every character without a glyph escaped: the same document, safe in a terminal."""
+    return _substituted(text, lambda char: json.dumps(char)[1:-1])
 
 
 def clean(text: str) -> str:
     """Return the text on one line, with single spaces and without such characters."""
     return legible(" ".join(text.split()))
+
+
+def _substituted(text: str, substitute: Callable[[str], str]) -> str:
+    if text.replace("\n", "").replace("\t", "").isprintable():
+        return text
+    return "".join(
+        substitute(char) if unicodedata.category(char) in _UNPRINTABLE and char not in "\n\t" else char for char in text
+    )
