@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from benchkit.cli.options import InventoryFile, Json, LabName, Quiet, StoreFolder, Tags
+from benchkit.models.response_differences import ResponsePart
 
 if TYPE_CHECKING:
     from benchkit.cli.calibration import MakeFields
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from benchkit.results.store import Store
     from benchkit.run.opened_run import OpenedRun
     from benchkit.run.recorder import RunOutcome
-    from benchkit.scenario.versus import Comparison
+    from benchkit.scenario.versus import Comparison, Request
 
 MIN_SERVERS = 2
 """Sides of a ratio."""
@@ -42,10 +43,19 @@ def versus(
         typer.Option(metavar="REF", help="Git ref to build; repeatable, `worktree` is the present state of the files."),
     ] = None,
     path: Annotated[str, typer.Option(help="Path of the requests.")] = "/",
-    method: Annotated[str, typer.Option(help="Method of the requests.")] = "GET",
-    body: Annotated[str | None, typer.Option(help="Body of the requests.")] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(help="Method of the requests; by default GET, and POST with a body.", show_default=False),
+    ] = None,
+    body: Annotated[
+        str | None, typer.Option(metavar="TEXT|@FILE", help="Body of the requests, or @ and the file with it.")
+    ] = None,
     header: Annotated[
         list[str] | None, typer.Option(metavar="'NAME: VALUE'", help="Header of the requests; repeatable.")
+    ] = None,
+    differs: Annotated[
+        list[ResponsePart] | None,
+        typer.Option(help="Part of the responses that is meant to differ, between servers or each time; repeatable."),
     ] = None,
     connections: Annotated[int, typer.Option(min=1, help="Open connections.")] = 64,
     duration: Annotated[float, typer.Option(min=1, help="Time that the comparison may take, in seconds.")] = 60.0,
@@ -86,12 +96,13 @@ def versus(
     from benchkit.cli.signals import signals_interrupt
     from benchkit.cli.tags import parse_tags
     from benchkit.results.store import Store, store_path
-    from benchkit.scenario.versus import Comparison, Request
+    from benchkit.scenario.versus import Comparison
 
     tags = parse_tags(tag or [])
     carried = tuple(str(file.resolve()) for file in files or ())
     comparison = Comparison(
-        request=Request(path, method, body, _headers(header or [])),
+        request=_request(path, method, body, _headers(header or [])),
+        differs=tuple(differs or ()),
         tool=tool,
         connections=connections,
         budget_s=duration,
@@ -141,6 +152,16 @@ def _servers(
         raise typer.BadParameter("name two servers to compare, each command line in quotes", param_hint="COMMAND")
     given = [name.strip() for name in names.split(",")] if names else []
     return partial(compare_commands, dict(zip(server_names(commands, given), commands, strict=True)))
+
+
+def _request(path: str, method: str | None, body: str | None, headers: Mapping[str, str]) -> Request:
+    """Return the request that these options describe."""
+    from benchkit.scenario.versus import Request
+
+    method = method or ("GET" if body is None else "POST")
+    if body is not None and body.startswith("@"):
+        return Request(path, method, body_file=str(Path(body[1:]).absolute()), headers=headers)
+    return Request(path, method, body, headers=headers)
 
 
 def _headers(lines: Sequence[str]) -> dict[str, str]:

@@ -70,8 +70,6 @@ class Http2Request:
         pseudo = [(":method", method), (":scheme", scheme), (":authority", authority), (":path", path)]
         self._connection = _opened_connection()
         sent = [*pseudo, *(pair for pair in pairs if pair[0] not in CONNECTION_FIELDS)]
-        if body and not any(name == "content-length" for name, _ in pairs):
-            sent.append(("content-length", str(len(body))))
         self._connection.send_headers(STREAM, sent, end_stream=not body)
         size = self._connection.max_outbound_frame_size
         for start in range(0, len(body), size):

@@ -14,9 +14,22 @@ HeaderValue = Annotated[str, StringConstraints(pattern=r"^[!-~]([ -~]*[!-~])?$")
 Headers = Mapping[HeaderName, HeaderValue]
 
 
+CONTENT_LENGTH = "Content-Length"
+
+
+def header_value(headers: Headers, name: str) -> str | None:
+    """Return the value of a header, None where there is none; case does not matter (RFC 9110, 5.1)."""
+    return next((value for each, value in headers.items() if each.lower() == name.lower()), None)
+
+
 def has_header(headers: Headers, name: str) -> bool:
-    """Return whether there is a header of this name; case does not matter (RFC 9110, 5.1)."""
-    return name.lower() in {each.lower() for each in headers}
+    """Return whether there is a header of this name."""
+    return header_value(headers, name) is not None
+
+
+def without_header(headers: Headers, name: str) -> dict[str, str]:
+    """Return the headers without the one of this name."""
+    return {each: value for each, value in headers.items() if each.lower() != name.lower()}
 
 
 def merged_headers(common: Headers, own: Headers) -> dict[str, str]:

@@ -9,7 +9,7 @@ from pydantic import Field, JsonValue, PositiveFloat, PositiveInt, model_validat
 
 from benchkit.models.base import Frozen
 from benchkit.models.capacity import CapacityGoal
-from benchkit.models.headers import Headers, merged_headers
+from benchkit.models.headers import CONTENT_LENGTH, Headers, merged_headers, without_header
 from benchkit.models.request import Method, Request, RequestPath
 from benchkit.models.shape import RateStage, Shape
 
@@ -167,7 +167,8 @@ class Load(Frozen):
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:
-        single = Request(method=self.method, path=self.path, body=self.body)
+        headers = {} if self.requests else self.headers
+        single = Request(method=self.method, path=self.path, body=self.body, headers=headers)
         if self.requests and single != Request():
             raise ValueError("requests excludes method, path and body: state them for each request")
         return self
@@ -197,9 +198,14 @@ class Load(Frozen):
 
     @property
     def request_mix(self) -> tuple[Request, ...]:
-        """The requests that are sent, with all their headers: at least one."""
+        """The requests that are sent: at least one.
+
+        Each has all its headers, apart from Content-Length: load tools and the probe state that of the body themselves.
+        """
         single = Request(method=self.method, path=self.path, body=self.body)
         return tuple(
-            request.model_copy(update={"headers": merged_headers(self.headers, request.headers)})
+            request.model_copy(
+                update={"headers": without_header(merged_headers(self.headers, request.headers), CONTENT_LENGTH)}
+            )
             for request in self.requests or (single,)
         )

@@ -10,7 +10,10 @@ from typing import Annotated, Self
 from pydantic import BeforeValidator, Field, PositiveFloat, PrivateAttr, StringConstraints, model_validator
 
 from benchkit.models.base import Frozen
-from benchkit.models.headers import Headers
+from benchkit.models.headers import CONTENT_LENGTH, Headers, header_value
+
+WITH_CONTENT = frozenset({"POST", "PUT", "PATCH"})
+"""Methods that anticipate content: a request without any states a length of zero (RFC 9110, 8.6)."""
 
 MAX_CYCLE = 1000
 """Longest list in which requests are repeated for tools that know no weights."""
@@ -49,7 +52,7 @@ class Request(Frozen):
     path: RequestPath = Field(default="/", description="path and query", examples=["/search?q=a"])
     headers: Headers = Field(
         default_factory=dict,
-        description="headers, by name; they override those of the load",
+        description="headers, by name; they override those of the load. Content-Length follows from the body",
         examples=[{"Content-Type": "application/json"}],
     )
     body: str | None = Field(default=None, description="body as text", examples=["hello"])
@@ -72,6 +75,13 @@ class Request(Frozen):
             raise ValueError("body and body_file exclude each other")
         return self
 
+    @model_validator(mode="after")
+    def _own_length(self) -> Self:
+        stated, size = header_value(self.headers, CONTENT_LENGTH), len(self.content or b"")
+        if stated is not None and self.body_file is None and stated != str(size):
+            raise ValueError(f"Content-Length is {stated}, but the body has {size} bytes: omit it, it is always sent")
+        return self
+
     def __str__(self) -> str:
         """Return `POST /upload`, for messages."""
         return f"{self.method} {self.path}"
@@ -80,6 +90,12 @@ class Request(Frozen):
     def content(self) -> bytes | None:
         """Bytes of the body; None without one, and for the file of a stored request, whose content is not stored."""
         return self._file_content if self.body is None else self.body.encode()
+
+    @property
+    def content_length(self) -> int | None:
+        """Value of its Content-Length, once in every request; None: it has no such header."""
+        content = self.content
+        return len(content or b"") if content is not None or self.method in WITH_CONTENT else None
 
     def with_file_content(self, content: bytes) -> Self:
         """Return the same request with the content of its `body_file`."""

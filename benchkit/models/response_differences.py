@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Literal
 
 from pydantic import Field
@@ -10,7 +11,26 @@ from benchkit.models.base import Frozen
 from benchkit.models.levels import Levels
 
 Trait = Literal["status", "header_bytes", "body_bytes", "body"]
-"""Property in which the responses of two cells are compared; `body` covers its length too."""
+"""Property in which the responses of two cells are compared."""
+
+
+class ResponsePart(StrEnum):
+    """Part of a response, as a person names it."""
+
+    BODY = "body"
+    STATUS = "status"
+    HEADERS = "headers"
+
+    @property
+    def traits(self) -> tuple[Trait, ...]:
+        """Traits that may differ where the part does."""
+        match self:
+            case ResponsePart.BODY:
+                return ("body_bytes", "body")
+            case ResponsePart.STATUS:
+                return ("status",)
+            case ResponsePart.HEADERS:
+                return ("header_bytes",)
 
 
 class Difference(Frozen):

@@ -19,6 +19,7 @@ from benchkit.models.cpus import SplitCpus
 from benchkit.models.design import Until
 from benchkit.models.levels import NAME_FORM
 from benchkit.models.load import Load
+from benchkit.models.response_differences import ResponsePart
 from benchkit.scenario.model import Scenario
 
 SCENARIO_NAME = "versus"
@@ -47,6 +48,9 @@ MIN_SLICES = 2
 CALIBRATION_S = 1.0
 """Measured window of a calibration."""
 
+OWN_HEADERS = {"what": ["header_bytes"], "why": "two servers send headers of their own"}
+"""A difference that every comparison of servers has."""
+
 MIN_BLOCKS = int(Until.model_fields["min_blocks"].default)
 PLANNED_BLOCKS = MIN_BLOCKS + 1
 """Blocks for which a comparison has time: one more than can show a difference, as servers that start slowly take longer
@@ -60,7 +64,19 @@ class Request:
     path: str = "/"
     method: str = "GET"
     body: str | None = None
+    body_file: str | None = None
+    """File with the body, relative to the scenario's file."""
     headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def load_fields(self) -> dict[str, object]:
+        """Fields of a load that sends it."""
+        own: dict[str, object] = {"method": self.method, "path": self.path}
+        if self.body_file is not None:
+            own = {"requests": [{**own, "body_file": self.body_file}]}
+        elif self.body is not None:
+            own["body"] = self.body
+        return {**own, "headers": dict(self.headers)} if self.headers else own
 
 
 @dataclass(frozen=True)
@@ -72,6 +88,8 @@ class Comparison:
     connections: int
     budget_s: float
     precision: float
+    differs: tuple[ResponsePart, ...] = ()
+    """Parts of the responses that are meant to differ, between servers or from one response to the next."""
     files: tuple[str, ...] = ()
     """Files and folders to carry to the hosts, relative to the scenario's file."""
     cwd: str | None = None
@@ -132,6 +150,11 @@ def calibration_fields(fields: Mapping[str, object]) -> dict[str, object]:
     kept = {name: value for name, value in fields.items() if name != "until"}
     changes = {"name": f"{fields['name']}-calibration", "load": {**load, **window}, "design": "blocks", "blocks": 1}
     return {**kept, **changes}
+
+
+def declared_part(part: ResponsePart) -> dict[str, object]:
+    """Return the difference that `--differs` declares for a part of the responses."""
+    return {"what": list(part.traits), "why": f"--differs {part}", "varies": True}
 
 
 def save_scenario(fields: Mapping[str, object], path: Path) -> None:
@@ -293,7 +316,7 @@ def _stack(command: str, options: Mapping[str, object], comparison: Comparison) 
 
 def _common(servers: int, comparison: Comparison) -> dict[str, object]:
     """Return the fields that both kinds of comparison share."""
-    request, tool = comparison.request, comparison.tool
+    tool = comparison.tool
     window = window_s(
         servers, comparison.budget_s, connections=comparison.connections, tool=tool, slice_s=comparison.slice_s
     )
@@ -301,16 +324,11 @@ def _common(servers: int, comparison: Comparison) -> dict[str, object]:
         "tool": tool,
         "connections": comparison.connections,
         **load_times(window, warm_up_s(window), tool),
-        "path": request.path,
-        "method": request.method,
+        **comparison.request.load_fields,
     }
-    if request.body is not None:
-        load["body"] = request.body
-    if request.headers:
-        load["headers"] = dict(request.headers)
     return {
         **_roles(comparison),
-        "differs": [{"what": ["header_bytes"], "why": "two servers send headers of their own"}],
+        "differs": [OWN_HEADERS, *(declared_part(part) for part in comparison.differs)],
         "load": load,
         "design": design_of(window, comparison.slice_s, tool),
         **({} if comparison.slice_s == SLICE_S else {"slice_s": comparison.slice_s}),

@@ -40,7 +40,7 @@ def answered(request: Http2Request, body: bytes = BODY) -> tuple[dict[str, str],
 
 
 def test_a_request_goes_out_in_one_piece_and_its_response_is_decoded() -> None:
-    request = Http2Request("POST", "/a?b", "https", HEADERS, b"k" * 40_000)
+    request = Http2Request("POST", "/a?b", "https", [*HEADERS, ("Content-Length", "40000")], b"k" * 40_000)
     headers, received, sent = answered(request)
     assert headers == {
         ":method": "POST",

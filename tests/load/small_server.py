@@ -2,8 +2,8 @@
 
 It prints its port. `/` answers 12 bytes. Paths that start with these words differ: `missing` answers 404, `fail` every
 third time 503, `vary` a different length each time, `slow` after 30 ms, `stall` after 1.5 s, `drop` closes every fourth
-connection without an answer, `echo` prints and answers the request's method, body and X-Test header, `count` counts
-such requests, whose numbers are printed at the end.
+connection without an answer, `echo` prints and answers the request's method, body, X-Test header and every value of its
+Content-Length, `count` counts such requests, whose numbers are printed at the end.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         elif word.startswith("stall"):
             time.sleep(1.5)
         elif word.startswith("echo"):
-            body = f"{self.command} {request_body.decode()} {self.headers.get('X-Test')}\n".encode()
+            lengths = ",".join(self.headers.get_all("Content-Length") or ["none"])
+            body = f"{self.command} {request_body.decode()} {self.headers.get('X-Test')} {lengths}\n".encode()
             sys.stdout.write(body.decode())
             sys.stdout.flush()
         elif word.startswith("count"):

@@ -57,22 +57,31 @@ def test_a_run_makes_its_count_of_requests(tool: str, server: Server, tmp_path: 
     assert output.measurement.histograms["raw"].total == 40
 
 
-REQUESTS: dict[str, dict[str, Any]] = {
-    "wrk": {"headers": {"X-Test": "a b"}, "method": "PUT", "body": "k=v"},
-    "ab": {"headers": {"X-Test": "a b"}, "method": "PUT", "body": "k=v", "request_count": 8},
-    "hey": {"headers": {"X-Test": "a b"}, "method": "PUT", "body": "k=v", "request_count": 8},
-    "siege": {"headers": {"X-Test": "a b"}, "method": "PUT", "body": "k=v", "request_count": 8},
-    "vegeta": {"headers": {"X-Test": "a b"}, "method": "PUT", "body": "k=v", "request_count": 8, "rate": 20},
-    "h2load": {"headers": {"X-Test": "a b"}, "method": "PUT", "body": "k=v", "request_count": 8},
-    "openloop": {"headers": {"X-Test": "a b"}, "method": "PUT", "body": "k=v", "request_count": 8, "rate": 20},
+COUNTS: dict[str, dict[str, Any]] = {
+    "wrk": {"duration_s": 1},
+    **{name: {"request_count": 8} for name in ("ab", "hey", "siege", "h2load")},
+    **{name: {"request_count": 8, "rate": 20} for name in ("vegeta", "openloop")},
 }
 
 
-@pytest.mark.parametrize("tool", REQUESTS)
-def test_method_headers_and_body_reach_the_server(tool: str, server: Server, tmp_path: Path) -> None:
-    fields = {"duration_s": None if "request_count" in REQUESTS[tool] else 1, **REQUESTS[tool]}
-    _run_generator(Load(tool=tool, connections=2, path="/echo", **fields), server.origin, tmp_path)
-    assert server.stop() == {f"{fields.get('method', 'GET')} {fields.get('body', '')} a b"}
+@pytest.mark.parametrize("tool", COUNTS)
+@pytest.mark.parametrize(
+    ("fields", "seen"),
+    [
+        ({"method": "PUT", "body": "k=v", "headers": {"content-length": "3"}}, "PUT k=v a b 3"),
+        ({"method": "POST"}, "POST  a b 0"),
+        ({"method": "POST", "headers": {"Content-Length": "0"}}, "POST  a b 0"),
+    ],
+)
+def test_method_headers_and_body_reach_the_server_with_one_length(
+    tool: str, fields: dict[str, Any], seen: str, server: Server, tmp_path: Path
+) -> None:
+    headers = {"X-Test": "a b", **fields.get("headers", {})}
+    load = Load.model_validate(
+        {"tool": tool, "connections": 2, "path": "/echo", **COUNTS[tool], **fields, "headers": headers}
+    )
+    _run_generator(load, server.origin, tmp_path)
+    assert server.stop() == {seen}
 
 
 ANY_BYTES = bytes(range(256)) * 3

@@ -10,6 +10,8 @@ from benchkit.errors import InputError
 from benchkit.load.slice_times import pauses, turn_s
 from benchkit.models.cpus import SplitCpus
 from benchkit.models.load import Load
+from benchkit.models.response_differences import Difference, ResponsePart
+from benchkit.scenario.model import Scenario
 from benchkit.scenario.versus import (
     CALIBRATION_S,
     MIN_BLOCKS,
@@ -104,7 +106,7 @@ def test_servers_of_a_lab_start_as_in_the_shell(tmp_path: Path) -> None:
 
 
 def test_request_is_that_of_the_load() -> None:
-    request = Request("/items", "POST", "{}", {"Accept": "text/html"})
+    request = Request("/items", "POST", "{}", headers={"Accept": "text/html"})
     load = compare_commands(COMMANDS, Comparison(request, "wrk", 32, 60, 0.03))["load"]
     assert isinstance(load, dict)
     assert {name: load[name] for name in ("tool", "connections", "path", "method", "body", "headers")} == {
@@ -115,6 +117,19 @@ def test_request_is_that_of_the_load() -> None:
         "body": "{}",
         "headers": {"Accept": "text/html"},
     }
+
+
+def test_a_body_may_be_a_file_and_differences_are_declared() -> None:
+    request = Request("/items", "PUT", body_file="/data/items.bin")
+    fields = compare_commands(COMMANDS, Comparison(request, "wrk", 32, 60, 0.03, (ResponsePart.BODY,)))
+    load = fields["load"]
+    assert isinstance(load, dict)
+    assert load["requests"] == [{"path": "/items", "method": "PUT", "body_file": "/data/items.bin"}]
+    declared = [Difference.model_validate(each) for each in Scenario.model_validate(fields).differs]
+    assert [(each.what, each.varies) for each in declared] == [
+        (("header_bytes",), False),
+        (("body_bytes", "body"), True),
+    ]
 
 
 @pytest.mark.parametrize(("servers", "budget_s"), [(2, 60), (3, 60), (5, 120), (2, 25)])

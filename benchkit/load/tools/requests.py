@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from benchkit.models.headers import has_header
+from benchkit.models.headers import CONTENT_LENGTH, has_header
 from benchkit.models.load import Load
 from benchkit.models.request import MAX_CYCLE, Request, request_cycle
 
@@ -100,6 +100,13 @@ def has_body(request: Request) -> bool:
 def header_lines(request: Request) -> list[str]:
     """Return `Name: value` of every header, in the scenario's order."""
     return [f"{name}: {value}" for name, value in request.headers.items()]
+
+
+def with_zero_length(request: Request) -> Request:
+    """Return a request without a body with its Content-Length, for a tool that adds only that of a body."""
+    if has_body(request) or request.content_length is None:
+        return request
+    return request.model_copy(update={"headers": {**request.headers, CONTENT_LENGTH: "0"}})
 
 
 def reserved_headers(request: Request, tool: str, *names: str) -> Iterator[tuple[RequestPart, str]]:

@@ -8,7 +8,7 @@ from benchkit.errors import ServiceError
 from benchkit.hosts.sockets import HttpAnswer
 from benchkit.load.tools.registry import get_tool
 from benchkit.models.clean_text import clean
-from benchkit.models.headers import has_header
+from benchkit.models.headers import CONTENT_LENGTH, has_header
 from benchkit.models.load import Load
 from benchkit.models.request import Request
 from benchkit.models.trial import ProbeRecord
@@ -89,13 +89,15 @@ def response_faults(request: Request, response: HttpAnswer) -> list[str]:
 
 
 def probe_headers(load: Load, request: Request, authority: str) -> list[tuple[str, str]]:
-    """Return the headers of a request, with the target's Host where it has none (RFC 9112, 3.2: exactly one).
+    """Return the headers that a request is sent with: Host, the length of its body, and its own.
 
-    The response states whether the connection is closed, which changes its length, so the probe asks as the load does.
+    It has exactly one Host, the target's where it states none (RFC 9112, 3.2). The response states whether the
+    connection is closed, which changes its length, so the probe asks as the load does.
     """
     host = [] if has_header(request.headers, "host") else [("Host", authority)]
     close = [] if load.keepalive or has_header(request.headers, "connection") else [("Connection", "close")]
-    return [*host, *close, *request.headers.items()]
+    length = [] if request.content_length is None else [(CONTENT_LENGTH, str(request.content_length))]
+    return [*host, *close, *length, *request.headers.items()]
 
 
 def _logs(trial: Trial) -> Iterator[str]:

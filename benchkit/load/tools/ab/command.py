@@ -5,6 +5,7 @@ Limits, read from its source (support/ab.c):
 - At most 20,000 concurrent connections.
 - A run that `-t` ends is also ended by `-n`, which is 50,000 where it is not set.
 - A body (`-p`) is sent with any method (`-m`), and with a Content-Type: `text/plain` unless `-T` sets another.
+  It adds Content-Length then, and to no other request.
 - Certificates are never verified, and every connection has a full handshake.
 - `-g` writes every request's time at the end; here to `/dev/stdout`, where the reducer reads the rows.
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from benchkit.load.tools.ab.output import parse
-from benchkit.load.tools.requests import body_file, body_files, header_lines
+from benchkit.load.tools.requests import body_file, body_files, header_lines, with_zero_length
 from benchkit.load.tools.target import Target
 from benchkit.load.tools.tool import (
     Objection,
@@ -65,7 +66,7 @@ def _argv(load: Load, target: Target) -> list[str]:
         argv += ["-m", request.method]
     if load.timeout_s is not None:
         argv.append(f"-s{load.timeout_s:.0f}")
-    for line in header_lines(request):
+    for line in header_lines(with_zero_length(request)):
         name, _, value = line.partition(": ")
         argv += ["-T", value] if body and name.lower() == "content-type" else ["-H", line]
     return [*argv, *load.extra_args, target.origin + request.path]

@@ -11,6 +11,7 @@ Limits, read from its source (src/h2load.cc):
   versions another name of `--alpn-list`, has it offer one. Without it connections end, and their requests are errors.
 - It offers only cipher suites of its own list, unless told others. Certificates are never verified, sessions never
   resumed.
+- It adds Content-Length to a request with a body, and to no other.
 - `--log-file` has a row for every request that ended, to the microsecond, each written with a system call of its own.
 """
 
@@ -28,6 +29,7 @@ from benchkit.load.tools.requests import (
     header_lines,
     repeated_requests,
     reserved_headers,
+    with_zero_length,
 )
 from benchkit.load.tools.target import Target
 from benchkit.load.tools.tool import (
@@ -94,7 +96,10 @@ def _argv(load: Load, target: Target) -> list[str]:
         argv.append(f"-N{load.timeout_s:.0f}s")
     if body := _body(load):
         argv.append(f"-d{body}")
-    for line in [*([] if first.method == "GET" else [f":method: {first.method}"]), *header_lines(first)]:
+    for line in [
+        *([] if first.method == "GET" else [f":method: {first.method}"]),
+        *header_lines(with_zero_length(first)),
+    ]:
         argv += ["-H", line]
     where = f"-i{URIS}" if len(load.request_mix) > 1 else target.origin + first.path
     return [*argv, *load.extra_args, where]

@@ -18,10 +18,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 
 from benchkit.load.tools.openloop.output import parse
-from benchkit.load.tools.requests import RequestPart, RequestSupport, has_body, repeated_requests, reserved_headers
+from benchkit.load.tools.requests import RequestPart, RequestSupport, repeated_requests, reserved_headers
 from benchkit.load.tools.target import Target
 from benchkit.load.tools.tool import GoProgram, Objection, RateSupport, RequestRows, Tool, either_time_or_count
-from benchkit.models.headers import has_header
+from benchkit.models.headers import CONTENT_LENGTH, has_header
 from benchkit.models.load import Load
 from benchkit.models.request import Request
 from benchkit.models.shape import NS_PER_S, RateStage
@@ -40,7 +40,7 @@ def _check(load: Load) -> Iterable[Objection]:
 
 
 def _check_request(request: Request) -> Iterator[tuple[RequestPart, str]]:
-    yield from reserved_headers(request, "openloop", "Connection", "Content-Length", "Transfer-Encoding")
+    yield from reserved_headers(request, "openloop", "Connection", "Transfer-Encoding")
 
 
 def _files(load: Load, target: Target) -> Mapping[str, bytes]:
@@ -55,13 +55,12 @@ def _message(load: Load, request: Request, target: Target) -> bytes:
     """Return a request as it is sent (RFC 9112)."""
     headers = {} if has_header(request.headers, "Host") else {"Host": target.authority}
     headers |= request.headers
-    content = request.content or b""
-    if has_body(request) or request.method in {"POST", "PUT", "PATCH"}:
-        headers["Content-Length"] = str(len(content))
+    if request.content_length is not None:
+        headers[CONTENT_LENGTH] = str(request.content_length)
     if not load.keepalive:
         headers["Connection"] = "close"
     lines = [f"{request.method} {request.path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
-    return "".join(f"{line}\r\n" for line in [*lines, ""]).encode() + content
+    return "".join(f"{line}\r\n" for line in [*lines, ""]).encode() + (request.content or b"")
 
 
 def _argv(load: Load, target: Target) -> list[str]:

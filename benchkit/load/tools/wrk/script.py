@@ -1,7 +1,8 @@
 """The Lua script with which wrk sends other requests than one GET. Pure.
 
 wrk calls `setup` for each thread, then `init` in the thread's own state, and `request` for every request (SCRIPTING in
-its source). Requests are formatted once, by `wrk.format`, which adds Host and Content-Length.
+its source). Requests are formatted once, by `wrk.format`, which adds Host, and the Content-Length of a body, also of an
+empty one.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ def sent_headers(load: Load, request: Request) -> Iterator[tuple[str, str]]:
 def _format_arguments(load: Load, request: Request) -> str:
     headers = ", ".join(f"[{_lua_string(name)}] = {_lua_string(value)}" for name, value in sent_headers(load, request))
     body = body_file(load, "wrk", request)
-    contents = f"content({_lua_string(body)})" if body else "nil"
+    empty = "nil" if request.content_length is None else '""'
+    contents = f"content({_lua_string(body)})" if body else empty
     return f"{_lua_string(request.method)}, {_lua_string(request.path)}, {{{headers}}}, {contents}"
 
 
