@@ -32,7 +32,7 @@ from benchkit.analysis.testbed_effect import notices_about_testbeds
 from benchkit.errors import InputError
 from benchkit.models.claims import claims_of
 from benchkit.models.design import controlled, until_of
-from benchkit.models.metrics import CPU, P99, RPS
+from benchkit.models.metrics import CPU, P99, RPS, metric_column
 from benchkit.models.profile_metrics import PROFILE_METRICS
 from benchkit.results.store_choice import open_store
 from benchkit.results.tables import load
@@ -89,7 +89,7 @@ def compare(
     data = [read_run_data(where, where.run(name), exclusions) for name in (run, run2) if name is not None]
     if run2 is not None and data[0].manifest.run_id == data[1].manifest.run_id:
         raise InputError(f"{data[0].manifest.run_id} cannot be compared with itself", hint="name two different runs")
-    chosen = tuple(metrics) or (primary_metric(*data),)
+    chosen = tuple(map(metric_column, metrics)) or (primary_metric(*data),)
     answers_alone = bool(metrics or thresholds or gated)
     if gated and thresholds is None:
         thresholds = gate.default_thresholds(chosen)

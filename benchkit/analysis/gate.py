@@ -16,7 +16,7 @@ from benchkit.analysis.samples import describe_exclusions
 from benchkit.document import read_document
 from benchkit.errors import InputError, suggestion
 from benchkit.models.base import Frozen
-from benchkit.models.metrics import FAILURES, METRICS, metric_named
+from benchkit.models.metrics import FAILURES, METRICS, metric_column, metric_named
 
 Verdict = Literal["passed", "regressed", "inconclusive"]
 
@@ -85,7 +85,9 @@ def default_thresholds(metrics: Sequence[str]) -> Thresholds:
 
 def read_thresholds(path: Path) -> Thresholds:
     """Return thresholds from a YAML file. Raises InputError naming file, line and field."""
-    return validate_thresholds(read_document(path).validated(Thresholds), str(path))
+    stated = read_document(path).validated(Thresholds)
+    columns = {metric_column(name): share for name, share in stated.metrics.items()}
+    return validate_thresholds(stated.model_copy(update={"metrics": columns}), str(path))
 
 
 def parse_thresholds(texts: Sequence[str]) -> Thresholds:
@@ -100,7 +102,7 @@ def parse_thresholds(texts: Sequence[str]) -> Thresholds:
             number = math.nan
         if not equals or not 0 <= number < 1:
             raise InputError("not of the form metric=share", where=f"--threshold {text}", hint="as in rps=5%")
-        found[metric.strip()] = number
+        found[metric_column(metric.strip())] = number
     return validate_thresholds(Thresholds.model_validate({"metrics": found}), "--threshold")
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
+from benchkit import units
 from benchkit.analysis.inference import MIN_BLOCKS, binary_patterns, smallest_p, t_quantile
 from benchkit.analysis.multiple_tests import ALPHA, Test, blocks_to_decide, deciding_test
 from benchkit.analysis.samples import Exclusion, Reals, take_samples
@@ -87,9 +88,7 @@ class Resolution(Frozen):
         """Difference that is shown, or if there is none, the half-width of intervals; empty if the noise is unknown."""
         if self.detectable is not None:
             among = f" and {self.family} comparisons" if self.family > 1 else ""
-            return (
-                f"With {self.blocks} blocks{among}, {POWER:.0%} of runs show a difference of {self.detectable - 1:.1%}."
-            )
+            return f"With {units.counted(self.blocks, 'block')}{among}, {POWER:.0%} of runs show a difference of {self.detectable - 1:.1%}."
         return "" if self.half_width is None else f"The expected half-width of intervals is {self.half_width - 1:.1%}."
 
     @property

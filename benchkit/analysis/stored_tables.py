@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args, overload
 
 from benchkit.errors import InputError, suggestion
-from benchkit.models.metrics import METRICS
+from benchkit.models.metrics import METRICS, metric_column
 from benchkit.models.rows import TABLES, column_names
 from benchkit.models.scale import Scale
 from benchkit.results import tables
@@ -143,7 +143,7 @@ def load(
 
 
 def _metrics(valid_for: str | Sequence[str] | None) -> tuple[str, ...]:
-    metrics = (valid_for,) if isinstance(valid_for, str) else tuple(valid_for or ())
+    metrics = tuple(map(metric_column, (valid_for,) if isinstance(valid_for, str) else valid_for or ()))
     for metric in metrics:
         if metric not in METRICS:
             raise InputError(f"no metric {metric!r}", why=suggestion(metric, METRICS))

@@ -22,7 +22,8 @@ USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 """Class of usage errors: Click's own or the copy that Typer carries, depending on Typer's version."""
 
 DEBUG, LOG_LEVEL = "--debug", "--log-level"
-FLAGS = frozenset({DEBUG, "-v", "-vv", "--verbose"})
+WIDE = "--wide"
+FLAGS = frozenset({DEBUG, WIDE, "-v", "-vv", "--verbose"})
 
 app = typer.Typer(
     name="benchkit",
@@ -50,10 +51,15 @@ def common(
     log_level: Annotated[
         str | None, typer.Option("--log-level", metavar="LEVEL", help="Log from this level on: debug, info, warning.")
     ] = None,
+    wide: Annotated[bool, typer.Option(WIDE, help="Break no line of a table; `less -S` scrolls it.")] = False,
     debug: Annotated[bool, typer.Option(DEBUG, help="Show a traceback with an error.")] = False,
 ) -> None:
     """Apply the options of all commands; `version` acts in its callback, and `main` reads `debug`."""
     del version, debug
+    if wide:
+        from benchkit.cli.console import print_wide_tables
+
+        print_wide_tables()
     if verbose or log_level is not None:
         from benchkit.cli.logs import show_logs
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from benchkit.analysis.audit.checks import AuditFinding
-    from benchkit.analysis.audit.result import PublishedResult
+    from benchkit.analysis.audit.table import PublishedTable
 
 MAX_NAMED = 5
 """Results that a line names, and findings of a check that are listed; the others are counted."""
@@ -49,11 +49,13 @@ def audit(
     from benchkit.analysis.audit.checks import Context, run_checks
     from benchkit.cli.console import print_json
 
+    tables = {file: _read(file) for file in files}
     results = [
         each if each.connections is not None else each.model_copy(update={"connections": connections})
-        for file in files
-        for each in _read(file)
+        for table in tables.values()
+        for each in table.results
     ]
+    unused = {file: table.unused for file, table in tables.items() if table.unused}
     findings, skipped = run_checks(results, Context(link_bps=link, is_rate_held=target_rate, noise=noise))
     if json:
         print_json(
@@ -61,6 +63,7 @@ def audit(
                 "results": [each.model_dump(mode="json") for each in results],
                 "findings": [each.model_dump(mode="json") for each in findings],
                 "skipped": [each.model_dump(mode="json") for each in skipped],
+                "unused_columns": unused,
             }
         )
         return
@@ -74,12 +77,14 @@ def audit(
             print(f"- {of_check[0].check}: {len(of_check) - MAX_NAMED} more findings; --json has all")
     for each in skipped:
         print(f"- not checked, {each.check} ({counted(each.results, 'result')}): {each.why}")
+    for file, heads in unused.items():
+        print(f"- not read, {counted(len(heads), 'column')} of {file}: {', '.join(heads)}")
 
 
-def _read(file: str) -> list[PublishedResult]:
+def _read(file: str) -> PublishedTable:
     """Return the results of a file: the output of the load tool that can read it, else those of a table."""
     from benchkit.analysis.audit.result import result_of_output
-    from benchkit.analysis.audit.table import read_table
+    from benchkit.analysis.audit.table import PublishedTable, read_table
     from benchkit.cli.input_file import bytes_of, name_of
     from benchkit.load.tools.registry import get_tool, tools_that_read
     from benchkit.load.tools.text import decode
@@ -87,7 +92,7 @@ def _read(file: str) -> list[PublishedResult]:
     text = decode(bytes_of(file))
     tools = tools_that_read(text)
     if tools:
-        return [result_of_output(name_of(file), get_tool(tools[0]).parse(text))]
+        return PublishedTable([result_of_output(name_of(file), get_tool(tools[0]).parse(text))], ())
     return read_table(text, name_of(file))
 
 

@@ -132,10 +132,11 @@ def _new_record(good: str, bad: str, *, build: str, run: str, metric: str, optio
     """Return the record of a new search in the repository of the present folder. Raises InputError."""
     from benchkit.errors import InputError
     from benchkit.models.bisection import BisectionRecord
-    from benchkit.models.metrics import METRICS
+    from benchkit.models.metrics import METRICS, metric_column
     from benchkit.run.manifest import new_run_id
     from benchkit.services.git_source import commits_between
 
+    metric = metric_column(metric)
     if metric not in METRICS or METRICS[metric].better is None:
         known = ", ".join(name for name, column in METRICS.items() if column.better is not None)
         raise InputError(

@@ -11,31 +11,43 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-HOMES: Mapping[str, str] = MappingProxyType(
+SECTIONS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
-        "demo": "benchkit.cli.run:demo",
-        "versus": "benchkit.cli.versus:versus",
-        "bisect": "benchkit.cli.bisect:bisect",
-        "validate": "benchkit.cli.validate:validate",
-        "fields": "benchkit.cli.fields:fields",
-        "plugins": "benchkit.cli.plugins:plugins",
-        "plan": "benchkit.cli.plan:plan",
-        "run": "benchkit.cli.run:run",
-        "compare": "benchkit.cli.compare:compare",
-        "history": "benchkit.cli.history:history",
-        "report": "benchkit.cli.report:report",
-        "audit": "benchkit.cli.audit:audit",
-        "parse": "benchkit.cli.parse:parse",
-        "notebook": "benchkit.cli.notebook:notebook",
-        "lab": "benchkit.cli.lab:app",
-        "hosts": "benchkit.cli.hosts:app",
-        "profile": "benchkit.cli.profile:app",
-        "service": "benchkit.cli.service:app",
-        "cluster": "benchkit.cli.cluster:app",
-        "results": "benchkit.cli.results:app",
+        "Compare servers": {
+            "demo": "benchkit.cli.run:demo",
+            "versus": "benchkit.cli.versus:versus",
+            "bisect": "benchkit.cli.bisect:bisect",
+        },
+        "Run scenarios": {
+            "validate": "benchkit.cli.validate:validate",
+            "plan": "benchkit.cli.plan:plan",
+            "run": "benchkit.cli.run:run",
+            "service": "benchkit.cli.service:app",
+            "fields": "benchkit.cli.fields:fields",
+        },
+        "Read results": {
+            "compare": "benchkit.cli.compare:compare",
+            "report": "benchkit.cli.report:report",
+            "history": "benchkit.cli.history:history",
+            "results": "benchkit.cli.results:app",
+            "notebook": "benchkit.cli.notebook:notebook",
+        },
+        "Hosts": {
+            "lab": "benchkit.cli.lab:app",
+            "hosts": "benchkit.cli.hosts:app",
+            "cluster": "benchkit.cli.cluster:app",
+        },
+        "Tools": {
+            "parse": "benchkit.cli.parse:parse",
+            "audit": "benchkit.cli.audit:audit",
+            "profile": "benchkit.cli.profile:app",
+            "plugins": "benchkit.cli.plugins:plugins",
+        },
     }
 )
-"""Function of each command, or application of each command group, in the order of the help."""
+"""Sections of the help, in its order: function of each command, or application of each command group."""
+
+COMMANDS: Mapping[str, str] = MappingProxyType({name: at for of in SECTIONS.values() for name, at in of.items()})
 
 PASSED_ON = frozenset({"notebook"})
 """Commands that pass arguments which they do not know to another program."""
@@ -46,18 +58,24 @@ class Commands(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - typer's context is of its own copy of click
         """Return the names of all commands in the order of the help."""
-        return [*HOMES]
+        return [*COMMANDS]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
+        """Write the commands in sections, each with its first line of help."""
+        for title, names in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, self.get_command(ctx, name).get_short_help_str(100)) for name in names])
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401
         """Return the command of that name; for an unknown name build all, so that Click suggests one."""
-        for name in [cmd_name] if cmd_name in HOMES else HOMES:
+        for name in [cmd_name] if cmd_name in COMMANDS else COMMANDS:
             if name not in self.commands:
                 self.commands[name] = _build_command(name)
         return super().get_command(ctx, cmd_name)
 
 
 def _build_command(name: str) -> Any:  # noqa: ANN401
-    module, _, attribute = HOMES[name].partition(":")
+    module, _, attribute = COMMANDS[name].partition(":")
     command = getattr(import_module(module), attribute)
     standalone = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
     if isinstance(command, typer.Typer):

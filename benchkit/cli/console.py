@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MOMENT_S = 1.5
 """Time that a command may take in silence."""
 
+_wide = False
 UNBROKEN = 1000
 """Width of a table that goes to a program or file, where no line may be broken."""
 
@@ -117,7 +118,10 @@ def announced_if_slow(text: str, *, quiet: bool = False) -> Iterator[None]:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> None:
-    """Print a table on stdout with the columns `right` (numbers) aligned to the right; in a pipe no line is broken."""
+    """Print a table on stdout with the columns `right` (numbers) aligned to the right.
+
+    It fits the terminal: texts are folded, numbers are not. In a pipe, and with `--wide`, no line is broken.
+    """
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -126,10 +130,19 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right:
 
     table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
     for i, column in enumerate(columns):
-        table.add_column(column, justify="right" if i in right else "left", overflow="fold", no_wrap=i == 0)
+        table.add_column(
+            column, justify="right" if i in right else "left", overflow="fold", no_wrap=i == 0 or i in right
+        )
     for row in rows:
         table.add_row(*(Text(legible(cell)) for cell in row))
-    Terminal("stdout", width=None if sys.stdout.isatty() else UNBROKEN).print(table)
+    fits = sys.stdout.isatty() and not _wide
+    Terminal("stdout", width=None if fits else UNBROKEN).print(table, soft_wrap=not fits)
+
+
+def print_wide_tables() -> None:
+    """Break no line of a table from now on, also on a terminal."""
+    global _wide  # noqa: PLW0603 - an option of the process, like its streams
+    _wide = True
 
 
 def scale_named(name: str) -> Scale:

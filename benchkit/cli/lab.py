@@ -12,6 +12,8 @@ from benchkit.cli.lab_prepare import prepare
 from benchkit.cli.options import Json, Quiet
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from benchkit.lab.lab import Lab
 
 app = typer.Typer(help="A lab on this machine: hosts with an OpenSSH server each.", no_args_is_help=True)
@@ -73,11 +75,16 @@ def up(
 def status(name: Name = None, json: Json = False) -> None:
     """Show the hosts of the lab, whose it is, what they cannot isolate, and how to log in."""
     from benchkit.cli.console import print_json
-    from benchkit.lab.choice import default_name, list_labs
+    from benchkit.lab.choice import list_labs, own_names
     from benchkit.lab.lab import find_lab, lab_names, labs_up
     from benchkit.lab.spec import DEFAULT_NAME, requested_name
 
-    chosen = requested_name(name) or default_name()
+    requested = requested_name(name)
+    own = [requested] if requested is not None else own_names()
+    if len(own) > 1:
+        _list([lab for each in own if (lab := find_lab(each)) is not None], json=json)
+        return
+    chosen = own[0] if own else None
     lab = None if chosen is None else find_lab(chosen)
     if lab is not None:
         _show(lab, "is up", json=json)
@@ -123,6 +130,19 @@ def down(
         say("this checkout has no lab" if chosen is None else f"there is no lab {chosen!r}")
         if labs := labs_up():
             say(list_labs(labs))
+
+
+def _list(labs: Sequence[Lab], *, json: bool) -> None:
+    """Print a line for each of several labs of this checkout, of which a command needs one by name."""
+    from benchkit.cli.console import print_json, print_table
+    from benchkit.lab.owner import describe_owner
+
+    if json:
+        print_json({"labs": [_document(lab, lab.answering()) for lab in labs]})
+        return
+    rows = [(lab.name, ", ".join(host.name for host in lab.hosts), describe_owner(lab.owner)) for lab in labs]
+    print_table(("lab", "hosts", "belongs to"), rows)
+    print("\nSeveral labs of this checkout are up: --lab NAME selects one.")
 
 
 def _show(lab: Lab, what: str, *, json: bool) -> None:

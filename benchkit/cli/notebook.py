@@ -48,6 +48,8 @@ def notebook(
         raise InputError("JupyterLab is not installed beside benchkit", hint="pip install 'benchkit[notebooks]'")
     folder = _copies(into)
     say(f"notebooks in {folder}, store {location}")
+    if os.geteuid() == 0:  # JupyterLab refuses root unless it is told
+        options = ["--allow-root", *options]
     environment = {**os.environ, ENVIRONMENT: location, **({RUN: named} if named else {})}
     if not browser:
         options = ["--no-browser", *options]

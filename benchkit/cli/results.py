@@ -206,6 +206,7 @@ def reparse(
     from benchkit.errors import InputError
     from benchkit.results.store import Store, existing_store, store_path
     from benchkit.run.judge import rebuild_tables as rebuild
+    from benchkit.units import counted
 
     if (run is not None) == every:
         why = "both a run and --all are given" if every else "no run is given"
@@ -220,7 +221,7 @@ def reparse(
     if json:
         print_json({"run_id": found.run_id, "trials": number})
     else:
-        say(f"{found.run_id}: {number} trials rebuilt")
+        say(f"{found.run_id}: {counted(number, 'trial')} rebuilt")
 
 
 def _reparse_all(store: Store, workers: int | None, cluster: str | None, *, json: bool) -> None:

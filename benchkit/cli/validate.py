@@ -20,24 +20,27 @@ def validate(
     json: Json = False,
 ) -> None:
     """Check scenario files at every scale they have; errors name file, line and field."""
+    from benchkit import units
     from benchkit.cli.console import print_json, say
     from benchkit.errors import InputError
     from benchkit.scenario.read import read_experiment, scales_of
 
-    checked, faults = [], []
+    checked: list[tuple[str, str, int]] = []
+    faults = []
     for name in scenarios:
         try:
             for scale in scales_of(name):
                 experiment = read_experiment(name, scale)
-                checked.append({"scenario": experiment.scenario.name, "scale": scale, "cells": len(experiment.cells)})
+                checked.append((experiment.scenario.name, scale, len(experiment.cells)))
         except InputError as error:
             faults.append(error)
     if json:
-        print_json({"checked": checked, "errors": [str(error) for error in faults]})
+        shown = [dict(zip(("scenario", "scale", "cells"), line, strict=True)) for line in checked]
+        print_json({"checked": shown, "errors": [str(error) for error in faults]})
     for fault in faults:
         say(str(fault))
     if faults:
         raise typer.Exit(InputError.exit_code)
     if not json:
-        for line in checked:
-            print(f"{line['scenario']} at {line['scale']} scale: {line['cells']} cells, no fault found")
+        for scenario, shown_scale, cells in checked:
+            print(f"{scenario} at {shown_scale} scale: {units.counted(cells, 'cell')}, no fault found")

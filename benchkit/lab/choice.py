@@ -50,16 +50,21 @@ def choose_lab(given: str | None = None) -> Lab:
     )
 
 
+def own_names() -> list[str]:
+    """Return the names of this checkout's labs, up or with remains of a killed `up`."""
+    return [
+        name
+        for name in lab_names()
+        if (owner := owner_of(name)) is not None and owner.is_current() and owner.temporary_pid is None
+    ]
+
+
 def default_name() -> str | None:
     """Return the name of this checkout's lab, up or with remains of a killed `up`; None where there is none.
 
     Raises InputError where there are several.
     """
-    own = [
-        name
-        for name in lab_names()
-        if (owner := owner_of(name)) is not None and owner.is_current() and owner.temporary_pid is None
-    ]
+    own = own_names()
     if len(own) > 1:
         raise _several(own)
     return own[0] if own else None

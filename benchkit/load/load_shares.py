@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchkit import units
-from benchkit.load.tools.tool import Objection, Tool
+from benchkit.load.tools.registry import tools_with_rate
+from benchkit.load.tools.tool import NEED_RATE, Objection, Tool
 from benchkit.models.load import Load
 
 RATE_STEPS = 1000
@@ -51,6 +52,8 @@ def objections(tool: Tool, load: Load, generators: int) -> tuple[Objection, ...]
         suffix = f" (one of {generators} generators has {_describe(share)})" if generators > 1 else ""
         for objection in _objections_to_share(tool, share):
             why = objection.why if objection.concerns_requests else objection.why + suffix
+            if tool.rate is None and objection.field in {"rate", *NEED_RATE}:
+                why += f"; these tools can hold a rate: {', '.join(tools_with_rate())}"
             unique.setdefault(objection, Objection(objection.field, why))
     return tuple(unique.values())
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
-from pydantic import Field, PositiveFloat, PositiveInt, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, PositiveFloat, PositiveInt, StringConstraints, model_validator
 
 from benchkit.models.base import Frozen
 from benchkit.models.levels import Levels, Name
+from benchkit.models.metrics import metric_column
 
 
 class Sides(Frozen):
@@ -61,12 +62,14 @@ class Claim(Frozen):
         description="the two cells that are compared, `of` divided by `to`",
         examples=[{"of": {"stack": "nginx-go"}, "to": {"stack": "go"}}],
     )
-    metric: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_/ -]{0,63}$")] = Field(
-        default="rps",
-        description="column of `trials` that is compared; or a share of the profiled trials' CPU samples: "
-        "`profile_share/` with a category (`scheduling`: the scheduler and netpoll), or `profile_cumulative/` with mcall, "
-        "schedule, findrunnable, netpoll or epollwait",
-        examples=["server_cpu_s_per_request", "profile_share/scheduling"],
+    metric: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_./ -]{0,63}$"), AfterValidator(metric_column)] = (
+        Field(
+            default="rps",
+            description="column of `trials` that is compared; or a share of the profiled trials' CPU samples: "
+            "`profile_share/` with a category (`scheduling`: the scheduler and netpoll), or `profile_cumulative/` with mcall, "
+            "schedule, findrunnable, netpoll or epollwait",
+            examples=["server_cpu_s_per_request", "profile_share/scheduling"],
+        )
     )
     at_least: PositiveFloat | None = Field(
         default=None,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import AfterValidator, Field, PositiveFloat, PositiveInt
 
 from benchkit.models.base import Frozen
 from benchkit.models.levels import Name
+from benchkit.models.metrics import metric_column
 
 Design = Literal["blocks", "abba", "sequential", "sliced"]
 """Order of trials.
@@ -45,7 +46,7 @@ class Until(Frozen):
     precision: float = Field(
         gt=0, lt=1, description="0.05: intervals reach at most 5 % to either side", examples=[0.05]
     )
-    metrics: tuple[Name, ...] = Field(
+    metrics: tuple[Annotated[Name, AfterValidator(metric_column)], ...] = Field(
         default=("rps",), min_length=1, description="metrics whose intervals must be precise enough"
     )
     min_blocks: PositiveInt = Field(

@@ -34,6 +34,17 @@ def percentile_column(percent: float) -> str:
     raise KeyError(f"trials have no p{percent:g}")
 
 
+_SHORT_NAMES: Mapping[str, str] = MappingProxyType(
+    {short: name for name, metric in PERCENTILES.items() for short in (f"p{metric.percent:g}", name.split("_")[1])}
+)
+"""Columns of latency percentiles by the names that load tools print: `p99`, `p99.9` and `p999`."""
+
+
+def metric_column(name: str) -> str:
+    """Return the column that a percentile's short name stands for (`p99`: `latency_p99_s`); other names as they are."""
+    return _SHORT_NAMES.get(name, name)
+
+
 RPS, CPU = "rps", "server_cpu_s_per_request"
 CAPACITY, GOODPUT = "capacity_rps", "overload_goodput_rps"
 """The metrics with which comparisons open, by what their load leaves free."""

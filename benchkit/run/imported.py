@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from benchkit.errors import InputError
-from benchkit.load.tools.registry import get_tool, read_output
+from benchkit.load.tools.registry import get_tool, read_output, tools_with_rate
 from benchkit.load.tools.text import decode
 from benchkit.models.levels import Levels, cell_id
 from benchkit.models.load import Load
@@ -117,7 +117,8 @@ def read_cell(tool: str, files: Sequence[OutputFile], levels: Levels, load: Mapp
             f"output of {WRK2} does not state the target rate that it held", where=files[0].name, hint=hint
         )
     if typed.rate is not None and wrote != WRK2 and get_tool(tool).rate is None:
-        raise InputError(f"{wrote} cannot hold a rate", where="--load rate")
+        can = f"these tools can: {', '.join(tools_with_rate())}"
+        raise InputError(f"{wrote} cannot hold a rate", where="--load rate", why=can)
     return ImportedCell(levels, typed, files, results)
 
 

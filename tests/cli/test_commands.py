@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from benchkit.cli.app import app
-from benchkit.cli.commands import HOMES
+from benchkit.cli.commands import COMMANDS, SECTIONS
 from tests.cli.conftest import Cli
 
 pytestmark = pytest.mark.system
@@ -19,17 +19,18 @@ def test_a_command_imports_none_of_the_others() -> None:
     program = (
         "import sys; from typer.testing import CliRunner; from benchkit.cli.app import app\n"
         "assert CliRunner().invoke(app, ['parse', '--help']).exit_code == 0\n"
-        f"print(*(home for home in {list(HOMES.values())!r} if home.partition(':')[0] in sys.modules))"
+        f"print(*(home for home in {list(COMMANDS.values())!r} if home.partition(':')[0] in sys.modules))"
     )
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert shown.stdout.split() == [HOMES["parse"]]
+    assert shown.stdout.split() == [COMMANDS["parse"]]
 
 
 def test_every_command_has_its_help_in_the_order_of_the_list(cli: Cli) -> None:
-    commands = cli("--help").out.partition("Commands:\n")[2]
-    shown = [line.split(maxsplit=1) for line in commands.splitlines()]
-    assert [name for name, _ in shown] == list(HOMES)
-    for name in HOMES:
+    shown = cli("--help").out
+    lines = [line for title, names in SECTIONS.items() for line in (f"{title}:", *(f"  {name} " for name in names))]
+    at = [shown.index(f"\n{line}") for line in lines]
+    assert at == sorted(at)
+    for name in COMMANDS:
         help_text = CliRunner().invoke(app, [name, "--help"]).output
         assert f" {name} [OPTIONS]" in help_text.partition("\n")[0]
 

@@ -116,7 +116,7 @@ def test_tables_fit_80_columns(store: Path) -> None:
 
 
 def test_json_output_is_one_document(store: Path) -> None:
-    code, out = run(store, "compare", "r1", "--json", "--metric", "rps", "--metric", "latency_p99_s")
+    code, out = run(store, "compare", "r1", "--json", "--metric", "rps", "--metric", "p99")
     assert code == 0
     document = json.loads(out)
     assert document["metrics"] == ["rps", "latency_p99_s"]
@@ -153,7 +153,8 @@ def test_a_changed_host_is_reported_before_any_ratio(store: Path) -> None:
         (("r1", "--threshold", "rps=21%"), 4, "inconclusive"),
         (("r3", "r1", "--baseline", "stack=go", "--threshold", "rps=30%"), 0, "passed"),
         (("r1", "r2", "--baseline", "stack=go", "--gate"), 3, "regressed"),
-        (("r1", "--gate", "--metric", "latency_p99_s"), 0, "passed"),
+        (("r1", "--gate", "--metric", "p99"), 0, "passed"),
+        (("r1", "--threshold", "p99.9=10%"), 4, "inconclusive"),
     ],
 )
 @pytest.mark.parametrize("form", ["text", "json", "markdown", "junit"])
@@ -177,7 +178,7 @@ def test_the_gate_has_the_exit_codes_of_the_contract(
 
 def test_options_override_thresholds_of_a_file(store: Path, tmp_path: Path) -> None:
     path = tmp_path / "gate.yaml"
-    path.write_text("metrics: {rps: 1%, latency_p99_s: 10%}\n")
+    path.write_text("metrics: {rps: 1%, p99: 10%}\n")
     assert run(store, "compare", "r1", "--thresholds", str(path))[0] == 3
     code, out = run(store, "compare", "r1", "--thresholds", str(path), "--threshold", "rps=30%", "--json")
     assert code == 0

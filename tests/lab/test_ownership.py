@@ -94,6 +94,9 @@ def test_of_several_labs_of_a_checkout_one_has_to_be_named(lab_name: str) -> Non
         with pytest.raises(InputError, match=f"several labs: {lab_name}, {other}"):
             choose_lab()
         assert CliRunner().invoke(app, ["down"]).exception is not None
+        listed = json.loads(CliRunner().invoke(app, ["status", "--json"]).stdout)["labs"]
+        assert {lab["name"] for lab in listed} == {lab_name, other}
+        assert "--lab NAME selects one" in CliRunner().invoke(app, ["status"]).stdout
         assert choose_lab(other).name == other
         down(other)
         up(LabSpec(name=other, hosts=ONE_HOST), temporary=True)

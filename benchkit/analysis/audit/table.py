@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from benchkit.analysis.audit.result import PublishedResult
 from benchkit.errors import InputError
@@ -67,7 +67,14 @@ class _Column:
         return _time(cell, self.scale) if self.kind == "time" else _size(cell, self.scale)
 
 
-def read_table(text: str, where: str) -> list[PublishedResult]:
+class PublishedTable(NamedTuple):
+    """The results of a table, and the headings of the columns that no result uses."""
+
+    results: Sequence[PublishedResult]
+    unused: Sequence[str]
+
+
+def read_table(text: str, where: str) -> PublishedTable:
     """Return the results of a table. Raises InputError where it is none, or has no column with a rate."""
     heads, rows = _rows(text)
     if not rows:
@@ -85,11 +92,12 @@ def read_table(text: str, where: str) -> list[PublishedResult]:
     others = [head for head in heads if head not in columns]
     texts = [head for head in others if any(_number(row[head]) is None for row in rows)]
     named = next((head for head in others if _NAMES.fullmatch(head)), texts[0] if texts else None)
-    return [
+    results = [
         result
         for number, row in enumerate(rows, start=1)
         for result in _results(f"row {number}" if named is None else row[named].strip(), row, columns)
     ]
+    return PublishedTable(results, [head for head in others if head and head != named])
 
 
 def _results(name: str, row: Mapping[str, str], columns: Mapping[str, _Column]) -> Iterator[PublishedResult]:

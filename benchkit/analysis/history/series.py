@@ -20,7 +20,7 @@ from benchkit.errors import InputError, suggestion
 from benchkit.models.base import Frozen
 from benchkit.models.columns import Metric
 from benchkit.models.levels import Name
-from benchkit.models.metrics import METRICS, metric_named
+from benchkit.models.metrics import METRICS, metric_column, metric_named
 from benchkit.models.run import Manifest, RunStatus
 from benchkit.results.store import Store, is_valid_name
 from benchkit.results.store_choice import open_store
@@ -155,6 +155,7 @@ def history(
             why=suggestion(scenario, known) if known else None,
             hint="`benchkit results list` shows the runs of the store",
         )
+    metric = metric_column(metric)
     if metric not in METRICS:
         raise InputError(f"no metric {metric!r}", why=suggestion(metric, METRICS))
     runs = read_estimates(where, scenario, metric)

@@ -30,6 +30,11 @@ def get_tool(name: str) -> Tool:
     return TOOLS[name]
 
 
+def tools_with_rate() -> list[str]:
+    """Return the names of the tools that can hold a target rate."""
+    return [name for name, tool in TOOLS.items() if tool.rate is not None]
+
+
 def read_output(tool: str, text: str, *, where: str, command: str) -> LoadResult:
     """Return what an output of a tool states.
 

@@ -118,7 +118,7 @@ def write_site(store: Store, folder: Path) -> WrittenSite:
     index = folder / "index.html"
     state = _digest([scenarios, runs])
     content = {"scenarios": scenarios, "runs": runs[: -LATEST - 1 : -1], "count": len(runs)}
-    written += _write_page(index, state, "site-index.html.j2", f"Results of {len(runs)} runs", content)
+    written += _write_page(index, state, "site-index.html.j2", f"Results of {units.counted(len(runs), 'run')}", content)
     reports = sum(run.report is not None for run in runs)
     return WrittenSite(index, 1 + len(scenarios) + reports, written)
 

@@ -33,8 +33,9 @@ def public_table() -> str:
 
 
 def test_a_plateau_of_a_public_table_is_found_with_its_size() -> None:
-    results = read_table(public_table(), "table.md")
+    results, unused = read_table(public_table(), "table.md")
     assert len(results) == 380
+    assert unused == ["Language"]
     assert {result.connections for result in results} == {64}
     (found, *others) = [finding for finding in findings(*results, noise=0.02) if finding.check == "plateau"]
     assert others == []
@@ -55,7 +56,7 @@ def test_equal_rates_of_two_servers_and_rates_that_spread_are_no_plateau() -> No
 
 def test_percentiles_that_rate_and_connections_contradict_are_found() -> None:
     table = "framework,requests/s,connections,p50,p99\nfulmine,148906,512,1.19 ms,2.19 ms\nfulmine,172187,64,0.31 ms,0.55 ms\n"
-    (found,) = findings(*read_table(table, "table.csv"))
+    (found,) = findings(*read_table(table, "table.csv").results)
     assert (found.check, found.results) == ("littles-law", ("fulmine, 512 connections",))
     assert "a mean of 3.44 ms, more than the p99 of 2.19 ms" in found.text
     assert "the slowest 1 % would take 127 ms on average" in found.text
@@ -88,7 +89,7 @@ def test_single_results(fields: dict[str, object], expected: list[tuple[str, str
 
 def test_ranks_are_compared_with_the_spread_of_repetitions() -> None:
     table = "name,rps\na,100\na,102\na,98\nb,101\nb,99\nb,97\nc,50\nc,51\nc,49\n"
-    (found,) = findings(*read_table(table, "t.csv"))
+    (found,) = findings(*read_table(table, "t.csv").results)
     assert found.check == "rank-noise"
     assert "1 of 2 neighbours in rank" in found.text
     assert "2 results cannot be told from the first" in found.text
@@ -114,7 +115,7 @@ def test_checks_that_lack_their_data_are_skipped_with_the_reason() -> None:
     ],
 )
 def test_tables(table: str, expected: list[tuple[str, int | None, float, float | None]] | None) -> None:
-    results = read_table(table, "t")
+    results = read_table(table, "t").results
     if expected is None:
         assert results == []  # a number that cannot be read is none
         return
@@ -133,7 +134,7 @@ def test_tables(table: str, expected: list[tuple[str, int | None, float, float |
     ],
 )
 def test_rates_of_a_table_in_bytes_are_compared_with_the_link(heading: str, cell: str, expected: float | None) -> None:
-    (result,) = read_table(f'name,req/s,{heading}\na,10,"{cell}"\n', "t")
+    (result,) = read_table(f'name,req/s,{heading}\na,10,"{cell}"\n', "t").results
     assert result.bytes_per_s == expected
     linked = {each.check for each in findings(result, link_bps=1.0)}
     assert ("link" in linked) == (expected is not None)
@@ -142,7 +143,7 @@ def test_rates_of_a_table_in_bytes_are_compared_with_the_link(heading: str, cell
 def test_a_published_table_contradicts_itself() -> None:
     """The results of the-benchmarker/web-frameworks of 2026-02-11: 333 frameworks at three numbers of connections."""
     table = PUBLISHED / "web-frameworks-2026-02-11.csv"
-    results = read_table(table.read_text(), table.name)
+    results = read_table(table.read_text(), table.name).results
     found = findings(*results, noise=0.03)
     by_check = Counter(each.check for each in found)
     assert by_check == {"rank-noise": 3, "littles-law": 88}
@@ -163,4 +164,4 @@ def test_other_text_is_an_error(text: str, message: str) -> None:
 
 def test_json_results_have_their_own_names() -> None:
     document = json.dumps({"results": [{"framework": "a", "requests per second": "1,000"}]})
-    assert [(each.name, each.rps) for each in read_table(document, "t")] == [("a", 1000.0)]
+    assert [(each.name, each.rps) for each in read_table(document, "t").results] == [("a", 1000.0)]

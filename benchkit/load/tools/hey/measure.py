@@ -22,6 +22,7 @@ from benchkit.load.tools.text import excerpt
 from benchkit.load.tools.tool import ParsedOutput, ToolOutput
 from benchkit.models.base import Frozen
 from benchkit.models.load_result import LoadResult, Note
+from benchkit.units import counted
 
 _BLOCK = re.compile(
     r"^--- benchkit counters of hey 1\n"
@@ -134,4 +135,4 @@ def _notes(of_rows: Measurement, counters: HeyCounters, *, capped: bool) -> Iter
         )
     if counters.errors:
         kinds = "; ".join(f"{n} times {excerpt(message)}" for message, n in list(counters.errors.items())[:3])
-        yield Note(code="hey-errors", message=f"{counters.failed} requests failed: {kinds}")
+        yield Note(code="hey-errors", message=f"{counted(counters.failed, 'request')} failed: {kinds}")
