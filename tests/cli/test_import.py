@@ -132,7 +132,7 @@ def test_runs_measured_elsewhere_are_compared_by_ratios_alone(cli: Cli, outputs:
         (("ab", OUTPUTS / "ab/v23-interrupted.txt"), "the output is not whole"),
         (("vegeta", OUTPUTS / "vegeta/v12-text.txt"), "state it: --load connections=64"),
         (("wrk", WRK2), "state it: --load rate=1000"),
-        (("ab", AB, "--load", "rate=9"), "ab cannot hold a rate: these tools can: vegeta, h2load, openloop"),
+        (("ab", AB, "--load", "rate=9"), "ab cannot hold a rate: these tools can: hey, vegeta"),
         (("ab", AB, "--load", "colour=1"), "no such field"),
         (("ab", AB, "--factor", "Server=a"), "no name of a factor"),
         (("ab", AB, "--factor", "server"), "not of the form name=value"),
