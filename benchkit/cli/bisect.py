@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from benchkit.cli.completion import complete_metric
-from benchkit.cli.options import InventoryFile, Json, LabName, Quiet, Set, StoreFolder
+from benchkit.cli.options import BuildCommand, BuiltCommand, InventoryFile, Json, LabName, Quiet, Set, StoreFolder
 
 if TYPE_CHECKING:
     from benchkit.hosts.inventory import Inventory
@@ -33,16 +33,8 @@ def bisect(
         str | None, typer.Argument(metavar="BAD", help="Git ref of the slow version, a descendant.", show_default=False)
     ] = None,
     *,
-    build: Annotated[
-        str | None, typer.Option(metavar="CMD", help="Command that builds the server, into {out}.")
-    ] = None,
-    run: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CMD",
-            help="Command line of the server that was built; {port} stands for its port, {out} for what was built.",
-        ),
-    ] = None,
+    build: BuildCommand = None,
+    run: BuiltCommand = None,
     metric: Annotated[
         str, typer.Option(help="A numeric column of `trials` that became worse.", autocompletion=complete_metric)
     ] = "rps",

@@ -125,6 +125,21 @@ Reconnect = Annotated[
     ),
 ]
 
+BuildCommand = Annotated[
+    str | None,
+    typer.Option(
+        "--build", metavar="CMD", help="Command that builds the server of a ref; what it writes to {out} is it."
+    ),
+]
+BuiltCommand = Annotated[
+    str | None,
+    typer.Option(
+        "--run",
+        metavar="CMD",
+        help="Command line of the server that was built, started in the folder {out} of its build; {port}: its port.",
+    ),
+]
+
 WorkerProcesses = Annotated[
     int | None,
     typer.Option(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from benchkit.cli.options import InventoryFile, Json, LabName, Quiet, StoreFolder, Tags
+from benchkit.cli.options import BuildCommand, BuiltCommand, InventoryFile, Json, LabName, Quiet, StoreFolder, Tags
 from benchkit.models.response_differences import ResponsePart
 
 if TYPE_CHECKING:
@@ -34,10 +34,8 @@ def versus(
         ),
     ] = None,
     *,
-    build: Annotated[
-        str | None, typer.Option(metavar="CMD", help="Command that builds the server, into {out}.")
-    ] = None,
-    run: Annotated[str | None, typer.Option(metavar="CMD", help="Command line of the server that was built.")] = None,
+    build: BuildCommand = None,
+    run: BuiltCommand = None,
     ref: Annotated[
         list[str] | None,
         typer.Option(metavar="REF", help="Git ref to build; repeatable, `worktree` is the present state of the files."),

@@ -7,7 +7,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
 from ruamel.yaml import YAML
@@ -93,7 +93,7 @@ class Comparison:
     files: tuple[str, ...] = ()
     """Files and folders to carry to the hosts, relative to the scenario's file."""
     cwd: str | None = None
-    """Folder on the host in which servers start; None: a folder of their own."""
+    """Folder on the host in which servers given by command lines start; None: a folder of their own."""
     search_path: str | None = None
     """Value of PATH with which servers start on this machine, in a lab; None: that of their hosts."""
     cpus: SplitCpus | None = None
@@ -127,10 +127,11 @@ def compare_refs(
 ) -> dict[str, object]:
     """Return the fields of a scenario that compares a server at several git refs; the first is the baseline.
 
-    `repository` is the folder of the git checkout, relative to the scenario's file. Raises InputError as
-    `compare_commands`.
+    `repository` is the folder of the git checkout, relative to the scenario's file. Each version starts in the folder
+    of its own build. Raises InputError as `compare_commands`.
     """
     options = {"build": {"run": build}, "source": {"git": repository, "ref": "$ref"}}
+    comparison = replace(comparison, cwd=None)
     return {
         "name": SCENARIO_NAME,
         "title": " against ".join(refs),

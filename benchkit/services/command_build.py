@@ -18,7 +18,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from benchkit.services.carried_files import files_below
 from benchkit.services.command_line import fill_in
 from benchkit.services.git_source import GitState, checked_out
 from benchkit.services.go_build import cache_folder
-from benchkit.services.service import ControllerFolder
+from benchkit.services.service import ControllerFolder, Service
 
 BUILD_TIMEOUT_S = 900.0
 """Enough for a first build on a slow machine."""
@@ -74,6 +74,27 @@ class BuiltFolder(ControllerFolder):
         """Build it, once in a process. Raises BenchkitError with the last lines of what the command printed."""
         return _build(self)
 
+    def objection(self, service: Service) -> tuple[str, str] | None:
+        """Return the option with which a service would not start what was built, and why; None: it starts that.
+
+        Raises BenchkitError where it does not build.
+        """
+        output = self.read()
+        built = [path.relative_to(output) for path in files_below(output)]
+        carried = {file.path for file in service.files}
+        twice = next((path for path in built if service.folder / path in carried), None)
+        if twice is not None:
+            return "files", f"{twice} is built, and a file of that name carried to the same folder"
+        process = service.process
+        if any(str(service.folder) in word for word in (*process.argv, *process.env.values())):
+            return None
+        if process.cwd is None and any(_names_file(word, built) for word in process.argv[1:]):
+            return None
+        return "run", (
+            f"it names nothing that {self} built, so that every version would start the same; write {{out}}/NAME for a "
+            "built file, or {out} for their folder, as in `npm --prefix {out} start`"
+        )
+
     def __str__(self) -> str:
         """Return the command in backticks, as a shell would take it, with its ref."""
         words = [*(f"{name}={shlex.quote(value)}" for name, value in self.env), shlex.join(self.argv)]
@@ -97,6 +118,13 @@ def _build(wanted: BuiltFolder) -> BuildOutput:
         temporary.write_text(json.dumps({"sha256": built.sha256}), encoding="utf-8")
         temporary.replace(record)
     return built
+
+
+def _names_file(word: str, files: Iterable[Path]) -> bool:
+    """Return True for an argument that names one of these files, a folder or a module: `app.py`, `.`, `app:main`."""
+    known = {str(each) for path in files for each in (path, path.with_suffix(""), *path.parents)}
+    parts = [part for part in re.split(r"[\s=:,;]+", word) if part]
+    return any(str(Path(name)) in known for part in parts for name in (part, part.replace(".", "/")))
 
 
 def _key(wanted: BuiltFolder, source: GitState) -> str:

@@ -58,7 +58,7 @@ def test_commit_that_made_a_server_slower_is_found(cli: Cli) -> None:
     lines = done.out.splitlines()
     assert lines[0].endswith(" (Compute more) is the first bad commit."), done.err
     assert lines[1].startswith("The bad end has 0.")
-    assert "(Break the build): app does not build at " in next(line for line in lines if line.startswith("Skipped: "))
+    assert "(Break the build): app at " in next(line for line in lines if line.startswith("Skipped: "))
     progress = [line for line in done.err.splitlines() if " of about " in line]
     assert [line.partition("(")[2].partition(")")[0] for line in progress] == [
         "Compute more", "Break the build", "Add notes", "Comment",

@@ -60,7 +60,7 @@ def test_the_state_of_the_code_is_its_commit_and_whether_tracked_files_differ(re
     assert code_state(tmp_path) is None
 
 
-def plan(folder: Path, *refs: str) -> list[PlannedCell]:
+def plan(folder: Path, *refs: str, **options: object) -> list[PlannedCell]:
     script = "echo >> ../../built; test ! -e broken || { echo broken; exit 1; }; cp app {out}"
     app = {
         "backend": "command",
@@ -68,6 +68,7 @@ def plan(folder: Path, *refs: str) -> list[PlannedCell]:
         "run": "./app",
         "source": {"git": "server", "ref": "$ref"},
         "build": {"run": ["sh", "-c", script]},
+        **options,
     }
     stacks = {"one": {"entry": "app", "services": {"app": app}}}
     experiment = read_scenario(folder, stacks=stacks, factors={"ref": list(refs)})
@@ -86,7 +87,7 @@ def test_each_version_is_built_from_a_clean_checkout_and_its_commit_recorded(tmp
     first, second, broken, worktree = plan(tmp_path, "v1", "v2", "v3", "worktree")
     assert [built_app(cell) for cell in (first, second, worktree)] == ["one", "one", "changed"]
     assert broken.unsupported is not None
-    assert "app does not build at v3: " in broken.unsupported
+    assert "app at v3: the build " in broken.unsupported
     assert "exit code 1:\n    broken" in broken.unsupported
     assert (first.same_as, second.same_as, worktree.same_as) == (None, "ref=v1", None)
     assert cell_record(second).notices == (
@@ -98,6 +99,61 @@ def test_each_version_is_built_from_a_clean_checkout_and_its_commit_recorded(tmp
     assert records[0]["app"].output_sha256 == records[1]["app"].output_sha256 != records[2]["app"].output_sha256
     assert cell_record(broken).builds == {}
     assert (git(repository, "status", "--porcelain"), git(repository, "count-objects", "-v")) == before
+
+
+MANY = "mkdir -p {out}/pkg/sub && cp app {out}/ && cp app {out}/pkg/main.py && cp app {out}/pkg/sub/web.py"
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        "./app {port}",
+        "python3 app {port}",
+        "make server=app",
+        "python3 --prefix {out} start",
+        "make -f .",
+        "python3 pkg.sub.web:app --port {port}",
+        "python3 --require=./pkg/main.py -",
+        "python3 -m pkg.main",
+    ],
+)
+def test_a_command_that_names_what_was_built_starts_it(tmp_path: Path, repository: Path, run: str) -> None:
+    cells = plan(tmp_path, "v1", "worktree", run=run, build={"run": ["sh", "-c", MANY]})
+    assert [cell.unsupported for cell in cells] == [None, None]
+    assert cells[0].same_as == cells[1].same_as is None
+    assert git(repository, "rev-parse", "v1")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"run": "python3 {repository}/app {port}"}, "app.run: it names nothing that `sh -c "),
+        ({"run": "make --port {port}"}, "app.run: it names nothing"),
+        ({"run": "python3 app {port}", "cwd": "{repository}"}, "app.run: it names nothing"),
+        ({"run": "./app {port}", "cwd": "{repository}"}, "app.run: it names nothing"),
+        ({"run": "python3 other {port}"}, "app.run: it names nothing"),
+        ({"run": "python3 app {port}", "files": ["server/app"]}, "app.files: app is built, and a file of that name"),
+    ],
+)
+def test_a_service_that_would_start_the_same_at_every_version_is_refused(
+    tmp_path: Path, repository: Path, options: dict[str, object], message: str
+) -> None:
+    filled = {
+        name: value.replace("{repository}", str(repository)) if isinstance(value, str) else value
+        for name, value in options.items()
+    }
+    with pytest.raises(InputError) as refused:
+        plan(tmp_path, "v1", "worktree", **filled)
+    assert message in str(refused.value)
+
+
+def test_a_version_without_the_file_that_its_command_names_is_unsupported(tmp_path: Path, repository: Path) -> None:
+    build = {"run": "cp -r . {out}"}
+    first, worktree = plan(tmp_path, "v1", "worktree", run="python3 new", build=build)
+    assert first.unsupported is not None
+    assert first.unsupported.startswith("app at v1: it names nothing that `cp -r . '{out}'` at v1 built")
+    assert worktree.unsupported is None
+    assert git(repository, "rev-parse", "v1")
 
 
 def test_a_version_is_built_once_by_commit_command_and_toolchain(

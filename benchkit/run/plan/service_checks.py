@@ -33,36 +33,45 @@ def check_node_releases(cells: Iterable[PlannedCell]) -> None:
 def build_services(cells: Iterable[PlannedCell]) -> list[PlannedCell]:
     """Build the services whose scenario names a command for it; return the cells.
 
-    A version that does not build makes its cell unsupported. Raises InputError naming file, line and field where the
-    files as they are do not build.
+    A version that does not build, or of which its service uses nothing, makes its cell unsupported. Raises InputError
+    naming file, line and field where that leaves no cell, and where it holds for the files as they are.
     """
     failures: dict[ControllerFolder, str] = {}
-    faults: list[str] = []
+    of_versions: list[str] = []
+    of_files: list[str] = []
     built: list[PlannedCell] = []
     for cell in cells:
         why = None
         for service in cell.services if cell.unsupported is None else ():
             for folder in service.folders:
-                failure = _failure(folder.content, failures)
-                if failure is None:
+                fault = _build_fault(service, folder.content, failures)
+                if fault is None:
                     continue
+                field, reason = fault
+                message = cell.spec.service(service.name).source.fault((field,), reason)
                 if isinstance(folder.content, BuiltFolder) and folder.content.source is not None:
-                    why = f"{service.name} does not build at {folder.content.source.ref}: {failure}"
+                    why = f"{service.name} at {folder.content.source.ref}: {reason}"
+                    of_versions.append(message)
                 else:
-                    faults.append(cell.spec.service(service.name).source.fault(("build",), failure))
+                    of_files.append(message)
         built.append(cell if why is None else replace(cell, unsupported=why))
-    _raise(faults)
+    has_cells = any(cell.unsupported is None for cell in built)
+    _raise(of_files if has_cells else [*of_files, *of_versions])
     return built
 
 
-def _failure(content: ControllerFolder, known: dict[ControllerFolder, str]) -> str | None:
-    """Build a folder, unless that failed before; return why it failed, or None."""
+def _build_fault(
+    service: Service, content: ControllerFolder, known: dict[ControllerFolder, str]
+) -> tuple[str, str] | None:
+    """Build a folder of a service, unless that failed before; return the option at fault, and why."""
     if content not in known:
         try:
             content.read()
         except BenchkitError as error:
             known[content] = ": ".join(filter(None, (error.what, error.why)))
-    return known.get(content)
+    if content in known:
+        return "build", known[content]
+    return content.objection(service) if isinstance(content, BuiltFolder) else None
 
 
 def check_configs(cells: Iterable[PlannedCell], hosts: Hosts) -> list[PlannedCell]:
