@@ -93,7 +93,7 @@ def write_answer(ratios: Sequence[Ratio], runs: Sequence[RunData], changes: Sequ
     if rest:
         sentences.append(_count_rest(rest))
     changed = [f"between the runs {each.text}" for each in changes]
-    trust, reasons = _judge(chosen, used, [ratio for ratio in ratios if ratio.control], runs, changed)
+    trust, reasons = _judge(chosen, used, [ratio for ratio in ratios if ratio.is_of_equals], runs, changed)
     return Answer(
         sentences=tuple(clean(sentence) for sentence in sentences),
         trust=trust,
@@ -137,6 +137,12 @@ class _Writer:
         title = metric_named(ratio.metric).title
         if ratio.ratio is None:
             return f"{cell} cannot be compared with {base} in {title}{common}"
+        if ratio.same_server and ratio.low is not None and ratio.high is not None:
+            reach = max(ratio.high, 1 / ratio.low) - 1
+            return (
+                f"Equal servers come out within ± {units.share(reach)} here: {cell} is the same as {base}, and the ratio of their "
+                f"{title}{common} is {_number(ratio.ratio)}{_interval(ratio)}"
+            )
         if ratio.outcome == "not shown":
             return (
                 f"{cell} is not shown to differ from {base} in {title}{common}: "
@@ -210,7 +216,7 @@ def _count_rest(rest: Sequence[Ratio]) -> str:
 def _judge(
     chosen: Sequence[Ratio],
     used: Sequence[Ratio],
-    controls: Sequence[Ratio],
+    of_equals: Sequence[Ratio],
     runs: Sequence[RunData],
     changed: Sequence[str],
 ) -> tuple[Trust, list[str]]:
@@ -218,9 +224,10 @@ def _judge(
     fatal = [
         *(run.limitation for run in runs if run.limitation is not None),
         *(
-            f"{control.cell_id} differs from itself in {control.metric}, so that the intervals are too narrow"
-            for control in controls
-            if control.outcome in {"higher", "lower"}
+            f"{each.cell_id} differs from {'itself' if each.control else f'{each.baseline}, the same server,'} in "
+            f"{each.metric}, so that the intervals are too narrow"
+            for each in of_equals
+            if each.outcome in {"higher", "lower"}
         ),
         *(reason for ratio in used if ratio.uses_invalid for reason in ratio.reservations),
     ]

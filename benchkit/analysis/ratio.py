@@ -36,6 +36,8 @@ class Ratio(Frozen, serialize_by_alias=True):
     relative_to: str | None = None
     """Between runs: the cell of the same run that both sides were divided by first."""
     control: bool = False
+    same_server: bool = False
+    """True: both cells are the same in every byte, so that the ratio shows how far apart equal servers come out."""
     blocks: int
     value: float | None = None
     baseline_value: float | None = None
@@ -60,6 +62,11 @@ class Ratio(Frozen, serialize_by_alias=True):
     """The remarks that are reasons to believe the ratio with care only: all but those that the scenario declares."""
     uses_invalid: bool = Field(default=False, exclude=True)
     """True if the ratio uses invalid trials, on request."""
+
+    @property
+    def is_of_equals(self) -> bool:
+        """True where any difference is noise: a control, or two cells with the same server."""
+        return self.control or self.same_server
 
     def with_point(self, value: float, baseline_value: float) -> Ratio:
         """Return the ratio of two values, given as logarithms, without an interval."""

@@ -98,8 +98,8 @@ class CellRecord(Frozen):
     def notices(self) -> tuple[str, ...]:
         """Sentences for readers of its figures: about an equal cell, and about services that are not watched."""
         equal = (
-            f"{self.cell_id} and {self.same_as} have the same build output, byte for byte: their comparison is A/A, and "
-            "any difference is noise."
+            f"{self.cell_id} and {self.same_as} have the same server, byte for byte: their comparison is A/A, and any "
+            "difference is noise."
         )
         unwatched = (
             f"{self.cell_id}: {name} ({url}) is external: neither started afresh nor watched, and what needs its host is "

@@ -146,6 +146,24 @@ def test_a_sequential_run_cannot_be_believed(two_cells: Callable[..., RunData]) 
     assert "drift" in answer.reasons[0]
 
 
+def test_equal_servers_say_how_far_apart_they_come_out(two_cells: Callable[..., RunData]) -> None:
+    def equal(data: RunData) -> RunData:
+        go, nginx = data.manifest.cells
+        cells = (go, nginx.model_copy(update={"same_as": go.cell_id}))
+        return run_data_from_tables(data.manifest.model_copy(update={"cells": cells}), data.trials, verdicts())
+
+    answer = answer_of(equal(two_cells(1.0)))
+    (sentence,) = answer.sentences
+    assert sentence == (
+        "Equal servers come out within ± 1.7 % here: nginx-go is the same as go, and the ratio of their RPS is 1.00, 0.98 "
+        "to 1.01."
+    )
+    assert answer.trust_sentence == BELIEVED
+    apart = answer_of(equal(two_cells(0.8)))
+    assert apart.trust == "no"
+    assert apart.reasons[0].startswith("nginx-go differs from go, the same server, in rps")
+
+
 def test_a_control_that_differs_from_itself_makes_all_ratios_unbelievable(
     make_trials: MakeTrials, make_manifest: MakeManifest
 ) -> None:

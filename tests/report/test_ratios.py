@@ -184,7 +184,7 @@ def test_equal_builds_and_unwatched_servers_are_marked_wherever_they_are_compare
     )
     marked = replace(run, manifest=run.manifest.model_copy(update={"cells": cells}))
     shown = {row["Cell"]: row["Notes"] for row in records(built(ratios.build, marked).tables["RPS"])}
-    assert "A/A: both cells have the same build output" in shown["nginx"]
+    assert "A/A: both cells have the same server" in shown["nginx"]
     assert "unwatched: " in shown["node (unwatched)"]
     cards = {result.label: result.detail for result in built(results.build, marked).results}
     assert "A/A: " in cards["nginx"]

@@ -91,7 +91,7 @@ def test_each_version_is_built_from_a_clean_checkout_and_its_commit_recorded(tmp
     assert "exit code 1:\n    broken" in broken.unsupported
     assert (first.same_as, second.same_as, worktree.same_as) == (None, "ref=v1", None)
     assert cell_record(second).notices == (
-        "ref=v2 and ref=v1 have the same build output, byte for byte: their comparison is A/A, and any difference is noise.",
+        "ref=v2 and ref=v1 have the same server, byte for byte: their comparison is A/A, and any difference is noise.",
     )
     records = [cell_record(cell).builds for cell in (first, second, worktree)]
     assert [each["app"].commit for each in records] == [git(repository, "rev-parse", ref) for ref in ("v1", "v2", "v3")]

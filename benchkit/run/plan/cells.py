@@ -14,6 +14,7 @@ from benchkit.hosts.private_folders import hint_at_private_folder
 from benchkit.hosts.tuning import TuningPlan
 from benchkit.load.generators.generator import plan_generators
 from benchkit.load.tools.target import Target
+from benchkit.models.levels import STACK
 from benchkit.models.protocol import HttpProtocol, Protocol
 from benchkit.run.plan.host_capabilities import (
     HostCapabilities,
@@ -163,11 +164,25 @@ def _port_limit(share: int, connections: int, host: HostCapabilities) -> str | N
 
 
 def skip_equal_cells(cells: Iterable[PlannedCell]) -> Iterator[PlannedCell]:
-    """Yield the cells; one that equals an earlier one here, as `1` and `all` CPUs on one CPU, is unsupported."""
-    first: dict[str, str] = {}
+    """Yield the cells; one that equals an earlier one here, as `1` and `all` CPUs on one CPU, is unsupported.
+
+    One whose stack is written as that of an earlier cell names that one: their comparison is meant to be A/A.
+    """
+    first: dict[str, PlannedCell] = {}
     for cell in cells:
-        same_as = cell.cell_id if cell.unsupported else first.setdefault(describe_cell(cell), cell.cell_id)
-        yield cell if same_as == cell.cell_id else replace(cell, unsupported=f"on these hosts the same as {same_as}")
+        earlier = cell if cell.unsupported else first.setdefault(describe_cell(cell), cell)
+        if earlier is cell:
+            yield cell
+        elif _is_written_as(cell.spec, earlier.spec):
+            yield replace(cell, same_as=earlier.cell_id)
+        else:
+            yield replace(cell, unsupported=f"on these hosts the same as {earlier.cell_id}")
+
+
+def _is_written_as(cell: Cell, other: Cell) -> bool:
+    """Return True for two cells that differ in the names of their stacks alone, by the scenario itself."""
+    levels = [{name: level for name, level in each.levels.items() if name != STACK} for each in (cell, other)]
+    return levels[0] == levels[1] and (cell.services, cell.external) == (other.services, other.external)
 
 
 def name_equal_builds(cells: Iterable[PlannedCell]) -> Iterator[PlannedCell]:

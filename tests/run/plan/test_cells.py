@@ -20,8 +20,22 @@ def test_a_cell_that_equals_an_earlier_one_on_these_hosts_is_skipped() -> None:
         "on these hosts the same as stack=one,connections=1",
         "on these hosts the same as stack=one,connections=2",
     ]
+    assert not any(cell.same_as for cell in skip_equal_cells(planned))
     unsupported = planned_cells(experiment(factors={"stack": ["one"]}), one="too small")
     assert [cell.unsupported for cell in skip_equal_cells(unsupported)] == ["too small"]
+
+
+def test_a_stack_that_is_written_twice_is_a_control() -> None:
+    factors = {"stack": ["one", "two"], "connections": [1, 2]}
+    planned = planned_cells(
+        experiment(factors=factors, stacks=stacks(one={}, two={}), load=load(connections="$connections"))
+    )
+    assert [(cell.unsupported, cell.same_as) for cell in skip_equal_cells(planned)] == [
+        (None, None),
+        (None, None),
+        (None, "stack=one,connections=1"),
+        (None, "stack=one,connections=2"),
+    ]
 
 
 def test_each_cell_is_described_once(monkeypatch: pytest.MonkeyPatch) -> None:
