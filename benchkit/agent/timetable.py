@@ -7,10 +7,11 @@ process are opened when the one before it has just started, not beside its measu
 from __future__ import annotations
 
 import contextlib
+import queue
 import signal
 import threading
 import time
-from typing import Dict, List, NamedTuple
+from typing import Dict, List, NamedTuple, Optional
 
 from benchkit.agent.child_process import Child
 from benchkit.agent.common import RefusedError
@@ -25,58 +26,81 @@ class Started(NamedTuple):
     service: str
     child: Child
     at_ns: int
+    limit_ns: int
 
 
 class Timetable:
     """Runs one timetable at a time; safe for many threads."""
+
+    STOP_S = 0.1
+    """Time that a process has to end, once told to at its limit: other processes are measured meanwhile."""
 
     def __init__(self, processes: Processes) -> None:
         self._processes = processes
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._started: List[Started] = []
+        self._overran: List[int] = []
         self._is_running = False
         self._counted = 0
         """Number of the first processes that have ended, whose CPU time is in `_ended_s`."""
         self._ended_s: Dict[str, float] = {}
         self._latest_s: Dict[str, float] = {}
 
-    def run(self, *, starts: List[Json], timeout_s: float) -> Json:
+    def run(self, *, starts: List[Json]) -> Json:
         """Start processes at their instants and wait until all have ended; return their reports in order.
 
-        A start has the arguments of `Processes.start`, and `service`, its name in the telemetry. `timeout_s` is the
-        time that the last one may take. All are stopped where one cannot be started. Raises RefusedError.
+        A start has the arguments of `Processes.start`, `service`, its name in the telemetry, and `limit_ns`, the
+        instant at which it is ended if it has not ended by itself. All are stopped where one cannot be started. Raises
+        RefusedError.
         """
         with self._lock:
             if self._is_running:
                 raise RefusedError("busy", "another timetable is running")
             self._is_running = True
             self._started, self._counted, self._ended_s, self._latest_s = [], 0, {}, {}
+            self._overran = []
             self._stopped.clear()
+        running: "queue.SimpleQueue[Optional[Started]]" = queue.SimpleQueue()
+        ending = threading.Thread(target=self._end_at_limits, args=(running,), name="limits", daemon=True)
+        ending.start()
         try:
             for start in starts:
                 if self._stopped.is_set():
                     raise RefusedError("stopped", "the timetable was stopped")
                 arguments = dict(start)
-                service = arguments.pop("service")
-                child = self._processes.start_child(**arguments)
+                service, limit_ns = arguments.pop("service"), arguments.pop("limit_ns")
+                started = Started(service, self._processes.start_child(**arguments), start["at_ns"], limit_ns)
                 with self._lock:
-                    self._started.append(Started(service, child, start["at_ns"]))
-            deadline = time.monotonic() + timeout_s
-            for each in self._started:
-                self._processes.wait_for(each.child, max(0.0, deadline - time.monotonic()))
-            return {"processes": [_report(each) for each in self._started]}
+                    self._started.append(started)
+                running.put(started)
+            running.put(None)
+            ending.join()
+            return {"processes": [self._report(each) for each in self._started]}
         finally:
-            running = [each.child.id for each in self._started if each.child.ended is None]
-            if running:
+            left = [each.child.id for each in self._started if each.child.ended is None]
+            if left:
                 with contextlib.suppress(RefusedError):
-                    self._processes.stop(ids=running, signum=signal.SIGTERM, grace_s=1.0)
+                    self._processes.stop(ids=left, signum=signal.SIGTERM, grace_s=1.0)
+            running.put(None)
+            ending.join()
             self._is_running = False
+
+    def _end_at_limits(self, running: "queue.SimpleQueue[Optional[Started]]") -> None:
+        """Wait for each process in turn, and end it at its limit: load tools print their results at SIGINT."""
+        while (each := running.get()) is not None:
+            if not self._processes.wait_for(each.child, max(0.0, (each.limit_ns - time.monotonic_ns()) / 1e9)):
+                self._overran.append(each.child.id)
+                self._processes.stop(ids=[each.child.id], signum=signal.SIGINT, grace_s=self.STOP_S)
 
     def stop(self) -> Json:
         """Start no more processes; the running request is refused then."""
         self._stopped.set()
         return {}
+
+    def _report(self, started: Started) -> Json:
+        late_s = (started.child.started_ns - started.at_ns) / 1e9
+        return {**started.child.report(), "late_s": late_s, "overran": started.child.id in self._overran}
 
     def cpu_s(self, service: str) -> float:
         """Return the CPU time that all processes of a service have taken so far; it never decreases."""
@@ -96,7 +120,3 @@ def _cpu_s(child: Child) -> float:
     if child.ended is not None:
         return float(child.ended["user_s"] + child.ended["system_s"])
     return cpu_clock_s(child.pid) or 0.0
-
-
-def _report(started: Started) -> Json:
-    return {**started.child.report(), "late_s": (started.child.started_ns - started.at_ns) / 1e9}

@@ -187,6 +187,8 @@ class PlannedStart:
     spec: ProcessSpec
     at_ns: int
     """Instant on the host's monotonic clock."""
+    limit_ns: int
+    """Instant at which it is ended if it has not ended by itself."""
 
 
 @dataclass(frozen=True)
@@ -198,7 +200,9 @@ class EndedProcess:
     late_s: float
     """Delay after the planned instant."""
     ended: ExitStatus | None
-    """None where it did not end in time."""
+    """None where it could not be ended."""
+    overran: bool = False
+    """True where it had not ended by itself at its limit."""
 
 
 @dataclass(frozen=True)
@@ -248,22 +252,27 @@ class Processes:
             raise failure
         return started
 
-    def run_timetable(self, starts: Sequence[PlannedStart], timeout_s: float) -> list[EndedProcess]:
-        """Start processes at their instants, in this order, and wait until all have ended.
+    def run_timetable(self, starts: Sequence[PlannedStart]) -> list[EndedProcess]:
+        """Start processes at their instants, in this order, and wait until all have ended, by themselves or at a limit.
 
-        `timeout_s` is the time that the last one may take. All are stopped where one cannot be started. Raises
-        HostError.
+        All are stopped where one cannot be started. Raises HostError.
         """
         message = [
-            {"service": start.service, "command": start.spec.command(), **_streams(start.spec), "at_ns": start.at_ns}
+            {
+                "service": start.service,
+                "command": start.spec.command(),
+                **_streams(start.spec),
+                "at_ns": start.at_ns,
+                "limit_ns": start.limit_ns,
+            }
             for start in starts
         ]
-        last_s = self._clock().to_controller_s(max(start.at_ns for start in starts))
-        total_s = max(0.0, last_s - time.monotonic()) + timeout_s
+        last_s = self._clock().to_controller_s(max(start.limit_ns for start in starts))
+        total_s = max(0.0, last_s - time.monotonic()) + STOP_TIMEOUT_S
         logger.debug("%s: starting %d processes at planned instants", self._host, len(starts))
-        reply = self._link.request("timetable_run", {"starts": message, "timeout_s": timeout_s}, timeout_s=total_s)
+        reply = self._link.request("timetable_run", {"starts": message}, timeout_s=total_s)
         return [
-            EndedProcess(report["started_ns"], report["late_s"], _exit_status(report))
+            EndedProcess(report["started_ns"], report["late_s"], _exit_status(report), report["overran"])
             for report in reply.fields["processes"]
         ]
 

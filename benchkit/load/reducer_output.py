@@ -27,6 +27,7 @@ from benchkit.load.tools.text import excerpt
 from benchkit.load.tools.tool import ParsedOutput, RequestRows
 from benchkit.models.base import Frozen
 from benchkit.models.histogram import NS_PER_S, Histogram
+from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult, Note
 from benchkit.validation import first_fault
 
@@ -38,6 +39,9 @@ SERIES_DIGITS = 2
 
 _MAX_PAYLOAD = 40 + 9 * 400_000
 """Most bytes that a histogram can have: a header, and the longest number for each bucket of the layout."""
+
+NO_SUMMARY = "no-summary"
+"""Code of the note on a result that is made of rows alone."""
 
 Count = Annotated[int, Field(ge=0)]
 
@@ -176,9 +180,14 @@ def measurement(output: ReducerOutput, rows: RequestRows) -> Measurement:
     )
 
 
-def summary_with_rows(summary: LoadResult, file: bytes | None, rows: RequestRows) -> ParsedOutput:
-    """Return a tool's summary with its rows: counts are the summary's, times those of the rows. Raises ParseError."""
+def summary_with_rows(summary: LoadResult, file: bytes | None, rows: RequestRows, load: Load) -> ParsedOutput:
+    """Return a tool's summary with its rows: counts are the summary's, times those of the rows. Raises ParseError.
+
+    Where the tool was ended before it printed a summary, counts are those of the rows in the window of its load.
+    """
     measured = measurement(read_file(file, summary.tool), rows)
+    if summary.requests is None:
+        summary = _summary_of_rows(summary, measured, load)
     counters = measured.counters
     notes = {note.code: note for note in (*measured.notes, *summary.notes)}
     if summary.requests is not None and counters.recorded != summary.requests:
@@ -192,6 +201,25 @@ def summary_with_rows(summary: LoadResult, file: bytes | None, rows: RequestRows
         "notes": tuple(notes.values()),
     }
     return ParsedOutput(summary.model_copy(update=exact), measured)
+
+
+def _summary_of_rows(summary: LoadResult, measured: Measurement, load: Load) -> LoadResult:
+    """Return the summary that a tool did not print. Raises ParseError where it measured for no known time."""
+    if load.duration_s is None:
+        raise ParseError(f"{summary.tool} printed no summary, and its load has no duration")
+    counted = measured.counters.requests
+    message = f"{summary.tool} was ended before it printed its summary: counts and rates are those of its rows"
+    return summary.model_copy(
+        update={
+            "duration_s": load.duration_s,
+            "requests": counted,
+            "rps": counted / load.duration_s,
+            "connections": load.connections,
+            "bytes_total": measured.counters.bytes_total,
+            "complete": True,
+            "notes": (Note(code=NO_SUMMARY, message=message),),
+        }
+    )
 
 
 def _sending(span: Span, rows: int) -> Sending:

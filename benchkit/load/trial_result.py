@@ -36,7 +36,7 @@ def _read(tool: Tool, load: Load, output: ToolOutput) -> ParsedOutput:
         return tool.measure(output)
     summary = tool.parse(output.stdout if tool.summary == "stdout" else output.stderr)
     if load.histogram and tool.rows is not None:
-        return reducer_output.summary_with_rows(summary, output.reduction, tool.rows)
+        return reducer_output.summary_with_rows(summary, output.reduction, tool.rows, load)
     return ParsedOutput(summary, None)
 
 

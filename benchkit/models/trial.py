@@ -68,6 +68,10 @@ class GeneratorRecord(Frozen):
     threads: int | None = Field(
         default=None, description="maximum number of threads that generate load; None: the tool does not limit them"
     )
+    overruns: int = Field(
+        default=0,
+        description="times that it did not end by itself after its window and was ended: in a sliced block, of its slices",
+    )
     result: LoadResult | None = Field(default=None, description="its own result; None: its output could not be parsed")
 
     @property

@@ -182,8 +182,10 @@ def _read_slices(record: TrialRecord, raw: RawFile) -> TrialOutput:
     tool = get_tool(record.load.tool)
     by_generator = [
         [
-            read_generator(tool, generator.load, printed)
-            for printed in unpack_slices(raw(generator.files["slices"]), len(record.slices))
+            read_generator(tool, generator.load.model_copy(update={"duration_s": each.duration_s}), printed)
+            for each, printed in zip(
+                record.slices, unpack_slices(raw(generator.files["slices"]), len(record.slices)), strict=True
+            )
         ]
         for generator in record.generators
     ]

@@ -59,8 +59,8 @@ def with_host_fields(bench: Bench, host: str, **fields: object) -> Bench:
 
 def test_a_load_tool_that_crashes_hangs_or_floods_fails_only_its_trials(bench: Bench, lab: Lab) -> None:
     times: dict[str, object] = {
-        "benchkit.load.generators.execution:GRACE_S": 2.5,
-        "benchkit.load.generators.execution:SLOWEST_RPS": 1000.0,
+        "benchkit.load.generators.limits:LONGEST_ANSWER_S": 2.5,
+        "benchkit.load.generators.limits:SLOWEST_RPS": 1000.0,
     }
     before = bench.snapshot()
     with replaced_program(lab, "load", AB, BAD_AB):

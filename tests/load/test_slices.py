@@ -35,7 +35,13 @@ FOLDER = PurePosixPath("/w/block")
 def agent_of(*ends: dict[str, Any], reducer_exit_code: int = 0) -> FakeLink:
     """Return the link to an agent whose load tools end so; each output that it lists has its own name as content."""
     reports = [
-        {"started_ns": 1, "late_s": 0.0, "ended": {**ENDED, "signal": None, "memory_kills": None, **end}, "outputs": {}}
+        {
+            "started_ns": 1,
+            "late_s": 0.0,
+            "overran": "signal" in end,
+            "ended": {**ENDED, "signal": None, "memory_kills": None, **end},
+            "outputs": {},
+        }
         for end in ends
     ]
     names = names_of(len(ends))
@@ -83,7 +89,9 @@ def run_on(link: FakeLink, load: Load, count: int) -> list[list[SliceRun]]:
         name="load", clock=clock, files=Files(link, "load"), processes=Processes(link, "load", lambda: clock)
     )
     generators = plan_generators(load, Target("10.0.0.2:8080"), [place("load")])
-    slices = [PlannedSlice(name, "cell1", generators, time.monotonic()) for name in names_of(count)]
+    slices = [
+        PlannedSlice(name, "cell1", generators, time.monotonic(), time.monotonic() + 1) for name in names_of(count)
+    ]
     return run_slices(cast("Hosts", {"load": host}), slices, FOLDER)
 
 
@@ -123,3 +131,14 @@ def test_a_slice_that_ended_on_a_full_disk_is_a_host_state_also_where_the_disk_h
 def test_a_tool_that_fails_with_room_on_the_disk_fails_in_its_slice_alone() -> None:
     failures = [runs[0].failure for runs in run_with({"exit_code": 0}, {"exit_code": 1}, {"exit_code": 0})]
     assert failures == [None, "wrk failed with exit code 1: x", None]
+
+
+def test_a_tool_that_was_ended_at_its_limit_has_not_failed_and_its_rows_are_reduced() -> None:
+    link = agent_of({"exit_code": 0}, {"exit_code": None, "signal": 2})
+    runs = run_on(link, ROWS, 2)
+    assert [(run.failure, run.process.overran) for (run,) in runs] == [(None, False), (None, True)]
+    (reducer,) = link.agent.args("start")
+    assert reducer["command"]["argv"][-2:] == ["cell1.1.1", "cell1.2.1"]
+    (timetable,) = link.agent.args("timetable_run")
+    window_ns, limit_ns = 10**9, 2 * 10**9
+    assert all(limit_ns <= each["limit_ns"] - each["at_ns"] < limit_ns + window_ns for each in timetable["starts"])

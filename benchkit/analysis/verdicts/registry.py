@@ -20,6 +20,7 @@ from benchkit.analysis.verdicts.checks import (
     missing_connections,
     noisy_host,
     observed,
+    overran,
     plateau,
     ports_exhausted,
     protocol_mismatch,
@@ -39,6 +40,7 @@ from benchkit.plugins import Registry
 
 _ALL = (
     observed,
+    overran,
     service_restarted,
     errors,
     unequal_responses,

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
@@ -20,8 +21,8 @@ from benchkit.hosts.files import PlacedFile
 from benchkit.hosts.host import Host
 from benchkit.hosts.processes import ExitStatus, Process, ProcessSpec, ToFile
 from benchkit.load.generators.generator import Generator
+from benchkit.load.generators.limits import time_limit_s
 from benchkit.load.generators.rows import RowFiles, reduce_rows, require_room
-from benchkit.models.load import Load
 from benchkit.services import deploy
 
 START_LEAD_S = 0.03
@@ -30,10 +31,6 @@ START_LEAD_PROCESS_S = 0.002
 """Lead of the common start: time for the hosts' own work, for this many round trips to the slowest host, and for the
 messages of each process."""
 
-GRACE_S = 30.0
-"""Time that a load tool may take beyond its load before it is ended and the trial fails."""
-SLOWEST_RPS = 100.0
-"""Rate below which a generator with a count of requests is considered stuck."""
 STOP_GRACE_S = 1.0
 
 STDOUT_BYTES = 64 << 20
@@ -48,10 +45,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class GeneratorRun:
-    """Record of a generator that ran to its end."""
+    """Record of a generator that ran to its end, or was ended after its window."""
 
     generator: Generator
     ended: ExitStatus
+    overran: bool
+    """True where it did not end by itself (`benchkit.load.generators.limits`)."""
     started_s: float
     """Start, on the controller's `time.monotonic()`, converted from its host's clock."""
     ended_s: float
@@ -61,6 +60,11 @@ class GeneratorRun:
     """Its output files on its host, once its rows are reduced."""
     rows: RowFiles | None
     """Its rows; None where the tool prints none."""
+
+    @property
+    def measured_until_s(self) -> float:
+        """End of what it measured, on the same clock: its own end, or that of its window where it overran it."""
+        return self.started_s + (self.generator.load.duration_s or 0.0) if self.overran else self.ended_s
 
 
 @dataclass
@@ -72,6 +76,7 @@ class GeneratorProcess:
     folder: PurePosixPath
     process: Process | None = None
     ended: ExitStatus | None = None
+    overran: bool = False
 
     @property
     def files(self) -> dict[OutputKind, PurePosixPath]:
@@ -119,14 +124,21 @@ class GeneratorProcess:
         )
 
     def wait_for_tool(self) -> None:
-        """Wait until the tool has ended. Raises HostError where it fails, does not end in time, or fills the disk."""
+        """Wait until the tool has ended, or end it at its limit: it may print its results then.
+
+        Raises HostError where it fails, cannot be ended, or fills the disk, and at the limit of a count of requests.
+        """
         process = _started(self.process)
         limit_s = time_limit_s(self.generator.load)
         self.ended = process.wait(limit_s)
         if self.ended is None:
+            self.overran = True
+            stopped = self.host.processes.stop([process], signum=signal.SIGINT, grace_s=STOP_GRACE_S)
+            self.ended = stopped.ended[process.id]
+        if self.ended is None or (self.overran and self.generator.load.duration_s is None):
             raise self._failure(f"did not end within {limit_s:g} s")
         require_room(self.host, self.generator, self.ended, "at its end")
-        if self.ended.exit_code != 0:
+        if self.ended.exit_code != 0 and not self.overran:
             raise self._failure(f"failed with {self.ended}")
         for name, output in process.outputs().items():
             if output.error is not None:
@@ -145,6 +157,7 @@ class GeneratorProcess:
         return GeneratorRun(
             generator=self.generator,
             ended=ended,
+            overran=self.overran,
             started_s=self.started_s,
             ended_s=clock.to_controller_s(ended.at_ns),
             late_s=process.late_s,
@@ -249,18 +262,13 @@ def fetch_outputs(hosts: Hosts, runs: Sequence[GeneratorRun]) -> Mapping[int, Ma
     def of_one(run: GeneratorRun) -> Mapping[OutputKind, bytes]:
         files = hosts[run.generator.host].files
         contents = {kind: files.read(path) for kind, path in run.files.items()}
+        if run.overran and run.rows is None and not contents["stdout"]:
+            what = f"{run.generator} did not end within {time_limit_s(run.generator.load):g} s, and printed no result"
+            raise HostError(what, where=run.generator.host, why=contents["stderr"].decode(errors="replace") or None)
         return {kind: content for kind, content in contents.items() if content}
 
     with ThreadPoolExecutor(len(runs)) as pool:
         return dict(zip((run.generator.number for run in runs), pool.map(of_one, runs), strict=True))
-
-
-def time_limit_s(load: Load) -> float:
-    """Return the longest time that a generator with this load may take, in seconds."""
-    if load.duration_s is not None:
-        return load.duration_s + GRACE_S
-    slowest_rps = SLOWEST_RPS if load.rate is None else min(load.rate, SLOWEST_RPS)
-    return (load.request_count or 0) / slowest_rps + GRACE_S
 
 
 def _agree_on_start(groups: Sequence[GeneratorGroup]) -> float:

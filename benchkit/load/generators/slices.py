@@ -20,8 +20,8 @@ from benchkit.hosts.connections import Hosts
 from benchkit.hosts.files import PlacedFile
 from benchkit.hosts.host import Host
 from benchkit.hosts.processes import EndedProcess, ExitStatus, PlannedStart, ProcessSpec, ToFile
-from benchkit.load.generators.execution import GRACE_S
 from benchkit.load.generators.generator import Generator
+from benchkit.load.generators.limits import grace_s
 from benchkit.load.generators.rows import RowFiles, reduce_rows, require_room
 from benchkit.models.telemetry import generator_service
 from benchkit.services import deploy
@@ -41,6 +41,8 @@ class PlannedSlice:
     generators: tuple[Generator, ...]
     at_s: float
     """Start of the generators, on the controller's `time.monotonic()`."""
+    window_end_s: float
+    """End of its window, likewise."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class SliceRun:
 
     @property
     def ended(self) -> ExitStatus | None:
-        """End of the process; None where it did not end in time."""
+        """End of the process; None where it could not be ended."""
         return self.process.ended
 
 
@@ -88,7 +90,8 @@ class _Start:
             stdout=ToFile(self.path("txt") if self.generator.reducer is None else self.rows, None),
             stderr=ToFile(self.path("stderr.txt"), None),
         )
-        return PlannedStart(generator_service(self.generator.number), spec, host.clock.to_host_ns(self.slice.at_s))
+        at_ns, limit_s = host.clock.to_host_ns(self.slice.at_s), self.slice.window_end_s + grace_s(self.generator.load)
+        return PlannedStart(generator_service(self.generator.number), spec, at_ns, host.clock.to_host_ns(limit_s))
 
 
 def prepare_slices(hosts: Hosts, cells: Mapping[str, Sequence[Generator]], folder: PurePosixPath) -> None:
@@ -115,8 +118,7 @@ def run_slices(hosts: Hosts, slices: Sequence[PlannedSlice], folder: PurePosixPa
 
     def run_on(name: str) -> list[SliceRun]:
         host, on_host = hosts[name], by_host[name]
-        longest_s = max(start.generator.load.duration_s or 0.0 for start in on_host)
-        ended = host.processes.run_timetable([start.planned(host) for start in on_host], longest_s + GRACE_S)
+        ended = host.processes.run_timetable([start.planned(host) for start in on_host])
         return _collect(host, list(zip(on_host, ended, strict=True)))
 
     with ThreadPoolExecutor(len(by_host)) as pool:
@@ -177,8 +179,8 @@ def _read_outputs(host: Host, starts: Sequence[_Start]) -> list[dict[str, bytes]
 
 def _failure(host: Host, start: _Start, process: EndedProcess) -> str | None:
     if process.ended is None:
-        return f"{start.generator} did not end in time"
-    if process.ended.exit_code == 0:
+        return f"{start.generator} did not end"
+    if process.ended.exit_code == 0 or process.overran:
         return None
     printed = deploy.last_log_lines(host, start.path("stderr.txt"))
     return ": ".join(filter(None, (f"{start.generator} failed with {process.ended}", printed)))

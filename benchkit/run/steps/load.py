@@ -41,7 +41,8 @@ def measure(trial: Trial) -> None:
         trial.generator_runs = run_generators(trial.hosts, trial.cell.generators, trial.folder / "measure", on_start)
     trial.processes_after = snapshot_hosts(trial)
     after = _cpu_s_of_services(trial)
-    trial.cpu_s = {name: after[name] - before[name] for name in after}
+    if not any(run.overran for run in trial.generator_runs):  # else the CPU time is that of a longer time
+        trial.cpu_s = {name: after[name] - before[name] for name in after}
 
 
 def collect_load(trial: Trial) -> None:
@@ -59,16 +60,19 @@ def collect_load(trial: Trial) -> None:
 
 
 def _generator_record(run: GeneratorRun, names: dict[OutputKind, str], started_s: float) -> GeneratorRecord:
+    wall_s = run.measured_until_s - run.started_s
+    share = wall_s / (run.ended_s - run.started_s)
     return GeneratorRecord(
+        overruns=int(run.overran),
         number=run.generator.number,
         host=run.generator.host,
         argv=run.generator.argv,
         load=run.generator.load,
         files=names,
         started_s=started_s,
-        wall_s=run.ended_s - run.started_s,
+        wall_s=wall_s,
         late_s=run.late_s,
-        cpu_s=run.ended.user_s + run.ended.system_s,
+        cpu_s=share * (run.ended.user_s + run.ended.system_s),
         cpus=run.generator.cpus,
         threads=get_tool(run.generator.tool).threads(run.generator.load),
     )

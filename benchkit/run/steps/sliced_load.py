@@ -114,6 +114,7 @@ def measure_slices(load: SlicedLoad) -> None:
             cell=names[turn.cell_id],
             generators=generators[turn.cell_id],
             at_s=load.began_s + turn.start_s,
+            window_end_s=load.began_s + turn.window_s[1],
         )
         for turn in load.turns
     ]
@@ -204,6 +205,7 @@ def _generator_record(runs: list[SliceRun], generator: Generator, name: str, sli
             wall_s = (run.ended.at_ns - run.process.started_ns) / 1e9
             cpu_s += (run.ended.user_s + run.ended.system_s) * min(1.0, slice_s / wall_s)
     return GeneratorRecord(
+        overruns=sum(run.process.overran for run in runs),
         number=generator.number,
         host=generator.host,
         argv=runs[0].generator.argv,

@@ -63,7 +63,7 @@ def collect_telemetry(trial: Trial) -> None:
         return
     interval_s = trial.telemetry_options.interval_s
     start_s = min(each.started_s for each in trial.generator_runs)
-    end_s = max(each.ended_s for each in trial.generator_runs)
+    end_s = max(each.measured_until_s for each in trial.generator_runs)
 
     def collect(host: Host) -> WatchRecord:
         ended = host.telemetry.stop()

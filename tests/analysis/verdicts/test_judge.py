@@ -36,7 +36,7 @@ def test_registry_has_every_check() -> None:
         [
             *("accept-overflow", "busy-neighbour", "carry-over", "cold", "disturbed-slice", "drifted-host", "errors"),
             *("few-requests-in-slice", "generator-saturated", "handshake-share", "link-saturated"),
-            *("littles-law", "missing-connections", "noisy-host", "observed", "plateau", "ports-exhausted"),
+            *("littles-law", "missing-connections", "noisy-host", "observed", "overran", "plateau", "ports-exhausted"),
             "protocol-mismatch",
             "capacity-found",
             "rate-held",
