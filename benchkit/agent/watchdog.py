@@ -4,8 +4,8 @@ It is the parent of the agent:
 
     sshd — waiter — watchdog — agent — services, load tools, …
 
-The waiter is the process that sshd waits for. The watchdog has its own session, none of sshd's open files, and is the
-subreaper of its descendants: when the agent is killed, its processes become children of the watchdog. The watchdog
+The waiter is the process that sshd waits for; it ends when everything is restored, or the agent leaves a kept stack.
+The watchdog has its own session, none of sshd's open files, and is the subreaper of its descendants: when the agent is killed, its processes become children of the watchdog. The watchdog
 holds the lease: without a heartbeat from the controller for that long, it ends the agent. When the agent has ended, it
 ends the remaining processes, restores what the records say, and writes a report.
 
@@ -47,7 +47,10 @@ from benchkit.agent.workdir import Workdir
 
 
 def run_under_watchdog(workdir: Workdir, lease_s: float, serve: Callable[[Lease, Records], int]) -> int:
-    """Run `serve` as the agent under a watchdog; return its exit code, 1 where it was killed."""
+    """Run `serve` as the agent under a watchdog; return its exit code once the watchdog has restored the rest.
+
+    Return 1 where the agent was killed.
+    """
     exit_code_out, exit_code_in = os.pipe2(os.O_CLOEXEC)
     if os.fork() != 0:
         os.close(exit_code_in)
@@ -60,21 +63,24 @@ def run_under_watchdog(workdir: Workdir, lease_s: float, serve: Callable[[Lease,
     records = Records(workdir)
     control, agent_control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     notices_out, notices_in = os.pipe2(os.O_CLOEXEC)
+    watchdog = os.getpid()
     agent = os.fork()
     if agent == 0:
         control.close()
         os.close(notices_in)
         _set_name("benchkit-agent")
         exit_code = serve(Lease(agent_control, notices_out, lease_s), records)
-        os.write(exit_code_in, bytes([exit_code]))
+        if os.getppid() != watchdog:  # it was killed, and so cannot report this agent's end
+            os.write(exit_code_in, bytes([exit_code]))
         os._exit(exit_code)
     agent_control.close()
     os.close(notices_out)
-    os.close(exit_code_in)
     _detach("benchkit-watchd")
     with contextlib.suppress(OSError):  # needs root; without it the kernel may kill the watchdog as any other process
         Path("/proc/self/oom_score_adj").write_text("-500")
-    Watchdog(workdir, records, agent, control=control, notices=notices_in, lease_s=lease_s or None).run()
+    Watchdog(
+        workdir, records, agent, control=control, notices=notices_in, waiter=exit_code_in, lease_s=lease_s or None
+    ).run()
     os._exit(0)
 
 
@@ -95,12 +101,18 @@ class Watchdog:
         *,
         control: socket.socket,
         notices: int,
+        waiter: int,
         lease_s: Optional[float],
     ) -> None:
-        """Monitor the process `agent`; without `lease_s` it needs no heartbeat."""
+        """Monitor the process `agent`; without `lease_s` it needs no heartbeat.
+
+        `waiter` is the end of the pipe from which the waiter reads the exit code.
+        """
         self._records = records
         self._undo = Undo(workdir, records, Sysctls(records, self._run_command))
         self._agent = proc_stat(agent)
+        self._agent_exit_code = 1
+        self._waiter: Optional[int] = waiter
         self._control = control
         self._notices = notices
         self._lease_s = lease_s
@@ -127,6 +139,7 @@ class Watchdog:
         reason = self._monitor()
         self._end_agent(reason)
         self._restore(reason)
+        self._end_waiter()
 
     def _monitor(self) -> str:
         """Serve the agent and those who ask for the holder until it is time to restore; return the reason."""
@@ -146,8 +159,18 @@ class Watchdog:
                 self._await_agent()
                 if not self._kept:
                     return self._agent_reason or "its agent was killed"
+                self._end_waiter()
             if self._listener is not None and self._listener.fileno() in ready:
                 host_lock.answer(self._listener, self._description())
+
+    def _end_waiter(self) -> None:
+        """Let the waiter end with the agent's exit code, unless it has ended: for the controller all is restored."""
+        if self._waiter is None:
+            return
+        with contextlib.suppress(BrokenPipeError):  # sshd has ended it
+            os.write(self._waiter, bytes([self._agent_exit_code]))
+        os.close(self._waiter)
+        self._waiter = None
 
     def _note_end(self, *_: object) -> None:
         self._is_ending = True
@@ -232,11 +255,12 @@ class Watchdog:
         """Reap children that have ended."""
         with contextlib.suppress(ChildProcessError):
             while True:
-                pid, _ = os.waitpid(-1, os.WNOHANG)
+                pid, status = os.waitpid(-1, os.WNOHANG)
                 if pid == 0:
                     return
                 if self._agent is not None and pid == self._agent.pid:
                     self._agent = None
+                    self._agent_exit_code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 1
 
     def _restore(self, reason: str) -> None:
         """End the remaining descendants, undo what the records say, and write a report."""
