@@ -4,10 +4,11 @@ It is the parent of the agent:
 
     sshd — waiter — watchdog — agent — services, load tools, …
 
-The waiter is the process that sshd waits for; it ends when everything is restored, or the agent leaves a kept stack.
-The watchdog has its own session, none of sshd's open files, and is the subreaper of its descendants: when the agent is killed, its processes become children of the watchdog. The watchdog
-holds the lease: without a heartbeat from the controller for that long, it ends the agent. When the agent has ended, it
-ends the remaining processes, restores what the records say, and writes a report.
+The waiter is the process that sshd waits for; it ends when everything is restored, or when the agent leaves a kept
+stack. The watchdog has its own session, none of sshd's open files, and is the subreaper of its descendants: when the
+agent is killed, its processes become children of the watchdog. The watchdog holds the lease: without a heartbeat from
+the controller for that long, it ends the agent. When the agent has ended, it ends the remaining processes, restores
+what the records say, and writes a report.
 
 Where systemd ends a user's processes at logout (logind.conf(5), KillUserProcesses=yes; the default of few
 distributions), it ends watchdogs too; then the next connection finds the records.
