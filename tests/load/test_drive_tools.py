@@ -39,8 +39,9 @@ def test_a_run_for_a_time_gives_a_complete_result(tool: str, server: Server, tmp
     assert not result.non_2xx
     assert measured is not None
     assert measured.complete
-    lost = 75 if tool == "siege" else 0  # lines in the buffer of a user that is cancelled while it prints
-    assert 0 <= result.requests - measured.histograms["raw"].total <= lost
+    # siege cancels its users: one that prints loses 75 lines of its buffer; one that has printed counts no answer.
+    uncounted, lost = (3, 75) if tool == "siege" else (0, 0)
+    assert -uncounted <= result.requests - measured.histograms["raw"].total <= lost
     assert result.latency == measured.latency()
     assert result.latency.corrected is False
     assert result.latency.percentiles["50"] == pytest.approx(result.latency.mean_s, rel=0.5)
