@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 
 from benchkit.models.clean_text import legible
+from benchkit.redaction import redacted
 
 
 class BenchkitError(Exception):
@@ -17,11 +18,11 @@ class BenchkitError(Exception):
     exit_code = 1
 
     def __init__(self, what: str, *, where: str | None = None, why: str | None = None, hint: str | None = None) -> None:
-        """Store the parts of the message; all but `what` are optional."""
-        super().__init__(what)
-        self.what = what
+        """Store the parts of the message, which may quote what others print; all but `what` are optional."""
+        super().__init__(redacted(what))
+        self.what = redacted(what)
         self.where = where
-        self.why = why
+        self.why = None if why is None else redacted(why)
         self.hint = hint
 
     def __str__(self) -> str:

@@ -128,7 +128,13 @@ def setting_differences(before: Manifest, after: Manifest) -> tuple[FactDifferen
         *_differing("benchkit", *versions),
         *_differing("build", *builds),
         *_differing("file", *files),
+        *_differing("header", _common_digests(before, after), _common_digests(after, before)),
     )
+
+
+def _common_digests(run: Manifest, other: Manifest) -> dict[str, str]:
+    """Return the digests of the secret header values of a run that another run has, too."""
+    return {what: digest for what, digest in run.header_digests.items() if what in other.header_digests}
 
 
 def _common_files(run: Manifest, other: Manifest) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections import deque
@@ -17,6 +18,9 @@ from benchkit.version import __version__
 
 INTERRUPTED = 130
 """Exit code of an interrupted command: 128 + SIGINT, as shells report it."""
+
+WRITABLE_BY_ALL = 0o002
+"""Permission that no file of benchkit has, whatever the user's umask is: results are evidence."""
 
 USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 """Class of usage errors: Click's own or the copy that Typer carries, depending on Typer's version."""
@@ -102,6 +106,7 @@ def _refuse(error: Any) -> NoReturn:  # noqa: ANN401 - of a class that Typer doe
 def main() -> NoReturn:
     """Run the command line, and turn every error that benchkit raises on purpose into one message and an exit code."""
     prepare_streams()
+    os.umask(os.umask(0) | WRITABLE_BY_ALL)
     arguments = common_options_first(sys.argv[1:])
     debug = DEBUG in arguments
     try:

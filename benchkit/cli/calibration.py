@@ -23,10 +23,13 @@ CALIBRATED_QUOTAS = (None, 0.5, 0.25)
 
 def experiment_of(fields: Mapping[str, object], settings: Sequence[str] = ()) -> Experiment:
     """Return the experiment of a scenario whose relative paths start here, with `--set` settings. Raises InputError."""
+    from benchkit.scenario.cell_load import require_secrets
     from benchkit.scenario.read import DEFAULT_SCALE, set_fields, stored_experiment
 
     experiment = stored_experiment(fields, str(Path.cwd() / f"{fields['name']}.yaml"), DEFAULT_SCALE)
-    return set_fields(experiment, settings)
+    experiment = set_fields(experiment, settings)
+    require_secrets(experiment)
+    return experiment
 
 
 def search_path(inventory: Path | None) -> str | None:

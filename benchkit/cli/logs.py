@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from benchkit.errors import InputError
+from benchkit.redaction import RedactingFormatter
 
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -44,7 +45,7 @@ def show_logs(verbosity: int, level: str | None) -> None:
         omit_repeated_times=False,
         log_time_format="%H:%M:%S.%f",
     )
-    handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+    handler.setFormatter(RedactingFormatter("%(name)s: %(message)s"))
     root = logging.getLogger()
     root.addHandler(handler)
     logging.getLogger("benchkit").setLevel(chosen)

@@ -44,6 +44,14 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="FIELD=VALUE", help="Override a field of the scenario, as load.connections=64."),
 ]
+HeaderEnv = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--header-env",
+        metavar="'NAME: VARIABLE'",
+        help="Header whose value is that of an environment variable and is never stored or shown; repeatable.",
+    ),
+]
 Seed = Annotated[int | None, typer.Option("--seed", help="Seed of the order of trials. [default: the scenario's]")]
 InventoryFile = Annotated[
     Path | None, typer.Option("-i", "--inventory", metavar="INV", help="The hosts. [default: the lab of this checkout]")

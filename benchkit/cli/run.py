@@ -187,7 +187,10 @@ def run_experiment(
     from benchkit.run.manifest import new_run_id
     from benchkit.run.opened_run import open_run, reopen_run
     from benchkit.run.plan.planner import make_plan
+    from benchkit.run.plan.secret_headers import secret_notices
+    from benchkit.scenario.cell_load import require_secrets
 
+    require_secrets(experiment)
     run_id = new_run_id() if resume_options is None else resume_options.run.run_id
     lease_s = LEASE_S if lease_s is None else lease_s
     reconnect_s = RECONNECT_S if reconnect_s is None else reconnect_s
@@ -197,7 +200,10 @@ def run_experiment(
 
             def plan() -> RunPlan:
                 with announced_if_slow(f"planning {units.counted(len(experiment.cells), 'cell')}", quiet=quiet):
-                    return make_plan(experiment, hosts, seed)
+                    made = make_plan(experiment, hosts, seed)
+                for notice in () if quiet else secret_notices(made.cells):
+                    say(notice)
+                return made
 
             opening = (
                 open_run(plan, hosts, store, run_id, tags=tags)

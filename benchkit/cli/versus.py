@@ -9,12 +9,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from benchkit.cli.options import BuildCommand, BuiltCommand, InventoryFile, Json, LabName, Quiet, StoreFolder, Tags
+from benchkit.cli.options import (
+    BuildCommand,
+    BuiltCommand,
+    HeaderEnv,
+    InventoryFile,
+    Json,
+    LabName,
+    Quiet,
+    StoreFolder,
+    Tags,
+)
 from benchkit.models.response_differences import ResponsePart
 
 if TYPE_CHECKING:
     from benchkit.cli.calibration import MakeFields
     from benchkit.hosts.inventory import Inventory
+    from benchkit.models.headers import SecretValue
     from benchkit.results.store import Store
     from benchkit.run.opened_run import OpenedRun
     from benchkit.run.recorder import RunOutcome
@@ -51,6 +62,7 @@ def versus(
     header: Annotated[
         list[str] | None, typer.Option(metavar="'NAME: VALUE'", help="Header of the requests; repeatable.")
     ] = None,
+    header_env: HeaderEnv = None,
     differs: Annotated[
         list[ResponsePart] | None,
         typer.Option(help="Part of the responses that is meant to differ, between servers or each time; repeatable."),
@@ -88,6 +100,7 @@ def versus(
     runs blocks of trials until the intervals are narrow or the time is spent.
     """
     from benchkit.cli.calibration import experiment_of, search_path
+    from benchkit.cli.headers import request_headers
     from benchkit.cli.inventory_choice import inventory_of
     from benchkit.cli.own_lab import own_lab, split_cpus
     from benchkit.cli.run import write_run_report
@@ -99,7 +112,7 @@ def versus(
     tags = parse_tags(tag or [])
     carried = tuple(str(file.resolve()) for file in files or ())
     comparison = Comparison(
-        request=_request(path, method, body, _headers(header or [])),
+        request=_request(path, method, body, request_headers(header or [], header_env or [])),
         differs=tuple(differs or ()),
         tool=tool,
         connections=connections,
@@ -152,7 +165,7 @@ def _servers(
     return partial(compare_commands, dict(zip(server_names(commands, given), commands, strict=True)))
 
 
-def _request(path: str, method: str | None, body: str | None, headers: Mapping[str, str]) -> Request:
+def _request(path: str, method: str | None, body: str | None, headers: Mapping[str, str | SecretValue]) -> Request:
     """Return the request that these options describe."""
     from benchkit.scenario.versus import Request
 
@@ -160,16 +173,6 @@ def _request(path: str, method: str | None, body: str | None, headers: Mapping[s
     if body is not None and body.startswith("@"):
         return Request(path, method, body_file=str(Path(body[1:]).absolute()), headers=headers)
     return Request(path, method, body, headers=headers)
-
-
-def _headers(lines: Sequence[str]) -> dict[str, str]:
-    headers = {}
-    for line in lines:
-        name, colon, value = line.partition(":")
-        if not colon:
-            raise typer.BadParameter(f"{line!r} is not of the form 'Name: value'", param_hint="--header")
-        headers[name.strip()] = value.strip()
-    return headers
 
 
 def _compare(

@@ -9,7 +9,15 @@ from pydantic import Field, JsonValue, PositiveFloat, PositiveInt, model_validat
 
 from benchkit.models.base import Frozen
 from benchkit.models.capacity import CapacityGoal
-from benchkit.models.headers import CONTENT_LENGTH, Headers, merged_headers, without_header
+from benchkit.models.headers import (
+    CONTENT_LENGTH,
+    Headers,
+    SecretValue,
+    merged_headers,
+    revealed,
+    secret_values,
+    without_header,
+)
 from benchkit.models.request import Method, Request, RequestPath
 from benchkit.models.shape import RateStage, Shape
 
@@ -86,8 +94,9 @@ class Load(Frozen):
     )
     headers: Headers = Field(
         default_factory=dict,
-        description="headers of the request, or of all `requests`, by name",
-        examples=[{"Accept": "text/html"}],
+        description="headers of the request, or of all `requests`, by name; a secret value is {env: NAME} or {file: PATH}, "
+        "read on the controller when a run starts and never stored",
+        examples=[{"Accept": "text/html", "Authorization": {"env": "TOKEN"}}],
     )
     body: str | None = Field(default=None, description="body of the request", examples=["hello"])
     requests: tuple[Request, ...] = Field(
@@ -209,3 +218,23 @@ class Load(Frozen):
             )
             for request in self.requests or (single,)
         )
+
+    @property
+    def secrets(self) -> tuple[tuple[str, SecretValue], ...]:
+        """The secret header values of its requests, each with the name of its header."""
+        return tuple(
+            secret
+            for headers in (self.headers, *(each.headers for each in self.requests))
+            for secret in secret_values(headers)
+        )
+
+    @property
+    def revealed(self) -> Self:
+        """The same load with its secret header values as text, for what sends it: it must not be stored or shown.
+
+        Raises InputError where a value is unknown.
+        """
+        if not self.secrets:
+            return self
+        requests = tuple(request.revealed for request in self.requests)
+        return self.model_copy(update={"headers": revealed(self.headers), "requests": requests})

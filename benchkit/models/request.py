@@ -10,7 +10,7 @@ from typing import Annotated, Self
 from pydantic import BeforeValidator, Field, PositiveFloat, PrivateAttr, StringConstraints, model_validator
 
 from benchkit.models.base import Frozen
-from benchkit.models.headers import CONTENT_LENGTH, Headers, header_value
+from benchkit.models.headers import CONTENT_LENGTH, Headers, header_value, revealed
 
 WITH_CONTENT = frozenset({"POST", "PUT", "PATCH"})
 """Methods that anticipate content: a request without any states a length of zero (RFC 9110, 8.6)."""
@@ -52,7 +52,8 @@ class Request(Frozen):
     path: RequestPath = Field(default="/", description="path and query", examples=["/search?q=a"])
     headers: Headers = Field(
         default_factory=dict,
-        description="headers, by name; they override those of the load. Content-Length follows from the body",
+        description="headers, by name; they override those of the load; a secret value is {env: NAME} or {file: PATH}. "
+        "Content-Length follows from the body",
         examples=[{"Content-Type": "application/json"}],
     )
     body: str | None = Field(default=None, description="body as text", examples=["hello"])
@@ -96,6 +97,11 @@ class Request(Frozen):
         """Value of its Content-Length, once in every request; None: it has no such header."""
         content = self.content
         return len(content or b"") if content is not None or self.method in WITH_CONTENT else None
+
+    @property
+    def revealed(self) -> Self:
+        """The same request with its secret header values as text, for what sends it."""
+        return self.model_copy(update={"headers": revealed(self.headers)})
 
     def with_file_content(self, content: bytes) -> Self:
         """Return the same request with the content of its `body_file`."""

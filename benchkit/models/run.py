@@ -147,6 +147,11 @@ class Manifest(Frozen):
     hosts: tuple[HostRecord, ...] = Field(description="empty: of an imported run, not known")
     versions: Mapping[str, str] = Field(description="of benchkit, Python, tools, backends and nginx, by name")
     controller: ControllerRecord | None = None
+    header_digests: Mapping[str, str] = Field(
+        default_factory=dict,
+        description="digests of secret header values, which are stored nowhere, by header and source; keyed by the "
+        "controller, so that those of two controllers differ",
+    )
     thresholds: Mapping[str, float] = Field(
         default_factory=dict, description="thresholds of the checks that judge its trials"
     )

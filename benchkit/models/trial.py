@@ -10,6 +10,7 @@ from pydantic import Field
 
 from benchkit.models.base import Frozen
 from benchkit.models.capacity import CapacityEstimate
+from benchkit.models.headers import ResponseHeaders
 from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult
 from benchkit.models.profile import Profiler
@@ -96,7 +97,7 @@ class ProbeRecord(Frozen):
     header_bytes: int = Field(
         description="size from the status line to the blank line, both included; of HTTP/2, that of the same in HTTP/1.1"
     )
-    headers: tuple[tuple[str, str], ...]
+    headers: ResponseHeaders = Field(description="in their order; values of secret ones are not stored")
     body_bytes: int
     body_sha256: str
     negotiated: Negotiated | None = Field(default=None, description="protocol and TLS of its connection; None: unknown")

@@ -14,11 +14,14 @@ from typing import BinaryIO
 PARTIAL = ".partial"
 """Suffix of files and folders that are not complete yet; their names start with a dot, so that no reader takes them."""
 
+BY_UMASK, PRIVATE = 0o666, 0o600
+"""Modes of new files: what the umask leaves, and those with requests, which may hold what nobody else may know."""
+
 _LOCK_ATTEMPTS, _LOCK_PAUSE_S = 3, 0.02
 
 
 @contextlib.contextmanager
-def atomic_file(path: Path) -> Iterator[BinaryIO]:
+def atomic_file(path: Path, mode: int = BY_UMASK) -> Iterator[BinaryIO]:
     """Yield a file that is synced and takes the name `path` when the block ends; if the block fails, it is removed.
 
     Another file of that name is replaced in one step: readers see the old content or the new, and so they do after a
@@ -26,7 +29,7 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
     """
     partial = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
     try:
-        with partial.open("wb") as file:
+        with _created(partial, mode) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -37,18 +40,23 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
     sync_folder(path.parent)
 
 
-def write_atomically(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes, mode: int = BY_UMASK) -> None:
     """Write a file that appears complete or not at all, synced."""
-    with atomic_file(path) as file:
+    with atomic_file(path, mode) as file:
         file.write(content)
 
 
-def write_synced(path: Path, content: bytes) -> None:
+def write_synced(path: Path, content: bytes, mode: int = BY_UMASK) -> None:
     """Write a file and wait until it is on disk."""
-    with path.open("wb") as file:
+    with _created(path, mode) as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
+
+
+def _created(path: Path, mode: int) -> BinaryIO:
+    """Open a file for writing; a new one has this mode, without what the umask takes."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode), "wb")
 
 
 def sync_folder(path: Path) -> None:

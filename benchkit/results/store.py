@@ -25,9 +25,12 @@ from benchkit.errors import BenchkitError, InputError
 from benchkit.models.levels import Name
 from benchkit.models.run import Manifest, RunId, RunStatus
 from benchkit.models.trial import TrialRecord
+from benchkit.redaction import redacted_bytes
 from benchkit.results.compression import compress, decompress
 from benchkit.results.durable_files import (
+    BY_UMASK,
     PARTIAL,
+    PRIVATE,
     is_locked,
     make_folders,
     sync_folder,
@@ -180,7 +183,7 @@ class RunFolder:
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Replace the manifest."""
-        write_atomically(self.manifest_file, manifest.model_dump_json(indent=2).encode() + b"\n")
+        write_atomically(self.manifest_file, manifest.model_dump_json(indent=2).encode() + b"\n", PRIVATE)
 
     def finish(self, status: RunStatus) -> Manifest:
         """Record in the manifest when and with which status the run ended."""
@@ -208,11 +211,11 @@ class RunFolder:
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir()  # without parents: a store that was deleted during a run is not created again
         try:
-            for name, content in files.items():
+            for name, content in ((name, redacted_bytes(content)) for name, content in files.items()):
                 if len(content) > LARGE_BYTES and name != RECORD and not name.endswith(_PACKED):
                     write_synced(partial / f"{name}{COMPRESSED}", compress(content))
                 else:
-                    write_synced(partial / name, content)
+                    write_synced(partial / name, content, PRIVATE if name == RECORD else BY_UMASK)
             sync_folder(partial)
             if final.exists() and not (final / RECORD).exists():  # of an attempt that failed
                 shutil.rmtree(final)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import platform
-import secrets
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from secrets import token_bytes, token_hex
 from types import MappingProxyType
 
 from benchkit.hosts.connections import Hosts
@@ -15,18 +16,23 @@ from benchkit.hosts.cpu_affinity import controller_record
 from benchkit.hosts.host import Host
 from benchkit.load.tools.registry import get_tool
 from benchkit.models.facts import RecordedFacts
+from benchkit.models.headers import without_secrets
 from benchkit.models.run import BuildRecord, CellRecord, CodeState, ControllerRecord, HostRecord, Manifest
 from benchkit.resources import shipped
 from benchkit.run.plan.model import PlannedCell, RunPlan
 from benchkit.services.carried_files import content_sha256
 from benchkit.services.command_build import BuiltFolder
 from benchkit.services.git_source import code_state
+from benchkit.services.secret_files import get_or_create
 from benchkit.version import __version__
+
+DIGEST_KEY = "header-digests"
+"""Name of the key of digests among the secrets that the controller keeps."""
 
 
 def new_run_id(prefix: str = "r") -> str:
     """Return an id for a run that starts now; with another prefix, for a series of runs."""
-    return f"{prefix}{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    return f"{prefix}{datetime.now(UTC):%Y%m%d-%H%M%S}-{token_hex(2)}"
 
 
 def make_manifest(
@@ -58,6 +64,7 @@ def make_manifest(
             )
             for name in used
         ),
+        header_digests=_header_digests(plan),
         versions={
             "benchkit": __version__,
             "python": platform.python_version(),
@@ -100,7 +107,29 @@ def code_of(plan: RunPlan) -> CodeState | None:
 def _scenario_as_run(plan: RunPlan) -> Mapping[str, object]:
     """Return the scenario with the design that the run takes."""
     scenario: Mapping[str, object] = plan.experiment.document.data
-    return scenario if plan.design == plan.experiment.scenario.design else {**scenario, "design": plan.design}
+    as_run = scenario if plan.design == plan.experiment.scenario.design else {**scenario, "design": plan.design}
+    return {name: without_secrets(field) for name, field in as_run.items()}
+
+
+def _header_digests(plan: RunPlan) -> Mapping[str, str]:
+    """Return digests of the secret header values of a plan, by header and source, as far as they are known.
+
+    Each is keyed (HMAC, RFC 2104) with a key that never leaves this controller: a plain or salted hash of a short
+    secret is found by trying.
+    """
+    secrets = dict.fromkeys(
+        (f"{name} from {secret}", secret.reveal())
+        for cell in plan.cells
+        for name, secret in cell.spec.load.secrets
+        if secret.is_read
+    )
+    if not secrets:
+        return {}
+    key = get_or_create(DIGEST_KEY, lambda: token_bytes(32))
+    digests = {what: hmac.new(key, digestmod="sha256") for what, _ in secrets}
+    for what, value in sorted(secrets):
+        digests[what].update(hashlib.sha256(value.encode()).digest())
+    return {what: f"hmac-sha256:{digest.hexdigest()}" for what, digest in digests.items()}
 
 
 def _builds(cell: PlannedCell) -> Iterator[tuple[str, BuildRecord]]:

@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchkit.redaction import RedactingFormatter
+
 ROOT = logging.getLogger("benchkit")
 
 
-class _Formatter(logging.Formatter):
+class _Formatter(RedactingFormatter):
     """Lines with times in UTC, which need no time zone to be compared between machines."""
 
     converter = staticmethod(time.gmtime)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,8 +11,12 @@ from benchkit.errors import InputError
 from benchkit.load.load_shares import objections
 from benchkit.load.tools.registry import TOOLS, get_tool
 from benchkit.load.tools.tool import NEED_RATE
+from benchkit.models.headers import Headers, HeaderValue, SecretValue
 from benchkit.models.load import COUNT, OLD_COUNT, RATE, Load, has_old_count
 from benchkit.scenario.experiment import Experiment
+
+MAX_SECRET_BYTES = 64 << 10
+"""Bytes of a file with a header value that are read; servers refuse headers of a few kilobytes."""
 
 
 def typed_load(document: Document) -> Load:
@@ -34,7 +39,11 @@ def typed_load(document: Document) -> Load:
         request if request.body_file is None else request.with_file_content(_content(request.body_file, i, document))
         for i, request in enumerate(load.requests)
     )
-    return load.model_copy(update={"requests": requests})
+    requests = tuple(
+        request.model_copy(update={"headers": _with_values(request.headers, document.at("requests", i, "headers"))})
+        for i, request in enumerate(requests)
+    )
+    return load.model_copy(update={"requests": requests, "headers": _with_values(load.headers, document.at("headers"))})
 
 
 def _check_capacity(load: Load, document: Document) -> None:
@@ -81,6 +90,48 @@ def _content(name: str, number: int, document: Document) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise InputError(document.fault(location, f"cannot read {path}: {error.strerror}")) from None
+
+
+def _with_values(headers: Headers, document: Document) -> dict[str, HeaderValue]:
+    """Return the headers with their secret values, as far as the controller has them: only a run needs them."""
+    return {
+        name: _with_value(value, document.at(name)) if isinstance(value, SecretValue) and not value.is_read else value
+        for name, value in headers.items()
+    }
+
+
+def _with_value(secret: SecretValue, document: Document) -> SecretValue:
+    try:
+        return secret.with_value(_read_secret(secret, document))
+    except OSError as error:
+        problem = f"cannot read {error.filename}: {error.strerror}"
+    except ValueError as error:
+        problem = str(error)
+    return secret.with_problem(document.fault((), f"{secret}: {problem}"))
+
+
+def _read_secret(secret: SecretValue, document: Document) -> str:
+    """Return a value from its source, a file without its last line feed. Raises OSError and ValueError."""
+    if secret.file is None:
+        value = os.environ.get(secret.env or "")
+        if value is None:
+            raise ValueError("this environment variable is not set")
+        return value
+    path = Path(document.source.origin().source).parent / secret.file
+    if not path.is_file():
+        raise ValueError(f"{path} is no file")
+    with path.open("rb") as file:
+        return file.read(MAX_SECRET_BYTES).decode("latin-1").removesuffix("\n").removesuffix("\r")
+
+
+def require_secrets(experiment: Experiment) -> None:
+    """Raise InputError naming each secret header value that the controller cannot read: a run would fail without it."""
+    secrets = [secret for cell in experiment.cells for _, secret in cell.load.secrets if not secret.is_read]
+    if problems := list(dict.fromkeys(secret.problem for secret in secrets)):
+        raise InputError(
+            "\n".join(problems),
+            hint="set it to what it was: secret values are not stored, and every run reads them again",
+        )
 
 
 def check_generators(experiment: Experiment, load_hosts: int) -> None:

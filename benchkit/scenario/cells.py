@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from benchkit.document import Document
 from benchkit.errors import InputError, suggestion
+from benchkit.models.headers import is_secret
 from benchkit.models.levels import STACK, Level, Levels, cell_id, level_text
 from benchkit.scenario.cell_load import typed_load, with_new_count
 from benchkit.scenario.cell_services import typed_services
@@ -89,6 +90,9 @@ def _check_factors(scenario: Scenario, document: Document) -> None:
             if name not in scenario.factors:
                 message = f"${name} refers to no factor; {suggestion(name, scenario.factors)}"
                 faults.append(document.fault((part, *location), message))
+            if "headers" in location[-2:-1] and is_secret(str(location[-1])):
+                message = f"levels are shown everywhere, so that no secret can be one; write {{env: ${name}}}"
+                faults.append(document.fault((part, *location), f"{message}, with names of variables as levels"))
     faults += [
         document.fault(
             ("factors", name),

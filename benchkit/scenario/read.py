@@ -12,6 +12,7 @@ from benchkit import resources
 from benchkit.document import Document, Origin, Origins, SourceMap, parse_document, read_document
 from benchkit.errors import InputError, suggestion
 from benchkit.models.base import Frozen
+from benchkit.models.headers import without_secrets
 from benchkit.models.levels import Name
 from benchkit.models.scale import Scale
 from benchkit.scenario.cell_load import check_generators
@@ -175,7 +176,7 @@ def _setting(setting: str, document: Document) -> Document:
     """Return a setting `a.b=value` as a document of its own; the value is read as YAML."""
     path, equals, text = setting.partition("=")
     keys = path.split(".")
-    source = "--profile" if setting == WITH_PROFILES else f"--set {setting}"
+    source = "--profile" if setting == WITH_PROFILES else f"--set {path}" if "headers" in keys else f"--set {setting}"
     if not equals or not all(keys):
         raise InputError("not of the form field=value", where=source, hint="for example --set load.connections=64")
     if keys[0] not in document.data and keys[0] not in Scenario.model_fields:
@@ -183,6 +184,9 @@ def _setting(setting: str, document: Document) -> Document:
     data: object = parse_document(f"value: {text}", source).data["value"]
     for key in reversed(keys[1:]):
         data = {key: data}
+    if without_secrets({keys[0]: data}) != {keys[0]: data}:
+        hint = "name an environment variable: --set 'load.headers.Authorization={env: TOKEN}'"
+        raise InputError("a secret header in clear", where=f"--set {path}", why="settings are stored", hint=hint)
     return _unmapped({keys[0]: data}, source)
 
 

@@ -17,6 +17,7 @@ from benchkit.load.slice_times import pauses, turn_s
 from benchkit.load.tools.registry import get_tool
 from benchkit.models.cpus import SplitCpus
 from benchkit.models.design import Until
+from benchkit.models.headers import SecretValue, without_secrets
 from benchkit.models.levels import NAME_FORM
 from benchkit.models.load import Load
 from benchkit.models.response_differences import ResponsePart
@@ -66,7 +67,7 @@ class Request:
     body: str | None = None
     body_file: str | None = None
     """File with the body, relative to the scenario's file."""
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str | SecretValue] = field(default_factory=dict)
 
     @property
     def load_fields(self) -> dict[str, object]:
@@ -76,7 +77,12 @@ class Request:
             own = {"requests": [{**own, "body_file": self.body_file}]}
         elif self.body is not None:
             own["body"] = self.body
-        return {**own, "headers": dict(self.headers)} if self.headers else own
+        if self.headers:
+            own["headers"] = {
+                name: value.model_dump() if isinstance(value, SecretValue) else value
+                for name, value in self.headers.items()
+            }
+        return own
 
 
 @dataclass(frozen=True)
@@ -164,7 +170,7 @@ def save_scenario(fields: Mapping[str, object], path: Path) -> None:
     yaml.default_flow_style = False
     yaml.width = 120
     with path.open("w", encoding="utf-8") as file:
-        yaml.dump(dict(fields), file)
+        yaml.dump({name: without_secrets(field) for name, field in fields.items()}, file)
 
 
 def _roles(comparison: Comparison) -> dict[str, object]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from benchkit.hosts.host_changes import HostChanges
+from benchkit.load.generators.generator import Generator
 from benchkit.results.store import RunFolder
 from benchkit.run.plan.model import RunPlan
 from benchkit.scenario.trial_order import PlannedTrial
@@ -153,17 +154,21 @@ def limit_siege_users(plan: RunPlan) -> RunPlan:
 
     siege sometimes hangs when it ends hundreds of its threads at once.
     """
-    cells = []
-    for cell in plan.cells:
-        limited = {
-            each.number: {name: re.sub(rb"(?m)^limit = .*", b"limit = 8", text) for name, text in each.files.items()}
-            for each in cell.generators
-        }
-        assert all(limited[each.number] != each.files for each in cell.generators)
-        cells.append(
-            replace(cell, generators=tuple(replace(each, files=limited[each.number]) for each in cell.generators))
-        )
-    return replace(plan, cells=tuple(cells))
+    cells = tuple(
+        replace(cell, generators=tuple(LimitedGenerator(**vars(each)) for each in cell.generators))
+        for cell in plan.cells
+    )
+    assert all(b"limit = 8\n" in each.files["siege.conf"] for cell in cells for each in cell.generators)
+    return replace(plan, cells=cells)
+
+
+class LimitedGenerator(Generator):
+    """A siege whose configuration file allows 8 users."""
+
+    @property
+    def files(self) -> Mapping[str, bytes]:
+        """Its files, with another limit."""
+        return {name: re.sub(rb"(?m)^limit = .*", b"limit = 8", text) for name, text in super().files.items()}
 
 
 def exceed_hey_cap(run: RunFolder) -> None:

@@ -219,7 +219,7 @@ def test_a_failure_names_the_generator_its_host_and_its_last_lines(hosts: Hosts)
     plan = plan_for(hosts, load)
     (cell,) = plan.cells
     third = cell.generators[2]
-    broken = replace(third, argv=("wrk", "--no-such-option"))
+    broken = replace(third, lead=("--no-such-option",))
     others = tuple(broken if each is third else each for each in cell.generators)
     cell = replace(cell, generators=others)
     plan = replace(plan, cells=(cell,))

@@ -32,7 +32,7 @@ COMMANDS: dict[str, tuple[dict[str, Any], str]] = {
     "wrk-plain": (PLAIN, "wrk -v -t1 -c4 -d5s --latency"),
     "wrk-all": (
         {"threads": 2, "keepalive": False, "timeout_s": 3, "headers": {"X-A": "b"}, "extra_args": ("--foo",), **PLAIN},
-        "wrk -v -t2 -c4 -d5s --latency --timeout 3s -H|X-A: b -H|Connection: close --foo",
+        "wrk -v -t2 -c4 -d5s --latency -s benchkit.lua --timeout 3s --foo",
     ),
     "ab": ({}, "ab -q -r -l -c4 -t5 -n500000 -g /dev/stdout -k"),
     "ab-all": (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
@@ -11,10 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from benchkit.load.generators.execution import place_inputs
+from benchkit.load.generators.generator import plan_generators
 from benchkit.load.tools.registry import TOOLS
 from benchkit.load.tools.target import Target
 from benchkit.models.load import Load
 from benchkit.models.request import MAX_CYCLE, Request, request_cycle
+from tests.load.conftest import place
 
 TARGET = Target("10.0.0.2:8080")
 ORIGIN = TARGET.origin
@@ -200,3 +204,25 @@ def test_wrk_draws_by_any_weights() -> None:
     load = _load("wrk", {"path": "/a", "weight": 0.9999}, {"path": "/b", "weight": 0.0001})
     assert TOOLS["wrk"].objections(load) == ()
     assert b"limits = {}, {0.99990000000000001, 1}" in TOOLS["wrk"].files(load, TARGET)["benchkit.lua"]
+
+
+VALUE = 'Bearer 1f7e "very" \\secret'
+IN_ARGUMENTS = frozenset({"ab", "hey", "h2load", "siege"})
+"""Tools that take headers as arguments alone."""
+
+
+@pytest.mark.parametrize(
+    ("tool", "histogram"), [*((tool, True) for tool in TOOLS), *((tool, False) for tool in TOOLS if tool != "vegeta")]
+)
+def test_secret_headers_are_in_private_files_where_a_tool_reads_headers_from_one(tool: str, *, histogram: bool) -> None:
+    load = Load.model_validate(
+        {"tool": tool, "connections": 1, "duration_s": 1, "headers": {"Authorization": VALUE}, "histogram": histogram}
+    )
+    (generator,) = plan_generators(load, TARGET, [place("load")])
+    assert VALUE not in repr((generator, generator.argv))
+    assert any(VALUE in argument for argument in generator.command) == (tool in IN_ARGUMENTS)
+    assert any("{env: AUTHORIZATION}" in argument for argument in generator.argv) == (tool in IN_ARGUMENTS)
+    modes = {PurePosixPath(file.path).name: file.mode for file in place_inputs(generator, PurePosixPath("/w"))}
+    private = {name for name, mode in modes.items() if mode == 0o600}
+    assert bool(private) == (tool not in IN_ARGUMENTS)
+    assert generator.as_warm_up().secret_files == private

@@ -60,10 +60,7 @@ def test_the_merged_counts_are_those_of_the_server(hosts: Hosts) -> None:
 def slow_down(plan: RunPlan, host: str) -> RunPlan:
     """Have the load tool on a host send 20 requests per second over each connection."""
     (cell,) = plan.cells
-    generators = tuple(
-        replace(each, argv=(each.argv[0], "--rps=20", *each.argv[1:])) if each.host == host else each
-        for each in cell.generators
-    )
+    generators = tuple(replace(each, lead=("--rps=20",)) if each.host == host else each for each in cell.generators)
     return replace(plan, cells=(replace(cell, generators=generators),))
 
 
@@ -86,7 +83,7 @@ def test_a_slow_load_host_is_named_and_the_spread_of_starts_recorded(hosts: Host
 def test_a_load_host_that_dies_is_named_and_the_others_are_stopped(hosts: Hosts) -> None:
     """Kill the agent of a load host; this test is the last, as that host is dropped."""
     (cell,) = plan_for(hosts, {"tool": "wrk", "connections": 10, "duration_s": 1}).cells
-    generators = [replace(each, argv=("sleep", "60")) for each in cell.generators]
+    generators = [replace(each, program="sh", lead=("-c", "exec sleep 60")) for each in cell.generators]
     agent = hosts["load2"].processes.run(["/bin/sh", "-c", "echo $PPID"]).stdout.decode().strip()
     with connect_all(hosts.inventory.model_copy(update={"hosts": (hosts["load2"].spec,)})) as beside:
         kill = threading.Timer(0.2, beside["load2"].processes.run, [["kill", "-KILL", agent]])

@@ -33,6 +33,9 @@ messages of each process."""
 
 STOP_GRACE_S = 1.0
 
+PRIVATE = 0o600
+"""Mode of an input file with a secret."""
+
 STDOUT_BYTES = 64 << 20
 """Limit of a tool's output: wrk's histogram of a million different times takes 10 MB."""
 STDERR_BYTES = 1 << 20
@@ -107,13 +110,13 @@ class GeneratorProcess:
 
     def input_files(self) -> list[PlacedFile]:
         """Return the files that its command names."""
-        return [PlacedFile(self.working_directory / name, content) for name, content in self.generator.files.items()]
+        return place_inputs(self.generator, self.working_directory)
 
     def tool_start(self) -> ProcessSpec:
         """Return how to start the tool."""
         rows = self.rows
         return ProcessSpec(
-            self.generator.argv,
+            self.generator.command,
             cwd=self.working_directory,
             cpus=self.generator.cpus,
             nofile=self.generator.nofile,
@@ -185,11 +188,11 @@ class GeneratorGroup:
 
     def prepare(self) -> None:
         """Copy their files to the host. Raises HostError."""
-        files = [file for process in self.processes for file in process.input_files()]
-        if files:
+        inputs = [(process, process.input_files()) for process in self.processes]
+        if files := [file for _, placed in inputs for file in placed]:
             self.host.files.place(files)
-        for process in self.processes:
-            if not process.generator.files:
+        for process, placed in inputs:
+            if not placed:
                 self.host.files.mkdir(process.working_directory)
 
     def start(self, at_s: float | None) -> None:
@@ -202,6 +205,15 @@ class GeneratorGroup:
         """Stop all tools that were started. Raises HostError."""
         tools = [tool for process in self.processes if (tool := process.process) is not None]
         self.host.processes.stop(tools, grace_s=STOP_GRACE_S)
+
+
+def place_inputs(generator: Generator, folder: PurePosixPath) -> list[PlacedFile]:
+    """Return the input files of a generator: its host keeps no copy of one with a secret, which only its user reads."""
+    secret = generator.secret_files
+    return [
+        PlacedFile(folder / name, content, PRIVATE) if name in secret else PlacedFile(folder / name, content)
+        for name, content in generator.files.items()
+    ]
 
 
 def _ignore_start(_processes: Sequence[GeneratorProcess]) -> None:

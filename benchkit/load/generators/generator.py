@@ -39,10 +39,9 @@ class Generator:
     tool: str
     load: Load
     """Its share of the cell's load."""
-    argv: tuple[str, ...]
+    program: str
+    """First argument of its command."""
     target: Target
-    files: Mapping[str, bytes]
-    """Files for its working directory: name → content."""
     programs: tuple[File, ...]
     """Programs that have to be built for it, and certificates that it trusts, to be copied to its host."""
     reducer: tuple[str, ...] | None
@@ -50,6 +49,34 @@ class Generator:
     cpus: tuple[int, ...]
     nofile: int
     """Limit of open files."""
+    lead: tuple[str, ...] = ()
+    """Arguments with which its measured time begins after its start."""
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """Its command as it is shown and stored: a secret header has the source of its value."""
+        return self._argv(self.load)
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """Its command as it is started. Raises InputError where a secret value is unknown."""
+        return self._argv(self.load.revealed)
+
+    @property
+    def files(self) -> Mapping[str, bytes]:
+        """Files for its working directory: name → content. Raises InputError where a secret value is unknown."""
+        return get_tool(self.tool).files(self.load.revealed, self.target)
+
+    @property
+    def secret_files(self) -> frozenset[str]:
+        """Names of those files in which a secret value stands."""
+        if not self.load.secrets:
+            return frozenset()
+        shown = get_tool(self.tool).files(self.load, self.target)
+        return frozenset(name for name, content in self.files.items() if content != shown.get(name))
+
+    def _argv(self, load: Load) -> tuple[str, ...]:
+        return (self.program, *self.lead, *get_tool(self.tool).argv(load, self.target)[1:])
 
     @property
     def name(self) -> str:
@@ -62,17 +89,13 @@ class Generator:
 
     def as_warm_up(self) -> Generator:
         """Return the same generator for the warm-up, in which nothing is recorded."""
-        tool, load = get_tool(self.tool), warm_up_load(self.load)
-        argv = (self.argv[0], *tool.argv(load, self.target)[1:])
-        return replace(self, load=load, argv=argv, files=tool.files(load, self.target), reducer=None)
+        return replace(self, load=warm_up_load(self.load), reducer=None)
 
     def as_slice(self, slice_s: float, lead_s: float) -> Generator:
         """Return the same generator for one slice of this length, after a lead where the tool can have one."""
         generator = self.with_window({"duration_s": slice_s, "request_count": None, "warmup_s": 0.0})
         lead = get_tool(self.tool).lead
-        if lead is None:
-            return generator
-        return replace(generator, argv=(generator.argv[0], *lead(lead_s), *generator.argv[1:]))
+        return generator if lead is None else replace(generator, lead=lead(lead_s))
 
     def with_window(self, window: Mapping[str, float | None]) -> Generator:
         """Return the same generator with another measured window: `window` has the fields of its load that differ."""
@@ -81,9 +104,9 @@ class Generator:
     def with_load(self, load: Load) -> Generator:
         """Return the same generator with another share of a load, by the same tool and with the same histogram."""
         tool = get_tool(self.tool)
-        argv = (self.argv[0], *tool.command(load, self.target)[1:])
+        tool.require(load)
         reducer = None if self.reducer is None else (*self.reducer[:3], *_schedule(tool, load))
-        return replace(self, load=load, argv=argv, files=tool.files(load, self.target), reducer=reducer)
+        return replace(self, load=load, reducer=reducer)
 
 
 def plan_generators(load: Load, target: Target, placements: Sequence[ServicePlacement]) -> tuple[Generator, ...]:
@@ -137,11 +160,11 @@ def _generator(number: int, count: int, load: Load, target: Target, placement: S
         authority = authority_file(tls, placement.folder / authority_name(tls))
         target = replace(target, ca_file=authority.path)
         programs.append(authority)
-    argv = tool.command(load, target)
-    if (program := tool.go_program) is not None:
-        source = GoSource(program.module, placement.goos, placement.goarch, package=program.package)
-        programs.append(File(placement.folder / program.name, source, EXECUTABLE))
-        argv[0] = str(placement.folder / program.name)
+    program = tool.command(load, target)[0]
+    if (built := tool.go_program) is not None:
+        source = GoSource(built.module, placement.goos, placement.goarch, package=built.package)
+        programs.append(File(placement.folder / built.name, source, EXECUTABLE))
+        program = str(placement.folder / built.name)
     reducer = None
     if tool.rows is not None and load.histogram:
         path = PurePosixPath(placement.folder / "reduce")
@@ -153,9 +176,8 @@ def _generator(number: int, count: int, load: Load, target: Target, placement: S
         host=placement.host,
         tool=tool.name,
         load=load,
-        argv=tuple(argv),
+        program=program,
         target=target,
-        files=tool.files(load, target),
         programs=tuple(programs),
         reducer=reducer,
         cpus=placement.cpus,

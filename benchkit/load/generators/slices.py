@@ -17,9 +17,9 @@ from pathlib import PurePosixPath
 
 from benchkit.errors import HostError
 from benchkit.hosts.connections import Hosts
-from benchkit.hosts.files import PlacedFile
 from benchkit.hosts.host import Host
 from benchkit.hosts.processes import EndedProcess, ExitStatus, PlannedStart, ProcessSpec, ToFile
+from benchkit.load.generators.execution import place_inputs
 from benchkit.load.generators.generator import Generator
 from benchkit.load.generators.limits import grace_s
 from benchkit.load.generators.rows import RowFiles, reduce_rows, require_room
@@ -83,7 +83,7 @@ class _Start:
 
     def planned(self, host: Host) -> PlannedStart:
         spec = ProcessSpec(
-            self.generator.argv,
+            self.generator.command,
             cwd=self.working_directory,
             cpus=self.generator.cpus,
             nofile=self.generator.nofile,
@@ -100,8 +100,8 @@ def prepare_slices(hosts: Hosts, cells: Mapping[str, Sequence[Generator]], folde
         for generator in generators:
             directory, files = folder / cell / generator.name, hosts[generator.host].files
             files.mkdir(directory)
-            if generator.files:
-                files.place([PlacedFile(directory / name, content) for name, content in generator.files.items()])
+            if inputs := place_inputs(generator, directory):
+                files.place(inputs)
 
 
 def run_slices(hosts: Hosts, slices: Sequence[PlannedSlice], folder: PurePosixPath) -> list[list[SliceRun]]:

@@ -224,6 +224,11 @@ class Tool:
 
     def command(self, load: Load, target: Target) -> list[str]:
         """Return the argument list of one generator. Raises InputError where the tool has objections to `load`."""
+        self.require(load)
+        return self.argv(load, target)
+
+    def require(self, load: Load) -> None:
+        """Raise InputError where the tool has objections to the load of one generator."""
         objections = self.objections(load)
         if objections:
             raise InputError(
@@ -231,7 +236,6 @@ class Tool:
                 why="; ".join(f"{o.field}: {o.why}" for o in objections),
                 hint="change the load, or choose another tool",
             )
-        return self.argv(load, target)
 
 
 def either_time_or_count(load: Load) -> Iterable[Objection]:

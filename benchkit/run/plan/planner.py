@@ -19,6 +19,7 @@ from benchkit.run.plan.model import SWITCH_S, PlannedCell, RunPlan
 from benchkit.run.plan.order import calibrations, control_cells, order_trials
 from benchkit.run.plan.profiled_cells import profile_cells, profile_notices, profile_order
 from benchkit.run.plan.reserved_ports import plan_reserved_ports
+from benchkit.run.plan.secret_headers import missing_secrets, secret_notices
 from benchkit.run.plan.service_checks import build_services, check_configs, check_go_releases, check_node_releases
 from benchkit.run.plan.testbeds import combine_plans, compared_facts
 from benchkit.run.plan.tuning_plan import plan_cell_tuning, plan_tuning, tuning_required_error
@@ -75,6 +76,7 @@ def _plan_testbed(experiment: Experiment, hosts: Hosts, seed: int | None) -> Run
         *_required_tuning_errors(tuning, required),
         *_required_cell_tuning_errors(experiment, cell_tuning),
         *_nothing_runnable(experiment, supported),
+        *missing_secrets(experiment),
     )
     plan = RunPlan(
         experiment=experiment,
@@ -90,6 +92,7 @@ def _plan_testbed(experiment: Experiment, hosts: Hosts, seed: int | None) -> Run
             *design.notices,
             *(notice for record in map(cell_record, supported) for notice in record.notices),
             *_tool_notices(cells),
+            *secret_notices(cells),
             *profile_notices(experiment, cells, capabilities),
             *hosts.inventory.limits,
             *(notice for host in hosts for notice in host.notices),

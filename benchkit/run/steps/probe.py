@@ -8,7 +8,7 @@ from benchkit.errors import ServiceError
 from benchkit.hosts.sockets import HttpAnswer
 from benchkit.load.tools.registry import get_tool
 from benchkit.models.clean_text import clean
-from benchkit.models.headers import CONTENT_LENGTH, has_header
+from benchkit.models.headers import CONTENT_LENGTH, has_header, revealed
 from benchkit.models.load import Load
 from benchkit.models.request import Request
 from benchkit.models.trial import ProbeRecord
@@ -29,7 +29,7 @@ def probe_responses(trial: Trial) -> None:
 
     Raises ServiceError, naming the request and what differs, for a response that is not the expected one.
     """
-    load, host = trial.cell.load, trial.load_hosts[0]
+    load, host = trial.cell.load.revealed, trial.load_hosts[0]
     endpoint = trial.cell.entry
     if endpoint is None:
         raise AssertionError(f"{trial.cell.cell_id} is unsupported")
@@ -97,7 +97,7 @@ def probe_headers(load: Load, request: Request, authority: str) -> list[tuple[st
     host = [] if has_header(request.headers, "host") else [("Host", authority)]
     close = [] if load.keepalive or has_header(request.headers, "connection") else [("Connection", "close")]
     length = [] if request.content_length is None else [(CONTENT_LENGTH, str(request.content_length))]
-    return [*host, *close, *length, *request.headers.items()]
+    return [*host, *close, *length, *revealed(request.headers).items()]
 
 
 def _logs(trial: Trial) -> Iterator[str]:

@@ -54,7 +54,7 @@ def _files(load: Load, target: Target) -> Mapping[str, bytes]:
 def _message(load: Load, request: Request, target: Target) -> bytes:
     """Return a request as it is sent (RFC 9112)."""
     headers = {} if has_header(request.headers, "Host") else {"Host": target.authority}
-    headers |= request.headers
+    headers |= {name: str(value) for name, value in request.headers.items()}
     if request.content_length is not None:
         headers[CONTENT_LENGTH] = str(request.content_length)
     if not load.keepalive:

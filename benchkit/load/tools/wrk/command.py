@@ -3,7 +3,8 @@
 Limits, read from its source (src/wrk.c):
 
 - It opens connections ÷ threads, rounded down, in each thread.
-- By itself it sends GET without a body. A script has it send other requests (`script.py`).
+- By itself it sends GET without a body. A script has it send other requests (`script.py`), and all headers: in its list
+  of arguments everybody on its host could read them.
 - Certificates are never verified (src/ssl.c). A connection that is opened again resumes its session: `SSL_clear` keeps
   it. TLS version and ciphers cannot be set.
 - A thread looks ten times a second (`RECORD_INTERVAL_MS`) at whether the time is over, and sends requests until then.
@@ -54,30 +55,30 @@ def _check(load: Load) -> Iterable[Objection]:
     yield from reserved_arguments(load, "wrk", "-s", "--script")
     if (
         not load.histogram
-        and not is_plain(load)
+        and _has_script(load)
         and any(each.startswith(("-s", "--script")) for each in load.extra_args)
     ):
         yield Objection("extra_args", "wrk takes one script, and benchkit sends these requests by it")
 
 
+def _has_script(load: Load) -> bool:
+    return load.histogram or not is_plain(load) or any(sent_headers(load, load.request_mix[0]))
+
+
 def _files(load: Load, _target: Target) -> Mapping[str, bytes]:
+    if not _has_script(load):
+        return {}
     histogram = HISTOGRAM.read_text(encoding="utf-8") if load.histogram else ""
-    script = ("" if is_plain(load) else request_script(load)) + histogram
-    return {SCRIPT: script.encode(), **body_files(load, "wrk")} if script else {}
+    return {SCRIPT: (request_script(load) + histogram).encode(), **body_files(load, "wrk")}
 
 
 def _argv(load: Load, target: Target) -> list[str]:
     argv = ["wrk", "-v", f"-t{load.threads}", f"-c{load.connections}", f"-d{load.duration_s:.0f}s", "--latency"]
-    if load.histogram or not is_plain(load):
+    if _has_script(load):
         argv += ["-s", SCRIPT]
     if load.timeout_s is not None:
         argv += ["--timeout", f"{load.timeout_s:.0f}s"]
-    if is_plain(load):
-        (request,) = load.request_mix
-        for name, value in sent_headers(load, request):
-            argv += ["-H", f"{name}: {value}"]
-        return [*argv, *load.extra_args, target.origin + request.path]
-    return [*argv, *load.extra_args, target.origin]
+    return [*argv, *load.extra_args, target.origin + (load.request_mix[0].path if is_plain(load) else "")]
 
 
 TOOL = Tool(

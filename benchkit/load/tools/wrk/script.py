@@ -1,4 +1,4 @@
-"""The Lua script with which wrk sends other requests than one GET. Pure.
+"""The Lua script with which wrk sends headers, and other requests than one GET. Pure.
 
 wrk calls `setup` for each thread, then `init` in the thread's own state, and `request` for every request (SCRIPTING in
 its source). Requests are formatted once, by `wrk.format`, which adds Host, and the Content-Length of a body, also of an
@@ -52,13 +52,16 @@ end
 
 
 def is_plain(load: Load) -> bool:
-    """Return whether wrk sends the requests of a load without a script: one GET without a body."""
+    """Return whether a load is one GET without a body, which wrk formats once and for all."""
     mix = load.request_mix
     return len(mix) == 1 and mix[0].method == "GET" and not has_body(mix[0])
 
 
 def request_script(load: Load) -> str:
-    """Return the script that has wrk send the requests of a load."""
+    """Return the script that has wrk send the requests of a load; a plain one is formatted once, as without it."""
+    if is_plain(load):
+        sent = sent_headers(load, load.request_mix[0])
+        return "".join(f"wrk.headers[{_lua_string(name)}] = {_lua_string(value)}\n" for name, value in sent)
     formats = [
         f"   requests[{number}] = wrk.format({_format_arguments(load, request)})\n"
         for number, request in enumerate(load.request_mix, 1)
@@ -70,7 +73,7 @@ def request_script(load: Load) -> str:
 def sent_headers(load: Load, request: Request) -> Iterator[tuple[str, str]]:
     """Yield the headers of a request; `Host` in the spelling by which wrk knows that it need not add its own."""
     for name, value in request.headers.items():
-        yield "Host" if name.lower() == "host" else name, value
+        yield "Host" if name.lower() == "host" else name, str(value)
     if not load.keepalive and not has_header(request.headers, "connection"):
         yield "Connection", "close"
 

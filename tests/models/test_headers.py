@@ -1,0 +1,80 @@
+"""Headers: values of secret ones are stored and shown nowhere, whatever the form in which they are given."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from benchkit.models.headers import NOT_STORED, SecretValue, is_secret, without_secrets
+from benchkit.models.load import Load
+from benchkit.models.trial import ProbeRecord
+
+VALUE = "Bearer 7d41-very-secret"
+
+
+def _load(**fields: object) -> Load:
+    return Load.model_validate({"tool": "wrk", "connections": 4, "duration_s": 1, **fields})
+
+
+PRIVATE_NAMES = (
+    "Authorization proxy-authorization Cookie Set-Cookie X-Api-Key X-APIKEY X-Auth-Key X-Auth-Token X-CSRF-Token "
+    "Client-Secret X-Password X-Amz-Security-Token Mcp-Session-Id Authentication-Info"
+)
+PUBLIC_NAMES = "Accept Host Author X-Authority Content-Type Key X-Request-Id Idempotency-Key Passenger User-Agent"
+
+
+def test_known_secret_headers() -> None:
+    assert [name for name in f"{PRIVATE_NAMES} {PUBLIC_NAMES}".split() if is_secret(name)] == PRIVATE_NAMES.split()
+
+
+def test_text_of_a_secret_header_is_only_sent() -> None:
+    load = _load(headers={"Authorization": VALUE, "Accept": "text/html"}, requests=[{"headers": {"x-api-key": VALUE}}])
+    assert VALUE not in load.model_dump_json() + repr(load) + str(load.request_mix)
+    assert load.model_dump(mode="json")["headers"] == {"Authorization": {"env": "AUTHORIZATION"}, "Accept": "text/html"}
+    assert load.revealed.request_mix[0].headers == {
+        "Authorization": VALUE,
+        "Accept": "text/html",
+        "x-api-key": VALUE,
+    }
+    stored = Load.model_validate_json(load.model_dump_json())
+    assert [str(secret) for _, secret in stored.secrets] == ["{env: AUTHORIZATION}", "{env: X_API_KEY}"]
+    assert not any(secret.is_read for _, secret in stored.secrets)
+
+
+@pytest.mark.parametrize("value", ["", " x", "a\nb", "ä", 5, None, [VALUE]])
+def test_an_impossible_value_is_refused_without_quoting_it(value: object) -> None:
+    with pytest.raises(ValidationError) as failure:
+        _load(headers={"Authorization": value})
+    (detail,) = failure.value.errors()
+    assert detail["msg"].startswith("Value error, Authorization")
+    assert not value or repr(value) not in detail["msg"]
+
+
+@pytest.mark.parametrize("source", [{}, {"env": "A", "file": "b"}, {"env": "not a name"}, {"file": ""}])
+def test_a_secret_value_has_one_source(source: dict[str, str]) -> None:
+    with pytest.raises(ValidationError):
+        SecretValue.model_validate(source)
+
+
+def test_values_of_secret_headers_of_responses_are_not_stored() -> None:
+    probe = ProbeRecord(
+        status=200,
+        header_bytes=60,
+        headers=(("Set-Cookie", "sid=7d41"), ("Content-Type", "text/plain"), ("set-cookie", "b=c")),
+        body_bytes=0,
+        body_sha256="0" * 64,
+    )
+    assert probe.headers == (("Set-Cookie", NOT_STORED), ("Content-Type", "text/plain"), ("set-cookie", NOT_STORED))
+
+
+def test_scenario_without_secrets_names_their_sources() -> None:
+    headers = {"Cookie": "sid=7d41", "Accept": "text/html", "X-Token": {"file": "token.txt"}}
+    scenario = {
+        "load": {"headers": headers, "requests": [{"headers": headers}]},
+        "tools": {"wrk": {"headers": headers}},
+    }
+    shown = {"Cookie": {"env": "COOKIE"}, "Accept": "text/html", "X-Token": {"file": "token.txt"}}
+    assert without_secrets(scenario) == {
+        "load": {"headers": shown, "requests": [{"headers": shown}]},
+        "tools": {"wrk": {"headers": shown}},
+    }
