@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,16 +31,13 @@ def split_cpus() -> SplitCpus:
 
 
 @contextmanager
-def own_lab(
-    command: str, *, is_one_host: bool = False, visible: Path | None = None, quiet: bool = False
-) -> Iterator[Lab]:
+def own_lab(command: str, *, is_one_host: bool = False, quiet: bool = False) -> Iterator[Lab]:
     """Yield a new lab that nothing else uses, named after the command, and remove it at the end.
 
     With `is_one_host` servers and load tool share one host, so that the load reaches servers that listen on its
-    loopback interface alone. Hosts see the folder `visible` also where each has its own there, as below /tmp.
+    loopback interface alone, and servers see the files that this shell sees, those in /tmp included.
     """
     from benchkit.cli.console import say
-    from benchkit.hosts.private_folders import is_private
     from benchkit.lab.choice import remove_abandoned
     from benchkit.lab.lab import down, up
     from benchkit.lab.spec import LabHost, LabSpec
@@ -49,9 +45,8 @@ def own_lab(
     remove_abandoned()
     name = f"{command}-{os.getpid()}"
     try:
-        seen = (visible.resolve(),) if visible is not None and is_private(visible) else ()
         hosts = (LabHost(name="host", roles=("sut", "load")),) if is_one_host else LabSpec().hosts
-        lab = up(LabSpec(name=name, hosts=hosts, visible=seen), temporary=True)
+        lab = up(LabSpec(name=name, hosts=hosts, own_tmp=not is_one_host), temporary=True)
         if not quiet:
             say(f"lab: {name}, of this command; it is removed at the end")
         yield lab

@@ -128,7 +128,7 @@ def versus(
     stored_in = Store(store_path(store))
     with signals_interrupt():  # before the lab is started: a signal at any later time removes it
         if inventory is None and lab is None:
-            with own_lab("versus", is_one_host=True, visible=Path.cwd(), quiet=quiet) as started:
+            with own_lab("versus", is_one_host=True, quiet=quiet) as started:
                 outcome = _compare(
                     make_fields, comparison, started.inventory(), stored_in, tags, save=save, quiet=quiet
                 )

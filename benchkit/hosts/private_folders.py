@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 PRIVATE_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - names for a message
@@ -11,16 +12,14 @@ PRIVATE_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - names for a m
 _PATH = re.compile(rf"(?<![\w/.-])(?:{'|'.join(map(re.escape, PRIVATE_FOLDERS))})/[^\s\"'`:;,()\[\]]+")
 
 
-def is_private(path: Path) -> bool:
-    """Return True for a path in a folder of which each host of a lab has its own."""
-    return any(path.resolve().is_relative_to(folder) for folder in PRIVATE_FOLDERS)
+def hint_at_private_folder(*texts: str | None, is_on_host: Callable[[str], bool] = lambda _: False) -> str | None:
+    """Return a hint for a path in these texts that this machine has, in a folder that a host may have of its own.
 
-
-def hint_at_private_folder(*texts: str | None) -> str | None:
-    """Return a hint for a path in these texts that this machine has, in a folder that a host may have of its own."""
+    `is_on_host` tells if the host has a path as well: then it needs no hint.
+    """
     for text in texts:
         for path in _PATH.findall(text or ""):
-            if Path(path).exists():
+            if Path(path).exists() and not is_on_host(path):
                 folder = next(folder for folder in PRIVATE_FOLDERS if path.startswith(f"{folder}/"))
                 return (
                     f"{path} is on this machine; a host of a lab has a {folder} of its own and does not see it: "

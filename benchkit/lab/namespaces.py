@@ -134,7 +134,7 @@ def _host_configs(state: LabState, folder: LabFolder, programs: Mapping[str, str
             "deadline_s": START_DEADLINE_S,
             "cap": network.cap_discipline(host.link_bps),
             "cpus": host.cpus,
-            "visible": [str(path) for path in state.spec.visible],
+            "own_tmp": state.spec.own_tmp,
             "cgroups": cgroups.create(trees, folder.key, host.name),
             "log": str(folder.log(host.name)),
             "folder": str(_FOLDER),

@@ -6,7 +6,6 @@ import os
 import re
 import string
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
@@ -64,8 +63,8 @@ class LabSpec(Frozen):
         max_length=MAX_HOSTS,
     )
     shared: bool = Field(default=False, description="every host may use every CPU")
-    visible: tuple[Path, ...] = Field(
-        default=(), description="folders of the machine that hosts see in /tmp and the like, which are else their own"
+    own_tmp: bool = Field(
+        default=True, description="every host has an empty /tmp, /var/tmp and /dev/shm; else it sees the machine's"
     )
 
     @model_validator(mode="after")

@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import PurePosixPath
 
 from benchkit.errors import HostError, HostStateError, LostError, ServiceError
@@ -316,8 +317,12 @@ def _explain_failed_start(host: Host, running: RunningService, error: HostError)
         f"{service.name} ({service.backend}) did not start: {error.what}",
         where=host.name,
         why="; ".join(filter(None, (instead, error.why, last_log_lines(host, running.log)))),
-        hint=hint or hint_at_private_folder(" ".join(process.argv), log),
+        hint=hint or hint_at_private_folder(" ".join(process.argv), log, is_on_host=partial(_has_path, host)),
     )
+
+
+def _has_path(host: Host, path: str) -> bool:
+    return host.processes.run(("test", "-e", path), timeout_s=CHECK_TIMEOUT_S).ok
 
 
 def _run_check(

@@ -10,6 +10,7 @@ import pytest
 import benchkit
 from benchkit.lab.lab import Lab
 from tests.cli.conftest import CommandResult
+from tests.needs import separate_hosts
 
 Cli = Callable[..., CommandResult]
 SERVERS = Path(__file__).parent / "servers"
@@ -23,9 +24,11 @@ def test_servers_are_compared_in_one_line(
     saved = tmp_path / "mine.yaml"
     local = (SERVERS / "plain.js").read_text().replace("argv[2]))", 'argv[2]), "127.0.0.1")')
     (tmp_path / "plain.js").write_text(local)  # below /tmp, and on the loopback interface, as beginners have it
-    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "plain.js").write_text(local)
+    monkeypatch.chdir(tmp_path / "here")
     done = cli(
-        "versus", PLAIN, SLOW, "--names", "plain,slow", "--connections", 8,
+        "versus", PLAIN, f"node {tmp_path}/plain.js {{port}} 200000", "--names", "plain,slow", "--connections", 8,
         "--duration", 24, "--precision", 0.5, "--save", saved,
     )  # fmt: skip
     assert done.code == 0, done.err
@@ -48,12 +51,22 @@ def test_servers_are_compared_in_one_line(
 
 
 @pytest.mark.lab
-def test_server_that_exits_at_once_shows_its_own_last_lines(cli: Cli, lab: Lab) -> None:
-    files = (option for name in ("plain.js", "broken.js") for option in ("--files", SERVERS / name))
-    done = cli("versus", PLAIN, "node broken.js", *files, "--lab", lab.name)
+def test_server_that_exits_at_once_shows_its_own_last_lines(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "broken.js").write_text((SERVERS / "broken.js").read_text())
+    done = cli("versus", PLAIN, f"node {tmp_path}/broken.js")
     assert done.code == 1
     assert "cannot read settings.json" in done.err
+    assert "does not see it" not in done.err, "it does see its program in /tmp"
     assert not done.out
+
+
+@separate_hosts
+@pytest.mark.lab
+def test_a_server_in_tmp_that_a_lab_host_does_not_see_is_explained(cli: Cli, lab: Lab, tmp_path: Path) -> None:
+    (tmp_path / "plain.js").write_text((SERVERS / "plain.js").read_text())
+    done = cli("versus", f"node {tmp_path}/plain.js {{port}}", PLAIN, "--lab", lab.name)
+    assert done.code == 1
+    assert "a host of a lab has a /tmp of its own and does not see it" in done.err
 
 
 @pytest.mark.parametrize(

@@ -12,5 +12,6 @@ def test_only_paths_that_this_machine_has_in_such_a_folder_get_the_hint() -> Non
                 hint_at_private_folder("", text)
             )
         assert hint_at_private_folder(f"/srv{file.name}", None) is None
+        assert hint_at_private_folder(file.name, is_on_host={file.name}.__contains__) is None
     assert hint_at_private_folder(file.name) is None
     assert hint_at_private_folder("/usr/bin/env") is None

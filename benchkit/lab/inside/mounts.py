@@ -41,7 +41,7 @@ _PROC_READ_ONLY = tuple(_PROC / name for name in ("acpi", "bus", "fs", "irq", "m
 
 
 def prepare(config: Mapping[str, Any]) -> None:
-    """Mount the host's own /run, /tmp, /var/log, files of /etc, /proc, /sys and cgroups."""
+    """Mount the host's own /run, /var/log, files of /etc, /proc, /sys and cgroups, and its own /tmp if it has one."""
     log_folders = list(_folders(_LOGS))
     shadow = _shadow_with_key_login(Path("/etc/shadow"))
     mount(
@@ -50,8 +50,10 @@ def prepare(config: Mapping[str, Any]) -> None:
     mount_points = _mount_points()
     _unmount_below(mount_points, _RUN)
     _private_run(config, shadow)
-    _unmount_below(mount_points, *_SCRATCH, _LOGS)
-    _private_scratch([Path(path) for path in config["visible"]])
+    if config["own_tmp"]:
+        _unmount_below(mount_points, *_SCRATCH)
+        _private_scratch()
+    _unmount_below(mount_points, _LOGS)
     _private_logs(log_folders)
     cgroups = _collect_cgroups(config)
     _unmount_below(mount_points, _SYS, _PROC)
@@ -99,16 +101,11 @@ def _private_run(config: Mapping[str, Any], shadow: str | None) -> None:
             mount(str(path), target, None, MS_BIND)
 
 
-def _private_scratch(visible: Sequence[Path]) -> None:
-    """Mount an empty /tmp and the like, and in them the machine's folders that are to be seen."""
-    opened = [(path, os.open(path, os.O_PATH | os.O_DIRECTORY)) for path in visible]
+def _private_scratch() -> None:
+    """Mount an empty /tmp and the like."""
     for folder in _SCRATCH:
         if folder.is_dir():
             mount("tmpfs", folder, "tmpfs", _SAFE, "mode=1777")
-    for path, descriptor in opened:
-        path.mkdir(parents=True, exist_ok=True)
-        mount(f"/proc/self/fd/{descriptor}", path, None, MS_BIND | MS_REC)
-        os.close(descriptor)
 
 
 def _private_logs(folders: Sequence[tuple[str, os.stat_result]]) -> None:
