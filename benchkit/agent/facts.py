@@ -88,6 +88,7 @@ class Facts:
             "virtualisation": virtualisation(),
             "sysctls": self._sysctls.read(keys=sysctls)["sysctls"],
             "workdir": str(self._workdir.root),
+            "controller_address": os.environ.get("SSH_CONNECTION", "").partition(" ")[0] or None,
         }
         for thread in threads:
             thread.join()

@@ -10,7 +10,7 @@ import pandas as pd
 
 from benchkit.analysis.cell_pairs import requested_ratios
 from benchkit.analysis.ratio import Ratio
-from benchkit.analysis.ratios import Pair, block_ratios
+from benchkit.analysis.ratios import Pair, block_ratios, value_alone
 from benchkit.analysis.samples import Exclusion, take_samples
 from benchkit.analysis.verdicts.exclusions import run_check_exclusions
 from benchkit.models.base import Frozen
@@ -85,19 +85,21 @@ def decide(
 ) -> StopDecision:
     """Decide whether to end the run after the blocks in `trials`, all of them complete.
 
-    `requested` are the ratios that must be known, each with its metric. `elapsed_s` is the time spent, `block_s` that
-    of the next block: a block that would exceed the budget is not started. The rule is the same after every block, and
-    uses the widths of intervals and not their position, unless `until.excludes` asks on which side of a ratio they are.
+    `requested` are the ratios that must be known, each with its metric; without any, a run of one cell must know its
+    own value. `elapsed_s` is the time spent, `block_s` that of the next block: a block that would exceed the budget is
+    not started. The rule is the same after every block, and uses the widths of intervals and not their position, unless
+    `until.excludes` asks on which side of a ratio they are.
     """
     blocks = int(trials["block"].nunique())
     excluded = tuple(exclusions)
+    samples = {metric: take_samples(trials, metric, excluded) for metric in (dict(requested) or until.metrics)}
     ratios = [
         ratio
-        for metric in dict.fromkeys(metric for metric, _ in requested)
-        for ratio in block_ratios(
-            take_samples(trials, metric, excluded), [pair for name, pair in requested if name == metric], until.alpha
-        )
+        for metric, of_metric in samples.items()
+        for ratio in block_ratios(of_metric, [pair for name, pair in requested if name == metric], until.alpha)
     ]
+    if not requested:  # a cell that is compared with nothing must be known by itself
+        ratios = [value_alone(each, each.cells[0], until.alpha) for each in samples.values() if len(each.cells) == 1]
     widest = max(ratios, key=_reach, default=None)
     reach = math.inf if widest is None else _reach(widest)
     precision = math.expm1(reach) if math.isfinite(reach) else None

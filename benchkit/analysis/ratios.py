@@ -57,6 +57,19 @@ def block_ratios(samples: Samples, pairs: Sequence[Pair], alpha: float = ALPHA) 
     return [ratios[pair] for pair in pairs]
 
 
+def value_alone(samples: Samples, cell_id: str, alpha: float = ALPHA) -> Ratio:
+    """Estimate the metric of a cell by itself: its geometric mean over blocks as a ratio to 1, with its interval."""
+    logs = samples.known(cell_id)
+    ratio = _ratio(samples, Pair(cell_id, cell_id), len(logs))
+    if not len(logs):
+        return ratio
+    ratio = ratio.with_point(float(logs.mean()), 0.0)
+    if len(logs) < MIN_BLOCKS:
+        return ratio
+    (mean,), (error,) = t_statistics(logs[None, :])
+    return ratio.with_interval(float(mean), float(error), len(logs) - 1, alpha)
+
+
 def sequential_ratios(samples: Samples, pairs: Sequence[Pair], alpha: float = ALPHA) -> list[Ratio]:
     """Estimate ratios of cells that ran one after the other; outcomes are added later.
 

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchkit.services.external import EXTERNAL
+
 if TYPE_CHECKING:
     from benchkit.hosts.inventory import Inventory
     from benchkit.models.trial import TrialRecord
@@ -39,6 +41,20 @@ def search_path(inventory: Path | None) -> str | None:
     return None if inventory is not None else os.environ.get("PATH", os.defpath)
 
 
+def quotas_to_try(fields: Mapping[str, object]) -> Sequence[float | None]:
+    """Return the quotas of a comparison: none where one would change a result that has no other to be compared with.
+
+    That is so for a server alone, and beside servers that are there already, which no quota holds.
+    """
+    stacks = fields["stacks"]
+    if not isinstance(stacks, Mapping):
+        raise TypeError("the stacks of a scenario are a mapping")
+    backends = [service["backend"] for stack in stacks.values() for service in stack["services"].values()]
+    factors = fields["factors"]
+    is_alone = isinstance(factors, Mapping) and all(len(levels) == 1 for levels in factors.values())
+    return CALIBRATED_QUOTAS[:1] if is_alone or EXTERNAL in backends else CALIBRATED_QUOTAS
+
+
 def calibrate(
     make_fields: MakeFields,
     comparison: Comparison,
@@ -63,7 +79,7 @@ def calibrate(
     from benchkit.scenario.versus import calibration_fields, slice_for
 
     began_s = time.monotonic()
-    for quota in CALIBRATED_QUOTAS:
+    for quota in quotas_to_try(make_fields(comparison)):
         trial = replace(comparison, quota=quota)
         experiment = experiment_of(calibration_fields(make_fields(trial)), settings)
         outcome = run_experiment(

@@ -31,11 +31,14 @@ def split_cpus() -> SplitCpus:
 
 
 @contextmanager
-def own_lab(command: str, *, is_one_host: bool = False, quiet: bool = False) -> Iterator[Lab]:
+def own_lab(
+    command: str, *, is_one_host: bool = False, on_loopback: bool = False, quiet: bool = False
+) -> Iterator[Lab]:
     """Yield a new lab that nothing else uses, named after the command, and remove it at the end.
 
     With `is_one_host` servers and load tool share one host, so that the load reaches servers that listen on its
-    loopback interface alone, and servers see the files that this shell sees, those in /tmp included.
+    loopback interface alone, and servers see the files that this shell sees, those in /tmp included; with `on_loopback`
+    that interface is this machine's.
     """
     from benchkit.cli.console import say
     from benchkit.lab.choice import remove_abandoned
@@ -46,7 +49,7 @@ def own_lab(command: str, *, is_one_host: bool = False, quiet: bool = False) -> 
     name = f"{command}-{os.getpid()}"
     try:
         hosts = (LabHost(name="host", roles=("sut", "load")),) if is_one_host else LabSpec().hosts
-        lab = up(LabSpec(name=name, hosts=hosts, own_tmp=not is_one_host), temporary=True)
+        lab = up(LabSpec(name=name, hosts=hosts, own_tmp=not is_one_host, on_loopback=on_loopback), temporary=True)
         if not quiet:
             say(f"lab: {name}, of this command; it is removed at the end")
         yield lab

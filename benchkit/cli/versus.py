@@ -1,4 +1,4 @@
-"""`benchkit versus`: servers given by their command lines, or one server at several git refs, compared in one line."""
+"""`benchkit versus`: servers given by command lines or URLs, or one server at several git refs, in one line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from benchkit.run.recorder import RunOutcome
     from benchkit.scenario.versus import Comparison, Request
 
-MIN_SERVERS = 2
+MIN_REFS = 2
 """Sides of a ratio."""
 
 
@@ -39,8 +39,9 @@ def versus(
     commands: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="COMMAND…",
-            help="Command line of each server, in quotes; {port} stands for its port. The first one is the baseline.",
+            metavar="SERVER…",
+            help="Command line of each server, in quotes ({port} stands for its port), or the URL of one that is up. The "
+            "first is the baseline; one alone is measured. {controller} in a URL is this machine, as hosts reach it.",
             show_default=False,
         ),
     ] = None,
@@ -51,7 +52,9 @@ def versus(
         list[str] | None,
         typer.Option(metavar="REF", help="Git ref to build; repeatable, `worktree` is the present state of the files."),
     ] = None,
-    path: Annotated[str, typer.Option(help="Path of the requests.")] = "/",
+    path: Annotated[
+        str | None, typer.Option(help="Path of the requests.", show_default="that of the URLs, else /")
+    ] = None,
     method: Annotated[
         str | None,
         typer.Option(help="Method of the requests; by default GET, and POST with a body.", show_default=False),
@@ -94,7 +97,7 @@ def versus(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Compare servers by their command lines, or one server at several git refs, and say which is faster.
+    """Compare servers by their command lines or URLs, or one server at several git refs, and say which is faster.
 
     Starts a lab of its own unless -i or --lab names hosts, finds a load at which the load tool is not the limit, and
     runs blocks of trials until the intervals are narrow or the time is spent.
@@ -107,12 +110,13 @@ def versus(
     from benchkit.cli.signals import signals_interrupt
     from benchkit.cli.tags import parse_tags
     from benchkit.results.store import Store, store_path
-    from benchkit.scenario.versus import Comparison
+    from benchkit.scenario.versus import Comparison, is_on_this_machine, request_path
 
+    servers = commands or []
     tags = parse_tags(tag or [])
     carried = tuple(str(file.resolve()) for file in files or ())
     comparison = Comparison(
-        request=_request(path, method, body, request_headers(header or [], header_env or [])),
+        request=_request(request_path(servers, path), method, body, request_headers(header or [], header_env or [])),
         differs=tuple(differs or ()),
         tool=tool,
         connections=connections,
@@ -123,12 +127,13 @@ def versus(
         search_path=search_path(inventory),
         cpus=split_cpus() if inventory is None and lab is None else None,
     )
-    make_fields = _servers(commands or [], names, build, run, ref or [])
+    make_fields = _servers(servers, names, build, run, ref or [])
     experiment_of(make_fields(comparison))  # mistakes are found before a lab is started
     stored_in = Store(store_path(store))
     with signals_interrupt():  # before the lab is started: a signal at any later time removes it
         if inventory is None and lab is None:
-            with own_lab("versus", is_one_host=True, quiet=quiet) as started:
+            on_loopback = any(map(is_on_this_machine, servers))
+            with own_lab("versus", is_one_host=True, on_loopback=on_loopback, quiet=quiet) as started:
                 outcome = _compare(
                     make_fields, comparison, started.inventory(), stored_in, tags, save=save, quiet=quiet
                 )
@@ -156,11 +161,12 @@ def _servers(
     if refs or build is not None or run is not None:
         if commands or build is None or run is None or not refs:
             raise typer.BadParameter("refs need --build and --run, in place of command lines", param_hint="--ref")
-        if len(set(refs)) < MIN_SERVERS:
+        if len(set(refs)) < MIN_REFS:
             raise typer.BadParameter("name two refs to compare", param_hint="--ref")
         return partial(compare_refs, build, run, refs, str(Path.cwd()))
-    if len(commands) < MIN_SERVERS:
-        raise typer.BadParameter("name two servers to compare, each command line in quotes", param_hint="COMMAND")
+    if not commands:
+        why = "name the servers, each by its command line in quotes or its URL; one alone is measured"
+        raise typer.BadParameter(why, param_hint="SERVER")
     given = [name.strip() for name in names.split(",")] if names else []
     return partial(compare_commands, dict(zip(server_names(commands, given), commands, strict=True)))
 
@@ -189,14 +195,17 @@ def _compare(
     from benchkit.analysis.run_data import read_run_data
     from benchkit.analysis.server_results import server_results
     from benchkit.cli.calibration import calibrate, experiment_of
+    from benchkit.cli.console import say
     from benchkit.cli.progress import SilentProgress
     from benchkit.cli.run import run_experiment
-    from benchkit.cli.versus_display import VersusProgress
+    from benchkit.cli.versus_display import VersusProgress, describe_connections
     from benchkit.scenario.versus import save_scenario
 
     def show(run: OpenedRun) -> SilentProgress:
         if quiet:
             return SilentProgress()
+        for sentence in describe_connections(run.plan):
+            say(sentence)
         return VersusProgress(
             lambda: server_results(read_run_data(store, run.folder)), run.plan.planned_trials, comparison.budget_s
         )
@@ -212,17 +221,24 @@ def _print_answer(outcome: RunOutcome, store: Store, *, quiet: bool) -> None:
     """Print the table, and the answer in sentences."""
     from benchkit.analysis.cell_labels import cell_views
     from benchkit.analysis.compare import answer_of_run
+    from benchkit.analysis.measured_server import measure_server
     from benchkit.analysis.run_data import read_run_data
     from benchkit.analysis.server_results import server_results
-    from benchkit.cli.versus_display import print_results
+    from benchkit.cli.versus_display import print_measured, print_results
 
     data = read_run_data(store, outcome.run)
-    if not quiet:
-        print_results(server_results(data))
-        print()
     answer = answer_of_run(data)
-    for sentence in (*answer.sentences, answer.trust_sentence):
-        print(sentence)
+    if len(data.manifest.cells) == 1:
+        measured = measure_server(data, store)
+        if not quiet:
+            print_measured(measured)
+            print()
+        print(measured.sentence, measured.limit, answer.trust_sentence, sep="\n")
+    else:
+        if not quiet:
+            print_results(server_results(data))
+            print()
+        print(*answer.sentences, answer.trust_sentence, sep="\n")
     labels = {view.cell_id: view.label for view in cell_views(data.manifest)}
     killed = {record.cell_id: record.killed[0] for record in outcome.run.records() if record.killed}
     for cell_id, sentence in killed.items():
@@ -233,18 +249,21 @@ def _print_answer(outcome: RunOutcome, store: Store, *, quiet: bool) -> None:
 def _print_document(outcome: RunOutcome, store: Store, report: Path, save: Path | None) -> None:
     """Print everything as one JSON document."""
     from benchkit.analysis.compare import answer_of_run
+    from benchkit.analysis.measured_server import measure_server
     from benchkit.analysis.run_data import read_run_data
     from benchkit.analysis.server_results import server_results
     from benchkit.cli.console import print_json
 
     data = read_run_data(store, outcome.run)
     answer = answer_of_run(data)
+    alone = {"measured": measure_server(data, store).model_dump(mode="json")} if len(data.manifest.cells) == 1 else {}
     print_json(
         {
             "run_id": outcome.run.run_id,
             "status": outcome.status,
             "store": store.path,
             "servers": [result.model_dump(mode="json") for result in server_results(data)],
+            **alone,
             "answer": {**answer.model_dump(mode="json"), "trust_sentence": answer.trust_sentence},
             "failures": outcome.failures,
             "not_put_back": outcome.not_restored,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -16,12 +16,15 @@ from rich.table import Table
 from rich.text import Text
 
 from benchkit import units
+from benchkit.analysis.cell_labels import UNWATCHED
 from benchkit.cli.progress import SilentProgress, retrying, without_block
 from benchkit.cli.terminal import Terminal
 
 if TYPE_CHECKING:
+    from benchkit.analysis.measured_server import MeasuredServer
     from benchkit.analysis.server_results import ServerResult
     from benchkit.cli.progress import Positions
+    from benchkit.run.plan.model import RunPlan
     from benchkit.scenario.trial_order import PlannedTrial
 
 WIDTH = 80
@@ -41,7 +44,7 @@ def results_table(results: Sequence[ServerResult]) -> Table:
     table.add_column("verdict", no_wrap=True, overflow="ellipsis")
     for result in results:
         table.add_row(
-            Text(result.label),
+            Text(result.label.removesuffix(UNWATCHED)),
             units.rate(result.rps),
             _ratio(result),
             units.seconds(result.latency_p99_s),
@@ -51,9 +54,33 @@ def results_table(results: Sequence[ServerResult]) -> Table:
     return table
 
 
+def describe_connections(plan: RunPlan) -> Iterator[str]:
+    """Yield a sentence for each server that is there already: which host connects to which address."""
+    for cell in plan.cells:
+        hosts = ", ".join(dict.fromkeys(generator.host for generator in cell.generators))
+        for server in cell.spec.external:
+            own = " on its own loopback interface" if server.endpoint.is_loopback else ""
+            yield f"{server.url}: host {hosts} connects to it{own}"
+
+
 def print_results(results: Sequence[ServerResult]) -> None:
     """Print the results as a table on stdout, as wide as the live one."""
     Terminal("stdout", WIDTH).print(results_table(results))
+
+
+def print_measured(server: MeasuredServer) -> None:
+    """Print the results of one server alone on stdout, a line for each."""
+    from benchkit.models.metrics import PERCENTILES
+
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_row("server", Text(server.label))
+    table.add_row("RPS", units.rate(server.rps))
+    for name, metric in PERCENTILES.items():
+        if (latency_s := server.latency[name]) is not None:
+            table.add_row(metric.title, units.seconds(latency_s))
+    table.add_row("CPU per request", units.seconds(server.server_cpu_s_per_request))
+    table.add_row("trials", server.verdicts.text)
+    Terminal("stdout", WIDTH).print(table)
 
 
 def _ratio(result: ServerResult) -> str:
@@ -148,10 +175,10 @@ class VersusProgress(SilentProgress):
         self._blocks += 1
         self._results = self._read_results()
         if self._live is None:
-            ratios = ", ".join(
+            results = [
                 f"{result.label} {_ratio(result) or 'no ratio yet'}" for result in self._results if result.ratio
-            )
-            self._print(f"block {self._blocks}: {ratios}")
+            ] or [units.requests_per_s(result.rps) for result in self._results]
+            self._print(f"block {self._blocks}: {', '.join(results)}")
 
     def _draw(self) -> RenderableType:
         elapsed_s = 0.0 if self._began_s is None else time.monotonic() - self._began_s

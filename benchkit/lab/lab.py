@@ -2,8 +2,9 @@
 
 A lab belongs to the checkout and user that started it; `benchkit.lab.choice` chooses the lab that a command uses.
 
-As root on Linux each host has its own namespaces on a private switch. Otherwise, or where the kernel does not allow
-that, each host is an sshd on a loopback address. Both kinds are reached over OpenSSH with a temporary key.
+As root on Linux each host has its own namespaces on a private switch. Otherwise, where the kernel does not allow that,
+or where hosts are to reach servers on this machine's loopback interface, each host is an sshd on a loopback address.
+Both kinds are reached over OpenSSH with a temporary key.
 """
 
 from __future__ import annotations
@@ -161,7 +162,8 @@ def remove_empty_folder() -> None:
 
 def _start(spec: LabSpec, folder: LabFolder, owner: LabOwner, report: Progress) -> Lab:
     reason = None
-    if os.geteuid() == 0:
+    has_namespaces = os.geteuid() == 0 and not spec.on_loopback
+    if has_namespaces:
         programs = find_programs(namespaces.required_programs(spec))
         folder.create(owner)
         state = namespaces.plan(spec, folder, secrets.token_hex(4), programs, time.time())
@@ -172,7 +174,7 @@ def _start(spec: LabSpec, folder: LabFolder, owner: LabOwner, report: Progress) 
             reason = error.why or error.what
             report(f"namespaces are not available, so hosts use loopback addresses: {reason}")
             _remove(folder)
-    if os.geteuid() != 0 or reason is not None:
+    if not has_namespaces or reason is not None:
         programs = find_programs(loopback.PROGRAMS)
         folder.create(owner)
         state = loopback.plan(spec, folder, secrets.token_hex(4), time.time(), reason=reason)

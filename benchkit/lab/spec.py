@@ -63,6 +63,9 @@ class LabSpec(Frozen):
         max_length=MAX_HOSTS,
     )
     shared: bool = Field(default=False, description="every host may use every CPU")
+    on_loopback: bool = Field(
+        default=False, description="hosts share the network of the machine, so that they reach its loopback interface"
+    )
     own_tmp: bool = Field(
         default=True, description="every host has an empty /tmp, /var/tmp and /dev/shm; else it sees the machine's"
     )

@@ -88,6 +88,9 @@ class RecordedFacts(Frozen):
         default=None, description="hypervisor or container of the host, if it can be detected"
     )
     workdir: str | None = None
+    controller_address: str | None = Field(
+        default=None, description="address from which the controller's SSH connection comes; None: it was not over SSH"
+    )
     link_bps: float | None = Field(default=None, description="capacity of its link, where the inventory states it")
     executables: Mapping[str, str | None] = Field(
         default_factory=dict, description="size and time of change of programs, by name; None: missing"

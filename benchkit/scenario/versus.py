@@ -1,4 +1,4 @@
-"""The scenario of `benchkit versus`: servers given by their command lines, or one server at several git refs."""
+"""The scenario of `benchkit versus`: servers given by command lines or URLs, or one server at several git refs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
+from urllib.parse import SplitResult, urlsplit
 
 from ruamel.yaml import YAML
 
@@ -22,6 +23,8 @@ from benchkit.models.levels import NAME_FORM
 from benchkit.models.load import Load
 from benchkit.models.response_differences import ResponsePart
 from benchkit.scenario.model import Scenario
+from benchkit.services.endpoint import is_loopback
+from benchkit.services.external import EXTERNAL
 
 SCENARIO_NAME = "versus"
 SERVICE = "app"
@@ -112,19 +115,26 @@ class Comparison:
     """CPUs that a server may use, where the load tool would otherwise be the limit."""
 
 
-def compare_commands(commands: Mapping[str, str], comparison: Comparison) -> dict[str, object]:
-    """Return the fields of a scenario that compares command lines by name; the first is the baseline.
+def compare_commands(servers: Mapping[str, str], comparison: Comparison) -> dict[str, object]:
+    """Return the fields of a scenario that compares command lines and URLs by name; the first is the baseline.
 
-    Raises InputError for a program that this machine lacks, where servers start on it.
+    One alone is measured. Raises InputError for a program that this machine lacks, where servers start on it.
     """
-    names = list(commands)
+    names = list(servers)
+    question = (
+        f"Which of these servers is faster: {', '.join(names)}?" if len(names) > 1 else f"How fast is {names[0]}?"
+    )
     return {
         "name": SCENARIO_NAME,
         "title": " against ".join(names),
-        "question": f"Which of these servers is faster: {', '.join(names)}?",
+        "question": question,
         "factors": {"stack": names},
-        "stacks": {name: _stack(command, {}, comparison) for name, command in commands.items()},
+        "stacks": {
+            name: _external(server) if is_url(server) else _stack(server, {}, comparison)
+            for name, server in servers.items()
+        },
         **_common(len(names), comparison),
+        **({"roles": _load_role(comparison)} if all(map(is_url, servers.values())) else {}),
     }
 
 
@@ -178,10 +188,12 @@ def _roles(comparison: Comparison) -> dict[str, object]:
     if comparison.quota is None and comparison.cpus is None:
         return {}
     servers = {} if comparison.quota is None else {"quota": comparison.quota}
-    if comparison.cpus is None:
-        return {"roles": {"sut": servers, "load": {}}}
-    cpus = comparison.cpus
-    return {"roles": {"sut": {"cpus": cpus.servers, **servers}, "load": {"cpus": cpus.load}}}
+    cpus = {} if comparison.cpus is None else {"cpus": comparison.cpus.servers}
+    return {"roles": {"sut": {**cpus, **servers}, **_load_role(comparison)}}
+
+
+def _load_role(comparison: Comparison) -> dict[str, object]:
+    return {"load": {} if comparison.cpus is None else {"cpus": comparison.cpus.load}}
 
 
 def takes_whole_seconds(tool: str) -> bool:
@@ -274,9 +286,64 @@ def server_names(commands: Sequence[str], names: Sequence[str] = ()) -> list[str
     return [name if plain.count(name) == 1 else f"{name}-{1 + plain[:i].count(name)}" for i, name in enumerate(plain)]
 
 
-def _program_name(command: str) -> str:
-    """Return the name of the program of a command line, in the form of names."""
-    name = re.sub(r"[^a-z0-9_-]+", "-", PurePath(_words(command)[0]).name.lower()).strip("-_")[:60]
+def is_url(server: str) -> bool:
+    """Return True for the URL of a server that is there already; otherwise it is a command line."""
+    return server.startswith(("http://", "https://"))
+
+
+def is_on_this_machine(server: str) -> bool:
+    """Return True for a URL whose host is a loopback address. Raises InputError for a URL that is none."""
+    return is_url(server) and is_loopback(_split(server).hostname or "")
+
+
+def request_path(servers: Sequence[str], path: str | None) -> str:
+    """Return the path of the requests: as given, else that of the URLs that have one, else `/`.
+
+    Raises InputError where these are several.
+    """
+    of_urls = {_path_of(server) for server in servers if is_url(server)} - {""}
+    wanted = of_urls if path is None else of_urls | {path}
+    if len(wanted) > 1:
+        raise InputError(
+            f"several paths: {', '.join(sorted(wanted))}",
+            why="all servers get the same requests",
+            hint="write URLs without a path, and give it once with --path",
+        )
+    return next(iter(wanted), "/")
+
+
+def _split(url: str) -> SplitResult:
+    """Return the parts of a URL. Raises InputError."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # parsed on access
+    except ValueError as error:
+        raise InputError(f"{url!r} is no URL", why=str(error)) from None
+    if parts.username is not None:
+        raise InputError("a URL has a login in it", hint="give an Authorization header instead")
+    return parts
+
+
+def _path_of(url: str) -> str:
+    parts = _split(url)
+    return f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path
+
+
+def _host_of(url: str) -> str:
+    parts = _split(url)
+    return f"localhost:{parts.port}" if is_on_this_machine(url) and parts.port else parts.netloc
+
+
+def _external(url: str) -> dict[str, object]:
+    parts = _split(url)
+    options = {"backend": EXTERNAL, "url": f"{parts.scheme}://{parts.netloc}"}
+    return {"entry": SERVICE, "services": {SERVICE: options}}
+
+
+def _program_name(server: str) -> str:
+    """Return the name of the program of a command line, or of the host of a URL, in the form of names."""
+    text = _host_of(server) if is_url(server) else PurePath(_words(server)[0]).name
+    name = re.sub(r"[^a-z0-9_-]+", "-", text.lower()).strip("-_")[:60]
     return name if name[:1].isalpha() else f"server-{name}".rstrip("-")
 
 
@@ -337,7 +404,7 @@ def _common(servers: int, comparison: Comparison) -> dict[str, object]:
         **_roles(comparison),
         "differs": [OWN_HEADERS, *(declared_part(part) for part in comparison.differs)],
         "load": load,
-        "design": design_of(window, comparison.slice_s, tool),
+        "design": design_of(window, comparison.slice_s, tool) if servers > 1 else "blocks",
         **({} if comparison.slice_s == SLICE_S else {"slice_s": comparison.slice_s}),
         "blocks": MAX_BLOCKS,
         "until": {

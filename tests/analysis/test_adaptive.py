@@ -117,6 +117,17 @@ def test_run_without_ratios_uses_all_blocks(make_trials: MakeTrials) -> None:
     assert decision.reason == "no ratio is requested"
 
 
+def test_one_cell_alone_must_be_known_by_itself(make_trials: MakeTrials) -> None:
+    noise = np.exp(0.01 * np.random.default_rng(8).standard_normal(8))
+    decision = decide(make_trials({"a": 100 * noise}), [], UNTIL, max_blocks=MOST)
+    assert decision.stop
+    assert decision.widest is not None
+    assert decision.widest.ratio == pytest.approx(100 * np.exp(np.log(noise).mean()))
+    assert decision.precision is not None
+    assert decision.precision < UNTIL.precision
+    assert not decide(make_trials({"a": 100 * noise**10}), [], UNTIL, max_blocks=MOST).stop
+
+
 def test_every_requested_metric_must_be_precise(make_trials: MakeTrials) -> None:
     frame = trials(make_trials, 8, 0.001).assign(latency_p99_s=np.random.default_rng(1).lognormal(0, 0.5, 24))
     assert decide(frame, ASKED, UNTIL, max_blocks=MOST).stop

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -11,6 +15,7 @@ import benchkit
 from benchkit.lab.lab import Lab
 from tests.cli.conftest import CommandResult
 from tests.needs import separate_hosts
+from tests.waiting import wait_until
 
 Cli = Callable[..., CommandResult]
 SERVERS = Path(__file__).parent / "servers"
@@ -69,11 +74,67 @@ def test_a_server_in_tmp_that_a_lab_host_does_not_see_is_explained(cli: Cli, lab
     assert "a host of a lab has a /tmp of its own and does not see it" in done.err
 
 
+def is_listening(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., int]]:
+    """Start a server of this machine on an address; its requests compute for some rounds. Return its port."""
+    with ExitStack() as started:
+
+        def start(address: str, rounds: int) -> int:
+            with socket.socket() as free:
+                free.bind((address, 0))
+                port = int(free.getsockname()[1])
+            program = (SERVERS / "plain.js").read_text().replace("argv[2]))", f"argv[2]), {address!r})")
+            process = started.enter_context(
+                subprocess.Popen(["node", "-", str(port), str(rounds)], stdin=subprocess.PIPE)
+            )
+            started.callback(process.kill)
+            assert process.stdin is not None
+            process.stdin.write(program.encode())
+            process.stdin.close()
+            wait_until(lambda: is_listening(port))
+            return port
+
+        yield start
+
+
+@pytest.mark.lab
+def test_servers_that_are_there_already_are_compared_by_their_urls(cli: Cli, serve: Callable[..., int]) -> None:
+    fast, slow = serve("127.0.0.1", 0), serve("127.0.0.1", 300_000)
+    urls = f"http://127.0.0.1:{fast}", f"http://localhost:{slow}/"
+    done = cli("versus", *urls, "--connections", 8, "--duration", 24, "--precision", 0.5, "--json")
+    assert done.code == 0, done.err
+    assert f"http://localhost:{slow}: host host connects to it on its own loopback interface" in done.err
+    document = done.document()
+    assert [server["label"] for server in document["servers"]] == [
+        f"localhost-{fast} (unwatched)", f"localhost-{slow} (unwatched)",
+    ]  # fmt: skip
+    assert document["servers"][1]["ratio"]["ratio"] < 0.5, "each of its requests computes for a millisecond"
+
+
+@pytest.mark.lab
+def test_one_server_alone_is_measured_from_a_lab(cli: Cli, lab: Lab, serve: Callable[..., int]) -> None:
+    port = serve("0.0.0.0", 0)  # noqa: S104 - the hosts of the lab connect to this machine
+    url = f"http://{{controller}}:{port}"
+    done = cli("versus", url, "--lab", lab.name, "--connections", 8, "--duration", 12, "--precision", 0.5)
+    assert done.code == 0, done.err
+    assert re.search(rf"^http://[0-9.]+:{port}: host load connects to it", done.err, re.MULTILINE)
+    lines = dict(line.split(maxsplit=1) for line in done.out.splitlines() if len(line.split()) > 1)
+    assert float(lines["RPS"].replace(",", "")) > 0
+    assert lines["p99"].startswith("latency ")
+    assert "it is compared with nothing" in done.out
+    assert "is not known" in done.out, "nobody watches its host"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "name two servers to compare"),
-        (("one",), "name two servers to compare"),
+        ((), "name the servers"),
+        (("http://a/x", "http://b/y"), "several paths: /x, /y"),
         (("one", "two", "--ref", "main"), "refs need --build and --run"),
         (("--build", "make", "--run", "./app", "--ref", "main"), "name two refs"),
         (("one", "two", "--names", "a"), "1 names for 2 commands"),

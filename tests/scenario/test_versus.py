@@ -23,6 +23,8 @@ from benchkit.scenario.versus import (
     calibration_fields,
     compare_commands,
     compare_refs,
+    is_on_this_machine,
+    request_path,
     save_scenario,
     server_names,
     slice_for,
@@ -200,3 +202,58 @@ def test_saved_scenario_is_read_back_as_it_was(tmp_path: Path) -> None:
     fields = compare_commands(COMMANDS, COMPARISON)
     save_scenario(fields, tmp_path / "mine.yaml")
     assert dict(read_document(tmp_path / "mine.yaml").data) == fields
+
+
+URL = "http://127.0.0.1:9000"
+
+
+def test_a_url_becomes_a_server_that_is_there_already() -> None:
+    fields = compare_commands({"node": COMMANDS["node"], "there": f"{URL}/items?n=1"}, COMPARISON)
+    stacks = fields["stacks"]
+    assert isinstance(stacks, dict)
+    assert stacks["there"] == {"entry": "app", "services": {"app": {"backend": "external", "url": URL}}}
+
+
+def test_servers_that_are_there_already_need_no_host() -> None:
+    in_lab = replace(COMPARISON, cpus=SplitCpus(servers="0", load="1"))
+    assert compare_commands({"there": URL}, in_lab)["roles"] == {"load": {"cpus": "1"}}
+    assert compare_commands({"there": URL}, COMPARISON)["roles"] == {"load": {}}
+
+
+def test_one_server_alone_runs_in_blocks() -> None:
+    fields = compare_commands({"node": COMMANDS["node"]}, COMPARISON)
+    assert (fields["design"], fields["factors"]) == ("blocks", {"stack": ["node"]})
+
+
+@pytest.mark.parametrize(
+    ("servers", "path", "expected"),
+    [
+        (["node s.js", URL], None, "/"),
+        (["node s.js", f"{URL}/items?n=1"], None, "/items?n=1"),
+        ([URL, f"{URL}/"], "/", "/"),
+        ([URL], "/items", "/items"),
+    ],
+)
+def test_path_of_the_requests_is_that_of_the_urls(servers: list[str], path: str | None, expected: str) -> None:
+    assert request_path(servers, path) == expected
+
+
+def test_urls_of_several_paths_are_refused() -> None:
+    with pytest.raises(InputError, match="several paths: /a, /b"):
+        request_path([f"{URL}/a", f"{URL}/b"], None)
+    with pytest.raises(InputError, match="several paths: /, /a"):
+        request_path([f"{URL}/"], "/a")
+
+
+def test_servers_of_this_machine_are_known_by_their_urls() -> None:
+    here = [URL, "http://localhost", "https://[::1]:8443/x"]
+    elsewhere = ["http://192.0.2.1", "http://{controller}:9000", "http://localhost.example", "localhost"]
+    assert [is_on_this_machine(server) for server in (*here, *elsewhere)] == [True] * 3 + [False] * 4
+    names = ["localhost-9000", "server-192-0-2-1-81", "controller-9000", "node"]
+    assert server_names([URL, "http://192.0.2.1:81/x", "http://{controller}:9000", "node s.js"]) == names
+
+
+@pytest.mark.parametrize("url", ["http://host:port", "http://user:secret@host", "http://[::1"])
+def test_url_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(InputError):
+        compare_commands({"there": url}, COMPARISON)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
+from urllib.parse import urlsplit
 
 import pandas as pd
 
@@ -71,6 +72,20 @@ class Evidence:
     def hosts(self) -> tuple[str, ...]:
         """All of its hosts."""
         return tuple(dict.fromkeys((*self.server_hosts, *self.load_hosts)))
+
+    @cached_property
+    def shares_unwatched_server(self) -> bool:
+        """True if the load goes to a server on the machine of a load host that the trial did not start.
+
+        Its work there cannot be told from that of strangers.
+        """
+        if not self.record.external:
+            return False
+        target = urlsplit(self.record.target or "").hostname
+        facts = [self.facts_of(host) for host in self.load_hosts]
+        own = {address for each in facts for interface in each.interfaces for address in interface.addresses}
+        here = self.controller.machine if self.controller else None
+        return target in {"localhost", *own, *(each.controller_address for each in facts if each.boot_id == here)}
 
     def facts_of(self, host: str) -> RecordedFacts:
         """Return the facts of a host; those that are unknown are absent."""

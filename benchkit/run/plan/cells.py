@@ -29,6 +29,7 @@ from benchkit.scenario.experiment import Cell, Experiment
 from benchkit.scenario.model import LOAD_ROLE
 from benchkit.services.command_build import BuiltFolder
 from benchkit.services.endpoint import is_loopback
+from benchkit.services.external import CONTROLLER
 from benchkit.services.placement import ServicePlacement
 from benchkit.services.rendering import ServiceSpec, render_services
 from benchkit.services.service import Service
@@ -85,6 +86,7 @@ def plan_cell(
 
     try:
         _require_applicable(tuning)
+        cell = _at_controller(cell, [capabilities[name] for names in roles.values() for name in names])
         services = render_services(cell.services, place, cell.external)
         for service in services:
             if service.name == cell.entry:
@@ -104,6 +106,30 @@ def plan_cell(
     except UnsupportedError as error:
         return PlannedCell(cell, (), cell.load, (), "", str(error))
     return replace(planned, unsupported=_connection_limit(planned, capabilities))
+
+
+def _at_controller(cell: Cell, hosts: Sequence[HostCapabilities]) -> Cell:
+    """Return the cell with the address at which hosts reach the machine that runs benchkit in URLs that name it.
+
+    Raises InputError where that address is unknown, or not the same for all hosts.
+    """
+    if not any(service.is_on_controller for service in cell.external):
+        return cell
+    seen = {host.spec.name: host.facts.controller_address for host in hosts if host.spec.jump is None}
+    addresses = set(seen.values())
+    if len(addresses) != 1 or None in addresses or len(seen) < len({host.spec.name for host in hosts}):
+        shown = [f"{name} sees it at {address or 'no address'}" for name, address in seen.items()]
+        shown += [f"{host.spec.name} is behind a jump host" for host in hosts if host.spec.jump is not None]
+        raise InputError(
+            f"{CONTROLLER} is no single address", where=cell.cell_id, why="; ".join(shown), hint="write the address"
+        )
+    (address,) = addresses
+    return replace(
+        cell,
+        external=tuple(
+            service.at_controller(str(address)) if service.is_on_controller else service for service in cell.external
+        ),
+    )
 
 
 def _require_applicable(tuning: Iterable[TuningPlan]) -> None:

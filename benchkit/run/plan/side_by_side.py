@@ -111,8 +111,6 @@ def _load_reasons(cells: Sequence[PlannedCell], slice_s: float) -> Iterator[str]
 
 def _service_reasons(cells: Sequence[PlannedCell]) -> Iterator[str]:
     for cell in cells:
-        for external in cell.spec.external:
-            yield f"{external.name} of {cell.cell_id} is not started by benchkit, so that nobody knows what it does idle"
         for service in cell.services:
             if service.outage:
                 yield f"{service.name} of {cell.cell_id} has an outage in its window"

@@ -91,7 +91,10 @@ def unwatch_block(load: SlicedLoad, error: BaseException) -> None:
 
 
 def _add_counts(load: SlicedLoad, trial: Trial, hosts: Sequence[Host], blocks: Mapping[str, BlockTelemetry]) -> None:
-    """Add what the hosts counted to the slices of a trial, and the CPU time of its services and generators."""
+    """Add what the hosts counted to the slices of a trial, and the CPU time of its services and generators.
+
+    The CPU time of a server that was there already is unknown, and cannot be told from that of strangers.
+    """
     windows = {host.name: load.windows_ns(trial, host) for host in hosts}
     own: list[Reals] = []
     for each in trial.running_services:
@@ -125,16 +128,18 @@ def _add_counts(load: SlicedLoad, trial: Trial, hosts: Sequence[Host], blocks: M
         generators.append(generator.model_copy(update={"cpu_s": cpu_s}))
     trial.generators = tuple(generators)
     count = len(trial.slices)
+    unknown = [None] * count
+    unwatched = {each.trial_id for each in load.trials if each.cell.spec.external}
     run_by_benchkit = [*own, *neighbours, *of_generators, *_of_agents(hosts, blocks, windows)]
     columns: dict[str, Sequence[Any]] = {
-        "server_cpu_s": _sums(own, len(trial.running_services), count),
-        "neighbour_cpu_s": _sums(neighbours, len(neighbours), count),
+        "server_cpu_s": unknown if trial.trial_id in unwatched else _sums(own, len(trial.running_services), count),
+        "neighbour_cpu_s": unknown if unwatched - {trial.trial_id} else _sums(neighbours, len(neighbours), count),
         "generator_cpu_s": _sums(of_generators, len(trial.generators), count),
-        "foreign_cpu_s": _foreign(trial, hosts, blocks, windows, run_by_benchkit),
+        "foreign_cpu_s": unknown if unwatched else _foreign(trial, hosts, blocks, windows, run_by_benchkit),
         "stolen_s": _on_cpus(trial, hosts, blocks, windows, STOLEN),
-        "loop_s": _loops(trial, blocks, windows),
+        "loop_s": _loops(trial, blocks, windows) if trial.running_services else unknown,
         "accept_queue": _accept_queues(load, trial, blocks),
-        "time_wait": _time_wait(trial, blocks, windows),
+        "time_wait": _time_wait(trial, blocks, windows) if trial.running_services else unknown,
     }
     trial.slices = tuple(
         each.model_copy(update={name: column[place] for name, column in columns.items()})

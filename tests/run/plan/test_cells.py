@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from benchkit.errors import InputError
 from benchkit.run.plan import cells
-from benchkit.run.plan.cells import skip_equal_cells
+from benchkit.run.plan.cells import plan_cell, skip_equal_cells
 from benchkit.run.plan.model import PlannedCell, describe_cell
 from tests.builders import experiment, load, planned_cells, stacks
+from tests.run.plan.test_host_capabilities import capabilities
 
 
 def test_a_cell_that_equals_an_earlier_one_on_these_hosts_is_skipped() -> None:
@@ -36,6 +40,29 @@ def test_a_stack_that_is_written_twice_is_a_control() -> None:
         (None, "stack=one,connections=1"),
         (None, "stack=one,connections=2"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("jump", "seen", "message"),
+    [
+        (None, ("10.0.0.1", "10.0.0.1"), None),
+        (None, ("10.0.0.1", "192.0.2.1"), "box sees it at 10.0.0.1; other sees it at 192.0.2.1"),
+        (None, (None, None), "box sees it at no address"),
+        ("gate.example", ("10.0.0.1", "10.0.0.1"), "other is behind a jump host"),
+    ],
+)
+def test_the_address_of_the_controller_is_the_one_that_all_hosts_see(
+    jump: str | None, seen: tuple[str | None, str | None], message: str | None
+) -> None:
+    there = {"entry": "app", "services": {"app": {"backend": "external", "url": "http://{controller}:81"}}}
+    made = experiment(stacks={"one": there}, roles={"load": {}})
+    box, other = (capabilities(controller_address=address) for address in seen)
+    hosts = {"box": box, "other": replace(other, spec=other.spec.model_copy(update={"name": "other", "jump": jump}))}
+    if message is None:
+        assert plan_cell(made, made.cells[0], {"load": ("box", "other")}, hosts).target == "http://10.0.0.1:81/"
+        return
+    with pytest.raises(InputError, match=message):
+        plan_cell(made, made.cells[0], {"load": ("box", "other")}, hosts)
 
 
 def test_each_cell_is_described_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,9 +71,12 @@ def _process_use(evidence: Evidence, generator: GeneratorRecord) -> Iterator[tup
 
 
 def _host_use(evidence: Evidence, host: str) -> Iterator[tuple[float, str]]:
-    """Yield the shares of a load host that are in use: of its cores by anyone, of its quota by the generators."""
+    """Yield the shares of a load host that are in use: of its cores by anyone, of its quota by the generators.
+
+    A server of this machine that was there already may run on the cores of the load tool: nothing binds it.
+    """
     generators = [generator for generator in evidence.record.generators if generator.host == host]
-    busy = _busy_share(evidence, host)
+    busy = None if evidence.shares_unwatched_server else _busy_share(evidence, host)
     if busy is not None:
         yield busy, f"the cores of the load tool on {host} were busy for {{}} of the time"
     quota = quota_of(evidence, host)

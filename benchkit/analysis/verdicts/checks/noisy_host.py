@@ -155,7 +155,10 @@ def _sliced_finding(balance: Balance, thresholds: Thresholds) -> Finding:
 
 
 def _processes(evidence: Evidence) -> Sequence[CpuUsage] | SkippedCheck:
-    """Return the processes of the trial, with benchkit's."""
+    """Return the processes of the trial, with benchkit's; those of a server that was there already are not known."""
+    if evidence.shares_unwatched_server:
+        server = " and ".join(evidence.record.external)
+        return SkippedCheck(why=f"{server} is external and on this machine: its work is not told from that of others")
     usages = cpu_usage(evidence)
     if usages is None:
         return SkippedCheck(why="the CPU time of its own processes is unknown")
