@@ -223,9 +223,10 @@ class LiveProgress(SilentProgress):
         """Mark the trial with its verdict."""
         self._finish(planned_trial, verdict, rate_with_verdict(planned_trial, rps, verdict, checks))
 
-    def trial_failed(self, planned_trial: PlannedTrial, reason: str) -> None:
+    def trial_failed(self, planned_trial: PlannedTrial, reason: str | None) -> None:
         """Mark the trial as failed, and print the reason above the matrix, where it stays."""
-        self._console.print(f"block {planned_trial.block}  {planned_trial.cell_id}  failed: {reason}", markup=False)
+        if reason is not None:
+            self._console.print(f"block {planned_trial.block}  {planned_trial.cell_id}  failed: {reason}", markup=False)
         self._finish(planned_trial, "failed", "failed")
 
     def trial_retrying(self, planned_trial: PlannedTrial, reason: str, pause_s: float) -> None:

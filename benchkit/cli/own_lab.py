@@ -49,7 +49,7 @@ def own_lab(
     name = f"{command}-{os.getpid()}"
     try:
         hosts = (LabHost(name="host", roles=("sut", "load")),) if is_one_host else LabSpec().hosts
-        lab = up(LabSpec(name=name, hosts=hosts, own_tmp=not is_one_host, on_loopback=on_loopback), temporary=True)
+        lab = up(LabSpec(name=name, hosts=hosts, on_loopback=on_loopback), temporary=True)
         if not quiet:
             say(f"lab: {name}, of this command; it is removed at the end")
         yield lab

@@ -47,8 +47,8 @@ class SilentProgress:
     def trial_ended(self, planned_trial: PlannedTrial, rps: float | None, verdict: str, checks: Sequence[str]) -> None:
         """Note that a trial ended, with its rate, its verdict, and the checks that gave it."""
 
-    def trial_failed(self, planned_trial: PlannedTrial, reason: str) -> None:
-        """Note that a trial failed."""
+    def trial_failed(self, planned_trial: PlannedTrial, reason: str | None) -> None:
+        """Note that a trial failed; None: for a reason that was told."""
 
     def trial_retrying(self, planned_trial: PlannedTrial, reason: str, pause_s: float) -> None:
         """Note that a trial failed and is repeated."""
@@ -90,20 +90,25 @@ class PlainProgress(SilentProgress):
 
     def trial_ended(self, planned_trial: PlannedTrial, rps: float | None, verdict: str, checks: Sequence[str]) -> None:
         """Print block, cell, rate and remaining time."""
+        self._count(planned_trial)
         self._line(planned_trial, rate_with_verdict(planned_trial, rps, verdict, checks))
 
-    def trial_failed(self, planned_trial: PlannedTrial, reason: str) -> None:
+    def trial_failed(self, planned_trial: PlannedTrial, reason: str | None) -> None:
         """Print block, cell and the reason."""
-        self._line(planned_trial, "failed", f": {reason}")
+        self._count(planned_trial)
+        if reason is not None:
+            self._line(planned_trial, "failed", f": {reason}")
 
     def trial_retrying(self, planned_trial: PlannedTrial, reason: str, pause_s: float) -> None:
         """Print block, cell and the reason, without counting the trial."""
         self.notify(f"block {planned_trial.block}  {planned_trial.title}  {retrying(pause_s)}: {reason}")
 
-    def _line(self, planned_trial: PlannedTrial, outcome: str, reason: str = "") -> None:
-        """Print a line; a reason, which may have several lines, stands after the times."""
+    def _count(self, planned_trial: PlannedTrial) -> None:
         self._done += 1
         self._over |= {position_of(planned_trial)}
+
+    def _line(self, planned_trial: PlannedTrial, outcome: str, reason: str = "") -> None:
+        """Print a line; a reason, which may have several lines, stands after the times."""
         total, over = len(self._plan.planned_trials), len(self._over)
         elapsed = time.monotonic() - self._began
         remaining = max(0.0, elapsed / self._done * (total - over))

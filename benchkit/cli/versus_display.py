@@ -150,9 +150,10 @@ class VersusProgress(SilentProgress):
         """Read the results after the last trial of a block."""
         self._finish(planned_trial)
 
-    def trial_failed(self, planned_trial: PlannedTrial, why: str) -> None:
+    def trial_failed(self, planned_trial: PlannedTrial, why: str | None) -> None:
         """Print the reason, where it stays."""
-        self._print(f"block {planned_trial.block}  {planned_trial.title}  failed: {why}")
+        if why is not None:
+            self._print(f"block {planned_trial.block}  {planned_trial.title}  failed: {why}")
         self._finish(planned_trial)
 
     def trial_retrying(self, planned_trial: PlannedTrial, why: str, pause_s: float) -> None:

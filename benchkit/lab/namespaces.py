@@ -134,7 +134,7 @@ def _host_configs(state: LabState, folder: LabFolder, programs: Mapping[str, str
             "deadline_s": START_DEADLINE_S,
             "cap": network.cap_discipline(host.link_bps),
             "cpus": host.cpus,
-            "own_tmp": state.spec.own_tmp,
+            "own_tmp": len(state.hosts) > 1,
             "cgroups": cgroups.create(trees, folder.key, host.name),
             "log": str(folder.log(host.name)),
             "folder": str(_FOLDER),

@@ -66,9 +66,6 @@ class LabSpec(Frozen):
     on_loopback: bool = Field(
         default=False, description="hosts share the network of the machine, so that they reach its loopback interface"
     )
-    own_tmp: bool = Field(
-        default=True, description="every host has an empty /tmp, /var/tmp and /dev/shm; else it sees the machine's"
-    )
 
     @model_validator(mode="after")
     def _names_differ(self) -> Self:

@@ -125,7 +125,7 @@ def _skip(planned_trial: PlannedTrial, testbed: Testbed, recorder: RunRecorder, 
         return False
     logger.info("trial %s: skipped: %s", recorder.trial_id(planned_trial), reason)
     recorder.record_trial_skipped(planned_trial, reason)
-    observer.trial_failed(planned_trial, reason)
+    observer.trial_failed(planned_trial, reason if testbed.retries.is_new(reason) else None)
     return True
 
 

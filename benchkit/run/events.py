@@ -27,8 +27,8 @@ class RunObserver(Protocol):
         `checks` are the names of the checks that gave a verdict other than `valid`.
         """
 
-    def trial_failed(self, planned_trial: PlannedTrial, reason: str) -> None:
-        """Show that a trial failed or was skipped."""
+    def trial_failed(self, planned_trial: PlannedTrial, reason: str | None) -> None:
+        """Show that a trial failed or was skipped; None: for the reason of a trial that was skipped before it."""
 
     def trial_retrying(self, planned_trial: PlannedTrial, reason: str, pause_s: float) -> None:
         """Show that a trial failed and is about to be retried after this pause."""
@@ -65,7 +65,7 @@ class SharedObserver:
         with self._lock:
             self._observer.trial_ended(planned_trial, rps, verdict, checks)
 
-    def trial_failed(self, planned_trial: PlannedTrial, reason: str) -> None:
+    def trial_failed(self, planned_trial: PlannedTrial, reason: str | None) -> None:
         """Pass it on."""
         with self._lock:
             self._observer.trial_failed(planned_trial, reason)

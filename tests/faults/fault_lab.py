@@ -97,10 +97,10 @@ class HookObserver:
         """Call the hook at the end of a trial."""
         self._hook.end(planned_trial)
 
-    def trial_failed(self, planned_trial: PlannedTrial, why: str) -> None:
+    def trial_failed(self, planned_trial: PlannedTrial, why: str | None) -> None:
         """Record a failed trial: sometimes siege does not end."""
         self._hook.end(planned_trial)
-        self.failed.append(why)
+        self.failed += [] if why is None else [why]
 
     def trial_retrying(self, planned_trial: PlannedTrial, why: str, pause_s: float) -> None:
         """Fail the test: no trial of this suite is retried."""

@@ -41,7 +41,7 @@ _PROC_READ_ONLY = tuple(_PROC / name for name in ("acpi", "bus", "fs", "irq", "m
 
 
 def prepare(config: Mapping[str, Any]) -> None:
-    """Mount the host's own /run, /var/log, files of /etc, /proc, /sys and cgroups, and its own /tmp if it has one."""
+    """Mount the host's own /run, /var/log, files of /etc, /proc, /sys and cgroups; beside other hosts its own /tmp."""
     log_folders = list(_folders(_LOGS))
     shadow = _shadow_with_key_login(Path("/etc/shadow"))
     mount(

@@ -161,7 +161,8 @@ def _require_reachable(cell: Cell, entry: Service, load_hosts: Sequence[str], ho
             cell.service(entry.name).source.fault(
                 ("listen",), f"the load goes to this service, which listens on {where}, {why}"
             ),
-            hint="give it a plain port, so that it listens on its host's address",
+            hint="give it a plain port, so that it listens on its host's address; or use one host for servers and load: "
+            "`benchkit lab up --host host=sut,load`",
         )
 
 
