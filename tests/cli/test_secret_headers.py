@@ -54,7 +54,7 @@ def _text(path: Path) -> str:
 
 @dataclass
 class Seen:
-    """What a process on the machine of the lab can see of load tools while they run."""
+    """Observations of running load tools by another process on the machine of the lab."""
 
     programs: set[str] = field(default_factory=set)
     """Names of programs with the secret on their list of arguments."""
