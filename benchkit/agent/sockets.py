@@ -117,7 +117,7 @@ class Sockets:
         return {**response.report(), "http2": False, "negotiated": agreed}, bytes(response.body_start)
 
     def port_owners(self, *, ports: List[int]) -> Json:
-        """Return what has each of these TCP ports, with pid and command where they are visible; nothing for a free one.
+        """Return what has each of these TCP ports, with its process where that is visible; nothing for a free one.
 
         That is the listeners; where there are none and no server could listen, the connections that have the port at
         this end: outgoing ones may have any port of ip_local_port_range, and keep it for a minute after their end
@@ -138,7 +138,11 @@ class Sockets:
         holders = holders_of({each["inode"] for each in named} - {0}) if named else {}
         for each in named:
             process = proc_stat(holders.get(each.pop("inode"), 0))
-            each.update(pid=process.pid if process else None, command=process.name if process else None)
+            each.update(
+                pid=process.pid if process else None,
+                command=process.name if process else None,
+                start=process.start if process else None,
+            )
         return {"owners": owners}
 
     def listeners(self, *, process: int) -> Json:

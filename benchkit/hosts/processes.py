@@ -161,6 +161,8 @@ class Process:
     host: str
     id: int
     pid: int
+    start: int
+    """Instant of its start in ticks since the host's boot, as /proc has it."""
     argv: tuple[str, ...]
     started_ns: int
     """Instant on the host's monotonic clock."""
@@ -352,7 +354,14 @@ class Processes:
         report = self._link.result(future, remaining_s).fields
         argv = tuple(spec.argv)
         return Process(
-            self._link, self._host, report["id"], report["pid"], argv, report["started_ns"], report["late_s"]
+            self._link,
+            self._host,
+            report["id"],
+            report["pid"],
+            report["start"],
+            argv,
+            report["started_ns"],
+            report["late_s"],
         )
 
 

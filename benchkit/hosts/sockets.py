@@ -17,6 +17,9 @@ from benchkit.models.protocol import HttpProtocol, Negotiated, is_http2, is_tls
 MAX_HTTP2 = 16 << 20
 """Bytes after which an HTTP/2 response is incomplete: all of them come to the controller, which decodes them."""
 
+IPV4_MAPPED = "::ffff:"
+"""Start of an IPv4 address as IPv6 sockets have it (RFC 4291, section 2.5.5.2)."""
+
 TIME_WAIT = "TIME-WAIT"
 """State in which the kernel keeps a port after a connection has ended, for a minute and without a process."""
 
@@ -95,6 +98,8 @@ class PortOwner:
     """State of the socket, as ss(8) names it: LISTEN, ESTAB, TIME-WAIT, …"""
     peer: str | None = None
     """Address and port of the other end of a connection."""
+    start: int | None = None
+    """Instant at which its process started, in ticks since the host's boot."""
 
     def __str__(self) -> str:
         """Return `nginx (pid 12)`, or `curl (pid 13), its connection to 10.0.0.1:80 (ESTAB)`."""
@@ -109,6 +114,19 @@ class PortOwner:
 
 class PortTakenError(HostStateError):
     """A port of a service that a socket of another program has."""
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: str | None = None,
+        why: str | None = None,
+        hint: str | None = None,
+        owners: Iterable[PortOwner] = (),
+    ) -> None:
+        """Store the message, and the sockets that have the ports."""
+        super().__init__(what, where=where, why=why, hint=hint)
+        self.owners = tuple(owners)
 
 
 class Sockets:
@@ -211,9 +229,12 @@ class Sockets:
         return {int(port): tuple(PortOwner(**owner) for owner in owners) for port, owners in owners_of.items()}
 
     def listeners(self, process: Process) -> tuple[Tcp, ...]:
-        """Return the TCP addresses on which a process and its descendants listen. Raises HostError."""
+        """Return the TCP addresses on which a process and its descendants listen. Raises HostError.
+
+        An IPv4 address of an IPv6 socket (`::ffff:10.0.0.1`), as Java binds it, is returned as an IPv4 address.
+        """
         found = self._link.request("listeners", {"process": process.id}).fields["listeners"]
-        return tuple(Tcp(address, port) for address, port in found)
+        return tuple(Tcp(address.removeprefix(IPV4_MAPPED), port) for address, port in found)
 
     def require_free(self, ports: Iterable[int]) -> None:
         """Raise PortTakenError, naming the owners, where one of these TCP ports is taken."""
@@ -224,12 +245,14 @@ class Sockets:
     def require_own_listener(self, process: Process, port: int, wait_s: float) -> None:
         """Check that it is a process or its descendants that listen on a port which accepts connections.
 
-        Raises PortTakenError where another program does, and the process ends within `wait_s` seconds because of that.
-        One that stays has another program listen for it, as containers do.
+        Raises PortTakenError where another program does that is older, or where the process ends within `wait_s`
+        seconds because of that. One that stays beside a younger program has it listen, as containers do.
         """
         if any(at.port == port for at in self.listeners(process)):
             return
         owners = self.owners([port])
+        if any(owner.start is not None and owner.start < process.start for owner in owners[port]):
+            raise self._taken(owners)
         ended = process.wait(wait_s)
         if ended is None:
             return
@@ -240,7 +263,13 @@ class Sockets:
     def _taken(self, taken: Mapping[int, tuple[PortOwner, ...]]) -> PortTakenError:
         why = "; ".join(f"port {port} by {', '.join(map(str, owners))}" for port, owners in taken.items())
         what = "a port is taken" if len(taken) == 1 else "ports are taken"
-        return PortTakenError(what, where=self._host, why=why, hint="stop what has it, or choose another port")
+        return PortTakenError(
+            what,
+            where=self._host,
+            why=why,
+            hint="stop what has it, or choose another port",
+            owners=[owner for each in taken.values() for owner in each],
+        )
 
 
 def _negotiated(tls: Mapping[str, Any] | None, *, http2: bool) -> Negotiated:

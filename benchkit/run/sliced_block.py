@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -20,6 +20,8 @@ from benchkit.run.steps.probe import probe_responses
 from benchkit.run.steps.record import make_record
 from benchkit.run.steps.services import (
     collect_logs,
+    explain_port_in_use,
+    find_port_taker,
     make_folders,
     measure_disk_usage,
     require_alive,
@@ -101,20 +103,45 @@ def run_sliced_block(trials: Iterable[Trial], slice_s: float, seed: int) -> Bloc
 
 
 def _run_each(load: SlicedLoad, steps: Iterable[Step], result: BlockResult) -> None:
-    """Run these steps of every trial; one that fails by its own fault leaves the block."""
+    """Run these steps of every trial; one that fails by its own fault leaves the block.
+
+    So does one whose server has the port of another trial, which is prepared once more.
+    """
     steps = tuple(steps)
-    for trial in tuple(load.trials):
+    remaining = list(load.trials)
+    while remaining:
+        trial = remaining[0]
+        others = [each for each in load.trials if each is not trial]
         try:
             for step in steps:
                 with log_step(logger, f"trial {trial.trial_id}: {step.__name__}"):
                     step(trial)
+            remaining.remove(trial)
         except (HostError, InputError) as error:
-            host_state = find_host_state(trial, error)
-            if host_state is not None:
-                raise host_state from error
-            if isinstance(error, LostError | HostStateError):
-                raise
-            for failure in run_all(trial, (collect_logs, *CLEANUP)):
-                error.add_note(f"and afterwards: {failure}")
-            load.trials.remove(trial)
-            result.failures[trial.trial_id] = error
+            failed, failure = _find_fault(error, trial, others)
+            for note in run_all(failed, (collect_logs, *CLEANUP)):
+                failure.add_note(f"and afterwards: {note}")
+            load.trials.remove(failed)
+            result.failures[failed.trial_id] = failure
+            if failed is trial:
+                remaining.remove(trial)
+            else:
+                raise_first(run_all(trial, CLEANUP))
+                trial.running_services.clear()
+
+
+def _find_fault(
+    error: HostError | InputError, trial: Trial, others: Sequence[Trial]
+) -> tuple[Trial, HostError | InputError]:
+    """Return the trial that an error of `trial` is due to, this one or one of the `others`, and its error.
+
+    Raises HostError where the error is no trial's fault.
+    """
+    failed, failure = find_port_taker(error, trial, others) or (trial, error)
+    explain_port_in_use(failure, failed, others)
+    host_state = find_host_state(failed, failure)
+    if host_state is not None:
+        raise host_state from error
+    if isinstance(failure, LostError | HostStateError):
+        raise failure
+    return failed, failure

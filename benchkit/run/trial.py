@@ -19,6 +19,8 @@ from benchkit.run.steps.record import make_record
 from benchkit.run.steps.services import (
     cause_outages,
     collect_logs,
+    explain_port_in_use,
+    find_port_taker,
     make_folders,
     measure_disk_usage,
     remove_folders,
@@ -75,14 +77,21 @@ def run_trial(trial: Trial) -> TrialRecord:
                 step(trial)
     except BaseException as error:  # Ctrl-C too: the first error is the one to raise
         is_failure = isinstance(error, BenchkitError)
-        host_state = find_host_state(trial, error)
+        cause = find_cause(trial, error)
         for failure in run_all(trial, (collect_logs, *CLEANUP_STEPS) if is_failure else CLEANUP_STEPS):
-            (host_state or error).add_note(f"and afterwards: {failure}")
-        if host_state is not None:
-            raise host_state from error
+            (cause or error).add_note(f"and afterwards: {failure}")
+        if cause is not None:
+            raise cause from error
         raise
     raise_first(run_all(trial, CLEANUP_STEPS))
     return make_record(trial)
+
+
+def find_cause(trial: Trial, error: BaseException) -> HostError | None:
+    """Return the error that explains another one better, if there is one: of a server, or of the host."""
+    taker = find_port_taker(error, trial)
+    explain_port_in_use(error, trial)
+    return taker[1] if taker else find_host_state(trial, error)
 
 
 def find_host_state(trial: Trial, error: BaseException) -> HostStateError | None:

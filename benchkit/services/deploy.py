@@ -33,8 +33,8 @@ from benchkit.services.service import (
 CHECK_TIMEOUT_S = 10.0
 BIND_TIMEOUT_S = 0.5
 """Time in which a service ends that cannot listen, as another program took its port while it started."""
-ELSEWHERE_S = 1.0
-"""Time after its start in which a service may open its port at another address first."""
+LOOK_S = 1.0
+"""Time between two looks at the addresses on which a service listens that does not accept connections yet."""
 READY_PAUSE_S = 0.05
 """Time between two requests to a service that is not ready yet."""
 LOG_BYTES = 1 << 20
@@ -281,22 +281,52 @@ def _wait_until_ready(host: Host, service: Service, process: Process) -> None:
 
 
 def _wait_open(host: Host, service: Service, process: Process) -> None:
-    """Wait until a service accepts connections; no longer than a moment if it has its port at another address."""
-    socket, first_s = socket_of(service.endpoint), min(ELSEWHERE_S, service.ready_timeout_s)
-    try:
-        host.sockets.wait_open(socket, first_s, process)
-    except (LostError, HostStateError):
-        raise
-    except HostError:
-        remaining_s = service.ready_timeout_s - first_s
-        if remaining_s <= 0 or process.wait(0) is not None or _is_elsewhere(service, host.sockets.listeners(process)):
+    """Wait until a service accepts connections; no longer if two looks find its port at another address.
+
+    One look is not enough: a service may begin to listen after its last refused connection and before the look.
+    """
+    socket, waited_s, was_elsewhere = socket_of(service.endpoint), 0.0, False
+    while True:
+        wait_s = min(LOOK_S, service.ready_timeout_s - waited_s)
+        try:
+            host.sockets.wait_open(socket, wait_s, process, waited_s=waited_s)
+        except (LostError, HostStateError):
             raise
-        host.sockets.wait_open(socket, remaining_s, process, waited_s=first_s)
+        except HostError:
+            waited_s += wait_s
+            is_elsewhere = _is_elsewhere(service, host.sockets.listeners(process))
+            has_failed = waited_s >= service.ready_timeout_s or process.wait(0) is not None
+            if has_failed or (is_elsewhere and was_elsewhere):
+                raise
+            was_elsewhere = is_elsewhere
+        else:
+            return
 
 
 def _is_elsewhere(service: Service, listeners: Iterable[Tcp]) -> bool:
-    """Return True if one of these listeners has the port of a service, at another address."""
-    return any(each.port == service.endpoint.port for each in listeners)
+    """Return True if some of these listeners have the port of a service, and none covers its address."""
+    at_port = [each for each in listeners if each.port == service.endpoint.port]
+    return bool(at_port) and not any(_covers(each, service.endpoint) for each in at_port)
+
+
+def _covers(listener: Tcp, endpoint: Endpoint) -> bool:
+    """Return True if a listener certainly accepts connections to an endpoint.
+
+    One on `::` may also accept those to IPv4 addresses, or not (IPV6_V6ONLY): only a connection tells.
+    """
+    wildcard = "::" if ":" in str(endpoint.address) else "0.0.0.0"  # noqa: S104 - compared, not bound
+    return listener.port == endpoint.port and listener.address in (endpoint.address, wildcard)
+
+
+def _accepts(host: Host, service: Service) -> bool:
+    """Return True if a service accepts connections now, however late."""
+    try:
+        host.sockets.wait_open(socket_of(service.endpoint), 0)
+    except LostError:
+        raise
+    except HostError:
+        return False
+    return True
 
 
 def _explain_failed_start(host: Host, running: RunningService, error: HostError) -> ServiceError:
@@ -306,7 +336,7 @@ def _explain_failed_start(host: Host, running: RunningService, error: HostError)
     instead, hint = None, None
     if is_in_background(host, running):
         instead, hint = IN_BACKGROUND, STAY_IN_FOREGROUND
-    elif listeners and socket_of(service.endpoint) not in listeners:
+    elif listeners and not _accepts(host, service):
         found = " and ".join(map(str, listeners))
         instead = f"it listens on {found} instead"
         hint = f"let it listen on {service.endpoint.authority}, or name the right port in `listen`"

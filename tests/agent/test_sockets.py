@@ -212,7 +212,8 @@ def test_who_listens_is_known(agent: AgentLink, family: socket.AddressFamily, ad
         found = agent.request("port_owners", {"ports": [port, 1]}).fields["owners"]
     name = Path("/proc/self/comm").read_text().strip()
     expected = {"port": port, "address": shown, "uid": os.geteuid(), "pid": os.getpid(), "command": name}
-    expected |= {"state": "LISTEN", "peer": None}
+    start = int(Path("/proc/self/stat").read_text().rpartition(") ")[2].split()[19])
+    expected |= {"state": "LISTEN", "peer": None, "start": start}
     assert found[str(port)] == [expected]
     assert agent.request("port_owners", {"ports": [port]}).fields["owners"] == {str(port): []}
 

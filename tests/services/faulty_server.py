@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -23,6 +24,16 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_request(self, *args: object) -> None:
         """Log nothing."""
+
+
+class Server6(HTTPServer):
+    """Listens on IPv6, on `::` for IPv4 too unless it is the fault that it does not."""
+
+    address_family = socket.AF_INET6
+
+    def server_bind(self) -> None:
+        self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(fault == "only-ipv6"))
+        super().server_bind()
 
 
 fault, host, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
@@ -45,6 +56,13 @@ if fault == "leaves-children":
                 os.setsid()
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             time.sleep(600)
+if fault == "listens-late":
+    started = time.monotonic()
+    while not os.path.exists("go") and time.monotonic() < started + 60:  # noqa: PTH110 - it is a server of a user
+        time.sleep(0.001)
 if fault == "loopback":
     host = "127.0.0.1"
-HTTPServer((host, port + 1 if fault == "other-port" else port), Handler).serve_forever()
+if fault == "only-ipv6":
+    host = "::"
+server_class = Server6 if ":" in host else HTTPServer
+server_class((host, port + 1 if fault == "other-port" else port), Handler).serve_forever()

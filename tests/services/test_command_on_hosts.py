@@ -11,7 +11,7 @@ import pytest
 
 from benchkit.errors import HostError, InputError, ServiceError
 from benchkit.hosts.connections import Hosts, connect_all
-from benchkit.hosts.processes import ProcessSpec
+from benchkit.hosts.processes import Process, ProcessSpec
 from benchkit.hosts.sockets import PortTakenError, Tcp
 from benchkit.lab.lab import Lab
 from benchkit.run.plan.planner import make_plan
@@ -40,10 +40,10 @@ def plan_service(hosts: Hosts, folder: Path, **options: object) -> Service:
     return plan.cells[0].services[0]
 
 
-def start(hosts: Hosts, folder: Path, fault: str, **options: object) -> RunningService:
-    """Start a server with a fault. Raises ServiceError."""
+def start(hosts: Hosts, folder: Path, fault: str, address: str = "{host}", **options: object) -> RunningService:
+    """Start a server with a fault that listens on an address. Raises ServiceError."""
     shutil.copy(FAULTY, folder)
-    run = f"python3 faulty_server.py {fault} {{host}} {{port}}"
+    run = f"python3 faulty_server.py {fault} {address} {{port}}"
     service = plan_service(hosts, folder, run=run, files=["faulty_server.py"], **options)
     host = hosts[service.host]
     deploy.deploy(host, [service])
@@ -84,6 +84,10 @@ def test_a_server_that_needs_no_file_starts_in_a_folder_of_its_own(hosts: Hosts,
                 "→ let it listen on {address}: {{host}} in",
             ),
         ),
+        (
+            "only-ipv6",
+            (f"it listens on [::]:{PORT} instead; Connection refused for ", "→ let it listen on {address}: "),
+        ),
         ("goes-to-background", ("its first process ended and left others in the background", "→ let it run in the f")),
     ],
 )
@@ -98,6 +102,26 @@ def test_a_server_that_does_not_start_is_explained(
     require_nothing_left(hosts)
 
 
+@pytest.mark.parametrize("address", ["{host}", "0.0.0.0", "::", "::ffff:{host}"])  # noqa: S104 - on a lab host
+def test_a_server_that_begins_to_listen_between_two_looks_at_it_is_ready(
+    hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    host = hosts["sut"]
+    look = host.sockets.listeners
+
+    def listen_and_look(process: Process) -> tuple[Tcp, ...]:
+        if not look(process):
+            (folder,) = host.processes.run(["find", "-name", FAULTY.name, "-printf", "%h"]).stdout.decode().split()
+            host.processes.run(["touch", f"{folder}/go"])
+            host.sockets.wait_open(Tcp(host.spec.address, PORT), 10, process)
+        return look(process)
+
+    monkeypatch.setattr(host.sockets, "listeners", listen_and_look)
+    running = start(hosts, tmp_path, "listens-late", address, ready={"path": "/", "within_s": 10})
+    deploy.stop(host, [running])
+    require_nothing_left(hosts)
+
+
 def test_a_server_that_answers_another_status_than_ready_asks_for_is_explained(hosts: Hosts, tmp_path: Path) -> None:
     with pytest.raises(ServiceError) as caught:
         start(hosts, tmp_path, "answers-500", ready={"path": "/health", "within_s": 5})
@@ -105,13 +129,14 @@ def test_a_server_that_answers_another_status_than_ready_asks_for_is_explained(h
     require_nothing_left(hosts)
 
 
-def test_a_program_that_takes_the_port_while_a_server_starts_is_named(hosts: Hosts, tmp_path: Path) -> None:
+@pytest.mark.parametrize("fault", ["none", "listens-late"])
+def test_a_program_that_takes_the_port_while_a_server_starts_is_named(hosts: Hosts, tmp_path: Path, fault: str) -> None:
     sut = hosts["sut"]
     taker = sut.processes.start(ProcessSpec(["python3", "-m", "http.server", str(PORT)]))
     sut.sockets.wait_open(Tcp(sut.spec.address, PORT), 10, taker)
     try:
         with pytest.raises(PortTakenError) as caught:
-            start(hosts, tmp_path, "none")
+            start(hosts, tmp_path, fault)
     finally:
         sut.processes.stop([taker])
     assert f"sut: a port is taken: port {PORT} by python3 (pid " in str(caught.value)
