@@ -92,6 +92,12 @@ def watched_processes() -> Iterator[Seen]:
 
 
 @pytest.fixture
+def environment(environment: dict[str, str], tmp_path: Path) -> dict[str, str]:
+    """Environment with a folder of its own for the key of digests."""
+    return environment | {"XDG_STATE_HOME": str(tmp_path / "state")}
+
+
+@pytest.fixture
 def scenario(tmp_path: Path) -> Callable[..., Path]:
     """Write a scenario of one server, which needs the header, and a factor of load tools."""
     shutil.copy(SERVER, tmp_path)
@@ -155,15 +161,15 @@ def test_a_secret_in_clear_is_masked_and_has_to_be_given_again_to_resume(
     folder = path.parent
     store, printed = folder / "store", folder / "printed.txt"
     with printed.open("wb") as output:
-        run = subprocess.Popen(
-            [*program, "run", path, "--lab", lab.name], env=environment, stdout=output, stderr=output
-        )
+        command = [*program, "run", str(path), "--lab", lab.name]
+        run = subprocess.Popen(command, env=environment, stdout=output, stderr=output, umask=0)
         wait_until(lambda: any(store.rglob("trial.json")))
         run.send_signal(signal.SIGINT)
         assert run.wait(60) == 130
     path.unlink()
     assert "write `Authorization: {env: AUTHORIZATION}`, on the command line --header-env" in printed.read_text()
     assert leaks(folder) == []
+    assert not [each for each in store.rglob("*") if each.stat().st_mode & 0o002]
     resume = ("run", "--resume", "latest", "--lab", lab.name)
     unset = cli(*resume)
     assert (unset.code, "load.headers.Authorization: {env: AUTHORIZATION}: this environment" in unset.err) == (2, True)

@@ -9,6 +9,7 @@ from benchkit.document import read_document
 from benchkit.errors import InputError
 from benchkit.load.slice_times import pauses, turn_s
 from benchkit.models.cpus import SplitCpus
+from benchkit.models.headers import SecretValue
 from benchkit.models.load import Load
 from benchkit.models.response_differences import Difference, ResponsePart
 from benchkit.scenario.model import Scenario
@@ -202,6 +203,21 @@ def test_saved_scenario_is_read_back_as_it_was(tmp_path: Path) -> None:
     fields = compare_commands(COMMANDS, COMPARISON)
     save_scenario(fields, tmp_path / "mine.yaml")
     assert dict(read_document(tmp_path / "mine.yaml").data) == fields
+
+
+def test_saved_scenario_names_the_sources_of_secret_headers(tmp_path: Path) -> None:
+    headers: dict[str, str | SecretValue] = {
+        "Cookie": "sid=1f7e",
+        "Authorization": SecretValue(env="TOKEN"),
+        "Accept": "text/html",
+    }
+    fields = compare_commands(COMMANDS, replace(COMPARISON, request=Request(headers=headers)))
+    save_scenario(fields, tmp_path / "mine.yaml")
+    assert read_document(tmp_path / "mine.yaml").data["load"]["headers"] == {
+        "Cookie": {"env": "COOKIE"},
+        "Authorization": {"env": "TOKEN"},
+        "Accept": "text/html",
+    }
 
 
 URL = "http://127.0.0.1:9000"

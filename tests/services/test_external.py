@@ -80,6 +80,7 @@ def test_a_proxy_may_pass_requests_on_to_an_external_service(tmp_path: Path) -> 
         ({"url": "https://192.0.2.10", "protocol": "h2c"}, "protocol: h2c does not fit https://192.0.2.10"),
         ({"url": "http://192.0.2.10", "protocol": "h2"}, "protocol: h2 does not fit http://192.0.2.10"),
         ({"url": "http://192.0.2.10/path"}, "the load has the path (load.path)"),
+        ({"url": "http://me:pass@192.0.2.10"}, "app.url: a URL has no user and password here"),
         ({"url": "http://192.0.2.10:0"}, "app.url: found"),
         ({"url": "http://192.0.2.10", "listen": 80}, "app.listen: no such field; allowed: backend, url, protocol, tls"),
         ({}, "app.url: is missing"),
