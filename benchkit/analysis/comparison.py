@@ -67,7 +67,10 @@ class Comparison(Frozen):
         shown = f"differences are shown at {self.alpha:.0%} over all comparisons (Holm)"
         if self.level == self.alpha:
             return shown
-        return f"{shown}, at p of at most {self.level:g}, as a run could end early by its intervals"
+        return (
+            f"{shown}; as the run could end early by its intervals, each of them is of {1 - self.level:.0%} and each "
+            f"difference at p of at most {self.level:g}, which keeps {1 - self.alpha:.0%} and {self.alpha:.0%} over the run"
+        )
 
     @property
     def controls(self) -> tuple[Ratio, ...]:

@@ -14,7 +14,6 @@ import re
 from collections.abc import Iterator, Sequence
 
 from benchkit.analysis.export import BENCHSTAT_METRICS
-from benchkit.analysis.history.change_points import CONFIDENCE
 from benchkit.analysis.history.estimates import Estimate
 from benchkit.analysis.history.run_estimates import estimates_of
 from benchkit.analysis.history.series import History
@@ -59,7 +58,7 @@ def bencher_json(data: RunData) -> str:
     for metric, estimate in _estimates(data):
         measure = metric.replace("_", "-") + ("" if estimate.baseline is None else "-ratio")
         name = f"{data.manifest.scenario['name']}/{estimate.cell_id}"
-        document.setdefault(name, {})[measure] = _with_interval(estimate)
+        document.setdefault(name, {})[measure] = _with_interval(estimate, data.alpha)
     return json.dumps(document, indent=2) + "\n"
 
 
@@ -121,7 +120,7 @@ def openmetrics(data: RunData) -> str:
             **({} if estimate.baseline is None else {"baseline": estimate.baseline}),
         }
         shown = ",".join(f'{name}="{_escape(value)}"' for name, value in labels.items())
-        for part, value in _with_interval(estimate).items():
+        for part, value in _with_interval(estimate, data.alpha).items():
             suffix = {"value": "", "lower_value": "_low", "upper_value": "_high"}[part]
             name = "_".join(filter(None, (base + suffix, unit)))
             about = {"": "", "_low": ", lower end of the interval", "_high": ", upper end of the interval"}[suffix]
@@ -145,12 +144,12 @@ def _estimates(data: RunData) -> Iterator[tuple[str, Estimate]]:
                     yield metric, estimate
 
 
-def _with_interval(estimate: Estimate) -> dict[str, float]:
+def _with_interval(estimate: Estimate, alpha: float) -> dict[str, float]:
     """Return an estimate with its interval, where it has one, under the names of Bencher."""
     log = estimate.log or 0.0
     found = {"value": math.exp(log)}
     if estimate.error is not None and estimate.df is not None:
-        reach = t_quantile(CONFIDENCE, estimate.df) * estimate.error
+        reach = t_quantile(1 - alpha, estimate.df) * estimate.error
         found |= {"lower_value": math.exp(log - reach), "upper_value": math.exp(log + reach)}
     return found
 

@@ -129,15 +129,16 @@ def with_outcomes(ratios: Sequence[Ratio], alpha: float = ALPHA) -> list[Ratio]:
         tests = [_test(ratios[i], len(family), alpha) for i in family]
         p_values = [_p(ratios[i], test) for i, test in zip(family, tests, strict=True)]
         for i, test, p in zip(family, tests, holm(p_values), strict=True):
-            decided[i] = _with_decision(ratios[i], test, p, alpha)
+            decided[i] = _with_decision(ratios[i], test, p, len(family), alpha)
     return [decided.get(i, ratio) for i, ratio in enumerate(ratios)]
 
 
-def _with_decision(ratio: Ratio, test: Test | None, p: float, alpha: float) -> Ratio:
+def _with_decision(ratio: Ratio, test: Test | None, p: float, family: int, alpha: float) -> Ratio:
     if test is None:
+        enough = blocks_to_decide(family, alpha)
         why = (
             f"{ratio.blocks} blocks cannot show a difference: by chance all have the same sign with "
-            f"p = {smallest_p(ratio.blocks):.2g}; {blocks_to_decide(1, alpha)} blocks can"
+            f"p = {smallest_p(ratio.blocks):.2g}; {enough or 'no number of'} blocks can"
         )
         return ratio.model_copy(update={"p_holm": p, "reason": ratio.with_exclusions(why)})
     if p > alpha:

@@ -91,6 +91,17 @@ class Samples:
         return tuple(trial for cell_id in dict.fromkeys(cells) for trial in self.excluded.get(cell_id, ()))
 
 
+def geometric_mean(values: Iterable[float]) -> float:
+    """Return the mean of a cell's trials that every table, card and sentence states: ratios divide these means.
+
+    It is 0 where a value is 0. Raises ValueError without values.
+    """
+    known = np.fromiter(values, dtype=np.float64)
+    if not len(known):
+        raise ValueError("no value has no mean")
+    return float(np.exp(np.log(known).mean())) if known.min() > 0 else 0.0
+
+
 def numeric_columns(trials: pd.DataFrame) -> list[str]:
     """Return the columns that can be compared."""
     not_metrics = {"block", "position", "probe_status"}

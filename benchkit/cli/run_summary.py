@@ -81,10 +81,10 @@ def _show(cells: list[dict[str, Any]], compared: Comparison) -> None:
             ("", "") if ratio is None else (_bracketed(ratio.ratio, ratio.low, ratio.high), outcome(ratio, brief=True))
         )
         doubts = cell["unsupported"] or "; ".join(filter(None, (_failed(cell["failed"]), cell["verdicts"].problems)))
-        rows.append((cell["cell_id"], str(cell["trials"]), units.rate(cell["rps_median"]), *shown, doubts))
+        rows.append((cell["cell_id"], str(cell["trials"]), units.rate(cell["rps"]), *shown, doubts))
     (metric,) = compared.metrics
     ratio_head = "ratio [95 %]" if metric == RPS else f"ratio of {metric_named(metric).title} [95 %]"
-    print_table(("cell", "trials", "RPS (median)", ratio_head, "difference", ""), rows, right=(1, 2, 3))
+    print_table(("cell", "trials", "RPS (mean)", ratio_head, "difference", ""), rows, right=(1, 2, 3))
     for notice in compared.notices:
         print(f"! {notice}")
 
@@ -137,10 +137,8 @@ def failed_blocks(outcome: RunOutcome) -> dict[str, list[int]]:
 
 
 def _cells(data: RunData, failed: dict[str, list[int]]) -> list[dict[str, Any]]:
-    """Return a record for each cell; its median is over trials with a usable rate, else over all, else None."""
-    from statistics import median
-
-    from benchkit.analysis.samples import is_comparable
+    """Return a record for each cell; its rate is the mean of the trials with a usable rate, else of all, else None."""
+    from benchkit.analysis.samples import geometric_mean, is_comparable
     from benchkit.analysis.verdicts.summary import VerdictCounts, count_verdicts
 
     trials = data.trials[is_comparable(data.trials)]
@@ -156,7 +154,7 @@ def _cells(data: RunData, failed: dict[str, list[int]]) -> list[dict[str, Any]]:
             "trials": verdicts.get(cell.cell_id, VerdictCounts()).trials,
             "failed": sorted(failed.get(cell.cell_id, [])),
             "verdicts": verdicts.get(cell.cell_id, VerdictCounts()),
-            "rps_median": median(rates[cell.cell_id]) if rates.get(cell.cell_id) else None,
+            "rps": geometric_mean(rates[cell.cell_id]) if rates.get(cell.cell_id) else None,
             "unsupported": cell.unsupported,
         }
         for cell in data.manifest.cells

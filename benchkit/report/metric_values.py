@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from benchkit.analysis.samples import Exclusion
+from benchkit.analysis.samples import Exclusion, geometric_mean
 
 
 class TrialValue(NamedTuple):
@@ -42,6 +42,11 @@ class MetricValues:
     def medians(self) -> Mapping[str, float]:
         """Median of the included values of each cell that has any."""
         return {cell_id: median(values) for cell_id in self.by_cell if (values := self.included(cell_id))}
+
+    @cached_property
+    def means(self) -> Mapping[str, float]:
+        """Geometric mean of the included values of each cell that has any."""
+        return {cell_id: geometric_mean(values) for cell_id in self.by_cell if (values := self.included(cell_id))}
 
     @cached_property
     def has_exclusions(self) -> bool:

@@ -1,17 +1,17 @@
-"""Summary of a run, cell by cell: medians and ranges over trials, and the ratio to the cell's baseline."""
+"""Summary of a run, cell by cell: means and ranges over trials, and the ratio to the cell's baseline."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 
 import pandas as pd
 
 from benchkit import units
 from benchkit.analysis.cell_labels import CellView
 from benchkit.analysis.ratio import Ratio
+from benchkit.analysis.samples import geometric_mean
 from benchkit.models.clean_text import clean
 from benchkit.models.columns import Metric
 from benchkit.models.metrics import RPS, metric_named
@@ -30,8 +30,8 @@ class Headline:
 
     @property
     def text(self) -> str:
-        """The median with the name of the metric."""
-        return f"{self.metric.format(median(self.values))} {self.metric.title}"
+        """The mean with the name of the metric."""
+        return f"{self.metric.format(geometric_mean(self.values))} {self.metric.title}"
 
     @property
     def range(self) -> str:
@@ -64,9 +64,9 @@ class CellSummary:
         return len(self.exclusions) < self.trials
 
     @property
-    def median_rps(self) -> float | None:
-        """Median of the trials' rates."""
-        return median(self.rps) if self.rps else None
+    def mean_rps(self) -> float | None:
+        """Geometric mean of the trials' rates."""
+        return geometric_mean(self.rps) if self.rps else None
 
 
 @dataclass(frozen=True)
@@ -106,10 +106,10 @@ def describe_cell(cell: CellSummary, labels: Mapping[str, str], blocks: int) -> 
     """Return the result of a cell as its leading figure and the sentence below it; `labels` name the cells."""
     if cell.cell.unsupported is not None:
         return "not measured", f"not supported on these hosts: {cell.cell.unsupported}"
-    if cell.median_rps is None:
+    if cell.mean_rps is None:
         return "no result", "no trial of it ended with a rate"
     shown = _range(cell.rps) if cell.headline is None else f", {cell.headline.range}"
-    parts = [f"median of {units.counted(len(cell.rps), 'trial')}{shown}", *_describe_exclusions(cell)]
+    parts = [f"mean of {units.counted(len(cell.rps), 'trial')}{shown}", *_describe_exclusions(cell)]
     if cell.ratio is not None:
         parts.insert(0, _describe_ratio(cell.ratio, labels[cell.ratio.baseline]))
     if cell.trials < blocks:
@@ -117,7 +117,7 @@ def describe_cell(cell: CellSummary, labels: Mapping[str, str], blocks: int) -> 
     parts += _describe_failures(cell)
     if cell.ratio is not None:
         parts += map(clean, cell.ratio.remarks)
-    rate = units.requests_per_s(cell.median_rps)
+    rate = units.requests_per_s(cell.mean_rps)
     if cell.headline is None:
         return rate, "; ".join(parts)
     return f"{cell.headline.text} at {rate}", "; ".join(parts)

@@ -164,8 +164,8 @@ class Command(Backend[CommandOptions]):
 
     In `run` and `env`, {host} and {port} or {socket} stand for its socket, {protocol} for its protocol, {cpus} for the
     number of its CPUs, and {folder} or {out} for its folder, where it starts and which holds what was built and its
-    files. With TLS, {cert} and {key} stand for the files of its certificate. Templates know the same names. {{port}}
-    stands for the text {port}.
+    files. With TLS, {certificate} and {certificate_key} stand for the files of its certificate. Templates know the same
+    names. {{port}} stands for the text {port}.
     """
 
     name = "command"
@@ -180,7 +180,11 @@ class Command(Backend[CommandOptions]):
     def resolve(self, options: CommandOptions, source: SourceMap) -> CommandOptions:
         """Return the options with the paths of files and of the sources of its build. Raises InputError."""
         endpoint = {"host": "h", "port": "1"} if options.listen.port else {"socket": "s"}
-        tls = {"cert": "c", "key": "k"} if is_tls(options.protocol) else {"cert": None, "key": None}
+        tls = (
+            {"certificate": "c", "certificate_key": "k"}
+            if is_tls(options.protocol)
+            else {"certificate": None, "certificate_key": None}
+        )
         fixed = {"protocol": options.protocol, "cpus": "1", "folder": "f", "out": "f"}
         values: dict[str, str | None] = {"host": None, "port": None, "socket": None, **endpoint, **tls, **fixed}
         _require_placeholders(options, values, source)
@@ -222,8 +226,8 @@ class Command(Backend[CommandOptions]):
             "cpus": str(len(cpus)),
             "folder": str(place.folder),
             "out": str(place.folder),
-            "cert": None if endpoint.tls is None else str(tls_paths(place.folder).certificate),
-            "key": None if endpoint.tls is None else str(tls_paths(place.folder).key),
+            "certificate": None if endpoint.tls is None else str(tls_paths(place.folder).certificate),
+            "certificate_key": None if endpoint.tls is None else str(tls_paths(place.folder).key),
         }
         files = _files(options, place, values)
         argv = _argv(options.run, place, values, options.cwd)

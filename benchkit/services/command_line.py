@@ -71,8 +71,8 @@ _WHY_NONE = {
     "host": "the service listens on a unix socket",
     "port": "the service listens on a unix socket",
     "socket": "the service listens on a port; for a unix socket, write `listen: unix`",
-    "cert": "the service speaks no TLS; write `protocol: https1` or `protocol: h2`",
-    "key": "the service speaks no TLS; write `protocol: https1` or `protocol: h2`",
+    "certificate": "the service speaks no TLS; write `protocol: https1` or `protocol: h2`",
+    "certificate_key": "the service speaks no TLS; write `protocol: https1` or `protocol: h2`",
 }
 
 

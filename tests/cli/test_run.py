@@ -303,7 +303,7 @@ def test_a_rate_that_the_tool_does_not_state_is_null_in_the_summary(
     assert result.code == 0, result.err
     (cell,) = result.document()["cells"]
     assert cell["trials"] == 1
-    assert cell["rps_median"] is None or cell["rps_median"] > 0
+    assert cell["rps"] is None or cell["rps"] > 0
 
 
 def test_a_store_that_cannot_be_written_is_one_line(cli: Cli, inventory: Inventory) -> None:

@@ -269,16 +269,16 @@ def test_scrolling_regions_can_be_reached_by_keyboard(whole: BeautifulSoup) -> N
     assert all(element["tabindex"] == "0" and element["aria-label"] for element in scrolling)
 
 
-def test_results_name_design_medians_and_ratios(whole: BeautifulSoup) -> None:
+def test_results_name_design_means_and_ratios(whole: BeautifulSoup) -> None:
     assert texts(whole, "#results p")[0] == (
         "2 cells (stack: go, nginx-go) in 5 blocks; 10 trials ended; wrk, 64 connections, measured for 5.00 s a trial."
     )
     assert [texts(result, "p") for result in whole.select("#results li")] == [
-        ["go", "71,856 requests/s", "median of 5 trials, 69,215 to 73,489"],
+        ["go", "71,573 requests/s", "mean of 5 trials, 69,215 to 73,489"],
         [
             "nginx-go",
-            "39,542 requests/s",
-            "0.554 [0.537, 0.571] \N{MULTIPLICATION SIGN} go; median of 5 trials, 39,366 to 40,182",
+            "39,639 requests/s",
+            "0.554 [0.537, 0.571] \N{MULTIPLICATION SIGN} go; mean of 5 trials, 39,366 to 40,182",
         ],
     ]
     assert "Ratios to the baseline has the tests of the differences" in one(whole, "#results").get_text()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from statistics import geometric_mean
 
 import numpy as np
 import pandas as pd
@@ -110,13 +111,13 @@ def test_the_axis_is_connections_else_the_first_numeric_factor(make_run: MakeRun
     assert not get_figure("connections").is_available(make_run({"stack": ["a", "b"]}))
 
 
-def test_against_connections_lines_join_medians_and_points_are_trials(make_run: MakeRun) -> None:
+def test_against_connections_lines_join_means_and_points_are_trials(make_run: MakeRun) -> None:
     run = make_run({"stack": ["go", "nginx-go"], "connections": [8, 64, 512]}, blocks=3)
     (axes,) = get_figure("connections").draw(run).axes
     assert len(axes.get_lines()) == 2
-    medians = run.trials.groupby(["factor_stack", "factor_connections"])["rps"].median()
+    means = run.trials.groupby(["factor_stack", "factor_connections"])["rps"].agg(geometric_mean)
     for line, stack in zip(axes.get_lines(), ("go", "nginx-go"), strict=True):
-        np.testing.assert_allclose(np.asarray(line.get_ydata()), medians[stack].to_numpy())
+        np.testing.assert_allclose(np.asarray(line.get_ydata()), means[stack].to_numpy())
         np.testing.assert_array_equal(np.asarray(line.get_xdata()), [8, 64, 512])
     dots = [len(np.asarray(artist.get_offsets())) for artist in axes.collections if isinstance(artist, PathCollection)]
     assert dots == [9, 9]

@@ -132,7 +132,7 @@ def test_nginx_verifies_an_upstream_over_tls_and_speaks_no_http2_to_it(tmp_path:
 
 
 def test_a_command_gets_the_files_of_its_certificate_and_its_protocol(tmp_path: Path) -> None:
-    run = "caddy serve --cert {cert} --key {key} --protocol {protocol}"
+    run = "caddy serve --cert {certificate} --key {certificate_key} --protocol {protocol}"
     (service,) = render(tmp_path, f'backend: command, listen: 8443, protocol: https1, run: "{run}"')
     certificate = ("--cert", "/w/app/tls/certificate.pem", "--key", "/w/app/tls/key.pem")
     assert service.process.argv[2:] == (*certificate, "--protocol", "https1")

@@ -51,6 +51,8 @@ class RunEstimates(Frozen):
     tags: Mapping[str, str] = {}
     code: CodeState | None = None
     is_imported: bool = False
+    alpha: float
+    """Error rate of each interval: stricter in a run that may end early."""
     estimates: tuple[Estimate, ...]
 
 

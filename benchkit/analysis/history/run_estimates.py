@@ -34,6 +34,7 @@ def estimates_of(data: RunData, metric: str) -> RunEstimates:
         tags=manifest.tags,
         code=manifest.code,
         is_imported=manifest.is_imported,
+        alpha=data.alpha,
         estimates=tuple(
             estimate.model_copy(update={"commits": commits[estimate.cell_id]})
             for estimate in (*_ratio_estimates(data, samples), *_value_estimates(data, samples))

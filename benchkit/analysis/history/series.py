@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from benchkit import units
-from benchkit.analysis.history.change_points import ALPHA, CONFIDENCE, Shift, find_shifts
+from benchkit.analysis.history.change_points import ALPHA, Shift, find_shifts
 from benchkit.analysis.history.conditions import Conditions, condition_differences
 from benchkit.analysis.history.estimates import Estimate, RunEstimates, read_estimates
 from benchkit.analysis.inference import t_quantile
@@ -274,7 +274,7 @@ def _segments(runs: Sequence[RunEstimates], differences: _Differences) -> Iterat
 def _point(run: RunEstimates, estimate: Estimate, segment: int) -> Point:
     reach = None
     if estimate.log is not None and estimate.error is not None and estimate.df is not None:
-        reach = t_quantile(CONFIDENCE, estimate.df) * estimate.error
+        reach = t_quantile(1 - run.alpha, estimate.df) * estimate.error
     return Point(
         run_id=run.run_id,
         started_at=run.started_at,

@@ -6,13 +6,14 @@ A check reads evidence and returns findings: none where it sees nothing wrong. W
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal
 
 from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
 from benchkit.models.base import Frozen
-from benchkit.models.metrics import LATENCIES
+from benchkit.models.metrics import LATENCIES, metric_named
 from benchkit.models.thresholds import Thresholds
 
 Severity = Literal["suspect", "invalid"]
@@ -34,6 +35,27 @@ CPU = (
 MEMORY = ("server_memory_bytes",)
 WAITS = ("goroutine_wait_mean_s",)
 ALL = (*LOAD, *CPU, *MEMORY, *WAITS)
+GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "all figures": ALL,
+        "rates and latencies": LOAD,
+        "rates": RATES,
+        "latencies": LATENCIES,
+        "parts of the latency": PARTS,
+        "CPU time of the servers": CPU,
+    }
+)
+"""Names of metrics that findings affect together, the largest group first."""
+
+
+def describe_metrics(metrics: Iterable[str]) -> str:
+    """Return the names of metrics, groups of them by one name."""
+    rest, names = dict.fromkeys(metrics), []
+    for name, group in GROUPS.items():
+        if rest.keys() >= set(group):
+            names.append(name)
+            rest = {each: None for each in rest if each not in group}
+    return ", ".join((*names, *(metric_named(each).title for each in rest)))
 
 
 class Finding(Frozen):

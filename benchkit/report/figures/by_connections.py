@@ -55,28 +55,28 @@ def title(run: StoredRun) -> str:
 
 
 def alt(run: StoredRun) -> str:
-    """Describe the medians at the ends of each line."""
+    """Describe the means at the ends of each line."""
     factor = numeric_factor(run) or ""
     ends = []
     for line in lines_along(run, factor):
-        points = _medians(run, line, "rps")
+        points = _means(run, line, "rps")
         if len(points) > 1:
             (low, first), (high, last) = points[0], points[-1]
             ends.append(f"{line.name} {units.rate(first)} at {low:g}, {units.rate(last)} at {high:g}")
         elif _measured_cells(run, line, "rps") > 1:
             ends.append(f"{line.name} too few included trials")
-    return f"Line charts against {factor}; median requests per second: {'; '.join(ends)}."
+    return f"Line charts against {factor}; mean requests per second: {'; '.join(ends)}."
 
 
 def caption(run: StoredRun) -> str:
     """Explain lines, points and bands."""
     has_bands = any(_bands(run, measure) for measure in _known_measures(run))
     return (
-        "Lines join the medians over the included trials of a cell; each point is one trial. CPU is that of all services of "
+        "Lines join the means over the included trials of a cell; each point is one trial. CPU is that of all services of "
         "the stack over the measured window, per request, and memory the most that was resident in it."
         + (
             " Shaded: the band of a power law through all levels, fitted block by block "
-            f"({1 - run.data.alpha:.0%} for the whole line at once); it is omitted if medians depart from the power law."
+            f"({1 - run.data.alpha:.0%} for the whole line at once); it is omitted if means depart from the power law."
             if has_bands
             else ""
         )
@@ -97,7 +97,7 @@ def draw(run: StoredRun) -> Figure:
         _HEIGHT_IN,
         title=title(run),
         subtitle=[
-            "line: medians \N{MIDDLE DOT} point: one trial" + (f" \N{MIDDLE DOT} {HOLLOW}" if has_exclusions else "")
+            "line: means \N{MIDDLE DOT} point: one trial" + (f" \N{MIDDLE DOT} {HOLLOW}" if has_exclusions else "")
         ],
         source=provenance(run),
         legend=line_legend({hue: line.name for hue, line in enumerate(lines)}),
@@ -172,15 +172,15 @@ def _measured_cells(run: StoredRun, line: Line, metric: str) -> int:
     return sum(cell_id in run.values(metric).by_cell for _, cell_id in line.cells)
 
 
-def _medians(run: StoredRun, line: Line, metric: str) -> list[tuple[float, float]]:
-    """Return (level, median over the included trials) of the cells that have such trials."""
-    medians = run.values(metric).medians
-    return [(level, medians[cell_id]) for level, cell_id in line.cells if cell_id in medians]
+def _means(run: StoredRun, line: Line, metric: str) -> list[tuple[float, float]]:
+    """Return (level, mean over the included trials) of the cells that have such trials."""
+    means = run.values(metric).means
+    return [(level, means[cell_id]) for level, cell_id in line.cells if cell_id in means]
 
 
 def _draw_line(axes: Axes, run: StoredRun, line: Line, measure: _Measure, hue: int) -> None:
-    if medians := _medians(run, line, measure.metric):
-        axes.plot(*np.array(medians).T, color=colour(hue), linestyle=dashes(hue))
+    if means := _means(run, line, measure.metric):
+        axes.plot(*np.array(means).T, color=colour(hue), linestyle=dashes(hue))
     marks = [
         Mark(
             level, each.value, f"{line.name}, {level:g}, block {each.block}: {measure.text(each.value)}", each.exclusion

@@ -1,4 +1,4 @@
-"""Requests per second by cell: a bar at the median, every trial as a point, and the interval of the cell."""
+"""Requests per second by cell: a bar at the mean, every trial as a point, and the interval of the cell."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TITLE = "Requests per second by cell"
 
 _BAR = 0.64
 _MAX_WRITTEN = 60
-"""Rows up to which the medians are written beside the bars."""
+"""Rows up to which the means are written beside the bars."""
 _MAX_NAMED = 8
 _GAP = 0.6
 """Rows between two panels whose cells have no names of their own."""
@@ -54,15 +54,15 @@ def is_available(run: StoredRun) -> bool:
 
 
 def alt(run: StoredRun) -> str:
-    """Describe the medians; of many cells the highest and the lowest."""
-    known = [cell for cell in summarise(run).cells if cell.median_rps is not None]
+    """Describe the means; of many cells the highest and the lowest."""
+    known = [cell for cell in summarise(run).cells if cell.mean_rps is not None]
     ranked = sorted(
-        ((cell.median_rps, cell.cell.label) for cell in [each for each in known if each.is_usable] or known),
+        ((cell.mean_rps, cell.cell.label) for cell in [each for each in known if each.is_usable] or known),
         reverse=True,
     )
     shown, which = name_extremes(ranked, _MAX_NAMED, "cells")
-    medians = "; ".join(f"{label} {units.rate(rps)}" for rps, label in shown)
-    return f"Bar chart of the median requests per second{which}: {medians}."
+    means = "; ".join(f"{label} {units.rate(rps)}" for rps, label in shown)
+    return f"Bar chart of the mean requests per second{which}: {means}."
 
 
 def caption(run: StoredRun) -> str:
@@ -77,7 +77,7 @@ def caption(run: StoredRun) -> str:
     else:
         lines = f" There are no intervals: they need {MIN_BLOCKS} blocks with included trials."
     return (
-        "Bars end at the median over the included trials of a cell; each of the "
+        "Bars end at the mean over the included trials of a cell; each of the "
         f"{units.counted(len(run.measured), 'point')} is one trial, in the order of the blocks from top to bottom.{lines} "
         "Cells share the conditions of their blocks, so that two cells may differ although their intervals overlap: the "
         "figure of ratios shows it."
@@ -94,7 +94,7 @@ def draw(run: StoredRun) -> Figure:
     size = row_text_size(lines)
     ranges = intervals(run)
     notes = [
-        "bar: median of the trials",
+        "bar: mean of the trials",
         "point: one trial",
         *([f"line: {1 - run.data.alpha:.0%} interval"] if ranges else []),
         *([HOLLOW] if run.values("rps").has_exclusions else []),
@@ -108,13 +108,13 @@ def draw(run: StoredRun) -> Figure:
     )
     axes = figure.subplots()
     label_rows(axes, {row.y: row.text for row in rows if row.text and (row.cell or legend)}, lines)
-    _draw_medians(axes, rows)
+    _draw_means(axes, rows)
     _draw_trials(axes, run, rows, size)
     _draw_intervals(axes, rows, ranges, 1 - run.data.alpha)
     for row in rows:
         if row.cell is None and not legend:
             write_heading(axes, row.y, row.text, lines)
-        if row.cell is not None and (len(rows) <= _MAX_WRITTEN or row.cell.median_rps is None):
+        if row.cell is not None and (len(rows) <= _MAX_WRITTEN or row.cell.mean_rps is None):
             _write_result(axes, row.y, row.cell, size, beyond=ranges.get(row.cell.cell.cell_id, (0.0, 0.0))[1])
     highest = float(numbers(run.measured["rps"]).max()) or 1.0
     reach = min(max([highest, *(high for _, high in ranges.values())]), _MAX_REACH * highest)
@@ -182,9 +182,9 @@ def _rows(cells: Sequence[CellSummary], *, has_legend: bool) -> Iterator[_Row]:
         y += _GAP if has_legend else 0
 
 
-def _draw_medians(axes: Axes, rows: Sequence[_Row]) -> None:
-    """Draw bars from zero to the median with a marked end; a cell without any usable trial has only a faint bar."""
-    drawn = [(row.y, row.cell, row.cell.median_rps) for row in rows if row.cell and row.cell.median_rps is not None]
+def _draw_means(axes: Axes, rows: Sequence[_Row]) -> None:
+    """Draw bars from zero to the mean with a marked end; a cell without any usable trial has only a faint bar."""
+    drawn = [(row.y, row.cell, row.cell.mean_rps) for row in rows if row.cell and row.cell.mean_rps is not None]
     tones = [colour(cell.cell.hue) for _, cell, _ in drawn]
     half = _BAR / 2
     bars = PolyCollection(
@@ -200,7 +200,7 @@ def _draw_medians(axes: Axes, rows: Sequence[_Row]) -> None:
         colors=[tone for _, _, tone in usable],
         linewidths=2,
     )
-    hover(bars, *(f"{cell.cell.label}: median {units.requests_per_s(rps)}" for _, cell, rps in drawn))
+    hover(bars, *(f"{cell.cell.label}: mean {units.requests_per_s(rps)}" for _, cell, rps in drawn))
     axes.add_collection(bars)
     axes.add_collection(ends)
 
@@ -245,9 +245,9 @@ def _draw_intervals(
 
 
 def _write_result(axes: Axes, y: float, cell: CellSummary, size: float, beyond: float) -> None:
-    """Write the median beside the bar of a cell, or why it has none."""
-    if cell.median_rps is not None:
-        text = units.rate(cell.median_rps) if cell.is_usable else f"{units.rate(cell.median_rps)}, invalid"
+    """Write the mean beside the bar of a cell, or why it has none."""
+    if cell.mean_rps is not None:
+        text = units.rate(cell.mean_rps) if cell.is_usable else f"{units.rate(cell.mean_rps)}, invalid"
         place, tone = max(*cell.rps, beyond), INK if cell.is_usable else MUTED
     else:
         reason = "not supported on these hosts" if cell.cell.unsupported is not None else "no trial ended with a rate"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from benchkit.analysis.comparison import Comparison
@@ -19,10 +19,14 @@ from benchkit.units import ABSENT
 
 @dataclass(frozen=True)
 class RatiosContent:
-    """Notices on the comparisons, a table for each metric by its title, and how the results are decided."""
+    """Notices on the comparisons, a table for each metric by its title, and how the results are decided.
+
+    Rows name their notes by number: each is one of `notes`, of all tables together.
+    """
 
     notices: tuple[str, ...]
     tables: Mapping[str, Table]
+    notes: tuple[str, ...]
     confidence: str
     decides: str
 
@@ -33,9 +37,11 @@ def build(material: Material) -> RatiosContent | None:
     if not comparisons:
         return None
     names = cell_names(material.run)
+    notes = tuple(dict.fromkeys(note for each in comparisons for ratio in each.ratios for note in _notes(ratio)))
     return RatiosContent(
         notices=tuple(dict.fromkeys(clean(notice) for each in comparisons for notice in each.notices)),
-        tables={metric_named(each.metrics[0]).title: _table(each, names) for each in comparisons},
+        tables={metric_named(each.metrics[0]).title: _table(each, names, notes) for each in comparisons},
+        notes=notes,
         confidence=f"{comparisons[0].ratios[0].confidence:.0%}",
         decides=comparisons[0].decides,
     )
@@ -44,7 +50,7 @@ def build(material: Material) -> RatiosContent | None:
 SECTION = Section("ratios", "Ratios to the baseline", "ratios.html.j2", build)
 
 
-def _table(comparison: Comparison, names: Mapping[str, str]) -> Table:
+def _table(comparison: Comparison, names: Mapping[str, str], notes: Sequence[str]) -> Table:
     (name,) = comparison.metrics
     title = metric_named(name).title
     return Table(
@@ -61,15 +67,20 @@ def _table(comparison: Comparison, names: Mapping[str, str]) -> Table:
             Column("p", "number"),
             Column("Blocks", "number"),
             Column("Difference"),
-            Column("Notes", "prose"),
+            Column("Notes"),
         ),
-        rows=tuple(_row(ratio, names) for ratio in comparison.ratios),
+        rows=tuple(_row(ratio, names, notes) for ratio in comparison.ratios),
     )
 
 
-def _row(ratio: Ratio, names: Mapping[str, str]) -> tuple[Entry, ...]:
+def _notes(ratio: Ratio) -> list[str]:
+    """Return the reason of an undecided ratio, or its excluded trials, and its remarks."""
+    texts = [ratio.reason or describe_exclusions(ratio.exclusions), *ratio.remarks]
+    return [clean(text) for text in texts if text]
+
+
+def _row(ratio: Ratio, names: Mapping[str, str], notes: Sequence[str]) -> tuple[Entry, ...]:
     shown = metric_named(ratio.metric).format
-    notes = [ratio.reason or describe_exclusions(ratio.exclusions), *ratio.remarks]
     return (
         Entry(names[ratio.cell_id]),
         Entry(names[ratio.baseline]),
@@ -81,7 +92,7 @@ def _row(ratio: Ratio, names: Mapping[str, str]) -> tuple[Entry, ...]:
         Entry(p_value(ratio), ratio.p_holm),
         Entry(str(ratio.blocks), float(ratio.blocks)),
         Entry(outcome(ratio, brief=True)),
-        Entry(clean("; ".join(filter(None, notes)))),
+        Entry(", ".join(str(notes.index(note) + 1) for note in _notes(ratio))),
     )
 
 

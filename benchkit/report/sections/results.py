@@ -90,7 +90,7 @@ def _result(cell: CellSummary, run: StoredRun) -> Result:
 def _extremes(summary: Summary) -> list[CellSummary]:
     """Return the cells with the highest and the lowest rate."""
     ranked = sorted(
-        (cell for cell in summary.cells if cell.median_rps is not None and cell.is_usable),
-        key=lambda cell: cell.median_rps or 0,
+        (cell for cell in summary.cells if cell.mean_rps is not None and cell.is_usable),
+        key=lambda cell: cell.mean_rps or 0,
     )
     return [ranked[-1], ranked[0]] if ranked else []

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from benchkit import units
 from benchkit.analysis.samples import SEARCH_KINDS
+from benchkit.analysis.verdicts.check import describe_metrics
 from benchkit.analysis.verdicts.registry import CHECKS
 from benchkit.analysis.verdicts.summary import (
     FindingGroup,
@@ -16,7 +17,6 @@ from benchkit.analysis.verdicts.summary import (
     group_skipped_checks,
 )
 from benchkit.models.clean_text import clean
-from benchkit.models.metrics import metric_named
 from benchkit.report.noise_notes import noise_notes
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.stored_run import StoredRun
@@ -115,7 +115,7 @@ def _reason_table(findings: list[FindingGroup], run: StoredRun) -> Table:
                 Entry(units.count(len(each.trial_ids)), float(len(each.trial_ids))),
                 Entry(_list([str(block) for block in dict.fromkeys(each.blocks)])),
                 Entry(clean(each.text)),
-                Entry(", ".join(metric_named(metric).title for metric in each.metrics)),
+                Entry(describe_metrics(each.metrics)),
             )
             for each in findings
         ),
