@@ -111,6 +111,7 @@ def _print(found: Comparison, form: str) -> None:
 def _show(found: Comparison) -> None:
     """Print the comparison: the answer, caveats, then a table per metric, the statistical power, claims and gate."""
     from benchkit.analysis.wording import describe_runs
+    from benchkit.models.terms import explain
 
     if found.answer is not None:
         for sentence in (*found.answer.sentences, found.answer.trust_sentence):
@@ -123,6 +124,7 @@ def _show(found: Comparison) -> None:
         _show_metric([ratio for ratio in found.ratios if ratio.metric == metric], found)
         if metric in found.resolution:
             print(found.resolution[metric].detects)
+    print(f"\n{explain('cell', 'block', 'suspect')}")
     if found.level != found.alpha:
         print(f"{found.decides[0].upper()}{found.decides[1:]}.")
     show_claims(found.claims)

@@ -164,6 +164,7 @@ def _load(cell: PlannedCell) -> str:
 
 def _show(plan: RunPlan) -> None:
     from benchkit.cli.console import print_table
+    from benchkit.models.terms import explain
 
     scenario = plan.experiment.scenario
     print(f"{scenario.name}: {scenario.title}\n{scenario.question.strip()}\n")
@@ -185,6 +186,7 @@ def _show(plan: RunPlan) -> None:
         ),
     )
     print(f"\n{_length(plan)}; seed {plan.seed}")
+    print(explain("cell", "block", "stack", *(["slice"] if scenario.design == "sliced" else [])))
     if plan.groups and not plan.has_testbed_factor:
         print(_groups(plan))
     if plan.divided:

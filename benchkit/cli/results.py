@@ -67,6 +67,7 @@ def trials(run: RunId, store: StoreToRead = None, json: Json = False) -> None:
     from benchkit.analysis.verdicts.summary import finding_details, group_findings, group_skipped_checks
     from benchkit.cli.console import print_json, print_table
     from benchkit.models.metrics import P50, P99
+    from benchkit.models.terms import explain
     from benchkit.results.progress import read_progress
     from benchkit.results.store_choice import open_store
     from benchkit.results.tables import load
@@ -113,6 +114,7 @@ def trials(run: RunId, store: StoreToRead = None, json: Json = False) -> None:
         (row for _, row in sorted(shown)),
         right=(0, 2, 3, 4, 5, 6),
     )
+    print(explain("block", "cell", "suspect", "invalid"))
     for each in failed:
         print(f"- {each['status']} ({each['cell_id']}, block {each['block']}): {each['why']}")
         if each["files"]:

@@ -22,6 +22,7 @@ def print_run_summary(
     from benchkit.analysis.run_data import read_run_data
     from benchkit.cli.compare import show_claims
     from benchkit.cli.console import print_json, say
+    from benchkit.models.terms import explain
 
     for why in outcome.not_restored.values():
         say(f"benchkit: not restored: {why}\n  → the record is kept on the host; run `benchkit hosts restore`")
@@ -60,6 +61,7 @@ def print_run_summary(
         _show(cells, compared)
         for text in _incomplete_trials(outcome):
             print(f"! {text}")
+        print(explain("cell", "suspect", "invalid"))
         show_claims(claims)
         print(f"\nrun     {outcome.run.run_id}")
     if report is not None:

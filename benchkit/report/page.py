@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from benchkit import units
 from benchkit.models.run import Manifest
+from benchkit.models.terms import TERMS, explain
 from benchkit.report import html
 from benchkit.report.rendering import Drawing
 from benchkit.report.sections.registry import SECTIONS
@@ -65,6 +66,7 @@ def _part(run: StoredRun, drawings: Sequence[Drawing], number: int) -> Part:
             title=title,
             question=run.manifest.scenario.get("question"),
             facts=_facts(run.manifest),
+            words=explain(*TERMS),
             sections=built,
         )
     )
