@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from benchkit.cli.completion import complete_metric
-from benchkit.cli.options import BuildCommand, BuiltCommand, InventoryFile, Json, LabName, Quiet, Set, StoreFolder
+from benchkit.cli.options import (
+    BuildCommand,
+    BuiltCommand,
+    InventoryFile,
+    Json,
+    LabName,
+    LoadConnections,
+    LoadTool,
+    Quiet,
+    Set,
+    StoreFolder,
+)
 
 if TYPE_CHECKING:
     from benchkit.hosts.inventory import Inventory
@@ -39,8 +50,8 @@ def bisect(
         str, typer.Option(help="A numeric column of `trials` that became worse.", autocompletion=complete_metric)
     ] = "rps",
     path: Annotated[str, typer.Option(help="Path of the requests.")] = "/",
-    connections: Annotated[int, typer.Option(min=1, help="Open connections.")] = 64,
-    tool: Annotated[str, typer.Option(help="Load tool.")] = "h2load",
+    connections: LoadConnections = None,
+    tool: LoadTool = None,
     duration: Annotated[float, typer.Option(min=1, help="Time that each comparison may take, in seconds.")] = 180.0,
     precision: Annotated[
         float,
@@ -66,13 +77,14 @@ def bisect(
     lab of its own unless -i or --lab names hosts.
     """
     from benchkit.analysis.bisection import next_commit
-    from benchkit.cli.calibration import search_path
+    from benchkit.cli.calibration import fixed_fields, search_path
     from benchkit.cli.inventory_choice import inventory_of
     from benchkit.cli.own_lab import own_lab, split_cpus
     from benchkit.cli.signals import signals_interrupt
     from benchkit.models.bisection import StepOptions
     from benchkit.results.bisections import read_bisection
     from benchkit.results.store import Store, store_path
+    from benchkit.scenario.versus import DEFAULT_CONNECTIONS, DEFAULT_TOOL
 
     stored_in = Store(store_path(store))
     has_own_lab = inventory is None and lab is None
@@ -84,8 +96,9 @@ def bisect(
             raise typer.BadParameter("name GOOD and BAD, --build and --run, or a search with --resume")
         options = StepOptions(
             path=path,
-            tool=tool,
-            connections=connections,
+            tool=tool or DEFAULT_TOOL,
+            connections=connections or DEFAULT_CONNECTIONS,
+            fixed=fixed_fields(tool, connections),
             duration_s=duration,
             precision=precision,
             settings=tuple(settings or ()),

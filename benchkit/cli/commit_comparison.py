@@ -19,7 +19,7 @@ class CommitComparison:
     """Comparisons of one search, on the hosts of one inventory; see `benchkit.run.bisection.Compare`."""
 
     def __init__(self, record: BisectionRecord, inventory: Inventory, store: Store) -> None:
-        """Take the search, whose options hold for all comparisons but for `options.quota`: see `with_load`."""
+        """Take the search, whose options hold for all comparisons but for what `calibrate` adapts."""
         self.record = record
         self._inventory = inventory
         self._store = store
@@ -29,7 +29,7 @@ class CommitComparison:
 
         Raises BenchkitError where an end does not build, HostError where one does not run.
         """
-        from benchkit.cli.calibration import calibrate
+        from benchkit.cli.calibration import ADAPTED, calibrate
         from benchkit.errors import BenchkitError
         from benchkit.scenario.bisect import commit_fields, comparison_of
 
@@ -47,7 +47,7 @@ class CommitComparison:
                 settings=self.record.options.settings,
                 quiet=quiet,
             )
-            options = self.record.options.model_copy(update={"quota": found.quota, "slice_s": found.slice_s})
+            options = self.record.options.model_copy(update={name: getattr(found, name) for name in ADAPTED})
             self.record = self.record.model_copy(update={"options": options})
         return self.record
 

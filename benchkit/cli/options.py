@@ -148,6 +148,22 @@ BuiltCommand = Annotated[
     ),
 ]
 
+LoadTool = Annotated[
+    str | None,
+    typer.Option(
+        "--tool", help="Load tool. [default: h2load, or wrk for servers that close connections]", show_default=False
+    ),
+]
+LoadConnections = Annotated[
+    int | None,
+    typer.Option(
+        "--connections",
+        min=1,
+        help="Open connections. [default: 64, or as many as the listen queue of each server holds]",
+        show_default=False,
+    ),
+]
+
 WorkerProcesses = Annotated[
     int | None,
     typer.Option(

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from benchkit.cli.progress import SilentProgress
     from benchkit.hosts.inventory import Inventory
     from benchkit.results.store import RunFolder, Store
+    from benchkit.run.loop import FirstBlockReview
     from benchkit.run.opened_run import OpenedRun
     from benchkit.run.plan.model import RunPlan
     from benchkit.run.recorder import RunOutcome
@@ -172,8 +173,11 @@ def run_experiment(
     reconnect_s: float | None = None,
     show: Callable[[OpenedRun], SilentProgress] | None = None,
     tags: Mapping[str, str] = MappingProxyType({}),
+    review: FirstBlockReview | None = None,
 ) -> RunOutcome:
     """Plan and execute an experiment on the hosts of an inventory, with a display of its progress: `show`, or a matrix.
+
+    A run with a rule for its end also ends after its first block where the `review` of that has a reason.
 
     Hosts restore themselves after `lease_s` seconds without a heartbeat; a lost one is reconnected for `reconnect_s`
     seconds. None: the default.
@@ -218,7 +222,7 @@ def run_experiment(
                 )
             )
             with opening as opened, _displayed(opened, show, quiet=quiet) as observer:
-                outcome = execute(opened, observer, reconnect_s=reconnect_s)
+                outcome = execute(opened, observer, reconnect_s=reconnect_s, review=review)
             outcome.add_restore_outcome(hosts.close())
             return outcome
     except KeyboardInterrupt as stopped:

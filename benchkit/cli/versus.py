@@ -16,6 +16,8 @@ from benchkit.cli.options import (
     InventoryFile,
     Json,
     LabName,
+    LoadConnections,
+    LoadTool,
     Quiet,
     StoreFolder,
     Tags,
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from benchkit.hosts.inventory import Inventory
     from benchkit.models.headers import SecretValue
     from benchkit.results.store import Store
+    from benchkit.run.loop import FirstBlockReview
     from benchkit.run.opened_run import OpenedRun
     from benchkit.run.recorder import RunOutcome
     from benchkit.scenario.versus import Comparison, Request
@@ -70,13 +73,13 @@ def versus(
         list[ResponsePart] | None,
         typer.Option(help="Part of the responses that is meant to differ, between servers or each time; repeatable."),
     ] = None,
-    connections: Annotated[int, typer.Option(min=1, help="Open connections.")] = 64,
+    connections: LoadConnections = None,
     duration: Annotated[float, typer.Option(min=1, help="Time that the comparison may take, in seconds.")] = 60.0,
     precision: Annotated[
         float,
         typer.Option(min=0.001, max=0.5, help="End earlier once intervals reach at most this far to either side."),
     ] = 0.03,
-    tool: Annotated[str, typer.Option(help="Load tool.")] = "h2load",
+    tool: LoadTool = None,
     names: Annotated[str | None, typer.Option(metavar="A,B,…", help="Names of the servers.")] = None,
     files: Annotated[
         list[Path] | None,
@@ -102,7 +105,7 @@ def versus(
     Starts a lab of its own unless -i or --lab names hosts, finds a load at which the load tool is not the limit, and
     runs blocks of trials until the intervals are narrow or the time is spent.
     """
-    from benchkit.cli.calibration import experiment_of, search_path
+    from benchkit.cli.calibration import experiment_of, fixed_fields, search_path
     from benchkit.cli.headers import request_headers
     from benchkit.cli.inventory_choice import inventory_of
     from benchkit.cli.own_lab import own_lab, split_cpus
@@ -110,7 +113,13 @@ def versus(
     from benchkit.cli.signals import signals_interrupt
     from benchkit.cli.tags import parse_tags
     from benchkit.results.store import Store, store_path
-    from benchkit.scenario.versus import Comparison, is_on_this_machine, request_path
+    from benchkit.scenario.versus import (
+        DEFAULT_CONNECTIONS,
+        DEFAULT_TOOL,
+        Comparison,
+        is_on_this_machine,
+        request_path,
+    )
 
     servers = commands or []
     tags = parse_tags(tag or [])
@@ -118,8 +127,9 @@ def versus(
     comparison = Comparison(
         request=_request(request_path(servers, path), method, body, request_headers(header or [], header_env or [])),
         differs=tuple(differs or ()),
-        tool=tool,
-        connections=connections,
+        tool=tool or DEFAULT_TOOL,
+        connections=connections or DEFAULT_CONNECTIONS,
+        fixed=fixed_fields(tool, connections),
         budget_s=duration,
         precision=precision,
         files=carried,
@@ -194,7 +204,7 @@ def _compare(
     """Find the load, run the comparison, and return its outcome."""
     from benchkit.analysis.run_data import read_run_data
     from benchkit.analysis.server_results import server_results
-    from benchkit.cli.calibration import calibrate, experiment_of
+    from benchkit.cli.calibration import calibrate, compare_adapted, experiment_of
     from benchkit.cli.console import say
     from benchkit.cli.progress import SilentProgress
     from benchkit.cli.run import run_experiment
@@ -210,11 +220,14 @@ def _compare(
             lambda: server_results(read_run_data(store, run.folder)), run.plan.planned_trials, comparison.budget_s
         )
 
+    def compare(fields: Mapping[str, object], review: FirstBlockReview | None) -> RunOutcome:
+        if save is not None:
+            save_scenario(fields, save)
+        experiment = experiment_of(fields)
+        return run_experiment(experiment, inventory, store, seed=None, quiet=quiet, show=show, tags=tags, review=review)
+
     comparison = calibrate(make_fields, comparison, inventory, store, quiet=quiet)
-    fields = make_fields(comparison)
-    if save is not None:
-        save_scenario(fields, save)
-    return run_experiment(experiment_of(fields), inventory, store, seed=None, quiet=quiet, show=show, tags=tags)
+    return compare_adapted(make_fields, comparison, compare, quiet=quiet)
 
 
 def _print_answer(outcome: RunOutcome, store: Store, *, quiet: bool) -> None:

@@ -54,6 +54,10 @@ class StepOptions(Frozen):
     cpus: SplitCpus | None = Field(
         default=None, description="CPUs where servers and the load tool share a host; None: each has hosts"
     )
+    fixed: frozenset[str] = Field(
+        default=frozenset(), description="`tool` and `connections` where they were given, and are not adapted"
+    )
+    is_sliced: bool = Field(default=True, description="False where servers work while they have no load")
     slice_s: float = Field(default=0.25, description="length of the slices of load")
     quota: float | None = Field(
         default=None, description="CPUs that a server may use, where the load tool would otherwise be the limit"

@@ -100,6 +100,7 @@ class ProbeRecord(Frozen):
     headers: ResponseHeaders = Field(description="in their order; values of secret ones are not stored")
     body_bytes: int
     body_sha256: str
+    closes: bool = Field(default=False, description="the server closed the connection after it")
     negotiated: Negotiated | None = Field(default=None, description="protocol and TLS of its connection; None: unknown")
 
 
@@ -222,6 +223,11 @@ class TrialRecord(Frozen):
     def probes(self) -> tuple[ProbeRecord, ...]:
         """Responses to the requests of the load, in the order of `Load.request_mix`; empty: not probed."""
         return () if self.probe is None else (self.probe, *self.other_probes)
+
+    @property
+    def keeps_connections(self) -> bool:
+        """True where connections stay open: the load keeps them, and so do the servers as far as they were probed."""
+        return self.load.keepalive and not any(each.closes for each in self.probes)
 
     @property
     def window_s(self) -> float:

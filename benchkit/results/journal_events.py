@@ -15,9 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.run import RunStatus, TrialId
 
-FailureCause = Literal["host-lost", "host-state", "server", "scenario", "other"]
+FailureCause = Literal["host-lost", "host-state", "server", "scenario", "load-tool", "other"]
 """Cause of a trial's failure: the connection to a host, a state of a host that may pass (no space, a port in use), a
-service under test, the scenario or a text that cannot be read, or anything else, such as a load tool."""
+service under test, the scenario or a text that cannot be read, a load tool that cannot measure the server and has to be
+another one, or anything else, such as a load tool that failed."""
 
 
 class JournalEvent(BaseModel):

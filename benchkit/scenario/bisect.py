@@ -39,6 +39,8 @@ def comparison_of(record: BisectionRecord) -> Comparison:
         search_path=options.search_path,
         cpus=options.cpus,
         slice_s=options.slice_s,
+        is_sliced=options.is_sliced,
+        fixed=options.fixed,
     )
 
 
@@ -85,7 +87,7 @@ def step_fields(
     return {
         **fields,
         "load": {**load, **load_times(window, warm_up_s(window), comparison.tool)},
-        "design": design_of(window, comparison.slice_s, comparison.tool),
+        "design": design_of(window, comparison),
         "blocks": MAX_BLOCKS,
         "until": until.model_dump(mode="json", exclude_none=True),
     }

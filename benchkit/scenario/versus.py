@@ -55,6 +55,9 @@ CALIBRATION_S = 1.0
 OWN_HEADERS = {"what": ["header_bytes"], "why": "two servers send headers of their own"}
 """A difference that every comparison of servers has."""
 
+DEFAULT_TOOL, DEFAULT_CONNECTIONS = "h2load", 64
+"""Load tool and connections that a comparison begins with where they are not given; they are adapted to its servers."""
+
 MIN_BLOCKS = int(Until.model_fields["min_blocks"].default)
 PLANNED_BLOCKS = MIN_BLOCKS + 1
 """Blocks for which a comparison has time: one more than can show a difference, as servers that start slowly take longer
@@ -107,6 +110,10 @@ class Comparison:
     """Value of PATH with which servers start on this machine, in a lab; None: that of their hosts."""
     cpus: SplitCpus | None = None
     """CPUs where servers and the load tool share one host, and its loopback interface; None: each has hosts."""
+    fixed: frozenset[str] = frozenset()
+    """Those of the fields `tool`, `connections` and `quota` that are not adapted to the servers."""
+    is_sliced: bool = True
+    """False where servers work while they have no load, so that they cannot share a block."""
     slice_s: float = SLICE_S
     """Length of the slices of load."""
     spent_s: float = 0.0
@@ -215,18 +222,21 @@ def window_s(
     blocks: int = PLANNED_BLOCKS,
     *,
     connections: int,
-    tool: str = "h2load",
+    tool: str = DEFAULT_TOOL,
     slice_s: float = SLICE_S,
+    spent_s: float = 0.0,
 ) -> float:
     """Return the measured window of a trial, in seconds, with which a comparison has `blocks` blocks in its budget.
 
-    It has fewer blocks where the window would be shorter than the shortest one. Windows that are long enough are whole
-    numbers of slices. Raises InputError where the budget is too short for the fewest blocks of the shortest window.
+    It has fewer blocks where the window would be shorter than the shortest one, and where more than one calibration has
+    been made. Windows that are long enough are whole numbers of slices. Raises InputError where the budget is too short
+    for the fewest blocks of the shortest window.
     """
     calibration_s = servers * (1.5 * CALIBRATION_S + OVERHEAD_S)
     per_window = _load_per_window(Load(tool=tool, connections=connections, duration_s=slice_s))
     longest, window = (
-        ((budget_s - calibration_s) / number / servers - OVERHEAD_S) / per_window for number in (MIN_BLOCKS, blocks)
+        ((budget_s - used_s) / number / servers - OVERHEAD_S) / per_window
+        for number, used_s in ((MIN_BLOCKS, calibration_s), (blocks, max(calibration_s, spent_s)))
     )
     shortest = SHORTEST_WHOLE_S if takes_whole_seconds(tool) else SHORTEST_WINDOW_S
     if longest < shortest:
@@ -249,9 +259,10 @@ def _load_per_window(one_slice: Load) -> float:
     return per_slice + WARM_UP_SHARE / (1 - WARM_UP_SHARE)
 
 
-def design_of(window_s: float, slice_s: float, tool: str) -> str:
+def design_of(window_s: float, comparison: Comparison) -> str:
     """Return the design of a comparison with these windows: sliced, unless slices have to be too long for that."""
-    return "sliced" if window_s >= MIN_SLICES * slice_s and not takes_whole_seconds(tool) else "blocks"
+    fits = window_s >= MIN_SLICES * comparison.slice_s and not takes_whole_seconds(comparison.tool)
+    return "sliced" if comparison.is_sliced and fits else "blocks"
 
 
 def slice_for(rate: float, connections: int, min_answers: float) -> float:
@@ -392,7 +403,12 @@ def _common(servers: int, comparison: Comparison) -> dict[str, object]:
     """Return the fields that both kinds of comparison share."""
     tool = comparison.tool
     window = window_s(
-        servers, comparison.budget_s, connections=comparison.connections, tool=tool, slice_s=comparison.slice_s
+        servers,
+        comparison.budget_s,
+        connections=comparison.connections,
+        tool=tool,
+        slice_s=comparison.slice_s,
+        spent_s=comparison.spent_s,
     )
     load: dict[str, object] = {
         "tool": tool,
@@ -404,7 +420,7 @@ def _common(servers: int, comparison: Comparison) -> dict[str, object]:
         **_roles(comparison),
         "differs": [OWN_HEADERS, *(declared_part(part) for part in comparison.differs)],
         "load": load,
-        "design": design_of(window, comparison.slice_s, tool) if servers > 1 else "blocks",
+        "design": design_of(window, comparison) if servers > 1 else "blocks",
         **({} if comparison.slice_s == SLICE_S else {"slice_s": comparison.slice_s}),
         "blocks": MAX_BLOCKS,
         "until": {

@@ -159,9 +159,11 @@ def test_budget_too_short_for_its_servers_names_one_that_is_not() -> None:
 
 
 def test_time_of_the_calibration_is_taken_off_the_budget() -> None:
-    spent = Comparison(Request(), "h2load", 64, budget_s=60, precision=0.03, spent_s=8)
-    assert compare_commands(COMMANDS, spent)["until"] == {"precision": 0.03, "budget_s": 52}
+    spent = Comparison(Request(), "h2load", 64, budget_s=60, precision=0.03, spent_s=4)
+    assert compare_commands(COMMANDS, spent)["until"] == {"precision": 0.03, "budget_s": 56}
     assert compare_commands(COMMANDS, spent)["load"] == compare_commands(COMMANDS, COMPARISON)["load"]
+    again = compare_commands(COMMANDS, replace(spent, spent_s=30))
+    assert again["load"]["duration_s"] < compare_commands(COMMANDS, COMPARISON)["load"]["duration_s"]  # type: ignore[index]
 
 
 def test_calibration_is_one_short_trial_of_each_server() -> None:
