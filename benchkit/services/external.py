@@ -29,7 +29,9 @@ PORTS = {"http": 80, "https": 443}
 
 def _check_url(url: str) -> str:
     if "@" in url:
-        raise ValueError("a URL has no user and password here, as it is stored: give a header `Authorization: {env: NAME}`")
+        raise ValueError(
+            "a URL has no user and password here, as it is stored: give a header `Authorization: {env: NAME}`"
+        )
     match = _URL.fullmatch(url)
     if match is None or not 0 < int(match["port"] or PORTS[match["scheme"]]) <= MAX_PORT:
         raise ValueError(
