@@ -11,6 +11,7 @@ import typer
 
 from benchkit.cli.completion import complete_metric
 from benchkit.cli.options import (
+    MAX_TIMEOUT_S,
     BuildCommand,
     BuiltCommand,
     InventoryFile,
@@ -21,6 +22,7 @@ from benchkit.cli.options import (
     Quiet,
     Set,
     StoreFolder,
+    finite,
 )
 
 if TYPE_CHECKING:
@@ -52,11 +54,17 @@ def bisect(
     path: Annotated[str, typer.Option(help="Path of the requests.")] = "/",
     connections: LoadConnections = None,
     tool: LoadTool = None,
-    duration: Annotated[float, typer.Option(min=1, help="Time that each comparison may take, in seconds.")] = 180.0,
+    duration: Annotated[
+        float,
+        typer.Option(min=1, max=MAX_TIMEOUT_S, callback=finite, help="Time that each comparison may take, in seconds."),
+    ] = 180.0,
     precision: Annotated[
         float,
         typer.Option(
-            min=0.001, max=0.5, help="How far the interval of the bad end may reach to either side when it is judged."
+            min=0.001,
+            max=0.5,
+            callback=finite,
+            help="How far the interval of the bad end may reach to either side when it is judged.",
         ),
     ] = 0.025,
     resume: Annotated[

@@ -11,13 +11,13 @@ import typer
 from benchkit.cli.completion import complete_lab, complete_run, complete_scale, complete_scenario
 
 MAX_TIMEOUT_S = 86400
-"""Longest lease and reconnection, in seconds: a day. Operating systems refuse timeouts that are much longer."""
+"""Longest lease, reconnection and comparison, in seconds: a day. Operating systems refuse much longer timeouts."""
 
 
 def finite(value: float | None) -> float | None:
-    """Return a duration unless it is `nan`, which is within all bounds."""
+    """Return the value of an option unless it is `nan`, which is within all bounds."""
     if value is not None and math.isnan(value):
-        raise typer.BadParameter("nan is no duration")
+        raise typer.BadParameter("nan is no number")
     return value
 
 

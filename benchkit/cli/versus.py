@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from benchkit.cli.options import (
+    MAX_TIMEOUT_S,
     BuildCommand,
     BuiltCommand,
     HeaderEnv,
@@ -21,6 +22,7 @@ from benchkit.cli.options import (
     Quiet,
     StoreFolder,
     Tags,
+    finite,
 )
 from benchkit.models.response_differences import ResponsePart
 
@@ -74,10 +76,18 @@ def versus(
         typer.Option(help="Part of the responses that is meant to differ, between servers or each time; repeatable."),
     ] = None,
     connections: LoadConnections = None,
-    duration: Annotated[float, typer.Option(min=1, help="Time that the comparison may take, in seconds.")] = 60.0,
+    duration: Annotated[
+        float,
+        typer.Option(min=1, max=MAX_TIMEOUT_S, callback=finite, help="Time that the comparison may take, in seconds."),
+    ] = 60.0,
     precision: Annotated[
         float,
-        typer.Option(min=0.001, max=0.5, help="End earlier once intervals reach at most this far to either side."),
+        typer.Option(
+            min=0.001,
+            max=0.5,
+            callback=finite,
+            help="End earlier once intervals reach at most this far to either side.",
+        ),
     ] = 0.03,
     tool: LoadTool = None,
     names: Annotated[str | None, typer.Option(metavar="A,B,…", help="Names of the servers.")] = None,

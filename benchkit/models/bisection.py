@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Literal
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
 from benchkit.models.base import Frozen
 from benchkit.models.cpus import SplitCpus
@@ -68,7 +67,7 @@ class BisectionRecord(Frozen):
     """A search: what is searched, how each commit is built, started and loaded, and the steps so far."""
 
     bisection_id: RunId
-    started_at: datetime
+    started_at: AwareDatetime
     repository: str
     good: Commit
     commits: tuple[Commit, ...] = Field(description="after the good end, oldest first; the last is the bad end")

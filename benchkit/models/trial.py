@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Literal
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
 from benchkit.models.base import Frozen
 from benchkit.models.capacity import CapacityEstimate
@@ -181,7 +180,7 @@ class TrialRecord(Frozen):
     attempt: int = Field(default=1, description="from 1; a host was lost in earlier attempts")
     testbed: str | None = Field(default=None, description="group of hosts that it ran on; None: the run had one")
     kind: TrialKind = "measure"
-    started_at: datetime
+    started_at: AwareDatetime
     wall_s: float = Field(description="duration from the first step to the last")
     warmed_up_s: float = Field(
         default=0, description="duration of the warm-up: from the start of the first generator to the end of the last"

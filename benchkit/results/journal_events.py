@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.run import RunStatus, TrialId
@@ -27,7 +27,7 @@ class JournalEvent(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     event: str
-    at: datetime = Field(default_factory=lambda: datetime.now(UTC))
+    at: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC))
 
 
 class OtherEvent(JournalEvent):
