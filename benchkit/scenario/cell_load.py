@@ -131,7 +131,7 @@ def require_secrets(experiment: Experiment) -> None:
     if problems := list(dict.fromkeys(secret.problem for secret in secrets)):
         raise InputError(
             "\n".join(problems),
-            hint="set it to what it was: secret values are not stored, and every run reads them again",
+            hint="set it: values of secret headers are not stored, and every run, also a resumed one, reads them again",
         )
 
 
