@@ -33,7 +33,6 @@ from pydantic import AfterValidator, Field, IPvAnyAddress, model_validator
 from benchkit.document import Document, read_document
 from benchkit.errors import InputError
 from benchkit.models.base import Frozen
-from benchkit.regular_files import open_regular
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _ADDRESS = re.compile(r"[A-Za-z0-9:\[][A-Za-z0-9._:%\[\]-]{0,252}")
@@ -301,7 +300,7 @@ def require_files(spec: HostSpec) -> None:
 
 
 def _first_line(path: Path) -> bytes:
-    with open_regular(path) as file:
+    with path.open("rb") as file:
         return file.read(_PEM_LINE)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import AfterValidator, Field, StringConstraints, TypeAdapter, ValidationError
 
 from benchkit.models.base import Frozen
 from benchkit.models.facts import RecordedFacts
@@ -160,8 +161,8 @@ class Manifest(Frozen):
     )
     is_imported: bool = Field(default=False, description="true: made of outputs that were measured elsewhere")
     notices: tuple[str, ...] = Field(default=(), description="notices of the plan: not isolated, not applied, …")
-    started_at: AwareDatetime
-    ended_at: AwareDatetime | None = None
+    started_at: datetime
+    ended_at: datetime | None = None
     status: RunStatus = "running"
 
     def blocks_with(self, *cell_ids: str) -> int:

@@ -10,15 +10,14 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.run import RunStatus, TrialId
 
-FailureCause = Literal["host-lost", "host-state", "server", "scenario", "load-tool", "other"]
+FailureCause = Literal["host-lost", "host-state", "server", "scenario", "other"]
 """Cause of a trial's failure: the connection to a host, a state of a host that may pass (no space, a port in use), a
-service under test, the scenario or a text that cannot be read, a load tool that cannot measure the server and has to be
-another one, or anything else, such as a load tool that failed."""
+service under test, the scenario or a text that cannot be read, or anything else, such as a load tool."""
 
 
 class JournalEvent(BaseModel):
@@ -27,7 +26,7 @@ class JournalEvent(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     event: str
-    at: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC))
+    at: datetime = Field(default_factory=lambda: datetime.now(UTC))
 
 
 class OtherEvent(JournalEvent):

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
-
-from pydantic_core import from_json
 
 from benchkit.analysis.audit.result import PublishedResult
 from benchkit.errors import InputError
@@ -211,7 +210,7 @@ def _rows(text: str) -> tuple[list[str], list[dict[str, str]]]:
 
 def _json_rows(text: str) -> tuple[list[str], list[dict[str, str]]]:
     try:
-        document = from_json(text)
+        document = json.loads(text)
     except ValueError:
         return [], []
     rows = document if isinstance(document, list) else next((v for v in document.values() if isinstance(v, list)), [])
