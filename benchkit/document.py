@@ -35,6 +35,9 @@ MAX_VALUES = 50_000
 MAX_DEPTH = 50
 """Largest number of mappings and lists in one another; no model has more than ten."""
 
+MAX_INTEGER_BITS = 64
+"""Largest size of an integer; Python refuses to print those of more than 4,300 digits."""
+
 _TAG = "tag:yaml.org,2002:"
 _SCALARS = frozenset(_TAG + name for name in ("null", "bool", "int", "float", "str"))
 _KEY = "[key]"
@@ -44,11 +47,10 @@ _MERGE, _DATE = f"{_TAG}merge", f"{_TAG}timestamp"
 
 @dataclass(frozen=True)
 class Origin:
-    """File and line of a value, or the option of the command line that gives it."""
+    """File and line of a value."""
 
     source: str
     line: int | None
-    is_option: bool = False
 
     def __str__(self) -> str:
         """Return `file:line`, as editors take it."""
@@ -83,13 +85,9 @@ class SourceMap:
         return SourceMap(origins, (*self.path, *location))
 
     def fault(self, location: Location, message: str) -> str:
-        """Return a one-line message about the value at `location`: `file:line: field: what is wrong`.
-
-        The value of an option is named by that alone: whoever gave it has no file with such a field.
-        """
-        origin = self.origin(location)
-        field = "" if origin.is_option else ".".join(str(part) for part in (*self.path, *location))
-        return f"{origin}: {field + ': ' if field else ''}{message}"
+        """Return a one-line message about the value at `location`: `file:line: field: what is wrong`."""
+        field = ".".join(str(part) for part in (*self.path, *location))
+        return f"{self.origin(location)}: {field + ': ' if field else ''}{message}"
 
 
 @dataclass(frozen=True)
@@ -263,10 +261,22 @@ class _Conversion:
             items = [self.convert(item, item.start_mark.line + 1) for item in node.value]
             return [item for item, _ in items], Origins(origin, {i: origins for i, (_, origins) in enumerate(items)})
         if isinstance(node, ScalarNode) and node.tag in _SCALARS:
-            return self.constructor.construct_object(node, deep=True), Origins(origin)
+            return self._scalar(node, origin), Origins(origin)
         if node.tag == _DATE:
             raise InputError(f"found the date {node.value}; quote it to make it text", where=str(origin))
         raise InputError(f"the tag {str(node.tag).replace(_TAG, '!!')} is not allowed", where=str(origin))
+
+    def _scalar(self, node: ScalarNode, origin: Origin) -> Any:  # noqa: ANN401
+        """Return text, a number, a truth value or None. Raises InputError for integers that nothing computes with."""
+        try:
+            value = self.constructor.construct_object(node, deep=True)
+        except ValueError:  # Python reads no integer of more than 4,300 digits
+            if node.tag != f"{_TAG}int":
+                raise
+            value = 1 << MAX_INTEGER_BITS
+        if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
+            raise InputError(f"the integer has more than {MAX_INTEGER_BITS} bits", where=str(origin))
+        return value
 
     def _mapping(self, node: MappingNode) -> tuple[dict[str, Any], dict[str | int, Origins]]:
         """Return the values of a mapping by name; its own override those of the mappings that `<<` merges into it."""

@@ -69,6 +69,10 @@ class ServiceError(HostError):
     """A failure of a service under test: it did not start, it ended, or it answered wrongly."""
 
 
+class LoadToolError(HostError):
+    """A server that the load tool cannot measure, and another one can."""
+
+
 class UnsupportedError(BenchkitError):
     """A cell that these hosts cannot run; it is skipped, and the reason reported."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -18,6 +18,9 @@ from benchkit.models.design import Until, until_of
 from benchkit.models.rows import TrialRow
 from benchkit.models.run import Manifest
 from benchkit.results.schema import arrow_table
+
+Review = Callable[[Sequence[Exclusion]], str | None]
+"""Function of the exclusions in the first block of a run: the reason to end the run after it, or None."""
 
 
 class StopDecision(Frozen):
@@ -42,6 +45,8 @@ class StopRule:
     max_blocks: int
     manifest: Manifest | None = None
     """Manifest of the run, for checks that compare its trials; None: these checks are skipped."""
+    review: Review | None = None
+    """Review of the first block; None: the run goes on whatever it shows."""
 
     def __call__(
         self, rows: Sequence[TrialRow], elapsed_s: float, block_s: float, exclusions: Iterable[Exclusion] = ()
@@ -51,6 +56,9 @@ class StopRule:
         `exclusions` are those of checks on single trials; those of checks on the whole run are added here.
         """
         trials = arrow_table(TrialRow.TABLE, rows).to_pandas()
+        excluded = (*exclusions, *(run_check_exclusions(trials, self.manifest) if self.manifest else ()))
+        if self.review is not None and len(set(trials["block"])) == 1 and (reason := self.review(excluded)):
+            return StopDecision(stop=True, reason=reason, blocks=1)
         return decide(
             trials,
             self.ratios,
@@ -58,18 +66,22 @@ class StopRule:
             max_blocks=self.max_blocks,
             elapsed_s=elapsed_s,
             block_s=block_s,
-            exclusions=(*exclusions, *(run_check_exclusions(trials, self.manifest) if self.manifest else ())),
+            exclusions=excluded,
         )
 
 
-def stop_rule(manifest: Manifest) -> StopRule | None:
+def stop_rule(manifest: Manifest, review: Review | None = None) -> StopRule | None:
     """Return the rule of a run that may end early; None: it runs all of its blocks."""
     until = until_of(manifest.scenario)
     if until is None:
         return None
     requested = requested_ratios(manifest.scenario, manifest.cells, until.metrics)
     return StopRule(
-        until, tuple(dict.fromkeys((metric, pair) for metric, pair, _ in requested)), manifest.blocks, manifest
+        until,
+        tuple(dict.fromkeys((metric, pair) for metric, pair, _ in requested)),
+        manifest.blocks,
+        manifest,
+        review,
     )
 
 

@@ -20,7 +20,7 @@ from benchkit.models.metrics import CAPACITY, CPU, GOODPUT, RPS
 from benchkit.models.profile_metrics import PROFILE_METRICS
 from benchkit.models.run import Manifest
 from benchkit.results.store import RunFolder, Store
-from benchkit.results.tables import load
+from benchkit.results.tables import load, load_trials
 
 
 class ComparedRun(Frozen):
@@ -98,12 +98,16 @@ class RunData:
 
 
 def read_run_data(store: Store, run: RunFolder, without: Iterable[Exclusion] | None = None) -> RunData:
-    """Read a stored run. `without` are the exclusions to apply; None: those that follow from its verdicts."""
+    """Read a stored run. `without` are the exclusions to apply; None: those that follow from its verdicts.
+
+    Raises InputError for a damaged run.
+    """
 
     def table(name: str) -> pd.DataFrame:
         return load(name, store=store, run_id=run.run_id)
 
-    return run_data_from_tables(run.manifest(), table("trials"), table("verdicts"), without, table)
+    manifest, trials = load_trials(run, store)
+    return run_data_from_tables(manifest, trials, table("verdicts"), without, table)
 
 
 def run_data_from_tables(

@@ -42,6 +42,8 @@ class Exclusion:
     trial_id: str
     reason: str
     metrics: frozenset[str] | None = None
+    checks: frozenset[str] = frozenset()
+    """Checks whose findings exclude it."""
 
     def covers(self, metric: str) -> bool:
         """Return True if the trial is excluded for this metric."""

@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from benchkit.cli.options import Json
+from benchkit.cli.options import Json, finite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from benchkit.analysis.audit.checks import AuditFinding
     from benchkit.analysis.audit.table import PublishedTable
+
+MAX_LINK_BPS = 1e15
+"""Largest capacity of a link, in bits per second: a thousand times that of any."""
 
 MAX_NAMED = 5
 """Results that a line names, and findings of a check that are listed; the others are counted."""
@@ -28,12 +31,24 @@ def audit(
         int | None, typer.Option("--connections", min=1, help="Connections, where the results do not state them.")
     ] = None,
     link: Annotated[
-        float | None, typer.Option("--link", metavar="BPS", min=1, help="Capacity of the link in bits per second: 1e9.")
+        float | None,
+        typer.Option(
+            "--link",
+            metavar="BPS",
+            min=1,
+            max=MAX_LINK_BPS,
+            callback=finite,
+            help="Capacity of the link in bits per second: 1e9.",
+        ),
     ] = None,
     noise: Annotated[
         float | None,
         typer.Option(
-            "--noise", min=0, max=1, help="Spread of repetitions as a share of the rate, where a table has none: 0.05."
+            "--noise",
+            min=0,
+            max=1,
+            callback=finite,
+            help="Spread of repetitions as a share of the rate, where a table has none: 0.05.",
         ),
     ] = None,
     target_rate: Annotated[

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,31 +11,24 @@ import typer
 
 from benchkit.cli.completion import complete_metric
 from benchkit.cli.options import (
-    Body,
+    MAX_TIMEOUT_S,
     BuildCommand,
     BuiltCommand,
-    Connections,
-    Header,
-    HeaderEnv,
-    InventoryFileOrOwnLab,
+    InventoryFile,
     Json,
-    LabNameOrOwnLab,
+    LabName,
+    LoadConnections,
     LoadTool,
-    Method,
     Quiet,
-    ReadyWithin,
-    Requests,
     Set,
     StoreFolder,
-    UrlPath,
+    finite,
 )
 
 if TYPE_CHECKING:
     from benchkit.hosts.inventory import Inventory
     from benchkit.models.bisection import BisectionRecord, Step, StepOptions
-    from benchkit.models.request import Request as StoredRequest
     from benchkit.results.store import Store
-    from benchkit.scenario.versus import Request
 
 OF_THE_HOSTS = frozenset({"resume", "inventory", "lab", "store", "quiet", "json"})
 """Options that do not say what is searched, and which a resumed search may change."""
@@ -59,20 +51,20 @@ def bisect(
     metric: Annotated[
         str, typer.Option(help="A numeric column of `trials` that became worse.", autocompletion=complete_metric)
     ] = "rps",
-    path: UrlPath = None,
-    method: Method = None,
-    request: Requests = None,
-    body: Body = None,
-    header: Header = None,
-    header_env: HeaderEnv = None,
-    connections: Connections = 64,
-    tool: LoadTool = "h2load",
-    ready_within: ReadyWithin = None,
-    duration: Annotated[float, typer.Option(min=1, help="Time that each comparison may take, in seconds.")] = 180.0,
+    path: Annotated[str, typer.Option(help="Path of the requests.")] = "/",
+    connections: LoadConnections = None,
+    tool: LoadTool = None,
+    duration: Annotated[
+        float,
+        typer.Option(min=1, max=MAX_TIMEOUT_S, callback=finite, help="Time that each comparison may take, in seconds."),
+    ] = 180.0,
     precision: Annotated[
         float,
         typer.Option(
-            min=0.001, max=0.5, help="How far the interval of the bad end may reach to either side when it is judged."
+            min=0.001,
+            max=0.5,
+            callback=finite,
+            help="How far the interval of the bad end may reach to either side when it is judged.",
         ),
     ] = 0.025,
     resume: Annotated[
@@ -80,8 +72,8 @@ def bisect(
         typer.Option(metavar="ID", help="Continue an interrupted search; `latest` is the newest.", show_default=False),
     ] = None,
     settings: Set = None,
-    inventory: InventoryFileOrOwnLab = None,
-    lab: LabNameOrOwnLab = None,
+    inventory: InventoryFile = None,
+    lab: LabName = None,
     store: StoreFolder = None,
     quiet: Quiet = False,
     json: Json = False,
@@ -89,18 +81,18 @@ def bisect(
     """Find the commit that made a server slower, among those after GOOD up to BAD, along first parents.
 
     Compares BAD with GOOD, then by bisection other commits with GOOD, each until its interval is on one side of the
-    threshold half-way between the two, or its time is spent. A commit that does not build or start is skipped. Without
-    -i or --lab, servers and load tool share the only host of a lab of its own.
+    threshold half-way between the two, or its time is spent. A commit that does not build or start is skipped. Starts a
+    lab of its own unless -i or --lab names hosts.
     """
     from benchkit.analysis.bisection import next_commit
-    from benchkit.cli.calibration import search_path
+    from benchkit.cli.calibration import fixed_fields, search_path
     from benchkit.cli.inventory_choice import inventory_of
     from benchkit.cli.own_lab import own_lab, split_cpus
-    from benchkit.cli.requests import read_requests
     from benchkit.cli.signals import signals_interrupt
     from benchkit.models.bisection import StepOptions
     from benchkit.results.bisections import read_bisection
     from benchkit.results.store import Store, store_path
+    from benchkit.scenario.versus import DEFAULT_CONNECTIONS, DEFAULT_TOOL
 
     stored_in = Store(store_path(store))
     has_own_lab = inventory is None and lab is None
@@ -110,12 +102,11 @@ def bisect(
     else:
         if good is None or bad is None or build is None or run is None:
             raise typer.BadParameter("name GOOD and BAD, --build and --run, or a search with --resume")
-        requests = read_requests(request, path=path, method=method, body=body, headers=header, headers_env=header_env)
         options = StepOptions(
-            requests=_stored(requests),
-            ready_within_s=ready_within,
-            tool=tool,
-            connections=connections,
+            path=path,
+            tool=tool or DEFAULT_TOOL,
+            connections=connections or DEFAULT_CONNECTIONS,
+            fixed=fixed_fields(tool, connections),
             duration_s=duration,
             precision=precision,
             settings=tuple(settings or ()),
@@ -148,20 +139,6 @@ def _refuse_changes(context: typer.Context) -> None:
     ]
     if given:
         raise InputError(f"{', '.join(given)} cannot be changed in a resumed search", where="--resume")
-
-
-def _stored(requests: Sequence[Request]) -> tuple[StoredRequest, ...]:
-    """Return the requests as the record of a search has them. Raises InputError for one that cannot be sent."""
-    from pydantic import ValidationError
-
-    from benchkit.errors import InputError
-    from benchkit.models.request import Request as StoredRequest
-    from benchkit.validation import first_fault
-
-    try:
-        return tuple(StoredRequest.model_validate({**each.fields, "headers": each.headers}) for each in requests)
-    except ValidationError as error:
-        raise InputError("a request cannot be sent", why=first_fault(error, StoredRequest)) from None
 
 
 def _new_record(good: str, bad: str, *, build: str, run: str, metric: str, options: StepOptions) -> BisectionRecord:

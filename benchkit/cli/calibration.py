@@ -1,18 +1,23 @@
-"""The load of a comparison of servers: short trials that find one at which the load tool is not the limit."""
+"""The load of a comparison of servers, adapted to them: by short trials before it, and by its first block."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchkit.services.external import EXTERNAL
 
 if TYPE_CHECKING:
+    from benchkit.analysis.samples import Exclusion
     from benchkit.hosts.inventory import Inventory
+    from benchkit.models.thresholds import Thresholds
     from benchkit.models.trial import TrialRecord
-    from benchkit.results.store import Store
+    from benchkit.results.journal_events import FailureCause
+    from benchkit.results.store import RunFolder, Store
+    from benchkit.run.loop import FirstBlockReview
     from benchkit.run.recorder import RunOutcome
     from benchkit.scenario.experiment import Experiment
     from benchkit.scenario.versus import Comparison
@@ -20,26 +25,47 @@ if TYPE_CHECKING:
     MakeFields = Callable[[Comparison], Mapping[str, object]]
     """Function that makes the fields of a scenario."""
 
-CALIBRATED_QUOTAS = (None, 0.5, 0.25)
-"""CPUs of a server to try, until the load tool is not the limit; None: all that its role has."""
+    Compare = Callable[[Mapping[str, object], FirstBlockReview | None], RunOutcome]
+    """Function that runs the fields of a scenario, with a review of its first block."""
+
+QUOTAS = (0.5, 0.25)
+"""CPUs of a server to try, one after the other, while the load tool is the limit."""
+
+ADAPTED = ("tool", "connections", "is_sliced", "quota", "slice_s")
+"""Fields of a comparison that are adapted to its servers."""
+
+RECONNECTING_TOOL = "wrk"
+"""Load tool that opens a new connection where a server has closed one."""
+
+TOOL: FailureCause = "load-tool"
+"""Cause of the failure of a trial whose server another load tool can measure."""
+
+GENERATOR_RESERVE = 0.034
+"""Share of its CPU by which the load tool has to be below its limit in a short trial. Twice the standard deviation of
+that share between the blocks of a run, 0.017 in nine cells of the recorded runs in which it was above 0.4."""
+
+LATEST_RESTART = 0.5
+"""Share of the time of a comparison after which it does not begin again: what is left has few blocks."""
+
+LOST_CONNECTIONS = frozenset({"accept-overflow", "missing-connections"})
+"""Checks that find connections which servers did not accept, or did not keep."""
 
 
 def experiment_of(fields: Mapping[str, object], settings: Sequence[str] = ()) -> Experiment:
-    """Return the experiment of options of the command line, with `--set` settings. Raises InputError."""
+    """Return the experiment of a scenario whose relative paths start here, with `--set` settings. Raises InputError."""
     from benchkit.scenario.cell_load import require_secrets
-    from benchkit.scenario.read import experiment_of_options
-    from benchkit.scenario.versus import options_of
+    from benchkit.scenario.read import DEFAULT_SCALE, set_fields, stored_experiment
 
-    experiment = experiment_of_options(fields, options_of(fields), settings)
+    experiment = stored_experiment(fields, str(Path.cwd() / f"{fields['name']}.yaml"), DEFAULT_SCALE)
+    experiment = set_fields(experiment, settings)
     require_secrets(experiment)
     return experiment
 
 
-def calibration_of(fields: Mapping[str, object], settings: Sequence[str] = ()) -> Experiment:
-    """Return the same comparison as one short trial of each server. Raises InputError."""
-    from benchkit.scenario.versus import calibration_fields
-
-    return experiment_of(calibration_fields(experiment_of(fields, settings).document.data))
+def fixed_fields(tool: str | None, connections: int | None) -> frozenset[str]:
+    """Return the fields of a comparison that the user has given, so that they are not adapted."""
+    given = {"tool": tool, "connections": connections}
+    return frozenset(name for name, value in given.items() if value is not None)
 
 
 def search_path(inventory: Path | None) -> str | None:
@@ -49,8 +75,8 @@ def search_path(inventory: Path | None) -> str | None:
     return None if inventory is not None else os.environ.get("PATH", os.defpath)
 
 
-def quotas_to_try(fields: Mapping[str, object]) -> Sequence[float | None]:
-    """Return the quotas of a comparison: none where one would change a result that has no other to be compared with.
+def is_measured_as_it_is(fields: Mapping[str, object]) -> bool:
+    """Return True where a quota would change a result that has no other to be compared with.
 
     That is so for a server alone, and beside servers that are there already, which no quota holds.
     """
@@ -60,7 +86,74 @@ def quotas_to_try(fields: Mapping[str, object]) -> Sequence[float | None]:
     backends = [service["backend"] for stack in stacks.values() for service in stack["services"].values()]
     factors = fields["factors"]
     is_alone = isinstance(factors, Mapping) and all(len(levels) == 1 for levels in factors.values())
-    return CALIBRATED_QUOTAS[:1] if is_alone or EXTERNAL in backends else CALIBRATED_QUOTAS
+    return is_alone or EXTERNAL in backends
+
+
+@dataclass(frozen=True)
+class Observed:
+    """One block of a comparison, as far as the comparison is adapted to it."""
+
+    records: Sequence[TrialRecord]
+    checks: frozenset[str]
+    """Checks that invalidate its trials."""
+    thresholds: Thresholds
+    shortest_queue: int | None = None
+    """Connections that may wait at the server with the shortest listen queue; None: unknown."""
+    is_closing: bool = False
+    """True where a server closes its connections, and the load tool opens no new ones."""
+
+    @property
+    def generator_share(self) -> float:
+        """Largest share of the CPU available to a generator that it used, whatever else was busy on its host."""
+        from benchkit.analysis.verdicts.cpu_time import capacity, generator_cores
+
+        generators = (generator for record in self.records for generator in record.generators)
+        return max(
+            (generator_cores(each) / capacity(len(each.cpus), each.threads, None) for each in generators), default=0.0
+        )
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    """A comparison with another load or design, and the reason as a sentence."""
+
+    comparison: Comparison
+    reason: str
+
+
+def adapt(comparison: Comparison, observed: Observed, *, reserve: float = 0.0) -> Adaptation | None:
+    """Return the comparison with the next change that a block of it asks for; None: it can go on as it is.
+
+    `reserve` is the share of its CPU by which the load tool has to be below its limit.
+    """
+    return next(_adaptations(comparison, observed, reserve), None)
+
+
+def _adaptations(comparison: Comparison, observed: Observed, reserve: float) -> Iterator[Adaptation]:
+    connections, queue = comparison.connections, observed.shortest_queue
+    loses = not observed.checks.isdisjoint(LOST_CONNECTIONS)
+    is_queue_short = queue is not None and 0 < queue < connections
+    if loses and is_queue_short and queue is not None and "connections" not in comparison.fixed:
+        reason = f"A server has a listen queue of {queue}, so that {queue} connections are used and not {connections}."
+        yield Adaptation(replace(comparison, connections=queue), reason)
+    if (
+        (observed.is_closing or ("missing-connections" in observed.checks and queue is not None and not is_queue_short))
+        and "tool" not in comparison.fixed
+        and comparison.tool != RECONNECTING_TOOL
+    ):
+        reason = f"A server closes connections, so that the load tool is {RECONNECTING_TOOL}, which opens new ones."
+        yield Adaptation(replace(comparison, tool=RECONNECTING_TOOL), reason)
+    if "busy-neighbour" in observed.checks and comparison.is_sliced:
+        reason = "A server works while it has no load, so that one server runs at a time (design: blocks)."
+        yield Adaptation(replace(comparison, is_sliced=False), reason)
+    quota = next((each for each in QUOTAS if each < (comparison.quota or 1.0)), None)
+    if (
+        quota is not None
+        and "quota" not in comparison.fixed
+        and observed.generator_share >= observed.thresholds.generator_cpu - reserve
+    ):
+        reason = f"A server gets {quota:g} CPUs, so that the load tool is not the limit."
+        yield Adaptation(replace(comparison, quota=quota), reason)
 
 
 def calibrate(
@@ -72,54 +165,116 @@ def calibrate(
     settings: Sequence[str] = (),
     quiet: bool,
 ) -> Comparison:
-    """Return the comparison with less CPU for the servers, if the load tool would be the limit otherwise.
+    """Return the comparison with a load that suits its servers.
 
-    Its slices are long enough for the slowest server. Runs a short trial of each server, for as long as the load tool
-    is the limit of one, and takes their time off the budget. Raises HostError with the cause if a server does not run.
+    Its load tool is not the limit, and opens no more connections than the servers accept; its slices are long enough
+    for the slowest server. Runs a short trial of each server, again while there is something to adapt, and takes their
+    time off the budget. Raises HostError with the cause if a server does not run.
     """
-    import time
-
-    from benchkit.analysis.verdicts.checks.generator_saturated import is_saturated
     from benchkit.cli.console import say
     from benchkit.cli.progress import SilentProgress
     from benchkit.cli.run import run_experiment
-    from benchkit.errors import HostError
-    from benchkit.scenario.versus import slice_for
+    from benchkit.scenario.versus import calibration_fields, slice_for
 
     began_s = time.monotonic()
-    for quota in quotas_to_try(make_fields(comparison)):
-        trial = replace(comparison, quota=quota)
-        experiment = calibration_of(make_fields(trial), settings)
+    if is_measured_as_it_is(make_fields(comparison)):
+        comparison = replace(comparison, fixed=comparison.fixed | {"quota"})
+    while True:
+        experiment = experiment_of(calibration_fields(make_fields(comparison)), settings)
         outcome = run_experiment(
-            experiment, inventory, store, seed=None, quiet=True, show=lambda _run: SilentProgress(), resumable=False
+            experiment, inventory, store, seed=None, quiet=True, show=lambda _run: SilentProgress()
         )
-        if failures := _failures(outcome):
-            raise HostError("a server does not run", why="; ".join(failures))
-        thresholds = experiment.scenario.thresholds
-        if not any(
-            is_saturated(generator, thresholds) for record in outcome.run.records() for generator in record.generators
-        ):
+        _require_running(outcome)
+        observed = _observe(outcome, store, experiment.scenario.thresholds)
+        adaptation = adapt(comparison, observed, reserve=GENERATOR_RESERVE)
+        if adaptation is None:
             break
-    else:
+        comparison = adaptation.comparison
         if not quiet:
-            say("The load tool stays the limit: rates are its own. More load hosts or --tool wrk may help.")
-    if trial.quota is not None and not quiet:
-        say(f"A server gets {trial.quota:g} CPUs, so that the load tool is not the limit.")
-    rates = [rate for record in outcome.run.records() if (rate := _rate(record)) > 0]
-    slice_s = slice_for(min(rates), trial.connections, thresholds.slice_answers) if rates else trial.slice_s
-    return replace(trial, slice_s=slice_s, spent_s=time.monotonic() - began_s)
+            say(adaptation.reason)
+    _require_running(outcome, with_tool=True)
+    if not quiet and observed.generator_share >= observed.thresholds.generator_cpu:
+        say("The load tool stays the limit: rates are its own. More load hosts or --tool wrk may help.")
+    rates = [rate for record in observed.records if (rate := _rate(record)) > 0]
+    slice_s = (
+        slice_for(min(rates), comparison.connections, observed.thresholds.slice_answers)
+        if rates
+        else comparison.slice_s
+    )
+    return replace(comparison, slice_s=slice_s, spent_s=time.monotonic() - began_s)
 
 
-def _failures(outcome: RunOutcome) -> list[str]:
-    """Return the reasons why servers did not run, those that the hosts do not support included."""
-    from benchkit.analysis.cell_labels import cell_views
-    from benchkit.results.progress import read_progress
+class _FirstBlock:
+    """Review of the first block of a comparison, which keeps what there is to adapt."""
 
-    names = {view.cell_id: view.label for view in cell_views(outcome.run.manifest())}
-    failed = read_progress(outcome.run.history()).positions
-    reasons = {names[failed[trial_id].cell_id]: why for trial_id, why in outcome.failures.items()}
-    reasons |= {view.label: view.unsupported for view in cell_views(outcome.run.manifest()) if view.unsupported}
-    return [f"{name}: {why}" for name, why in reasons.items()]
+    def __init__(self, comparison: Comparison) -> None:
+        """Take the comparison that begins now."""
+        self._comparison = comparison
+        self._began_s = time.monotonic()
+        self.adaptation: Adaptation | None = None
+
+    @property
+    def spent_s(self) -> float:
+        """Part of the budget that is spent, up to now."""
+        return self._comparison.spent_s + time.monotonic() - self._began_s
+
+    def __call__(self, run: RunFolder, excluded: Sequence[Exclusion]) -> str | None:
+        """Return why the comparison begins again; None where it goes on."""
+        from benchkit.models.thresholds import thresholds_of
+
+        if self.spent_s <= LATEST_RESTART * self._comparison.budget_s:
+            checks = frozenset(check for each in excluded for check in each.checks)
+            observed = Observed(tuple(run.records()), checks, thresholds_of(run.manifest()))
+            self.adaptation = adapt(self._comparison, observed)
+        return None if self.adaptation is None else "its load is adapted to its first block"
+
+
+def compare_adapted(make_fields: MakeFields, comparison: Comparison, compare: Compare, *, quiet: bool) -> RunOutcome:
+    """Run a comparison, and begin again where its first block asks for another load or design.
+
+    The time of the first blocks is taken off the budget. Each of them changes something that is not changed back, and
+    nothing begins again late: so there are few.
+    """
+    from benchkit.cli.console import say
+
+    while True:
+        first_block = _FirstBlock(comparison)
+        outcome = compare(make_fields(comparison), first_block)
+        if first_block.adaptation is None:
+            return outcome
+        comparison = replace(first_block.adaptation.comparison, spent_s=first_block.spent_s)
+        if not quiet:
+            say(f"{first_block.adaptation.reason} The comparison begins again.")
+
+
+def _require_running(outcome: RunOutcome, *, with_tool: bool = False) -> None:
+    """Raise HostError with the reasons of the trials that failed; `with_tool`: also where another load tool may do."""
+    from benchkit.errors import HostError
+
+    failures = {trial: why for trial, why in outcome.failures.items() if with_tool or outcome.causes.get(trial) != TOOL}
+    if failures:
+        raise HostError("a server does not run", why="; ".join(failures.values()))
+
+
+def _observe(outcome: RunOutcome, store: Store, thresholds: Thresholds) -> Observed:
+    """Return what a run of one block shows of its servers."""
+    from benchkit.analysis.run_data import read_run_data
+    from benchkit.results.tables import load_columns
+
+    is_closing = TOOL in outcome.causes.values()
+    records = tuple(outcome.run.records())
+    if not records:
+        return Observed(records, frozenset(), thresholds, is_closing=is_closing)
+    excluded = read_run_data(store, outcome.run).exclusions
+    telemetry = load_columns("telemetry", ["metric", "value"], store=store, run_id=outcome.run.run_id)
+    limits = telemetry.loc[telemetry["metric"] == "accept_queue_limit", "value"]
+    return Observed(
+        records=records,
+        checks=frozenset(check for each in excluded for check in each.checks),
+        thresholds=thresholds,
+        shortest_queue=None if limits.empty else int(limits.min()),
+        is_closing=is_closing,
+    )
 
 
 def _rate(record: TrialRecord) -> float:

@@ -13,14 +13,13 @@ if TYPE_CHECKING:
     from benchkit.run.bisection import Compared
     from benchkit.run.plan.model import PlannedCell
     from benchkit.run.recorder import RunOutcome
-    from benchkit.scenario.experiment import Experiment
 
 
 class CommitComparison:
     """Comparisons of one search, on the hosts of one inventory; see `benchkit.run.bisection.Compare`."""
 
     def __init__(self, record: BisectionRecord, inventory: Inventory, store: Store) -> None:
-        """Take the search, whose options hold for all comparisons but for `options.quota`: see `with_load`."""
+        """Take the search, whose options hold for all comparisons but for what `calibrate` adapts."""
         self.record = record
         self._inventory = inventory
         self._store = store
@@ -30,7 +29,7 @@ class CommitComparison:
 
         Raises BenchkitError where an end does not build, HostError where one does not run.
         """
-        from benchkit.cli.calibration import calibrate
+        from benchkit.cli.calibration import ADAPTED, calibrate
         from benchkit.errors import BenchkitError
         from benchkit.scenario.bisect import commit_fields, comparison_of
 
@@ -48,7 +47,7 @@ class CommitComparison:
                 settings=self.record.options.settings,
                 quiet=quiet,
             )
-            options = self.record.options.model_copy(update={"quota": found.quota, "slice_s": found.slice_s})
+            options = self.record.options.model_copy(update={name: getattr(found, name) for name in ADAPTED})
             self.record = self.record.model_copy(update={"options": options})
         return self.record
 
@@ -58,7 +57,6 @@ class CommitComparison:
         Raises BenchkitError where the good end does not build, HostError where hosts fail.
         """
         from benchkit.analysis.bisection import step_error_rate
-        from benchkit.cli.calibration import experiment_of
         from benchkit.models.design import ALPHA_PER_LOOK
         from benchkit.run.bisection import Compared
         from benchkit.scenario.bisect import step_fields
@@ -72,8 +70,7 @@ class CommitComparison:
         if threshold is not None and (reason := self._start_failure(commit)):
             return Compared(reason=reason)
         level = min(step_error_rate(len(self.record.commits)), ALPHA_PER_LOOK)
-        fields = step_fields(self.record, commit, threshold=threshold, error_rate=level)
-        outcome = self._run(experiment_of(fields, self.record.options.settings))
+        outcome = self._run(step_fields(self.record, commit, threshold=threshold, error_rate=level))
         return self._compared(outcome, commit)
 
     def _build(self, commits: Sequence[str]) -> tuple[PlannedCell, ...]:
@@ -81,14 +78,15 @@ class CommitComparison:
 
         The cell of one that does not build is unsupported. Raises BenchkitError where the good end does not build.
         """
-        from benchkit.cli.calibration import calibration_of
+        from benchkit.cli.calibration import experiment_of
         from benchkit.errors import BenchkitError, raise_first
         from benchkit.hosts.connections import connect_all
         from benchkit.run.plan.planner import make_plan
         from benchkit.scenario.bisect import commit_fields, comparison_of
+        from benchkit.scenario.versus import calibration_fields
 
         fields = commit_fields(self.record, commits, comparison_of(self.record))
-        experiment = calibration_of(fields, self.record.options.settings)
+        experiment = experiment_of(calibration_fields(fields), self.record.options.settings)
         with connect_all(self._inventory) as hosts:
             plan = make_plan(experiment, hosts)
         good = plan.cells[0]
@@ -111,26 +109,22 @@ class CommitComparison:
 
     def _short_trial(self, commit: str) -> Mapping[str, str]:
         """Run a short trial of a commit; return its failures."""
-        from benchkit.cli.calibration import calibration_of
         from benchkit.scenario.bisect import commit_fields, comparison_of
+        from benchkit.scenario.versus import calibration_fields
 
         fields = commit_fields(self.record, (commit,), comparison_of(self.record))
-        return self._run(calibration_of(fields, self.record.options.settings)).failures
+        return self._run(calibration_fields(fields)).failures
 
-    def _run(self, experiment: Experiment) -> RunOutcome:
+    def _run(self, fields: Mapping[str, object]) -> RunOutcome:
         """Run a scenario. Raises HostError where a host is lost or not restored."""
+        from benchkit.cli.calibration import experiment_of
         from benchkit.cli.progress import SilentProgress
         from benchkit.cli.run import run_experiment
         from benchkit.errors import HostError
 
+        experiment = experiment_of(fields, self.record.options.settings)
         outcome = run_experiment(
-            experiment,
-            self._inventory,
-            self._store,
-            seed=None,
-            quiet=True,
-            show=lambda _: SilentProgress(),
-            resumable=False,
+            experiment, self._inventory, self._store, seed=None, quiet=True, show=lambda _: SilentProgress()
         )
         if faults := {**outcome.not_restored, **outcome.restore_unconfirmed}:
             why = "; ".join(f"{host}: {reason}" for host, reason in faults.items())

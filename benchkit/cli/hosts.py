@@ -9,12 +9,18 @@ import typer
 
 from benchkit.cli.options import InventoryFile, Json, LabName, ScenarioName
 from benchkit.errors import HostError, InputError
+from benchkit.hosts.bootstrap import OLDEST_PYTHON
 
 if TYPE_CHECKING:
     from benchkit.hosts.connections import Hosts
-    from benchkit.hosts.host import Host
+    from benchkit.hosts.host_changes import HostState
+    from benchkit.hosts.inventory import HostSpec, Inventory
     from benchkit.hosts.package_steps import PackageState, Privilege
+    from benchkit.hosts.steps import Runner
+    from benchkit.models.facts import RecordedFacts
 
+NO_PYTHON = f"no Python {OLDEST_PYTHON} or newer"
+PYTHON = "python3"
 HOW = {"undone": "restored", "rebooted": "already undone by a reboot of the host"}
 
 app = typer.Typer(help="Hosts: facts, missing programs, leftovers of abandoned runs.", no_args_is_help=True)
@@ -25,12 +31,10 @@ def check(inventory: InventoryFile = None, lab: LabName = None, json: Json = Fal
     """Show facts and limits of every host, its tools, the run that uses it, and what abandoned runs left behind."""
     from benchkit.cli.console import print_json, print_table
     from benchkit.cli.inventory_choice import inventory_of
-    from benchkit.hosts.connections import connect_all
     from benchkit.units import size
 
-    with connect_all(inventory_of(inventory, lab)) as hosts:
-        found = [(host.spec, host.facts, host.changes.state(), host.notices) for host in hosts]
-        limits = hosts.inventory.limits
+    chosen = inventory_of(inventory, lab)
+    found, limits = _examine(chosen), chosen.limits
     if json:
         document = [
             {
@@ -44,7 +48,7 @@ def check(inventory: InventoryFile = None, lab: LabName = None, json: Json = Fal
             }
             for spec, facts, state, notices in found
         ]
-        print_json({"lab": hosts.inventory.lab, "hosts": document, "limits": limits})
+        print_json({"lab": chosen.lab, "hosts": document, "limits": limits})
         return
     print_table(
         ("host", "roles", "kernel", "arch", "CPUs", "memory", "user", "open files", "Python"),
@@ -52,13 +56,13 @@ def check(inventory: InventoryFile = None, lab: LabName = None, json: Json = Fal
             (
                 spec.name,
                 ", ".join(spec.roles),
-                facts.kernel,
-                facts.machine,
+                facts.kernel or "",
+                facts.machine or "",
                 ", ".join(map(str, facts.cpus)),
                 size(facts.memory_bytes),
-                facts.user,
+                facts.user or "",
                 str(facts.nofile_hard or "no limit"),
-                facts.python,
+                facts.python or "none",
             )
             for spec, facts, _, _ in found
         ),
@@ -82,6 +86,27 @@ def check(inventory: InventoryFile = None, lab: LabName = None, json: Json = Fal
         print("\nLimits of these hosts:")
         for limit in limits:
             print(f"- {limit}")
+
+
+def _examine(inventory: Inventory) -> list[tuple[HostSpec, RecordedFacts, HostState, tuple[str, ...]]]:
+    """Return all hosts with their facts, benchkit's traces there, and notices; those without Python by plain commands.
+
+    What benchkit changed on a host without Python is not known.
+    """
+    from benchkit.hosts.connections import connect_all
+    from benchkit.hosts.host_changes import HostState
+    from benchkit.hosts.plain_host import PlainHost
+
+    with connect_all(inventory, needs_python=False) as hosts:
+        found = {host.name: (host.spec, host.facts, host.changes.state(), host.notices) for host in hosts}
+        without_python = hosts.without_python
+    specs = {spec.name: spec for spec in inventory.hosts}
+    plain = {}
+    for name in without_python:
+        with PlainHost(specs[name], specs) as host:
+            notice = f"{NO_PYTHON}: `benchkit hosts prepare SCENARIO` installs it"
+            plain[name] = (host.spec, host.facts(), HostState((), (), None), (notice,))
+    return [(found | plain)[name] for name in specs if name in found or name in plain]
 
 
 @app.command()
@@ -161,6 +186,7 @@ def prepare(
     from benchkit.cli.console import print_json
     from benchkit.cli.inventory_choice import inventory_of
     from benchkit.hosts.connections import connect_all
+    from benchkit.hosts.host_runner import HostRunner
     from benchkit.run.plan.planner import require_roles
     from benchkit.scenario.programs import needed_programs
     from benchkit.scenario.read import read_experiment
@@ -169,8 +195,14 @@ def prepare(
     needed = needed_programs(experiment)
     chosen = inventory_of(inventory, lab)
     require_roles(experiment, chosen)
-    with connect_all(chosen) as hosts:
-        outcomes = [_prepare(host, sorted(lacking), yes=yes) for host, lacking in _lacking(hosts, needed)]
+    with connect_all(chosen, needs_python=False) as hosts:
+        without_python = hosts.without_python
+        outcomes = [
+            _prepare(host.spec, host.facts, HostRunner(host), lacking, yes=yes)
+            for host in hosts
+            if (lacking := _lacking(host.spec, host.facts, needed))
+        ]
+    outcomes += [_prepare_without_python(name, chosen, needed, yes=yes) for name in without_python]
     if json:
         print_json(outcomes)
     else:
@@ -188,43 +220,63 @@ def prepare(
         )
 
 
-def _lacking(hosts: Hosts, needed: dict[str, set[str]]) -> list[tuple[Host, set[str]]]:
-    """Return the hosts that lack programs for one of their roles, with these programs."""
-    found = []
-    for host in hosts:
-        wanted = set().union(*(needed.get(role, set()) for role in host.spec.roles))
-        if lacking := wanted - host.facts.programs.keys():
-            found.append((host, lacking))
-    return found
+def _lacking(spec: HostSpec, facts: RecordedFacts, needed: dict[str, set[str]]) -> list[str]:
+    """Return the programs that a host lacks for one of its roles, sorted."""
+    wanted = set[str]().union(*(needed.get(role, set()) for role in spec.roles))
+    return sorted(wanted - facts.programs.keys())
 
 
-def _prepare(host: Host, lacking: list[str], *, yes: bool) -> dict[str, Any]:
+def _prepare_without_python(
+    name: str, inventory: Inventory, needed: dict[str, set[str]], *, yes: bool
+) -> dict[str, Any]:
+    """Install Python on one host, and what else it lacks, over plain commands; check that its agent starts then."""
+    from benchkit.hosts.bootstrap import NoPythonError
+    from benchkit.hosts.connections import connect
+    from benchkit.hosts.plain_host import PlainHost
+
+    spec, others = inventory.named(name), {each.name: each for each in inventory.hosts}
+    with PlainHost(spec, others) as host:
+        facts = host.facts()
+        lacking = [PYTHON, *(each for each in _lacking(spec, facts, needed) if each != PYTHON)]
+        outcome = _prepare(spec, facts, host, lacking, yes=yes)
+    if outcome["installed"]:
+        try:
+            connect(spec, others).close()
+        except NoPythonError as error:
+            raise HostError(
+                f"still {NO_PYTHON} after its installation",
+                where=name,
+                why=error.why,
+                hint=f"install it by hand as {PYTHON} in the PATH of a shell without a login",
+            ) from error
+    return outcome
+
+
+def _prepare(spec: HostSpec, facts: RecordedFacts, runner: Runner, lacking: list[str], *, yes: bool) -> dict[str, Any]:
     """Install packages on one host, or report why not and the line to run there."""
-    from benchkit.hosts.host_runner import HostRunner
     from benchkit.hosts.package_steps import install_steps, survey
     from benchkit.hosts.packages import Manager, packages_for
     from benchkit.hosts.steps import run_steps
 
-    manager = next((known for known in get_args(Manager) if known == host.facts.package_manager), None)
+    manager = next((known for known in get_args(Manager) if known == facts.package_manager), None)
     if manager is None:
         raise InputError(
-            f"missing: {', '.join(lacking)}", where=host.name, why="no package manager that benchkit knows"
+            f"missing: {', '.join(lacking)}", where=spec.name, why="no package manager that benchkit knows"
         )
     packages, unpackaged = packages_for(lacking, manager)
-    runner = HostRunner(host)
-    privilege: Privilege = "root" if host.facts.root else "sudo" if host.spec.sudo and host.facts.can_sudo else "none"
+    privilege: Privilege = "root" if facts.uid == 0 else "sudo" if spec.sudo and facts.can_sudo else "none"
     state = survey(runner, manager, privilege, packages)
-    outcome = {"host": host.name, "lacking": lacking, "installed": [], "why": None, "to_run": None}
-    why = _obstacle(host.name, state, packages, yes=yes)
+    outcome = {"host": spec.name, "lacking": lacking, "installed": [], "why": None, "to_run": None}
+    why = _obstacle(spec.name, state, packages, yes=yes)
     if why is None and packages:
-        run_steps(install_steps(state, packages), runner, where=host.name)
+        run_steps(install_steps(state, packages), runner, where=spec.name)
         outcome["installed"] = list(packages)
     elif packages:
         outcome |= {"why": why, "to_run": _line(state, packages)}
     if unpackaged:
         raise HostError(
             f"no package has: {', '.join(unpackaged)}",
-            where=host.name,
+            where=spec.name,
             hint="install it by hand on the host, or name its path in the inventory (programs)",
         )
     return outcome

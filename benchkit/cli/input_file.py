@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 from pathlib import Path
 
 from benchkit.errors import InputError
+from benchkit.regular_files import read_bounded
 
 STDIN = "-"
 
 
 def bytes_of(file: str) -> bytes:
-    """Return the content of a file. Raises InputError where it cannot be read."""
-    if file == STDIN:
-        return sys.stdin.buffer.read()
+    """Return the content of a file or a pipe. Raises InputError where it cannot be read."""
     try:
-        return Path(file).read_bytes()
+        if file == STDIN:
+            return read_bounded(sys.stdin.buffer, "stdin")
+        with Path(file).open("rb") as opened:
+            if stat.S_ISCHR(os.fstat(opened.fileno()).st_mode):
+                raise InputError("cannot read the file", where=file, why="a device, which need not end")
+            return read_bounded(opened, file)
     except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
-        raise InputError("cannot read the file", where=file, why=getattr(error, "strerror", str(error))) from None
+        why = getattr(error, "strerror", str(error))
+        raise InputError("cannot read the file", where=name_of(file), why=why) from None
 
 
 def name_of(file: str) -> str:

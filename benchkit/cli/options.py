@@ -11,13 +11,13 @@ import typer
 from benchkit.cli.completion import complete_lab, complete_run, complete_scale, complete_scenario
 
 MAX_TIMEOUT_S = 86400
-"""Longest lease and reconnection, in seconds: a day. Operating systems refuse timeouts that are much longer."""
+"""Longest lease, reconnection and comparison, in seconds: a day. Operating systems refuse much longer timeouts."""
 
 
 def finite(value: float | None) -> float | None:
-    """Return a duration unless it is `nan`, which is within all bounds."""
+    """Return the value of an option unless it is `nan`, which is within all bounds."""
     if value is not None and math.isnan(value):
-        raise typer.BadParameter("nan is no duration")
+        raise typer.BadParameter("nan is no number")
     return value
 
 
@@ -44,42 +44,6 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="FIELD=VALUE", help="Override a field of the scenario, as load.connections=64."),
 ]
-UrlPath = Annotated[
-    str | None, typer.Option("--path", help="Path of the requests.", show_default="/, or that of a URL")
-]
-Requests = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--request",
-        metavar="'METHOD PATH'",
-        help="Request, in place of --path and --method; the method may be omitted; repeatable, all equally often.",
-    ),
-]
-Method = Annotated[
-    str | None,
-    typer.Option("--method", help="Method of the requests.", show_default="GET, and POST with a body"),
-]
-Body = Annotated[
-    str | None,
-    typer.Option("--body", metavar="TEXT|@FILE", help="Body of the requests, or @ and the file with it."),
-]
-Header = Annotated[
-    list[str] | None,
-    typer.Option("--header", metavar="'NAME: VALUE'", help="Header of the requests; repeatable."),
-]
-ReadyWithin = Annotated[
-    float | None,
-    typer.Option(
-        "--ready-within",
-        metavar="SECONDS",
-        min=0.1,
-        max=3600,
-        help="Time in which a started server must accept connections.",
-        show_default="10",
-    ),
-]
-Connections = Annotated[int, typer.Option("--connections", min=1, help="Open connections.")]
-LoadTool = Annotated[str, typer.Option("--tool", help="Load tool.")]
 HeaderEnv = Annotated[
     list[str] | None,
     typer.Option(
@@ -98,22 +62,6 @@ LabName = Annotated[
         "--lab",
         metavar="NAME",
         help="Use the hosts of this lab. [default: $BENCHKIT_LAB, else the lab of this checkout and user]",
-        show_default=False,
-        autocompletion=complete_lab,
-    ),
-]
-InventoryFileOrOwnLab = Annotated[
-    Path | None,
-    typer.Option(
-        "-i", "--inventory", metavar="INV", help="The hosts. [default: a lab of one host, for this command alone]"
-    ),
-]
-LabNameOrOwnLab = Annotated[
-    str | None,
-    typer.Option(
-        "--lab",
-        metavar="NAME",
-        help="Use the hosts of this lab. [default: a lab of one host, for this command alone]",
         show_default=False,
         autocompletion=complete_lab,
     ),
@@ -197,6 +145,22 @@ BuiltCommand = Annotated[
         "--run",
         metavar="CMD",
         help="Command line of the server that was built, started in the folder {out} of its build; {port}: its port.",
+    ),
+]
+
+LoadTool = Annotated[
+    str | None,
+    typer.Option(
+        "--tool", help="Load tool. [default: h2load, or wrk for servers that close connections]", show_default=False
+    ),
+]
+LoadConnections = Annotated[
+    int | None,
+    typer.Option(
+        "--connections",
+        min=1,
+        help="Open connections. [default: 64, or as many as the listen queue of each server holds]",
+        show_default=False,
     ),
 ]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from benchkit.cli.options import Json, RunId, StoreToRead
+from benchkit.cli.options import Json, RunId, StoreToRead, finite
 from benchkit.cli.profile_choice import CellOption, ServiceOption, profile_of
 
 if TYPE_CHECKING:  # reading profiles costs time, and --help reads none
@@ -41,6 +41,7 @@ def show_top(
             "--least",
             min=0,
             max=1,
+            callback=finite,
             help="Omit functions below this share; 0: none.",
             show_default="0.005, and 0 with --json",
         ),

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from benchkit.cli.progress import SilentProgress
     from benchkit.hosts.inventory import Inventory
     from benchkit.results.store import RunFolder, Store
+    from benchkit.run.loop import FirstBlockReview
     from benchkit.run.opened_run import OpenedRun
     from benchkit.run.plan.model import RunPlan
     from benchkit.run.recorder import RunOutcome
@@ -172,12 +173,14 @@ def run_experiment(
     reconnect_s: float | None = None,
     show: Callable[[OpenedRun], SilentProgress] | None = None,
     tags: Mapping[str, str] = MappingProxyType({}),
-    resumable: bool = True,
+    review: FirstBlockReview | None = None,
 ) -> RunOutcome:
     """Plan and execute an experiment on the hosts of an inventory, with a display of its progress: `show`, or a matrix.
 
+    A run with a rule for its end also ends after its first block where the `review` of that has a reason.
+
     Hosts restore themselves after `lease_s` seconds without a heartbeat; a lost one is reconnected for `reconnect_s`
-    seconds. None: the default. With `resumable` the message about an interruption says how to resume the run.
+    seconds. None: the default.
     """
     from benchkit import units
     from benchkit.cli.console import announced_if_slow, say
@@ -219,7 +222,7 @@ def run_experiment(
                 )
             )
             with opening as opened, _displayed(opened, show, quiet=quiet) as observer:
-                outcome = execute(opened, observer, reconnect_s=reconnect_s)
+                outcome = execute(opened, observer, reconnect_s=reconnect_s, review=review)
             outcome.add_restore_outcome(hosts.close())
             return outcome
     except KeyboardInterrupt as stopped:
@@ -228,8 +231,8 @@ def run_experiment(
             how = f"the watchdogs on the hosts stop services and restore settings within {units.duration(lease_s)}"
         else:
             how = f"not everything was restored: {notes}" if notes else "services are stopped and hosts restored"
-        resume = [f"`benchkit run --resume {run_id}` resumes it"] if resumable and store.has(run_id) else []
-        say("; ".join((f"interrupted: {how}", *stopped.args, *resume)))
+        details = stopped.args or ([f"resume it with `benchkit run --resume {run_id}`"] if store.has(run_id) else [])
+        say(f"interrupted: {how}" + "".join(f"; {detail}" for detail in details))
         raise
 
 

@@ -10,37 +10,32 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from benchkit.cli.options import (
-    Body,
+    MAX_TIMEOUT_S,
     BuildCommand,
     BuiltCommand,
-    Connections,
-    Header,
     HeaderEnv,
-    InventoryFileOrOwnLab,
+    InventoryFile,
     Json,
-    LabNameOrOwnLab,
+    LabName,
+    LoadConnections,
     LoadTool,
-    Method,
     Quiet,
-    ReadyWithin,
-    Requests,
-    Set,
     StoreFolder,
     Tags,
-    UrlPath,
+    finite,
 )
-from benchkit.models.design import Design
 from benchkit.models.response_differences import ResponsePart
 
 if TYPE_CHECKING:
     from benchkit.cli.calibration import MakeFields
     from benchkit.hosts.inventory import Inventory
-    from benchkit.results.store import RunFolder, Store
+    from benchkit.models.headers import SecretValue
+    from benchkit.results.store import Store
+    from benchkit.run.loop import FirstBlockReview
     from benchkit.run.opened_run import OpenedRun
     from benchkit.run.recorder import RunOutcome
-    from benchkit.scenario.versus import Comparison
+    from benchkit.scenario.versus import Comparison, Request
 
-INTERRUPTED = 130
 MIN_REFS = 2
 """Sides of a ratio."""
 
@@ -62,128 +57,118 @@ def versus(
         list[str] | None,
         typer.Option(metavar="REF", help="Git ref to build; repeatable, `worktree` is the present state of the files."),
     ] = None,
-    path: UrlPath = None,
-    method: Method = None,
-    request: Requests = None,
-    body: Body = None,
-    header: Header = None,
+    path: Annotated[
+        str | None, typer.Option(help="Path of the requests.", show_default="that of the URLs, else /")
+    ] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(help="Method of the requests; by default GET, and POST with a body.", show_default=False),
+    ] = None,
+    body: Annotated[
+        str | None, typer.Option(metavar="TEXT|@FILE", help="Body of the requests, or @ and the file with it.")
+    ] = None,
+    header: Annotated[
+        list[str] | None, typer.Option(metavar="'NAME: VALUE'", help="Header of the requests; repeatable.")
+    ] = None,
     header_env: HeaderEnv = None,
     differs: Annotated[
         list[ResponsePart] | None,
         typer.Option(help="Part of the responses that is meant to differ, between servers or each time; repeatable."),
     ] = None,
-    connections: Connections = 64,
-    duration: Annotated[float, typer.Option(min=1, help="Time that the comparison may take, in seconds.")] = 60.0,
+    connections: LoadConnections = None,
+    duration: Annotated[
+        float,
+        typer.Option(min=1, max=MAX_TIMEOUT_S, callback=finite, help="Time that the comparison may take, in seconds."),
+    ] = 60.0,
     precision: Annotated[
         float,
-        typer.Option(min=0.001, max=0.5, help="End earlier once intervals reach at most this far to either side."),
-    ] = 0.03,
-    blocks: Annotated[
-        int | None,
         typer.Option(
-            metavar="N", min=2, max=1000, help="Run this number of blocks (a trial of each server), however precise."
+            min=0.001,
+            max=0.5,
+            callback=finite,
+            help="End earlier once intervals reach at most this far to either side.",
         ),
-    ] = None,
-    warmup: Annotated[
-        float | None,
-        typer.Option(metavar="SECONDS", min=0, max=3600, help="Load before each measured window, in seconds."),
-    ] = None,
-    design: Annotated[
-        Design | None, typer.Option(help="Order of the trials.", show_default="sliced if they fit")
-    ] = None,
-    ready_within: ReadyWithin = None,
-    tool: LoadTool = "h2load",
-    settings: Set = None,
+    ] = 0.03,
+    tool: LoadTool = None,
     names: Annotated[str | None, typer.Option(metavar="A,B,…", help="Names of the servers.")] = None,
     files: Annotated[
         list[Path] | None,
         typer.Option(
             "--files",
             metavar="PATH",
-            help="File or folder that the servers need, carried to the hosts of -i; repeatable. In a lab they need none: "
-            "they start in this folder, with this shell's PATH (lab hosts of --lab have a /tmp of their own).",
+            help="File or folder that the servers need, carried to the hosts; repeatable. In a lab, servers start in "
+            "this folder, with this shell's PATH, and need none.",
         ),
     ] = None,
     save: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the scenario that ran, to continue from it.")
     ] = None,
     tag: Tags = None,
-    inventory: InventoryFileOrOwnLab = None,
-    lab: LabNameOrOwnLab = None,
+    inventory: InventoryFile = None,
+    lab: LabName = None,
     store: StoreFolder = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Compare servers by their command lines or URLs, or one server at several git refs, and say which is faster.
 
-    Finds a load at which the load tool is not the limit, and runs blocks of trials until the intervals are narrow or
-    the time is spent. Without -i or --lab, servers and load tool share the only host of a lab of its own, so that
-    servers may listen on the loopback interface; elsewhere the load comes from another host.
+    Starts a lab of its own unless -i or --lab names hosts, finds a load at which the load tool is not the limit, and
+    runs blocks of trials until the intervals are narrow or the time is spent.
     """
-    from benchkit.analysis.run_data import read_run_data
-    from benchkit.analysis.server_results import has_answer, server_results
-    from benchkit.cli.calibration import experiment_of, search_path
+    from benchkit.cli.calibration import experiment_of, fixed_fields, search_path
+    from benchkit.cli.headers import request_headers
     from benchkit.cli.inventory_choice import inventory_of
     from benchkit.cli.own_lab import own_lab, split_cpus
-    from benchkit.cli.requests import read_requests
     from benchkit.cli.run import write_run_report
     from benchkit.cli.signals import signals_interrupt
     from benchkit.cli.tags import parse_tags
     from benchkit.results.store import Store, store_path
-    from benchkit.scenario.versus import Comparison, is_on_this_machine, request_path
+    from benchkit.scenario.versus import (
+        DEFAULT_CONNECTIONS,
+        DEFAULT_TOOL,
+        Comparison,
+        is_on_this_machine,
+        request_path,
+    )
 
     servers = commands or []
     tags = parse_tags(tag or [])
     carried = tuple(str(file.resolve()) for file in files or ())
-    if not request:
-        path = request_path(servers, path)
     comparison = Comparison(
-        requests=read_requests(request, path=path, method=method, body=body, headers=header, headers_env=header_env),
+        request=_request(request_path(servers, path), method, body, request_headers(header or [], header_env or [])),
         differs=tuple(differs or ()),
-        tool=tool,
-        connections=connections,
+        tool=tool or DEFAULT_TOOL,
+        connections=connections or DEFAULT_CONNECTIONS,
+        fixed=fixed_fields(tool, connections),
         budget_s=duration,
         precision=precision,
-        blocks=blocks,
-        design=design,
-        warm_up_s=warmup,
-        ready_within_s=ready_within,
         files=carried,
         cwd=None if carried or inventory is not None else str(Path.cwd()),
         search_path=search_path(inventory),
         cpus=split_cpus() if inventory is None and lab is None else None,
     )
     make_fields = _servers(servers, names, build, run, ref or [])
-    experiment_of(make_fields(comparison), settings or ())  # mistakes are found before a lab is started
+    experiment_of(make_fields(comparison))  # mistakes are found before a lab is started
     stored_in = Store(store_path(store))
-    compare = partial(
-        _compare, make_fields, comparison, stored_in, settings=settings or (), tags=tags, save=save, quiet=quiet
-    )
     with signals_interrupt():  # before the lab is started: a signal at any later time removes it
         if inventory is None and lab is None:
             on_loopback = any(map(is_on_this_machine, servers))
             with own_lab("versus", is_one_host=True, on_loopback=on_loopback, quiet=quiet) as started:
-                outcome = compare(started.inventory())
+                outcome = _compare(
+                    make_fields, comparison, started.inventory(), stored_in, tags, save=save, quiet=quiet
+                )
         else:
-            outcome = compare(inventory_of(inventory, lab, quiet=quiet))
-        is_interrupted = outcome.status == "interrupted"  # then nobody waits for a report, which takes seconds
+            chosen = inventory_of(inventory, lab, quiet=quiet)
+            outcome = _compare(make_fields, comparison, chosen, stored_in, tags, save=save, quiet=quiet)
         if json:
-            report = None if is_interrupted else write_run_report(outcome, stored_in)
-            _print_document(outcome, stored_in, report, save)
+            _print_document(outcome, stored_in, write_run_report(outcome, stored_in), save)
         else:
             _print_answer(outcome, stored_in, quiet=quiet)
             print(f"\nrun       {outcome.run.run_id}", flush=True)
-            if not is_interrupted:
-                print(f"report    {write_run_report(outcome, stored_in).resolve()}")
+            print(f"report    {write_run_report(outcome, stored_in).resolve()}")  # it takes seconds
             if save is not None:
-                in_lab = (
-                    "" if comparison.cpus is None else "; `benchkit lab up --host host=sut,load` makes a lab for it"
-                )
-                print(f"scenario  {save}{in_lab}")
-    if is_interrupted:
-        raise typer.Exit(INTERRUPTED)
-    results = server_results(read_run_data(stored_in, outcome.run))
-    if outcome.failures or outcome.not_restored or not has_answer(results):
+                print(f"scenario  {save}")
+    if outcome.failures or outcome.not_restored:
         raise typer.Exit(1)
 
 
@@ -206,35 +191,37 @@ def _servers(
     return partial(compare_commands, dict(zip(server_names(commands, given), commands, strict=True)))
 
 
+def _request(path: str, method: str | None, body: str | None, headers: Mapping[str, str | SecretValue]) -> Request:
+    """Return the request that these options describe."""
+    from benchkit.scenario.versus import Request
+
+    method = method or ("GET" if body is None else "POST")
+    if body is not None and body.startswith("@"):
+        return Request(path, method, body_file=str(Path(body[1:]).absolute()), headers=headers)
+    return Request(path, method, body, headers=headers)
+
+
 def _compare(
     make_fields: MakeFields,
     comparison: Comparison,
-    store: Store,
     inventory: Inventory,
-    *,
-    settings: Sequence[str],
+    store: Store,
     tags: Mapping[str, str],
+    *,
     save: Path | None,
     quiet: bool,
 ) -> RunOutcome:
-    """Find the load, run the comparison, and return its outcome, also where it is interrupted after its first trials.
-
-    Raises KeyboardInterrupt where there are none.
-    """
+    """Find the load, run the comparison, and return its outcome."""
     from benchkit.analysis.run_data import read_run_data
     from benchkit.analysis.server_results import server_results
-    from benchkit.cli.calibration import calibrate, experiment_of
+    from benchkit.cli.calibration import calibrate, compare_adapted, experiment_of
     from benchkit.cli.console import say
     from benchkit.cli.progress import SilentProgress
     from benchkit.cli.run import run_experiment
     from benchkit.cli.versus_display import VersusProgress, describe_connections
-    from benchkit.run.recorder import RunOutcome
     from benchkit.scenario.versus import save_scenario
 
-    opened: list[RunFolder] = []
-
     def show(run: OpenedRun) -> SilentProgress:
-        opened.append(run.folder)
         if quiet:
             return SilentProgress()
         for sentence in describe_connections(run.plan):
@@ -243,18 +230,14 @@ def _compare(
             lambda: server_results(read_run_data(store, run.folder)), run.plan.planned_trials, comparison.budget_s
         )
 
-    comparison = calibrate(make_fields, comparison, inventory, store, settings=settings, quiet=quiet)
-    experiment = experiment_of(make_fields(comparison), settings)
-    if save is not None:
-        save_scenario(experiment.document.data, save)
-    try:
-        return run_experiment(
-            experiment, inventory, store, seed=None, quiet=quiet, show=show, tags=tags, resumable=False
-        )
-    except KeyboardInterrupt:
-        if not opened or read_run_data(store, opened[0]).trials.empty:
-            raise
-        return RunOutcome(opened[0], "interrupted")
+    def compare(fields: Mapping[str, object], review: FirstBlockReview | None) -> RunOutcome:
+        if save is not None:
+            save_scenario(fields, save)
+        experiment = experiment_of(fields)
+        return run_experiment(experiment, inventory, store, seed=None, quiet=quiet, show=show, tags=tags, review=review)
+
+    comparison = calibrate(make_fields, comparison, inventory, store, quiet=quiet)
+    return compare_adapted(make_fields, comparison, compare, quiet=quiet)
 
 
 def _print_answer(outcome: RunOutcome, store: Store, *, quiet: bool) -> None:
@@ -264,7 +247,7 @@ def _print_answer(outcome: RunOutcome, store: Store, *, quiet: bool) -> None:
     from benchkit.analysis.measured_server import measure_server
     from benchkit.analysis.run_data import read_run_data
     from benchkit.analysis.server_results import server_results
-    from benchkit.cli.versus_display import describe_interruption, print_measured, print_results
+    from benchkit.cli.versus_display import print_measured, print_results
 
     data = read_run_data(store, outcome.run)
     answer = answer_of_run(data)
@@ -284,11 +267,9 @@ def _print_answer(outcome: RunOutcome, store: Store, *, quiet: bool) -> None:
     for cell_id, sentence in killed.items():
         told, _, _ = sentence.partition(", and was killed")
         print(f"{labels[cell_id]}: {told}, and was killed after each trial, which took time from the comparison.")
-    if outcome.status == "interrupted":
-        print(describe_interruption(data))
 
 
-def _print_document(outcome: RunOutcome, store: Store, report: Path | None, save: Path | None) -> None:
+def _print_document(outcome: RunOutcome, store: Store, report: Path, save: Path | None) -> None:
     """Print everything as one JSON document."""
     from benchkit.analysis.compare import answer_of_run
     from benchkit.analysis.measured_server import measure_server

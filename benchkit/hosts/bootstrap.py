@@ -40,7 +40,7 @@ FULL_HINT = "make room on its disk, then run the command again; `workdir` in the
 _STATUS = re.compile(rb"(?:^|\n)benchkit-agent (have|need|old [0-9.]+)\n")
 _MAX_BANNER = 65536
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
-_COMMAND_NOT_FOUND = 127  # POSIX.1-2024, Shell Command Language 2.8.2
+_NOT_EXECUTED = (126, 127)  # POSIX.1-2024, Shell Command Language 2.8.2: not executable, not found
 
 _BOOT = """
 import sys, os
@@ -113,6 +113,18 @@ the kind that Python does not compare with the source (PEP 552), and ignores whe
 logger = logging.getLogger(__name__)
 
 
+class NoPythonError(HostError):
+    """A host without a Python that runs the agent."""
+
+    def __init__(self, host: str, why: str | None) -> None:
+        """Take the name of the host, and what it has instead."""
+        hint = (
+            "`benchkit hosts prepare SCENARIO` installs it there, or prints the line that does; "
+            "it must be python3 in the PATH of a shell without a login"
+        )
+        super().__init__(f"no Python {OLDEST_PYTHON} or newer", where=host, why=why, hint=hint)
+
+
 @dataclass(frozen=True)
 class AgentFile:
     """The agent as one file that Python runs."""
@@ -157,7 +169,7 @@ def command(agent: AgentFile, workdir: str | None, lease_s: float = LEASE_S) -> 
 def start(stream: Stream, host: str, agent: AgentFile) -> Callable[[int], bytes]:
     """Start the agent at the far end of `stream`, which runs `command`; return the function that reads its frames.
 
-    Raises HostError where there is no Python, where it is too old, or where the agent does not start.
+    Raises NoPythonError where there is no Python, or it is too old, and HostError where the agent does not start.
     """
     logger.debug("%s: waiting for the start-up program", host)
     began = time.monotonic()
@@ -178,11 +190,7 @@ def start(stream: Stream, host: str, agent: AgentFile) -> Callable[[int], bytes]
     status = match[1].decode()
     logger.debug("%s: the start-up program reports %r after %.3f s", host, status, time.monotonic() - began)
     if status.startswith("old"):
-        raise HostError(
-            f"Python {status.split()[1]} is too old",
-            where=host,
-            hint=f"install Python {OLDEST_PYTHON} or newer as python3",
-        )
+        raise NoPythonError(host, f"python3 is Python {status.split()[1]}")
     if status == "need":
         logger.info("%s: sending the agent, %d bytes", host, len(agent.content))
         try:
@@ -196,9 +204,8 @@ def start(stream: Stream, host: str, agent: AgentFile) -> Callable[[int], bytes]
 def _start_error(stream: Stream, host: str, output: bytes) -> HostError:
     code = stream.exit_code(0 if len(output) > _MAX_BANNER else 2.0)
     printed = " ".join(filter(None, (stream.stderr(), _printable(output))))
-    if code == _COMMAND_NOT_FOUND:
-        hint = f"install Python {OLDEST_PYTHON} or newer, as python3 in the PATH of a shell without a login"
-        return HostError("there is no python3", where=host, why=printed or None, hint=hint)
+    if code in _NOT_EXECUTED:
+        return NoPythonError(host, printed or None)
     if code in (None, -1):
         return LostError("the agent does not start", where=host, why=printed or "the connection broke")
     return HostError(

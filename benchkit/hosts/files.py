@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from benchkit.errors import HostError
 from benchkit.hosts.agent_link import Link, Reply
+from benchkit.regular_files import open_regular, read_regular
 
 HostPath = str | PurePosixPath
 """A path on a host: absolute, or relative to its work directory."""
@@ -162,7 +163,7 @@ class Files:
 
     def _write_temporary(self, file: PlacedFile) -> bool:
         """Write a file that is removed with the changes of this connection; return False if it is there already."""
-        content = file.content if isinstance(file.content, bytes) else file.content.read_bytes()
+        content = file.content if isinstance(file.content, bytes) else read_regular(file.content)
         args = {"path": str(file.path), "mode": file.mode, "owner": file.owner}
         return bool(self._link.request("write_temporary", args, content, timeout_s=CHUNK_TIMEOUT_S).fields["changed"])
 
@@ -233,13 +234,13 @@ class _Progress:
 def _sha256(content: bytes | Path) -> str:
     if isinstance(content, bytes):
         return hashlib.sha256(content).hexdigest()
-    with content.open("rb") as file:
+    with open_regular(content) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _chunks(content: bytes | Path) -> Iterator[tuple[int, bytes]]:
     """Yield content in chunks with their offsets; one empty chunk where there is no content."""
-    with io.BytesIO(content) if isinstance(content, bytes) else content.open("rb") as source:
+    with io.BytesIO(content) if isinstance(content, bytes) else open_regular(content) as source:
         piece, offset = source.read(CHUNK_BYTES), 0
         while piece or offset == 0:
             yield offset, piece

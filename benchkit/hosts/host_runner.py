@@ -13,6 +13,8 @@ STEP_TIMEOUT_S = 1800.0
 """Time for a step: a package manager waits for its lock (DPkg::Lock::Timeout) and downloads over slow links."""
 OUTPUT_BYTES = 64 << 10
 NOT_FOUND = 127
+SYSTEM_PATH = os.pathsep.join(("/usr/local/bin", "/usr/bin", "/bin", *SBIN))
+"""PATH of installation steps; dpkg requires the folders of daemons."""
 
 
 class HostRunner:
@@ -24,10 +26,13 @@ class HostRunner:
 
     def run(self, argv: tuple[str, ...], *, stdin: str | None = None, shown: bool = True) -> StepOutcome:
         """Run a command and wait for its end. Raises HostError where the host is lost."""
-        path = os.pathsep.join(("/usr/local/bin", "/usr/bin", "/bin", *SBIN))
         try:
             done = self._host.processes.run(
-                argv, env={"PATH": path}, stdin=(stdin or "").encode(), timeout_s=STEP_TIMEOUT_S, max_bytes=OUTPUT_BYTES
+                argv,
+                env={"PATH": SYSTEM_PATH},
+                stdin=(stdin or "").encode(),
+                timeout_s=STEP_TIMEOUT_S,
+                max_bytes=OUTPUT_BYTES,
             )
         except RefusedError as error:
             if error.kind != "not-found":

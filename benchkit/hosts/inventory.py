@@ -33,6 +33,7 @@ from pydantic import AfterValidator, Field, IPvAnyAddress, model_validator
 from benchkit.document import Document, read_document
 from benchkit.errors import InputError
 from benchkit.models.base import Frozen
+from benchkit.regular_files import open_regular
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _ADDRESS = re.compile(r"[A-Za-z0-9:\[][A-Za-z0-9._:%\[\]-]{0,252}")
@@ -300,7 +301,7 @@ def require_files(spec: HostSpec) -> None:
 
 
 def _first_line(path: Path) -> bytes:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return file.read(_PEM_LINE)
 
 

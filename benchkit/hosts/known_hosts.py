@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from benchkit.regular_files import read_regular
+
 DEFAULT_PORT = 22
 _MARKER, _KEY, _FIELDS = 0, 3, 4
 
@@ -17,7 +19,7 @@ def known_name(host: str, port: int) -> str:
 def read_lines(file: Path) -> list[list[str]]:
     """Return the fields of each line of a file; nothing where it does not exist or cannot be read."""
     try:
-        return [line.split() for line in file.read_text(encoding="utf-8", errors="replace").splitlines()]
+        return [line.split() for line in read_regular(file).decode("utf-8", "replace").splitlines()]
     except OSError:  # most of these files do not exist
         return []
 

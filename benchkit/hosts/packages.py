@@ -79,6 +79,10 @@ PROGRAMS: Mapping[str, Program] = MappingProxyType(
             {"apt": "linux-perf", "dnf": "perf", "apk": "perf", "pacman": "perf"},
             "https://perfwiki.github.io",
         ),
+        "python3": Program(
+            {"apt": "python3", "dnf": "python3", "apk": "python3", "pacman": "python", "brew": "python"},
+            "https://www.python.org",
+        ),
         "git": Program(
             {"apt": "git", "dnf": "git", "apk": "git", "pacman": "git", "brew": "git"}, "https://git-scm.com"
         ),

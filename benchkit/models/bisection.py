@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Literal
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
 from benchkit.models.base import Frozen
 from benchkit.models.cpus import SplitCpus
-from benchkit.models.request import Request
 from benchkit.models.run import RunId
 
 Judgement = Literal["good", "bad", "skipped"]
@@ -43,12 +41,11 @@ class Step(Frozen):
 class StepOptions(Frozen):
     """Load and duration of each step."""
 
-    requests: tuple[Request, ...] = Field(min_length=1, description="what is sent, all equally often")
+    path: str = Field(description="path of the requests")
     tool: str
     connections: int
     duration_s: float = Field(description="time after which a comparison ends undecided")
     precision: float = Field(description="reach of the bad end's interval to either side, at which its comparison ends")
-    ready_within_s: float | None = Field(default=None, description="time in which a server must accept connections")
     settings: tuple[str, ...] = Field(default=(), description="overrides of scenario fields by `--set`")
     search_path: str | None = Field(
         default=None, description="PATH with which servers start on this machine, in a lab; None: that of their hosts"
@@ -56,6 +53,10 @@ class StepOptions(Frozen):
     cpus: SplitCpus | None = Field(
         default=None, description="CPUs where servers and the load tool share a host; None: each has hosts"
     )
+    fixed: frozenset[str] = Field(
+        default=frozenset(), description="`tool` and `connections` where they were given, and are not adapted"
+    )
+    is_sliced: bool = Field(default=True, description="False where servers work while they have no load")
     slice_s: float = Field(default=0.25, description="length of the slices of load")
     quota: float | None = Field(
         default=None, description="CPUs that a server may use, where the load tool would otherwise be the limit"
@@ -66,7 +67,7 @@ class BisectionRecord(Frozen):
     """A search: what is searched, how each commit is built, started and loaded, and the steps so far."""
 
     bisection_id: RunId
-    started_at: datetime
+    started_at: AwareDatetime
     repository: str
     good: Commit
     commits: tuple[Commit, ...] = Field(description="after the good end, oldest first; the last is the bad end")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints, TypeAdapter, ValidationError
 
 from benchkit.models.base import Frozen
 from benchkit.models.facts import RecordedFacts
@@ -161,8 +160,8 @@ class Manifest(Frozen):
     )
     is_imported: bool = Field(default=False, description="true: made of outputs that were measured elsewhere")
     notices: tuple[str, ...] = Field(default=(), description="notices of the plan: not isolated, not applied, …")
-    started_at: datetime
-    ended_at: datetime | None = None
+    started_at: AwareDatetime
+    ended_at: AwareDatetime | None = None
     status: RunStatus = "running"
 
     def blocks_with(self, *cell_ids: str) -> int:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Literal
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
 from benchkit.models.base import Frozen
 from benchkit.models.capacity import CapacityEstimate
@@ -100,6 +99,7 @@ class ProbeRecord(Frozen):
     headers: ResponseHeaders = Field(description="in their order; values of secret ones are not stored")
     body_bytes: int
     body_sha256: str
+    closes: bool = Field(default=False, description="the server closed the connection after it")
     negotiated: Negotiated | None = Field(default=None, description="protocol and TLS of its connection; None: unknown")
 
 
@@ -180,7 +180,7 @@ class TrialRecord(Frozen):
     attempt: int = Field(default=1, description="from 1; a host was lost in earlier attempts")
     testbed: str | None = Field(default=None, description="group of hosts that it ran on; None: the run had one")
     kind: TrialKind = "measure"
-    started_at: datetime
+    started_at: AwareDatetime
     wall_s: float = Field(description="duration from the first step to the last")
     warmed_up_s: float = Field(
         default=0, description="duration of the warm-up: from the start of the first generator to the end of the last"
@@ -222,6 +222,11 @@ class TrialRecord(Frozen):
     def probes(self) -> tuple[ProbeRecord, ...]:
         """Responses to the requests of the load, in the order of `Load.request_mix`; empty: not probed."""
         return () if self.probe is None else (self.probe, *self.other_probes)
+
+    @property
+    def keeps_connections(self) -> bool:
+        """True where connections stay open: the load keeps them, and so do the servers as far as they were probed."""
+        return self.load.keepalive and not any(each.closes for each in self.probes)
 
     @property
     def window_s(self) -> float:

@@ -11,17 +11,18 @@ from benchkit.report.stored_run import StoredRun
 from benchkit.results.merged_profile import read_merged_profile
 from benchkit.results.progress import read_progress
 from benchkit.results.store import RunFolder, Store
-from benchkit.results.tables import load, load_columns
+from benchkit.results.tables import load, load_columns, load_trials
 
 TELEMETRY = ("trial_id", "host", "service", "instance", "t_s", "metric", "value")
 """Columns of `telemetry` that reports use."""
 
 
 def read_run(store: Store, run: RunFolder) -> StoredRun:
-    """Return a run with its manifest and tables. Raises InputError if a newer benchkit wrote it."""
+    """Return a run with its manifest and tables. Raises InputError if it is damaged or a newer benchkit wrote it."""
+    manifest, trials = load_trials(run, store)
     return StoredRun(
-        manifest=run.manifest(),
-        trials=load("trials", store=store, run_id=run.run_id),
+        manifest=manifest,
+        trials=trials,
         hosts=load("hosts", store=store, run_id=run.run_id),
         notes=load("notes", store=store, run_id=run.run_id),
         table=partial(_read_table, store, run.run_id),

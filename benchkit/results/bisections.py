@@ -9,6 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 from benchkit.errors import InputError
 from benchkit.models.bisection import BisectionRecord
 from benchkit.models.run import RunId
+from benchkit.regular_files import read_regular
 from benchkit.results.durable_files import make_folders, write_atomically
 from benchkit.validation import first_fault
 
@@ -31,7 +32,9 @@ def read_bisection(store: Path, name: str) -> BisectionRecord:
         raise InputError(f"no bisection {name!r}", where=str(store), why=f"there are: {', '.join(names) or 'none'}")
     path = _file(store, _ID.validate_python(name))
     try:
-        return BisectionRecord.model_validate_json(path.read_bytes())
+        return BisectionRecord.model_validate_json(read_regular(path))
+    except OSError as error:
+        raise InputError("cannot read the record of the bisection", where=str(path), why=error.strerror) from None
     except ValidationError as error:
         raise InputError(
             "the record of the bisection is damaged", where=str(path), why=first_fault(error, BisectionRecord)

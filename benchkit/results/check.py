@@ -14,7 +14,7 @@ from benchkit.models.run import Manifest
 from benchkit.models.trial import TrialRecord
 from benchkit.results.checksums import changed_files, read_checksums
 from benchkit.results.durable_files import write_atomically
-from benchkit.results.journal import read_journal, read_undamaged_lines
+from benchkit.results.journal import journal_content, read_journal, read_undamaged_lines
 from benchkit.results.journal_events import (
     BlockInterrupted,
     HostFactsRead,
@@ -27,7 +27,7 @@ from benchkit.results.parquet_files import read_parquet
 from benchkit.results.progress import read_progress
 from benchkit.results.schema import arrow_schema
 from benchkit.results.store import RunFolder, Store
-from benchkit.results.tables import RunTables
+from benchkit.results.tables import RunTables, unknown_cells
 from benchkit.results.trial_tables import read_output
 
 
@@ -68,7 +68,7 @@ def check_run(store: Store, run: RunFolder) -> RunCheck:
     for found in _unreadable(store, run):
         damages.setdefault(found.file, found)
     if all(damage.is_repairable or "/raw/" in damage.file for damage in damages.values()):
-        for found in _lost_rows(store, run, damages):
+        for found in _misfits(store, run, damages):
             damages.setdefault(found.file, found)
     return RunCheck(run.run_id, tuple(damages.values()), None if checksums is None else len(checksums))
 
@@ -81,7 +81,7 @@ def restore_journal(run: RunFolder) -> int:
     """
     manifest = run.manifest()
     if run.journal_file.exists():
-        content = run.journal_file.read_bytes()
+        content = journal_content(run.journal_file)
         undamaged = read_undamaged_lines(content)
         if undamaged != content:
             write_atomically(run.path / "journal.damaged.jsonl", content)
@@ -198,15 +198,21 @@ def _unreadable_raw_files(run: RunFolder, trial_id: str) -> Iterator[tuple[Path,
             yield folder / name, error
 
 
-def _lost_rows(store: Store, run: RunFolder, damaged_files: Collection[str]) -> Iterator[Damage]:
-    """Yield the table `trials` where it lacks trials that ended and whose raw files are undamaged."""
-    tables = RunTables(store, str(run.manifest().scenario["name"]), run.run_id)
+def _misfits(store: Store, run: RunFolder, damaged_files: Collection[str]) -> Iterator[Damage]:
+    """Yield the manifest where it lacks cells of the table `trials`, and the table where it lacks undamaged trials."""
+    manifest = run.manifest()
+    tables = RunTables(store, str(manifest.scenario["name"]), run.run_id)
     damaged = {path.split("/")[3] for path in damaged_files if path.startswith(f"runs/{run.run_id}/raw/")}
     try:
         ended = read_progress(run.history()).ended
-        stored = set(tables.rows(TrialRow.TABLE)["trial_id"].to_pylist())
+        rows = tables.rows(TrialRow.TABLE)
+        stored = set(rows["trial_id"].to_pylist())
     except InputError:  # found above
         return
+    if unknown := unknown_cells(manifest, rows["cell_id"].to_pylist()):
+        yield Damage(
+            _relative(store, run.manifest_file), f"lacks the cell {unknown[0]} of its tables", is_repairable=False
+        )
     lost = sorted(set(ended) & set(run.complete_trials()) - stored - damaged)
     if lost:
         path = _relative(store, tables.folder(TrialRow.TABLE) / f"{TrialRow.TABLE}.parquet")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from benchkit.errors import InputError
 from benchkit.models.rows import TABLES
+from benchkit.regular_files import open_regular, read_regular
 from benchkit.results.durable_files import write_atomically
 from benchkit.results.store import RunFolder, Store
 
@@ -61,11 +62,18 @@ def remove_checksums(run: RunFolder) -> None:
 
 
 def read_checksums(store: Store, run: RunFolder) -> Checksums | None:
-    """Read the checksums of a run; None where it has none. Raises InputError for a damaged file."""
+    """Read the checksums of a run; None where it has none. Raises InputError for a file that is damaged or no file."""
     try:
-        text = (run.path / _NAME).read_text(encoding="utf-8", errors="replace")
+        text = read_regular(run.path / _NAME).decode("utf-8", "replace")
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise InputError(
+            "cannot read the checksums of the run",
+            where=f"{store.location}/{checksums_path(run.run_id)}",
+            why=error.strerror,
+            hint="restore the file from a backup, or remove it: the run is then checked without checksums",
+        ) from None
     return parse_checksums(store, run.run_id, text)
 
 
@@ -96,6 +104,8 @@ def changed_files(store: Store, run: RunFolder, checksums: Checksums, *, only_ra
                 changed[path] = "differs from its checksum"
         except (FileNotFoundError, NotADirectoryError):
             changed[path] = "is missing"
+        except OSError as error:
+            changed[path] = f"cannot be read: {error.strerror}"
     return changed
 
 
@@ -143,5 +153,5 @@ def _raw_prefix(run: RunFolder) -> str:
 
 def file_sha256(path: Path) -> str:
     """Return the SHA-256 of a file, in hexadecimal."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

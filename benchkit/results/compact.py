@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic_core import from_json
 
 from benchkit.errors import InputError
 from benchkit.models.rows import TABLES
@@ -82,7 +83,7 @@ def read_compact(store: Store, table: str, states: FileStates) -> tuple[pa.Table
         content = read_parquet(path, schema)
     except FileNotFoundError:  # removed meanwhile
         return None, frozenset()
-    copied = {(scenario, run_id): state for scenario, run_id, state in json.loads(metadata[_COPIED_KEY])}
+    copied = {(scenario, run_id): state for scenario, run_id, state in from_json(metadata[_COPIED_KEY])}
     unchanged = frozenset(part for part, state in copied.items() if states.get(part) == state)
     if len(unchanged) < len(copied):
         runs = pa.array([run_id for _, run_id in unchanged], pa.string())

@@ -7,10 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from benchkit.errors import InputError
+from benchkit.regular_files import MAX_BYTES, open_regular
 from benchkit.units import size
-
-MAX_BYTES = 1 << 30
-"""Largest uncompressed size of a raw file; a small file that expands to more would fill the memory."""
 
 _CHUNK = 1 << 20
 
@@ -29,7 +27,7 @@ def decompress(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
     Raises InputError for a damaged one and for one with too much content.
     """
     content = bytearray()
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         try:
             with pa.CompressedInputStream(file, "zstd") as stream:
                 while chunk := stream.read(_CHUNK):

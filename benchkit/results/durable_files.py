@@ -95,7 +95,7 @@ def is_locked(path: Path) -> bool:
     A lock file that this user may not read counts as held: nobody else can tell.
     """
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     except PermissionError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import threading
 from collections.abc import Iterator
@@ -11,8 +10,10 @@ from pathlib import Path
 from typing import Self
 
 from pydantic import ValidationError
+from pydantic_core import from_json
 
 from benchkit.errors import InputError
+from benchkit.regular_files import read_regular
 from benchkit.results.journal_events import JournalEvent, parse_event
 from benchkit.validation import first_fault
 
@@ -53,11 +54,26 @@ class Journal:
 
 
 def read_journal(path: Path) -> Iterator[JournalEvent]:
-    """Yield the events of a journal, without an incomplete last line. Raises InputError for a damaged line."""
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            if line.endswith(_END):
-                yield _event(line, path, number)
+    """Yield the events of a journal, without an incomplete last line.
+
+    Raises InputError for a damaged line, and where the file cannot be read.
+    """
+    for number, line in enumerate(io.BytesIO(journal_content(path)), 1):
+        if line.endswith(_END):
+            yield _event(line, path, number)
+
+
+def journal_content(path: Path) -> bytes:
+    """Return the content of a journal. Raises InputError where it cannot be read."""
+    try:
+        return read_regular(path)
+    except OSError as error:
+        raise InputError(
+            "cannot read the journal of the run",
+            where=str(path),
+            why=error.strerror,
+            hint="move the file away; `benchkit results check --repair` then restores what the raw files can give",
+        ) from None
 
 
 def read_undamaged_lines(content: bytes) -> bytes:
@@ -76,7 +92,7 @@ def read_undamaged_lines(content: bytes) -> bytes:
 
 def _event(line: bytes, path: Path, number: int) -> JournalEvent:
     try:
-        document = json.loads(line)
+        document = from_json(line)
     except ValueError as error:
         raise _damaged(path, number, str(error)) from None
     if not isinstance(document, dict):

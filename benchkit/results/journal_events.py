@@ -10,14 +10,15 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.run import RunStatus, TrialId
 
-FailureCause = Literal["host-lost", "host-state", "server", "scenario", "other"]
+FailureCause = Literal["host-lost", "host-state", "server", "scenario", "load-tool", "other"]
 """Cause of a trial's failure: the connection to a host, a state of a host that may pass (no space, a port in use), a
-service under test, the scenario or a text that cannot be read, or anything else, such as a load tool."""
+service under test, the scenario or a text that cannot be read, a load tool that cannot measure the server and has to be
+another one, or anything else, such as a load tool that failed."""
 
 
 class JournalEvent(BaseModel):
@@ -26,7 +27,7 @@ class JournalEvent(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     event: str
-    at: datetime = Field(default_factory=lambda: datetime.now(UTC))
+    at: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC))
 
 
 class OtherEvent(JournalEvent):

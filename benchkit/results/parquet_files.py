@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic_core import from_json
 
 from benchkit.errors import InputError
 from benchkit.models.run import SCHEMA_VERSION
+from benchkit.regular_files import open_regular
 from benchkit.results.durable_files import atomic_file
 from benchkit.results.schema import VERSION_KEY
 
@@ -57,7 +58,7 @@ def current_files(table: str, files: Sequence[Path]) -> tuple[Path, ...]:
     merged = next((file for file in files if file.name == f"{table}.parquet"), None)
     if merged is None or len(files) == 1:
         return tuple(files)
-    replaced = frozenset(json.loads((read_file_schema(merged).metadata or {}).get(REPLACES_KEY, b"[]")))
+    replaced = frozenset(from_json((read_file_schema(merged).metadata or {}).get(REPLACES_KEY, b"[]")))
     return tuple(file for file in files if file.name not in replaced)
 
 
@@ -73,16 +74,16 @@ def refuse_newer(version: int, where: str) -> None:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file; the errors that its content causes during the block become an InputError."""
-    with path.open("rb") as file:
-        try:
+    """Open a Parquet file; all errors during the block become an InputError, but that of a missing file."""
+    try:
+        with open_regular(path) as file:
             yield _parquet(file)
-        except (pa.ArrowException, OSError, ValueError) as error:
-            if isinstance(error, OSError) and error.errno is not None:  # of the disk, not of the content
-                raise
-            raise InputError(
-                "the table file is damaged", where=str(path), why=_reason(error), hint=_mending(path)
-            ) from None
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:
+        is_of_disk = isinstance(error, OSError) and error.errno is not None
+        what = "cannot read the table file" if is_of_disk else "the table file is damaged"
+        raise InputError(what, where=str(path), why=_reason(error), hint=_mending(path)) from None
 
 
 def _parquet(file: BinaryIO) -> pq.ParquetFile:
@@ -90,7 +91,8 @@ def _parquet(file: BinaryIO) -> pq.ParquetFile:
 
 
 def _reason(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0].rstrip(".")
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return text.strip().partition("\n")[0].rstrip(".")
 
 
 def _mending(path: Path) -> str:

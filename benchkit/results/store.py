@@ -26,6 +26,7 @@ from benchkit.models.levels import Name
 from benchkit.models.run import Manifest, RunId, RunStatus
 from benchkit.models.trial import TrialRecord
 from benchkit.redaction import redacted_bytes
+from benchkit.regular_files import read_regular
 from benchkit.results.compression import compress, decompress
 from benchkit.results.durable_files import (
     BY_UMASK,
@@ -142,7 +143,7 @@ class RunFolder:
         """Read the manifest. Raises InputError if it cannot be read, is damaged, or was written by a newer benchkit."""
         path = self.manifest_file
         try:
-            text = path.read_bytes()
+            text = read_regular(path)
         except OSError as error:
             raise InputError(
                 "cannot read the manifest of the run",
@@ -264,9 +265,9 @@ class RunFolder:
         """Read the record of a stored trial. Raises InputError if it is missing or damaged."""
         path = self.raw(trial_id) / RECORD
         try:
-            record = TrialRecord.model_validate_json(path.read_bytes())
-        except FileNotFoundError:
-            raise _missing_raw_file(path) from None
+            record = TrialRecord.model_validate_json(read_regular(path))
+        except OSError as error:
+            raise _unreadable_raw_file(path, error) from None
         except ValidationError as error:
             raise InputError(
                 "the record of a trial is damaged",
@@ -292,12 +293,12 @@ class RunFolder:
         return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 
     def raw_file(self, trial_id: str, name: str) -> bytes:
-        """Read one of a trial's raw files. Raises InputError if it is missing."""
+        """Read one of a trial's raw files. Raises InputError if it is missing or cannot be read."""
         path = self.raw(trial_id) / name
         try:
-            return path.read_bytes() if path.exists() else decompress(path.with_name(f"{name}{COMPRESSED}"))
-        except FileNotFoundError:
-            raise _missing_raw_file(path) from None
+            return read_regular(path) if path.exists() else decompress(path.with_name(f"{name}{COMPRESSED}"))
+        except OSError as error:
+            raise _unreadable_raw_file(path, error) from None
 
     @contextlib.contextmanager
     def all_files(self) -> Iterator[None]:
@@ -526,9 +527,13 @@ def _partitions(path: Path, key: str, values: Collection[str] | None) -> list[Pa
     return [Path(entry.path) for entry in os.scandir(path) if entry.name.startswith(f"{key}=") and entry.is_dir()]
 
 
-def _missing_raw_file(path: Path) -> InputError:
+def _unreadable_raw_file(path: Path, error: OSError) -> InputError:
+    is_missing = isinstance(error, FileNotFoundError)
     return InputError(
-        "a raw file of the run is missing", where=str(path), hint="restore the file from a backup, or remove the run"
+        "a raw file of the run is missing" if is_missing else "cannot read a raw file of the run",
+        where=str(path),
+        why=None if is_missing else error.strerror,
+        hint="restore the file from a backup, or remove the run",
     )
 
 

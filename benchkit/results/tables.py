@@ -11,7 +11,7 @@ row, and benchkit's own readers skip the files that are replaced. The next merge
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,13 +21,14 @@ import pyarrow.compute as pc
 from benchkit.errors import InputError, suggestion
 from benchkit.models.levels import Name
 from benchkit.models.rows import TABLES, FactorRow, TrialRow, column_names
+from benchkit.models.run import Manifest
 from benchkit.results.checksums import update_checksums
 from benchkit.results.compact import MAX_READS, PARTITION_KEYS, read_compact, with_keys
 from benchkit.results.durable_files import PARTIAL, file_states, make_folders, sync_folder
 from benchkit.results.parquet_files import REPLACES_KEY, current_files, read_parquet, write_parquet
 from benchkit.results.row_builders import INTERRUPTED
 from benchkit.results.schema import Rows, arrow_schema, arrow_table, rows_from_arrow
-from benchkit.results.store import Store, is_valid_name
+from benchkit.results.store import RunFolder, Store, is_valid_name
 from benchkit.results.store_choice import open_store
 
 if TYPE_CHECKING:
@@ -177,6 +178,24 @@ def load_columns(table: str, columns: Sequence[str], *, store: Store, run_id: st
     """Read some columns of one run's part of a table, without factors: a fraction of the work for a large table."""
     frame: pd.DataFrame = read_rows(store, table, [run_id], None, columns).to_pandas()
     return frame
+
+
+def load_trials(run: RunFolder, store: Store) -> tuple[Manifest, pd.DataFrame]:
+    """Return the manifest of a run and its trials. Raises InputError where the manifest lacks a cell of theirs."""
+    manifest, trials = run.manifest(), load(TrialRow.TABLE, store=store, run_id=run.run_id)
+    if unknown := unknown_cells(manifest, trials["cell_id"]):
+        raise InputError(
+            "manifest and tables of the run do not fit together",
+            where=str(run.manifest_file),
+            why=f"the manifest lacks the cell {unknown[0]}",
+            hint="restore the manifest from a backup, or remove the run",
+        )
+    return manifest, trials
+
+
+def unknown_cells(manifest: Manifest, cell_ids: Iterable[str]) -> list[str]:
+    """Return those of the cells that the manifest lacks, sorted."""
+    return sorted(set(cell_ids) - {cell.cell_id for cell in manifest.cells})
 
 
 def has_factors(table: str) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from pydantic_core import from_json
 
 from benchkit.errors import ParseError
 
@@ -49,7 +50,7 @@ def _lines(content: bytes) -> Iterator[Mapping[str, Any]]:
         if i + 1 == len(lines):  # the text after the last line end is incomplete
             return
         try:
-            document = json.loads(line)
+            document = from_json(line)
         except ValueError as error:
             raise ParseError(f"line {i + 1} of the telemetry is not JSON: {error}") from None
         if i == 0 and (not isinstance(document, dict) or document.get("format") != FORMAT):

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchkit.errors import InputError
+from benchkit.regular_files import read_regular
 from benchkit.results.checksums import (
     Checksums,
     changed_files,
@@ -163,7 +164,7 @@ def _missing(store: Store, run: RunFolder, checksums: Checksums, remote: RemoteF
         source = store.path / path
         if path not in there or there[path].size != source.stat().st_size:
             missing.append(path)
-        elif there[path].md5 != hashlib.md5(source.read_bytes(), usedforsecurity=False).hexdigest():
+        elif there[path].md5 != hashlib.md5(read_regular(source), usedforsecurity=False).hexdigest():
             unknown.append(path)  # another content, or a service that states no MD5
     digests = remote.digests(unknown) if unknown else {}
     return [*missing, *(path for path in unknown if digests[path] != checksums[path])]

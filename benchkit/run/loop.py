@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 
 from benchkit.analysis.adaptive import stop_rule
+from benchkit.analysis.samples import Exclusion
 from benchkit.hosts.connections import RECONNECT_S
 from benchkit.hosts.cpu_affinity import pinned
+from benchkit.results.store import RunFolder
 from benchkit.run.attempt import AttemptResult, attempt_block, attempt_trial
 from benchkit.run.events import RunObserver, SharedObserver
 from benchkit.run.manifest import controller_placement
@@ -31,9 +33,20 @@ from benchkit.units import counted
 
 logger = logging.getLogger(__name__)
 
+FirstBlockReview = Callable[[RunFolder, Sequence[Exclusion]], str | None]
+"""Function of a run and of the exclusions in its first block: the reason to end the run after it, or None."""
 
-def execute(run: OpenedRun, observer: RunObserver, *, reconnect_s: float = RECONNECT_S) -> RunOutcome:
+
+def execute(
+    run: OpenedRun,
+    observer: RunObserver,
+    *,
+    reconnect_s: float = RECONNECT_S,
+    review: FirstBlockReview | None = None,
+) -> RunOutcome:
     """Run the trials of an opened run that are still to run, and store their results.
+
+    A run with a rule for its end also ends after its first block where the `review` of that has a reason.
 
     A failed trial is recorded and the run continues. A lost host is reconnected for at most `reconnect_s` seconds; then
     the run continues without it, or without its testbed where there are others.
@@ -44,7 +57,7 @@ def execute(run: OpenedRun, observer: RunObserver, *, reconnect_s: float = RECON
     """
     observer = SharedObserver(observer)
     with recording(run.folder, run.store) as recorder:
-        queue = _make_queue(run, recorder, observer)
+        queue = _make_queue(run, recorder, observer, review)
         if not queue.is_empty:  # empty if the run was killed after its last trial
             rates = TargetRates(recorder.tables.trials())
             testbeds = [
@@ -64,7 +77,9 @@ def execute(run: OpenedRun, observer: RunObserver, *, reconnect_s: float = RECON
     return recorder.outcome
 
 
-def _make_queue(run: OpenedRun, recorder: RunRecorder, observer: RunObserver) -> TrialQueue:
+def _make_queue(
+    run: OpenedRun, recorder: RunRecorder, observer: RunObserver, review: FirstBlockReview | None
+) -> TrialQueue:
     """Record the start, and return the queue of the trials that are still to run."""
     plan, resumption, run_id = run.plan, run.resumption, run.folder.run_id
     trials = counted(len(plan.planned_trials), "trial")
@@ -74,7 +89,7 @@ def _make_queue(run: OpenedRun, recorder: RunRecorder, observer: RunObserver) ->
     if resumption is None:
         return TrialQueue(
             plan.planned_trials,
-            stop_rule(run.folder.manifest()),
+            stop_rule(run.folder.manifest(), None if review is None else partial(review, run.folder)),
             together=plan.design == "sliced",
             testbeds=[each.testbed for each in plan.by_testbed],
             homes=plan.homes,

@@ -64,7 +64,7 @@ def make_manifest(
             )
             for name in used
         ),
-        header_digests=_header_digests(plan),
+        header_digests=header_digests(plan),
         versions={
             "benchkit": __version__,
             "python": platform.python_version(),
@@ -111,7 +111,7 @@ def _scenario_as_run(plan: RunPlan) -> Mapping[str, object]:
     return {name: without_secrets(field) for name, field in as_run.items()}
 
 
-def _header_digests(plan: RunPlan) -> Mapping[str, str]:
+def header_digests(plan: RunPlan) -> Mapping[str, str]:
     """Return digests of the secret header values of a plan, by header and source, as far as they are known.
 
     Each is keyed (HMAC, RFC 2104) with a key that never leaves this controller: a plain or salted hash of a short

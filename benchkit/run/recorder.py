@@ -59,6 +59,8 @@ class RunOutcome:
     """Number of trials that ended, without those of blocks that were repeated."""
     failures: dict[str, str] = field(default_factory=dict)
     """Reasons why trials failed or were skipped, by trial id."""
+    causes: dict[str, FailureCause | None] = field(default_factory=dict)
+    """Causes of the failures in this process, by trial id; without those of trials that were skipped."""
     retries: dict[str, list[str]] = field(default_factory=dict)
     """Reasons of the retries of each trial, by trial id."""
     not_restored: dict[str, str] = field(default_factory=dict)
@@ -221,6 +223,7 @@ class RunRecorder:
             self.outcome.retries.setdefault(trial_id, []).append(reason)
         else:
             self.outcome.failures[trial_id] = reason
+            self.outcome.causes[trial_id] = cause
 
     def record_trial_skipped(self, planned_trial: PlannedTrial, reason: str) -> None:
         """Record the reason why a trial is skipped; a resumed run attempts it."""
@@ -297,7 +300,8 @@ def _finishing(recorder: RunRecorder) -> Iterator[None]:
     except KeyboardInterrupt:
         status = "interrupted"
         stored = counted(outcome.trials, "trial")
-        raise KeyboardInterrupt(f"run {run.run_id} keeps {stored}") from None
+        resume = f"`benchkit run --resume {run.run_id}` resumes it"
+        raise KeyboardInterrupt(f"run {run.run_id} keeps {stored}; {resume}") from None
     except (OSError, InputError) as error:
         if not run.is_stored():
             raise _store_lost(outcome) from error

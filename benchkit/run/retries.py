@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from benchkit.errors import HostStateError, InputError, LostError, ServiceError
+from benchkit.errors import HostStateError, InputError, LoadToolError, LostError, ServiceError
 from benchkit.results.journal_events import FailureCause
 
 MAX_ATTEMPTS = 3
@@ -40,6 +40,8 @@ def cause_of(error: Exception, *, is_host_lost: bool) -> FailureCause:
             return "host-state"
         case ServiceError():
             return "server"
+        case LoadToolError():
+            return "load-tool"
         case InputError():
             return "scenario"
     return "other"

@@ -30,10 +30,7 @@ def comparison_of(record: BisectionRecord) -> Comparison:
     """Return load and duration of the comparisons of a search. Servers start in folders of their own."""
     options = record.options
     return Comparison(
-        requests=tuple(
-            Request(each.path, each.method, each.body, each.body_file, each.headers) for each in options.requests
-        ),
-        ready_within_s=options.ready_within_s,
+        request=Request(options.path),
         tool=options.tool,
         connections=options.connections,
         budget_s=options.duration_s,
@@ -42,6 +39,8 @@ def comparison_of(record: BisectionRecord) -> Comparison:
         search_path=options.search_path,
         cpus=options.cpus,
         slice_s=options.slice_s,
+        is_sliced=options.is_sliced,
+        fixed=options.fixed,
     )
 
 
@@ -88,7 +87,7 @@ def step_fields(
     return {
         **fields,
         "load": {**load, **load_times(window, warm_up_s(window), comparison.tool)},
-        "design": design_of(window, comparison.slice_s, comparison.tool),
+        "design": design_of(window, comparison),
         "blocks": MAX_BLOCKS,
         "until": until.model_dump(mode="json", exclude_none=True),
     }

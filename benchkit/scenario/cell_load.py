@@ -13,6 +13,7 @@ from benchkit.load.tools.registry import TOOLS, get_tool
 from benchkit.load.tools.tool import NEED_RATE
 from benchkit.models.headers import Headers, HeaderValue, SecretValue
 from benchkit.models.load import COUNT, OLD_COUNT, RATE, Load, has_old_count
+from benchkit.regular_files import read_regular
 from benchkit.scenario.experiment import Experiment
 
 MAX_SECRET_BYTES = 64 << 10
@@ -87,7 +88,7 @@ def _content(name: str, number: int, document: Document) -> bytes:
     location = ("requests", number, "body_file")
     path = Path(document.source.origin(location).source).parent / name
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except OSError as error:
         raise InputError(document.fault(location, f"cannot read {path}: {error.strerror}")) from None
 
@@ -130,7 +131,7 @@ def require_secrets(experiment: Experiment) -> None:
     if problems := list(dict.fromkeys(secret.problem for secret in secrets)):
         raise InputError(
             "\n".join(problems),
-            hint="set it to what it was: secret values are not stored, and every run reads them again",
+            hint="set it: values of secret headers are not stored, and every run, also a resumed one, reads them again",
         )
 
 

@@ -27,12 +27,12 @@ def combinations(scenario: Scenario, document: Document) -> tuple[Levels, ...]:
     Raises InputError, naming file, line and field, for factors that nothing refers to, references to unknown factors,
     levels that name no stack, and cells that are listed twice or that do not exist.
     """
-    _check_factors(scenario, document)
     factors = scenario.factors
     number = math.prod(map(len, factors.values())) if scenario.cells is None else len(scenario.cells)
     if number > MAX_CELLS:
         message = f"these are {number:,} cells; allowed: up to {MAX_CELLS:,}; list those to compare in `cells`"
         raise InputError(document.fault(("factors" if scenario.cells is None else "cells",), message))
+    _check_factors(scenario, document)
     wanted: Sequence[Levels] = (
         [dict(zip(factors, levels, strict=True)) for levels in itertools.product(*factors.values())]
         if scenario.cells is None
@@ -122,9 +122,11 @@ def _stack_faults(scenario: Scenario, document: Document) -> Iterator[str]:
 
 def _cell_faults(scenario: Scenario, document: Document) -> Iterator[str]:
     for name, levels in scenario.factors.items():
-        for i, level in enumerate(levels):
-            if level_text(level) in map(level_text, levels[:i]):
-                yield document.fault(("factors", name, i), f"level {level_text(level)} is listed twice")
+        listed: set[str] = set()
+        for i, text in enumerate(map(level_text, levels)):
+            if text in listed:
+                yield document.fault(("factors", name, i), f"level {text} is listed twice")
+            listed.add(text)
     references: list[tuple[Location, Levels]] = [
         *((("cells", i), cell) for i, cell in enumerate(scenario.cells or ())),
         *([(("baseline",), scenario.baseline)] if scenario.baseline is not None else []),

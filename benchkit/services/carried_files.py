@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from benchkit.errors import BenchkitError, InputError
+from benchkit.regular_files import read_regular
 from benchkit.services.service import ControllerFile, File
 
 TEMPLATE_SUFFIX = ".j2"
@@ -29,7 +30,7 @@ class LocalFile(ControllerFile):
     def read(self) -> bytes:
         """Return its content. Raises BenchkitError."""
         try:
-            return self.path.read_bytes()
+            return read_regular(self.path)
         except OSError as error:
             raise BenchkitError(f"cannot read {self.path}", why=error.strerror) from None
 

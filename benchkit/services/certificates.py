@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from benchkit.document import SourceMap
 from benchkit.errors import FieldError, InputError, UnsupportedError
 from benchkit.models.protocol import CertificateKey, TlsOptions
+from benchkit.regular_files import read_regular
 from benchkit.services.endpoint import Endpoint
 from benchkit.services.service import ControllerFile, File
 
@@ -332,7 +333,7 @@ def _path(name: str, value: str, source: SourceMap) -> Path:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except OSError as error:
         raise InputError(f"cannot read {path}", why=error.strerror) from None
 

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchkit.errors import BenchkitError
+from benchkit.regular_files import read_regular
 from benchkit.services.carried_files import files_below
 from benchkit.services.command_line import fill_in
 from benchkit.services.git_source import GitState, checked_out
@@ -231,7 +232,7 @@ def _keep(out: Path, command: str) -> BuildOutput:
     if not files:
         raise BenchkitError(f"the build `{command}` left no file", hint="let it write to the folder {out}")
     for path in files:
-        content = path.read_bytes()
+        content = read_regular(path)
         is_executable = bool(path.stat().st_mode & 0o111)
         digest.update(json.dumps([path.relative_to(out).as_posix(), is_executable, len(content)]).encode())
         digest.update(content)

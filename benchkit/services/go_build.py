@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchkit.errors import BenchkitError, InputError
+from benchkit.regular_files import read_regular
 from benchkit.services.go_toolchain import find_go, go_environment, run_go
 
 CACHE_ENVIRONMENT = "XDG_CACHE_HOME"
@@ -104,7 +105,7 @@ def cache_folder() -> Path:
 
 def _manifest(source: Path) -> str:
     try:
-        return (source / "go.mod").read_text(encoding="utf-8")
+        return read_regular(source / "go.mod").decode()
     except FileNotFoundError:
         raise InputError("not a Go module: go.mod is missing", where=str(source)) from None
 
@@ -123,7 +124,7 @@ def _key(source: Path, manifest: str, target: tuple[str, ...]) -> str:
     modules = [source, *(source / path for path in _REPLACED_LOCALLY.findall(manifest))]
     for number, module in enumerate(modules):
         for path in _sources(module):
-            content = path.read_bytes()
+            content = read_regular(path)
             digest.update(json.dumps([number, path.relative_to(module).as_posix(), len(content)]).encode())
             digest.update(content)
     return digest.hexdigest()[:32]

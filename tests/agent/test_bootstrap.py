@@ -164,7 +164,8 @@ def test_what_start_up_files_print_is_skipped(open_stream: Open, workdir: Path) 
 @pytest.mark.parametrize(
     ("script", "message"),
     [
-        ("PATH=/nonexistent; exec python3", "here: there is no python3: .*not found"),
+        ("PATH=/nonexistent; exec python3", "here: no Python 3.8 or newer: .*not found"),
+        ("exec /dev/null", "here: no Python 3.8 or newer: .*Permission denied"),
         (
             "echo This account is not available.; exit 1",
             "here: the agent does not start: This account is not available.",
@@ -193,7 +194,7 @@ OLD = sorted(Path.home().glob(".pyenv/versions/3.[67].*/bin/python3"))
 @pytest.mark.parametrize("python", OLD, ids=lambda path: path.parts[-3])
 def test_an_old_python_is_named(open_stream: Open, workdir: Path, python: Path) -> None:
     line = command(agent_file(), str(workdir)).replace("python3", str(python), 1)
-    with pytest.raises(HostError, match=r"Python 3\.[67]\.\d+ is too old\n  → install Python 3.8"):
+    with pytest.raises(HostError, match=r"no Python 3.8 or newer: python3 is Python 3\.[67]\.\d+\n"):
         start(open_stream(["/bin/sh", "-c", line]), "here", agent_file())
     assert not workdir.exists()
 

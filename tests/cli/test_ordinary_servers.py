@@ -10,6 +10,7 @@ from ruamel.yaml import YAML
 
 import benchkit
 from benchkit.lab.lab import Lab
+from benchkit.results.store import Store
 from tests.cli.conftest import CommandResult
 
 Cli = Callable[..., CommandResult]
@@ -66,3 +67,19 @@ def test_a_load_tool_that_does_not_end_is_judged_by_what_it_did_in_its_window(
     of_check = tables["verdicts"].groupby("check")["severity"].unique()
     assert of_check["overran"].tolist() == ["suspect"]
     assert of_check["missing-connections"].tolist() == ["invalid"], "two of eight connections were served"
+
+
+@pytest.mark.lab
+def test_a_server_that_works_without_load_is_compared_one_at_a_time(
+    cli: Cli, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(SERVERS)
+    servers = ("node plain.js {port} 10000", "node restless.js {port} 10000")
+    done = cli("versus", *servers, "--connections", 2, "--duration", 50, "--json")
+    assert done.code == 0, done.err
+    assert "one server runs at a time" in done.err
+    assert "begins again" in done.err
+    document = done.document()
+    run = Store(Path(environment["BENCHKIT_STORE"])).run(document["run_id"])
+    assert run.manifest().scenario["design"] == "blocks"
+    assert len(list(run.records())) > 2, "it went on after its first block"

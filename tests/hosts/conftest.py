@@ -57,10 +57,24 @@ class OddServer:
 
 SLOW_STARTS = "odd/slow-starts"
 """File on the lab host with a line for each start of the slow shell."""
+HIDE_PYTHON = """
+for python in /usr/local/bin/python3 /usr/bin/python3; do
+    if [ -e $python ] && [ ! -e FOLDER/installed ]; then mount --bind /dev/null $python; fi
+done
+mount --bind FOLDER/apt-get /usr/bin/apt-get
+PATH=/usr/local/bin:/usr/bin:/bin exec /bin/sh -c "$SSH_ORIGINAL_COMMAND"
+"""
+"""Runs a command where python3 cannot be executed until apt-get has installed it."""
+APT_GET = """#!/bin/sh
+case "$*" in *--simulate*) exit;; esac
+echo "apt-get $*" >> FOLDER/installed
+"""
+"""Stands for Debian's, which would change this machine."""
 ODDITIES = {
     "plain": None,
     # What the login shell runs in place of the command; the command itself is in SSH_ORIGINAL_COMMAND.
     "no-python": 'exec env -i HOME=/nonexistent PATH=/nonexistent /bin/sh -c "$SSH_ORIGINAL_COMMAND"',
+    "hidden-python": "exec unshare --mount /bin/sh FOLDER/hide-python",
     "slow-and-noisy": 'echo welcome; echo to >&2; echo >> SLOW_STARTS; sleep 0.7; exec sh -c "$SSH_ORIGINAL_COMMAND"',
     "no-login": "echo This account is not available.; exit 1",
 }
@@ -90,11 +104,13 @@ def odd_server(hosts: Hosts, inventory: Inventory, tmp_path_factory: pytest.Temp
     ]
     for oddity, command in ODDITIES.items():
         if command is not None:
-            forced = command.replace("SLOW_STARTS", str(host.workdir / SLOW_STARTS))
+            forced = command.replace("SLOW_STARTS", str(host.workdir / SLOW_STARTS)).replace("FOLDER", str(there))
             lines += [f"Match LocalPort {ports[oddity]}", f"ForceCommand {forced}"]
     host.files.place(
         [
             PlacedFile(there / "sshd_config", "\n".join([*lines, ""]).encode(), 0o600),
+            PlacedFile(there / "hide-python", HIDE_PYTHON.replace("FOLDER", str(there)).encode(), 0o700),
+            PlacedFile(there / "apt-get", APT_GET.replace("FOLDER", str(there)).encode(), 0o700),
             PlacedFile(there / "host_key", folder / "host_key", 0o600),
             PlacedFile(there / "authorized_keys", folder / "identity.pub", 0o600),
         ]

@@ -83,7 +83,7 @@ def test_a_slow_and_noisy_start_is_paid_once(odd_server: OddServer, home: Home, 
 @pytest.mark.parametrize(
     ("oddity", "message"),
     [
-        ("no-python", "sut: there is no python3: "),
+        ("no-python", "sut: no Python 3.8 or newer: "),
         ("no-login", "sut: the agent does not start: This account is not available."),
     ],
 )

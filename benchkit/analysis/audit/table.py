@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
+
+from pydantic_core import from_json
 
 from benchkit.analysis.audit.result import PublishedResult
 from benchkit.errors import InputError
@@ -210,7 +211,7 @@ def _rows(text: str) -> tuple[list[str], list[dict[str, str]]]:
 
 def _json_rows(text: str) -> tuple[list[str], list[dict[str, str]]]:
     try:
-        document = json.loads(text)
+        document = from_json(text)
     except ValueError:
         return [], []
     rows = document if isinstance(document, list) else next((v for v in document.values() if isinstance(v, list)), [])

@@ -14,8 +14,10 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from benchkit.analysis.history.conditions import Conditions
+from benchkit.errors import InputError
 from benchkit.models.base import Frozen
 from benchkit.models.run import CodeState, RunStatus
+from benchkit.regular_files import read_regular
 from benchkit.results.durable_files import file_states, make_folders, write_atomically
 from benchkit.results.store import Store
 
@@ -68,7 +70,7 @@ def read_estimates(
 ) -> list[RunEstimates]:
     """Return the estimates of all runs of a scenario with a finished trial, oldest first; running ones are omitted.
 
-    `progress` gets the number of runs that have to be computed. Raises InputError for damaged files.
+    `progress` gets the number of runs that have to be computed. A damaged run is omitted with a warning.
     """
     file = store.history_file(scenario, metric)
     kept = {each.run.run_id: each for each in _read(file)}
@@ -96,16 +98,20 @@ def _compute(store: Store, run_ids: Sequence[str], metric: str) -> Iterator[RunE
 
     for run_id in run_ids:
         folder = store.folder(run_id)
-        data = read_run_data(store, folder)
+        try:
+            data = read_run_data(store, folder)
+        except InputError as error:
+            logger.warning("%s is omitted: %s", run_id, error)
+            continue
         if data.manifest.status != "running" or not folder.is_locked():
             yield estimates_of(data, metric)
 
 
 def _read(file: Path) -> list[_Kept]:
-    """Return what the file has; nothing where it is missing, or where another version of benchkit wrote it."""
+    """Return what the file has; nothing where it cannot be read, or where another version of benchkit wrote it."""
     try:
-        return [_Kept.model_validate_json(line) for line in file.read_bytes().splitlines()]
-    except FileNotFoundError:
+        return [_Kept.model_validate_json(line) for line in read_regular(file).splitlines()]
+    except OSError:
         return []
     except ValidationError:
         logger.info("%s is of another version, or damaged: its estimates are computed again", file)

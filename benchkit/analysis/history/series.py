@@ -162,7 +162,8 @@ def history(
     start = None if since is None else _start(since)
     chosen = [run for run in runs if start is None or run.started_at >= start]
     if not chosen:
-        raise InputError(f"no run of {scenario} started since {since}", where=where.location)
+        what = f"no run of {scenario} started since {since}" if runs else f"no run of {scenario} can be read"
+        raise InputError(what, where=where.location, hint="`benchkit results check` names what is damaged")
     return make_history(scenario, metric, chosen, where, cell=cell, values=values)
 
 
@@ -350,7 +351,10 @@ def _start(since: str | datetime) -> datetime:
     if isinstance(since, datetime):
         return since if since.tzinfo else since.replace(tzinfo=UTC)
     if age := _AGE.fullmatch(since):
-        return datetime.now(UTC) - int(age[1]) * _AGES[age[2]]
+        try:
+            return datetime.now(UTC) - int(age[1]) * _AGES[age[2]]
+        except (OverflowError, ValueError):  # before the first year, or more digits than Python reads
+            return datetime.min.replace(tzinfo=UTC)
     try:
         found = datetime.fromisoformat(since)
     except ValueError:

@@ -48,11 +48,11 @@ def exclusions_from_findings(invalid: Iterable[tuple[str, str, Iterable[str]]]) 
         for metric in metrics:
             checks.setdefault(trial_id, {}).setdefault(metric, []).append(check)
     for trial_id, by_metric in checks.items():
-        by_reason: dict[str, list[str]] = {}
+        by_codes: dict[tuple[str, ...], list[str]] = {}
         for metric, codes in by_metric.items():
-            by_reason.setdefault(f"invalid: {', '.join(dict.fromkeys(codes))}", []).append(metric)
-        for reason, excluded in by_reason.items():
-            yield Exclusion(trial_id, reason, frozenset(excluded))
+            by_codes.setdefault(tuple(dict.fromkeys(codes)), []).append(metric)
+        for codes_, excluded in by_codes.items():
+            yield Exclusion(trial_id, f"invalid: {', '.join(codes_)}", frozenset(excluded), frozenset(codes_))
 
 
 def _percentile_exclusions(trials: pd.DataFrame, thresholds: Thresholds) -> Iterator[Exclusion]:

@@ -16,6 +16,7 @@ from benchkit.analysis.history.series import History, Series, history
 from benchkit.errors import InputError
 from benchkit.models.metrics import metric_named
 from benchkit.models.run import Manifest
+from benchkit.regular_files import open_regular, read_regular
 from benchkit.report import html
 from benchkit.report.history_figure import render_series
 from benchkit.report.report_files import write_error, write_file
@@ -124,8 +125,14 @@ def write_site(store: Store, folder: Path) -> WrittenSite:
 
 
 def _history(store: Store, scenario: str) -> History | None:
-    """Return the history of a scenario; None where no trial of it ended."""
-    return history(scenario, metric=METRIC, store=store) if scenario in store.table_scenarios() else None
+    """Return the history of a scenario; None where no trial of it ended, or every run of it is damaged."""
+    if scenario not in store.table_scenarios():
+        return None
+    try:
+        return history(scenario, metric=METRIC, store=store)
+    except InputError as error:
+        logger.warning("%s", error)
+        return None
 
 
 def _run(manifest: Manifest, report: str | None) -> _Run:
@@ -156,7 +163,7 @@ def _copy_report(run: RunFolder, folder: Path) -> tuple[str | None, bool]:
     copy = folder / name
     if copy.is_file() and copy.stat().st_mtime_ns >= source.stat().st_mtime_ns:
         return name, False
-    write_file(copy, source.read_bytes())
+    write_file(copy, read_regular(source))
     return name, True
 
 
@@ -218,7 +225,7 @@ def _write_page(path: Path, state: str, template: str, title: str, content: dict
 def _state_of(page: Path) -> str | None:
     """Return the state of a written page; None where there is none."""
     try:
-        with page.open("rb") as file:
+        with open_regular(page) as file:
             head = file.read(_HEAD_BYTES).decode(errors="replace")
     except FileNotFoundError:
         return None

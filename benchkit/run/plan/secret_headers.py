@@ -28,12 +28,14 @@ def secret_notices(cells: Iterable[PlannedCell]) -> tuple[str, ...]:
         f"`{name}: {secret}`, on the command line --header-env '{name}: {secret.env}'."
         for name, secret in given.items()
     )
-    generators = [generator for cell in supported for generator in cell.generators]
-    exposed = dict.fromkeys((each.tool, each.host, name) for each in generators for name in _arguments(each))
+    exposed: dict[tuple[str, str], dict[str, None]] = {}
+    for generator in (generator for cell in supported for generator in cell.generators):
+        for name in _arguments(generator):
+            exposed.setdefault((generator.tool, generator.host), {})[name] = None
     in_arguments = (
-        f"{tool} takes headers as arguments alone: on {host}, everybody who may list processes can read {name} while it "
-        "runs. openloop, vegeta and wrk read it from a private file."
-        for tool, host, name in exposed
+        f"{tool} takes headers as arguments alone: everybody who may list processes on {host} can read {', '.join(names)} "
+        "while it runs. openloop, vegeta and wrk read headers from a private file."
+        for (tool, host), names in exposed.items()
     )
     return (*in_clear, *in_arguments)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchkit.errors import ServiceError
+from benchkit.errors import LoadToolError, ServiceError
 from benchkit.hosts.sockets import HttpAnswer
 from benchkit.load.tools.registry import get_tool
 from benchkit.models.clean_text import clean
@@ -27,7 +27,8 @@ SHOWN_CHARACTERS = 200
 def probe_responses(trial: Trial) -> None:
     """Send each request once from the first load host, and keep the responses.
 
-    Raises ServiceError, naming the request and what differs, for a response that is not the expected one.
+    Raises ServiceError, naming the request and what differs, for a response that is not the expected one; LoadToolError
+    for a connection that is closed after it, where the load tool cannot do with that.
     """
     load, host = trial.cell.load.revealed, trial.load_hosts[0]
     endpoint = trial.cell.entry
@@ -53,7 +54,7 @@ def probe_responses(trial: Trial) -> None:
                 hint=_hint(trial, response),
             )
         if response.closes and load.keepalive and "keepalive" not in get_tool(load.tool).options:
-            raise ServiceError(
+            raise LoadToolError(
                 f"{endpoint.authority} closes the connection after its answer to {request}",
                 where=host.name,
                 why=f"{load.tool} keeps its connections, and does not end when all of them are closed",
@@ -66,6 +67,7 @@ def probe_responses(trial: Trial) -> None:
                 headers=response.headers,
                 body_bytes=response.body_bytes,
                 body_sha256=response.body_sha256,
+                closes=response.closes,
                 negotiated=response.negotiated,
             ),
         )

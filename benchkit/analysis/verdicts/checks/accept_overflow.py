@@ -65,7 +65,7 @@ def _increase(evidence: Evidence, host: str, metric: str) -> float | None:
 def _opened_connections(evidence: Evidence) -> float:
     """Estimate the connections that the load opened: one per request where they are not kept."""
     connections = evidence.record.load.connections
-    return connections if evidence.record.load.keepalive else max(evidence.number("requests") or 0.0, connections)
+    return connections if evidence.record.keeps_connections else max(evidence.number("requests") or 0.0, connections)
 
 
 def _full_queues(evidence: Evidence) -> Iterator[str]:

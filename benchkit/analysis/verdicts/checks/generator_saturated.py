@@ -48,13 +48,6 @@ def generator_use(evidence: Evidence) -> tuple[float, str] | None:
     return max([*processes, *hosts])
 
 
-def is_saturated(generator: GeneratorRecord, thresholds: Thresholds) -> bool:
-    """Return True if a generator used the CPU available to it, whatever else was busy on its host."""
-    return generator_cores(generator) >= thresholds.generator_cpu * capacity(
-        len(generator.cpus), generator.threads, None
-    )
-
-
 def _process_use(evidence: Evidence, generator: GeneratorRecord) -> Iterator[tuple[float, str]]:
     """Yield the shares of the available CPU that a generator used: as a process, and by its busiest thread."""
     tool = generator.argv[0].rpartition("/")[2]

@@ -24,7 +24,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     if not evidence.closed_loop:
         return ()
     record, row = evidence.record, evidence.row
-    if not record.load.keepalive and row.latency_covers != "connect+request":
+    if not record.keeps_connections and row.latency_covers != "connect+request":
         return SkippedCheck(
             why="the tool's latency excludes connecting, which is a part of each short connection's cycle"
         )

@@ -20,7 +20,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     not count, and it may be too short for more than one.
     """
     record = evidence.record
-    if not record.load.keepalive or not evidence.closed_loop:
+    if not record.keeps_connections or not evidence.closed_loop:
         return ()
     port, is_timed = _port(record.target or ""), record.load.duration_s is not None
     samples = [

@@ -27,7 +27,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     those of a server are counted with the client's.
     """
     failed = evidence.number("errors_connect")
-    if evidence.record.load.keepalive and not failed:
+    if evidence.record.keeps_connections and not failed:
         return ()
     uses = {host: _ports_in_use(evidence, host, _counted_states(evidence, host)) for host in evidence.load_hosts}
     known = [(*use, host) for host, use in uses.items() if use is not None]

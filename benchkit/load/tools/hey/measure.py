@@ -7,10 +7,11 @@ of all times and of all declared lengths, and the duration of the run.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+
+from pydantic_core import from_json
 
 from benchkit.errors import ParseError
 from benchkit.load import reducer_output
@@ -117,7 +118,7 @@ def read_counters(text: str) -> HeyCounters:
 def _read_errors(encoded: str) -> dict[str, int]:
     """Return the number of times of each error, by message, from JSON in hex."""
     try:
-        counts = json.loads(bytes.fromhex(encoded))
+        counts = from_json(bytes.fromhex(encoded))
     except ValueError:
         counts = None
     if not isinstance(counts, dict) or not all(type(n) is int and n > 0 for n in counts.values()):

@@ -1,0 +1,51 @@
+"""Files of others, read so that none can block a command or fill the memory.
+
+A name in a store, a scenario or an inventory may lead to a FIFO, which blocks until somebody writes, or to a device,
+which never ends: only regular files are read, and up to a limit.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import stat
+from typing import BinaryIO
+
+from benchkit import units
+
+MAX_BYTES = 1 << 30
+"""Largest content that is read at once; no file of a run comes near one gibibyte."""
+
+_CHUNK = 1 << 20
+
+
+def open_regular(path: str | os.PathLike[str]) -> io.BufferedReader:
+    """Open a file for reading. Raises OSError where it cannot be opened, and where it is no regular file.
+
+    /dev/null, which never blocks and is empty, counts as one.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode) or os.fspath(path) == os.devnull:
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise OSError(errno.EINVAL, "not a regular file", str(path))
+
+
+def read_regular(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> bytes:
+    """Return the content of a file. Raises OSError where it cannot be read, is no regular file, or is too large."""
+    with open_regular(path) as file:
+        return read_bounded(file, str(path), max_bytes)
+
+
+def read_bounded(file: BinaryIO, name: str, max_bytes: int = MAX_BYTES) -> bytes:
+    """Return the rest of an open file or pipe. Raises OSError where it is too large."""
+    content = bytearray()
+    while chunk := file.read(_CHUNK):
+        content += chunk
+        if len(content) > max_bytes:
+            raise OSError(errno.EFBIG, f"larger than {units.size(max_bytes)}", name)
+    return bytes(content)

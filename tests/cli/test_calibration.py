@@ -1,0 +1,66 @@
+"""The load of a comparison, adapted to what a block of its servers shows. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from benchkit.cli.calibration import Observed, adapt
+from benchkit.models.thresholds import Thresholds
+from benchkit.scenario.versus import Comparison, Request
+from tests.analysis.verdicts.builders import build_trial
+
+COMPARISON = Comparison(Request(), "h2load", 64, budget_s=60, precision=0.03)
+
+
+def observed(*checks: str, busy: float = 0.1, queue: int | None = 511, is_closing: bool = False) -> Observed:
+    """Return a block whose generators use this share of their CPU."""
+    record = build_trial().record
+    generators = tuple(
+        each.model_copy(update={"cpu_s": busy * each.wall_s, "cpus": (1,), "threads": 1}) for each in record.generators
+    )
+    record = record.model_copy(update={"generators": generators})
+    return Observed((record,), frozenset(checks), Thresholds(), queue, is_closing)
+
+
+@pytest.mark.parametrize(
+    ("seen", "changes"),
+    [
+        (observed(), None),
+        (observed("noisy-host", "server-idle"), None),
+        (observed("accept-overflow", queue=5), {"connections": 5}),
+        (observed("missing-connections", queue=5), {"connections": 5}),
+        (observed(queue=5), None),
+        (observed("missing-connections"), {"tool": "wrk"}),
+        (observed(is_closing=True), {"tool": "wrk"}),
+        (observed("busy-neighbour"), {"is_sliced": False}),
+        (observed(busy=0.91), {"quota": 0.5}),
+        (observed("missing-connections", queue=None), None),
+    ],
+)
+def test_a_comparison_is_adapted_to_its_servers(seen: Observed, changes: dict[str, object] | None) -> None:
+    adaptation = adapt(COMPARISON, seen)
+    assert (adaptation and adaptation.comparison) == (changes and replace(COMPARISON, **changes))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "seen", [observed("missing-connections", queue=5), observed(is_closing=True), observed(busy=0.95)]
+)
+def test_what_was_given_is_not_adapted(seen: Observed) -> None:
+    assert adapt(replace(COMPARISON, fixed=frozenset({"tool", "connections", "quota"})), seen) is None
+
+
+def test_short_trials_keep_a_reserve_below_the_limit_of_the_load_tool() -> None:
+    seen = observed(busy=0.88)
+    assert adapt(COMPARISON, seen) is None
+    assert adapt(COMPARISON, seen, reserve=0.034) == adapt(COMPARISON, observed(busy=0.95))
+
+
+def test_adapting_ends() -> None:
+    worst = observed("missing-connections", "busy-neighbour", busy=1.0, queue=5, is_closing=True)
+    comparison, count = COMPARISON, 0
+    while (adaptation := adapt(comparison, worst)) is not None:
+        comparison, count = adaptation.comparison, count + 1
+    assert count == 5
+    assert (comparison.tool, comparison.connections, comparison.quota) == ("wrk", 5, 0.25)
