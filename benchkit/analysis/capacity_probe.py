@@ -11,7 +11,10 @@ from benchkit.models.rows import TrialRow, VerdictRow
 from benchkit.models.thresholds import Thresholds
 
 DISTURBING = frozenset(
-    {"observed", "service-restarted", "unequal-responses", "throttled", "noisy-host", "stalled", "ports-exhausted"}
+    {
+        *("observed", "service-restarted", "unequal-responses", "changed-response"),
+        *("throttled", "noisy-host", "stalled", "ports-exhausted"),
+    }
 )
 """Checks whose findings make a trial unusable whatever its rate: something else was at work."""
 SATURATED = "generator-saturated"

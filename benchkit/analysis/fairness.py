@@ -7,7 +7,7 @@ reason (`differs`), which is then stated with every such ratio.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, get_args
 
 import pandas as pd
@@ -28,6 +28,8 @@ COLUMNS: Mapping[Trait, str] = {
     "body": "probe_body_sha256",
 }
 """Column of `trials` with each trait."""
+
+UNDECLARED = "if that is meant, declare it: --differs, or differs in the scenario"
 
 _SHOWN = 3
 """Number of values from which a range is shown instead."""
@@ -60,7 +62,8 @@ class ResponseMismatch(Frozen):
             case "body_bytes":
                 return f"{one} bytes of body against {other}"
             case "body":
-                return "another body"
+                is_fixed = len(self.seen) == len(self.baseline_seen) == 1
+                return "another body of the same length" if is_fixed else "bodies of the same length that vary"
 
 
 def answers_by_cell(trials: pd.DataFrame) -> dict[str, Answers]:
@@ -119,6 +122,27 @@ def declared_differences(scenario: Mapping[str, Any]) -> tuple[Difference, ...]:
     return tuple(Difference.model_validate(each) for each in scenario.get("differs") or ())
 
 
+def declared_traits(manifest: Manifest, cell_ids: Collection[str]) -> frozenset[Trait]:
+    """Return the traits that the scenario of a run declares to differ between these cells."""
+    levels = [level_texts(cell.levels) for cell in manifest.cells if cell.cell_id in cell_ids]
+    return frozenset(
+        trait
+        for each in declared_differences(manifest.scenario)
+        if any(level_texts(each.cells).items() <= of_cell.items() for of_cell in levels)
+        for trait in each.what
+    )
+
+
+def varying_traits(scenario: Mapping[str, Any], levels: Mapping[str, str]) -> frozenset[Trait]:
+    """Return the traits that a stored scenario declares to vary within the cell with these levels."""
+    return frozenset(
+        trait
+        for each in declared_differences(scenario)
+        if each.varies and level_texts(each.cells).items() <= levels.items()
+        for trait in each.what
+    )
+
+
 def mismatch_remarks(found: Sequence[ResponseMismatch]) -> tuple[str, ...]:
     """Return remarks for a ratio of cells with different answers: one sentence for each reason, and one without."""
     by_reason: dict[str | None, list[str]] = {}
@@ -126,11 +150,7 @@ def mismatch_remarks(found: Sequence[ResponseMismatch]) -> tuple[str, ...]:
         by_reason.setdefault(each.declared_reason, []).append(each.text)
     return tuple(
         f"different answers: {'; '.join(texts)}"
-        + (
-            f" (declared by the scenario: {reason})"
-            if reason
-            else " (not declared by the scenario: the ratio is not fair)"
-        )
+        + (f" (declared by the scenario: {reason})" if reason else f" ({UNDECLARED})")
         for reason, texts in by_reason.items()
     )
 

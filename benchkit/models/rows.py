@@ -248,6 +248,17 @@ class TrialRow(Row):
     probe_body_sha256: Annotated[
         str | None, Column(description="SHA-256 of its body; of several, that of their digests")
     ] = None
+    probe_media_type: Annotated[
+        str | None, Column(description="media type of its body; of several, each; null: not all state one")
+    ] = None
+    probe_again_sha256: Annotated[
+        str | None, Column(description="SHA-256 of the body likewise, of the second probe before the load")
+    ] = None
+    probe_during_sha256: Annotated[
+        str | None,
+        Column(description="the same, of the probe in the middle of the window; null: none, or another status"),
+    ] = None
+    probe_after_sha256: Annotated[str | None, Column(description="the same, of the probe after the window")] = None
     protocol: Annotated[
         str | None, Column(description="protocol in which the probe was answered: http1, https1, h2, h2c")
     ] = None

@@ -57,6 +57,12 @@ class Thresholds(Frozen):
         description="relative difference between the bytes of a response under load and those of the probe. Smaller than "
         "the effects on a rate that six blocks on a lab can show",
     )
+    answer_size: Annotated[float, Field(ge=1, allow_inf_nan=False)] = Field(
+        default=2.0,
+        description="factor between the sizes of two bodies up to which they are of the same kind. Rows, names and numbers "
+        "that vary stay within it; an error page, a listing or an empty list in place of a result does not. The sizes are "
+        "stated with a ratio, whose difference they can explain in part",
+    )
     resumed_handshakes: Share = Field(
         default=0.01,
         description="share of TLS handshakes that may resume a session where full ones are wanted. A resumed one saves most "

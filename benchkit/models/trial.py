@@ -89,8 +89,12 @@ class ImportedOutput(Frozen):
     result: LoadResult
 
 
+ProbeMoment = Literal["before", "during", "after"]
+"""Time of a probe: before the load, in the middle of the measured window, or after it."""
+
+
 class ProbeRecord(Frozen):
-    """The response to one request before the load: what the server sends for it."""
+    """The response to one probed request: what the server sends for it."""
 
     status: int
     header_bytes: int = Field(
@@ -101,6 +105,23 @@ class ProbeRecord(Frozen):
     body_sha256: str
     closes: bool = Field(default=False, description="the server closed the connection after it")
     negotiated: Negotiated | None = Field(default=None, description="protocol and TLS of its connection; None: unknown")
+
+    @property
+    def media_type(self) -> str | None:
+        """Media type of its body without parameters, in lower case; None where the server states none."""
+        stated = next((value for name, value in self.headers if name.lower() == "content-type"), "")
+        return stated.partition(";")[0].strip().lower() or None
+
+
+class ProbeRound(Frozen):
+    """Each request of the load sent once more than before it."""
+
+    moment: ProbeMoment
+    responses: tuple[ProbeRecord, ...] = Field(
+        default=(), description="responses in the order of `Load.request_mix`; empty: not all came"
+    )
+    faults: tuple[str, ...] = Field(default=(), description="what differs from the expected responses, as clauses")
+    failure: str | None = Field(default=None, description="reason why not all came")
 
 
 class WatchRecord(Frozen):
@@ -205,6 +226,9 @@ class TrialRecord(Frozen):
         default=None, description="response to the first request of the load; None: not probed"
     )
     other_probes: tuple[ProbeRecord, ...] = Field(default=(), description="responses to the others, in their order")
+    probe_rounds: tuple[ProbeRound, ...] = Field(
+        default=(), description="further probes: once more before the load, during it and after it; empty: none"
+    )
     watched: tuple[WatchRecord, ...] = Field(default=(), description="hosts with telemetry; empty: telemetry was off")
     profiles: tuple[ProfileRecord, ...] = Field(default=(), description="profiles of services, in a profile trial")
     capacity: CapacityEstimate | None = Field(
@@ -222,6 +246,10 @@ class TrialRecord(Frozen):
     def probes(self) -> tuple[ProbeRecord, ...]:
         """Responses to the requests of the load, in the order of `Load.request_mix`; empty: not probed."""
         return () if self.probe is None else (self.probe, *self.other_probes)
+
+    def responses_at(self, moment: ProbeMoment) -> tuple[ProbeRecord, ...]:
+        """Return the responses of the further probes at a moment, in the same order; empty where not all came."""
+        return next((each.responses for each in self.probe_rounds if each.moment == moment), ())
 
     @property
     def keeps_connections(self) -> bool:

@@ -18,7 +18,7 @@ from benchkit.models.metrics import PERCENTILES
 from benchkit.models.protocol import Negotiated
 from benchkit.models.rows import Columns, FactorRow, HostRow, LatencyRow, NoteRow, SeriesRow, SliceRow, TrialRow
 from benchkit.models.run import CellRecord
-from benchkit.models.trial import ProbeRecord, TrialRecord
+from benchkit.models.trial import ProbeMoment, ProbeRecord, TrialRecord
 from benchkit.results.journal_events import HostFactsRead, JournalEvent
 
 INTERRUPTED = "split"
@@ -83,7 +83,7 @@ def trial_row(
         errors_timeout=result.errors.timeout,
         non_2xx=result.non_2xx,
         server_cpu_s_per_request=_cpu_s_per_request(cpu, sampled_requests(record, result)),
-        **_probe_columns(record.probes),
+        **_probe_columns(record),
         cipher=_cipher(record, result),
         overhead_s=record.wall_s - record.warmed_up_s - record.window_s if record.imported is None else None,
         slices=len(record.slices) or None,
@@ -108,8 +108,9 @@ def _achieved_rate(record: TrialRecord, result: LoadResult, measurement: Measure
     return result.rps if measurement is None else measurement.achieved_rate
 
 
-def _probe_columns(probes: Sequence[ProbeRecord]) -> dict[str, Any]:
+def _probe_columns(record: TrialRecord) -> dict[str, Any]:
     """Return the columns about the answers to the probes; none where there were no probes."""
+    probes = record.probes
     if not probes:
         return {}
     agreed = probes[0].negotiated or Negotiated()
@@ -118,6 +119,10 @@ def _probe_columns(probes: Sequence[ProbeRecord]) -> dict[str, Any]:
         "probe_header_bytes": sum(probe.header_bytes for probe in probes),
         "probe_body_bytes": sum(probe.body_bytes for probe in probes),
         "probe_body_sha256": _joint_sha256([probe.body_sha256 for probe in probes]),
+        "probe_media_type": _media_types(probes),
+        "probe_again_sha256": _later_sha256(record, "before"),
+        "probe_during_sha256": _later_sha256(record, "during"),
+        "probe_after_sha256": _later_sha256(record, "after"),
         "protocol": agreed.protocol,
         "tls_version": agreed.tls_version,
     }
@@ -134,6 +139,20 @@ def _cipher(record: TrialRecord, result: LoadResult) -> str | None:
     if allowed is None or ":" in allowed:
         return None
     return next((probe.negotiated.cipher for probe in record.probes if probe.negotiated is not None), None)
+
+
+def _media_types(probes: Sequence[ProbeRecord]) -> str | None:
+    """Return the media types of responses as one text; None where not all state one."""
+    types = [probe.media_type for probe in probes]
+    return ", ".join(each for each in dict.fromkeys(types) if each) if all(types) else None
+
+
+def _later_sha256(record: TrialRecord, moment: ProbeMoment) -> str | None:
+    """Return the joint digest of the further probes at a moment; None where there were none, or with another status."""
+    later = record.responses_at(moment)
+    if [probe.status for probe in later] != [probe.status for probe in record.probes]:
+        return None
+    return _joint_sha256([probe.body_sha256 for probe in later])
 
 
 def _joint_sha256(digests: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from benchkit.errors import BenchkitError, HostError, HostStateError, InputError
 from benchkit.models.trial import TrialRecord
 from benchkit.run.run_log import log_step
 from benchkit.run.steps.load import warm_up
-from benchkit.run.steps.probe import probe_responses
+from benchkit.run.steps.probe import probe_after, probe_responses
 from benchkit.run.steps.record import make_record
 from benchkit.run.steps.services import (
     collect_logs,
@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 PREPARATION: tuple[Step, ...] = (require_free_ports, make_folders, start_services, probe_responses, warm_up)
 """The steps of each trial before the slices."""
 
-CONCLUSION: tuple[Step, ...] = (require_alive, require_slices, collect_logs, measure_disk_usage)
+CONCLUSION: tuple[Step, ...] = (require_alive, require_slices, probe_after, collect_logs, measure_disk_usage)
 """The steps of each trial after the slices."""
 
 CLEANUP = tuple(step for step in CLEANUP_STEPS if step is not require_free_ports)

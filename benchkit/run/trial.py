@@ -13,7 +13,7 @@ from benchkit.errors import BenchkitError, HostError, HostStateError, LostError,
 from benchkit.models.trial import TrialRecord
 from benchkit.run.run_log import log_step
 from benchkit.run.steps.load import collect_load, measure, warm_up
-from benchkit.run.steps.probe import probe_responses
+from benchkit.run.steps.probe import probe_after, probe_responses
 from benchkit.run.steps.profiles import check_perf_maps, collect_profiles, expect_perf_maps, stop_captures
 from benchkit.run.steps.record import make_record
 from benchkit.run.steps.services import (
@@ -47,6 +47,7 @@ STEPS: tuple[Step, ...] = (
     cause_outages,
     measure,
     require_alive,
+    probe_after,
     collect_load,
     collect_telemetry,
     collect_profiles,

@@ -140,7 +140,7 @@ def test_every_requested_metric_must_be_precise(make_trials: MakeTrials) -> None
 def test_stop_rule_excludes_trials_that_run_checks_find_invalid(
     make_trials: MakeTrials, make_manifest: Callable[..., Manifest]
 ) -> None:
-    """Give nginx another body in its first four trials: four of eight blocks remain."""
+    """Give nginx another status in its first four trials: four of eight blocks remain."""
     cells = [{"stack": "go"}, {"stack": "nginx"}]
     rule = stop_rule(make_manifest(cells, scenario={"until": {"precision": 0.05}}, blocks=30))
     assert rule is not None
@@ -153,7 +153,7 @@ def test_stop_rule_excludes_trials_that_run_checks_find_invalid(
     )
     assert rule(rows_of(made), 10, 1).stop
     early = (made["cell_id"] == "stack=nginx") & (made["block"] <= 4)
-    decision = rule(rows_of(made.assign(probe_body_sha256=np.where(early, "cd", "ab"))), 10, 1)
+    decision = rule(rows_of(made.assign(probe_status=np.where(early, 204, 200))), 10, 1)
     assert not decision.stop
     assert decision.reason == "4 of at least 7 blocks are usable for stack=nginx"
 

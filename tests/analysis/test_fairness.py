@@ -9,7 +9,13 @@ import pytest
 
 from benchkit.analysis.claims import judge_claims
 from benchkit.analysis.compare import compare
-from benchkit.analysis.fairness import answers_by_cell, mismatch_remarks, response_mismatches, with_declared_reasons
+from benchkit.analysis.fairness import (
+    UNDECLARED,
+    answers_by_cell,
+    mismatch_remarks,
+    response_mismatches,
+    with_declared_reasons,
+)
 from benchkit.analysis.markdown import markdown
 from benchkit.analysis.run_data import RunData
 from benchkit.models.run import Manifest
@@ -52,7 +58,8 @@ def test_cells_without_probes_have_no_remark(make_trials: MakeTrials, make_manif
         ({"status": 304}, "status 304 against 200"),
         ({"header_bytes": 145}, "145 bytes of headers against 141"),
         ({"body_bytes": 13, "body_sha256": "bb"}, "13 bytes of body against 12"),
-        ({"body_sha256": "bb"}, "another body"),
+        ({"body_sha256": "bb"}, "another body of the same length"),
+        ({"body_sha256": ["ba", "bb", "bc", "bd", "be", "bf"]}, "bodies of the same length that vary"),
         ({"header_bytes": 142, "body_bytes": 1600, "body_sha256": "bb"}, "142 bytes of headers against 141; 1600 bytes of body against 12"),
         ({"body_bytes": [97, 98, 12, 100, 97, 97]}, "12 to 100 bytes of body against 12"),
         ({"body_bytes": [12, 13, 12, 12, 12, 12]}, "12 or 13 bytes of body against 12"),
@@ -62,9 +69,7 @@ def test_every_different_trait_is_reported(
     make_trials: MakeTrials, make_manifest: MakeManifest, probe: Mapping[str, Any], reported: str
 ) -> None:
     trials = probed(make_trials(RATES, **SAME), NGINX, **probe)
-    assert mismatches(trials, make_manifest(CELLS)) == (
-        f"different answers: {reported} (not declared by the scenario: the ratio is not fair)",
-    )
+    assert mismatches(trials, make_manifest(CELLS)) == (f"different answers: {reported} ({UNDECLARED})",)
 
 
 def test_declared_difference_covers_only_its_traits(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
@@ -75,7 +80,7 @@ def test_declared_difference_covers_only_its_traits(make_trials: MakeTrials, mak
 
     body = {"what": ["body_bytes"], "why": "as it was\n  published"}
     assert with_declared(body) == (
-        "different answers: 145 bytes of headers against 141 (not declared by the scenario: the ratio is not fair)",
+        f"different answers: 145 bytes of headers against 141 ({UNDECLARED})",
         "different answers: 1600 bytes of body against 12 (declared by the scenario: as it was published)",
     )
     both = {"what": ["body_bytes", "header_bytes"], "why": "as published"}
@@ -90,9 +95,7 @@ def test_outputs_show_remarks_on_answers(
     manifest = make_manifest(CELLS, scenario={"claims": [claim]})
     trials = probed(make_trials(RATES, **SAME), NGINX, header_bytes=145)
     stored(manifest, trials)
-    reported = (
-        "different answers: 145 bytes of headers against 141 (not declared by the scenario: the ratio is not fair)"
-    )
+    reported = f"different answers: 145 bytes of headers against 141 ({UNDECLARED})"
     found = compare("r1", store=tmp_path)
     assert [ratio.remarks for ratio in found.ratios] == [(reported,)]
     assert reported in markdown(found)

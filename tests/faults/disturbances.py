@@ -103,13 +103,13 @@ def kill_nginx_worker(lab: Lab) -> None:
     os.kill(workers[0].pid, signal.SIGKILL)
 
 
-def put_page_for(fault_lab: FaultLab, seconds: float, size: int, instead: int) -> None:
-    """Replace nginx's page by another one for a while, given by their sizes."""
+def put_page_for(fault_lab: FaultLab, seconds: float, size: int, instead: bytes) -> None:
+    """Replace nginx's page of this size by another one for a while."""
     masters = [each for each in processes_of(fault_lab.lab, "sut") if command_of(each).startswith("nginx: master")]
     assert masters, "no nginx"
     page = f"{masters[0].cwd()}/html/index.html"  # it starts in its service's folder
     place = fault_lab.hosts["sut"].files.place
-    assert place([PlacedFile(page, hello_body(instead))]).changed
+    assert place([PlacedFile(page, instead)]).changed
     time.sleep(seconds)
     assert place([PlacedFile(page, hello_body(size))]).changed
 

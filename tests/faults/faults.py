@@ -13,6 +13,7 @@ from benchkit.load.generators.generator import Generator
 from benchkit.results.store import RunFolder
 from benchkit.run.plan.model import RunPlan
 from benchkit.scenario.trial_order import PlannedTrial
+from benchkit.services.response_bodies import hello_body
 from tests.faults.disturbances import (
     DelayedAction,
     busy_loop,
@@ -372,14 +373,14 @@ FAULTS = (
     Fault(expects("errors", "1 % of requests fail"), single_stack(go("fail:0.01"))),
     Fault(
         (
-            ExpectedFinding("unequal-responses", "one server with another body", of_stack("body")),
-            ExpectedFinding("unequal-responses", "one server with another header", of_stack("header")),
+            ExpectedFinding("unequal-responses", "one server with a larger body", of_stack("larger")),
+            ExpectedFinding("unequal-responses", "one server with no body", of_stack("empty")),
         ),
         {
-            "factors": {"stack": ["go", "body", "header"]},
+            "factors": {"stack": ["go", "larger", "empty"]},
             "stacks": {
-                "body": {"entry": "app", "services": go("body:other")},
-                "header": {"entry": "app", "services": go("header:X-Extra=1")},
+                "larger": {"entry": "app", "services": go(body_size=1000)},
+                "empty": {"entry": "app", "services": go(body_size=0)},
             },
             "baseline": {"stack": "go"},
         },
@@ -388,7 +389,14 @@ FAULTS = (
         expects("unequal-responses", "a page of twice the size in nginx's place for a part of the window"),
         nginx(1000, open_file_cache=0),
         hook=lambda fault_lab: DelayedAction(
-            fault_lab.lab, MID_WINDOW_S, lambda: put_page_for(fault_lab, 0.3, 1000, instead=2000)
+            fault_lab.lab, MID_WINDOW_S, lambda: put_page_for(fault_lab, 0.3, 1000, hello_body(2000))
+        ),
+    ),
+    Fault(
+        expects("changed-response", "another page of the same size from a part of the window on"),
+        nginx(1000, open_file_cache=0),
+        hook=lambda fault_lab: DelayedAction(
+            fault_lab.lab, MID_WINDOW_S, lambda: put_page_for(fault_lab, 2, 1000, hello_body(1000).swapcase())
         ),
     ),
     Fault(

@@ -104,7 +104,7 @@ def test_facts_are_those_of_the_trials_own_block() -> None:
 def stored(path: Path) -> tuple[Store, RunFolder]:
     """Store three steady trials of a cell, one of them invalid by itself, and three of a cell with other answers."""
     trials = trials_of({"stack=a": [1000, 1001, 1002], "stack=b": [900, 901, 902]}, **ALIKE, verdict="valid")
-    trials.loc[trials["cell_id"] == "stack=b", "probe_body_sha256"] = "cd"
+    trials.loc[trials["cell_id"] == "stack=b", "probe_status"] = 204
     run = store_run(path, manifest_of([{"stack": "a"}, {"stack": "b"}]), trials)
     verdict = VerdictRow(
         trial_id="r1.stack=a.b1",

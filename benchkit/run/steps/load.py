@@ -13,6 +13,7 @@ from benchkit.load.generators.execution import (
 )
 from benchkit.load.tools.registry import get_tool
 from benchkit.models.trial import GeneratorRecord
+from benchkit.run.steps.probe import MiddleProbes
 from benchkit.run.steps.profiles import start_captures
 from benchkit.run.steps.services import blame_ended_service
 from benchkit.run.steps.telemetry_steps import snapshot_hosts, watch_generators
@@ -29,15 +30,19 @@ def warm_up(trial: Trial) -> None:
 
 
 def measure(trial: Trial) -> None:
-    """Run the load, and measure the CPU time that the services take under it."""
+    """Run the load, and measure the CPU time that the services take under it; probe them in its middle."""
+    duration_s = trial.cell.load.duration_s
 
     def on_start(processes: Sequence[GeneratorProcess]) -> None:
+        started_s = min(process.started_s for process in processes)
         watch_generators(trial, processes)
-        start_captures(trial, min(process.started_s for process in processes))
+        start_captures(trial, started_s)
+        if duration_s is not None:
+            probes.add(trial, started_s + duration_s / 2)
 
     before = _cpu_s_of_services(trial)
     trial.processes_before = snapshot_hosts(trial)
-    with blame_ended_service(trial):
+    with blame_ended_service(trial), MiddleProbes(1) as probes:
         trial.generator_runs = run_generators(trial.hosts, trial.cell.generators, trial.folder / "measure", on_start)
     trial.processes_after = snapshot_hosts(trial)
     after = _cpu_s_of_services(trial)

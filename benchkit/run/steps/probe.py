@@ -1,21 +1,33 @@
-"""Each request of the load sent once before it: the responses are compared with those expected, and stored."""
+"""Probes: each request of the load sent twice before it, once in its middle and once after it.
+
+The first responses are compared with those expected, and a trial whose server answers otherwise fails. The others are
+stored and judged: they show if bodies vary by themselves, and if the server does under load what it did before.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Event
+from types import TracebackType
+from typing import Literal, Self
 
-from benchkit.errors import LoadToolError, ServiceError
+from benchkit.errors import HostError, LoadToolError, ServiceError
 from benchkit.hosts.sockets import HttpAnswer
 from benchkit.load.tools.registry import get_tool
 from benchkit.models.clean_text import clean
 from benchkit.models.headers import CONTENT_LENGTH, has_header, revealed
 from benchkit.models.load import Load
 from benchkit.models.request import Request
-from benchkit.models.trial import ProbeRecord
+from benchkit.models.trial import ProbeRecord, ProbeRound
 from benchkit.run.steps.trial_state import Trial
 from benchkit.services import deploy
+from benchkit.services.endpoint import Endpoint
 
 HTTP_TIMEOUT_S = 10.0
+LATER_TIMEOUT_S = 2.0
+"""Time for a response during the load or after it: a server with a queue may take longer, and nothing is known then."""
 FIRST_ERROR_STATUS = 400
 """Lowest status that fails the trial where none is expected (RFC 9110, 15.5)."""
 FORBIDDEN = 403
@@ -25,52 +37,126 @@ SHOWN_CHARACTERS = 200
 
 
 def probe_responses(trial: Trial) -> None:
-    """Send each request once from the first load host, and keep the responses.
+    """Send each request twice from the first load host, and keep the responses.
 
     Raises ServiceError, naming the request and what differs, for a response that is not the expected one; LoadToolError
     for a connection that is closed after it, where the load tool cannot do with that.
     """
-    load, host = trial.cell.load.revealed, trial.load_hosts[0]
-    endpoint = trial.cell.entry
-    if endpoint is None:
+    trial.probes = _expected_responses(trial)
+    trial.probe_rounds += (ProbeRound(moment="before", responses=_expected_responses(trial)),)
+
+
+def probe_after(trial: Trial) -> None:
+    """Send each request once more after the load; a response that differs is recorded, and judged later."""
+    _probe_again(trial, "after")
+
+
+class MiddleProbes:
+    """Probes of trials in the middle of their load, sent from threads of their own. A context manager.
+
+    One request among thousands does not matter to the figures. Those that are not due when the context ends are not
+    sent, and what fails is recorded.
+    """
+
+    def __init__(self, most: int) -> None:
+        """Allow for this many trials."""
+        self._pool = ThreadPoolExecutor(most)
+        self._ended = Event()
+        self._sent: list[Future[None]] = []
+
+    def add(self, trial: Trial, at_s: float) -> None:
+        """Probe a trial at an instant of `time.monotonic()`."""
+        self._sent.append(self._pool.submit(self._probe, trial, at_s))
+
+    def _probe(self, trial: Trial, at_s: float) -> None:
+        if not self._ended.wait(max(0.0, at_s - time.monotonic())):
+            _probe_again(trial, "during")
+
+    def __enter__(self) -> Self:
+        """Return it."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Wait for the probes that have begun."""
+        self._ended.set()
+        self._pool.shutdown()
+        if error is None:
+            for each in self._sent:
+                each.result()
+
+
+def _expected_responses(trial: Trial) -> tuple[ProbeRecord, ...]:
+    """Return the responses to all requests. Raises ServiceError for one that is not the expected one."""
+    return tuple(_record(_expected_response(trial, request)) for request in trial.cell.load.request_mix)
+
+
+def _expected_response(trial: Trial, request: Request) -> HttpAnswer:
+    load, host = trial.cell.load, trial.load_hosts[0]
+    response = _send(trial, request, HTTP_TIMEOUT_S)
+    if faults := response_faults(request, response):
+        raise ServiceError(
+            f"{_endpoint(trial).authority} answers {request} otherwise than expected: {'; '.join(faults)}",
+            where=host.name,
+            why="; ".join(filter(None, (_shown_body(response), *_logs(trial)))) or None,
+            hint=_hint(trial, response),
+        )
+    if response.closes and load.keepalive and "keepalive" not in get_tool(load.tool).options:
+        raise LoadToolError(
+            f"{_endpoint(trial).authority} closes the connection after its answer to {request}",
+            where=host.name,
+            why=f"{load.tool} keeps its connections, and does not end when all of them are closed",
+            hint="use a tool that opens new ones: `tool: wrk` in the load, or --tool wrk",
+        )
+    return response
+
+
+def _probe_again(trial: Trial, moment: Literal["during", "after"]) -> None:
+    """Send each request once more; add what came to the trial's rounds."""
+    mix = trial.cell.load.request_mix
+    try:
+        responses = [_send(trial, request, LATER_TIMEOUT_S) for request in mix]
+    except HostError as error:  # a lost host, too: the next step meets it
+        round_ = ProbeRound(moment=moment, failure=str(error))
+    else:
+        pairs = zip(mix, responses, strict=True)
+        faults = tuple(f"{request}: {fault}" for request, each in pairs for fault in response_faults(request, each))
+        round_ = ProbeRound(moment=moment, responses=tuple(map(_record, responses)), faults=faults)
+    trial.probe_rounds += (round_,)
+
+
+def _send(trial: Trial, request: Request, timeout_s: float) -> HttpAnswer:
+    """Send a request from the first load host. Raises HostError."""
+    endpoint = _endpoint(trial)
+    return trial.load_hosts[0].sockets.http(
+        deploy.socket_of(endpoint),
+        request.path,
+        method=request.method,
+        headers=probe_headers(trial.cell.load, request, endpoint.authority),
+        body=request.content or b"",
+        timeout_s=timeout_s,
+        max_body=MAX_BODY if request.expect.contains is not None else SHOWN_CHARACTERS,
+        hop=deploy.http_hop(endpoint, trial.cell.generators[0].target.ca_file),
+    )
+
+
+def _endpoint(trial: Trial) -> Endpoint:
+    if trial.cell.entry is None:
         raise AssertionError(f"{trial.cell.cell_id} is unsupported")
-    hop = deploy.http_hop(endpoint, trial.cell.generators[0].target.ca_file)
-    for request in load.request_mix:
-        response = host.sockets.http(
-            deploy.socket_of(endpoint),
-            request.path,
-            method=request.method,
-            headers=probe_headers(load, request, endpoint.authority),
-            body=request.content or b"",
-            timeout_s=HTTP_TIMEOUT_S,
-            max_body=MAX_BODY if request.expect.contains is not None else SHOWN_CHARACTERS,
-            hop=hop,
-        )
-        if faults := response_faults(request, response):
-            raise ServiceError(
-                f"{endpoint.authority} answers {request} otherwise than expected: {'; '.join(faults)}",
-                where=host.name,
-                why="; ".join(filter(None, (_shown_body(response), *_logs(trial)))) or None,
-                hint=_hint(trial, response),
-            )
-        if response.closes and load.keepalive and "keepalive" not in get_tool(load.tool).options:
-            raise LoadToolError(
-                f"{endpoint.authority} closes the connection after its answer to {request}",
-                where=host.name,
-                why=f"{load.tool} keeps its connections, and does not end when all of them are closed",
-                hint="use a tool that opens new ones: `tool: wrk` in the load, or --tool wrk",
-            )
-        trial.probes += (
-            ProbeRecord(
-                status=response.status,
-                header_bytes=response.header_bytes,
-                headers=response.headers,
-                body_bytes=response.body_bytes,
-                body_sha256=response.body_sha256,
-                closes=response.closes,
-                negotiated=response.negotiated,
-            ),
-        )
+    return trial.cell.entry
+
+
+def _record(response: HttpAnswer) -> ProbeRecord:
+    return ProbeRecord(
+        status=response.status,
+        header_bytes=response.header_bytes,
+        headers=response.headers,
+        body_bytes=response.body_bytes,
+        body_sha256=response.body_sha256,
+        closes=response.closes,
+        negotiated=response.negotiated,
+    )
 
 
 def response_faults(request: Request, response: HttpAnswer) -> list[str]:

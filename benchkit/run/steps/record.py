@@ -53,6 +53,7 @@ def make_record(trial: Trial) -> TrialRecord:
         clock_uncertainty_s=trial.clock_uncertainty_s,
         probe=trial.probes[0],
         other_probes=trial.probes[1:],
+        probe_rounds=trial.probe_rounds,
         watched=trial.watch_records,
         profiles=trial.profiles,
         external=tuple(service.name for service in trial.cell.spec.external),

@@ -19,6 +19,7 @@ from benchkit.models.telemetry import SAMPLE_SHARES
 from benchkit.models.trial import GeneratorRecord, ProcessId, SliceRecord
 from benchkit.results.slice_files import pack_slices
 from benchkit.run.slice_timetable import Turn, plan_turns, slice_count
+from benchkit.run.steps.probe import MiddleProbes
 from benchkit.run.steps.trial_state import Trial, start_uncertainty_s
 
 MESSAGE_S = 0.001
@@ -97,7 +98,10 @@ def remove_block_folder(load: SlicedLoad) -> None:
 
 
 def measure_slices(load: SlicedLoad) -> None:
-    """Run the slices of all trials by one timetable, and sample the hosts at the edges of each."""
+    """Run the slices of all trials by one timetable, sampling the hosts at the edges of each.
+
+    Each server is probed once in a slice of its own, so that the others stay idle.
+    """
     counts = {trial.cell.cell_id: slice_count(trial.cell.load.duration_s or 0.0, load.slice_s) for trial in load.trials}
     pauses = {trial.cell.cell_id: trial.cell.pauses for trial in load.trials}
     block = load.trials[0].planned_trial.block
@@ -118,7 +122,11 @@ def measure_slices(load: SlicedLoad) -> None:
         )
         for turn in load.turns
     ]
-    load.runs = tuple(run_slices(load.hosts, slices, load.folder))
+    with MiddleProbes(len(load.trials)) as probes:
+        for trial in load.trials:
+            own = [turn for turn in load.turns if turn.cell_id == trial.cell.cell_id]
+            probes.add(trial, load.began_s + sum(own[len(own) // 2].window_s) / 2)
+        load.runs = tuple(run_slices(load.hosts, slices, load.folder))
     load.processes_after = snapshot_block(load)
 
 

@@ -15,7 +15,15 @@ from benchkit.hosts.profilers import ProfileInProgress
 from benchkit.load.generators.execution import GeneratorRun
 from benchkit.models.capacity import CapacityEstimate
 from benchkit.models.profile import Profiler
-from benchkit.models.trial import GeneratorRecord, ProbeRecord, ProcessId, ProfileRecord, SliceRecord, WatchRecord
+from benchkit.models.trial import (
+    GeneratorRecord,
+    ProbeRecord,
+    ProbeRound,
+    ProcessId,
+    ProfileRecord,
+    SliceRecord,
+    WatchRecord,
+)
 from benchkit.run.plan.model import PlannedCell, RunPlan
 from benchkit.scenario.profile_pass import ProfilePass
 from benchkit.scenario.telemetry_options import Watching
@@ -53,6 +61,8 @@ class Trial:
     started_s: float = field(default_factory=time.monotonic)
     running_services: list[RunningService] = field(default_factory=list)
     probes: tuple[ProbeRecord, ...] = ()
+    probe_rounds: tuple[ProbeRound, ...] = ()
+    """Further probes, in their order."""
     warmed_up_s: float = 0.0
     cpu_s: dict[str, float] = field(default_factory=dict)
     generator_runs: tuple[GeneratorRun, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,16 @@ from benchkit.models.load_result import LoadResult
 from benchkit.models.rows import Columns, SliceRow, TelemetryRow, TrialRow
 from benchkit.models.run import ControllerRecord, Manifest
 from benchkit.models.thresholds import Thresholds
-from benchkit.models.trial import GeneratorRecord, ProbeRecord, ServiceRecord, SliceRecord, TrialRecord, WatchRecord
+from benchkit.models.trial import (
+    GeneratorRecord,
+    ProbeMoment,
+    ProbeRecord,
+    ProbeRound,
+    ServiceRecord,
+    SliceRecord,
+    TrialRecord,
+    WatchRecord,
+)
 from benchkit.results.schema import arrow_schema, empty_frame
 
 WINDOW_S = 3.0
@@ -57,6 +66,10 @@ ROW: Mapping[str, Any] = {
 }
 SERVERS = [{"stack": name} for name in ("a", "b", "c")]
 """Levels of three cells that differ in their server."""
+PROBE = ProbeRecord(
+    status=200, header_bytes=141, headers=(("Content-Type", "text/plain"),), body_bytes=12, body_sha256="0" * 64
+)
+"""Response to every probe of a healthy trial."""
 EQUAL_PROBES: Mapping[str, Any] = {
     "probe_status": 200,
     "probe_header_bytes": 141,
@@ -237,7 +250,8 @@ def build_trial(
         "target": "http://10.0.0.1:8080/",
         "services": (build_service(),),
         "generators": (build_generator(),),
-        "probe": ProbeRecord(status=200, header_bytes=141, headers=(), body_bytes=12, body_sha256="0" * 64),
+        "probe": PROBE,
+        "probe_rounds": build_rounds(),
         "watched": (build_watch("sut"), build_watch("load")),
         **record,
     }
@@ -281,6 +295,14 @@ def host_rows(*rows: tuple[str, str, str, str]) -> pd.DataFrame:
 def trial_ids(cell: str, blocks: int = 3) -> set[str]:
     """Return the ids of a cell's trials in run `r1`."""
     return {f"r1.{cell}.b{block}" for block in range(1, blocks + 1)}
+
+
+def build_rounds(**changed: Mapping[str, Any]) -> tuple[ProbeRound, ...]:
+    """Return the further probes of a trial, with these fields of their response changed at some moments."""
+    return tuple(
+        ProbeRound(moment=moment, responses=(PROBE.model_copy(update=changed.get(moment)),))
+        for moment in get_args(ProbeMoment)
+    )
 
 
 def build_slices(count: int = 12, **fields: float | None) -> tuple[SliceRecord, ...]:

@@ -34,7 +34,8 @@ def test_healthy_trial_is_valid() -> None:
 def test_registry_has_every_check() -> None:
     assert sorted(CHECKS) == sorted(
         [
-            *("accept-overflow", "busy-neighbour", "carry-over", "cold", "disturbed-slice", "drifted-host", "errors"),
+            *("accept-overflow", "busy-neighbour", "carry-over", "changed-response", "cold"),
+            *("disturbed-slice", "drifted-host", "errors"),
             *("few-requests-in-slice", "generator-saturated", "handshake-share", "link-saturated"),
             *("littles-law", "missing-connections", "noisy-host", "observed", "overran", "plateau", "ports-exhausted"),
             "protocol-mismatch",

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from statistics import median, mode
+from typing import get_args
 
 import pandas as pd
 
 from benchkit import units
 from benchkit.analysis.cell_pairs import baseline_pairs, level_texts, scenario_baseline
-from benchkit.analysis.fairness import (
-    COLUMNS,
-    TRAITS,
-    declared_differences,
-    response_mismatches,
-    with_declared_reasons,
-)
+from benchkit.analysis.fairness import declared_traits, varying_traits
 from benchkit.analysis.verdicts.check import ALL, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
 from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
+from benchkit.analysis.verdicts.response_kind import ResponseKind, similar_sizes
 from benchkit.models.protocol import is_http2
 from benchkit.models.thresholds import Thresholds
-from benchkit.models.trial import ProbeRecord, TrialRecord
+from benchkit.models.trial import ProbeMoment, ProbeRecord, TrialRecord
 
 HTTP_1_0_TOOLS = frozenset({"ab"})
 """Tools that send HTTP/1.0 requests; all others and the probe send HTTP/1.1."""
@@ -42,31 +38,26 @@ _ROUNDING_BYTES = 0.005 * (1 << 20)
 
 
 def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
-    """Compare the bytes received per request under load with those of the probe before it.
+    """Compare the bytes received per request under load with those of the probes.
 
-    Tools may count headers or not: either is accepted. At the end of the window every connection may have received
-    part of an answer. Cells whose answers vary in length, as their scenario declares, are skipped; a declared
-    difference between cells does not matter here.
+    At the end of the window every connection may have received part of an answer. Cells whose answers vary in length,
+    as their scenario declares, are skipped; a declared difference between cells does not matter here.
     """
     record, requests, received = evidence.record, evidence.number("requests"), evidence.number("bytes_total")
     if not record.probes:
         return SkippedCheck(why=NOT_PROBED)
     if not requests or received is None:
         return SkippedCheck(why="the tool does not report how much it received")
-    if _lengths_vary(evidence) or (evidence.number("non_2xx") or 0) > 0:
+    varying = varying_traits(evidence.scenario, level_texts(record.levels))
+    if varying & {"body_bytes", "header_bytes"} or (evidence.number("non_2xx") or 0) > 0:
         return ()
     per_request = received / requests
     counts_bytes = record.load.histogram and evidence.row.tool != "siege"
     rounding = 0.0 if counts_bytes else _ROUNDING_BYTES * len(record.generators) / requests
-    unfinished, frames = record.load.in_flight / requests, _mean(record, map(_chunk_frames, record.probes))
-    mixed = _mix_tolerance(record, requests)
-    if is_http2(record.protocol):
-        sizes = _http2_sizes(record)
-        if sizes[0] * (1 - thresholds.bytes_per_request) - mixed <= per_request <= sizes[1] * (1 + unfinished) + mixed:
-            return ()
-    for size in () if is_http2(record.protocol) else _accepted_sizes(evidence):
-        tolerance = thresholds.bytes_per_request * size + rounding + mixed
-        if size - tolerance <= per_request <= (size + frames) * (1 + unfinished) + tolerance:
+    unfinished, mixed = record.load.in_flight / requests, _mix_tolerance(record, requests)
+    for low, high in _accepted_sizes(evidence, thresholds.answer_size):
+        tolerance = thresholds.bytes_per_request * low + rounding + mixed
+        if low - tolerance <= per_request <= high * (1 + unfinished) + tolerance:
             return ()
     return [
         Finding(
@@ -74,87 +65,110 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
             metrics=ALL,
             seen=f"{per_request:.1f} bytes per request under load, but {_mean(record, map(_whole, record.probes)):g} "
             f"in the probe ({_mean(record, (probe.body_bytes for probe in record.probes)):g} of them body)",
-            threshold=f"limit: a difference of {units.share(thresholds.bytes_per_request)}",
+            threshold=f"limit: a difference of {units.share(thresholds.bytes_per_request)}"
+            + (f", and a factor of {thresholds.answer_size:g} as the body varies" if _varies(record) else ""),
             means="Under load the server sent other answers than at rest.",
             advice="Read the tool's raw output for statuses and lengths.",
         )
     ]
 
 
-def of_run(evidence: RunEvidence, _thresholds: Thresholds) -> RunCheckResult:
-    """Compare each trial's probe with the most frequent answer of its baseline cell, or of its own if that is it."""
-    cells = evidence.manifest.cells
-    pairs, _ = baseline_pairs(cells, scenario_baseline(evidence.manifest.scenario, cells))
+def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
+    """Compare the kind of each trial's response with the usual one of its baseline cell, or of its own if that is it.
+
+    How responses of one kind differ is stated with their ratio (`benchkit.analysis.fairness`), and is no finding.
+    """
+    manifest = evidence.manifest
+    pairs, _ = baseline_pairs(manifest.cells, scenario_baseline(manifest.scenario, manifest.cells))
     baselines = {pair.cell_id: pair.baseline for pair in pairs}
-    by_cell = _trials_by_answer(evidence.trials)
-    usual = {cell_id: max(answers, key=lambda answer: len(answers[answer])) for cell_id, answers in by_cell.items()}
+    by_cell = {str(cell_id): dict(_kinds(trials)) for cell_id, trials in evidence.trials.groupby("cell_id", sort=False)}
+    usual = {cell_id: _usual([kind for kind in kinds.values() if kind]) for cell_id, kinds in by_cell.items()}
     results: dict[str, CheckResult] = {}
-    for cell_id, answers in by_cell.items():
+    for cell_id, kinds in by_cell.items():
         baseline = baselines.get(cell_id, cell_id)
-        for answer, trial_ids in answers.items():
-            reference = usual.get(baseline)
-            if None in answer or reference is None or None in reference:
-                results |= dict.fromkeys(trial_ids, SkippedCheck(why=NOT_PROBED))
-            elif answer != reference:
-                results |= dict.fromkeys(trial_ids, _findings(cell_id, answer, baseline, reference, evidence))
+        reference, declared = usual.get(baseline), declared_traits(manifest, (cell_id, baseline))
+        for trial_id, kind in kinds.items():
+            if kind is None or reference is None:
+                results[trial_id] = SkippedCheck(why=NOT_PROBED)
+            elif seen := list(kind.differences(reference, thresholds.answer_size, declared)):
+                results[trial_id] = [_finding("; ".join(seen), baseline, thresholds)]
     return results
 
 
 CHECK = Check("unequal-responses", "the cells did not send the same thing", of_trial=of_trial, of_run=of_run)
 
-Answer = tuple[str | None, ...]
-"""Answer to a probe, a value for each of `TRAITS`; None: unknown."""
+
+def _kinds(trials: pd.DataFrame) -> Iterator[tuple[str, ResponseKind | None]]:
+    """Yield each trial, and the kind of its response; None where it was not probed."""
+    names = ("trial_id", "probe_status", "probe_media_type", "probe_body_bytes", "probe_body_sha256")
+    for trial_id, status, media_type, size, sha256 in zip(*(trials[name] for name in names), strict=True):
+        known = not (pd.isna(status) or pd.isna(size))
+        kind = ResponseKind(int(status), _text(media_type), float(size), _text(sha256)) if known else None
+        yield str(trial_id), kind
 
 
-def _trials_by_answer(trials: pd.DataFrame) -> dict[str, dict[Answer, list[str]]]:
-    """Group the trials of each cell by the answer to their probe."""
-    by_cell: dict[str, dict[Answer, list[str]]] = {}
-    columns = [_texts(trials[COLUMNS[trait]]) for trait in TRAITS]
-    ids = [trials[name].to_list() for name in ("cell_id", "trial_id")]
-    for cell_id, trial_id, *answer in zip(*ids, *columns, strict=True):
-        by_cell.setdefault(str(cell_id), {}).setdefault(tuple(answer), []).append(str(trial_id))
-    return by_cell
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
 
 
-def _texts(values: pd.Series[Any]) -> list[str | None]:
-    """Return texts and whole numbers as text; None for absent values."""
-    return [
-        None if absent else value if isinstance(value, str) else str(int(value))
-        for value, absent in zip(values.to_list(), values.isna().to_list(), strict=True)
-    ]
-
-
-def _findings(cell_id: str, answer: Answer, baseline: str, reference: Answer, evidence: RunEvidence) -> list[Finding]:
-    """Return the findings about trials with this answer: none if the scenario declares the difference."""
-    own, expected = (
-        {trait: frozenset({value}) for trait, value in zip(TRAITS, each, strict=True) if value is not None}
-        for each in (answer, reference)
+def _usual(kinds: Sequence[ResponseKind]) -> ResponseKind | None:
+    """Return the most frequent value of each trait, and the median size; None without any response."""
+    if not kinds:
+        return None
+    return ResponseKind(
+        mode(kind.status for kind in kinds),
+        mode(kind.media_type for kind in kinds),
+        median(kind.body_bytes for kind in kinds),
+        mode(kind.body_sha256 for kind in kinds),
     )
-    mismatches = response_mismatches(cell_id, baseline, {cell_id: own}, {baseline: expected})
-    explained = with_declared_reasons(mismatches, evidence.manifest)
-    undeclared = [each.text for each in explained if each.declared_reason is None]
-    if not undeclared:
-        return []
-    return [
-        Finding(
-            severity="invalid",
-            metrics=ALL,
-            seen=f"{'; '.join(undeclared)} in most answers of {baseline}",
-            threshold="limit: the same status, lengths and body",
-            means="Servers that send different things do different work: the ratio of their rates does not compare the "
-            "servers alone.",
-            advice="Make the answers equal, or declare the difference and its reason in the scenario (differs).",
-        )
-    ]
 
 
-def _accepted_sizes(evidence: Evidence) -> Sequence[float]:
-    """Return the sizes that tools may count for an answer: its body, all of it, and all of an answer to HTTP/1.0.
+def _finding(seen: str, baseline: str, thresholds: Thresholds) -> Finding:
+    return Finding(
+        severity="invalid",
+        metrics=ALL,
+        seen=f"{seen} in most answers of {baseline}",
+        threshold=f"limit: the same status and media type, and bodies within a factor of {thresholds.answer_size:g}",
+        means="Servers that send different things do different work: the ratio of their rates does not compare the "
+        "servers alone.",
+        advice="Make the answers alike, or declare the difference: --differs, or `differs` with its reason in the "
+        "scenario.",
+    )
 
-    Of several requests, they are the means by weight.
+
+def _varies(record: TrialRecord) -> bool:
+    """Return True where the probes before and after the load saw different bodies: those of an idle server."""
+    digests = [[probe.body_sha256 for probe in probes] for probes in _answered(record, ("before", "after"))]
+    return any(each != digests[0] for each in digests)
+
+
+def _answered(record: TrialRecord, moments: Collection[ProbeMoment]) -> list[tuple[ProbeRecord, ...]]:
+    """Return the first responses of a trial, and those of its further probes that have the same status."""
+    statuses = [probe.status for probe in record.probes]
+    later = [each.responses for each in record.probe_rounds if each.moment in moments]
+    return [record.probes, *(each for each in later if [probe.status for probe in each] == statuses)]
+
+
+def _accepted_sizes(evidence: Evidence, factor: float) -> Iterator[tuple[float, float]]:
+    """Yield ranges of sizes that tools may count for an answer; of several requests, means by weight.
+
+    These are its body, all of it, and all of an answer to HTTP/1.0; chunk frames may be counted too. Where bodies vary
+    they are all sizes of one kind with those of the probes.
     """
-    by_probe = [_sizes_of_answer(probe, evidence.row.tool) for probe in evidence.record.probes]
-    return [_mean(evidence.record, sizes) for sizes in zip(*by_probe, strict=True)]
+    record = evidence.record
+    frames = _mean(record, map(_chunk_frames, record.probes))
+    if _varies(record):
+        bodies = [
+            _mean(record, (probe.body_bytes for probe in probes)) for probes in _answered(record, get_args(ProbeMoment))
+        ]
+        headers = _mean(record, (probe.header_bytes for probe in record.probes))
+        yield similar_sizes(min(bodies), factor)[0], similar_sizes(max(bodies), factor)[1] + headers + frames
+    elif is_http2(record.protocol):
+        yield _http2_sizes(record)
+    else:
+        by_probe = [_sizes_of_answer(probe, evidence.row.tool) for probe in record.probes]
+        for sizes in zip(*by_probe, strict=True):
+            yield _mean(record, sizes), _mean(record, sizes) + frames
 
 
 def _http2_sizes(record: TrialRecord) -> tuple[float, float]:
@@ -169,7 +183,7 @@ def _http2_sizes(record: TrialRecord) -> tuple[float, float]:
 
 
 def _sizes_of_answer(probe: ProbeRecord, tool: str | None) -> Sequence[int]:
-    """Return the same of one request.
+    """Return the sizes that a tool may count for the answer to one request.
 
     In answers to HTTP/1.0, servers announce that they keep the connection, not that they close it (RFC 9112, 9.3).
     """
@@ -208,14 +222,3 @@ def _chunk_frames(probe: ProbeRecord) -> int:
         return 0
     chunks = math.ceil(probe.body_bytes / MIN_CHUNK_BYTES) + 1
     return chunks * len(f"{probe.body_bytes:x}\r\n\r\n")
-
-
-def _lengths_vary(evidence: Evidence) -> bool:
-    """Return True if the scenario declares that answers within this cell vary in length."""
-    levels: Mapping[str, str] = level_texts(evidence.record.levels)
-    return any(
-        each.varies
-        and {"body_bytes", "header_bytes"} & set(each.what)
-        and level_texts(each.cells).items() <= levels.items()
-        for each in declared_differences(evidence.scenario)
-    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from benchkit.analysis.verdicts.check import ALL
@@ -12,6 +14,7 @@ from tests.analysis.verdicts.builders import (
     SERVERS,
     build_generator,
     build_load,
+    build_rounds,
     build_trial,
     finding_of,
     run_findings,
@@ -92,20 +95,62 @@ def test_each_generator_rounds_what_it_prints() -> None:
     assert finding_of("unequal-responses", build_trial(row=none, load=plain, generators=three)) is None
 
 
-def test_cell_that_differs_from_its_baseline(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
-    trials = make_trials({"stack=a": [1, 2, 3], "stack=b": [1, 2, 3]}, **EQUAL_PROBES)
+@pytest.mark.parametrize(
+    ("own", "seen"),
+    [
+        ({"probe_status": 204}, "status 204 against 200"),
+        ({"probe_media_type": "text/html", "probe_body_sha256": "cd"}, "a body of text/html against text/plain"),
+        ({"probe_body_bytes": 0, "probe_body_sha256": "cd"}, "0 bytes of body against 12"),
+        ({"probe_body_bytes": 53, "probe_body_sha256": "cd"}, "53 bytes of body against 12"),
+        ({"probe_body_bytes": 52, "probe_body_sha256": "cd"}, None),
+        ({"probe_media_type": "text/html"}, None),
+        ({"probe_media_type": None, "probe_body_sha256": "cd"}, None),
+        ({"probe_header_bytes": 160}, None),
+        ({"probe_body_sha256": ["cd", "ef", "ab"]}, None),
+    ],
+)
+def test_a_cell_with_responses_of_another_kind_than_its_baseline(
+    own: dict[str, Any], seen: str | None, make_trials: MakeTrials, make_manifest: MakeManifest
+) -> None:
+    """Exclude another kind, and leave it to the ratio to state how responses of one kind differ."""
+    trials = make_trials({"stack=a": [1, 2, 3], "stack=b": [1, 2, 3]}, **EQUAL_PROBES, probe_media_type="text/plain")
     assert run_findings("unequal-responses", make_manifest(SERVERS[:2]), trials) == {}
-    trials.loc[trials["cell_id"] == "stack=b", "probe_header_bytes"] = 160
-    reasons = run_findings("unequal-responses", make_manifest(SERVERS[:2]), trials)
-    assert set(reasons) == trial_ids("stack=b")
-    assert all((each.severity, each.metrics) == ("invalid", ALL) for each in reasons.values())
-    assert "160 bytes of headers against 141" in reasons["r1.stack=b.b1"].seen
+    for name, value in own.items():
+        trials.loc[trials["cell_id"] == "stack=b", name] = value
+    findings = run_findings("unequal-responses", make_manifest(SERVERS[:2]), trials)
+    assert set(findings) == (trial_ids("stack=b") if seen else set())
+    assert {(each.severity, each.metrics, each.seen) for each in findings.values()} == (
+        {("invalid", ALL, f"{seen} in most answers of stack=a")} if seen else set()
+    )
+
+
+@pytest.mark.parametrize(("body_bytes", "similar"), [(499, False), (500, True), (2000, True), (2001, False)])
+def test_long_bodies_of_one_kind_are_within_a_factor(
+    body_bytes: int, *, similar: bool, make_trials: MakeTrials, make_manifest: MakeManifest
+) -> None:
+    trials = make_trials({"stack=a": [1, 2, 3], "stack=b": [1, 2, 3]}, **{**EQUAL_PROBES, "probe_body_bytes": 1000})
+    b = trials["cell_id"] == "stack=b"
+    trials.loc[b, ["probe_body_bytes", "probe_body_sha256"]] = body_bytes, "cd"
+    assert (run_findings("unequal-responses", make_manifest(SERVERS[:2]), trials) == {}) is similar
 
 
 def test_trial_that_differs_from_its_cell(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
     trials = make_trials({"stack=a": [1, 2, 3], "stack=b": [1, 2, 3]}, **EQUAL_PROBES)
-    trials.loc[trials["trial_id"] == "r1.stack=a.b2", "probe_body_sha256"] = "cd"
+    trials.loc[trials["trial_id"] == "r1.stack=a.b2", "probe_status"] = 204
     assert set(run_findings("unequal-responses", make_manifest(SERVERS[:2]), trials)) == {"r1.stack=a.b2"}
+
+
+@pytest.mark.parametrize(("each", "expected"), [(141 + 12 + 40, False), (141 + 12 + 42, True), (1, False), (0.5, True)])
+def test_bodies_that_vary_may_have_any_size_of_their_kind(each: float, *, expected: bool) -> None:
+    """Two probes of a counter differ, and its digits grow under load."""
+    rounds = build_rounds(before={"body_sha256": "1" * 64})
+    found = finding_of("unequal-responses", build_trial(row={"bytes_total": 100_000 * each}, probe_rounds=rounds))
+    assert (found is not None) == expected
+
+
+def test_a_body_that_only_the_load_brings_about_does_not_vary_by_itself() -> None:
+    rounds = build_rounds(during={"body_sha256": "1" * 64, "body_bytes": 20})
+    assert finding_of("unequal-responses", build_trial(row={"bytes_total": 100_000 * 161.0}, probe_rounds=rounds))
 
 
 def test_declared_difference_is_accepted(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
