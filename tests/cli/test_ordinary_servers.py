@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from ruamel.yaml import YAML
 
 import benchkit
+from benchkit.cli.calibration import calibrate
 from benchkit.lab.lab import Lab
 from benchkit.results.store import Store
+from benchkit.scenario.versus import Comparison, Request, compare_commands
 from tests.cli.conftest import CommandResult
 
 Cli = Callable[..., CommandResult]
@@ -83,3 +90,62 @@ def test_a_server_that_works_without_load_is_compared_one_at_a_time(
     run = Store(Path(environment["BENCHKIT_STORE"])).run(document["run_id"])
     assert run.manifest().scenario["design"] == "blocks"
     assert len(list(run.records())) > 2, "it went on after its first block"
+
+
+PYTHON = f"{sys.executable} {SERVERS}/python_servers.py"
+BUILDS = {
+    "go": "go build -o {out} server.go",
+    "rustc": "rustc -O -o {out} server.rs",
+    "gcc": "gcc -O2 -o {out} server.c",
+}
+"""Commands that build a server, by their programs."""
+NGINX = f"sh -c 'sed s/PORT/{{port}}/ {SERVERS}/nginx.conf > nginx.conf && exec nginx -p $PWD -c nginx.conf'"
+ORDINARY: dict[str, tuple[str, str, str | None]] = {
+    "Python http.server, HTTP/1.0": ("python3", f"{PYTHON} http10 {{port}}", "wrk"),
+    "Python http.server, one thread": ("python3", f"{PYTHON} http11 {{port}}", None),
+    "Python ThreadingHTTPServer": ("python3", f"{PYTHON} threading {{port}}", None),
+    "Python wsgiref": ("python3", f"{PYTHON} wsgiref {{port}}", "wrk"),
+    "Python asyncio": ("python3", f"{PYTHON} asyncio {{port}}", "h2load"),
+    "Python asyncio, two writes": ("python3", f"{PYTHON} two-writes {{port}}", "h2load"),
+    "Python asyncio, closes now and then": ("python3", f"{PYTHON} closes {{port}}", None),
+    "Python asyncio, resets now and then": ("python3", f"{PYTHON} resets {{port}}", None),
+    "Python asyncio, hangs now and then": ("python3", f"{PYTHON} hangs {{port}}", None),
+    "aiohttp": ("python3", f"{PYTHON} aiohttp {{port}}", "h2load"),
+    "Flask": ("python3", f"{PYTHON} flask {{port}}", "wrk"),
+    "Tornado": ("python3", f"{PYTHON} tornado {{port}}", "h2load"),
+    "Node http": ("node", f"node {SERVERS}/plain.js {{port}}", "h2load"),
+    "Node http, chunks": ("node", f"node {SERVERS}/chunked.js {{port}}", "h2load"),
+    "Node net, closes": ("node", f"node {SERVERS}/closing.js says {{port}}", "wrk"),
+    "Node net, closes without a word": ("node", f"node {SERVERS}/closing.js nothing {{port}}", "wrk"),
+    "Go net/http": ("go", "./server keep {port}", "h2load"),
+    "Go net/http, closes": ("go", "./server close {port}", "wrk"),
+    "JDK HttpServer": ("java", f"java {SERVERS}/Server.java jdk {{port}}", "h2load"),
+    "Java sockets": ("java", f"java {SERVERS}/Server.java raw {{port}}", None),
+    "Perl": ("perl", f"perl {SERVERS}/server.pl {{port}}", "h2load"),
+    "Rust": ("rustc", "./server {port}", "h2load"),
+    "C": ("gcc", "./server {port}", "h2load"),
+    "nginx": ("nginx", NGINX, "h2load"),
+}
+"""Servers by name: the program that they need, their command line, and the load tool that suits them (None: any)."""
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("name", ORDINARY)
+def test_each_ordinary_server_has_a_rate_with_the_default_tool(lab: Lab, tmp_path: Path, name: str) -> None:
+    program, command, tool = ORDINARY[name]
+    if shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed")
+    built = tmp_path / "server"
+    if program in BUILDS:
+        subprocess.run(BUILDS[program].format(out=built).split(), cwd=SERVERS, check=True, timeout=120)
+    store = Store(tmp_path / "store")
+    comparison = Comparison(
+        Request(), "h2load", 64, budget_s=120, precision=0.03,
+        files=(str(built),) if program in BUILDS else (), search_path=os.environ["PATH"],
+    )  # fmt: skip
+    found = calibrate(partial(compare_commands, {"server": command}), comparison, lab.inventory(), store, quiet=True)
+    *_, record = store.run("latest").records()
+    (generator,) = record.generators
+    assert generator.result is not None
+    assert generator.result.rps, found
+    assert tool in (None, found.tool)
