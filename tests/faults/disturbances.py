@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from tests.faults.fault_lab import FaultLab, TrialHook
 
 LOOP = "import os, sys\nos.sched_setaffinity(0, {int(sys.argv[1])})\nprint(flush=True)\nwhile True: pass\n"
 PERIOD_US = 100_000
+LOAD_TOOL = re.compile(r"(\S*/)?(wrk|h2load) ")
 
 
 @contextmanager
@@ -139,7 +141,9 @@ class DelayedAction(TrialHook):
         self._failure: Exception | None = None
 
     def begin(self, _: PlannedTrial) -> None:
-        """Start waiting for the load of the trial."""
+        """Start waiting for the load of the trial, or of its block, whose trials begin together."""
+        if self._thread is not None and self._thread.is_alive():
+            return
         self._ended.clear()
         self._thread = threading.Thread(target=self._act)
         self._thread.start()
@@ -153,7 +157,7 @@ class DelayedAction(TrialHook):
             raise self._failure
 
     def _load_runs(self) -> bool:
-        return any(command_of(each).startswith("wrk ") for each in processes_of(self._lab, "load"))
+        return any(LOAD_TOOL.match(command_of(each)) for each in processes_of(self._lab, "load"))
 
     def _act(self) -> None:
         while not self._load_runs():

@@ -525,6 +525,22 @@ FAULTS = (
         ),
         {**sliced(go("delay:20ms"), "slow"), "slice_s": 0.1},
     ),
+    Fault(
+        (
+            ExpectedFinding(
+                "few-requests-in-slice",
+                "a server that stops for a second, which swallows whole slices",
+                of_stack("stopped"),
+                "had no answer at all",
+            ),
+        ),
+        sliced(go(backend="fasthttp"), "stopped", duration_s=3),
+        hook=lambda fault_lab: DelayedAction(
+            fault_lab.lab,
+            MID_WINDOW_S,
+            lambda: stop_for(fault_lab.lab, "sut", 1.2, lambda each: "fasthttp" in command_of(each)),
+        ),
+    ),
     Fault(expects("unstable", "noise of growing size"), hook=vary_quota, context=quotas_removed, trials_per_run=5),
 )
 

@@ -10,16 +10,22 @@ from benchkit.analysis.verdicts.evidence import RunEvidence
 
 COLUMNS = ("block", "slice", "place", "trial_id", "cell_id", "requests", "started_s")
 
+EMPTY = 0.5
+"""Requests for which the logarithm of an empty slice stands, as in tables of counts (Anscombe, The transformation of
+Poisson, binomial and negative-binomial data, 1948): far below that of any slice with answers, and finite."""
+
 
 def ordered_slices(evidence: RunEvidence) -> pd.DataFrame:
     """Return the slices of measured trials by block and time, with `log_rps` and the cell `before` each.
 
-    `log_rps` is NaN for a slice without an answer. `before` is None for the first slice of a block, and after a slice
-    of a trial that failed.
+    A slice without an answer counts as `EMPTY` requests; `log_rps` is NaN where the requests are unknown. `before` is
+    None for the first slice of a block, and after a slice of a trial that failed.
     """
     trials = sliced_trials(evidence.trials)[["trial_id", "cell_id", "block"]]
     slices = evidence.slices.merge(trials, on="trial_id").sort_values(["block", "slice", "place"], ignore_index=True)
-    rps = pd.to_numeric(slices["rps"]).to_numpy(dtype=np.float64, na_value=np.nan)
+    rps, requests = (
+        pd.to_numeric(slices[name]).to_numpy(dtype=np.float64, na_value=np.nan) for name in ("rps", "requests")
+    )
     cells = slices["cell_id"].to_numpy(dtype=object)
     before = np.full(len(slices), None, dtype=object)
     if len(slices):
@@ -28,6 +34,9 @@ def ordered_slices(evidence: RunEvidence) -> pd.DataFrame:
         block = slices["block"].to_numpy()
         follows = (block[1:] == block[:-1]) & (turn[1:] == turn[:-1] + 1)
         before[1:][follows] = cells[:-1][follows]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        log_rps = np.where(rps > 0, np.log(rps), np.nan)
+    answered = (rps > 0) & (requests > 0)
+    log_rps = np.full(len(slices), np.nan)
+    log_rps[answered] = np.log(rps[answered])
+    if answered.any():
+        log_rps[requests == 0] = np.log(EMPTY * np.median(rps[answered] / requests[answered]))
     return slices[list(COLUMNS)].assign(log_rps=log_rps, before=before)

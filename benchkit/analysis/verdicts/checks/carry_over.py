@@ -60,9 +60,10 @@ def carry_over(slices: pd.DataFrame) -> Mapping[str, CarryOver]:
 
     Least squares on the log rates of slices, with an effect of each cell and of each round in each block, so that
     neither differences between cells nor the drift of the host count (Jones & Kenward, Design and Analysis of
-    Cross-Over Trials, 2014, ch. 4).
+    Cross-Over Trials, 2014, ch. 4). Slices without an answer, which `disturbed-slice` reports, do not count: one would
+    outweigh all others.
     """
-    known = slices[slices["log_rps"].notna() & slices["before"].notna()]
+    known = slices[slices["log_rps"].notna() & (slices["requests"] > 0) & slices["before"].notna()]
     cells = sorted(set(known["cell_id"]))
     parts: list[Reals] = []
     freedom = len(known) - len(cells)

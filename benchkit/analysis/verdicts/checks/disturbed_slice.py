@@ -9,7 +9,7 @@ import pandas as pd
 
 from benchkit import units
 from benchkit.analysis.samples import Reals
-from benchkit.analysis.verdicts.block_slices import ordered_slices
+from benchkit.analysis.verdicts.block_slices import EMPTY, ordered_slices
 from benchkit.analysis.verdicts.check import LOAD, Check, CheckResult, Finding, RunCheckResult
 from benchkit.analysis.verdicts.evidence import RunEvidence
 from benchkit.models.thresholds import Thresholds
@@ -46,7 +46,7 @@ def _finding_of(slices: pd.DataFrame, relative: pd.Series[float], thresholds: Th
     logs: Reals = np.asarray(relative, dtype=np.float64)
     spread = MAD_TO_SD * float(np.median(np.abs(logs - np.median(logs))))
     requests: Reals = slices["requests"].reindex(relative.index).to_numpy(dtype=np.float64)
-    missing = requests * np.expm1(-logs) / requests.sum()
+    missing = np.maximum(requests, EMPTY) * np.expm1(-logs) / requests.sum()
     outlying = (logs < -OUTLYING * spread) & (missing > thresholds.slice_effect)
     if not outlying.any():
         return None
@@ -56,10 +56,14 @@ def _finding_of(slices: pd.DataFrame, relative: pd.Series[float], thresholds: Th
     return Finding(
         severity="suspect",
         metrics=LOAD,
-        seen=f"slice {relative.index[worst]}, {started_s:.1f} s into the block, has {units.share(math.exp(logs[worst]))} "
+        seen=f"slice {relative.index[worst]}, {started_s:.1f} s into the block, has {_share(requests, logs, worst)} "
         f"of the rate to be expected from the others, which costs the trial {units.share(float(missing[worst]))} of its "
         f"requests{f'; so have {rest} more' if rest else ''}",
         threshold=f"limit: {units.share(thresholds.slice_effect)}, {OUTLYING:g} standard deviations",
         means="Something slowed this slice alone; the trial still counts, with all of its slices.",
         advice="Look at the slices of the block (figure slices): in a longer window each of them counts for less.",
     )
+
+
+def _share(requests: Reals, logs: Reals, worst: int) -> str:
+    return units.share(math.exp(logs[worst])) if requests[worst] else "none"

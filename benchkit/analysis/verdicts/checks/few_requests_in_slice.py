@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from benchkit import units
 from benchkit.analysis.verdicts.check import LOAD, Check, CheckResult, Finding, SkippedCheck
 from benchkit.analysis.verdicts.evidence import Evidence
@@ -9,11 +11,13 @@ from benchkit.models.thresholds import Thresholds
 
 
 def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
-    """Compare the mean number of answers in a slice with those that each connection, or stream of one, needs.
+    """Compare the answers in a slice with those that each connection, or stream of one, needs; none may be empty.
 
     A slice begins with new connections. Their first answers must come before its clock starts: otherwise it counts
     fewer answers than the server gives, and of a slow server fewer than of a fast one. Under a target rate one
-    connection is enough for most requests, so that the number of connections does not matter.
+    connection is enough for most requests, so that the number of connections does not matter. The mean tells whether
+    slices are long enough; an empty slice tells that nothing answered for its whole length, which the trial's rate
+    includes.
     """
     slices = evidence.record.slices
     if not slices:
@@ -24,7 +28,8 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     load = evidence.record.load
     needed = thresholds.slice_answers * (load.in_flight if evidence.closed_loop else 1)
     if requests >= needed * len(slices):
-        return ()
+        empty = [each.slice for each in evidence.slices if each.requests == 0]
+        return [_empty_finding(empty, slices[0].duration_s)] if empty else ()
     return [
         Finding(
             severity="invalid",
@@ -39,3 +44,15 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
 
 
 CHECK = Check("few-requests-in-slice", "slices are too short for the load", of_trial=of_trial)
+
+
+def _empty_finding(empty: Sequence[int], slice_s: float) -> Finding:
+    return Finding(
+        severity="suspect",
+        metrics=LOAD,
+        seen=f"{units.counted(len(empty), 'slice')} of {units.seconds(slice_s)} had no answer at all, the first of them "
+        f"slice {empty[0]}",
+        threshold="limit: an answer in every slice",
+        means="The server, or its host, stopped for longer than a slice: the rate includes that, percentiles hardly do.",
+        advice="Look for what stops the server (garbage collection, a lock, swapping), and use longer slices (slice_s).",
+    )

@@ -14,17 +14,17 @@ CELLS = ("stack=a", "stack=b")
 
 
 def slices_with_loss(lost: float, *, in_all_cells: bool = False, rounds: int = 20) -> pd.DataFrame:
-    """Return slices of two cells in one block, of which that in round 7 has lost a share of its requests."""
+    """Return slices of two cells in one block, of which that in round 7 has lost a share of its requests, 1: all."""
     generator = np.random.default_rng(2)
     drift = 0.3 * np.sin(np.arange(rounds))
     logs = {cell: (9 + drift + 0.02 * generator.standard_normal(rounds))[None, :] for cell in CELLS}
     for cell in CELLS if in_all_cells else CELLS[:1]:
-        logs[cell][0, 6] += np.log1p(-lost)
+        logs[cell][0, 6] += np.log1p(-lost) if lost < 1 else -np.inf
     orders = generator.permuted(np.broadcast_to(np.arange(2), (1, rounds, 2)), axis=2)
     return slice_rows(logs, orders)
 
 
-@pytest.mark.parametrize(("lost", "expected"), [(0.5, True), (0.3, False), (0.0, False)])
+@pytest.mark.parametrize(("lost", "expected"), [(1.0, True), (0.5, True), (0.3, False), (0.0, False)])
 def test_slice_slowed_alone(
     make_manifest: MakeManifest, make_trials: MakeTrials, lost: float, *, expected: bool
 ) -> None:
