@@ -105,6 +105,12 @@ def share(number: float) -> str:
 
 
 @_or_absent
+def cores(number: float) -> str:
+    """Format CPU time per time in cores: `0.90 of a core`, `1.80 cores`."""
+    return f"{number:.2f} {'of a core' if number < 1 else 'cores'}"
+
+
+@_or_absent
 def ratio(number: float) -> str:
     """Format a ratio with three decimals below one and two from one on: `0.582`, `1.04`, `12.31`."""
     return f"{number:.3f}" if abs(number) < 0.9995 else f"{number:,.2f}"  # noqa: PLR2004 - larger numbers round to 1

@@ -20,6 +20,7 @@ FORMATTERS = [
     units.bytes_per_s,
     units.bits_per_s,
     units.share,
+    units.cores,
     units.ratio,
 ]
 

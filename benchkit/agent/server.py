@@ -90,6 +90,7 @@ class Agent:
             "wait": processes.wait,
             "stop": processes.stop,
             "process_trees": processes.list_trees,
+            "list_all": processes.list_all,
             "cpu_times": processes.cpu_times,
             "timetable_run": timetable.run,
             "timetable_stop": timetable.stop,

@@ -143,10 +143,10 @@ def _excludes(ratio: Ratio, value: float) -> bool:
 
 
 def _reach(ratio: Ratio) -> float:
-    """Return half the width of the interval, as a logarithm; infinite without an interval."""
+    """Return the part of half the interval's width that more blocks narrow, as a logarithm; infinite without one."""
     if ratio.high is None or ratio.ratio is None:
         return math.inf
-    return math.log(ratio.high / ratio.ratio)
+    return math.log(ratio.high / ratio.ratio) - ratio.bias
 
 
 def _expected(blocks: int, fewest: int, reach: float, until: Until, max_blocks: int) -> int | None:

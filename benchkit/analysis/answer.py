@@ -13,12 +13,12 @@ from statistics import median
 from typing import Literal
 
 from benchkit import units
-from benchkit.analysis.caveats import with_caveats
+from benchkit.analysis.caveats import because, with_caveats
 from benchkit.analysis.cell_labels import cell_views, factors, level_name
 from benchkit.analysis.ratio import Ratio
 from benchkit.analysis.run_data import RunData
 from benchkit.analysis.run_differences import FactDifference
-from benchkit.analysis.samples import describe_reasons, take_samples
+from benchkit.analysis.samples import INVALID, ExcludedTrial, Reals, take_samples
 from benchkit.models.base import Frozen
 from benchkit.models.clean_text import clean
 from benchkit.models.levels import level_text
@@ -86,7 +86,8 @@ def write_answer(ratios: Sequence[Ratio], runs: Sequence[RunData], changes: Sequ
     sentences = []
     for ratio in chosen:
         added = [each for metric in metrics if (each := others.get((metric, ratio.cell_id, ratio.baseline)))]
-        added = [each for each in added if each.ratio is not None and ratio.ratio is not None]
+        usable = [each for each in (ratio, *added) if each.ratio is not None and not each.is_unusable]
+        added = [each for each in added if each in usable and ratio in usable]
         sentences.append(writer.sentence(ratio, added))
         used += [ratio, *added]
     rest = [ratio for ratio in main if ratio not in chosen]
@@ -112,7 +113,7 @@ def choose_headlines(ratios: Sequence[Ratio]) -> list[Ratio]:
     for candidates in (
         [ratio for ratio in ratios if ratio.outcome in {"higher", "lower"}],
         [ratio for ratio in ratios if ratio.outcome == "not shown"],
-        [ratio for ratio in ratios if ratio.ratio is not None],
+        [ratio for ratio in ratios if ratio.ratio is not None and not ratio.is_unusable],
     ):
         if candidates:
             ranked = sorted(candidates, key=lambda ratio: ratio.ratio or 0.0)
@@ -143,13 +144,18 @@ class _Writer:
                 f"Equal servers come out within ± {units.share(reach)} here: {cell} is the same as {base}, and the ratio of their "
                 f"{title}{common} is {_number(ratio.ratio)}{_interval(ratio)}"
             )
+        if ratio.is_unusable:
+            return (
+                f"{cell} cannot be compared with {base} in {title}{common}: measured were {_number(ratio.ratio)} times, "
+                "which cannot be used"
+            )
         if ratio.outcome == "not shown":
             return (
                 f"{cell} is not shown to differ from {base} in {title}{common}: "
-                f"the ratio is {_number(ratio.ratio)}{_interval(ratio)}"
+                f"the ratio is {_number(ratio.ratio)}{_interval(ratio)}{_accuracy(ratio)}"
             )
         if ratio.outcome == "undecided":
-            return f"Undecided: {cell} {_predicate(ratio, base, is_decided=False)}{common}{_interval(ratio)}"
+            return f"Undecided: {cell} {_predicate(ratio, base, is_decided=False)}{common}{_interval(ratio)}{_accuracy(ratio)}"
         return f"{cell} {_predicate(ratio, base, is_decided=True)}{common}{_interval(ratio)}"
 
     def _sides(self, ratio: Ratio) -> tuple[str, str, str]:
@@ -199,6 +205,17 @@ def _interval(ratio: Ratio) -> str:
     return "" if ratio.low is None or ratio.high is None else f", {_number(ratio.low)} to {_number(ratio.high)}"
 
 
+def _accuracy(ratio: Ratio) -> str:
+    """Return how far the ratio is known, as a clause."""
+    if ratio.ratio is None or ratio.low is None or ratio.high is None:
+        return ""
+    return f"; this run knows it within {_percent(max(ratio.high / ratio.ratio, ratio.ratio / ratio.low) - 1)}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %" if share < 1 else f"{1 + share:.2g} times"
+
+
 def _count_rest(rest: Sequence[Ratio]) -> str:
     """Return the sentence on the ratios without one: `And 3 more: 2 differ, 1 is undecided`."""
     counts = Counter("shown" if ratio.outcome in {"higher", "lower"} else ratio.outcome for ratio in rest)
@@ -231,11 +248,25 @@ def _judge(
         ),
         *(reason for ratio in used if ratio.uses_invalid for reason in ratio.reservations),
     ]
-    undecided = [ratio.reason or "it is undecided" for ratio in chosen if ratio.outcome == "undecided"]
+    undecided = [_why_undecided(ratio) for ratio in chosen if ratio.outcome == "undecided"]
     if len(undecided) == len(chosen):
         fatal += undecided
     reasons = [*fatal, *undecided, *changed, *_reservations(used, runs)]
     return ("no" if fatal else "with care" if reasons else "yes"), reasons
+
+
+def _why_undecided(ratio: Ratio) -> str:
+    """Return the reason of an undecided ratio, with what made trials unusable in words in place of codes."""
+    reason = (ratio.reason or "it is undecided").removesuffix(ratio.with_exclusions(""))
+    return reason + (f": {_why_excluded(ratio.exclusions)}" if ratio.exclusions else "")
+
+
+def _why_excluded(excluded: Sequence[ExcludedTrial]) -> str:
+    """Return why trials are excluded, each reason once with the number of its trials."""
+    reasons = Counter(
+        because(code) for trial in excluded for code in dict.fromkeys(trial.reason.removeprefix(INVALID).split(", "))
+    )
+    return "; ".join(f"{reason} (in {units.counted(times, 'trial')})" for reason, times in reasons.most_common())
 
 
 def _reservations(ratios: Sequence[Ratio], runs: Sequence[RunData]) -> Iterator[str]:
@@ -263,18 +294,15 @@ def _answer_without_ratios(runs: Sequence[RunData], names: Mapping[str, str]) ->
         )
     (cell_id,) = cells
     samples = take_samples(run.trials, RPS, run.exclusions)
-    values = [math.exp(log) for log in samples.known(cell_id)]
+    values = samples.known(cell_id)
     excluded = samples.excluded_of(cell_id)
-    if not values:
-        reason = describe_reasons(excluded) or "no trial of it ended"
-        return Answer(
-            sentences=(f"{clean(names[cell_id])} has no usable result.",), trust="no", reasons=(clean(reason),)
-        )
-    spread = f", {units.rate(min(values))} to {units.rate(max(values))}" if len(values) > 1 else ""
-    sentence = (
-        f"{clean(names[cell_id])} serves {units.requests_per_s(median(values))} "
-        f"(median of {units.counted(len(values), 'block')}{spread}); the run has no other cell to compare it with."
-    )
+    if not len(values):
+        reason = _why_excluded(excluded) or "no trial of it ended"
+        measured = take_samples(run.trials, RPS).known(cell_id)
+        shown = f"; measured were {_median_rate(measured)}" if len(measured) else ""
+        sentence = f"{clean(names[cell_id])} has no usable result{shown}."
+        return Answer(sentences=(sentence,), trust="no", reasons=(clean(reason),))
+    sentence = f"{clean(names[cell_id])} serves {_median_rate(values)}; the run has no other cell to compare it with."
     (only,) = with_caveats(
         [Ratio(metric=RPS, cell_id=cell_id, baseline=cell_id, blocks=len(values), exclusions=excluded)],
         {run.manifest.run_id: run.basis},
@@ -285,6 +313,13 @@ def _answer_without_ratios(runs: Sequence[RunData], names: Mapping[str, str]) ->
         trust="no" if only.uses_invalid else "with care" if reasons else "yes",
         reasons=reasons,
     )
+
+
+def _median_rate(logs: Reals) -> str:
+    """Return the median of rates, given as logarithms, with their range."""
+    rates = [math.exp(log) for log in logs]
+    spread = f", {units.rate(min(rates))} to {units.rate(max(rates))}" if len(rates) > 1 else ""
+    return f"{units.requests_per_s(median(rates))} (median of {units.counted(len(rates), 'block')}{spread})"
 
 
 def _with_names(text: str, names: Mapping[str, str]) -> str:

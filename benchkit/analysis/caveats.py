@@ -6,17 +6,28 @@ for invalid trials that are used on request.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from statistics import fmean
 
 import pandas as pd
 
 from benchkit import units
 from benchkit.analysis.ratio import Ratio
-from benchkit.analysis.samples import is_comparable
-from benchkit.analysis.verdicts.check import Severity
+from benchkit.analysis.samples import Exclusion, is_comparable
+from benchkit.analysis.verdicts.evidence import Severity
 from benchkit.analysis.verdicts.registry import CHECKS
+from benchkit.models.metrics import CPU
+
+NOISY_HOST = "noisy-host"
+DISTURBANCES = frozenset({NOISY_HOST, "throttled", "stalled", "busy-neighbour"})
+"""Checks of what takes CPU time from servers besides their load."""
+
+OUTSIDE = DISTURBANCES - {"busy-neighbour"}
+"""Those of what is no part of the run."""
+
+CROWDED = "others filled the cores of the load tool, so that the ratio may be closer to one than it is without them"
 
 
 @dataclass(frozen=True)
@@ -29,14 +40,26 @@ class Caveat:
     metrics: frozenset[str]
 
 
+@dataclass(frozen=True)
+class OtherProgram:
+    """A program outside of the run."""
+
+    name: str
+    """Its command and pid: `python3 (pid 12290)`."""
+    cores: float
+    """CPU seconds per second of the trial."""
+
+
 @dataclass(frozen=True, eq=False)
 class RatioBasis:
-    """Trials that the ratios of one run use, and the findings about them."""
+    """Trials that the ratios of one run use, the findings about them, and the programs that disturbed them."""
 
     trials: Mapping[str, Sequence[str]]
     """Measured trials, by cell."""
     caveats: Mapping[str, Sequence[Caveat]]
     """Findings, by metric."""
+    programs: Mapping[str, OtherProgram] = field(default_factory=dict)
+    """The busiest program outside of the run, by trial, where one is known."""
 
 
 def caveats_of(verdicts: pd.DataFrame) -> tuple[Caveat, ...]:
@@ -46,6 +69,16 @@ def caveats_of(verdicts: pd.DataFrame) -> tuple[Caveat, ...]:
         Caveat(str(trial_id), str(check), severity, frozenset(map(str, metrics)))
         for trial_id, check, severity, metrics in zip(*columns, strict=True)
     )
+
+
+def disturbed_trials(caveats: Iterable[Caveat]) -> Iterator[Exclusion]:
+    """Yield the trials that something outside of the run disturbed, as exclusions for other designs than random ones.
+
+    A slow clock, which affects rates alone, is a property of the host.
+    """
+    for each in caveats:
+        if each.check in OUTSIDE and each.severity == "suspect" and CPU in each.metrics:
+            yield Exclusion(each.trial_id, f"disturbed: {each.check}", each.metrics)
 
 
 def ratio_basis(trials: pd.DataFrame, caveats: Iterable[Caveat]) -> RatioBasis:
@@ -58,7 +91,7 @@ def ratio_basis(trials: pd.DataFrame, caveats: Iterable[Caveat]) -> RatioBasis:
     for caveat in caveats:
         for metric in caveat.metrics:
             by_metric[metric].append(caveat)
-    return RatioBasis(of_cells, by_metric)
+    return RatioBasis(of_cells, by_metric, _other_programs(measured))
 
 
 def with_caveats(ratios: Iterable[Ratio], sides: Mapping[str, RatioBasis]) -> list[Ratio]:
@@ -77,11 +110,16 @@ def with_caveats(ratios: Iterable[Ratio], sides: Mapping[str, RatioBasis]) -> li
                 ratio, run_id if len(sides) > 1 else None, side, against.get((run_id, ratio.metric), {})
             )
         ]
+        found_disturbances = [
+            text
+            for run_id, side in sides.items()
+            if (text := _describe_disturbances(ratio, side, against.get((run_id, ratio.metric), {})))
+        ]
         uses_invalid = any(group.severity == "invalid" for group in found)
         annotated.append(
-            ratio.with_remarks([group.remark for group in found]).model_copy(update={"uses_invalid": uses_invalid})
-            if found
-            else ratio
+            ratio.with_remarks([*dict.fromkeys(found_disturbances), *(group.remark for group in found)]).model_copy(
+                update={"uses_invalid": uses_invalid}
+            )
         )
     return annotated
 
@@ -109,7 +147,11 @@ class _Caveats:
         used = " but used on request" if self.severity == "invalid" else ""
         are = "is" if self.affected == 1 else "are"
         share = _share_of_trials(self.affected, self.trials)
-        return f"{share} of {self.where} {are} {self.severity}{used} ({', '.join(self.checks)})"
+        reasons = "; ".join(dict.fromkeys(CROWDED if self._is_crowded(each) else because(each) for each in self.checks))
+        return f"{share} of {self.where} {are} {self.severity}{used} ({reasons})"
+
+    def _is_crowded(self, check: str) -> bool:
+        return self.severity == "suspect" and check in {"generator-saturated", "server-idle"}
 
 
 def _caveats_of_ratio(
@@ -129,9 +171,65 @@ def _caveats_of_ratio(
             ("suspect", reasons.keys() - invalid),
         )
         for severity, affected in groups:
-            named = {each.check for trial_id in affected for each in reasons[trial_id] if each.severity == severity}
-            if affected:
-                yield _Caveats(where, severity, len(affected), len(counted), _ordered(named))
+            named = {
+                trial_id: {
+                    each.check
+                    for each in reasons[trial_id]
+                    if each.severity == severity and not (severity == "suspect" and each.check in DISTURBANCES)
+                }
+                for trial_id in affected
+            }
+            concerned = [trial_id for trial_id, checks in named.items() if checks]
+            if concerned:
+                yield _Caveats(where, severity, len(concerned), len(counted), _ordered(set().union(*named.values())))
+
+
+def _describe_disturbances(ratio: Ratio, side: RatioBasis, against: Mapping[str, Sequence[Caveat]]) -> str | None:
+    """Return a sentence on what disturbed the trials that a ratio uses, and what that did to the ratio; None: nothing.
+
+    Only suspect trials are meant: those of a random order, where disturbances are noise but for the ratio's bias.
+    """
+    out = {trial.trial_id for trial in ratio.exclusions}
+    cells = dict.fromkeys(filter(None, (ratio.cell_id, ratio.baseline, ratio.relative_to)))
+    used = [trial_id for cell_id in cells for trial_id in side.trials.get(cell_id, ()) if trial_id not in out]
+    disturbed: dict[str, list[str]] = {}
+    for trial_id in used:
+        for each in against.get(trial_id, ()):
+            if each.severity == "suspect" and each.check in DISTURBANCES:
+                disturbed.setdefault(each.check, []).append(trial_id)
+    if not disturbed:
+        return None
+    affected = {trial_id for trial_ids in disturbed.values() for trial_id in trial_ids}
+    causes = "; ".join(
+        _describe_programs([side.programs[each] for each in trial_ids if each in side.programs])
+        if check == NOISY_HOST
+        else because(check)
+        for check, trial_ids in disturbed.items()
+    )
+    effect = "" if ratio.bias else "; this met the cells at random, and the interval of the ratio includes it"
+    return f"{causes}, in {_share_of_trials(len(affected), len(used))}{effect}"
+
+
+def _describe_programs(programs: Sequence[OtherProgram]) -> str:
+    """Return the program that most of the disturbed trials saw as the busiest, with its mean use of CPU time."""
+    if not programs:
+        return "other programs ran on the hosts' CPUs"
+    ((name, _),) = Counter(each.name for each in programs).most_common(1)
+    cores = fmean(each.cores for each in programs if each.name == name)
+    return f"another program, {name}, used {units.cores(cores)}"
+
+
+def _other_programs(trials: pd.DataFrame) -> dict[str, OtherProgram]:
+    known = trials[trials["other_program"].notna()] if "other_program" in trials else trials.head(0)
+    columns = (known[name] for name in ("trial_id", "other_program", "other_program_cores") if name in known)
+    return {
+        str(trial_id): OtherProgram(str(name), float(cores)) for trial_id, name, cores in zip(*columns, strict=True)
+    }
+
+
+def because(check: str) -> str:
+    """Return the clause that says what a check found; the code of one of another version."""
+    return CHECKS[check].because if check in CHECKS else check
 
 
 def _share_of_trials(count: int, total: int) -> str:

@@ -122,7 +122,11 @@ def compare_cells(data: RunData, metrics: Sequence[str], baseline: str | None = 
     pairs, unpaired = baseline_pairs(cells, levels)
     estimate = sequential_ratios if data.design == "sequential" else block_ratios
     samples = [take_samples(data.trials, metric, data.exclusions) for metric in metrics]
-    ratios = [ratio for of_metric in samples for ratio in estimate(of_metric, pairs, data.alpha)]
+    ratios = [
+        ratio if ratio.blocks else _with_measured(ratio, data)
+        for of_metric in samples
+        for ratio in estimate(of_metric, pairs, data.alpha)
+    ]
     ratios = with_response_remarks(with_outcomes(ratios, data.alpha), data.trials, data.manifest)
     ratios = latency_notes.with_latency_remarks(ratios, data.trials, data.trials)
     ratios = with_caveats(ratios, {data.manifest.run_id: data.basis})
@@ -133,6 +137,15 @@ def compare_cells(data: RunData, metrics: Sequence[str], baseline: str | None = 
         *notices_about_testbeds(data.trials, samples, pairs, data.alpha),
     ]
     return _comparison("cells", [data], metrics, ratios, notices)
+
+
+def _with_measured(ratio: Ratio, data: RunData) -> Ratio:
+    """Return a ratio without usable trials with the point of those that were measured, if there are any."""
+    samples = take_samples(data.trials, ratio.metric)
+    value, baseline_value = samples.known(ratio.cell_id), samples.known(ratio.baseline)
+    if not len(value) or not len(baseline_value):
+        return ratio
+    return ratio.with_point(float(value.mean()), float(baseline_value.mean())).model_copy(update={"is_unusable": True})
 
 
 def primary_metric(*runs: RunData) -> str:
@@ -209,7 +222,10 @@ def compare_runs(
     alpha = min(data.alpha for data in runs)
     ratios: list[Ratio] = []
     for metric in metrics:
-        samples = [take_samples(data.trials, metric, data.exclusions) for data in runs]
+        samples = [
+            take_samples(data.trials, metric, data.exclusions if reference else data.exclusions_between_runs)
+            for data in runs
+        ]
         ratios += run_ratios(samples[0], samples[1], compared, reference, alpha)
     ratios = with_response_remarks_between(with_outcomes(ratios, alpha), before.trials, after.trials, after.manifest)
     ratios = latency_notes.with_latency_remarks(ratios, before.trials, after.trials)

@@ -33,7 +33,7 @@ _FRAME = (
     "remarks",
 )
 """Columns of the table of ratios that a reader needs."""
-_NOT_IN_FRAME = frozenset({"exclusions", "reservations", "uses_invalid"})
+_NOT_IN_FRAME = frozenset({"exclusions", "reservations", "uses_invalid", "is_unusable"})
 
 
 class Comparison(Frozen):

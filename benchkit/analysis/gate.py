@@ -163,8 +163,8 @@ def _p_beyond(ratio: Ratio, limit: float) -> float | None:
     if metric_named(ratio.metric).better == "lower":
         distance = -distance
     if ratio.log_error == 0:
-        return 0.0 if distance > 0 else 1.0
-    return float(special.stdtr(ratio.df, -distance / ratio.log_error))
+        return 0.0 if distance > ratio.bias else 1.0
+    return float(special.stdtr(ratio.df, (ratio.bias - distance) / ratio.log_error))
 
 
 def _line(ratio: Ratio, limit: float, p: float | None, alpha: float, limitation: str | None) -> GateLine:

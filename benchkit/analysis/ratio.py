@@ -8,8 +8,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from benchkit.analysis.inference import MIN_BLOCKS, smallest_p, t_quantile
-from benchkit.analysis.multiple_tests import ALPHA, Test, blocks_to_decide, deciding_test, holm
+from benchkit.analysis.inference import MIN_BLOCKS, t_quantile
+from benchkit.analysis.multiple_tests import ALPHA, Test, blocks_to_decide, deciding_test, holm, t_share
 from benchkit.analysis.samples import ExcludedTrial, describe_reasons
 from benchkit.models.base import Frozen
 from benchkit.models.metrics import metric_named
@@ -46,6 +46,8 @@ class Ratio(Frozen, serialize_by_alias=True):
     high: float | None = None
     confidence: float = 1 - ALPHA
     log_error: float | None = None
+    bias: float = 0.0
+    """Largest systematic error of the logarithm that disturbances can have caused: the interval includes it."""
     df: float | None = None
     p_sign_flip: float | None = None
     p_t: float | None = None
@@ -60,6 +62,8 @@ class Ratio(Frozen, serialize_by_alias=True):
     """Caveats of this ratio alone, such as different answers of its cells."""
     reservations: tuple[str, ...] = Field(default=(), exclude=True)
     """The remarks that are reasons to believe the ratio with care only: all but those that the scenario declares."""
+    is_unusable: bool = Field(default=False, exclude=True)
+    """True if no block has usable trials of both cells: the point is that of the trials that were measured."""
     uses_invalid: bool = Field(default=False, exclude=True)
     """True if the ratio uses invalid trials, on request."""
 
@@ -84,11 +88,18 @@ class Ratio(Frozen, serialize_by_alias=True):
             update={"low": _exp(mean - reach), "high": _exp(mean + reach), "log_error": error, "df": float(df)}
         )
 
+    def with_bias(self, bias: float, remark: str) -> Ratio:
+        """Return the ratio with an interval that includes this bias of its logarithm, and a remark about it."""
+        if self.low is None or self.high is None:
+            return self
+        widened = {"low": self.low * _exp(-bias), "high": self.high * _exp(bias), "bias": bias}
+        return self.model_copy(update=widened).with_remarks([remark])
+
     def interval(self, alpha: float) -> tuple[float, float]:
         """Return the t interval with this error rate; unlimited if there is none."""
         if self.ratio is None or self.log_error is None or self.df is None:
             return 0.0, math.inf
-        mean, reach = math.log(self.ratio), t_quantile(1 - alpha, self.df) * self.log_error
+        mean, reach = math.log(self.ratio), t_quantile(1 - alpha, self.df) * self.log_error + self.bias
         return _exp(mean - reach), _exp(mean + reach)
 
     def undecided(self) -> Ratio:
@@ -127,20 +138,20 @@ def with_outcomes(ratios: Sequence[Ratio], alpha: float = ALPHA) -> list[Ratio]:
     for control in (False, True):
         family = [i for i, ratio in enumerate(ratios) if ratio.control is control and ratio.p_t is not None]
         tests = [_test(ratios[i], len(family), alpha) for i in family]
-        p_values = [_p(ratios[i], test) for i, test in zip(family, tests, strict=True)]
+        p_values = [_p(ratios[i], test, alpha) for i, test in zip(family, tests, strict=True)]
         for i, test, p in zip(family, tests, holm(p_values), strict=True):
             decided[i] = _with_decision(ratios[i], test, p, len(family), alpha)
     return [decided.get(i, ratio) for i, ratio in enumerate(ratios)]
 
 
-def _with_decision(ratio: Ratio, test: Test | None, p: float, family: int, alpha: float) -> Ratio:
-    if test is None:
+def _with_decision(ratio: Ratio, test: Test, p: float, family: int, alpha: float) -> Ratio:
+    if p <= alpha and ratio.bias and ratio.low is not None and ratio.high is not None and ratio.low <= 1 <= ratio.high:
+        why = f"the difference is no larger than the {_exp(ratio.bias) - 1:.1%} that unequal CPU time can explain"
+        return ratio.model_copy(update={"test": test, "p_holm": p, "reason": ratio.with_exclusions(why)})
+    if p > alpha and test == "t" and t_share(ratio.blocks, alpha) < 1:
         enough = blocks_to_decide(family, alpha)
-        why = (
-            f"{ratio.blocks} blocks cannot show a difference: by chance all have the same sign with "
-            f"p = {smallest_p(ratio.blocks):.2g}; {enough or 'no number of'} blocks can"
-        )
-        return ratio.model_copy(update={"p_holm": p, "reason": ratio.with_exclusions(why)})
+        why = f"{ratio.blocks} blocks can show a very large difference only; {enough or 'no number of'} blocks show smaller ones"
+        return ratio.model_copy(update={"test": test, "p_holm": p, "reason": ratio.with_exclusions(why)})
     if p > alpha:
         return ratio.model_copy(update={"test": test, "p_holm": p, "outcome": "not shown"})
     way = "higher" if (ratio.ratio or 0) > 1 else "lower"
@@ -149,14 +160,18 @@ def _with_decision(ratio: Ratio, test: Test | None, p: float, family: int, alpha
     return ratio.model_copy(update={"test": test, "p_holm": p, "outcome": way, "worth": worth})
 
 
-def _test(ratio: Ratio, family: int, alpha: float) -> Test | None:
-    return "welch" if ratio.p_sign_flip is None else deciding_test(ratio.blocks, family, alpha)
+def _test(ratio: Ratio, family: int, alpha: float) -> Test:
+    """Return the test that decides a ratio with an interval, for which its blocks are enough."""
+    test = deciding_test(ratio.blocks, family, alpha)
+    return "welch" if ratio.p_sign_flip is None or test is None else test
 
 
-def _p(ratio: Ratio, test: Test | None) -> float:
-    """Return the p that decides; where nothing can, that of the sign-flip test."""
-    p = ratio.p_t if test in {"t", "welch"} else ratio.p_sign_flip
-    return 1.0 if p is None else p
+def _p(ratio: Ratio, test: Test, alpha: float) -> float:
+    """Return the p that decides: of t in few blocks, as much larger as its level is lower."""
+    if test == "sign-flip":
+        return 1.0 if ratio.p_sign_flip is None else ratio.p_sign_flip
+    share = t_share(ratio.blocks, alpha) if test == "t" else 1.0
+    return 1.0 if ratio.p_t is None else min(1.0, ratio.p_t / share)
 
 
 def _exp(logarithm: float) -> float:

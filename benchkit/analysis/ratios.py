@@ -6,12 +6,15 @@ means, with a variance that allows for neighbouring blocks being alike.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from benchkit import units
+from benchkit.analysis.bias import bias_of
 from benchkit.analysis.inference import (
     MIN_BLOCKS,
     serial_inflation,
@@ -23,6 +26,7 @@ from benchkit.analysis.inference import (
 from benchkit.analysis.multiple_tests import ALPHA
 from benchkit.analysis.ratio import Ratio
 from benchkit.analysis.samples import ExcludedTrial, Reals, Samples
+from benchkit.analysis.verdicts.check import LOAD
 from benchkit.models.metrics import metric_named
 
 _SAME = 1e-9
@@ -53,6 +57,7 @@ def block_ratios(samples: Samples, pairs: Sequence[Pair], alpha: float = ALPHA) 
         if blocks >= MIN_BLOCKS:
             differences = np.array([logs[pair][1] - logs[pair][0] for pair in group])
             points = _with_intervals(points, differences, samples.rounded_below, alpha)
+            points = [_with_bias(point, samples, alpha) for point in points]
         ratios.update(zip(group, points, strict=True))
     return [ratios[pair] for pair in pairs]
 
@@ -153,6 +158,31 @@ def _with_intervals(ratios: Sequence[Ratio], differences: Reals, rounded_below: 
         )
         for i, ratio in enumerate(ratios)
     ]
+
+
+def _with_bias(ratio: Ratio, samples: Samples, alpha: float) -> Ratio:
+    """Return the ratio with the bias that the CPU time left to its cells can have caused, in rates and latencies."""
+    if samples.left is None or ratio.high is None or ratio.ratio is None or ratio.metric not in LOAD:
+        return ratio
+    cell, baseline = (samples.cells.index(name) for name in (ratio.cell_id, ratio.baseline))
+    both = ~np.isnan(samples.logs[cell]) & ~np.isnan(samples.logs[baseline])
+    outside, neighbours = (
+        (left[cell] - left[baseline])[both] for left in (samples.left.outside, samples.left.neighbours)
+    )
+    bias = bias_of(outside, neighbours, math.log(ratio.high / ratio.ratio), alpha)
+    if not bias.size:
+        return ratio
+    causes = []
+    if bias.outside:
+        most, least = (ratio.baseline, ratio.cell_id) if bias.outside > 0 else (ratio.cell_id, ratio.baseline)
+        causes.append(f"what ran beside the servers took more CPU time from {most} than from {least}")
+    if bias.neighbours:
+        loser = ratio.baseline if bias.neighbours > 0 else ratio.cell_id
+        causes.append(f"servers without load took CPU time from {loser} while it was under load")
+    by = units.share(math.expm1(bias.size))
+    return ratio.with_bias(
+        bias.size, f"{' and '.join(causes)}: the ratio may be off by up to {by}, which its interval includes"
+    )
 
 
 def _is_rounded(ratio: Ratio, rounded_below: float) -> bool:

@@ -13,7 +13,7 @@ from scipy import special
 
 from benchkit import units
 from benchkit.analysis.inference import MIN_BLOCKS, binary_patterns, smallest_p, t_quantile
-from benchkit.analysis.multiple_tests import ALPHA, Test, blocks_to_decide, deciding_test
+from benchkit.analysis.multiple_tests import ALPHA, Test, blocks_to_decide, deciding_test, t_share
 from benchkit.analysis.samples import Exclusion, Reals, take_samples
 from benchkit.models.base import Frozen
 
@@ -98,14 +98,12 @@ class Resolution(Frozen):
             return ""
         enough = f"{self.shown_from} blocks can" if self.shown_from else "no number of blocks can"
         if self.test is None:
-            among = f" among {self.family} comparisons" if self.family > 1 else ""
-            return (
-                f"{self.blocks} blocks cannot show a difference{among}: the sign-flip test's smallest p is "
-                f"{self.smallest_p:.2g}; {enough}."
-            )
+            return f"{units.counted(self.blocks, 'block')} cannot show a difference: an interval needs {MIN_BLOCKS}."
+        among = f" among {self.family} comparisons" if self.family > 1 else ""
+        level = "" if self.smallest_p <= self.alpha else " at a fifth of the level"
         return (
-            f"{self.blocks} blocks are too few for the sign-flip test among {self.family} comparisons (smallest p "
-            f"{self.smallest_p:.2g}; {enough}): t decides, which assumes nearly normal noise."
+            f"{self.blocks} blocks are too few for the sign-flip test{among} (smallest p {self.smallest_p:.2g}; {enough}): "
+            f"t decides{level}, which assumes nearly normal noise."
         )
 
 
@@ -141,7 +139,8 @@ def mde(noise: Noise, blocks: int, family: int = 1, alpha: float = ALPHA, power:
     test = deciding_test(blocks, family, alpha)
     if test is None:
         return None
-    return math.exp(_effect(blocks, alpha / max(family, 1), power + _MARGIN, test) * noise.safe_sd)
+    level = alpha * (t_share(blocks, alpha) if test == "t" else 1.0) / max(family, 1)
+    return math.exp(_effect(blocks, level, power + _MARGIN, test) * noise.safe_sd)
 
 
 def noise_of(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusion] = ()) -> Noise | None:

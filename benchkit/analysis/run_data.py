@@ -8,7 +8,7 @@ from functools import cached_property
 
 import pandas as pd
 
-from benchkit.analysis.caveats import Caveat, RatioBasis, caveats_of, ratio_basis
+from benchkit.analysis.caveats import Caveat, RatioBasis, caveats_of, disturbed_trials, ratio_basis
 from benchkit.analysis.multiple_tests import ALPHA
 from benchkit.analysis.profile_trials import ProfileTrials, read_profile_trials
 from benchkit.analysis.samples import Exclusion
@@ -42,6 +42,8 @@ class RunData:
     trials: pd.DataFrame
     exclusions: tuple[Exclusion, ...] = ()
     caveats: tuple[Caveat, ...] = ()
+    disturbed: tuple[Exclusion, ...] = ()
+    """Disturbed trials, which only ratios within a block may use: see `exclusions_between_runs`."""
     profiled: ProfileTrials | None = None
     """Its profiled trials; None where there is none, or no claim is about them."""
 
@@ -49,6 +51,11 @@ class RunData:
     def basis(self) -> RatioBasis:
         """The trials and caveats that its ratios rest on."""
         return ratio_basis(self.trials, self.caveats)
+
+    @property
+    def exclusions_between_runs(self) -> tuple[Exclusion, ...]:
+        """Exclusions for values that no block joins, of which no random order makes a disturbance noise."""
+        return (*self.exclusions, *self.disturbed)
 
     @property
     def design(self) -> Design:
@@ -121,8 +128,10 @@ def run_data_from_tables(
 
     `table` reads the run's tables of profiles, if a claim is about them; None: such claims are not testable.
     """
+    caveats = caveats_of(verdicts)
+    disturbed = tuple(disturbed_trials(caveats)) if without is None else ()
     if without is None:
         without = exclusions(trials, verdicts, manifest)
     is_about_profiles = any(claim.metric in PROFILE_METRICS for claim in claims_of(manifest.scenario))
     profiled = read_profile_trials(manifest, trials, verdicts, table) if table and is_about_profiles else None
-    return RunData(manifest, trials, tuple(without), caveats_of(verdicts), profiled)
+    return RunData(manifest, trials, tuple(without), caveats, disturbed, profiled)

@@ -32,6 +32,13 @@ SEARCH_KINDS = ("calibrate", "probe")
 STEPS = 10
 """Steps of a tool's resolution below which a latency is mostly rounding, and so is a mean of truncated latencies."""
 
+OUTSIDE = ("foreign_share", "stolen_share", "withheld_share")
+"""Columns of `trials`: shares of the CPU time that others, the hypervisor and quotas took."""
+NEIGHBOURS = "neighbour_share"
+"""Column of the share that servers without load took."""
+MAX_SHARE = 0.99
+"""Largest share that counts: what leaves nothing has no logarithm."""
+
 INTERRUPTED_BLOCK = "block interrupted, repeated"
 
 
@@ -60,6 +67,16 @@ class ExcludedTrial(Frozen):
 
 
 @dataclass(frozen=True, eq=False)
+class CpuLeft:
+    """Logarithms of the CPU time that was left to the cells in the blocks of a run, of shape (cells, blocks)."""
+
+    outside: Reals
+    """Left by what is no part of the run; 0 where that is unknown."""
+    neighbours: Reals
+    """Left by servers without load, times the cells of the block: see `benchkit.analysis.bias`."""
+
+
+@dataclass(frozen=True, eq=False)
 class Samples:
     """One metric of a run.
 
@@ -74,6 +91,8 @@ class Samples:
     logs: Reals
     excluded: Mapping[str, tuple[ExcludedTrial, ...]]
     rounded_below: float = 0.0
+    left: CpuLeft | None = None
+    """CPU time that disturbances left; None: unknown."""
 
     def of(self, cell_id: str) -> Reals:
         """Return the logarithms of a cell, one per block; all NaN for a cell without trials."""
@@ -102,6 +121,11 @@ def geometric_mean(values: Iterable[float]) -> float:
     if not len(known):
         raise ValueError("no value has no mean")
     return float(np.exp(np.log(known).mean())) if known.min() > 0 else 0.0
+
+
+def log_left(shares: Reals) -> Reals:
+    """Return the logarithm of the CPU time that is left where others took these shares."""
+    return np.asarray(np.log1p(-np.clip(shares, 0, MAX_SHARE)))
 
 
 def numeric_columns(trials: pd.DataFrame) -> list[str]:
@@ -170,7 +194,26 @@ def take_samples(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusi
         logs=logs,
         excluded={cell_id: tuple(trials) for cell_id, trials in excluded.items()},
         rounded_below=_rounded_below(rows),
+        left=_cpu_left(rows, place, planned),
     )
+
+
+def _cpu_left(trials: pd.DataFrame, place: npt.NDArray[np.int64], planned: npt.NDArray[np.int64]) -> CpuLeft:
+    """Return the CPU time left in these trials: `place` is the index of each in (cells, blocks), flattened.
+
+    `planned` has the number of trials in each cell and block.
+    """
+
+    def mean(columns: tuple[str, ...]) -> Reals:
+        total = np.zeros(len(trials))
+        for column in columns:
+            if column in trials:
+                total += np.nan_to_num(log_left(trials[column].to_numpy(dtype=np.float64, na_value=np.nan)))
+        sums = np.bincount(place, weights=total, minlength=planned.size).reshape(planned.shape)
+        return np.asarray(sums / np.maximum(planned, 1))
+
+    cells_in_block = (planned > 0).sum(axis=0, keepdims=True)
+    return CpuLeft(mean(OUTSIDE), mean((NEIGHBOURS,)) * cells_in_block)
 
 
 def _rounded_below(trials: pd.DataFrame) -> float:
@@ -180,7 +223,8 @@ def _rounded_below(trials: pd.DataFrame) -> float:
     return STEPS * float(steps.max(initial=0.0))
 
 
-_INVALID = "invalid: "
+INVALID = "invalid: "
+"""Beginning of the reason of a trial that findings exclude; their checks follow."""
 
 
 def describe_reasons(excluded: Sequence[ExcludedTrial]) -> str:
@@ -189,13 +233,13 @@ def describe_reasons(excluded: Sequence[ExcludedTrial]) -> str:
     Where trials are invalid for different sets of checks, each check is named once.
     """
     counts = Counter(trial.reason for trial in excluded)
-    invalid = {reason: times for reason, times in counts.items() if reason.startswith(_INVALID)}
+    invalid = {reason: times for reason, times in counts.items() if reason.startswith(INVALID)}
     if len(invalid) > 1:
         checks: Counter[str] = Counter()
         for reason, times in invalid.items():
-            checks.update(dict.fromkeys(reason.removeprefix(_INVALID).split(", "), times))
+            checks.update(dict.fromkeys(reason.removeprefix(INVALID).split(", "), times))
         listed = ", ".join(f"{check} ({units.counted(times, 'trial')})" for check, times in checks.most_common())
-        counts = Counter({_INVALID + listed: 1, **{each: n for each, n in counts.items() if each not in invalid}})
+        counts = Counter({INVALID + listed: 1, **{each: n for each, n in counts.items() if each not in invalid}})
     return "; ".join(reason if times == 1 else f"{reason} ({times} trials)" for reason, times in counts.items())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from benchkit.analysis.cell_labels import cell_views
 from benchkit.analysis.compare import compare_cells
 from benchkit.analysis.ratio import Ratio
 from benchkit.analysis.run_data import RunData
-from benchkit.analysis.samples import is_comparable, take_samples
+from benchkit.analysis.samples import Exclusion, is_comparable, take_samples
 from benchkit.analysis.verdicts.summary import VerdictCounts, count_verdicts
 from benchkit.models.base import Frozen
 from benchkit.models.metrics import P99
@@ -20,13 +20,15 @@ RPS, CPU = "rps", "server_cpu_s_per_request"
 
 
 class ServerResult(Frozen):
-    """One cell of a run: geometric means over its usable trials; None where there is none."""
+    """One cell of a run: geometric means over its usable trials, or over all where none is; None without any."""
 
     cell_id: str
     label: str
     rps: float | None = None
     latency_p99_s: float | None = None
     server_cpu_s_per_request: float | None = None
+    unusable: tuple[str, ...] = ()
+    """The metrics of which no trial is usable."""
     ratio: Ratio | None = None
     """Its rate relative to the baseline's; None for the baseline."""
     verdicts: VerdictCounts = VerdictCounts()
@@ -34,7 +36,9 @@ class ServerResult(Frozen):
 
 def server_results(data: RunData) -> tuple[ServerResult, ...]:
     """Return a row for each cell that the hosts support, in the order of the plan."""
-    means = {metric: _means(data, metric) for metric in (RPS, P99, CPU)}
+    metrics = RPS, P99, CPU
+    means = {metric: _means(data, metric, data.exclusions) for metric in metrics}
+    measured = {metric: _means(data, metric) for metric in metrics}
     ratios = {ratio.cell_id: ratio for ratio in compare_cells(data, [RPS]).ratios if not ratio.control}
     trials = data.trials[is_comparable(data.trials)]
     verdicts = {str(cell_id): count_verdicts(rows) for cell_id, rows in trials.groupby("cell_id")}
@@ -42,9 +46,10 @@ def server_results(data: RunData) -> tuple[ServerResult, ...]:
         ServerResult(
             cell_id=view.cell_id,
             label=view.label,
-            rps=means[RPS].get(view.cell_id),
-            latency_p99_s=means[P99].get(view.cell_id),
-            server_cpu_s_per_request=means[CPU].get(view.cell_id),
+            **{metric: means[metric].get(view.cell_id, measured[metric].get(view.cell_id)) for metric in metrics},
+            unusable=tuple(
+                metric for metric in metrics if view.cell_id in measured[metric].keys() - means[metric].keys()
+            ),
             ratio=ratios.get(view.cell_id),
             verdicts=verdicts.get(view.cell_id, VerdictCounts()),
         )
@@ -53,8 +58,8 @@ def server_results(data: RunData) -> tuple[ServerResult, ...]:
     )
 
 
-def _means(data: RunData, metric: str) -> Mapping[str, float]:
-    """Return the geometric mean of a metric by cell, of those cells that have a usable trial."""
-    samples = take_samples(data.trials, metric, data.exclusions)
+def _means(data: RunData, metric: str, exclusions: Iterable[Exclusion] = ()) -> Mapping[str, float]:
+    """Return the geometric mean of a metric by cell, of those cells that have a trial which is not excluded."""
+    samples = take_samples(data.trials, metric, exclusions)
     known = {cell_id: samples.known(cell_id) for cell_id in samples.cells}
     return {cell_id: math.exp(float(np.mean(logs))) for cell_id, logs in known.items() if len(logs)}

@@ -112,6 +112,13 @@ class Observed:
             (generator_cores(each) / capacity(len(each.cpus), each.threads, None) for each in generators), default=0.0
         )
 
+    @property
+    def neighbour_inequality(self) -> float:
+        """Difference between the CPU time that servers without load took from one cell and from another."""
+        from benchkit.analysis.verdicts.checks.busy_neighbour import inequality, neighbour_share
+
+        return inequality(share for record in self.records if (share := neighbour_share(record)) is not None)
+
 
 @dataclass(frozen=True)
 class Adaptation:
@@ -143,7 +150,7 @@ def _adaptations(comparison: Comparison, observed: Observed, reserve: float) -> 
     ):
         reason = f"A server closes connections, so that the load tool is {RECONNECTING_TOOL}, which opens new ones."
         yield Adaptation(replace(comparison, tool=RECONNECTING_TOOL), reason)
-    if "busy-neighbour" in observed.checks and comparison.is_sliced:
+    if observed.neighbour_inequality > observed.thresholds.neighbour_cpu and comparison.is_sliced:
         reason = "A server works while it has no load, so that one server runs at a time (design: blocks)."
         yield Adaptation(replace(comparison, is_sliced=False), reason)
     quota = next((each for each in QUOTAS if each < (comparison.quota or 1.0)), None)

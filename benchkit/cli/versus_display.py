@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 WIDTH = 80
 """Columns that the table fits."""
 _NAME_WIDTH = 16
+UNUSABLE = "In brackets: measured, but not usable."
 
 ReadResults = Callable[[], Sequence["ServerResult"]]
 """Function that reads the results of the run so far."""
@@ -45,12 +46,18 @@ def results_table(results: Sequence[ServerResult]) -> Table:
     for result in results:
         table.add_row(
             Text(result.label.removesuffix(UNWATCHED)),
-            units.rate(result.rps),
+            _marked(units.rate(result.rps), is_unusable="rps" in result.unusable),
             _ratio(result),
-            units.seconds(result.latency_p99_s),
-            units.seconds(result.server_cpu_s_per_request),
+            _marked(units.seconds(result.latency_p99_s), is_unusable="latency_p99_s" in result.unusable),
+            _marked(
+                units.seconds(result.server_cpu_s_per_request),
+                is_unusable="server_cpu_s_per_request" in result.unusable,
+            ),
             _verdict(result),
         )
+    if any(result.unusable for result in results):
+        table.caption = UNUSABLE
+        table.caption_justify = "left"
     return table
 
 
@@ -83,12 +90,18 @@ def print_measured(server: MeasuredServer) -> None:
     Terminal("stdout", WIDTH).print(table)
 
 
+def _marked(text: str, *, is_unusable: bool) -> str:
+    return f"({text})" if is_unusable else text
+
+
 def _ratio(result: ServerResult) -> str:
     ratio = result.ratio
     if ratio is None:
         return "baseline"
     if ratio.ratio is None:
         return ""
+    if ratio.is_unusable:
+        return _marked(f"{ratio.ratio:.2f}", is_unusable=True)
     return f"{ratio.ratio:.2f}" + ("" if ratio.low is None else f" [{ratio.low:.2f}, {ratio.high:.2f}]")
 
 

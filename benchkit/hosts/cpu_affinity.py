@@ -16,14 +16,28 @@ from benchkit.models.run import ControllerRecord
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
+def this_machine() -> str | None:
+    """Return the boot id of this machine, as the facts of hosts have it; None on another system than Linux."""
+    return _BOOT_ID.read_text(encoding="ascii").strip() if sys.platform == "linux" else None
+
+
+def pid_namespace(pid: int | str) -> str | None:
+    """Return the PID namespace of a process; None where it is not known, as of other users' processes."""
+    try:
+        return str(Path(f"/proc/{pid}/ns/pid").readlink())
+    except OSError:
+        return None
+
+
 def controller_record(servers: Mapping[str, Collection[int]]) -> ControllerRecord:
     """Return the machine of this process and the CPUs to use; `servers`: boot id of a machine → CPUs of its servers.
 
     On a machine with servers these are the CPUs without servers, or all of its own where none remains.
     """
-    if sys.platform != "linux":
+    machine = this_machine()
+    if machine is None:
         return ControllerRecord()
-    machine, own = _BOOT_ID.read_text(encoding="ascii").strip(), frozenset(os.sched_getaffinity(0))
+    own = frozenset(os.sched_getaffinity(0))
     free = own - frozenset(servers.get(machine, ()))
     return ControllerRecord(machine=machine, cpus=tuple(sorted(free or own)))
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from benchkit.errors import HostError
 from benchkit.hosts.agent_link import Link, Reply
@@ -217,6 +217,29 @@ class Stopped:
     """Processes, descendants included, that had to be killed after the grace period: `name (pid)`."""
 
 
+class SeenProcess(NamedTuple):
+    """Any process of a machine, as the kernel lists it."""
+
+    pid: int
+    parent: int
+    start: float
+    """Start, in units of the list."""
+    name: str
+    cpu_s: float
+    """CPU time of the process, and of its children that ended and were waited for."""
+
+
+@dataclass(frozen=True)
+class ProcessList:
+    """All processes that an agent sees."""
+
+    agent: int
+    """Pid of the agent."""
+    namespace: str | None
+    """PID namespace of these processes; None: unknown."""
+    processes: tuple[SeenProcess, ...]
+
+
 class Processes:
     """The processes of one host; safe for many threads."""
 
@@ -253,6 +276,12 @@ class Processes:
             self.stop(started)
             raise failure
         return started
+
+    def list_all(self) -> ProcessList:
+        """Return all processes that the agent sees, others' too. Raises HostError."""
+        fields = self._link.request("list_all", {}).fields
+        processes = tuple(SeenProcess(*each) for each in fields["processes"])
+        return ProcessList(fields["agent"], fields["namespace"], processes)
 
     def run_timetable(self, starts: Sequence[PlannedStart]) -> list[EndedProcess]:
         """Start processes at their instants, in this order, and wait until all have ended, by themselves or at a limit.

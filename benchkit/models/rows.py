@@ -345,6 +345,12 @@ class TrialRow(Row):
         float | None,
         Column(description="share of the window in which a quota that is not the scenario's withheld CPU time"),
     ] = None
+    other_program: Annotated[
+        str | None, Column(description="busiest program that was no part of the run, with its pid; null: none was seen")
+    ] = None
+    other_program_cores: Annotated[
+        float | None, Column(description="CPU time that it used per second of the trial, in cores", unit="cores")
+    ] = None
     neighbour_share: Annotated[
         float | None,
         Column(

@@ -128,8 +128,8 @@ class Thresholds(Frozen):
     unequal: Positive = Field(
         default=0.10,
         description="difference between the CPU time that a disturbance left to a cell of a sliced block and what it left to "
-        "the others, as a ratio. Random order cancels such differences over blocks: simulated with recorded noise, intervals "
-        "cover at every limit, and this is the lowest at which six blocks beside heavy work still give one",
+        "the others, as a ratio, above which the trial is reported. Random order cancels such differences over blocks: "
+        "simulated with recorded noise, intervals cover with all of them",
     )
     neighbour_cpu: Share = Field(
         default=0.01,

@@ -189,6 +189,19 @@ class SliceRecord(Frozen):
     )
 
 
+class OtherProgram(Frozen):
+    """A program that is no part of the run, and used CPU time of a host during a trial."""
+
+    name: str = Field(description="name of its command, as the kernel has it")
+    pid: int = Field(description="its process, or that of the parent which waited for it")
+    cores: float = Field(description="CPU seconds per second")
+
+    @property
+    def title(self) -> str:
+        """Its command and pid."""
+        return f"{self.name} (pid {self.pid})"
+
+
 class TrialRecord(Frozen):
     """One trial that ended: its times, its load, its processes and its overhead."""
 
@@ -237,6 +250,9 @@ class TrialRecord(Frozen):
     slices: tuple[SliceRecord, ...] = Field(default=(), description="slices of its window, in a sliced block")
     external: tuple[str, ...] = Field(
         default=(), description="names of the services that the trial neither started nor watched"
+    )
+    other_programs: tuple[OtherProgram, ...] = Field(
+        default=(), description="programs that used CPU time of its hosts besides, the busiest first"
     )
     killed: tuple[str, ...] = Field(
         default=(), description="services that did not end when they were stopped, each as a sentence"

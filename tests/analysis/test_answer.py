@@ -94,11 +94,12 @@ def test_too_few_blocks_decide_nothing(two_cells: Callable[..., RunData]) -> Non
     )
 
 
-def test_blocks_that_cannot_show_a_difference_are_named(two_cells: Callable[..., RunData]) -> None:
-    answer = answer_of(two_cells(0.44, blocks=4))
-    assert answer.sentences[0].startswith("Undecided: nginx-go served 0.4")
+def test_few_blocks_show_a_very_large_difference_only(two_cells: Callable[..., RunData]) -> None:
+    assert answer_of(two_cells(67.0, blocks=5)).sentences[0].startswith("nginx-go serves 6")
+    answer = answer_of(two_cells(1.02, blocks=4))
+    assert answer.sentences[0].startswith("Undecided: nginx-go served 1.0")
     assert answer.trust == "no"
-    assert answer.reasons[0].startswith("4 blocks cannot show a difference")
+    assert answer.reasons[0] == "4 blocks can show a very large difference only; 6 blocks show smaller ones"
 
 
 def test_invalid_trials_leave_nothing_to_compare(two_cells: Callable[..., RunData]) -> None:
@@ -106,10 +107,12 @@ def test_invalid_trials_leave_nothing_to_compare(two_cells: Callable[..., RunDat
     trials = data.trials.assign(verdict="invalid")
     excluded = [Exclusion(str(trial_id), "invalid: generator-saturated") for trial_id in trials["trial_id"]]
     answer = answer_of(run_data_from_tables(data.manifest, trials, verdicts(), excluded))
-    assert answer.sentences == ("nginx-go cannot be compared with go in RPS.",)
+    (sentence,) = answer.sentences
+    assert sentence.startswith("nginx-go cannot be compared with go in RPS: measured were 0.4")
+    assert sentence.endswith(" times, which cannot be used.")
     assert answer.trust == "no"
     assert answer.reasons == (
-        "no block has usable trials of both cells; an interval needs 3 (invalid: generator-saturated (16 trials))",
+        "no block has usable trials of both cells; an interval needs 3: the load tool was the limit (in 16 trials)",
     )
 
 
@@ -117,7 +120,7 @@ def test_invalid_trials_that_are_used_on_request_cannot_be_believed(two_cells: C
     data = two_cells(0.44, ("r1.stack=go.b1", "generator-saturated", "invalid"))
     answer = answer_of(run_data_from_tables(data.manifest, data.trials, verdicts_of(data), []))
     assert answer.trust == "no"
-    assert answer.reasons == ("1 of 8 trials of go is invalid but used on request (generator-saturated)",)
+    assert answer.reasons == ("1 of 8 trials of go is invalid but used on request (the load tool was the limit)",)
 
 
 def verdicts_of(data: RunData) -> pd.DataFrame:
@@ -129,7 +132,25 @@ def test_unstable_trials_are_believed_with_care(two_cells: Callable[..., RunData
     every = [(f"r1.stack=go.b{block}", "unstable", "suspect") for block in range(1, 9)]
     answer = answer_of(two_cells(0.44, *every))
     assert answer.sentences == ("nginx-go serves 0.44 times the requests of go, 0.43 to 0.44.",)
-    assert answer.trust_sentence == "It can be believed with care: all 8 trials of go are suspect (unstable)."
+    assert (
+        answer.trust_sentence == "It can be believed with care: all 8 trials of go are suspect (repetitions disagree)."
+    )
+
+
+def test_what_disturbed_all_cells_alike_is_one_sentence_that_names_the_program(
+    two_cells: Callable[..., RunData],
+) -> None:
+    disturbed = [f"r1.stack={cell}.b{block}" for cell in ("go", "nginx-go") for block in (2, 3, 5)]
+    data = two_cells(0.44, *((each, "noisy-host", "suspect") for each in disturbed))
+    trials = data.trials.assign(other_program=None, other_program_cores=None)
+    rows = trials["trial_id"].isin(disturbed)
+    trials.loc[rows, "other_program"], trials.loc[rows, "other_program_cores"] = "python3 (pid 12290)", 0.9
+    answer = answer_of(run_data_from_tables(data.manifest, trials, verdicts_of(data)))
+    assert answer.sentences == ("nginx-go serves 0.44 times the requests of go, 0.43 to 0.44.",)
+    assert answer.trust_sentence == (
+        "It can be believed with care: another program, python3 (pid 12290), used 0.90 of a core, in 6 of 16 trials; "
+        "this met the cells at random, and the interval of the ratio includes it."
+    )
 
 
 def test_a_run_that_is_unfinished_or_not_judged_is_believed_with_care(two_cells: Callable[..., RunData]) -> None:
@@ -199,13 +220,19 @@ def test_a_run_of_one_cell_states_its_result(make_trials: MakeTrials, make_manif
         "stack=go serves 1,000 requests/s (median of 3 blocks, 900 to 1,100); "
         "the run has no other cell to compare it with."
     )
-    assert answer.trust_sentence == "It can be believed with care: 1 of 3 trials of stack=go is suspect (cold)."
+    assert (
+        answer.trust_sentence
+        == "It can be believed with care: 1 of 3 trials of stack=go is suspect (the server was still warming up)."
+    )
 
 
 def test_a_run_without_results_states_why(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
     trials = make_trials({"stack=go": [900]}, verdict="invalid")
     data = run_data_from_tables(make_manifest([GO]), trials, verdicts(("r1.stack=go.b1", "cold", "invalid")))
-    assert answer_of(data).text == "stack=go has no usable result. It cannot be believed: invalid: cold."
+    assert answer_of(data).text == (
+        "stack=go has no usable result; measured were 900 requests/s (median of 1 block). "
+        "It cannot be believed: the server was still warming up (in 1 trial)."
+    )
     nothing = run_data_from_tables(make_manifest([GO], unsupported={"stack=go": "no Go"}), trials.iloc[:0], verdicts())
     assert answer_of(nothing).text == "This run compares nothing. It cannot be believed: these hosts support no cell."
 

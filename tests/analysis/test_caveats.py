@@ -34,7 +34,7 @@ CELLS = [{"stack": "go"}, {"stack": "nginx"}]
 NOISE = np.array([0.99, 1.01, 1.0, 1.02, 0.98, 1.0, 1.01, 0.99])
 CLAIM = {"text": "A half.", "ratio": {"of": {"stack": "nginx"}, "to": {"stack": "go"}}, "about": 0.5, "within": 0.1}
 GATE = Thresholds(metrics={"rps": 0.6})
-REMARK = "3 of 8 trials of stack=nginx are suspect (errors, unstable)"
+REMARK = "3 of 8 trials of stack=nginx are suspect (requests failed; repetitions disagree)"
 
 
 def finding_row(
@@ -113,7 +113,7 @@ def test_command_and_report_show_suspect_trials(judged: Callable[..., Path]) -> 
     shown = ratios.build(material)
     assert shown is not None
     (row,) = next(iter(shown.tables.values())).rows
-    assert row[-1].text == REMARK
+    assert (row[-1].text, shown.notes) == ("1", (REMARK,))
     claimed = claims.build(material)
     assert claimed is not None
     assert claimed.caveats == (REMARK,)
@@ -131,14 +131,14 @@ def test_caveats_apply_to_their_metrics_and_to_used_trials(judged: Callable[...,
     store = judged(*SUSPECT, finding_row("r1.stack=nginx.b1", "stalled", "invalid"))
     (ratio,) = compare("r1", store=store).ratios
     assert ratio.blocks == 7
-    assert ratio.remarks == ("2 of 7 trials of stack=nginx are suspect (errors, unstable)",)
+    assert ratio.remarks == ("2 of 7 trials of stack=nginx are suspect (requests failed; repetitions disagree)",)
     (ratio,) = compare("r1", store=store, metrics=["requests"]).ratios
     assert ratio.remarks == ()
     (ratio,) = compare("r1", store=store, exclusions=()).ratios
     assert ratio.blocks == 8
     assert ratio.remarks == (
-        "1 of 8 trials of stack=nginx is invalid but used on request (stalled)",
-        "2 of 8 trials of stack=nginx are suspect (errors, unstable)",
+        "1 of 8 trials of stack=nginx is invalid but used on request (a host stopped for a while)",
+        "2 of 8 trials of stack=nginx are suspect (requests failed; repetitions disagree)",
     )
 
 
@@ -146,11 +146,14 @@ def test_caveats_cover_both_cells_and_both_runs(judged: Callable[..., Path]) -> 
     shared = [finding_row(f"{run}.stack=go.b{block}", "shared-cpus") for run in ("r1", "r2") for block in range(1, 9)]
     store = judged(*shared, finding_row("r2.stack=nginx.b3", "cold"), runs=("r1", "r2"))
     (ratio,) = compare("r1", store=store).ratios
-    assert ratio.remarks == ("all 8 trials of stack=go are suspect (shared-cpus)",)
+    assert ratio.remarks == (
+        "all 8 trials of stack=go are suspect (server, load tool or controller may run on the same CPU)",
+    )
     found = {ratio.cell_id: ratio.remarks for ratio in compare("r1", "r2", store=store).ratios}
-    assert found["stack=nginx"] == ("1 of 8 trials of stack=nginx in r2 is suspect (cold)",)
+    assert found["stack=nginx"] == ("1 of 8 trials of stack=nginx in r2 is suspect (the server was still warming up)",)
     assert found["stack=go"] == tuple(
-        f"all 8 trials of stack=go in {run} are suspect (shared-cpus)" for run in ("r1", "r2")
+        f"all 8 trials of stack=go in {run} are suspect (server, load tool or controller may run on the same CPU)"
+        for run in ("r1", "r2")
     )
     (ratio,) = compare("r1", "r2", store=store, baseline="stack=go").ratios
     assert len(ratio.remarks) == 3

@@ -107,9 +107,12 @@ def test_limits_of_a_run_are_notices(
     assert found.notices == (
         "r1: interrupted; partial results.",
         "stack=other: skipped, too few ports.",
-        "5 blocks cannot show a difference: the sign-flip test's smallest p is 0.062; 6 blocks can.",
+        (
+            "5 blocks are too few for the sign-flip test (smallest p 0.062; 6 blocks can): t decides at a fifth of the "
+            "level, which assumes nearly normal noise."
+        ),
     )
-    assert [ratio.outcome for ratio in found.ratios] == ["undecided"]
+    assert [ratio.outcome for ratio in found.ratios] == ["lower"]
 
 
 def test_controls_show_the_runs_own_noise(
@@ -187,8 +190,8 @@ def test_resolution_is_that_of_the_cell_with_the_most_blocks(
     assert found.notices == ()
     assert found.resolution["rps"].blocks == 8
     assert found.resolution["rps"].detectable is not None
-    assert [ratio.outcome for ratio in found.ratios] == ["undecided", "lower"]
-    assert "3 blocks cannot show a difference" in (found.ratios[0].reason or "")
+    assert [ratio.blocks for ratio in found.ratios] == [3, 8]
+    assert [ratio.test for ratio in found.ratios] == ["t", "sign-flip"]
 
 
 def test_latencies_measured_in_different_ways_have_a_remark(

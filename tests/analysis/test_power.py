@@ -72,10 +72,10 @@ def test_a_ratio_that_no_run_had_takes_the_noise_of_the_others(
 
 
 def test_power_without_earlier_runs_has_limits_only(make_manifest: MakeManifest) -> None:
-    found = analyse_power(make_manifest(CELLS[:2], blocks=5), [], [])
+    found = analyse_power(make_manifest(CELLS[:2], blocks=2), [], [])
     assert found.noise_from == ()
     (ratio,) = found.ratios
-    assert ratio.resolution.limits.startswith("5 blocks cannot show a difference")
+    assert ratio.resolution.limits.startswith("2 blocks cannot show a difference")
     assert ratio.resolution.detectable is None
     assert ratio.with_more is not None
     assert ratio.with_more.blocks == 6

@@ -89,15 +89,15 @@ def test_times_rounded_to_the_same_ratio_have_no_interval(make_trials: MakeTrial
     assert (counted.low, counted.high) == (1, 1)
 
 
-def test_three_blocks_have_an_interval_and_show_nothing(make_trials: MakeTrials) -> None:
+def test_three_blocks_show_what_t_shows_at_a_fifth_of_the_level(make_trials: MakeTrials) -> None:
     (ratio,) = with_outcomes(of(make_trials, Pair("b", "a"), a=BASE[:3], b=OTHER[:3]))
+    assert (ratio.outcome, ratio.test) == ("lower", "t")
+    assert ratio.p_holm == pytest.approx(5 * (ratio.p_t or 0))
+    (ratio,) = with_outcomes(of(make_trials, Pair("b", "a"), a=[100, 100, 100], b=[80, 86, 76]))
     assert ratio.high is not None
-    assert ratio.high < 0.6
+    assert ratio.high < 1
     assert ratio.outcome == "undecided"
-    assert ratio.test is None
-    assert ratio.reason == (
-        "3 blocks cannot show a difference: by chance all have the same sign with p = 0.25; 6 blocks can"
-    )
+    assert ratio.reason == "3 blocks can show a very large difference only; 6 blocks show smaller ones"
 
 
 def test_family_is_adjusted_by_holm(make_trials: MakeTrials) -> None:
@@ -177,6 +177,7 @@ def test_extreme_ratios_stay_finite(make_trials: MakeTrials) -> None:
 def test_ratio_with_too_few_blocks_names_the_excluded_trials(make_trials: MakeTrials) -> None:
     excluded = [Exclusion(f"r1.b.b{block}", "invalid: errors") for block in range(1, 5)]
     (four,) = with_outcomes(of(make_trials, Pair("b", "a"), a=BASE, b=OTHER, excluded=tuple(excluded)))
-    assert four.outcome == "undecided"
-    assert (four.reason or "").startswith("4 blocks cannot show a difference")
-    assert (four.reason or "").endswith("6 blocks can (invalid: errors (4 trials))")
+    assert (four.blocks, four.test) == (4, "t")
+    (two,) = with_outcomes(of(make_trials, Pair("b", "a"), a=BASE[:6], b=OTHER[:6], excluded=tuple(excluded)))
+    assert (two.reason or "").startswith("2 blocks have usable trials of both cells")
+    assert (two.reason or "").endswith("needs 3 (invalid: errors (4 trials))")

@@ -33,15 +33,15 @@ def test_with_t_the_effect_is_that_of_its_power_function() -> None:
 
 
 def test_too_few_blocks_detect_nothing() -> None:
-    assert mde(NOISE, 5) is None
-    found = resolution(5, 1, NOISE)
-    assert (found.detectable, found.test, found.shown_from) == (None, None, 6)
-    assert found.text == (
-        "5 blocks cannot show a difference: the sign-flip test's smallest p is 0.062; 6 blocks can. "
-        "The expected half-width of intervals is 13.2%."
-    )
-    assert found.half_width == pytest.approx(math.exp(2.776445 * 0.1 / math.sqrt(5)))
+    assert mde(NOISE, 2) is None
     assert resolution(2, 1, NOISE).half_width is None
+    five, six = (resolution(blocks, 1, NOISE) for blocks in (5, 6))
+    assert (five.test, five.shown_from, six.test) == ("t", 6, "sign-flip")
+    assert (five.detectable or 0) > (six.detectable or 9)
+    assert five.text.startswith(
+        "5 blocks are too few for the sign-flip test (smallest p 0.062; 6 blocks can): t decides at a fifth of the level, "
+    )
+    assert five.half_width == pytest.approx(math.exp(2.776445 * 0.1 / math.sqrt(5)))
 
 
 def test_limits_of_a_large_family_are_stated() -> None:
@@ -120,9 +120,8 @@ def test_noise_from_a_pilot_is_taken_at_its_upper_limit() -> None:
 
 def test_limits_of_a_family_name_its_size() -> None:
     """Two families with different limits must not read like one sentence with two ends."""
-    assert resolution(2).limits == (
-        "2 blocks cannot show a difference: the sign-flip test's smallest p is 0.5; 6 blocks can."
+    assert resolution(2).limits == "2 blocks cannot show a difference: an interval needs 3."
+    assert resolution(5).limits.startswith(
+        "5 blocks are too few for the sign-flip test (smallest p 0.062; 6 blocks can)"
     )
-    assert resolution(2, 9).limits == (
-        "2 blocks cannot show a difference among 9 comparisons: the sign-flip test's smallest p is 0.5; 9 blocks can."
-    )
+    assert " among 9 comparisons (smallest p 0.062; 9 blocks can)" in resolution(5, 9).limits

@@ -9,19 +9,23 @@ import pytest
 from benchkit.cli.calibration import Observed, adapt
 from benchkit.models.thresholds import Thresholds
 from benchkit.scenario.versus import Comparison, Request
-from tests.analysis.verdicts.builders import build_trial
+from tests.analysis.verdicts.builders import build_slices, build_trial
 
 COMPARISON = Comparison(Request(), "h2load", 64, budget_s=60, precision=0.03)
 
 
-def observed(*checks: str, busy: float = 0.1, queue: int | None = 511, is_closing: bool = False) -> Observed:
-    """Return a block whose generators use this share of their CPU."""
+def observed(
+    *checks: str, busy: float = 0.1, queue: int | None = 511, is_closing: bool = False, taken: float = 0.0
+) -> Observed:
+    """Return a block whose generators use this share of their CPU; idle servers take theirs from the second cell."""
     record = build_trial().record
     generators = tuple(
         each.model_copy(update={"cpu_s": busy * each.wall_s, "cpus": (1,), "threads": 1}) for each in record.generators
     )
     record = record.model_copy(update={"generators": generators})
-    return Observed((record,), frozenset(checks), Thresholds(), queue, is_closing)
+    slices = [build_slices(neighbour_cpu_s=0.25 * share) for share in (0.0, taken)]
+    records = tuple(record.model_copy(update={"slices": each}) for each in slices)
+    return Observed(records, frozenset(checks), Thresholds(), queue, is_closing)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +38,8 @@ def observed(*checks: str, busy: float = 0.1, queue: int | None = 511, is_closin
         (observed(queue=5), None),
         (observed("missing-connections"), {"tool": "wrk"}),
         (observed(is_closing=True), {"tool": "wrk"}),
-        (observed("busy-neighbour"), {"is_sliced": False}),
+        (observed(taken=0.03), {"is_sliced": False}),
+        (observed(taken=0.009), None),
         (observed(busy=0.91), {"quota": 0.5}),
         (observed("missing-connections", queue=None), None),
     ],
@@ -58,7 +63,7 @@ def test_short_trials_keep_a_reserve_below_the_limit_of_the_load_tool() -> None:
 
 
 def test_adapting_ends() -> None:
-    worst = observed("missing-connections", "busy-neighbour", busy=1.0, queue=5, is_closing=True)
+    worst = observed("missing-connections", busy=1.0, queue=5, is_closing=True, taken=0.03)
     comparison, count = COMPARISON, 0
     while (adaptation := adapt(comparison, worst)) is not None:
         comparison, count = adaptation.comparison, count + 1

@@ -19,6 +19,7 @@ def estimates_of(data: RunData, metric: str) -> RunEstimates:
     """Return the estimates of a metric of a run: of each cell relative to its baseline, and of its values."""
     manifest = data.manifest
     samples = take_samples(data.trials, metric, data.exclusions)
+    apart = take_samples(data.trials, metric, data.exclusions_between_runs)
     tools = tuple(sorted({str(tool) for tool in data.trials["tool"].dropna()}))
     commits = {
         cell.cell_id: tuple(dict.fromkeys(build.commit for build in cell.builds.values() if build.commit is not None))
@@ -37,7 +38,7 @@ def estimates_of(data: RunData, metric: str) -> RunEstimates:
         alpha=data.alpha,
         estimates=tuple(
             estimate.model_copy(update={"commits": commits[estimate.cell_id]})
-            for estimate in (*_ratio_estimates(data, samples), *_value_estimates(data, samples))
+            for estimate in (*_ratio_estimates(data, samples), *_value_estimates(data, apart))
         ),
     )
 

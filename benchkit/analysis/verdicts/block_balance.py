@@ -15,9 +15,6 @@ import pandas as pd
 
 from benchkit.analysis.samples import Reals, is_comparable
 
-MAX_SHARE = 0.99
-"""Largest share that counts: what leaves nothing has no logarithm."""
-
 
 class Balance(NamedTuple):
     """A trial of a sliced block under a disturbance, compared with the other cells of the block."""
@@ -39,11 +36,6 @@ class Balance(NamedTuple):
 def sliced_trials(trials: pd.DataFrame) -> pd.DataFrame:
     """Return the trials of sliced blocks that ratios may use."""
     return trials[is_comparable(trials) & trials["slices"].notna()]
-
-
-def log_left(shares: Reals) -> Reals:
-    """Return the logarithm of the CPU time that is left where others took these shares."""
-    return np.asarray(np.log1p(-np.clip(shares, 0, MAX_SHARE)))
 
 
 def log_speed(times: Reals) -> Reals:

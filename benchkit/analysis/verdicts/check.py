@@ -11,13 +11,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
-from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
+from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence, Severity
 from benchkit.models.base import Frozen
 from benchkit.models.metrics import LATENCIES, metric_named
 from benchkit.models.thresholds import Thresholds
-
-Severity = Literal["suspect", "invalid"]
-"""`suspect`: shown, marked and ranked with a warning; `invalid`: shown, never ranked or used in a ratio."""
 
 Verdict = Literal["valid", "suspect", "invalid"]
 

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import pandas as pd
 
+from benchkit.analysis.samples import SEARCH_KINDS
 from benchkit.analysis.verdicts.trial_telemetry import TrialTelemetry
+from benchkit.models.design import design_of
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.levels import STACK
 from benchkit.models.rows import SliceRow, TrialRow
 from benchkit.models.run import ControllerRecord, Manifest
 from benchkit.models.trial import TrialRecord, WatchRecord
 from benchkit.results.schema import empty_frame
+
+Severity = Literal["suspect", "invalid"]
+"""`suspect`: shown, marked and ranked with a warning; `invalid`: shown, never ranked or used in a ratio."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +54,16 @@ class Evidence:
     def closed_loop(self) -> bool:
         """True if each connection sends its next request when an answer arrives, without a target rate."""
         return self.record.load.rate is None
+
+    @property
+    def disturbance(self) -> Severity:
+        """Severity of a disturbance from outside, which does not know which cell is under load.
+
+        In a random order it is noise, which the interval of a ratio includes. It makes a trial unusable where the order
+        is not random, and where a value is judged by itself, as against the objective of a capacity.
+        """
+        searches = self.record.capacity is not None or self.record.kind in SEARCH_KINDS
+        return "invalid" if searches or design_of(self.scenario) == "sequential" else "suspect"
 
     @cached_property
     def entry(self) -> str | None:

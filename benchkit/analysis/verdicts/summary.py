@@ -8,7 +8,8 @@ from typing import Any
 import pandas as pd
 
 from benchkit import units
-from benchkit.analysis.verdicts.check import Severity, Verdict
+from benchkit.analysis.verdicts.check import Verdict
+from benchkit.analysis.verdicts.evidence import Severity
 from benchkit.analysis.verdicts.registry import CHECKS
 from benchkit.models.base import Frozen
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from benchkit.hosts.other_programs import busiest_programs, take_snapshot
 from benchkit.load.generators.execution import (
     GeneratorProcess,
     GeneratorRun,
@@ -40,6 +41,7 @@ def measure(trial: Trial) -> None:
         if duration_s is not None:
             probes.add(trial, started_s + duration_s / 2)
 
+    programs = take_snapshot(trial.hosts) if trial.telemetry_options else None
     before = _cpu_s_of_services(trial)
     trial.processes_before = snapshot_hosts(trial)
     with blame_ended_service(trial), MiddleProbes(1) as probes:
@@ -48,6 +50,8 @@ def measure(trial: Trial) -> None:
     after = _cpu_s_of_services(trial)
     if not any(run.overran for run in trial.generator_runs):  # else the CPU time is that of a longer time
         trial.cpu_s = {name: after[name] - before[name] for name in after}
+    if programs is not None:
+        trial.other_programs = busiest_programs(programs, take_snapshot(trial.hosts))
 
 
 def collect_load(trial: Trial) -> None:

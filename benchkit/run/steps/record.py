@@ -57,6 +57,7 @@ def make_record(trial: Trial) -> TrialRecord:
         watched=trial.watch_records,
         profiles=trial.profiles,
         external=tuple(service.name for service in trial.cell.spec.external),
+        other_programs=trial.other_programs,
         killed=tuple(trial.killed),
         capacity=trial.capacity,
         slices=trial.slices,

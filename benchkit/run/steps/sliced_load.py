@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from benchkit.errors import HostError
 from benchkit.hosts.connections import Hosts, run_on_hosts
 from benchkit.hosts.host import Host
+from benchkit.hosts.other_programs import busiest_programs, take_snapshot
 from benchkit.load.generators.execution import START_LEAD_ROUND_TRIPS, START_LEAD_S
 from benchkit.load.generators.generator import Generator
 from benchkit.load.generators.slices import PlannedSlice, SliceRun, prepare_slices, run_slices
@@ -109,6 +110,7 @@ def measure_slices(load: SlicedLoad) -> None:
     generators = {trial.cell.cell_id: _as_slices(trial, load.slice_s) for trial in load.trials}
     names = {cell_id: f"cell{number}" for cell_id, number in load.numbers.items()}
     prepare_slices(load.hosts, {names[cell_id]: each for cell_id, each in generators.items()}, load.folder)
+    programs = take_snapshot(load.hosts) if load.trials[0].telemetry_options else None
     load.processes_before = snapshot_block(load)
     load.began_s = _first_start(load)
     schedule_snapshots(load)
@@ -128,6 +130,10 @@ def measure_slices(load: SlicedLoad) -> None:
             probes.add(trial, load.began_s + sum(own[len(own) // 2].window_s) / 2)
         load.runs = tuple(run_slices(load.hosts, slices, load.folder))
     load.processes_after = snapshot_block(load)
+    if programs is not None:
+        others = busiest_programs(programs, take_snapshot(load.hosts))
+        for trial in load.trials:
+            trial.other_programs = others
 
 
 def collect_slices(load: SlicedLoad) -> None:

@@ -17,6 +17,7 @@ from benchkit.models.capacity import CapacityEstimate
 from benchkit.models.profile import Profiler
 from benchkit.models.trial import (
     GeneratorRecord,
+    OtherProgram,
     ProbeRecord,
     ProbeRound,
     ProcessId,
@@ -93,6 +94,8 @@ class Trial:
     watch_records: tuple[WatchRecord, ...] = ()
     folder_bytes: dict[str, dict[str, int]] = field(default_factory=dict)
     """Disk space of the services' own folders, by service and the folder's name."""
+    other_programs: tuple[OtherProgram, ...] = ()
+    """Programs that used CPU time of its hosts besides, the busiest first."""
     killed: list[str] = field(default_factory=list)
     """Sentences on services that did not end by themselves when they were stopped."""
     files: dict[str, bytes] = field(default_factory=dict)

@@ -20,7 +20,7 @@ from benchkit.analysis.inference import (
     t_statistics,
     welch,
 )
-from benchkit.analysis.multiple_tests import ALPHA, deciding_test, holm
+from benchkit.analysis.multiple_tests import ALPHA, deciding_test, holm, t_share
 from benchkit.analysis.resolution import Noise, mde
 from benchkit.analysis.samples import Reals
 from benchkit.models.design import ALPHA_PER_LOOK
@@ -161,8 +161,11 @@ def adaptive_run(
 
 def _alarms(differences: Reals, level: float) -> int:
     """Return the number of rows that the deciding test shows to differ."""
-    if not len(differences) or deciding_test(differences.shape[1], 1, level) is None:
+    if not len(differences):
         return 0
+    blocks = differences.shape[1]
+    if deciding_test(blocks, 1, level) == "t":
+        return int((t_p_values(*t_statistics(differences), blocks - 1) <= level * t_share(blocks, level)).sum())
     return int((sign_flip_p_values(differences) <= level).sum())
 
 
@@ -180,7 +183,7 @@ def _adjusted(differences: Reals) -> Reals:
         case "sign-flip":
             p = sign_flip_p_values(rows)
         case "t":
-            p = t_p_values(*t_statistics(rows), blocks - 1)
+            p = np.minimum(1, t_p_values(*t_statistics(rows), blocks - 1) / t_share(blocks))
         case _:
             return np.ones((runs, comparisons))
     return np.array([holm(list(family)) for family in p.reshape(runs, comparisons)])

@@ -38,6 +38,12 @@ def disturbed(generator: np.random.Generator, runs: int, trials: int) -> Reals:
     return 0.6 * normal(generator, runs, trials) - slower
 
 
+def stolen(generator: np.random.Generator, runs: int, trials: int) -> Reals:
+    """Return trials of which a third lose 30 % of their rate to something else on the host, all of which are kept."""
+    loses = generator.random((runs, trials)) < 1 / 3
+    return np.asarray(normal(generator, runs, trials) + np.log(0.7) * loses)
+
+
 def drift(generator: np.random.Generator, runs: int, trials: int) -> Reals:
     """Return trials of a host that loses a quarter of its speed over the run (a hot CPU, a shrinking quota)."""
     return normal(generator, runs, trials) + np.linspace(0, -0.3, trials)
@@ -68,6 +74,7 @@ MODELS: Mapping[str, Model] = MappingProxyType(
         "normal": normal,
         "heavy tails": heavy_tails,
         "disturbed": disturbed,
+        "stolen": stolen,
         "drift": drift,
         "autocorrelated": autocorrelated,
         "regimes": regimes,

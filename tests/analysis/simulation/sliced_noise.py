@@ -16,8 +16,7 @@ import pandas as pd
 
 from benchkit.analysis.inference import MIN_BLOCKS, t_quantile, t_statistics
 from benchkit.analysis.multiple_tests import ALPHA
-from benchkit.analysis.samples import Reals
-from benchkit.analysis.verdicts.block_balance import log_left
+from benchkit.analysis.samples import Reals, log_left
 from tests.analysis.simulation.noise import Model
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "slices"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchkit import units
-from benchkit.analysis.verdicts.check import LOAD, Check, CheckResult, Finding, Severity, SkippedCheck
-from benchkit.analysis.verdicts.evidence import Evidence
+from benchkit.analysis.verdicts.check import LOAD, Check, CheckResult, Finding, SkippedCheck
+from benchkit.analysis.verdicts.evidence import Evidence, Severity
 from benchkit.models.thresholds import Thresholds
 
 DROPPED = ("listen_overflows_total", "listen_drops_total", "req_queue_full_drops_total")

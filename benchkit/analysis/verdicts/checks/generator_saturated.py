@@ -6,13 +6,17 @@ from collections.abc import Iterator
 
 from benchkit import units
 from benchkit.analysis.verdicts.check import LOAD, Check, CheckResult, Finding, SkippedCheck
-from benchkit.analysis.verdicts.cpu_time import capacity, cores_busy, generator_cores, quota_of
+from benchkit.analysis.verdicts.cpu_time import INTERRUPTS, capacity, cores_busy, cores_spent, generator_cores, quota_of
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.telemetry import generator_service
 from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import GeneratorRecord
 
 MEANS = "The load tool was the limit, so the rate and the latencies are the tool's and not the server's."
+CROWDED = (
+    "Others filled the cores of the load tool, so that it may have been the limit: two servers then look more alike than "
+    "they are."
+)
 ADVICE = "Give it more cores, threads or processes, add a load host, or lower the server's CPU."
 
 
@@ -20,14 +24,15 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     """Compare the CPU use of each generator, of its busiest thread and of its host with the CPU available.
 
     A thread counts where it owns its connections. In a tool that hands work to any free thread, as Go programs do, one
-    busy thread delays no request.
+    busy thread delays no request. Where others filled its cores that is a disturbance, which brings a ratio closer to
+    one and cannot cause a difference.
     """
     use = generator_use(evidence)
     if use is None:
         return SkippedCheck(why="the CPUs of the load tool are not recorded")
     share, description = use
     if share >= thresholds.generator_cpu < 1:
-        return [_finding(description, share, thresholds)]
+        return [_finding(evidence, description, share, thresholds)]
     unwatched = [host for host in evidence.load_hosts if _busy_share(evidence, host) is None]
     return SkippedCheck(why=f"no telemetry for the cores of {', '.join(unwatched)}") if unwatched else ()
 
@@ -46,6 +51,23 @@ def generator_use(evidence: Evidence) -> tuple[float, str] | None:
     processes = [use for generator in generators for use in _process_use(evidence, generator)]
     hosts = [use for host in evidence.load_hosts for use in _host_use(evidence, host)]
     return max([*processes, *hosts])
+
+
+def is_crowded_out(evidence: Evidence, thresholds: Thresholds) -> bool:
+    """Return True if others filled the cores of the load tool, which was not at its own limit with all its packets."""
+    alone = [share for each in evidence.record.generators for share, _ in _process_use(evidence, each)]
+    busy = {host: share for host in evidence.load_hosts if (share := _busy_share(evidence, host)) is not None}
+    own = [_own_share(evidence, host) for host in busy]
+    limit = thresholds.generator_cpu
+    return max(busy.values(), default=0.0) >= limit > max([*alone, *own])
+
+
+def _own_share(evidence: Evidence, host: str) -> float:
+    """Return the share of the cores of a host's generators that these used, with the interrupts there."""
+    generators = [each for each in evidence.record.generators if each.host == host]
+    cpus = {cpu for each in generators for cpu in each.cpus}
+    interrupts = cores_spent(evidence, host, cpus, INTERRUPTS) or 0.0
+    return (sum(map(generator_cores, generators)) + interrupts) / len(cpus)
 
 
 def _process_use(evidence: Evidence, generator: GeneratorRecord) -> Iterator[tuple[float, str]]:
@@ -84,12 +106,13 @@ def _busy_share(evidence: Evidence, host: str) -> float | None:
     return None if busy is None else min(busy / len(cpus), 1.0)
 
 
-def _finding(description: str, share: float, thresholds: Thresholds) -> Finding:
+def _finding(evidence: Evidence, description: str, share: float, thresholds: Thresholds) -> Finding:
+    is_crowded = is_crowded_out(evidence, thresholds)
     return Finding(
-        severity="invalid",
+        severity=evidence.disturbance if is_crowded else "invalid",
         metrics=LOAD,
         seen=description.format(units.share(share)),
         threshold=f"limit: {units.share(thresholds.generator_cpu)}",
-        means=MEANS,
-        advice=ADVICE,
+        means=CROWDED if is_crowded else MEANS,
+        advice="Stop what else runs there, or wait until it has ended (--wait-idle)." if is_crowded else ADVICE,
     )

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from benchkit import units
-from benchkit.analysis.verdicts.block_balance import Balance, balances, log_left
+from benchkit.analysis.samples import log_left
+from benchkit.analysis.verdicts.block_balance import Balance, balances
 from benchkit.analysis.verdicts.check import ALL, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
 from benchkit.analysis.verdicts.cpu_time import INTERRUPTS, CpuUsage, cores_busy, cores_spent, cpu_usage, machine_of
 from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
@@ -24,6 +25,11 @@ STEP_S = 0.01
 difference of two errors that are uniform over a step, whose variance is a sixth of its square."""
 Z = 3
 """Standard deviations of that error, over all cores together, that count as real work."""
+
+
+ADVICE = (
+    "Stop it, or wait until it has ended (--wait-idle), and run again. One that is not named had ended, or is hidden."
+)
 
 
 class _Group(NamedTuple):
@@ -105,20 +111,27 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     cores, group, limit = max(noisy, key=lambda each: each[0])
     return [
         Finding(
-            severity="invalid",
+            severity=evidence.disturbance,
             metrics=ALL,
-            seen=f"processes outside the trial used {cores:.2f} cores of CPU time on {group.title}",
+            seen=f"processes outside the trial used {cores:.2f} cores of CPU time on {group.title}"
+            + "".join(f"; {_busiest(each.title, each.cores)}" for each in evidence.record.other_programs[:1]),
             threshold=f"limit: {limit:.2g} cores",
             means="Something else took CPU time and caches from the measured processes.",
-            advice="Look for it with top on the host, and run again without it.",
+            advice=ADVICE,
         )
     ]
 
 
 def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
     """Judge the trials of sliced blocks by how unequally others used the cores in the slices of the block's cells."""
+    programs = {
+        str(trial_id): _busiest(str(program), float(cores))
+        for trial_id, program, cores in evidence.trials[["trial_id", "other_program", "other_program_cores"]]
+        .dropna()
+        .itertuples(index=False)
+    }
     return {
-        each.trial_id: [_sliced_finding(each, thresholds)]
+        each.trial_id: [_sliced_finding(each, programs.get(each.trial_id), thresholds)]
         for each in balances(evidence.trials, "foreign_share", log_left)
         if each.value > thresholds.foreign_cores or each.inequality > thresholds.unequal
     }
@@ -136,21 +149,21 @@ def foreign_share(evidence: Evidence) -> float | None:
     return max((max(0.0, usage.cores) / len(usage.group.cpus) for usage in usages), default=None)
 
 
-def _sliced_finding(balance: Balance, thresholds: Thresholds) -> Finding:
-    is_unequal = balance.inequality > thresholds.unequal
+def _busiest(program: str, cores: float) -> str:
+    return f"the busiest of them was {program} with {units.cores(cores)}"
+
+
+def _sliced_finding(balance: Balance, busiest: str | None, thresholds: Thresholds) -> Finding:
     seen = f"processes outside the trial used {units.share(balance.value)} of the CPU time of its cores"
     return Finding(
-        severity="invalid" if is_unequal else "suspect",
+        severity="suspect",
         metrics=ALL,
-        seen=f"{seen}, and left {units.share(math.expm1(balance.inequality))} more or less than in the slices of the "
+        seen=f"{seen}{'' if busiest is None else f' ({busiest})'}, and left {units.share(math.expm1(balance.inequality))} more or less than in the slices of the "
         "block's other cells",
-        threshold=f"limit: {units.share(thresholds.unequal)}"
-        if is_unequal
-        else f"limit: {units.share(thresholds.foreign_cores)} used, {units.share(thresholds.unequal)} more or less",
-        means="Ratios within the block include that difference."
-        if is_unequal
-        else "All cells of the block were disturbed alike: their ratio holds but for that difference, and each rate is lower than it could be.",
-        advice="Look for it with top on the host, and run again without it.",
+        threshold=f"limit: {units.share(thresholds.foreign_cores)} used, {units.share(thresholds.unequal)} more or less",
+        means="Ratios of this block include that difference, which random order turns into noise; each rate is lower than "
+        "it could be.",
+        advice=ADVICE,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from benchkit import units
 from benchkit.analysis.verdicts.check import RATES, Check, CheckResult, Finding, SkippedCheck
+from benchkit.analysis.verdicts.checks.generator_saturated import is_crowded_out
 from benchkit.analysis.verdicts.cpu_time import INTERRUPTS, capacity, cores_busy, cores_spent, quota_of, service_cores
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.thresholds import Thresholds
@@ -17,7 +18,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
 
     The parts are each service, the services that share a quota, and all services of a host together. One full part is
     enough: a proxy waits while the server behind it works. Only for closed loops at full speed: at a target rate a
-    server may well be idle.
+    server may well be idle. Where others filled the cores of the load tool, a server waits for that.
     """
     if not evidence.closed_loop:
         return ()
@@ -29,7 +30,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
         return ()
     return [
         Finding(
-            severity="invalid",
+            severity=evidence.disturbance if is_crowded_out(evidence, thresholds) else "invalid",
             metrics=RATES,
             seen=f"{part} used {units.share(share)} of the CPU available to it",
             threshold=f"limit: {units.share(thresholds.server_cpu)}",
@@ -76,7 +77,7 @@ def _host_shares(
 
     Services of one role share its quota. Interrupts run on any core and under no quota. Kernels that also charge them
     to processes count them twice, but not in the time that the cores were busy. What other processes took of the cores
-    was not available in a sliced block, where `noisy-host` lets them take it from all cells alike.
+    was not available, unless that makes the trial unusable by itself.
     """
     cpus = {cpu for service in services for cpu in service.cpus}
     total = sum(used[service.name] for service in services)
@@ -87,7 +88,7 @@ def _host_shares(
     if interrupts is not None and busy is not None:
         yield min(total + interrupts, busy) / len(cpus)
         left = len(cpus) - max(0.0, busy - total - interrupts)
-        if evidence.record.slices and left > 0:
+        if evidence.disturbance == "suspect" and left > 0:
             yield total / left
 
 

@@ -24,7 +24,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
         start_s, gap_s = _longest_gap(t_s, evidence.window_s)
         interval_s = max(watch.interval_s, slice_s)
         if gap_s > thresholds.gap_intervals * interval_s:
-            findings.append(_finding(watch.host, start_s, gap_s, interval_s, thresholds))
+            findings.append(_finding(evidence, watch.host, (start_s, gap_s), interval_s, thresholds))
     missing = set(evidence.hosts) - {watch.host for watch, _ in sampled}
     if findings or not missing:
         return findings
@@ -41,9 +41,12 @@ def _longest_gap(t_s: Sequence[float], window_s: float) -> tuple[float, float]:
     return max(gaps, key=lambda gap: gap[1])
 
 
-def _finding(host: str, start_s: float, gap_s: float, interval_s: float, thresholds: Thresholds) -> Finding:
+def _finding(
+    evidence: Evidence, host: str, gap: tuple[float, float], interval_s: float, thresholds: Thresholds
+) -> Finding:
+    start_s, gap_s = gap
     return Finding(
-        severity="invalid",
+        severity=evidence.disturbance,
         metrics=ALL,
         seen=f"host {host} took no sample for {units.seconds(gap_s)}, starting {start_s:.1f} s into the window",
         threshold=f"limit: {thresholds.gap_intervals:g} intervals of {units.seconds(interval_s)}",

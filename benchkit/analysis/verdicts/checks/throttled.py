@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 
 from benchkit import units
-from benchkit.analysis.verdicts.block_balance import Balance, balances, log_left, log_speed
+from benchkit.analysis.samples import log_left
+from benchkit.analysis.verdicts.block_balance import Balance, balances, log_speed
 from benchkit.analysis.verdicts.check import ALL, LOAD, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
 from benchkit.analysis.verdicts.cpu_time import STOLEN, cores_busy, cores_spent, quota_of
 from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
@@ -68,18 +69,14 @@ def withheld_share(evidence: Evidence) -> float | None:
 
 
 def _withheld_finding(balance: Balance, who: str, limit: float, thresholds: Thresholds) -> Finding:
-    is_unequal = balance.inequality > thresholds.unequal
     return Finding(
-        severity="invalid" if is_unequal else "suspect",
+        severity="suspect",
         metrics=ALL,
         seen=f"{who} withheld {units.share(balance.value)} of the CPU time, and left "
         f"{units.share(math.expm1(balance.inequality))} more or less than in the slices of the block's other cells",
-        threshold=f"limit: {units.share(thresholds.unequal)}"
-        if is_unequal
-        else f"limit: {units.share(limit)} withheld, {units.share(thresholds.unequal)} more or less",
-        means="Ratios within the block include that difference."
-        if is_unequal
-        else "All cells of the block were limited alike: their ratio holds but for that difference, and each rate is lower than it could be.",
+        threshold=f"limit: {units.share(limit)} withheld, {units.share(thresholds.unequal)} more or less",
+        means="Ratios of this block include that difference, which random order turns into noise; each rate is lower than "
+        "it could be.",
         advice="Use a dedicated machine without a quota, or run again when the others are quiet.",
     )
 
@@ -101,7 +98,7 @@ def _host_findings(evidence: Evidence, host: str, thresholds: Thresholds) -> Ite
     stolen = None if evidence.record.slices else _stolen_share(evidence, host, cpus)
     if stolen is not None and stolen > thresholds.steal:
         yield Finding(
-            severity="invalid",
+            severity=evidence.disturbance,
             metrics=ALL,
             seen=f"the hypervisor withheld {units.share(stolen)} of the CPU time of {host}",
             threshold=f"limit: {units.share(thresholds.steal)}",
@@ -111,7 +108,7 @@ def _host_findings(evidence: Evidence, host: str, thresholds: Thresholds) -> Ite
     withheld = None if evidence.record.slices else quota_withheld(evidence, host)
     if withheld is not None and withheld > thresholds.throttled:
         yield Finding(
-            severity="invalid",
+            severity=evidence.disturbance,
             metrics=ALL,
             seen=f"a CPU quota withheld CPU time from {host} for {units.share(withheld)} of the window",
             threshold=f"limit: {units.share(thresholds.throttled)}; quotas of the scenario are not counted",

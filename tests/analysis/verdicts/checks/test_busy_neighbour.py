@@ -20,19 +20,19 @@ from tests.analysis.verdicts.builders import (
 
 def test_share_of_the_servers_cpus_over_all_slices() -> None:
     slices = (*build_slices(11, neighbour_cpu_s=0.0), *build_slices(1, neighbour_cpu_s=0.06))
-    assert neighbour_share(build_trial(slices=slices)) == pytest.approx(0.06 / (12 * 0.25))
+    assert neighbour_share(build_trial(slices=slices).record) == pytest.approx(0.06 / (12 * 0.25))
     two_cpus = build_trial(slices=slices, services=(build_service(cpus=(0, 1)),))
-    assert neighbour_share(two_cpus) == pytest.approx(0.03 / (12 * 0.25))
+    assert neighbour_share(two_cpus.record) == pytest.approx(0.03 / (12 * 0.25))
 
 
 def test_trial_of_another_design_has_no_neighbours() -> None:
-    assert neighbour_share(build_trial()) is None
+    assert neighbour_share(build_trial().record) is None
     assert finding_of("busy-neighbour", build_trial()) is None
 
 
 def test_missing_telemetry() -> None:
     trial = build_trial(slices=build_slices())
-    assert neighbour_share(trial) is None
+    assert neighbour_share(trial.record) is None
     assert "is unknown" in skip_reason("busy-neighbour", trial)
 
 
@@ -40,8 +40,8 @@ def test_missing_telemetry() -> None:
     ("shares", "expected"),
     [
         ((0.009, 0.0, 0.0), {}),
-        ((0.011, 0.0, 0.0), {"a": "invalid"}),
-        ((0.03, 0.03, 0.0), {"a": "invalid", "b": "invalid"}),
+        ((0.011, 0.0, 0.0), {"a": "suspect"}),
+        ((0.03, 0.03, 0.0), {"a": "suspect", "b": "suspect"}),
         ((0.015, 0.012, 0.013), {"a": "suspect", "b": "suspect", "c": "suspect"}),
         ((0.015, 0.009, 0.006), {"a": "suspect"}),
     ],

@@ -71,6 +71,13 @@ def test_busiest_thread_counts_where_threads_own_connections() -> None:
 def test_load_host_filled_by_other_processes(user: float, *, expected: bool) -> None:
     found = finding_of("generator-saturated", build_trial(core_counters("load", 1, user=user, softirq=0.05)))
     assert (found is not None) == expected
+    assert found is None or found.severity == "suspect"
+
+
+def test_load_host_filled_by_the_packets_of_the_load_is_saturated() -> None:
+    found = finding_of("generator-saturated", build_trial(core_counters("load", 1, user=0.6, softirq=0.35)))
+    assert found is not None
+    assert found.severity == "invalid"
 
 
 @pytest.mark.parametrize(("quota", "expected"), [(0.7, False), (0.6, True)])

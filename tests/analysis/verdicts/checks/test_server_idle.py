@@ -6,7 +6,6 @@ import pytest
 
 from benchkit.analysis.verdicts.check import RATES
 from benchkit.analysis.verdicts.evidence import Evidence
-from benchkit.models.trial import SliceRecord
 from tests.analysis.verdicts.builders import (
     WINDOW_S,
     Telemetry,
@@ -18,6 +17,8 @@ from tests.analysis.verdicts.builders import (
     core_counters,
     finding_of,
 )
+
+SEQUENTIAL = {"design": "sequential"}
 
 
 def trial_with_cpu_use(share: float, **fields: object) -> Evidence:
@@ -107,18 +108,29 @@ def test_one_full_service_of_a_stack_is_enough() -> None:
 
 def test_cpu_time_comes_from_the_record_without_telemetry() -> None:
     assert (
-        finding_of("server-idle", build_trial(without=("cpu_s_total",), services=(build_service(cpu_s=1.0),)))
+        finding_of(
+            "server-idle",
+            build_trial(without=("cpu_s_total",), services=(build_service(cpu_s=1.0),), scenario=SEQUENTIAL),
+        )
         is not None
     )
 
 
-@pytest.mark.parametrize(("slices", "expected"), [(build_slices(), False), ((), True)])
-def test_cores_that_others_take_in_sliced_blocks_are_not_available(
-    slices: tuple[SliceRecord, ...], *, expected: bool
-) -> None:
+@pytest.mark.parametrize(("design", "expected"), [("sliced", False), ("blocks", False), ("sequential", True)])
+def test_cores_that_others_take_in_a_random_order_are_not_available(design: str, *, expected: bool) -> None:
     taken: Telemetry = {("cpu_s_total", "sut", "app", None): {-0.01: 0, 3.05: 0.45 * WINDOW_S}}
-    trial = build_trial({**taken, **core_counters("sut", 0, user=0.95)}, slices=slices)
+    trial = build_trial({**taken, **core_counters("sut", 0, user=0.95)}, scenario={"design": design})
     assert (finding_of("server-idle", trial) is not None) == expected
+
+
+@pytest.mark.parametrize(("user", "severity"), [(0.5, "invalid"), (0.95, "suspect")])
+def test_server_that_waits_for_a_load_tool_beside_others_is_disturbed(user: float, severity: str) -> None:
+    """Fill the core of the load tool with work of others, or leave it to the tool's 60 %."""
+    idle: Telemetry = {("cpu_s_total", "sut", "app", None): {-0.01: 0, 3.05: 0.3 * WINDOW_S}}
+    trial = build_trial({**idle, **core_counters("sut", 0, user=0.3), **core_counters("load", 1, user=user)})
+    found = finding_of("server-idle", trial)
+    assert found is not None
+    assert found.severity == severity
 
 
 def test_idle_server_in_a_sliced_block_beside_idle_cores() -> None:

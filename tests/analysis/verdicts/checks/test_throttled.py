@@ -19,7 +19,7 @@ from tests.analysis.verdicts.builders import (
 def test_cpu_time_withheld_by_the_hypervisor(steal: float, *, expected: bool) -> None:
     found = finding_of("throttled", build_trial(core_counters("sut", 0, user=0.9, steal=steal)))
     assert (found is not None) == expected
-    assert found is None or (found.severity, found.metrics) == ("invalid", ALL)
+    assert found is None or (found.severity, found.metrics) == ("suspect", ALL)
 
 
 def test_time_stolen_from_another_core_does_not_count() -> None:

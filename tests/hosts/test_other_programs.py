@@ -1,0 +1,72 @@
+"""Tests of the programs that use CPU time besides a run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+
+import psutil
+import pytest
+
+from benchkit.hosts.connections import connect_all
+from benchkit.hosts.other_programs import ProcessKey, ProcessSnapshot, busiest_programs, take_snapshot
+from benchkit.hosts.processes import ProcessSpec, SeenProcess
+from benchkit.lab.lab import Lab
+
+LOOP = "while True: pass"
+MARK = "a-loop-in-the-lab"
+
+
+def snapshot(at_s: float, processes: Mapping[int, tuple[int, str, float]]) -> ProcessSnapshot:
+    """Return a snapshot of one machine, by pid: parent, name and CPU time."""
+    return ProcessSnapshot(
+        at_s,
+        {
+            ProcessKey("one", pid, 7.0): SeenProcess(pid, parent, 7.0, name, cpu_s)
+            for pid, (parent, name, cpu_s) in processes.items()
+        },
+    )
+
+
+def test_busiest_programs_come_first_and_idle_ones_are_left_out() -> None:
+    before = snapshot(10.0, {5: (1, "python3", 100.0), 6: (1, "idle", 3.0), 7: (1, "sshd", 1.0)})
+    after = snapshot(12.0, {5: (1, "python3", 100.5), 6: (1, "idle", 3.01), 7: (1, "sshd", 1.0), 8: (7, "new", 1.8)})
+    found = busiest_programs(before, after)
+    assert [(each.title, each.cores) for each in found] == [("new (pid 8)", 0.9), ("python3 (pid 5)", 0.25)]
+
+
+def test_parent_of_a_process_that_ended_has_only_its_time_since_then() -> None:
+    before = snapshot(10.0, {5: (1, "make", 1.0), 6: (5, "sh", 0.5), 7: (6, "cc1", 60.0)})
+    after = snapshot(12.0, {5: (1, "make", 1.0 + 0.5 + 60.0 + 1.0)})
+    assert [(each.title, each.cores) for each in busiest_programs(before, after)] == [("make (pid 5)", 0.5)]
+
+
+@pytest.mark.lab
+def test_program_beside_a_lab_is_seen_and_those_of_the_lab_are_not(lab: Lab) -> None:
+    started = subprocess.run(  # an orphan: children of this process, which is the controller, are the run's own
+        ["sh", "-c", f"{sys.executable} -c '{LOOP}' >/dev/null 2>&1 & echo $!"], capture_output=True, check=True
+    )
+    pid = int(started.stdout)
+    try:
+        with connect_all(lab.inventory()) as hosts:
+            host = next(iter(hosts))
+            own = host.processes.start(ProcessSpec((sys.executable, "-c", LOOP, MARK)))
+            before = take_snapshot(hosts)
+            time.sleep(1.0)
+            after = take_snapshot(hosts)
+            own_pids = [each.pid for each in psutil.process_iter(["cmdline"]) if MARK in (each.info["cmdline"] or ())]
+            host.processes.stop([own])
+    finally:
+        os.kill(pid, signal.SIGKILL)
+    seen = {each.pid for each in after.processes.values()}
+    assert pid in seen
+    assert os.getpid() not in seen
+    assert own_pids
+    assert seen.isdisjoint(own_pids)
+    program = next(each for each in after.processes.values() if each.pid == pid)
+    assert program.name.startswith("python")
+    assert program.cpu_s > next(each.cpu_s for each in before.processes.values() if each.pid == pid)
