@@ -10,13 +10,10 @@ from benchkit.models.metrics import FAILURES, metric_named
 from benchkit.models.rows import TrialRow, VerdictRow
 from benchkit.models.thresholds import Thresholds
 
-DISTURBING = frozenset(
-    {
-        *("observed", "service-restarted", "unequal-responses", "changed-response"),
-        *("throttled", "noisy-host", "stalled", "ports-exhausted"),
-    }
-)
-"""Checks whose findings make a trial unusable whatever its rate: something else was at work."""
+CHANGING = frozenset({"observed", "service-restarted", "unequal-responses", "changed-response"})
+"""Checks whose findings make a probe unusable: it was not the server that is asked about."""
+SLOWING = frozenset({"throttled", "noisy-host", "stalled", "ports-exhausted"})
+"""Checks on what makes a probe slower, and never faster: one that holds the objective in spite of it has held it."""
 SATURATED = "generator-saturated"
 
 
@@ -25,17 +22,20 @@ def judge_probe(
 ) -> tuple[ProbeOutcome, str]:
     """Return the outcome of a probe, and a clause with the figures that decided.
 
-    A probe that holds the objective shows that the server can, however busy the load tool was; where it misses, the
-    load tool must not be at fault: it sent late, or, where it does not state that, it had no CPU left.
+    A probe that holds the objective shows that the server can, however busy the host and the load tool were; where it
+    misses, neither must be at fault. The load tool is if it sent late, or, where it does not state that, had no CPU
+    left.
     """
     invalid = {verdict.check for verdict in verdicts if verdict.severity == "invalid"}
-    if disturbed := sorted(invalid & DISTURBING):
-        return "unusable", f"disturbed: {', '.join(disturbed)}"
+    if changed := sorted(invalid & CHANGING):
+        return "unusable", f"disturbed: {', '.join(changed)}"
     if unknown := [column for column in objective.latencies if getattr(row, column) is None and row.requests]:
         return "unusable", f"too few requests for a {metric_named(unknown[0]).title}"
     missed = list(_missed(row, objective, thresholds))
     if not missed:
         return "held", f"p99 latency {units.seconds(row.latency_p99_s)}"
+    if slowed := sorted(invalid & SLOWING):
+        return "unusable", f"disturbed: {', '.join(slowed)}"
     lag_s, latency_s = row.send_lag_p99_s, row.latency_p99_s
     is_late = None if lag_s is None or latency_s is None else lag_s > thresholds.send_lag * latency_s
     if is_late or (is_late is None and SATURATED in invalid):

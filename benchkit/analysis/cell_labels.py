@@ -34,7 +34,8 @@ class CellView:
 def cell_views(manifest: Manifest) -> tuple[CellView, ...]:
     """Return the cells of a run in the order of its plan, unsupported ones included, controls excepted.
 
-    Labels contain only the levels that differ between cells, and say if a server is not watched. Colours follow the
+    Labels contain only the levels that differ between cells, all of them of a cell alone, and say if a server is not
+    watched. Colours follow the
     first factor whose levels are words (else the first one), so that a stack keeps its colour in every figure; panels
     follow the other factors.
     """
@@ -42,7 +43,7 @@ def cell_views(manifest: Manifest) -> tuple[CellView, ...]:
     varying = _varying(cells)
     hue = next((name for name in varying if isinstance(cells[0].levels[name], str)), varying[0] if varying else None)
     hues = list(dict.fromkeys(_hue_label(cell, hue) for cell in cells))
-    labels = [_label(cell.levels, varying, first=hue) or cell.cell_id for cell in cells]
+    labels = [_label(cell.levels, varying or cell.levels, first=hue) or cell.cell_id for cell in cells]
     ambiguous = {label for label, times in Counter(labels).items() if times > 1}
     return tuple(
         CellView(

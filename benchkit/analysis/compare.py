@@ -10,6 +10,7 @@ import pandas as pd
 
 from benchkit.analysis import gate, latency_notes
 from benchkit.analysis.answer import Answer, write_answer
+from benchkit.analysis.capacities import cell_capacities
 from benchkit.analysis.caveats import with_caveats
 from benchkit.analysis.cell_pairs import baseline_pairs, cells_with_levels, levels_of, scenario_baseline
 from benchkit.analysis.cell_remarks import with_cell_remarks
@@ -106,7 +107,8 @@ def compare(
         else:
             ratios += compare_runs(data[0], data[1], [metric], baseline, facts=(facts[0], facts[1])).ratios
     changes = (*comparison.drift, *comparison.asked)
-    comparison = comparison.model_copy(update={"answer": write_answer(ratios, data, changes)})
+    answer = write_answer(ratios, data, changes)
+    comparison = comparison.model_copy(update={"answer": answer, "capacities": cell_capacities(data[-1])})
     if thresholds is None:
         return comparison
     limitation = data[0].limitation if run2 is None else None

@@ -8,6 +8,7 @@ from typing import Literal
 import pandas as pd
 
 from benchkit.analysis.answer import Answer
+from benchkit.analysis.capacities import CellCapacity
 from benchkit.analysis.claim_result import ClaimResult
 from benchkit.analysis.gate import GateResult
 from benchkit.analysis.ratio import Ratio
@@ -55,6 +56,8 @@ class Comparison(Frozen):
     alpha: float
     level: float
     ratios: tuple[Ratio, ...]
+    capacities: tuple[CellCapacity, ...] = ()
+    """Capacities of the cells, of the second run in a comparison of two; empty where none was searched for."""
     resolution: Mapping[str, Resolution]
     """Resolution by metric, of comparisons within a run."""
     claims: tuple[ClaimResult, ...] = ()

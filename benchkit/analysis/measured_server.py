@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchkit import units
-from benchkit.analysis.cell_labels import level_name
+from benchkit.analysis.cell_labels import cell_views
 from benchkit.analysis.ratio import Ratio
 from benchkit.analysis.ratios import value_alone
 from benchkit.analysis.run_data import RunData
@@ -11,7 +11,6 @@ from benchkit.analysis.samples import is_comparable, take_samples
 from benchkit.analysis.server_limit import describe_limit
 from benchkit.analysis.verdicts.summary import VerdictCounts, count_verdicts
 from benchkit.models.base import Frozen
-from benchkit.models.clean_text import clean
 from benchkit.models.metrics import CPU, PERCENTILES, RPS
 from benchkit.results.store import Store
 from benchkit.results.tables import load
@@ -48,19 +47,19 @@ class MeasuredServer(Frozen):
 
 def measure_server(data: RunData, store: Store) -> MeasuredServer:
     """Return the results of the only cell of a run."""
-    cell = next(cell for cell in data.manifest.cells if cell.unsupported is None)
+    view = next(view for view in cell_views(data.manifest) if view.unsupported is None)
     trials = data.trials[is_comparable(data.trials)]
-    rate = _value(data, RPS, cell.cell_id)
+    rate = _value(data, RPS, view.cell_id)
     findings, skipped = (load(table, store=store, run_id=data.manifest.run_id) for table in ("verdicts", "unchecked"))
     return MeasuredServer(
-        cell_id=cell.cell_id,
-        label=clean(", ".join(level_name(name, level) for name, level in cell.levels.items())),
+        cell_id=view.cell_id,
+        label=view.label,
         blocks=rate.blocks,
         rps=rate.ratio,
         low=rate.low,
         high=rate.high,
-        latency={name: _value(data, name, cell.cell_id).ratio for name in PERCENTILES},
-        server_cpu_s_per_request=_value(data, CPU, cell.cell_id).ratio,
+        latency={name: _value(data, name, view.cell_id).ratio for name in PERCENTILES},
+        server_cpu_s_per_request=_value(data, CPU, view.cell_id).ratio,
         limit=describe_limit(trials, findings, skipped),
         verdicts=count_verdicts(trials),
     )

@@ -22,7 +22,7 @@ from benchkit.analysis.samples import Samples, take_samples
 from benchkit.analysis.trend import cells_along
 from benchkit.errors import InputError
 from benchkit.models.base import Frozen
-from benchkit.models.capacity import CapacityGoal, Objective
+from benchkit.models.capacity import Objective, goal_of
 from benchkit.models.load import RATE, RATE_SHARES
 from benchkit.models.metrics import P99, percentile_column
 from benchkit.results.store_choice import open_store
@@ -131,7 +131,7 @@ def _curves(
         )
         for metric, of_metric in samples.items()
     }
-    goal = _goal(data.manifest.scenario)
+    goal = goal_of(data.manifest.scenario)
     return RateCurves(
         factor=factor,
         levels=levels,
@@ -165,12 +165,6 @@ def find_knee(points: Sequence[RatePoint]) -> float | None:
     if bound is None or below[knee] <= math.log(bound / points[knee].value):
         return None
     return points[knee].rate
-
-
-def _goal(scenario: Mapping[str, Any]) -> CapacityGoal | None:
-    """Return the objective of a stored scenario, where it is the same for all cells."""
-    goal = scenario["load"].get("capacity")
-    return CapacityGoal.model_validate(goal) if isinstance(goal, Mapping) else None
 
 
 def _capacity(trials: pd.DataFrame, cells: Sequence[str]) -> CapacityFound | None:

@@ -16,6 +16,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "Compare servers": {
             "demo": "benchkit.cli.run:demo",
             "versus": "benchkit.cli.versus:versus",
+            "capacity": "benchkit.cli.capacity:capacity",
             "bisect": "benchkit.cli.bisect:bisect",
         },
         "Run scenarios": {

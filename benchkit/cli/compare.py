@@ -117,6 +117,8 @@ def _show(found: Comparison) -> None:
         for sentence in (*found.answer.sentences, found.answer.trust_sentence):
             print(sentence)
         print()
+    for capacity in found.capacities:
+        print(capacity.sentence)
     print(describe_runs(found))
     for notice in found.notices:
         print(f"! {notice}")

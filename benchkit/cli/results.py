@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,6 +19,12 @@ if TYPE_CHECKING:
     from benchkit.results.store import RunFolder, Store
 
 app = typer.Typer(help="What is stored: runs, their trials, and their tables.", no_args_is_help=True)
+
+
+MARKS: Mapping[str, str] = MappingProxyType(
+    {"profile": " (profiled)", "probe": " (probe)", "calibrate": " (calibration)"}
+)
+"""Marks of cells by the kinds of trials that are in no ratio."""
 
 
 @app.command("list")
@@ -62,7 +70,12 @@ def list_runs(store: StoreToRead = None, json: Json = False) -> None:
 
 
 @app.command()
-def trials(run: RunId, store: StoreToRead = None, json: Json = False) -> None:
+def trials(
+    run: RunId,
+    probes: Annotated[bool, typer.Option("--probes", help="Show the probes of searches for a capacity, too.")] = False,
+    store: StoreToRead = None,
+    json: Json = False,
+) -> None:
     """Show every trial of a run, whether it can be believed, and why it failed if it did."""
     from benchkit.analysis.verdicts.summary import finding_details, group_findings, group_skipped_checks
     from benchkit.cli.console import print_json, print_table
@@ -75,12 +88,14 @@ def trials(run: RunId, store: StoreToRead = None, json: Json = False) -> None:
 
     where = open_store(store)
     found = where.run(run)
-    frame = load("trials", store=where, run_id=found.run_id).sort_values("trial_id")
+    every = load("trials", store=where, run_id=found.run_id).sort_values("trial_id")
+    frame = every if probes else every[every["kind"] != "probe"]
     rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
     notes: dict[str, list[dict[str, str]]] = {row["trial_id"]: [] for row in rows}
     for note in load("notes", store=where, run_id=found.run_id).to_dict("records"):
-        notes[note["trial_id"]].append({"code": note["code"], "message": note["message"]})
-    verdicts, unchecked = (load(table, store=where, run_id=found.run_id) for table in ("verdicts", "unchecked"))
+        notes.setdefault(note["trial_id"], []).append({"code": note["code"], "message": note["message"]})
+    findings = (load(table, store=where, run_id=found.run_id) for table in ("verdicts", "unchecked"))
+    verdicts, unchecked = (table[table["trial_id"].isin(frame["trial_id"])] for table in findings)
     failed = _failed_trials(found, read_progress(found.history()))
     if json:
         verdict_notes = finding_details(verdicts, unchecked)
@@ -95,7 +110,7 @@ def trials(run: RunId, store: StoreToRead = None, json: Json = False) -> None:
             row["trial_id"],
             (
                 str(row["block"]),
-                str(row["cell_id"]) + (" (profiled)" if row["kind"] == "profile" else ""),
+                str(row["cell_id"]) + MARKS.get(row["kind"], ""),
                 rate(row["rps"]),
                 seconds(row[P50]),
                 seconds(row[P99]),
@@ -115,6 +130,8 @@ def trials(run: RunId, store: StoreToRead = None, json: Json = False) -> None:
         right=(0, 2, 3, 4, 5, 6),
     )
     print(explain("block", "cell", "suspect", "invalid"))
+    if hidden := len(every) - len(frame):
+        print(f"- {counted(hidden, 'probe')} of searches for a capacity: --probes shows them")
     for each in failed:
         print(f"- {each['status']} ({each['cell_id']}, block {each['block']}): {each['why']}")
         if each["files"]:

@@ -17,6 +17,7 @@ def print_run_summary(
     outcome: RunOutcome, store: Store, *, quiet: bool, json: bool, lab: str | None, report: Path | None = None
 ) -> None:
     """Print the summary: one JSON document, or tables; with `quiet` only the path of a report."""
+    from benchkit.analysis.capacities import cell_capacities
     from benchkit.analysis.claims import judge_claims
     from benchkit.analysis.compare import answer_of_run, compare_cells
     from benchkit.analysis.run_data import read_run_data
@@ -34,6 +35,7 @@ def print_run_summary(
     data = read_run_data(store, outcome.run)
     cells, claims = _cells(data, failed_blocks(outcome)), judge_claims(data)
     compared = compare_cells(data, [data.primary_metric])
+    capacities = cell_capacities(data)
     if json:
         print_json(
             {
@@ -50,6 +52,7 @@ def print_run_summary(
                 "not_seen_put_back": outcome.restore_unconfirmed,
                 "cells": [{**cell, "verdicts": cell["verdicts"].model_dump()} for cell in cells],
                 "ratios": [ratio.model_dump(mode="json") for ratio in compared.ratios],
+                "capacities": [capacity.model_dump(mode="json") for capacity in capacities],
                 "claims": [claim.model_dump(mode="json") for claim in claims],
                 "report": report,
             }
@@ -57,7 +60,7 @@ def print_run_summary(
         return
     if not quiet:
         answer = answer_of_run(data, [compared])
-        print(*answer.sentences, answer.trust_sentence, sep="\n", end="\n\n")
+        print(*answer.sentences, answer.trust_sentence, *(each.sentence for each in capacities), sep="\n", end="\n\n")
         _show(cells, compared)
         for text in _incomplete_trials(outcome):
             print(f"! {text}")

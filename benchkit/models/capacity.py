@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+import math
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PositiveFloat, model_validator
 
 from benchkit.models.base import Frozen
+from benchkit.models.metrics import metric_named
 from benchkit.models.run import TrialId
+from benchkit.units import seconds
 
 ProbeOutcome = Literal["held", "missed", "generator", "unusable"]
 """Result of a probe. held: the objective held; missed: it did not; generator: it did not, and the load tool was at
@@ -40,6 +44,12 @@ class Objective(Frozen):
         return self
 
     @property
+    def text(self) -> str:
+        """The limits of latencies as a clause: `p99 latency within 10.0 ms`."""
+        limits = (f"{metric_named(name).title} within {seconds(limit)}" for name, limit in self.latencies.items())
+        return " and ".join(limits)
+
+    @property
     def latencies(self) -> dict[str, float]:
         """Limits by the columns of `trials` that they are about."""
         limits = {column: getattr(self, name) for name, column in LATENCY_LIMITS.items()}
@@ -70,8 +80,10 @@ class CapacityProbe(Frozen):
 class CapacityEstimate(Frozen):
     """The result of a search, with a 95 % interval."""
 
-    rps: float
-    low: float
+    rps: float = Field(
+        description="median of what is likely; without `high`, the highest rate of a probe that held the objective"
+    )
+    low: float | None = Field(description="None: no probe held the objective, and none failed by the server")
     high: float | None = Field(
         description="None: no probe failed by the server, so that the capacity is at least `low`"
     )
@@ -81,3 +93,40 @@ class CapacityEstimate(Frozen):
         default=0, description="probes that missed the objective at a lower rate than another one that held it"
     )
     probes: tuple[CapacityProbe, ...] = ()
+
+    @property
+    def precision(self) -> float:
+        """Largest relative distance from the capacity to an end of its interval; infinite without one."""
+        if self.low is None or self.high is None:
+            return math.inf
+        return max(self.high / self.rps, self.rps / self.low) - 1
+
+    @property
+    def highest_held(self) -> float | None:
+        """Highest rate of a probe that held the objective; None: none did."""
+        return highest_held(self.probes)
+
+    @property
+    def highest_tried(self) -> float | None:
+        """Highest rate of a probe; None: there was none."""
+        return max((probe.rate for probe in self.probes), default=None)
+
+
+def highest_held(probes: Iterable[CapacityProbe]) -> float | None:
+    """Return the highest rate of a probe that held the objective; None: none did."""
+    return max((probe.rate for probe in probes if probe.outcome == "held"), default=None)
+
+
+def goal_of(scenario: Mapping[str, Any]) -> CapacityGoal | None:
+    """Return the goal of a stored scenario's searches; None: it has none, or not the same for all cells."""
+    goal = (scenario.get("load") or {}).get("capacity")
+    slo = goal.get("slo") if isinstance(goal, Mapping) else None
+    is_same = isinstance(slo, Mapping) and not any(isinstance(value, str) for value in slo.values())
+    return CapacityGoal.model_validate(goal) if is_same else None
+
+
+def searches_capacity(scenario: Mapping[str, Any]) -> bool:
+    """Return True if each trial of a stored scenario searches for the capacity of its cell."""
+    load = scenario.get("load") or {}
+    at_share = load.get("share_of_capacity") is not None or isinstance(load.get("rate"), Mapping)
+    return load.get("capacity") is not None and not at_share

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
 from benchkit import units
+from benchkit.analysis.capacities import CellCapacity, cell_capacities
 from benchkit.analysis.cell_labels import CellView
 from benchkit.analysis.ratio import Ratio
 from benchkit.analysis.samples import geometric_mean
@@ -57,6 +58,8 @@ class CellSummary:
     non_2xx: int | None
     headline: Headline | None = None
     """Its result in the primary metric, where that is not the rate."""
+    capacity: CellCapacity | None = None
+    """Its capacity, where each trial searched for it."""
 
     @property
     def is_usable(self) -> bool:
@@ -80,6 +83,7 @@ class Summary:
 def summarise(run: StoredRun) -> Summary:
     """Return the summary of a run."""
     ratios, measured = _ratios(run), run.measured
+    capacities = {capacity.cell_id: capacity for capacity in cell_capacities(run.data)}
     failures = pd.DataFrame({"errors": errors(measured), "non_2xx": numbers(measured["non_2xx"])})
     totals = failures.groupby(measured["cell_id"]).sum(min_count=1)
     return Summary(
@@ -90,6 +94,7 @@ def summarise(run: StoredRun) -> Summary:
                 ratios.get(view.cell_id),
                 errors=_count(totals["errors"].get(view.cell_id, math.nan)),
                 non_2xx=_count(totals["non_2xx"].get(view.cell_id, math.nan)),
+                capacity=capacities.get(view.cell_id),
             )
             for view in run.cells
         )
@@ -108,6 +113,8 @@ def describe_cell(cell: CellSummary, labels: Mapping[str, str], blocks: int) -> 
         return "not measured", f"not supported on these hosts: {cell.cell.unsupported}"
     if cell.mean_rps is None:
         return "no result", "no trial of it ended with a rate"
+    if cell.capacity is not None:
+        return cell.capacity.figure, "; ".join(_describe_capacity(cell, cell.capacity, labels))
     shown = _range(cell.rps) if cell.headline is None else f", {cell.headline.range}"
     parts = [f"mean of {units.counted(len(cell.rps), 'trial')}{shown}", *_describe_exclusions(cell)]
     if cell.ratio is not None:
@@ -123,6 +130,19 @@ def describe_cell(cell: CellSummary, labels: Mapping[str, str], blocks: int) -> 
     return f"{cell.headline.text} at {rate}", "; ".join(parts)
 
 
+def _describe_capacity(cell: CellSummary, capacity: CellCapacity, labels: Mapping[str, str]) -> Iterator[str]:
+    """Yield what a capacity is, its interval, its ratio, and how the trials at it ended."""
+    if cell.ratio is not None:
+        yield _describe_ratio(cell.ratio, labels[cell.ratio.baseline])
+    objective = f" with {capacity.objective}" if capacity.objective else ""
+    yield f"highest rate{objective}{capacity.interval}, of {units.counted(capacity.searches, 'search', 'searches')}"
+    if capacity.doubts:
+        yield f"excluded from comparisons ({capacity.doubts})"
+    yield f"trials at that rate: mean of {units.requests_per_s(cell.mean_rps or 0.0)}"
+    yield from _describe_failures(cell)
+    yield from map(clean, cell.ratio.remarks if cell.ratio is not None else ())
+
+
 def _ratios(run: StoredRun) -> dict[str, Ratio]:
     """Return the ratio in the primary metric of each cell that has one, controls excepted."""
     return {
@@ -135,7 +155,13 @@ def _ratios(run: StoredRun) -> dict[str, Ratio]:
 
 
 def _summarise_cell(
-    run: StoredRun, view: CellView, ratio: Ratio | None, *, errors: int | None, non_2xx: int | None
+    run: StoredRun,
+    view: CellView,
+    ratio: Ratio | None,
+    *,
+    errors: int | None,
+    non_2xx: int | None,
+    capacity: CellCapacity | None,
 ) -> CellSummary:
     trials, values = run.trials_of(view.cell_id), run.values("rps")
     rates = values.included(view.cell_id) or [each.value for each in values.of_cell(view.cell_id)]
@@ -150,6 +176,7 @@ def _summarise_cell(
         errors=errors,
         non_2xx=non_2xx,
         headline=_headline(run, view.cell_id),
+        capacity=capacity,
     )
 
 

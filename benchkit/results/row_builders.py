@@ -58,7 +58,7 @@ def trial_row(
         rate_requested=record.load.mean_rate,
         rate_achieved=_achieved_rate(record, result, measurement),
         send_lag_p99_s=None if measurement is None or measurement.lag is None else measurement.lag.percentile(99),
-        capacity_rps=None if record.capacity is None else record.capacity.rps,
+        capacity_rps=None if record.capacity is None or record.capacity.low is None else record.capacity.rps,
         capacity_low=None if record.capacity is None else record.capacity.low,
         capacity_high=None if record.capacity is None else record.capacity.high,
         overload_goodput_rps=None if overload is None else overload.goodput_rps,

@@ -15,7 +15,7 @@ from benchkit.models.thresholds import thresholds_of
 from benchkit.models.trial import TrialRecord
 from benchkit.results.store import RunFolder
 from benchkit.results.trial_tables import TrialOutput, TrialTables, read_output
-from benchkit.run.capacity import find_capacity
+from benchkit.run.capacity import Report, find_capacity
 from benchkit.run.events import RunObserver
 from benchkit.run.plan.model import PlannedCell
 from benchkit.run.recorder import RunRecorder
@@ -178,7 +178,7 @@ def _attempt(
     cell, capacity = testbed.cell_of(planned_trial), None
     goal = cell.load.capacity if cell.load.searches_capacity else None
     if goal is not None and not is_profile_pass(planned_trial.kind, planned_trial.cell_id):
-        capacity = _find_capacity(planned_trial, cell, goal, testbed, recorder)
+        capacity = _find_capacity(planned_trial, cell, goal, testbed, recorder, report=observer.notify)
         cell = with_load(cell, cell.load.model_copy(update={"rate": capacity.rps}))
     trial = make_trial(testbed.plan, planned_trial, cell, recorder.run.run_id, testbed.hosts)
     trial.attempt, trial.capacity = attempt, capacity
@@ -189,7 +189,13 @@ def _attempt(
 
 
 def _find_capacity(
-    planned_trial: PlannedTrial, cell: PlannedCell, goal: CapacityGoal, testbed: Testbed, recorder: RunRecorder
+    planned_trial: PlannedTrial,
+    cell: PlannedCell,
+    goal: CapacityGoal,
+    testbed: Testbed,
+    recorder: RunRecorder,
+    *,
+    report: Report,
 ) -> CapacityEstimate:
     """Search for the capacity of a cell before its trial. Raises HostError or InputError where a probe fails."""
     made = 0
@@ -201,7 +207,7 @@ def _find_capacity(
         recorder.record_trial_started(probe, 1)
         return _run_and_record(make_trial(testbed.plan, probe, probed, recorder.run.run_id, testbed.hosts), recorder)
 
-    found = find_capacity(cell, goal, thresholds_of(recorder.run.manifest()), run_probe)
+    found = find_capacity(cell, goal, thresholds_of(recorder.run.manifest()), run_probe, report=report)
     logger.info("trial %s: capacity %s: %s", recorder.trial_id(planned_trial), requests_per_s(found.rps), found.reason)
     return found
 

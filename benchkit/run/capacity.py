@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from benchkit import units
 from benchkit.analysis.capacity_probe import judge_probe
 from benchkit.analysis.capacity_search import MAX_PROBES, CapacitySearch
 from benchkit.errors import InputError
-from benchkit.models.capacity import CapacityEstimate, CapacityGoal, CapacityProbe
+from benchkit.models.capacity import CapacityEstimate, CapacityGoal, CapacityProbe, ProbeOutcome, highest_held
 from benchkit.models.thresholds import Thresholds
 from benchkit.results.trial_tables import TrialTables
 from benchkit.run.plan.model import PlannedCell
@@ -24,6 +25,16 @@ logger = logging.getLogger(__name__)
 NEAR = 1.1
 """Rates up to this multiple of the highest likely capacity say whether server or load tool fails there."""
 
+BACK_OFF = 0.8
+"""Factor of the rate after each probe in a row that cannot be used: a lower rate may hold in spite of a disturbance."""
+
+OUTCOMES: Mapping[ProbeOutcome, str] = MappingProxyType(
+    {"held": "held", "missed": "failed", "generator": "was limited by the load tool", "unusable": "cannot be used"}
+)
+
+Report = Callable[[str], None]
+"""Receiver of a line on each probe."""
+
 RunProbe = Callable[[int, PlannedCell], TrialTables]
 """Function that runs a trial of a cell as the probe of this number, and returns its rows."""
 
@@ -33,9 +44,11 @@ def find_capacity(
     goal: CapacityGoal,
     thresholds: Thresholds,
     run_probe: RunProbe,
+    *,
+    report: Report,
     clock: Callable[[], float] = time.monotonic,
 ) -> CapacityEstimate:
-    """Search for the highest rate at which a cell keeps the objective.
+    """Search for the highest rate at which a cell keeps the objective, with a report on each probe.
 
     The first probe runs at full speed; no capacity is far above its rate. The search ends when its interval is narrow
     enough, when its time is over, or when it has made so many probes that more would tell little. Raises HostError
@@ -46,21 +59,30 @@ def find_capacity(
     if not full_speed.rps:
         raise InputError("no capacity: the cell answers nothing at full speed", where=cell.cell_id)
     search = CapacitySearch(full_speed.rps, goal.precision)
+    report(f"{cell.cell_id}: {units.requests_per_s(full_speed.rps)} at full speed")
     probes: list[CapacityProbe] = []
+    unusable = 0
     while not (reason := _end(search, len(probes), clock() - started_s, goal)):
-        rate = _whole(search.next_rate(), cell)
+        rate = _whole(search.next_rate() * BACK_OFF**unusable, cell)
         load = cell.load.model_copy(update={"rate": rate, "capacity": None})
         tables = run_probe(len(probes) + 2, with_load(cell, load))
         outcome, why = judge_probe(tables.trial, tables.verdicts, goal.slo, thresholds)
         logger.info("probe %s: %s: %s, %s", tables.trial.trial_id, units.requests_per_s(rate), outcome, why)
+        title = f"{cell.cell_id}: probe {len(probes) + 1} at {units.requests_per_s(rate)}"
         probes.append(CapacityProbe(trial_id=tables.trial.trial_id, rate=rate, outcome=outcome, why=why))
-        if outcome != "unusable":
+        unusable = unusable + 1 if outcome == "unusable" else 0
+        if not unusable:
             search.add(rate, is_held=outcome == "held")
+        interval = search.interval
+        likely = f"{units.rate(interval.low)} to {units.rate(interval.high)}"
+        report(f"{title} {OUTCOMES[outcome]}, {why}; the capacity is {likely}")
     interval = search.interval
+    is_bounded = _is_bounded(probes, interval.high)
+    held = highest_held(probes)
     return CapacityEstimate(
-        rps=_whole(interval.rps, cell),
-        low=interval.low,
-        high=interval.high if _is_bounded(probes, interval.high) else None,
+        rps=_whole(interval.rps if is_bounded or held is None else held, cell),
+        low=interval.low if is_bounded else held,
+        high=interval.high if is_bounded else None,
         reason=reason,
         ceiling_rps=full_speed.rps,
         violations=search.violations,

@@ -135,13 +135,25 @@ def compare_commands(servers: Mapping[str, str], comparison: Comparison) -> dict
         "name": SCENARIO_NAME,
         "title": " against ".join(names),
         "question": question,
-        "factors": {"stack": names},
+        **server_fields(servers, comparison),
+        **_times(len(names), comparison),
+    }
+
+
+def server_fields(servers: Mapping[str, str], comparison: Comparison) -> dict[str, object]:
+    """Return the fields that say what runs where, and which differences of responses are declared.
+
+    Raises InputError as `compare_commands`.
+    """
+    are_all_there = all(map(is_url, servers.values()))
+    return {
+        "factors": {"stack": list(servers)},
         "stacks": {
             name: _external(server) if is_url(server) else _stack(server, {}, comparison)
             for name, server in servers.items()
         },
-        **_common(len(names), comparison),
-        **({"roles": _load_role(comparison)} if all(map(is_url, servers.values())) else {}),
+        **({"roles": _load_role(comparison)} if are_all_there else _roles(comparison)),
+        "differs": _differs(comparison),
     }
 
 
@@ -161,7 +173,9 @@ def compare_refs(
         "question": f"Which of these revisions is faster: {', '.join(refs)}?",
         "factors": {"ref": list(refs)},
         "stacks": {"server": _stack(run, options, comparison)},
-        **_common(len(refs), comparison),
+        **_roles(comparison),
+        "differs": _differs(comparison),
+        **_times(len(refs), comparison),
     }
 
 
@@ -399,8 +413,12 @@ def _stack(command: str, options: Mapping[str, object], comparison: Comparison) 
     return {"entry": SERVICE, "services": {SERVICE: service}}
 
 
-def _common(servers: int, comparison: Comparison) -> dict[str, object]:
-    """Return the fields that both kinds of comparison share."""
+def _differs(comparison: Comparison) -> list[object]:
+    return [OWN_HEADERS, *(declared_part(part) for part in comparison.differs)]
+
+
+def _times(servers: int, comparison: Comparison) -> dict[str, object]:
+    """Return the load of a comparison, its blocks, and when it ends."""
     tool = comparison.tool
     window = window_s(
         servers,
@@ -417,8 +435,6 @@ def _common(servers: int, comparison: Comparison) -> dict[str, object]:
         **comparison.request.load_fields,
     }
     return {
-        **_roles(comparison),
-        "differs": [OWN_HEADERS, *(declared_part(part) for part in comparison.differs)],
         "load": load,
         "design": design_of(window, comparison) if servers > 1 else "blocks",
         **({} if comparison.slice_s == SLICE_S else {"slice_s": comparison.slice_s}),

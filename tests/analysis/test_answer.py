@@ -217,12 +217,11 @@ def test_a_run_of_one_cell_states_its_result(make_trials: MakeTrials, make_manif
     answer = answer_of(data)
     (sentence,) = answer.sentences
     assert sentence == (
-        "stack=go serves 1,000 requests/s (median of 3 blocks, 900 to 1,100); "
-        "the run has no other cell to compare it with."
+        "go serves 1,000 requests/s (median of 3 blocks, 900 to 1,100); the run has no other cell to compare it with."
     )
     assert (
         answer.trust_sentence
-        == "It can be believed with care: 1 of 3 trials of stack=go is suspect (the server was still warming up)."
+        == "It can be believed with care: 1 of 3 trials of go is suspect (the server was still warming up)."
     )
 
 
@@ -230,7 +229,7 @@ def test_a_run_without_results_states_why(make_trials: MakeTrials, make_manifest
     trials = make_trials({"stack=go": [900]}, verdict="invalid")
     data = run_data_from_tables(make_manifest([GO]), trials, verdicts(("r1.stack=go.b1", "cold", "invalid")))
     assert answer_of(data).text == (
-        "stack=go has no usable result; measured were 900 requests/s (median of 1 block). "
+        "go has no usable result; measured were 900 requests/s (median of 1 block). "
         "It cannot be believed: the server was still warming up (in 1 trial)."
     )
     nothing = run_data_from_tables(make_manifest([GO], unsupported={"stack=go": "no Go"}), trials.iloc[:0], verdicts())

@@ -67,7 +67,9 @@ def test_a_load_tool_that_sent_late_bounds_nothing() -> None:
 
 def test_a_disturbed_probe_says_nothing() -> None:
     assert outcome(finding("noisy-host"), latency_p99_s=0.5) == ("unusable", "disturbed: noisy-host")
-    assert outcome(finding("noisy-host", "suspect"))[0] == "held"
+    assert outcome(finding("noisy-host", "suspect"), latency_p99_s=0.5)[0] == "missed"
+    assert outcome(finding("noisy-host"))[0] == "held", "a disturbance makes nothing faster"
+    assert outcome(finding("unequal-responses")) == ("unusable", "disturbed: unequal-responses")
     assert outcome(latency_p99_s=None) == ("unusable", "too few requests for a p99 latency")
 
 

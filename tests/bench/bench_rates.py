@@ -92,12 +92,11 @@ def _searches(store: Path, hosts: Hosts) -> list[Search]:
     load = {"tool": "openloop", "connections": 64, "duration_s": 1, "capacity": goal, "arrivals": "poisson"}
     stacks = {"queue": stack(inject_fault=[QUEUE])}
     run_id = run_once(store, experiment(load=load, telemetry="off", blocks=SEARCHES, stacks=stacks), hosts)
-    found = []
-    for record in Store(store).run(run_id).records():
-        if record.kind == "measure" and (capacity := record.capacity) is not None:
-            precision = max((capacity.high or math.inf) / capacity.rps, capacity.rps / capacity.low) - 1
-            found.append(Search(capacity.rps, precision, capacity.ceiling_rps, len(capacity.probes)))
-    return found
+    return [
+        Search(capacity.rps, capacity.precision, capacity.ceiling_rps, len(capacity.probes))
+        for record in Store(store).run(run_id).records()
+        if record.kind == "measure" and (capacity := record.capacity) is not None
+    ]
 
 
 def test_the_capacity_is_that_of_the_model(hosts: Hosts, tmp_path: Path) -> None:

@@ -36,9 +36,9 @@ def test_labels_omit_levels_that_all_cells_share(make_run: MakeRun) -> None:
     assert factors(run.manifest) == {"connections": ["64", "256"]}
 
 
-def test_a_single_cell_is_labelled_by_its_id(make_run: MakeRun) -> None:
+def test_a_single_cell_is_labelled_by_its_levels(make_run: MakeRun) -> None:
     (view,) = cell_views(make_run({"stack": ["go"]}).manifest)
-    assert (view.label, view.hue, view.panel) == ("stack=go", 0, "")
+    assert (view.label, view.hue, view.panel) == ("go", 0, "")
 
 
 def test_a_control_is_not_among_the_cells(make_run: MakeRun) -> None:

@@ -123,3 +123,18 @@ def test_at_a_held_rate_cells_lead_with_cpu_per_request(run: StoredRun) -> None:
     assert figure.startswith("20.0 µs server CPU per request at ")
     assert other.startswith("40.0 µs server CPU per request at ")
     assert detail == "2.00 [2.00, 2.00] \N{MULTIPLICATION SIGN} go; mean of 5 trials, 40.0 µs to 40.0 µs"
+
+
+def test_a_capacity_is_told_with_its_objective_and_interval(make_run: MakeRun) -> None:
+    searching = {"load": {"capacity": {"slo": {"p99_s": 0.01}}}}
+    run = make_run(blocks=1, scenario=searching)
+    bounded = with_columns(
+        run, capacity_rps=[1000.0, 500.0], capacity_low=[960.0, 480.0], capacity_high=[1040.0, 520.0]
+    )
+    figure, detail = descriptions(bounded)[0]
+    assert figure == "1,000 requests/s"
+    assert detail.startswith(
+        "highest rate with p99 latency within 10.0 ms, 960 to 1,040, of 1 search; trials at that rate"
+    )
+    unbounded = with_columns(run, capacity_rps=[1000.0, 500.0], capacity_low=[1000.0, 500.0], capacity_high=None)
+    assert [figure for figure, _ in descriptions(unbounded)] == ["at least 1,000 requests/s", "at least 500 requests/s"]

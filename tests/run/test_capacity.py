@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -12,7 +14,7 @@ from benchkit.models.load import Load
 from benchkit.models.rows import Columns, LatencyRow, ProfileRow, TelemetryRow, TrialRow, VerdictRow
 from benchkit.models.thresholds import Thresholds
 from benchkit.results.trial_tables import TrialTables
-from benchkit.run.capacity import find_capacity
+from benchkit.run.capacity import BACK_OFF, find_capacity
 from benchkit.run.plan.model import PlannedCell
 from tests.run.test_target_rates import planned
 
@@ -73,14 +75,15 @@ class Server:
         return self.took_s * len(self.rates)
 
 
-def find(server: Server, goal: CapacityGoal = GOAL) -> CapacityEstimate:
-    return find_capacity(planned(LOAD), goal, Thresholds(), server, server.clock)
+def find(server: Server, goal: CapacityGoal = GOAL, report: Callable[[str], None] = lambda _: None) -> CapacityEstimate:
+    return find_capacity(planned(LOAD), goal, Thresholds(), server, report=report, clock=server.clock)
 
 
 def test_the_capacity_is_found_after_a_probe_at_full_speed() -> None:
     server = Server(capacity=2500)
     found = find(server)
     assert found.rps == pytest.approx(2500, rel=0.03)
+    assert found.low is not None
     assert found.high is not None
     assert found.low <= 2500 <= found.high
     assert (server.rates[0], found.ceiling_rps) == (None, CEILING)
@@ -95,6 +98,7 @@ def test_a_load_tool_that_is_the_limit_gives_a_lower_bound() -> None:
     found = find(Server(capacity=3500, tool=1500))
     assert found.high is None
     assert found.low == pytest.approx(1500, rel=0.06)
+    assert found.rps == found.low == found.highest_held, "no rate is stated that was not tried"
     assert {probe.outcome for probe in found.probes} == {"held", "generator"}
 
 
@@ -102,19 +106,45 @@ def test_a_server_that_holds_every_rate_is_not_bounded() -> None:
     found = find(Server(capacity=1e6))
     assert found.high is None
     assert {probe.outcome for probe in found.probes} == {"held"}
+    assert found.rps == found.low == found.highest_tried
 
 
-def test_disturbed_probes_are_repeated() -> None:
-    found = find(Server(capacity=2500, disturbed=(2, 3, 5)))
-    assert [probe.outcome for probe in found.probes].count("unusable") == 3
-    assert found.probes[0].rate == found.probes[1].rate
-    assert found.rps == pytest.approx(2500, rel=0.03)
+def test_a_search_without_a_usable_probe_knows_no_capacity() -> None:
+    found = find(Server(capacity=1, disturbed=tuple(range(2, 200)), took_s=10.0))
+    assert (found.low, found.high, found.highest_held) == (None, None, None)
+    assert found.highest_tried is not None
+
+
+def test_every_probe_is_reported() -> None:
+    lines: list[str] = []
+    found = find(Server(capacity=2500), report=lines.append)
+    assert lines[0] == "stack=go: 4,000 requests/s at full speed"
+    assert len(lines) == 1 + len(found.probes)
+    assert re.fullmatch(
+        r"stack=go: probe 1 at [0-9,]+ requests/s \w+, .*; the capacity is [0-9,]+ to [0-9,]+", lines[1]
+    )
+
+
+def test_a_probe_that_cannot_be_used_is_followed_by_one_at_a_lower_rate() -> None:
+    found = find(Server(capacity=1500, disturbed=(2, 3)))
+    rates = [probe.rate for probe in found.probes]
+    assert [probe.outcome for probe in found.probes[:2]] == ["unusable"] * 2
+    assert rates[1] == pytest.approx(BACK_OFF * rates[0], rel=0.001)
+    assert found.rps == pytest.approx(1500, rel=0.03)
+
+
+def test_a_search_under_constant_disturbance_finds_what_the_server_holds_at_least() -> None:
+    found = find(Server(capacity=1500, disturbed=tuple(range(2, 200))))
+    assert found.high is None
+    assert found.low == pytest.approx(1500, rel=1 - BACK_OFF)
+    assert {probe.outcome for probe in found.probes} == {"held", "unusable"}
 
 
 def test_a_search_ends_with_its_time_and_says_so() -> None:
     found = find(Server(capacity=2500, took_s=30.0))
     assert found.reason == "its time of 1 min 40 s is over"
     assert len(found.probes) == 3
+    assert found.low is not None
     assert found.high is not None
     assert found.high / found.low > 1.1
 
@@ -127,4 +157,4 @@ def test_a_server_that_answers_nothing_has_no_capacity() -> None:
         return replace(tables, trial=replace(tables.trial, rps=0.0))
 
     with pytest.raises(InputError, match="the cell answers nothing at full speed"):
-        find_capacity(planned(LOAD), GOAL, Thresholds(), silent)
+        find_capacity(planned(LOAD), GOAL, Thresholds(), silent, report=lambda _: None)

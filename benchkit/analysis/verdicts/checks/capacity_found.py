@@ -8,6 +8,7 @@ from typing import Any
 from benchkit import units
 from benchkit.analysis.verdicts.check import Check, CheckResult, Finding, RunCheckResult
 from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
+from benchkit.models.capacity import CapacityEstimate, ProbeOutcome
 from benchkit.models.levels import Level
 from benchkit.models.load import RATE
 from benchkit.models.metrics import GOODPUT, LATENCIES
@@ -24,33 +25,53 @@ def of_trial(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
     if found is None or goal is None:
         return ()
     probes = units.counted(len(found.probes), "probe")
-    if found.high is None:
-        limited = sum(probe.outcome == "generator" for probe in found.probes)
-        who = f"the load tool was the limit of {limited} of {probes}" if limited else f"none of {probes} failed"
-        return [
-            Finding(
-                severity="invalid",
-                metrics=CAPACITY,
-                seen=f"{who}: the capacity is at least {units.requests_per_s(found.low)}",
-                threshold="limit: probes at which the server is the limit",
-                means="Rates above that were not tried on the server: its capacity is not known.",
-                advice="Give the load tool more cores, threads or processes, or add a load host.",
-            )
-        ]
-    width = max(found.high / found.rps, found.rps / found.low) - 1
-    if width <= goal.precision:
+    if found.high is None or found.low is None:
+        return [_no_limit(found)]
+    if found.precision <= goal.precision:
         return ()
     return [
         Finding(
             severity="suspect",
             metrics=CAPACITY,
             seen=f"after {probes} the interval of the capacity is {units.rate(found.low)} to "
-            f"{units.requests_per_s(found.high)}, {units.share(width)} to one side; the search ended because {found.reason}",
+            f"{units.requests_per_s(found.high)}, {units.share(found.precision)} to one side; the search ended because {found.reason}",
             threshold=f"limit: {units.share(goal.precision)}, as the scenario asks",
             means="Whether a rate keeps the objective depended on chance, or too few probes could be used.",
             advice="Give the search more time (budget_s), or longer probes (duration_s).",
         )
     ]
+
+
+def _no_limit(found: CapacityEstimate) -> Finding:
+    """Return the finding on a search that no failure of the server ended."""
+    outcomes = [probe.outcome for probe in found.probes]
+    probes = units.counted(len(outcomes), "probe")
+    limited, unusable = outcomes.count("generator"), outcomes.count("unusable")
+    clauses = [
+        *([f"the load tool was the limit of {limited} of {probes}"] if limited else []),
+        *([f"{unusable} of {probes} cannot be used ({_last_reason(found, 'unusable')})"] if unusable else []),
+    ]
+    held = found.highest_held
+    kept = (
+        "no rate kept the objective"
+        if held is None
+        else f"the objective was kept at up to {units.requests_per_s(held)}"
+    )
+    tried = "" if found.highest_tried is None else f", and the highest rate tried is {units.rate(found.highest_tried)}"
+    return Finding(
+        severity="invalid",
+        metrics=CAPACITY,
+        seen=f"{' and '.join(clauses) or f'none of {probes} failed'}: {kept}{tried}",
+        threshold="limit: probes at which the server is the limit",
+        means="No probe shows a rate that the server does not keep: its capacity is not bounded.",
+        advice="Run it again on a quieter host, or with longer probes."
+        if unusable > limited
+        else "Give the load tool more cores, threads or processes, or add a load host.",
+    )
+
+
+def _last_reason(found: CapacityEstimate, outcome: ProbeOutcome) -> str:
+    return [probe.why for probe in found.probes if probe.outcome == outcome][-1]
 
 
 def of_run(evidence: RunEvidence, _thresholds: Thresholds) -> RunCheckResult:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pandas as pd
+import pytest
 
 from benchkit.analysis.verdicts.evidence import Evidence
 from benchkit.models.capacity import CapacityEstimate, CapacityProbe
@@ -12,10 +13,16 @@ from tests.analysis.verdicts.builders import build_load, build_trial, finding_of
 GOAL = {"slo": {"p99_s": 0.01}, "precision": 0.05}
 
 
-def searched(low: float, high: float | None, outcome: str = "missed") -> Evidence:
-    probe = CapacityProbe.model_validate({"trial_id": "r.q2", "rate": 1000, "outcome": outcome, "why": "slow"})
+def searched(low: float | None, high: float | None, *outcomes: str) -> Evidence:
+    """Return a trial after a search with probes at 1,000 requests per second and more."""
+    probes = [
+        CapacityProbe.model_validate(
+            {"trial_id": f"r.q{number}", "rate": 900 + 100 * number, "outcome": each, "why": "slow"}
+        )
+        for number, each in enumerate(outcomes or ("missed",), start=1)
+    ]
     found = CapacityEstimate(
-        rps=1000, low=low, high=high, reason="its time is over", ceiling_rps=2000, probes=(probe, probe)
+        rps=1000, low=low, high=high, reason="its time is over", ceiling_rps=2000, probes=tuple(probes)
     )
     return build_trial(capacity=found, load=build_load(tool="vegeta", rate=1000, capacity=GOAL))
 
@@ -32,11 +39,25 @@ def test_a_wide_interval_is_suspect() -> None:
     assert "960 to 1,080 requests/s, 8.0 % to one side; the search ended because its time is over" in found.seen
 
 
-def test_a_load_tool_that_was_the_limit_leaves_a_lower_bound() -> None:
-    found = finding_of("capacity-found", searched(960, None, "generator"))
+@pytest.mark.parametrize(
+    ("outcomes", "seen"),
+    [
+        (
+            ("held", "generator", "generator"),
+            "the load tool was the limit of 2 of 3 probes: the objective was kept at up ",
+        ),
+        (("held", "held"), "none of 2 probes failed: the objective was kept at up to 1,100 requests/s"),
+        (("unusable", "unusable"), "2 of 2 probes cannot be used (slow): no rate kept the objective"),
+    ],
+)
+def test_a_search_without_a_limit_states_the_rates_that_were_kept_and_tried(
+    outcomes: tuple[str, ...], seen: str
+) -> None:
+    found = finding_of("capacity-found", searched(1000, None, *outcomes))
     assert found is not None
     assert (found.severity, found.metrics) == ("invalid", ("capacity_rps",))
-    assert found.seen.endswith("the load tool was the limit of 2 of 2 probes: the capacity is at least 960 requests/s")
+    assert found.seen.startswith(seen)
+    assert found.seen.endswith(f"and the highest rate tried is {900 + 100 * len(outcomes):,}")
 
 
 def test_shares_of_a_lower_bound_are_suspect(make_manifest: MakeManifest, make_trials: MakeTrials) -> None:

@@ -1,0 +1,199 @@
+"""`benchkit capacity`: the highest rate at which servers keep an objective, in one line for each."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from benchkit.cli.options import HeaderEnv, InventoryFile, Json, LabName, Quiet, StoreFolder, Tags
+from benchkit.cli.progress import SilentProgress, retrying
+from benchkit.cli.servers import (
+    SERVER_HELP,
+    Connections,
+    Files,
+    Names,
+    RequestBody,
+    RequestHeaders,
+    RequestMethod,
+    RequestPath,
+    Save,
+)
+
+if TYPE_CHECKING:
+    from benchkit.results.store import Store
+    from benchkit.run.opened_run import OpenedRun
+    from benchkit.run.recorder import RunOutcome
+    from benchkit.scenario.trial_order import PlannedTrial
+
+_LIMIT = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>us|µs|ms|s)")
+_UNITS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
+
+
+def latency_limit(text: str) -> float:
+    """Return the seconds of a time such as `10ms`. Raises BadParameter for any other text."""
+    match = _LIMIT.fullmatch(text.strip())
+    if match is None or not float(match["number"]):
+        raise typer.BadParameter(f"{text!r} is no time; allowed: a number and us, ms or s, as in 10ms")
+    return float(match["number"]) * _UNITS[match["unit"]]
+
+
+def _limit(title: str) -> typer.models.OptionInfo:
+    info: typer.models.OptionInfo = typer.Option(
+        parser=latency_limit, metavar="TIME", help=f"Limit of the {title}, as 10ms.", show_default=False
+    )
+    return info
+
+
+def capacity(
+    servers: Annotated[
+        list[str] | None, typer.Argument(metavar="SERVER…", help=SERVER_HELP, show_default=False)
+    ] = None,
+    *,
+    p50: Annotated[float | None, _limit("median latency")] = None,
+    p90: Annotated[float | None, _limit("p90 latency")] = None,
+    p99: Annotated[float | None, _limit("p99 latency")] = None,
+    p999: Annotated[float | None, _limit("p99.9 latency")] = None,
+    errors: Annotated[
+        float, typer.Option(min=0, max=0.99, help="Largest share of failed requests and answers other than 2xx.")
+    ] = 0.001,
+    path: RequestPath = None,
+    method: RequestMethod = None,
+    body: RequestBody = None,
+    header: RequestHeaders = None,
+    header_env: HeaderEnv = None,
+    connections: Connections = 64,
+    duration: Annotated[float, typer.Option(min=1, help="Time that each search may take, in seconds.")] = 60.0,
+    precision: Annotated[
+        float, typer.Option(min=0.001, max=0.5, help="End a search once its interval reaches at most this far.")
+    ] = 0.05,
+    probe: Annotated[float, typer.Option(min=0.5, help="Length of each trial of a rate, in seconds.")] = 2.0,
+    blocks: Annotated[
+        int, typer.Option(min=1, help="Searches for each server; 6 or more compare servers with each other.")
+    ] = 1,
+    tool: Annotated[str, typer.Option(help="Load tool; one that can hold a rate.")] = "openloop",
+    names: Names = None,
+    files: Files = None,
+    save: Save = None,
+    tag: Tags = None,
+    inventory: InventoryFile = None,
+    lab: LabName = None,
+    store: StoreFolder = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Find the highest rate at which servers keep limits of latency, and say how sure that is.
+
+    Each rate is tried on a server that is started afresh, from a lab of the command's own unless -i or --lab names
+    hosts. A server that is given by its URL is not restarted.
+    """
+    from benchkit.cli.calibration import experiment_of
+    from benchkit.cli.run import run_experiment
+    from benchkit.cli.servers import hosts_for, named_servers, place_of, request_of
+    from benchkit.cli.signals import signals_interrupt
+    from benchkit.cli.tags import parse_tags
+    from benchkit.models.capacity import CapacityGoal, Objective
+    from benchkit.results.store import Store, store_path
+    from benchkit.scenario.capacity import capacity_fields
+    from benchkit.scenario.versus import Comparison, save_scenario
+
+    limits = {"p50_s": p50, "p90_s": p90, "p99_s": p99, "p999_s": p999}
+    if not any(limits.values()):
+        raise typer.BadParameter("name a limit, as --p99 10ms", param_hint="--p99")
+    given, tags = servers or [], parse_tags(tag or [])
+    named = named_servers(given, names)
+    comparison = Comparison(
+        request=request_of(given, path, method, body, headers=header or [], header_env=header_env or []),
+        tool=tool,
+        connections=connections,
+        budget_s=duration,
+        precision=precision,
+        **place_of(files or [], inventory, lab),
+    )
+    goal = CapacityGoal(slo=Objective(**limits, error_share=errors), precision=precision, budget_s=duration)
+    fields = capacity_fields(named, comparison, goal, probe_s=probe, blocks=blocks)
+    experiment = experiment_of(fields)  # mistakes are found before a lab is started
+    stored_in = Store(store_path(store))
+    if save is not None:
+        save_scenario(fields, save)
+    with signals_interrupt():  # before the lab is started: a signal at any later time removes it
+        with hosts_for("capacity", given, inventory, lab, quiet=quiet) as hosts:
+            outcome = run_experiment(
+                experiment,
+                hosts,
+                stored_in,
+                seed=None,
+                quiet=quiet,
+                show=lambda run: SilentProgress() if quiet else SearchProgress(run),
+                tags=tags,
+            )
+        is_known = _print(outcome, stored_in, save, json=json)
+    if outcome.failures or outcome.not_restored or not is_known:
+        raise typer.Exit(1)
+
+
+class SearchProgress(SilentProgress):
+    """Display with a line for each probe."""
+
+    def __init__(self, run: OpenedRun) -> None:
+        """Say which hosts connect to servers that are there already."""
+        from benchkit.cli.versus_display import describe_connections
+
+        for sentence in describe_connections(run.plan):
+            self.notify(sentence)
+
+    def notify(self, text: str) -> None:
+        """Print it on stderr."""
+        from benchkit.cli.console import say
+
+        say(text)
+
+    def trial_failed(self, planned_trial: PlannedTrial, reason: str | None) -> None:
+        """Print the reason, if it is not known already."""
+        if reason is not None:
+            self.notify(f"{planned_trial.title}  failed: {reason}")
+
+    def trial_retrying(self, planned_trial: PlannedTrial, reason: str, pause_s: float) -> None:
+        """Print the reason."""
+        self.notify(f"{planned_trial.title}  {retrying(pause_s)}: {reason}")
+
+
+def _print(outcome: RunOutcome, store: Store, save: Path | None, *, json: bool) -> bool:
+    """Print the capacities, and how they compare after enough blocks; return whether anything is known of each."""
+    from benchkit.analysis.capacities import cell_capacities, doubts_about
+    from benchkit.analysis.compare import answer_of_run
+    from benchkit.analysis.inference import MIN_BLOCKS
+    from benchkit.analysis.run_data import read_run_data
+    from benchkit.cli.console import print_json
+    from benchkit.cli.run import write_run_report
+    from benchkit.results.tables import load
+
+    data = read_run_data(store, outcome.run)
+    capacities = cell_capacities(data)
+    notes = doubts_about(data, load("verdicts", store=store, run_id=outcome.run.run_id))
+    answer = answer_of_run(data) if len(capacities) > 1 and data.manifest.blocks >= MIN_BLOCKS else None
+    if json:
+        document = {
+            "run_id": outcome.run.run_id,
+            "status": outcome.status,
+            "store": store.path,
+            "capacities": [capacity.model_dump(mode="json") for capacity in capacities],
+            "notes": notes,
+            "answer": None if answer is None else answer.model_dump(mode="json"),
+            "failures": outcome.failures,
+            "not_put_back": outcome.not_restored,
+            "report": write_run_report(outcome, store),
+            "scenario": save,
+        }
+        print_json(document)
+    else:
+        print(*(capacity.sentence for capacity in capacities), *(f"! {note}" for note in notes), sep="\n")
+        if answer is not None:
+            print(*answer.sentences, answer.trust_sentence, sep="\n")
+        print(f"\nrun       {outcome.run.run_id}", flush=True)
+        print(f"report    {write_run_report(outcome, store).resolve()}")  # it takes seconds
+        if save is not None:
+            print(f"scenario  {save}")
+    return all(capacity.is_known for capacity in capacities)
