@@ -26,6 +26,16 @@ CertificateKey = Literal["ecdsa-p256", "rsa-2048", "rsa-4096"]
 Alpn = Literal["http/1.1", "h2"]
 """Name of a protocol in the handshake of TLS (ALPN, RFC 7301)."""
 
+DnsName = Annotated[
+    str,
+    StringConstraints(
+        strict=True,
+        max_length=253,
+        pattern=r"^([A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9])?\.)*[A-Za-z]([A-Za-z0-9-]*[A-Za-z0-9])?$",
+    ),
+]
+"""Name of a host (RFC 1123, 2.1); its last part begins with a letter, which no address does."""
+
 FileName = Annotated[str, StringConstraints(strict=True, min_length=1, pattern=r"^[^\x00]+$")]
 
 
@@ -71,6 +81,12 @@ class TlsOptions(Frozen):
     )
     private_key: FileName | None = Field(
         default=None, description="private key of that certificate (PEM, without password)", examples=["server.key"]
+    )
+    server_name: DnsName | None = Field(
+        default=None,
+        description="name that clients ask for in the handshake (SNI), verify, and send as `Host`, while they connect to "
+        "the address; absent: the address, or the host of the URL",
+        examples=["my.example"],
     )
 
     @model_validator(mode="after")

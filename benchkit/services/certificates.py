@@ -64,7 +64,7 @@ class RunCertificate(ControllerFile):
     """A certificate that the run's authority signs, or its private key."""
 
     host: str
-    """Name of its host in the inventory, the DNS name that it is valid for."""
+    """DNS name that it is valid for: `server_name`, or the name of its host in the inventory."""
     address: str | None
     """Address that it is valid for; None: none."""
     key: CertificateKey
@@ -106,7 +106,7 @@ def tls_paths(folder: PurePosixPath) -> TlsPaths:
 def tls_files(endpoint: Endpoint, folder: PurePosixPath) -> tuple[File, ...]:
     """Return the files of a service with this endpoint; none without TLS.
 
-    Raises FieldError where a certificate of the user is not valid for its address.
+    Raises FieldError where a certificate of the user is not valid for its name or address.
     """
     tls, paths = endpoint.tls, tls_paths(folder)
     if tls is None:
@@ -114,11 +114,12 @@ def tls_files(endpoint: Endpoint, folder: PurePosixPath) -> tuple[File, ...]:
     certificate: ControllerFile
     key: ControllerFile
     if tls.certificate is not None and tls.private_key is not None:
-        _require_address(Path(tls.certificate), endpoint)
+        _require_name(Path(tls.certificate), endpoint)
         certificate, key = OwnCertificate(Path(tls.certificate)), OwnCertificate(Path(tls.private_key))
     else:
-        certificate = RunCertificate(endpoint.host, endpoint.address, tls.key, "certificate")
-        key = RunCertificate(endpoint.host, endpoint.address, tls.key, "key")
+        name = tls.server_name or endpoint.host
+        certificate = RunCertificate(name, endpoint.address, tls.key, "certificate")
+        key = RunCertificate(name, endpoint.address, tls.key, "key")
     return (
         File(paths.certificate, certificate),
         File(paths.key, key, PRIVATE_FILE),
@@ -145,6 +146,8 @@ def verified_name(endpoint: Endpoint) -> str:
     is there already which does.
     """
     tls = endpoint.tls
+    if endpoint.server_name is not None:
+        return endpoint.server_name
     if tls is None or tls.certificate is None:
         return endpoint.host
     is_external = tls.private_key is None
@@ -391,16 +394,27 @@ def _check_key(path: Path, certificate: Path, source: SourceMap) -> None:
         raise InputError(source.fault(("private_key",), f"{path} is not the key of {certificate}"))
 
 
-def _require_address(path: Path, endpoint: Endpoint) -> None:
-    """Raise FieldError where a certificate of the user is not valid for the address of a service."""
+def _require_name(path: Path, endpoint: Endpoint) -> None:
+    """Raise FieldError where a certificate of the user is not valid for the name or address that clients verify."""
     names, addresses = _subject_names(_load_certificate(path))
-    if endpoint.address is not None and endpoint.address not in addresses:
-        found = ", ".join((*addresses, *names)) or "no host"
-        raise FieldError(
-            "tls",
-            f"{path} is not valid for {endpoint.address}, where {endpoint.host} serves: it names {found}",
-            hint="add the address to its subject alternative names: load tools connect to it",
-        )
+    wanted = endpoint.server_name or endpoint.address
+    if wanted is None or wanted in addresses or any(_covers(name, wanted) for name in names):
+        return
+    found = ", ".join((*addresses, *names)) or "no host"
+    name = next((name.replace("*", "www") for name in names), None)
+    raise FieldError(
+        "tls",
+        f"{path} is not valid for {wanted}, where {endpoint.host} serves: it names {found}",
+        hint="add the address to its subject alternative names: load tools connect to it"
+        if name is None or endpoint.server_name is not None
+        else f"set `server_name: {name}` in tls: clients then connect to the address and verify that name",
+    )
+
+
+def _covers(pattern: str, name: str) -> bool:
+    """Return True if a DNS name of a certificate, which may begin with `*.`, is valid for a name (RFC 9525, 6.3)."""
+    pattern, name = pattern.lower(), name.lower()
+    return pattern == name or (pattern.startswith("*.") and name.partition(".")[2] == pattern[2:])
 
 
 def _subject_names(certificate: x509.Certificate) -> tuple[list[str], list[str]]:

@@ -216,7 +216,7 @@ def http_hop(endpoint: Endpoint, ca_file: PurePosixPath | None) -> HttpHop:
         case "fastcgi" | "ssh":
             raise ValueError(f"{endpoint}: no HTTP server")
         case "https1" | "h2":
-            return HttpHop(endpoint.protocol, ca_file, endpoint.address or endpoint.host)
+            return HttpHop(endpoint.protocol, ca_file, endpoint.server_name or endpoint.address or endpoint.host)
         case _:
             return HttpHop(endpoint.protocol)
 
@@ -255,7 +255,7 @@ def _wait_until_ready(host: Host, service: Service, process: Process) -> None:
     request = service.ready_request
     if request is None:
         return
-    headers = [("Host", service.endpoint.authority), ("Connection", "close")]
+    headers = [("Host", service.endpoint.host_header), ("Connection", "close")]
     hop = http_hop(service.endpoint, tls_paths(service.folder).authority)
     while True:
         timeout_s = max(READY_PAUSE_S, deadline - time.monotonic())

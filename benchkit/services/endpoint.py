@@ -78,6 +78,16 @@ class Endpoint:
         return f"[{self.address}]:{self.port}" if ":" in str(self.address) else f"{self.address}:{self.port}"
 
     @property
+    def server_name(self) -> str | None:
+        """Name by which clients ask for it, where its options of TLS have one."""
+        return None if self.tls is None else self.tls.server_name
+
+    @property
+    def host_header(self) -> str:
+        """`Host` of a request to it."""
+        return self.server_name or self.authority
+
+    @property
     def origin(self) -> str:
         """URL of an HTTP server without a path: `https://10.0.0.1:8443` (RFC 6454)."""
         return f"{'https' if is_tls(self.protocol) else 'http'}://{self.authority}"

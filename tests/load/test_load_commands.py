@@ -161,6 +161,15 @@ PROTOCOLS: dict[str, tuple[HttpProtocol, TlsOptions | None, dict[str, Any], str]
 """Name → (protocol, TLS, load, argument list without the URL)."""
 
 
+NAMED = TlsOptions(resumption=False, server_name="my.example")
+NAMED_COMMANDS = {
+    "ab": "ab -q -r -l -c4 -t5 -n500000 -k -H Host:_my.example https://10.0.0.2:8443/",
+    "hey": "hey -c 4 -disable-redirects -z 5s -host my.example https://10.0.0.2:8443/",
+    "h2load": "h2load --h1 --connect-to=10.0.0.2:8443 -c4 -t1 -D5s https://my.example/",
+}
+"""Tool → argument list for a server with a name in TLS; the other tools cannot ask for it."""
+
+
 def _target(protocol: HttpProtocol, tls: TlsOptions | None) -> Target:
     return Target("10.0.0.2:8443", protocol, tls, None if tls is None else PurePosixPath("/w/ca.pem"))
 
@@ -175,6 +184,18 @@ def test_the_argument_list_for_a_protocol(name: str) -> None:
     assert tool.command(load, target) == [*_words(shown), *end]
     if tool.name == "vegeta":
         assert tool.files(load, target)["vegeta.targets"] == f"GET {url}\n".encode()
+
+
+@pytest.mark.parametrize("name", [name for name, tool in TOOLS.items() if tool.tls])
+def test_a_name_in_tls_is_asked_for_or_refused(name: str) -> None:
+    tool, target = TOOLS[name], _target("https1", NAMED)
+    load = _load(name, **({"rate": 100} if name == "vegeta" else {} if name == "siege" else PLAIN))
+    if name in NAMED_COMMANDS:
+        assert tool.target_objections(load, target) == ()
+        assert tool.command(load, target) == [word.replace("_", " ") for word in NAMED_COMMANDS[name].split()]
+    else:
+        why = f"tls.server_name: {name} asks for no other name than the address that it connects to"
+        assert tool.target_objections(load, target) == (why,)
 
 
 UNSUPPORTED: dict[str, tuple[str, HttpProtocol, TlsOptions | None, dict[str, Any], str]] = {

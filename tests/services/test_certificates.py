@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePosixPath
@@ -13,6 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from cryptography.x509.verification import PolicyBuilder, Store
+from pydantic import ValidationError
 
 from benchkit.document import Document, parse_document
 from benchkit.errors import FieldError, InputError, UnsupportedError
@@ -30,12 +32,19 @@ def endpoint(tls: TlsOptions | None = None, address: str = "10.0.0.1") -> Endpoi
 
 
 def write_pair(
-    folder: Path, *, name: str = "own", from_days: int = -1, to_days: int = 10, address: str = "10.0.0.1"
+    folder: Path,
+    *,
+    name: str = "own",
+    from_days: int = -1,
+    to_days: int = 10,
+    address: str = "10.0.0.1",
+    dns_name: str | None = None,
 ) -> tuple[Path, Path]:
-    """Write a self-signed certificate and its key."""
+    """Write a self-signed certificate for an address, or for a DNS name instead, and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))])
+    valid_for = x509.IPAddress(ipaddress.ip_address(address)) if dns_name is None else x509.DNSName(dns_name)
+    names = x509.SubjectAlternativeName([valid_for])
     now = datetime.now(UTC)
     certificate = (
         x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
@@ -103,6 +112,27 @@ def test_a_certificate_of_the_user_replaces_that_of_the_run(tmp_path: Path) -> N
         verified_name(endpoint(tls))
     with pytest.raises(FieldError, match=r"not valid for 10\.0\.0\.2, where sut serves: it names 10\.0\.0\.1"):
         tls_files(endpoint(tls, "10.0.0.2"), FOLDER)
+
+
+@pytest.mark.parametrize(("dns_name", "server_name"), [("my.example", "my.example"), ("*.example", "My.example")])
+def test_a_certificate_of_a_name_is_taken_with_that_name(tmp_path: Path, dns_name: str, server_name: str) -> None:
+    write_pair(tmp_path, dns_name=dns_name)
+    own = "certificate: own.pem\nprivate_key: own.key\n"
+    named = endpoint(resolved(tmp_path, f"{own}server_name: {server_name}\n"))
+    assert len(tls_files(named, FOLDER)) == 3
+    assert (named.host_header, verified_name(named)) == (server_name, server_name)
+    with pytest.raises(
+        FieldError, match=rf"not valid for 10\.0\.0\.1, .* it names {re.escape(dns_name)}\n.*`server_name: "
+    ):
+        tls_files(endpoint(resolved(tmp_path, own)), FOLDER)
+    with pytest.raises(FieldError, match=r"not valid for a\.b\.example, "):
+        tls_files(endpoint(resolved(tmp_path, f"{own}server_name: a.b.example\n")), FOLDER)
+
+
+@pytest.mark.parametrize("name", ["10.0.0.1", "::1", "a b", "-a.example", "a..example", ""])
+def test_what_is_no_name_is_refused(name: str) -> None:
+    with pytest.raises(ValidationError):
+        TlsOptions(server_name=name)
 
 
 def _expire(folder: Path) -> None:

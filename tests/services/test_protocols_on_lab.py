@@ -77,6 +77,57 @@ def test_servers_speak_the_protocol_that_is_asked_of_them(lab: Lab, tmp_path: Pa
     assert trials["protocol"].tolist() == asked
 
 
+NAMED_SERVER = """
+import ssl, sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        good = (self.connection.server_hostname, self.headers["Host"]) == ("my.example", "my.example")
+        self.send_response(200 if good else 421)
+        self.send_header("Content-Length", "2")
+        self.send_header("Connection", "keep-alive")
+        self.end_headers()
+        self.wfile.write(b"ok")
+    def log_request(self, *args):
+        pass
+def note_name(connection, name, context):
+    names[connection] = name
+class Connection(ssl.SSLSocket):
+    server_hostname = property(lambda self: names.get(self), lambda self, name: None)
+names = {}
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.minimum_version = ssl.TLSVersion.TLSv1_3
+context.sslsocket_class = Connection
+context.set_alpn_protocols(["http/1.1"])
+context.sni_callback = note_name
+context.load_cert_chain(sys.argv[3], sys.argv[4])
+server = ThreadingHTTPServer((sys.argv[1], int(sys.argv[2])), Handler)
+server.socket = context.wrap_socket(server.socket, server_side=True)
+server.serve_forever()
+"""
+"""A server that answers 421 (Misdirected Request) where the handshake or `Host` has another name than its own."""
+
+
+@pytest.mark.parametrize("tool", ["h2load", "hey", "ab"])
+def test_a_server_with_a_name_of_its_own_is_asked_for_by_that_name(lab: Lab, tmp_path: Path, tool: str) -> None:
+    write_pair(tmp_path, dns_name="my.example")
+    tls = {**OWN, "private_key": "own.key", "server_name": "my.example"}
+    run = ["python3", "-c", NAMED_SERVER, "{host}", "{port}", "{certificate}", "{certificate_key}"]
+    scenario = read_scenario(
+        tmp_path,
+        stacks={"one": one(backend="command", protocol="https1", tls=tls, run=run)},
+        load=load(tool=tool, connections=2, duration_s=1),
+        blocks=1,
+    )
+    with connect_all(lab.inventory()) as hosts:
+        run_id = run_once(tmp_path / "store", scenario, hosts)
+    (trial,) = benchkit.load("trials", store=tmp_path / "store", run_id=run_id).to_dict("records")
+    assert trial["requests"] > 0
+    assert not trial["non_2xx"]
+    assert (trial["protocol"], trial["tls_version"]) == ("https1", "1.3")
+
+
 @pytest.mark.skipif(
     CADDY is None, reason="no Caddy: BENCHKIT_CADDY names its program, built as services/README.md says"
 )

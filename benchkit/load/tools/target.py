@@ -21,6 +21,11 @@ class Target:
     """File on the load hosts with the certificates (PEM) that verify the entry's; None without TLS."""
 
     @property
+    def server_name(self) -> str | None:
+        """Name to ask for in the handshake of TLS, to verify, and to send as `Host`; None: that of the authority."""
+        return None if self.tls is None else self.tls.server_name
+
+    @property
     def origin(self) -> str:
         """URL without a path: `https://10.0.0.2:8080` (RFC 6454)."""
         return f"{'https' if is_tls(self.protocol) else 'http'}://{self.authority}"

@@ -106,6 +106,8 @@ class TlsSupport:
 
     verifies: bool
     """True: it verifies certificates by `Target.ca_file`. False: it accepts all, and cannot do otherwise."""
+    sends_name: bool
+    """True: it asks for `Target.server_name`. False: for the host of the URL that it connects to alone."""
     resumes: bool
     """True: a new connection resumes an earlier session where the server lets it. False: every handshake is full."""
 
@@ -208,6 +210,8 @@ class Tool:
         return (*self._protocol_objections(load, target), *self.check_target(load, target))
 
     def _protocol_objections(self, load: Load, target: Target) -> Iterator[str]:
+        if target.server_name is not None and self.tls is not None and not self.tls.sends_name:
+            yield f"tls.server_name: {self.name} asks for no other name than the address that it connects to"
         if load.streams > 1 and not is_http2(target.protocol):
             yield f"streams: {target.protocol} has no streams, a connection has one request in flight"
         if load.keepalive:

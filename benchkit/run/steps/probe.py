@@ -133,7 +133,7 @@ def _send(trial: Trial, request: Request, timeout_s: float) -> HttpAnswer:
         deploy.socket_of(endpoint),
         request.path,
         method=request.method,
-        headers=probe_headers(trial.cell.load, request, endpoint.authority),
+        headers=probe_headers(trial.cell.load, request, endpoint.host_header),
         body=request.content or b"",
         timeout_s=timeout_s,
         max_body=MAX_BODY if request.expect.contains is not None else SHOWN_CHARACTERS,
@@ -176,13 +176,13 @@ def response_faults(request: Request, response: HttpAnswer) -> list[str]:
     return faults
 
 
-def probe_headers(load: Load, request: Request, authority: str) -> list[tuple[str, str]]:
+def probe_headers(load: Load, request: Request, host_header: str) -> list[tuple[str, str]]:
     """Return the headers that a request is sent with: Host, the length of its body, and its own.
 
     It has exactly one Host, the target's where it states none (RFC 9112, 3.2). The response states whether the
     connection is closed, which changes its length, so the probe asks as the load does.
     """
-    host = [] if has_header(request.headers, "host") else [("Host", authority)]
+    host = [] if has_header(request.headers, "host") else [("Host", host_header)]
     close = [] if load.keepalive or has_header(request.headers, "connection") else [("Connection", "close")]
     length = [] if request.content_length is None else [(CONTENT_LENGTH, str(request.content_length))]
     return [*host, *close, *length, *revealed(request.headers).items()]

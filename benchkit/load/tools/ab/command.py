@@ -26,6 +26,7 @@ from benchkit.load.tools.tool import (
     reserved_arguments,
     whole_seconds,
 )
+from benchkit.models.headers import has_header
 from benchkit.models.load import Load
 
 MAX_CONCURRENCY = 20_000
@@ -43,6 +44,11 @@ def _check(load: Load) -> Iterable[Objection]:
     if load.request_count is not None and load.request_count < load.connections:
         yield Objection("request_count", f"ab needs at least one for each of {load.connections} connections")
     yield from reserved_arguments(load, "ab", "-g")
+
+
+def _check_target(load: Load, target: Target) -> Iterable[str]:
+    if target.server_name is not None and has_header(load.request_mix[0].headers, "host"):
+        yield "tls.server_name: ab asks for the name in the header Host, which the load sets"
 
 
 def _files(load: Load, _target: Target) -> Mapping[str, bytes]:
@@ -69,6 +75,8 @@ def _argv(load: Load, target: Target) -> list[str]:
     for line in header_lines(with_zero_length(request)):
         name, _, value = line.partition(": ")
         argv += ["-T", value] if body and name.lower() == "content-type" else ["-H", line]
+    if target.server_name is not None:
+        argv += ["-H", f"Host: {target.server_name}"]  # it takes the name of the handshake from it
     return [*argv, *load.extra_args, target.origin + request.path]
 
 
@@ -86,6 +94,7 @@ TOOL = Tool(
     files=_files,
     check=_check,
     single_threaded=True,
+    check_target=_check_target,
     protocols=frozenset({"http1", "https1"}),
-    tls=TlsSupport(verifies=False, resumes=False),
+    tls=TlsSupport(verifies=False, sends_name=True, resumes=False),
 )

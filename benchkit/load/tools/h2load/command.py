@@ -76,7 +76,10 @@ def _files(load: Load, target: Target) -> Mapping[str, bytes]:
     bodies = {name: content for name, content in body_files(load, "h2load").items() if name == _body(load)}
     if len(load.request_mix) == 1:
         return bodies
-    return {URIS: "".join(f"{target.origin}{request.path}\n" for request in repeated_requests(load)).encode(), **bodies}
+    return {
+        URIS: "".join(f"{_origin(target)}{request.path}\n" for request in repeated_requests(load)).encode(),
+        **bodies,
+    }
 
 
 def _body(load: Load) -> str | None:
@@ -101,7 +104,7 @@ def _argv(load: Load, target: Target) -> list[str]:
         *header_lines(with_zero_length(first)),
     ]:
         argv += ["-H", line]
-    where = f"-i{URIS}" if len(load.request_mix) > 1 else target.origin + first.path
+    where = f"-i{URIS}" if len(load.request_mix) > 1 else _origin(target) + first.path
     return [*argv, *load.extra_args, where]
 
 
@@ -112,7 +115,14 @@ def _protocol_arguments(load: Load, target: Target) -> list[str]:
         argv = [*argv, f"-m{load.streams}"]
     if target.tls is not None and target.tls.ciphers is not None:
         argv = [*argv, f"--{'tls13-' if target.tls.version == '1.3' else ''}ciphers={target.tls.ciphers}"]
+    if target.server_name is not None:
+        argv = [*argv, f"--connect-to={target.authority}"]
     return argv
+
+
+def _origin(target: Target) -> str:
+    """Return the URL without a path by which it asks for the server; it connects elsewhere with a name of TLS."""
+    return target.origin if target.server_name is None else f"https://{target.server_name}"
 
 
 ROWS = RequestRows("h2load", covers="request")
@@ -141,5 +151,5 @@ TOOL = Tool(
     check=_check,
     lead=_lead,
     protocols=frozenset({"http1", "https1", "h2", "h2c"}),
-    tls=TlsSupport(verifies=False, resumes=False),
+    tls=TlsSupport(verifies=False, sends_name=True, resumes=False),
 )

@@ -117,6 +117,8 @@ def _argv(load: Load, target: Target) -> list[str]:
         argv += ["-H", line]
     if body := body_file(load, "hey", request):
         argv += ["-D", body]
+    if target.server_name is not None:
+        argv += ["-host", target.server_name]  # of the header and of the handshake
     return [*argv, *load.extra_args, target.origin + request.path]
 
 
@@ -133,6 +135,6 @@ TOOL = Tool(
     files=_files,
     check=_check,
     protocols=frozenset({"http1", "https1", "h2"}),
-    tls=TlsSupport(verifies=False, resumes=False),
+    tls=TlsSupport(verifies=False, sends_name=True, resumes=False),
     check_target=_check_target,
 )

@@ -137,5 +137,5 @@ TOOL = Tool(
     check=_check,
     thread_per_connection=True,
     protocols=frozenset({"http1", "https1"}),
-    tls=TlsSupport(verifies=False, resumes=False),
+    tls=TlsSupport(verifies=False, sends_name=False, resumes=False),
 )

@@ -136,6 +136,6 @@ TOOL = Tool(
     files=_files,
     check=_check,
     protocols=frozenset({"http1", "https1", "h2", "h2c"}),
-    tls=TlsSupport(verifies=True, resumes=False),
+    tls=TlsSupport(verifies=True, sends_name=False, resumes=False),
     check_target=_check_target,
 )

@@ -92,6 +92,6 @@ TOOL = Tool(
     files=_files,
     check=_check,
     protocols=frozenset({"http1", "https1"}),
-    tls=TlsSupport(verifies=False, resumes=True),
+    tls=TlsSupport(verifies=False, sends_name=False, resumes=True),
     overrun_s=0.1,
 )
