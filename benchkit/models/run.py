@@ -9,6 +9,7 @@ from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints, Ty
 
 from benchkit.models.base import Frozen
 from benchkit.models.facts import RecordedFacts
+from benchkit.models.headers import without_secrets
 from benchkit.models.levels import NAME_FORM, Name
 
 SCHEMA_VERSION = 1
@@ -34,8 +35,8 @@ def _require_name(scenario: Mapping[str, Any]) -> Mapping[str, Any]:
     return scenario
 
 
-StoredScenario = Annotated[Mapping[str, Any], AfterValidator(_require_name)]
-"""A scenario as run, with a valid name."""
+StoredScenario = Annotated[Mapping[str, Any], AfterValidator(_require_name), AfterValidator(without_secrets)]
+"""A scenario as run, with a valid name, and with the sources of secret headers instead of their values."""
 
 Tag = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9._-]{0,63}$")]
 """Name of a tag of a run."""

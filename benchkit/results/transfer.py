@@ -9,6 +9,7 @@ continued by another one, and two of the same run write the same.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import tempfile
@@ -57,6 +58,7 @@ def push(store: Store, run: RunFolder, remote: RemoteFiles, *, only_new: bool = 
     """
     with run.locked():
         _require_ended(run)
+        _require_no_secrets(run)
         checksums = _verified_checksums(store, run)
         claimed, manifest = checksums_path(run.run_id), store.manifest_path(run.run_id)
         there = remote.read([claimed, manifest])
@@ -124,6 +126,17 @@ def _require_ended(run: RunFolder) -> None:
             where=run.run_id,
             why="a published run never changes",
             hint=f"`benchkit run --resume {run.run_id}` completes it, then push it",
+        )
+
+
+def _require_no_secrets(run: RunFolder) -> None:
+    """Raise InputError for a run whose manifest has a secret header in clear, as benchkit once wrote it."""
+    if json.loads(run.manifest_file.read_bytes())["scenario"] != run.manifest().scenario:
+        raise InputError(
+            "the run has the value of a secret header in its files",
+            where=run.run_id,
+            why="an earlier benchkit stored it; published, others could use it",
+            hint=f"run the scenario again, then remove this run: `benchkit results rm {run.run_id}`",
         )
 
 

@@ -16,7 +16,6 @@ from benchkit.hosts.cpu_affinity import controller_record
 from benchkit.hosts.host import Host
 from benchkit.load.tools.registry import get_tool
 from benchkit.models.facts import RecordedFacts
-from benchkit.models.headers import without_secrets
 from benchkit.models.run import BuildRecord, CellRecord, CodeState, ControllerRecord, HostRecord, Manifest
 from benchkit.resources import shipped
 from benchkit.run.plan.model import PlannedCell, RunPlan
@@ -107,8 +106,7 @@ def code_of(plan: RunPlan) -> CodeState | None:
 def _scenario_as_run(plan: RunPlan) -> Mapping[str, object]:
     """Return the scenario with the design that the run takes."""
     scenario: Mapping[str, object] = plan.experiment.document.data
-    as_run = scenario if plan.design == plan.experiment.scenario.design else {**scenario, "design": plan.design}
-    return {name: without_secrets(field) for name, field in as_run.items()}
+    return scenario if plan.design == plan.experiment.scenario.design else {**scenario, "design": plan.design}
 
 
 def header_digests(plan: RunPlan) -> Mapping[str, str]:

@@ -211,6 +211,18 @@ def test_a_run_that_has_not_ended_is_refused(s3: S3, url: str, tmp_path: Path, s
     assert s3.requests == []
 
 
+def test_a_secret_header_that_an_earlier_version_stored_is_not_published(store: Store, tmp_path: Path) -> None:
+    run = store.run("r1")
+    document = json.loads(run.manifest_file.read_text())
+    document["scenario"]["load"] = {"tool": "wrk", "headers": {"Authorization": "Bearer 3c9e-planted"}}
+    run.manifest_file.write_text(json.dumps(document))
+    write_checksums(store, run)
+    assert "3c9e" not in run.manifest().model_dump_json()
+    with pytest.raises(InputError, match="the run has the value of a secret header in its files"):
+        push(store, run, RemoteFiles((tmp_path / "remote").as_uri()))
+    assert not (tmp_path / "remote").exists()
+
+
 def test_damaged_files_are_neither_pushed_nor_pulled_nor_read(s3: S3, url: str, store: Store, tmp_path: Path) -> None:
     raw = store.run("r1").raw("r1.t1") / "wrk.txt"
     content = raw.read_text()
