@@ -22,8 +22,8 @@ from tests.needs import separate_hosts
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text()
-RUN_ELSEWHERE = {"make demo", "make test"}
-"""Commands not run here: `make test` runs this test, and cli/test_run.py the demo."""
+RUN_ELSEWHERE = {"make demo", "make test", "benchkit capacity 'node one.js {port}' --p99 10ms"}
+"""Commands not run here: `make test` runs this test, cli/test_run.py the demo, cli/test_capacity.py a short search."""
 
 
 def blocks(language: str) -> list[str]:
