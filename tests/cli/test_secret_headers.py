@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -52,6 +54,13 @@ def _text(path: Path) -> str:
     return content.decode("latin-1")
 
 
+def _has_secret(text: str) -> bool:
+    """Return whether an input file has the secret; openloop's has whole requests in base64."""
+    return CREDENTIALS in text or any(
+        CREDENTIALS in base64.b64decode(encoded).decode() for encoded in re.findall(r'"Bytes": "([^"]*)"', text)
+    )
+
+
 @dataclass
 class Seen:
     """Observations of running load tools by another process on the machine of the lab."""
@@ -70,7 +79,8 @@ class Seen:
                     self.programs.add(Path(arguments[0]).name)
                 if Path(arguments[0]).name in HEADER_FILES:
                     file = process / "cwd" / HEADER_FILES[Path(arguments[0]).name]
-                    self.modes[file.name] = file.stat().st_mode & 0o777
+                    if _has_secret(file.read_text()):  # not that of another lab
+                        self.modes[file.name] = file.stat().st_mode & 0o777
 
 
 @contextmanager
