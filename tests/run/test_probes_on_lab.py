@@ -25,6 +25,21 @@ SERVER = Path(__file__).with_name("answering_server.py")
 KINDS = ("fixed", "newline", "page", "counter", "clock", "broken", "length")
 BLOCKS = 3
 CHECKS = ("unequal-responses", "changed-response")
+ON_A_BUSY_MACHINE = {
+    "generator_cpu": 1,
+    "foreign_cores": 100,
+    "steal": 1,
+    "littles_law": 1,
+    "connections": 0,
+    "server_cpu": 0,
+    "unequal": 100,
+    "neighbour_cpu": 1,
+    "carry_over": 1,
+    "slice_answers": 0.1,
+    "slice_effect": 1,
+    "cold": 1,
+}
+"""Thresholds that exclude no trial because of other work."""
 
 
 @pytest.fixture(scope="module", params=["sliced", "blocks"])
@@ -57,7 +72,8 @@ def stored(request: pytest.FixtureRequest, lab: Lab, tmp_path_factory: pytest.Te
             headers={"content-length": "7"},
             requests=[{"method": "POST", "body_file": str(body_file)}],
         ),
-        differs=[{"what": ["header_bytes"], "why": "they do not"}],
+        differs=[{"what": ["header_bytes"], "why": "the length of the body has one digit or two"}],
+        thresholds=ON_A_BUSY_MACHINE,
         design=request.param,
         slice_s=0.25,
         blocks=BLOCKS,
@@ -82,7 +98,7 @@ def test_each_server_is_judged_by_what_it_sends(stored: str) -> None:
     assert seen["broken", "changed-response"] == "another body during the load and after the load"
     assert found.groupby("factor_stack")["trial_id"].nunique().to_dict() == {"page": BLOCKS, "broken": BLOCKS}
     unchecked = benchkit.load("unchecked", store=stored)
-    assert not unchecked["check"].isin(CHECKS).any()
+    assert "changed-response" not in set(unchecked["check"])
 
 
 def test_ratios_of_one_kind_state_how_responses_differ(stored: str) -> None:
@@ -93,6 +109,8 @@ def test_ratios_of_one_kind_state_how_responses_differ(stored: str) -> None:
     assert remarks["newline"] == [f"different answers: 10 bytes of body against 9 ({UNDECLARED})"]
     assert remarks["length"] == []
     assert all(remarks[kind] for kind in ("counter", "clock", "page"))
+    with_interval = {kind for kind in KINDS[1:] if compared[f"stack={kind}"].low is not None}
+    assert with_interval == {"newline", "counter", "clock", "length"}
 
 
 def test_every_request_is_probed_at_four_times(stored: str) -> None:
