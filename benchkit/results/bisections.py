@@ -10,7 +10,7 @@ from benchkit.errors import InputError
 from benchkit.models.bisection import BisectionRecord
 from benchkit.models.run import RunId
 from benchkit.regular_files import read_regular
-from benchkit.results.durable_files import make_folders, write_atomically
+from benchkit.results.durable_files import PRIVATE, make_folders, write_atomically
 from benchkit.validation import first_fault
 
 FOLDER = "bisections"
@@ -20,7 +20,7 @@ _ID: TypeAdapter[str] = TypeAdapter(RunId)
 def save_bisection(store: Path, record: BisectionRecord) -> None:
     """Write the record of a search, in place of an earlier state of it. Raises OSError."""
     make_folders(store / FOLDER)
-    write_atomically(_file(store, record.bisection_id), record.model_dump_json(indent=2).encode())
+    write_atomically(_file(store, record.bisection_id), record.model_dump_json(indent=2).encode(), PRIVATE)
 
 
 def read_bisection(store: Path, name: str) -> BisectionRecord:

@@ -45,7 +45,7 @@ COMMANDS: dict[str, tuple[dict[str, Any], str]] = {
             "headers": {"A": "b"},
             **PLAIN,
         },
-        "ab -q -r -l -c4 -n100 -m PUT -s9 -H|A: b",
+        "ab -q -r -l -c4 -n100 -m PUT -s9 -H|A: b -H|Content-Length: 0",
     ),
     "hey": (PLAIN, "hey -c 4 -disable-redirects -z 5s"),
     "hey-all": (
