@@ -132,10 +132,11 @@ def test_a_process_that_ends_on_a_full_disk_says_so_also_when_others_have_freed_
             "service": "load",
             "command": {"argv": ["sh", "-c", script]},
             "at_ns": time.monotonic_ns() + number * 500_000_000,
+            "limit_ns": time.monotonic_ns() + 20_000_000_000,
         }
         for number, script in enumerate(scripts)
     ]
-    ended = agent.request("timetable_run", {"starts": starts, "timeout_s": 20}, timeout_s=20).fields["processes"]
+    ended = agent.request("timetable_run", {"starts": starts}, timeout_s=20).fields["processes"]
     assert [each["ended"]["exit_code"] for each in ended] == [0, 1, 0]
     before, full, after = (each["ended"]["full_disk"] for each in ended)
     assert (before, after) == (None, None)
