@@ -47,10 +47,11 @@ _MERGE, _DATE = f"{_TAG}merge", f"{_TAG}timestamp"
 
 @dataclass(frozen=True)
 class Origin:
-    """File and line of a value."""
+    """File and line of a value, or the option of the command line that gives it."""
 
     source: str
     line: int | None
+    is_option: bool = False
 
     def __str__(self) -> str:
         """Return `file:line`, as editors take it."""
@@ -85,9 +86,13 @@ class SourceMap:
         return SourceMap(origins, (*self.path, *location))
 
     def fault(self, location: Location, message: str) -> str:
-        """Return a one-line message about the value at `location`: `file:line: field: what is wrong`."""
-        field = ".".join(str(part) for part in (*self.path, *location))
-        return f"{self.origin(location)}: {field + ': ' if field else ''}{message}"
+        """Return a one-line message about the value at `location`: `file:line: field: what is wrong`.
+
+        The value of an option is named by that alone: whoever gave it has no file with such a field.
+        """
+        origin = self.origin(location)
+        field = "" if origin.is_option else ".".join(str(part) for part in (*self.path, *location))
+        return f"{origin}: {field + ': ' if field else ''}{message}"
 
 
 @dataclass(frozen=True)

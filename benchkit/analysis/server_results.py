@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -32,6 +32,13 @@ class ServerResult(Frozen):
     ratio: Ratio | None = None
     """Its rate relative to the baseline's; None for the baseline."""
     verdicts: VerdictCounts = VerdictCounts()
+
+
+def has_answer(results: Sequence[ServerResult]) -> bool:
+    """Return True if anything is compared: some server has a ratio, or the only one its rate."""
+    if len(results) == 1:
+        return results[0].rps is not None
+    return any(result.ratio is not None and result.ratio.ratio is not None for result in results)
 
 
 def server_results(data: RunData) -> tuple[ServerResult, ...]:

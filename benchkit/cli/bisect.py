@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,23 +13,32 @@ import typer
 from benchkit.cli.completion import complete_metric
 from benchkit.cli.options import (
     MAX_TIMEOUT_S,
+    Body,
     BuildCommand,
     BuiltCommand,
-    InventoryFile,
+    Header,
+    HeaderEnv,
+    InventoryFileOrOwnLab,
     Json,
-    LabName,
+    LabNameOrOwnLab,
     LoadConnections,
     LoadTool,
+    Method,
     Quiet,
+    ReadyWithin,
+    Requests,
     Set,
     StoreFolder,
+    UrlPath,
     finite,
 )
 
 if TYPE_CHECKING:
     from benchkit.hosts.inventory import Inventory
     from benchkit.models.bisection import BisectionRecord, Step, StepOptions
+    from benchkit.models.request import Request as StoredRequest
     from benchkit.results.store import Store
+    from benchkit.scenario.versus import Request
 
 OF_THE_HOSTS = frozenset({"resume", "inventory", "lab", "store", "quiet", "json"})
 """Options that do not say what is searched, and which a resumed search may change."""
@@ -51,9 +61,15 @@ def bisect(
     metric: Annotated[
         str, typer.Option(help="A numeric column of `trials` that became worse.", autocompletion=complete_metric)
     ] = "rps",
-    path: Annotated[str, typer.Option(help="Path of the requests.")] = "/",
+    path: UrlPath = None,
+    method: Method = None,
+    request: Requests = None,
+    body: Body = None,
+    header: Header = None,
+    header_env: HeaderEnv = None,
     connections: LoadConnections = None,
     tool: LoadTool = None,
+    ready_within: ReadyWithin = None,
     duration: Annotated[
         float,
         typer.Option(min=1, max=MAX_TIMEOUT_S, callback=finite, help="Time that each comparison may take, in seconds."),
@@ -72,8 +88,8 @@ def bisect(
         typer.Option(metavar="ID", help="Continue an interrupted search; `latest` is the newest.", show_default=False),
     ] = None,
     settings: Set = None,
-    inventory: InventoryFile = None,
-    lab: LabName = None,
+    inventory: InventoryFileOrOwnLab = None,
+    lab: LabNameOrOwnLab = None,
     store: StoreFolder = None,
     quiet: Quiet = False,
     json: Json = False,
@@ -81,13 +97,14 @@ def bisect(
     """Find the commit that made a server slower, among those after GOOD up to BAD, along first parents.
 
     Compares BAD with GOOD, then by bisection other commits with GOOD, each until its interval is on one side of the
-    threshold half-way between the two, or its time is spent. A commit that does not build or start is skipped. Starts a
-    lab of its own unless -i or --lab names hosts.
+    threshold half-way between the two, or its time is spent. A commit that does not build or start is skipped. Without
+    -i or --lab, servers and load tool share the only host of a lab of its own.
     """
     from benchkit.analysis.bisection import next_commit
     from benchkit.cli.calibration import fixed_fields, search_path
     from benchkit.cli.inventory_choice import inventory_of
     from benchkit.cli.own_lab import own_lab, split_cpus
+    from benchkit.cli.requests import read_requests
     from benchkit.cli.signals import signals_interrupt
     from benchkit.models.bisection import StepOptions
     from benchkit.results.bisections import read_bisection
@@ -102,8 +119,10 @@ def bisect(
     else:
         if good is None or bad is None or build is None or run is None:
             raise typer.BadParameter("name GOOD and BAD, --build and --run, or a search with --resume")
+        requests = read_requests(request, path=path, method=method, body=body, headers=header, headers_env=header_env)
         options = StepOptions(
-            path=path,
+            requests=_stored(requests),
+            ready_within_s=ready_within,
             tool=tool or DEFAULT_TOOL,
             connections=connections or DEFAULT_CONNECTIONS,
             fixed=fixed_fields(tool, connections),
@@ -139,6 +158,20 @@ def _refuse_changes(context: typer.Context) -> None:
     ]
     if given:
         raise InputError(f"{', '.join(given)} cannot be changed in a resumed search", where="--resume")
+
+
+def _stored(requests: Sequence[Request]) -> tuple[StoredRequest, ...]:
+    """Return the requests as the record of a search has them. Raises InputError for one that cannot be sent."""
+    from pydantic import ValidationError
+
+    from benchkit.errors import InputError
+    from benchkit.models.request import Request as StoredRequest
+    from benchkit.validation import first_fault
+
+    try:
+        return tuple(StoredRequest.model_validate({**each.fields, "headers": each.headers}) for each in requests)
+    except ValidationError as error:
+        raise InputError("a request cannot be sent", why=first_fault(error, StoredRequest)) from None
 
 
 def _new_record(good: str, bad: str, *, build: str, run: str, metric: str, options: StepOptions) -> BisectionRecord:

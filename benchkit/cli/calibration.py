@@ -52,14 +52,21 @@ LOST_CONNECTIONS = frozenset({"accept-overflow", "missing-connections"})
 
 
 def experiment_of(fields: Mapping[str, object], settings: Sequence[str] = ()) -> Experiment:
-    """Return the experiment of a scenario whose relative paths start here, with `--set` settings. Raises InputError."""
+    """Return the experiment of options of the command line, with `--set` settings. Raises InputError."""
     from benchkit.scenario.cell_load import require_secrets
-    from benchkit.scenario.read import DEFAULT_SCALE, set_fields, stored_experiment
+    from benchkit.scenario.read import experiment_of_options
+    from benchkit.scenario.versus import options_of
 
-    experiment = stored_experiment(fields, str(Path.cwd() / f"{fields['name']}.yaml"), DEFAULT_SCALE)
-    experiment = set_fields(experiment, settings)
+    experiment = experiment_of_options(fields, options_of(fields), settings)
     require_secrets(experiment)
     return experiment
+
+
+def calibration_of(fields: Mapping[str, object], settings: Sequence[str] = ()) -> Experiment:
+    """Return the same comparison as one short trial of each server. Raises InputError."""
+    from benchkit.scenario.versus import calibration_fields
+
+    return experiment_of(calibration_fields(experiment_of(fields, settings).document.data))
 
 
 def fixed_fields(tool: str | None, connections: int | None) -> frozenset[str]:
@@ -150,7 +157,8 @@ def _adaptations(comparison: Comparison, observed: Observed, reserve: float) -> 
     ):
         reason = f"A server closes connections, so that the load tool is {RECONNECTING_TOOL}, which opens new ones."
         yield Adaptation(replace(comparison, tool=RECONNECTING_TOOL), reason)
-    if observed.neighbour_inequality > observed.thresholds.neighbour_cpu and comparison.is_sliced:
+    is_uneven = observed.neighbour_inequality > observed.thresholds.neighbour_cpu
+    if is_uneven and comparison.is_sliced and comparison.design is None:
         reason = "A server works while it has no load, so that one server runs at a time (design: blocks)."
         yield Adaptation(replace(comparison, is_sliced=False), reason)
     quota = next((each for each in QUOTAS if each < (comparison.quota or 1.0)), None)
@@ -181,15 +189,15 @@ def calibrate(
     from benchkit.cli.console import say
     from benchkit.cli.progress import SilentProgress
     from benchkit.cli.run import run_experiment
-    from benchkit.scenario.versus import calibration_fields, slice_for
+    from benchkit.scenario.versus import slice_for
 
     began_s = time.monotonic()
     if is_measured_as_it_is(make_fields(comparison)):
         comparison = replace(comparison, fixed=comparison.fixed | {"quota"})
     while True:
-        experiment = experiment_of(calibration_fields(make_fields(comparison)), settings)
+        experiment = calibration_of(make_fields(comparison), settings)
         outcome = run_experiment(
-            experiment, inventory, store, seed=None, quiet=True, show=lambda _run: SilentProgress()
+            experiment, inventory, store, seed=None, quiet=True, show=lambda _run: SilentProgress(), resumable=False
         )
         _require_running(outcome)
         observed = _observe(outcome, store, experiment.scenario.thresholds)
@@ -247,7 +255,7 @@ def compare_adapted(make_fields: MakeFields, comparison: Comparison, compare: Co
     while True:
         first_block = _FirstBlock(comparison)
         outcome = compare(make_fields(comparison), first_block)
-        if first_block.adaptation is None:
+        if first_block.adaptation is None or outcome.status == "interrupted":
             return outcome
         comparison = replace(first_block.adaptation.comparison, spent_s=first_block.spent_s)
         if not quiet:
@@ -255,12 +263,21 @@ def compare_adapted(make_fields: MakeFields, comparison: Comparison, compare: Co
 
 
 def _require_running(outcome: RunOutcome, *, with_tool: bool = False) -> None:
-    """Raise HostError with the reasons of the trials that failed; `with_tool`: also where another load tool may do."""
+    """Raise HostError with the reasons of the servers that failed; `with_tool`: also where another load tool may do."""
+    from benchkit.analysis.cell_labels import cell_views
     from benchkit.errors import HostError
+    from benchkit.results.progress import read_progress
 
-    failures = {trial: why for trial, why in outcome.failures.items() if with_tool or outcome.causes.get(trial) != TOOL}
+    views = cell_views(outcome.run.manifest())
+    names, placed = {view.cell_id: view.label for view in views}, read_progress(outcome.run.history()).positions
+    failures = {
+        names[placed[trial].cell_id]: why
+        for trial, why in outcome.failures.items()
+        if with_tool or outcome.causes.get(trial) != TOOL
+    }
+    failures |= {view.label: view.unsupported for view in views if view.unsupported}
     if failures:
-        raise HostError("a server does not run", why="; ".join(failures.values()))
+        raise HostError("a server does not run", why="; ".join(f"{name}: {why}" for name, why in failures.items()))
 
 
 def _observe(outcome: RunOutcome, store: Store, thresholds: Thresholds) -> Observed:

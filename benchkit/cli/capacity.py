@@ -8,19 +8,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from benchkit.cli.options import HeaderEnv, InventoryFile, Json, LabName, Quiet, StoreFolder, Tags
-from benchkit.cli.progress import SilentProgress, retrying
-from benchkit.cli.servers import (
-    SERVER_HELP,
-    Connections,
-    Files,
-    Names,
-    RequestBody,
-    RequestHeaders,
-    RequestMethod,
-    RequestPath,
-    Save,
+from benchkit.cli.options import (
+    Body,
+    Header,
+    HeaderEnv,
+    InventoryFileOrOwnLab,
+    Json,
+    LabNameOrOwnLab,
+    Method,
+    Quiet,
+    ReadyWithin,
+    Requests,
+    StoreFolder,
+    Tags,
+    UrlPath,
 )
+from benchkit.cli.progress import SilentProgress, retrying
+from benchkit.cli.servers import SERVER_HELP, Files, Names, Save
 
 if TYPE_CHECKING:
     from benchkit.results.store import Store
@@ -59,12 +63,14 @@ def capacity(
     errors: Annotated[
         float, typer.Option(min=0, max=0.99, help="Largest share of failed requests and answers other than 2xx.")
     ] = 0.001,
-    path: RequestPath = None,
-    method: RequestMethod = None,
-    body: RequestBody = None,
-    header: RequestHeaders = None,
+    path: UrlPath = None,
+    method: Method = None,
+    request: Requests = None,
+    body: Body = None,
+    header: Header = None,
     header_env: HeaderEnv = None,
-    connections: Connections = 64,
+    connections: Annotated[int, typer.Option(min=1, help="Open connections.")] = 64,
+    ready_within: ReadyWithin = None,
     duration: Annotated[float, typer.Option(min=1, help="Time that each search may take, in seconds.")] = 60.0,
     precision: Annotated[
         float, typer.Option(min=0.001, max=0.5, help="End a search once its interval reaches at most this far.")
@@ -78,8 +84,8 @@ def capacity(
     files: Files = None,
     save: Save = None,
     tag: Tags = None,
-    inventory: InventoryFile = None,
-    lab: LabName = None,
+    inventory: InventoryFileOrOwnLab = None,
+    lab: LabNameOrOwnLab = None,
     store: StoreFolder = None,
     quiet: Quiet = False,
     json: Json = False,
@@ -90,8 +96,9 @@ def capacity(
     hosts. A server that is given by its URL is not restarted.
     """
     from benchkit.cli.calibration import experiment_of
+    from benchkit.cli.requests import read_requests
     from benchkit.cli.run import run_experiment
-    from benchkit.cli.servers import hosts_for, named_servers, place_of, request_of
+    from benchkit.cli.servers import hosts_for, named_servers, place_of
     from benchkit.cli.signals import signals_interrupt
     from benchkit.cli.tags import parse_tags
     from benchkit.models.capacity import CapacityGoal, Objective
@@ -105,7 +112,10 @@ def capacity(
     given, tags = servers or [], parse_tags(tag or [])
     named = named_servers(given, names)
     comparison = Comparison(
-        request=request_of(given, path, method, body, headers=header or [], header_env=header_env or []),
+        requests=read_requests(
+            request, servers=given, path=path, method=method, body=body, headers=header, headers_env=header_env
+        ),
+        ready_within_s=ready_within,
         tool=tool,
         connections=connections,
         budget_s=duration,
@@ -128,6 +138,7 @@ def capacity(
                 quiet=quiet,
                 show=lambda run: SilentProgress() if quiet else SearchProgress(run),
                 tags=tags,
+                resumable=False,
             )
         is_known = _print(outcome, stored_in, save, json=json)
     if outcome.failures or outcome.not_restored or not is_known:

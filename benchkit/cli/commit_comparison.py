@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from benchkit.run.bisection import Compared
     from benchkit.run.plan.model import PlannedCell
     from benchkit.run.recorder import RunOutcome
+    from benchkit.scenario.experiment import Experiment
 
 
 class CommitComparison:
@@ -57,6 +58,7 @@ class CommitComparison:
         Raises BenchkitError where the good end does not build, HostError where hosts fail.
         """
         from benchkit.analysis.bisection import step_error_rate
+        from benchkit.cli.calibration import experiment_of
         from benchkit.models.design import ALPHA_PER_LOOK
         from benchkit.run.bisection import Compared
         from benchkit.scenario.bisect import step_fields
@@ -70,7 +72,8 @@ class CommitComparison:
         if threshold is not None and (reason := self._start_failure(commit)):
             return Compared(reason=reason)
         level = min(step_error_rate(len(self.record.commits)), ALPHA_PER_LOOK)
-        outcome = self._run(step_fields(self.record, commit, threshold=threshold, error_rate=level))
+        fields = step_fields(self.record, commit, threshold=threshold, error_rate=level)
+        outcome = self._run(experiment_of(fields, self.record.options.settings))
         return self._compared(outcome, commit)
 
     def _build(self, commits: Sequence[str]) -> tuple[PlannedCell, ...]:
@@ -78,15 +81,14 @@ class CommitComparison:
 
         The cell of one that does not build is unsupported. Raises BenchkitError where the good end does not build.
         """
-        from benchkit.cli.calibration import experiment_of
+        from benchkit.cli.calibration import calibration_of
         from benchkit.errors import BenchkitError, raise_first
         from benchkit.hosts.connections import connect_all
         from benchkit.run.plan.planner import make_plan
         from benchkit.scenario.bisect import commit_fields, comparison_of
-        from benchkit.scenario.versus import calibration_fields
 
         fields = commit_fields(self.record, commits, comparison_of(self.record))
-        experiment = experiment_of(calibration_fields(fields), self.record.options.settings)
+        experiment = calibration_of(fields, self.record.options.settings)
         with connect_all(self._inventory) as hosts:
             plan = make_plan(experiment, hosts)
         good = plan.cells[0]
@@ -109,22 +111,26 @@ class CommitComparison:
 
     def _short_trial(self, commit: str) -> Mapping[str, str]:
         """Run a short trial of a commit; return its failures."""
+        from benchkit.cli.calibration import calibration_of
         from benchkit.scenario.bisect import commit_fields, comparison_of
-        from benchkit.scenario.versus import calibration_fields
 
         fields = commit_fields(self.record, (commit,), comparison_of(self.record))
-        return self._run(calibration_fields(fields)).failures
+        return self._run(calibration_of(fields, self.record.options.settings)).failures
 
-    def _run(self, fields: Mapping[str, object]) -> RunOutcome:
+    def _run(self, experiment: Experiment) -> RunOutcome:
         """Run a scenario. Raises HostError where a host is lost or not restored."""
-        from benchkit.cli.calibration import experiment_of
         from benchkit.cli.progress import SilentProgress
         from benchkit.cli.run import run_experiment
         from benchkit.errors import HostError
 
-        experiment = experiment_of(fields, self.record.options.settings)
         outcome = run_experiment(
-            experiment, self._inventory, self._store, seed=None, quiet=True, show=lambda _: SilentProgress()
+            experiment,
+            self._inventory,
+            self._store,
+            seed=None,
+            quiet=True,
+            show=lambda _: SilentProgress(),
+            resumable=False,
         )
         if faults := {**outcome.not_restored, **outcome.restore_unconfirmed}:
             why = "; ".join(f"{host}: {reason}" for host, reason in faults.items())

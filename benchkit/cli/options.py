@@ -44,6 +44,41 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="FIELD=VALUE", help="Override a field of the scenario, as load.connections=64."),
 ]
+UrlPath = Annotated[
+    str | None, typer.Option("--path", help="Path of the requests.", show_default="/, or that of a URL")
+]
+Requests = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--request",
+        metavar="'METHOD PATH'",
+        help="Request, in place of --path and --method; the method may be omitted; repeatable, all equally often.",
+    ),
+]
+Method = Annotated[
+    str | None,
+    typer.Option("--method", help="Method of the requests.", show_default="GET, and POST with a body"),
+]
+Body = Annotated[
+    str | None,
+    typer.Option("--body", metavar="TEXT|@FILE", help="Body of the requests, or @ and the file with it."),
+]
+Header = Annotated[
+    list[str] | None,
+    typer.Option("--header", metavar="'NAME: VALUE'", help="Header of the requests; repeatable."),
+]
+ReadyWithin = Annotated[
+    float | None,
+    typer.Option(
+        "--ready-within",
+        metavar="SECONDS",
+        min=0.1,
+        max=3600,
+        callback=finite,
+        help="Time in which a started server must accept connections.",
+        show_default="10",
+    ),
+]
 HeaderEnv = Annotated[
     list[str] | None,
     typer.Option(
@@ -62,6 +97,22 @@ LabName = Annotated[
         "--lab",
         metavar="NAME",
         help="Use the hosts of this lab. [default: $BENCHKIT_LAB, else the lab of this checkout and user]",
+        show_default=False,
+        autocompletion=complete_lab,
+    ),
+]
+InventoryFileOrOwnLab = Annotated[
+    Path | None,
+    typer.Option(
+        "-i", "--inventory", metavar="INV", help="The hosts. [default: a lab of one host, for this command alone]"
+    ),
+]
+LabNameOrOwnLab = Annotated[
+    str | None,
+    typer.Option(
+        "--lab",
+        metavar="NAME",
+        help="Use the hosts of this lab. [default: a lab of one host, for this command alone]",
         show_default=False,
         autocompletion=complete_lab,
     ),

@@ -174,13 +174,14 @@ def run_experiment(
     show: Callable[[OpenedRun], SilentProgress] | None = None,
     tags: Mapping[str, str] = MappingProxyType({}),
     review: FirstBlockReview | None = None,
+    resumable: bool = True,
 ) -> RunOutcome:
     """Plan and execute an experiment on the hosts of an inventory, with a display of its progress: `show`, or a matrix.
 
     A run with a rule for its end also ends after its first block where the `review` of that has a reason.
 
     Hosts restore themselves after `lease_s` seconds without a heartbeat; a lost one is reconnected for `reconnect_s`
-    seconds. None: the default.
+    seconds. None: the default. With `resumable` the message about an interruption says how to resume the run.
     """
     from benchkit import units
     from benchkit.cli.console import announced_if_slow, say
@@ -231,8 +232,8 @@ def run_experiment(
             how = f"the watchdogs on the hosts stop services and restore settings within {units.duration(lease_s)}"
         else:
             how = f"not everything was restored: {notes}" if notes else "services are stopped and hosts restored"
-        details = stopped.args or ([f"resume it with `benchkit run --resume {run_id}`"] if store.has(run_id) else [])
-        say(f"interrupted: {how}" + "".join(f"; {detail}" for detail in details))
+        resume = [f"`benchkit run --resume {run_id}` resumes it"] if resumable and store.has(run_id) else []
+        say("; ".join((f"interrupted: {how}", *stopped.args, *resume)))
         raise
 
 

@@ -1,4 +1,4 @@
-"""The servers, requests and hosts of `versus` and `capacity`: their options, and what follows from these."""
+"""The servers and hosts of `versus` and `capacity`: their options, and what follows from these."""
 
 from __future__ import annotations
 
@@ -12,34 +12,19 @@ import typer
 if TYPE_CHECKING:
     from benchkit.hosts.inventory import Inventory
     from benchkit.models.cpus import SplitCpus
-    from benchkit.scenario.versus import Request
 
 SERVER_HELP = (
     "Command line of each server, in quotes ({port} stands for its port), or the URL of one that is up. {controller} in a "
     "URL is this machine, as hosts reach it."
 )
-RequestPath = Annotated[
-    str | None, typer.Option("--path", help="Path of the requests.", show_default="that of the URLs, else /")
-]
-RequestMethod = Annotated[
-    str | None,
-    typer.Option("--method", help="Method of the requests; by default GET, and POST with a body.", show_default=False),
-]
-RequestBody = Annotated[
-    str | None, typer.Option("--body", metavar="TEXT|@FILE", help="Body of the requests, or @ and the file with it.")
-]
-RequestHeaders = Annotated[
-    list[str] | None, typer.Option("--header", metavar="'NAME: VALUE'", help="Header of the requests; repeatable.")
-]
-Connections = Annotated[int, typer.Option("--connections", min=1, help="Open connections.")]
 Names = Annotated[str | None, typer.Option("--names", metavar="A,B,…", help="Names of the servers.")]
 Files = Annotated[
     list[Path] | None,
     typer.Option(
         "--files",
         metavar="PATH",
-        help="File or folder that the servers need, carried to the hosts; repeatable. In a lab, servers start in "
-        "this folder, with this shell's PATH, and need none.",
+        help="File or folder that the servers need, carried to the hosts of -i; repeatable. In a lab they need none: they "
+        "start in this folder, with this shell's PATH (the hosts of --lab have a /tmp of their own).",
     ),
 ]
 Save = Annotated[
@@ -79,26 +64,6 @@ def named_servers(servers: Sequence[str], names: str | None) -> dict[str, str]:
         raise typer.BadParameter(why, param_hint="SERVER")
     given = [name.strip() for name in names.split(",")] if names else []
     return dict(zip(server_names(servers, given), servers, strict=True))
-
-
-def request_of(
-    servers: Sequence[str],
-    path: str | None,
-    method: str | None,
-    body: str | None,
-    *,
-    headers: Sequence[str],
-    header_env: Sequence[str],
-) -> Request:
-    """Return the request that the options describe. Raises InputError and BadParameter."""
-    from benchkit.cli.headers import request_headers
-    from benchkit.scenario.versus import Request, request_path
-
-    method = method or ("GET" if body is None else "POST")
-    path, named = request_path(servers, path), request_headers(headers, header_env)
-    if body is not None and body.startswith("@"):
-        return Request(path, method, body_file=str(Path(body[1:]).absolute()), headers=named)
-    return Request(path, method, body, headers=named)
 
 
 @contextmanager

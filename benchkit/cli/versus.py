@@ -11,31 +11,40 @@ import typer
 
 from benchkit.cli.options import (
     MAX_TIMEOUT_S,
+    Body,
     BuildCommand,
     BuiltCommand,
+    Header,
     HeaderEnv,
-    InventoryFile,
+    InventoryFileOrOwnLab,
     Json,
-    LabName,
+    LabNameOrOwnLab,
     LoadConnections,
     LoadTool,
+    Method,
     Quiet,
+    ReadyWithin,
+    Requests,
+    Set,
     StoreFolder,
     Tags,
+    UrlPath,
     finite,
 )
+from benchkit.cli.servers import SERVER_HELP, Files, Names, Save
+from benchkit.models.design import Design
 from benchkit.models.response_differences import ResponsePart
 
 if TYPE_CHECKING:
     from benchkit.cli.calibration import MakeFields
     from benchkit.hosts.inventory import Inventory
-    from benchkit.models.headers import SecretValue
-    from benchkit.results.store import Store
+    from benchkit.results.store import RunFolder, Store
     from benchkit.run.loop import FirstBlockReview
     from benchkit.run.opened_run import OpenedRun
     from benchkit.run.recorder import RunOutcome
-    from benchkit.scenario.versus import Comparison, Request
+    from benchkit.scenario.versus import Comparison
 
+INTERRUPTED = 130
 MIN_REFS = 2
 """Sides of a ratio."""
 
@@ -45,8 +54,7 @@ def versus(
         list[str] | None,
         typer.Argument(
             metavar="SERVER…",
-            help="Command line of each server, in quotes ({port} stands for its port), or the URL of one that is up. The "
-            "first is the baseline; one alone is measured. {controller} in a URL is this machine, as hosts reach it.",
+            help=f"{SERVER_HELP} The first is the baseline; one alone is measured.",
             show_default=False,
         ),
     ] = None,
@@ -57,19 +65,11 @@ def versus(
         list[str] | None,
         typer.Option(metavar="REF", help="Git ref to build; repeatable, `worktree` is the present state of the files."),
     ] = None,
-    path: Annotated[
-        str | None, typer.Option(help="Path of the requests.", show_default="that of the URLs, else /")
-    ] = None,
-    method: Annotated[
-        str | None,
-        typer.Option(help="Method of the requests; by default GET, and POST with a body.", show_default=False),
-    ] = None,
-    body: Annotated[
-        str | None, typer.Option(metavar="TEXT|@FILE", help="Body of the requests, or @ and the file with it.")
-    ] = None,
-    header: Annotated[
-        list[str] | None, typer.Option(metavar="'NAME: VALUE'", help="Header of the requests; repeatable.")
-    ] = None,
+    path: UrlPath = None,
+    method: Method = None,
+    request: Requests = None,
+    body: Body = None,
+    header: Header = None,
     header_env: HeaderEnv = None,
     differs: Annotated[
         list[ResponsePart] | None,
@@ -89,86 +89,96 @@ def versus(
             help="End earlier once intervals reach at most this far to either side.",
         ),
     ] = 0.03,
-    tool: LoadTool = None,
-    names: Annotated[str | None, typer.Option(metavar="A,B,…", help="Names of the servers.")] = None,
-    files: Annotated[
-        list[Path] | None,
+    blocks: Annotated[
+        int | None,
         typer.Option(
-            "--files",
-            metavar="PATH",
-            help="File or folder that the servers need, carried to the hosts; repeatable. In a lab, servers start in "
-            "this folder, with this shell's PATH, and need none.",
+            metavar="N", min=2, max=1000, help="Run this number of blocks (a trial of each server), however precise."
         ),
     ] = None,
-    save: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the scenario that ran, to continue from it.")
+    warmup: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS", min=0, max=3600, callback=finite, help="Load before each measured window, in seconds."
+        ),
     ] = None,
+    design: Annotated[
+        Design | None, typer.Option(help="Order of the trials.", show_default="sliced if they fit")
+    ] = None,
+    ready_within: ReadyWithin = None,
+    tool: LoadTool = None,
+    settings: Set = None,
+    names: Names = None,
+    files: Files = None,
+    save: Save = None,
     tag: Tags = None,
-    inventory: InventoryFile = None,
-    lab: LabName = None,
+    inventory: InventoryFileOrOwnLab = None,
+    lab: LabNameOrOwnLab = None,
     store: StoreFolder = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Compare servers by their command lines or URLs, or one server at several git refs, and say which is faster.
 
-    Starts a lab of its own unless -i or --lab names hosts, finds a load at which the load tool is not the limit, and
-    runs blocks of trials until the intervals are narrow or the time is spent.
+    Finds a load at which the load tool is not the limit, and runs blocks of trials until the intervals are narrow or
+    the time is spent. Without -i or --lab, servers and load tool share the only host of a lab of its own, so that
+    servers may listen on the loopback interface; elsewhere the load comes from another host.
     """
-    from benchkit.cli.calibration import experiment_of, fixed_fields, search_path
-    from benchkit.cli.headers import request_headers
-    from benchkit.cli.inventory_choice import inventory_of
-    from benchkit.cli.own_lab import own_lab, split_cpus
+    from benchkit.analysis.run_data import read_run_data
+    from benchkit.analysis.server_results import has_answer, server_results
+    from benchkit.cli.calibration import experiment_of, fixed_fields
+    from benchkit.cli.requests import read_requests
     from benchkit.cli.run import write_run_report
+    from benchkit.cli.servers import hosts_for, place_of
     from benchkit.cli.signals import signals_interrupt
     from benchkit.cli.tags import parse_tags
     from benchkit.results.store import Store, store_path
-    from benchkit.scenario.versus import (
-        DEFAULT_CONNECTIONS,
-        DEFAULT_TOOL,
-        Comparison,
-        is_on_this_machine,
-        request_path,
-    )
+    from benchkit.scenario.versus import DEFAULT_CONNECTIONS, DEFAULT_TOOL, Comparison
 
     servers = commands or []
     tags = parse_tags(tag or [])
-    carried = tuple(str(file.resolve()) for file in files or ())
     comparison = Comparison(
-        request=_request(request_path(servers, path), method, body, request_headers(header or [], header_env or [])),
+        requests=read_requests(
+            request, servers=servers, path=path, method=method, body=body, headers=header, headers_env=header_env
+        ),
         differs=tuple(differs or ()),
         tool=tool or DEFAULT_TOOL,
         connections=connections or DEFAULT_CONNECTIONS,
         fixed=fixed_fields(tool, connections),
         budget_s=duration,
         precision=precision,
-        files=carried,
-        cwd=None if carried or inventory is not None else str(Path.cwd()),
-        search_path=search_path(inventory),
-        cpus=split_cpus() if inventory is None and lab is None else None,
+        blocks=blocks,
+        design=design,
+        warm_up_s=warmup,
+        ready_within_s=ready_within,
+        **place_of(files or [], inventory, lab),
     )
     make_fields = _servers(servers, names, build, run, ref or [])
-    experiment_of(make_fields(comparison))  # mistakes are found before a lab is started
+    experiment_of(make_fields(comparison), settings or ())  # mistakes are found before a lab is started
     stored_in = Store(store_path(store))
+    compare = partial(
+        _compare, make_fields, comparison, stored_in, settings=settings or (), tags=tags, save=save, quiet=quiet
+    )
     with signals_interrupt():  # before the lab is started: a signal at any later time removes it
-        if inventory is None and lab is None:
-            on_loopback = any(map(is_on_this_machine, servers))
-            with own_lab("versus", is_one_host=True, on_loopback=on_loopback, quiet=quiet) as started:
-                outcome = _compare(
-                    make_fields, comparison, started.inventory(), stored_in, tags, save=save, quiet=quiet
-                )
-        else:
-            chosen = inventory_of(inventory, lab, quiet=quiet)
-            outcome = _compare(make_fields, comparison, chosen, stored_in, tags, save=save, quiet=quiet)
+        with hosts_for("versus", servers, inventory, lab, quiet=quiet) as hosts:
+            outcome = compare(hosts)
+        is_interrupted = outcome.status == "interrupted"  # then nobody waits for a report, which takes seconds
         if json:
-            _print_document(outcome, stored_in, write_run_report(outcome, stored_in), save)
+            report = None if is_interrupted else write_run_report(outcome, stored_in)
+            _print_document(outcome, stored_in, report, save)
         else:
             _print_answer(outcome, stored_in, quiet=quiet)
             print(f"\nrun       {outcome.run.run_id}", flush=True)
-            print(f"report    {write_run_report(outcome, stored_in).resolve()}")  # it takes seconds
+            if not is_interrupted:
+                print(f"report    {write_run_report(outcome, stored_in).resolve()}")
             if save is not None:
-                print(f"scenario  {save}")
-    if outcome.failures or outcome.not_restored:
+                in_lab = (
+                    "" if comparison.cpus is None else "; `benchkit lab up --host host=sut,load` makes a lab for it"
+                )
+                print(f"scenario  {save}{in_lab}")
+    if is_interrupted:
+        raise typer.Exit(INTERRUPTED)
+    results = server_results(read_run_data(stored_in, outcome.run))
+    if outcome.failures or outcome.not_restored or not has_answer(results):
         raise typer.Exit(1)
 
 
@@ -176,7 +186,8 @@ def _servers(
     commands: Sequence[str], names: str | None, build: str | None, run: str | None, refs: Sequence[str]
 ) -> MakeFields:
     """Return what makes the scenario of the servers that the options name. Raises BadParameter and InputError."""
-    from benchkit.scenario.versus import compare_commands, compare_refs, server_names
+    from benchkit.cli.servers import named_servers
+    from benchkit.scenario.versus import compare_commands, compare_refs
 
     if refs or build is not None or run is not None:
         if commands or build is None or run is None or not refs:
@@ -184,34 +195,24 @@ def _servers(
         if len(set(refs)) < MIN_REFS:
             raise typer.BadParameter("name two refs to compare", param_hint="--ref")
         return partial(compare_refs, build, run, refs, str(Path.cwd()))
-    if not commands:
-        why = "name the servers, each by its command line in quotes or its URL; one alone is measured"
-        raise typer.BadParameter(why, param_hint="SERVER")
-    given = [name.strip() for name in names.split(",")] if names else []
-    return partial(compare_commands, dict(zip(server_names(commands, given), commands, strict=True)))
-
-
-def _request(path: str, method: str | None, body: str | None, headers: Mapping[str, str | SecretValue]) -> Request:
-    """Return the request that these options describe."""
-    from benchkit.scenario.versus import Request
-
-    method = method or ("GET" if body is None else "POST")
-    if body is not None and body.startswith("@"):
-        return Request(path, method, body_file=str(Path(body[1:]).absolute()), headers=headers)
-    return Request(path, method, body, headers=headers)
+    return partial(compare_commands, named_servers(commands, names))
 
 
 def _compare(
     make_fields: MakeFields,
     comparison: Comparison,
-    inventory: Inventory,
     store: Store,
-    tags: Mapping[str, str],
+    inventory: Inventory,
     *,
+    settings: Sequence[str],
+    tags: Mapping[str, str],
     save: Path | None,
     quiet: bool,
 ) -> RunOutcome:
-    """Find the load, run the comparison, and return its outcome."""
+    """Find the load, run the comparison, and return its outcome, also where it is interrupted after its first trials.
+
+    Raises KeyboardInterrupt where there are none.
+    """
     from benchkit.analysis.run_data import read_run_data
     from benchkit.analysis.server_results import server_results
     from benchkit.cli.calibration import calibrate, compare_adapted, experiment_of
@@ -219,9 +220,13 @@ def _compare(
     from benchkit.cli.progress import SilentProgress
     from benchkit.cli.run import run_experiment
     from benchkit.cli.versus_display import VersusProgress, describe_connections
+    from benchkit.run.recorder import RunOutcome
     from benchkit.scenario.versus import save_scenario
 
+    opened: list[RunFolder] = []
+
     def show(run: OpenedRun) -> SilentProgress:
+        opened.append(run.folder)
         if quiet:
             return SilentProgress()
         for sentence in describe_connections(run.plan):
@@ -231,12 +236,27 @@ def _compare(
         )
 
     def compare(fields: Mapping[str, object], review: FirstBlockReview | None) -> RunOutcome:
+        experiment = experiment_of(fields, settings)
         if save is not None:
-            save_scenario(fields, save)
-        experiment = experiment_of(fields)
-        return run_experiment(experiment, inventory, store, seed=None, quiet=quiet, show=show, tags=tags, review=review)
+            save_scenario(experiment.document.data, save)
+        try:
+            return run_experiment(
+                experiment,
+                inventory,
+                store,
+                seed=None,
+                quiet=quiet,
+                show=show,
+                tags=tags,
+                review=review,
+                resumable=False,
+            )
+        except KeyboardInterrupt:
+            if not opened or read_run_data(store, opened[-1]).trials.empty:
+                raise
+            return RunOutcome(opened[-1], "interrupted")
 
-    comparison = calibrate(make_fields, comparison, inventory, store, quiet=quiet)
+    comparison = calibrate(make_fields, comparison, inventory, store, settings=settings, quiet=quiet)
     return compare_adapted(make_fields, comparison, compare, quiet=quiet)
 
 
@@ -247,7 +267,7 @@ def _print_answer(outcome: RunOutcome, store: Store, *, quiet: bool) -> None:
     from benchkit.analysis.measured_server import measure_server
     from benchkit.analysis.run_data import read_run_data
     from benchkit.analysis.server_results import server_results
-    from benchkit.cli.versus_display import print_measured, print_results
+    from benchkit.cli.versus_display import describe_interruption, print_measured, print_results
 
     data = read_run_data(store, outcome.run)
     answer = answer_of_run(data)
@@ -267,9 +287,11 @@ def _print_answer(outcome: RunOutcome, store: Store, *, quiet: bool) -> None:
     for cell_id, sentence in killed.items():
         told, _, _ = sentence.partition(", and was killed")
         print(f"{labels[cell_id]}: {told}, and was killed after each trial, which took time from the comparison.")
+    if outcome.status == "interrupted":
+        print(describe_interruption(data))
 
 
-def _print_document(outcome: RunOutcome, store: Store, report: Path, save: Path | None) -> None:
+def _print_document(outcome: RunOutcome, store: Store, report: Path | None, save: Path | None) -> None:
     """Print everything as one JSON document."""
     from benchkit.analysis.compare import answer_of_run
     from benchkit.analysis.measured_server import measure_server

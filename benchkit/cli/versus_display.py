@@ -19,9 +19,11 @@ from benchkit import units
 from benchkit.analysis.cell_labels import UNWATCHED
 from benchkit.cli.progress import SilentProgress, retrying, without_block
 from benchkit.cli.terminal import Terminal
+from benchkit.models.design import until_of
 
 if TYPE_CHECKING:
     from benchkit.analysis.measured_server import MeasuredServer
+    from benchkit.analysis.run_data import RunData
     from benchkit.analysis.server_results import ServerResult
     from benchkit.cli.progress import Positions
     from benchkit.run.plan.model import RunPlan
@@ -68,6 +70,14 @@ def describe_connections(plan: RunPlan) -> Iterator[str]:
         for server in cell.spec.external:
             own = " on its own loopback interface" if server.endpoint.is_loopback else ""
             yield f"{server.url}: host {hosts} connects to it{own}"
+
+
+def describe_interruption(data: RunData) -> str:
+    """Return how far an interrupted comparison came, as a sentence: "Interrupted after 7 of 12 blocks."."""
+    cells = sum(cell.unsupported is None for cell in data.manifest.cells)
+    blocks = int((data.trials.groupby("block").size() == cells).sum())
+    most = "" if until_of(data.manifest.scenario) is None else "at most "
+    return f"Interrupted after {blocks} of {most}{data.manifest.blocks} blocks."
 
 
 def print_results(results: Sequence[ServerResult]) -> None:

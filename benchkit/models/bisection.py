@@ -8,6 +8,7 @@ from pydantic import AwareDatetime, Field
 
 from benchkit.models.base import Frozen
 from benchkit.models.cpus import SplitCpus
+from benchkit.models.request import Request
 from benchkit.models.run import RunId
 
 Judgement = Literal["good", "bad", "skipped"]
@@ -41,11 +42,12 @@ class Step(Frozen):
 class StepOptions(Frozen):
     """Load and duration of each step."""
 
-    path: str = Field(description="path of the requests")
+    requests: tuple[Request, ...] = Field(min_length=1, description="what is sent, all equally often")
     tool: str
     connections: int
     duration_s: float = Field(description="time after which a comparison ends undecided")
     precision: float = Field(description="reach of the bad end's interval to either side, at which its comparison ends")
+    ready_within_s: float | None = Field(default=None, description="time in which a server must accept connections")
     settings: tuple[str, ...] = Field(default=(), description="overrides of scenario fields by `--set`")
     search_path: str | None = Field(
         default=None, description="PATH with which servers start on this machine, in a lab; None: that of their hosts"

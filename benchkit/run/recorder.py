@@ -300,8 +300,7 @@ def _finishing(recorder: RunRecorder) -> Iterator[None]:
     except KeyboardInterrupt:
         status = "interrupted"
         stored = counted(outcome.trials, "trial")
-        resume = f"`benchkit run --resume {run.run_id}` resumes it"
-        raise KeyboardInterrupt(f"run {run.run_id} keeps {stored}; {resume}") from None
+        raise KeyboardInterrupt(f"run {run.run_id} keeps {stored}") from None
     except (OSError, InputError) as error:
         if not run.is_stored():
             raise _store_lost(outcome) from error

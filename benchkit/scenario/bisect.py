@@ -30,7 +30,10 @@ def comparison_of(record: BisectionRecord) -> Comparison:
     """Return load and duration of the comparisons of a search. Servers start in folders of their own."""
     options = record.options
     return Comparison(
-        request=Request(options.path),
+        requests=tuple(
+            Request(each.path, each.method, each.body, each.body_file, each.headers) for each in options.requests
+        ),
+        ready_within_s=options.ready_within_s,
         tool=options.tool,
         connections=options.connections,
         budget_s=options.duration_s,

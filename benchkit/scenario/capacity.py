@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from benchkit.models.capacity import CapacityGoal
-from benchkit.scenario.versus import Comparison, server_fields
+from benchkit.scenario.versus import Comparison, load_of, server_fields
 
 SCENARIO_NAME = "capacity-search"
 TOOL = "openloop"
@@ -32,7 +32,7 @@ def capacity_fields(
             "duration_s": probe_s,
             "warmup_s": WARM_UP_S,
             "capacity": goal.model_dump(exclude_none=True),
-            **comparison.request.load_fields,
+            **load_of(comparison.requests),
         },
         "blocks": blocks,
     }

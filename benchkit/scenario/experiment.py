@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from benchkit.document import Document, SourceMap
 from benchkit.models.levels import Levels
 from benchkit.models.load import Load
 from benchkit.models.scale import Scale
+from benchkit.resources import shipped
 from benchkit.scenario.model import Scenario
 from benchkit.scenario.tuning_profiles import UsedProfile
 from benchkit.services.external import ExternalService
@@ -47,6 +49,21 @@ class Experiment:
     """The scenario as written, scale and settings applied: stored with a run, and the basis of variations."""
     settings: tuple[str, ...] = ()
     """Values of `--set`."""
+
+    @property
+    def reference(self) -> str | None:
+        """Name or file by which other commands find it; None: it is made of options of the command line."""
+        origin = self.document.source.origin()
+        if origin.is_option:
+            return None
+        return self.scenario.name if Path(origin.source).parent == shipped("scenarios") else origin.source
+
+    @property
+    def install_hint(self) -> str:
+        """Hint at the installation of a program on a host, for messages."""
+        if self.reference is None:
+            return "install it there"
+        return f"`benchkit hosts prepare {self.reference}` installs it where permitted"
 
     @property
     def baseline(self) -> str:

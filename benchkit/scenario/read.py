@@ -68,12 +68,6 @@ def read_experiment(name: str, scale: Scale = DEFAULT_SCALE, settings: Sequence[
     return _experiment(document, scale, settings, _levels(file, document))
 
 
-def set_fields(experiment: Experiment, settings: Sequence[str]) -> Experiment:
-    """Return the experiment with fields overridden by `--set` settings. Raises InputError naming the fault."""
-    document = _with_settings(experiment.document, settings)
-    return _experiment(document, experiment.scale, (*experiment.settings, *settings), _any_level(document))
-
-
 def _with_settings(document: Document, settings: Sequence[str]) -> Document:
     for setting in settings:
         document = document.overridden(_setting(setting, document))
@@ -87,6 +81,15 @@ def vary_experiment(experiment: Experiment, changes: Mapping[str, object], origi
     """
     document = experiment.document.overridden(_unmapped(changes, origin))
     return _experiment(document, experiment.scale, experiment.settings, _any_level(document))
+
+
+def experiment_of_options(data: Mapping[str, object], options: Origins, settings: Sequence[str] = ()) -> Experiment:
+    """Return the experiment of options of the command line, which messages name, with `--set` settings.
+
+    Raises InputError.
+    """
+    document = _with_settings(Document(dict(data), SourceMap(options)), settings)
+    return _experiment(document, DEFAULT_SCALE, settings, _any_level(document))
 
 
 def stored_experiment(

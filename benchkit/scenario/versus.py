@@ -9,20 +9,24 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
+from types import MappingProxyType
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from ruamel.yaml import YAML
 
+from benchkit.document import Origin, Origins
 from benchkit.errors import InputError
 from benchkit.load.slice_times import pauses, turn_s
 from benchkit.load.tools.registry import get_tool
 from benchkit.models.cpus import SplitCpus
-from benchkit.models.design import Until
+from benchkit.models.design import Design, Until
 from benchkit.models.headers import SecretValue, without_secrets
 from benchkit.models.levels import NAME_FORM
 from benchkit.models.load import Load
 from benchkit.models.response_differences import ResponsePart
 from benchkit.scenario.model import Scenario
+from benchkit.services.command_line import shell_operator
 from benchkit.services.endpoint import is_loopback
 from benchkit.services.external import EXTERNAL
 
@@ -76,30 +80,46 @@ class Request:
     headers: Mapping[str, str | SecretValue] = field(default_factory=dict)
 
     @property
-    def load_fields(self) -> dict[str, object]:
-        """Fields of a load that sends it."""
-        own: dict[str, object] = {"method": self.method, "path": self.path}
-        if self.body_file is not None:
-            own = {"requests": [{**own, "body_file": self.body_file}]}
-        elif self.body is not None:
-            own["body"] = self.body
-        if self.headers:
-            own["headers"] = {
-                name: value.model_dump() if isinstance(value, SecretValue) else value
-                for name, value in self.headers.items()
-            }
-        return own
+    def fields(self) -> dict[str, str]:
+        """Its fields in a scenario, but for the headers."""
+        bodies = {"body": self.body, "body_file": self.body_file}
+        given = {name: value for name, value in bodies.items() if value is not None}
+        return {"method": self.method, "path": self.path, **given}
+
+
+def load_of(requests: Sequence[Request]) -> dict[str, object]:
+    """Return the fields of a load that sends these requests, which have the same headers."""
+    first = requests[0]
+    is_plain = len(requests) == 1 and first.body_file is None
+    fields: dict[str, object] = {**first.fields} if is_plain else {"requests": [each.fields for each in requests]}
+    if not first.headers:
+        return fields
+    return {**fields, "headers": {name: _header_field(value) for name, value in first.headers.items()}}
+
+
+def _header_field(value: str | SecretValue) -> object:
+    if isinstance(value, str):
+        return value
+    return value.reveal() if value.is_given else value.model_dump()
 
 
 @dataclass(frozen=True)
 class Comparison:
     """A comparison of servers: its load, its duration, and where they start."""
 
-    request: Request
+    requests: tuple[Request, ...]
     tool: str
     connections: int
     budget_s: float
     precision: float
+    blocks: int | None = None
+    """Blocks to run; None: until the intervals are as narrow as `precision`, or the budget is spent."""
+    design: Design | None = None
+    """None: the one that fits the windows."""
+    warm_up_s: float | None = None
+    """Time to warm a server up before a measured window; None: a share of the trial."""
+    ready_within_s: float | None = None
+    """Time in which a server must accept connections; None: the default."""
     differs: tuple[ResponsePart, ...] = ()
     """Parts of the responses that are meant to differ, between servers or from one response to the next."""
     files: tuple[str, ...] = ()
@@ -165,7 +185,11 @@ def compare_refs(
     `repository` is the folder of the git checkout, relative to the scenario's file. Each version starts in the folder
     of its own build. Raises InputError as `compare_commands`.
     """
-    options = {"build": {"run": build}, "source": {"git": repository, "ref": "$ref"}}
+    variables, words = _words(build)
+    options = {
+        "build": {"run": words, **({"env": variables} if variables else {})},
+        "source": {"git": repository, "ref": "$ref"},
+    }
     comparison = replace(comparison, cwd=None)
     return {
         "name": SCENARIO_NAME,
@@ -177,6 +201,46 @@ def compare_refs(
         "differs": _differs(comparison),
         **_times(len(refs), comparison),
     }
+
+
+def options_of(fields: Mapping[str, Any]) -> Origins:
+    """Return the options of `versus` and `bisect` that give the values of these fields, for messages."""
+    is_built = "ref" in fields["factors"]
+    stacks: dict[str | int, Origins] = {}
+    for name in fields["stacks"]:
+        server = "--run" if is_built else name
+        service = _option(server, _named_options(_SERVICE_OPTIONS))
+        stacks[name] = _option(server, {"services": _option(server, {SERVICE: service})})
+    return _option(
+        "the options",
+        {
+            **_named_options(("design", "blocks", "differs")),
+            "load": _option("the load", _named_options(_LOAD_OPTIONS)),
+            "stacks": _option("the servers", stacks),
+            "factors": _option("--ref" if is_built else "the servers"),
+            "until": _option("--duration", _named_options(("precision",))),
+        },
+    )
+
+
+_LOAD_OPTIONS = {
+    **{name: name for name in ("tool", "connections", "method", "path", "body")},
+    "headers": "header",
+    "requests": "request",
+    "duration_s": "duration",
+    "warmup_s": "warmup",
+}
+_SERVICE_OPTIONS = {"build": "build", "source": "ref", "files": "files", "ready": "ready-within"}
+
+
+def _option(name: str, inner: Mapping[str | int, Origins] = MappingProxyType({})) -> Origins:
+    return Origins(Origin(name, None, is_option=True), inner)
+
+
+def _named_options(names: Mapping[str, str] | Sequence[str]) -> dict[str | int, Origins]:
+    """Return options by the field that each of them gives."""
+    by_field = names if isinstance(names, Mapping) else dict(zip(names, names, strict=True))
+    return {field: _option(f"--{option}") for field, option in by_field.items()}
 
 
 def calibration_fields(fields: Mapping[str, object]) -> dict[str, object]:
@@ -235,31 +299,39 @@ def window_s(
     budget_s: float,
     blocks: int = PLANNED_BLOCKS,
     *,
+    fewest: int = MIN_BLOCKS,
     connections: int,
     tool: str = DEFAULT_TOOL,
     slice_s: float = SLICE_S,
     spent_s: float = 0.0,
+    warm_up_s: float | None = None,
 ) -> float:
     """Return the measured window of a trial, in seconds, with which a comparison has `blocks` blocks in its budget.
 
-    It has fewer blocks where the window would be shorter than the shortest one, and where more than one calibration has
-    been made. Windows that are long enough are whole numbers of slices. Raises InputError where the budget is too short
-    for the fewest blocks of the shortest window.
+    It has fewer blocks, but not less than `fewest`, where the window would be shorter than the shortest one, and where
+    more than one calibration has been made. Windows that are long enough are whole numbers of slices. `warm_up_s`
+    precedes each; None: a share of the trial does. Raises InputError where the budget is too short for the fewest
+    blocks of the shortest window.
     """
     calibration_s = servers * (1.5 * CALIBRATION_S + OVERHEAD_S)
     per_window = _load_per_window(Load(tool=tool, connections=connections, duration_s=slice_s))
+    beside_s = OVERHEAD_S
+    if warm_up_s is None:
+        per_window += WARM_UP_SHARE / (1 - WARM_UP_SHARE)
+    else:
+        beside_s += warm_up_s
     longest, window = (
-        ((budget_s - used_s) / number / servers - OVERHEAD_S) / per_window
-        for number, used_s in ((MIN_BLOCKS, calibration_s), (blocks, max(calibration_s, spent_s)))
+        ((budget_s - used_s) / number / servers - beside_s) / per_window
+        for number, used_s in ((fewest, calibration_s), (blocks, max(calibration_s, spent_s)))
     )
     shortest = SHORTEST_WHOLE_S if takes_whole_seconds(tool) else SHORTEST_WINDOW_S
     if longest < shortest:
-        trial_s = shortest * per_window + OVERHEAD_S
-        shortest_s = MIN_BLOCKS * servers * trial_s + calibration_s
+        shortest_s = fewest * servers * (shortest * per_window + beside_s) + calibration_s
+        why = "the fewest that can show a difference, " if fewest == MIN_BLOCKS else ""
         raise InputError(
             f"{budget_s:g} s are too short to compare {servers} servers",
             where="--duration",
-            why=f"{MIN_BLOCKS} blocks, the fewest that can show a difference, take {math.ceil(shortest_s)} s",
+            why=f"{fewest} blocks, {why}take {math.ceil(shortest_s)} s",
             hint=f"--duration {math.ceil(shortest_s)}",
         )
     step_s = slice_s if window >= MIN_SLICES * slice_s else SLICE_S
@@ -267,10 +339,9 @@ def window_s(
 
 
 def _load_per_window(one_slice: Load) -> float:
-    """Return the time under load of a trial, warm-up and pauses between slices included, relative to its window."""
+    """Return the time of a trial from the begin of its window, pauses between slices included, relative to that."""
     slice_s = one_slice.duration_s or SLICE_S
-    per_slice = 1.0 if takes_whole_seconds(one_slice.tool) else turn_s(pauses(one_slice), slice_s) / slice_s
-    return per_slice + WARM_UP_SHARE / (1 - WARM_UP_SHARE)
+    return 1.0 if takes_whole_seconds(one_slice.tool) else turn_s(pauses(one_slice), slice_s) / slice_s
 
 
 def design_of(window_s: float, comparison: Comparison) -> str:
@@ -367,49 +438,66 @@ def _external(url: str) -> dict[str, object]:
 
 def _program_name(server: str) -> str:
     """Return the name of the program of a command line, or of the host of a URL, in the form of names."""
-    text = _host_of(server) if is_url(server) else PurePath(_words(server)[0]).name
+    text = _host_of(server) if is_url(server) else PurePath(_words(server)[1][0]).name
     name = re.sub(r"[^a-z0-9_-]+", "-", text.lower()).strip("-_")[:60]
     return name if name[:1].isalpha() else f"server-{name}".rstrip("-")
 
 
-def _words(command: str) -> list[str]:
-    """Return the arguments of a command line, at least one. Raises InputError."""
+def _words(command: str) -> tuple[dict[str, str], list[str]]:
+    """Return the variables that precede a command line, as in `PORT=1 node a.js`, and its arguments, at least one.
+
+    Raises InputError.
+    """
+    if operator := shell_operator(command):
+        line = f"sh -c {shlex.quote(command)}"
+        argument = shlex.quote(line) if re.search(r"[\"$`\\]", line) else f'"{line}"'
+        raise InputError(
+            f"{command!r} has {operator}, which only a shell understands",
+            hint=f"let a shell run it: {argument}; or quote what is text",
+        )
     try:
         words = shlex.split(command)
     except ValueError as error:
         raise InputError(f"{command!r} cannot be split into arguments", why=str(error)) from None
-    if not words:
+    number = next((i for i, word in enumerate(words) if not _ASSIGNMENT.match(word)), len(words))
+    if number == len(words):
         raise InputError("a command is empty", hint="give each server's command line as one argument, in quotes")
-    return words
+    variables = (word.partition("=") for word in words[:number])
+    return {name: value for name, _, value in variables}, words[number:]
 
 
-def _run(command: str, search_path: str | None) -> str | list[str]:
-    """Return the option `run`: where servers start on this machine, with the program's path here."""
-    program, *arguments = _words(command)
-    if search_path is None or re.search(r"[/{]", program):
-        return command
-    found = shutil.which(program, path=search_path)
-    if found is None:
-        raise InputError(
-            f"{program} is missing on this machine",
-            why="it is in no folder of this shell's PATH",
-            hint="install it, activate its environment, or write its path",
-        )
-    return [str(Path(found).absolute()), *arguments]
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+
+
+def _command(command: str, search_path: str | None) -> dict[str, object]:
+    """Return the options `run` and `env`: where servers start on this machine, with the program's path here."""
+    variables, (program, *arguments) = _words(command)
+    run = [program, *arguments]
+    if search_path is not None and not re.search(r"[/{]", program):
+        found = shutil.which(program, path=variables.get("PATH", search_path))
+        if found is None:
+            raise InputError(
+                f"{program} is missing on this machine",
+                why="it is in no folder of this shell's PATH",
+                hint="install it, activate its environment, or write its path",
+            )
+        run[0] = str(Path(found).absolute())
+    env = ({} if search_path is None else {"PATH": search_path}) | variables
+    return {"run": run, **({"env": env} if env else {})}
 
 
 def _stack(command: str, options: Mapping[str, object], comparison: Comparison) -> dict[str, object]:
-    run = _run(command, comparison.search_path)
-    listen = (
-        PORT if comparison.cpus is None else f"{LOOPBACK}:{PORT}"
-    )  # many servers listen there unless told otherwise
-    service: dict[str, object] = {"backend": "command", "listen": listen, **options, "run": run}
-    if comparison.search_path is not None:
-        service["env"] = {"PATH": comparison.search_path}
-    if comparison.files:
-        service["files"] = list(comparison.files)
-    if comparison.cwd is not None:
-        service["cwd"] = comparison.cwd
+    # Many servers listen on the loopback interface unless told otherwise.
+    listen = PORT if comparison.cpus is None else f"{LOOPBACK}:{PORT}"
+    service = {
+        "backend": "command",
+        "listen": listen,
+        **options,
+        **_command(command, comparison.search_path),
+        **({"files": list(comparison.files)} if comparison.files else {}),
+        **({} if comparison.cwd is None else {"cwd": comparison.cwd}),
+        **({} if comparison.ready_within_s is None else {"ready": {"within_s": comparison.ready_within_s}}),
+    }
     return {"entry": SERVICE, "services": {SERVICE: service}}
 
 
@@ -419,28 +507,31 @@ def _differs(comparison: Comparison) -> list[object]:
 
 def _times(servers: int, comparison: Comparison) -> dict[str, object]:
     """Return the load of a comparison, its blocks, and when it ends."""
-    tool = comparison.tool
+    tool, blocks = comparison.tool, comparison.blocks
     window = window_s(
         servers,
         comparison.budget_s,
+        blocks or PLANNED_BLOCKS,
+        fewest=blocks or MIN_BLOCKS,
         connections=comparison.connections,
         tool=tool,
         slice_s=comparison.slice_s,
         spent_s=comparison.spent_s,
+        warm_up_s=comparison.warm_up_s,
     )
     load: dict[str, object] = {
         "tool": tool,
         "connections": comparison.connections,
         **load_times(window, warm_up_s(window), tool),
-        **comparison.request.load_fields,
+        **({} if comparison.warm_up_s is None else {"warmup_s": comparison.warm_up_s}),
+        **load_of(comparison.requests),
     }
+    design = design_of(window, comparison) if servers > 1 else "blocks"
+    budget_s = max(1, round(comparison.budget_s - comparison.spent_s))
     return {
         "load": load,
-        "design": design_of(window, comparison) if servers > 1 else "blocks",
+        "design": comparison.design or design,
         **({} if comparison.slice_s == SLICE_S else {"slice_s": comparison.slice_s}),
-        "blocks": MAX_BLOCKS,
-        "until": {
-            "precision": comparison.precision,
-            "budget_s": max(1, round(comparison.budget_s - comparison.spent_s)),
-        },
+        "blocks": blocks or MAX_BLOCKS,
+        **({} if blocks else {"until": {"precision": comparison.precision, "budget_s": budget_s}}),
     }

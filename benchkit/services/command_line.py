@@ -14,26 +14,30 @@ from pydantic import BeforeValidator, Field, StringConstraints
 
 from benchkit.errors import suggestion
 
-SHELL_WORDS = frozenset({"|", "||", "&", "&&", ";", ">", ">>", "<", "2>&1", "2>"})
-"""Words that only a shell understands; in text, one of them is most likely meant for one."""
-
+_QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.", re.DOTALL)
+_OPERATOR = re.compile(r"\|\||&&|\$\(|[0-9]?(?:>>|>&|>|<<|<)|[|&;`]")
 _PLACEHOLDER = re.compile(r"\{\{(?P<literal>[a-z][a-z_]*)\}\}|\{(?P<name>[a-z][a-z_]*)\}")
+
+
+def shell_operator(text: str) -> str | None:
+    """Return the first part of a command line that only a shell understands, such as `&&`; None: all is plain."""
+    found = _OPERATOR.search(_QUOTED.sub("_", text))
+    return found[0] if found else None
 
 
 def split_command(value: object) -> object:
     """Split text as a shell does; leave a list as it is. Raises ValueError for text that cannot be split."""
     if not isinstance(value, str):
         return value
-    try:
-        words = shlex.split(value)
-    except ValueError as error:
-        raise ValueError(f"found {value!r}, which cannot be split into arguments: {error}") from None
-    if for_shell := SHELL_WORDS.intersection(words):
+    if operator := shell_operator(value):
         raise ValueError(
-            f"found {min(for_shell)!r}, which only a shell understands; allowed: one command, or the list "
+            f"found {operator!r}, which only a shell understands; allowed: one command, or the list "
             f"[sh, -c, 'the whole line']"
         )
-    return words
+    try:
+        return shlex.split(value)
+    except ValueError as error:
+        raise ValueError(f"found {value!r}, which cannot be split into arguments: {error}") from None
 
 
 CommandLine = Annotated[

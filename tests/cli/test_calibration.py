@@ -11,7 +11,7 @@ from benchkit.models.thresholds import Thresholds
 from benchkit.scenario.versus import Comparison, Request
 from tests.analysis.verdicts.builders import build_slices, build_trial
 
-COMPARISON = Comparison(Request(), "h2load", 64, budget_s=60, precision=0.03)
+COMPARISON = Comparison((Request(),), "h2load", 64, budget_s=60, precision=0.03)
 
 
 def observed(

@@ -140,7 +140,7 @@ def test_each_ordinary_server_has_a_rate_with_the_default_tool(lab: Lab, tmp_pat
         subprocess.run(BUILDS[program].format(out=built).split(), cwd=SERVERS, check=True, timeout=120)
     store = Store(tmp_path / "store")
     comparison = Comparison(
-        Request(), "h2load", 64, budget_s=120, precision=0.03,
+        (Request(),), "h2load", 64, budget_s=120, precision=0.03,
         files=(str(built),) if program in BUILDS else (), search_path=os.environ["PATH"],
     )  # fmt: skip
     found = calibrate(partial(compare_commands, {"server": command}), comparison, lab.inventory(), store, quiet=True)

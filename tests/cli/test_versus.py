@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ import pytest
 import benchkit
 from benchkit.lab.lab import Lab
 from tests.cli.conftest import CommandResult
+from tests.cli.test_bisect import ON_A_BUSY_MACHINE
 from tests.needs import separate_hosts
 from tests.waiting import wait_until
 
@@ -34,7 +36,7 @@ def test_servers_are_compared_in_one_line(
     monkeypatch.chdir(tmp_path / "here")
     done = cli(
         "versus", PLAIN, f"node {tmp_path}/plain.js {{port}} 200000", "--names", "plain,slow", "--connections", 8,
-        "--duration", 24, "--precision", 0.5, "--save", saved,
+        "--duration", 24, "--precision", 0.5, "--save", saved, "--set", f"thresholds={{{ON_A_BUSY_MACHINE}}}",
     )  # fmt: skip
     assert done.code == 0, done.err
     lines = done.out.splitlines()
@@ -53,6 +55,49 @@ def test_servers_are_compared_in_one_line(
     assert rates["slow"] < 0.5 * rates["plain"], "each of its requests computes for a millisecond"
     assert "block 1: slow " in done.err, "a line per block where no table can be redrawn"
     assert cli("validate", saved).code == 0
+
+
+@pytest.mark.lab
+def test_equal_servers_are_a_control(cli: Cli, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(SERVERS)
+    thresholds = f"thresholds={{{ON_A_BUSY_MACHINE}}}"
+    done = cli(
+        "versus", f"A=1 {PLAIN}", f"A=1 {PLAIN}", "--connections", 8, "--blocks", 4, "--duration", 20, "--warmup", 0.1,
+        "--ready-within", 20, "--request", "/a", "--request", "POST /b", "--body", "x", "--set", thresholds,
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    lines = done.out.splitlines()
+    assert {line.split()[0] for line in lines if line.startswith("node-")} == {"node-1", "node-2"}
+    assert lines[lines.index("") + 1].startswith("Equal servers come out within ± ")
+    trials = benchkit.load("trials", store=environment["BENCHKIT_STORE"], scenario="versus")
+    assert sorted(trials["block"]) == [1, 1, 2, 2, 3, 3, 4, 4]
+
+
+@pytest.mark.lab
+def test_interrupted_comparison_ends_with_what_there_is(
+    program: list[str], environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(SERVERS)
+    running = subprocess.Popen(
+        [*program, "versus", PLAIN, SLOW, "--names", "plain,slow", "--connections", "8", "--duration", "120"],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert running.stderr is not None
+    for line in running.stderr:
+        if line.startswith("block 1:"):
+            break
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=120)
+    assert running.returncode == 130, err
+    table = {line.split()[0] for line in out.splitlines() if line.split()[:1] in (["plain"], ["slow"])}
+    assert table == {"plain", "slow"}
+    assert "Interrupted after 1 of at most 60 blocks." in out
+    assert "--resume" not in err
+    assert "Traceback" not in err
 
 
 @pytest.mark.lab
@@ -143,7 +188,12 @@ def test_one_server_alone_is_measured_from_a_lab(cli: Cli, lab: Lab, serve: Call
         (("no-such-server", "./two"), "no-such-server is missing on this machine"),
         (("./one", "./two", "--duration", "5"), "5 s are too short to compare 2 servers"),
         (("./one", "./two", "--tool", "nothing"), "nothing"),
-        (("./one {prt}", "./two"), "{prt}"),
+        (("./one {prt}", "./two"), "benchkit: one: no placeholder {prt}"),
+        (("./one", "./two", "--method", "get it"), "benchkit: --method: found 'get it'"),
+        (("./one", "./two", "--set", "load.connections=0"), "--set load.connections=0: load.connections"),
+        (("./one", "./two", "--request", "GET / now"), "is not of the form 'METHOD PATH'"),
+        (("./one", "./two", "--request", "/a", "--path", "/b"), "omit --path and --method"),
+        (("cd x && ./one", "./two"), "sh -c 'cd x && ./one'"),
     ],
 )
 def test_mistakes_are_named_before_a_lab_is_started(cli: Cli, arguments: tuple[str, ...], message: str) -> None:

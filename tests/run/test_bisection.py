@@ -12,6 +12,7 @@ from benchkit.analysis.bisection import answer_of
 from benchkit.analysis.ratio import Ratio
 from benchkit.errors import BenchkitError
 from benchkit.models.bisection import BisectionRecord, Commit, StepOptions
+from benchkit.models.request import Request
 from benchkit.run.bisection import Compared, continue_search
 from benchkit.scenario.bisect import commit_fields, comparison_of
 
@@ -28,7 +29,7 @@ def search(commits: int, metric: str = "rps") -> BisectionRecord:
         metric=metric,
         build="make",
         run="./app {port}",
-        options=StepOptions(path="/", tool="h2load", connections=8, duration_s=60, precision=0.05),
+        options=StepOptions(requests=(Request(),), tool="h2load", connections=8, duration_s=60, precision=0.05),
     )
 
 

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from benchkit.models.headers import SecretValue
 from benchkit.models.load import Load
 from benchkit.models.response_differences import Difference, ResponsePart
 from benchkit.scenario.model import Scenario
+from benchkit.scenario.read import experiment_of_options
 from benchkit.scenario.versus import (
     CALIBRATION_S,
     MIN_BLOCKS,
@@ -25,23 +28,25 @@ from benchkit.scenario.versus import (
     compare_commands,
     compare_refs,
     is_on_this_machine,
+    options_of,
     request_path,
     save_scenario,
     server_names,
     slice_for,
     window_s,
 )
+from benchkit.services.command_line import split_command
 
 SLICE_OF_64 = Load(tool="h2load", connections=64, duration_s=SLICE_S)
 COMMANDS = {"node": "node server.js {port}", "caddy": "caddy file-server --listen :{port}"}
-COMPARISON = Comparison(request=Request(), tool="h2load", connections=64, budget_s=60, precision=0.03)
+COMPARISON = Comparison(requests=(Request(),), tool="h2load", connections=64, budget_s=60, precision=0.03)
 
 
 def test_commands_become_stacks_of_one_service_each() -> None:
     fields = compare_commands(COMMANDS, COMPARISON)
     assert fields["factors"] == {"stack": ["node", "caddy"]}
     assert fields["stacks"] == {
-        name: {"entry": "app", "services": {"app": {"backend": "command", "listen": 8080, "run": command}}}
+        name: {"entry": "app", "services": {"app": {"backend": "command", "listen": 8080, "run": command.split()}}}
         for name, command in COMMANDS.items()
     }
 
@@ -56,9 +61,9 @@ def test_refs_become_a_factor_of_one_stack() -> None:
                 "app": {
                     "backend": "command",
                     "listen": 8080,
-                    "build": {"run": "go build -o {out}/app ."},
+                    "build": {"run": ["go", "build", "-o", "{out}/app", "."]},
                     "source": {"git": "/src", "ref": "$ref"},
-                    "run": "{out}/app -p {port}",
+                    "run": ["{out}/app", "-p", "{port}"],
                 }
             },
         }
@@ -102,7 +107,7 @@ def test_servers_of_a_lab_start_as_in_the_shell(tmp_path: Path) -> None:
     stacks = compare_commands({"venv": "uvicorn 'a b' {port}", "here": "./app"}, in_lab)["stacks"]
     assert isinstance(stacks, dict)
     services = [stacks[name]["services"]["app"] for name in ("venv", "here")]
-    assert [service["run"] for service in services] == [[str(tmp_path / "uvicorn"), "a b", "{port}"], "./app"]
+    assert [service["run"] for service in services] == [[str(tmp_path / "uvicorn"), "a b", "{port}"], ["./app"]]
     assert {service["env"]["PATH"] for service in services} == {in_lab.search_path}
     with pytest.raises(InputError, match="node is missing on this machine: it is in no folder of this shell's PATH"):
         compare_commands(COMMANDS, replace(in_lab, search_path=str(tmp_path)))
@@ -110,7 +115,7 @@ def test_servers_of_a_lab_start_as_in_the_shell(tmp_path: Path) -> None:
 
 def test_request_is_that_of_the_load() -> None:
     request = Request("/items", "POST", "{}", headers={"Accept": "text/html"})
-    load = compare_commands(COMMANDS, Comparison(request, "wrk", 32, 60, 0.03))["load"]
+    load = compare_commands(COMMANDS, Comparison((request,), "wrk", 32, 60, 0.03))["load"]
     assert isinstance(load, dict)
     assert {name: load[name] for name in ("tool", "connections", "path", "method", "body", "headers")} == {
         "tool": "wrk",
@@ -124,7 +129,7 @@ def test_request_is_that_of_the_load() -> None:
 
 def test_a_body_may_be_a_file_and_differences_are_declared() -> None:
     request = Request("/items", "PUT", body_file="/data/items.bin")
-    fields = compare_commands(COMMANDS, Comparison(request, "wrk", 32, 60, 0.03, (ResponsePart.BODY,)))
+    fields = compare_commands(COMMANDS, Comparison((request,), "wrk", 32, 60, 0.03, differs=(ResponsePart.BODY,)))
     load = fields["load"]
     assert isinstance(load, dict)
     assert load["requests"] == [{"path": "/items", "method": "PUT", "body_file": "/data/items.bin"}]
@@ -133,6 +138,71 @@ def test_a_body_may_be_a_file_and_differences_are_declared() -> None:
         (("header_bytes",), False),
         (("body_bytes", "body"), True),
     ]
+
+
+def test_several_requests_share_their_headers() -> None:
+    headers = {"Accept": "text/html"}
+    requests = (Request("/a", headers=headers), Request("/b", "POST", "{}", headers=headers))
+    load = compare_commands(COMMANDS, replace(COMPARISON, requests=requests))["load"]
+    assert isinstance(load, dict)
+    assert load["requests"] == [{"method": "GET", "path": "/a"}, {"method": "POST", "path": "/b", "body": "{}"}]
+    assert load["headers"] == headers
+    assert "path" not in load
+
+
+def test_blocks_design_warm_up_and_start_time_are_those_asked_for() -> None:
+    asked = replace(COMPARISON, blocks=5, design="blocks", warm_up_s=3.0, ready_within_s=20.0)
+    fields = compare_commands({"java": "java Server {port}", "there": "http://192.0.2.1"}, asked)
+    assert (fields["blocks"], fields["design"]) == (5, "blocks")
+    assert "until" not in fields, "all blocks run, however precise"
+    load, stacks = fields["load"], fields["stacks"]
+    assert isinstance(load, dict)
+    assert isinstance(stacks, dict)
+    assert load["warmup_s"] == 3.0
+    assert 5 * 2 * (load["warmup_s"] + load["duration_s"] + OVERHEAD_S) <= asked.budget_s
+    assert stacks["java"]["services"]["app"]["ready"] == {"within_s": 20.0}
+    assert "ready" not in stacks["there"]["services"]["app"]
+
+
+def test_variables_before_a_command_are_its_environment() -> None:
+    stacks = compare_commands({"app": "A=1 B='x y' ./app {port}"}, COMPARISON)["stacks"]
+    assert isinstance(stacks, dict)
+    service = stacks["app"]["services"]["app"]
+    assert (service["run"], service["env"]) == (["./app", "{port}"], {"A": "1", "B": "x y"})
+    assert server_names(["A=1 ./app"]) == ["app"]
+
+
+@pytest.mark.parametrize(
+    "command", ["cd x && ./app {port}", "./app 'a;b' >log", "./app --port $(cat port)", "A=1 ./app | tee log"]
+)
+def test_a_command_for_a_shell_is_answered_with_the_line_to_use(command: str) -> None:
+    with pytest.raises(InputError, match="which only a shell understands") as refused:
+        compare_commands({"app": command}, COMPARISON)
+    hint = refused.value.hint
+    assert hint is not None
+    (given,) = shlex.split(hint.removeprefix("let a shell run it: ").partition("; or quote")[0])
+    assert shlex.split(given) == ["sh", "-c", command]
+
+
+def test_what_is_quoted_is_for_no_shell() -> None:
+    assert split_command("./app 'a;b' \"c && d\" e\\|f") == ["./app", "a;b", "c && d", "e|f"]
+
+
+@pytest.mark.parametrize(
+    ("command", "changes", "message"),
+    [
+        ("./app {prt}", {}, "one: no placeholder {prt}"),
+        ("./app", {"requests": (Request(method="get"),)}, "--method: found 'get'"),
+        ("./app", {"requests": (Request("no path"),)}, "--path: found '/no path'"),
+        ("./app", {"requests": (Request(headers={"a b": "c"}),)}, "--header: "),
+        ("./app", {"files": ("/nowhere/file",)}, "--files: /nowhere/file does not exist"),
+    ],
+)
+def test_messages_name_options_instead_of_fields(command: str, changes: dict[str, Any], message: str) -> None:
+    fields = compare_commands({"one": command, "other": "./other"}, replace(COMPARISON, **changes))
+    with pytest.raises(InputError) as refused:
+        experiment_of_options(fields, options_of(fields))
+    assert str(refused.value).startswith(message)
 
 
 @pytest.mark.parametrize(("servers", "budget_s"), [(2, 60), (3, 60), (5, 120), (2, 25)])
@@ -159,7 +229,7 @@ def test_budget_too_short_for_its_servers_names_one_that_is_not() -> None:
 
 
 def test_time_of_the_calibration_is_taken_off_the_budget() -> None:
-    spent = Comparison(Request(), "h2load", 64, budget_s=60, precision=0.03, spent_s=4)
+    spent = replace(COMPARISON, spent_s=4)
     assert compare_commands(COMMANDS, spent)["until"] == {"precision": 0.03, "budget_s": 56}
     assert compare_commands(COMMANDS, spent)["load"] == compare_commands(COMMANDS, COMPARISON)["load"]
     again = compare_commands(COMMANDS, replace(spent, spent_s=30))
@@ -213,7 +283,7 @@ def test_saved_scenario_names_the_sources_of_secret_headers(tmp_path: Path) -> N
         "Authorization": SecretValue(env="TOKEN"),
         "Accept": "text/html",
     }
-    fields = compare_commands(COMMANDS, replace(COMPARISON, request=Request(headers=headers)))
+    fields = compare_commands(COMMANDS, replace(COMPARISON, requests=(Request(headers=headers),)))
     save_scenario(fields, tmp_path / "mine.yaml")
     assert read_document(tmp_path / "mine.yaml").data["load"]["headers"] == {
         "Cookie": {"env": "COOKIE"},

@@ -45,7 +45,7 @@ def missing_program_error(host: HostCapabilities, program: str, experiment: Expe
             why=f"{path}, which the inventory names (hosts.{host.spec.name}.programs.{program}), cannot be run there",
             hint=hint_at_private_folder(path) or "correct the path in the inventory, or put the program there",
         )
-    hint = f"`benchkit hosts prepare {experiment.scenario.name}` installs it where permitted"
+    hint = experiment.install_hint
     if program.startswith("/"):
         hint = hint_at_private_folder(program) or "put it there, or carry it to the host (`files`, `build`)"
     elif program not in PROGRAMS:  # not a package of benchkit's list

@@ -211,11 +211,13 @@ def _nothing_runnable(experiment: Experiment, cells: Sequence[PlannedCell]) -> I
     """Yield an error if these hosts support no cell at all: a run without trials is no success."""
     if cells and all(cell.unsupported is not None for cell in cells):
         reasons = dict.fromkeys(cell.unsupported for cell in cells)
+        name, scale = experiment.reference, experiment.scale
         yield InputError(
-            "these hosts support none of its cells",
-            where=f"{experiment.scenario.name} at {experiment.scale} scale",
+            "these hosts can run nothing of it" if name is None else "these hosts support none of its cells",
+            where=None if name is None else f"{name} at {scale} scale",
             why="; ".join(filter(None, reasons)),
-            hint="run it on other hosts (-i), at another scale, or override what they lack with --set",
+            hint=f"run it on other hosts (-i), {'' if name is None else 'at another scale, '}or override what they lack "
+            "with --set",
         )
 
 

@@ -62,5 +62,5 @@ def profile_notices(
             names = without_perf.setdefault(service.host, [])
             names += [name for name in [f"{service.name} ({service.backend})"] if name not in names]
     for host, names in without_perf.items():
-        hint = f"`benchkit hosts prepare {experiment.scenario.name}` installs it where permitted"
-        yield f"{host} has no perf, so that there will be no profile of {', '.join(names)}; {hint}."
+        what = f"{host} has no perf, so that there will be no profile of {', '.join(names)}"
+        yield f"{what}; {experiment.install_hint}."

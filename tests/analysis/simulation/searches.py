@@ -15,6 +15,7 @@ from benchkit.analysis.ratio import Ratio
 from benchkit.analysis.samples import Reals
 from benchkit.models.bisection import BisectionRecord, Commit, StepOptions
 from benchkit.models.design import ALPHA_PER_LOOK
+from benchkit.models.request import Request
 from benchkit.run.bisection import Compared, continue_search
 from benchkit.scenario.bisect import MIN_BLOCKS, USUAL_BLOCKS
 from tests.analysis.simulation.noise import SPREAD, Model, cells_in_blocks
@@ -77,7 +78,7 @@ def search(
 
     `broken` are the places of commits that do not build, `spread` is the deviation of a trial's logarithm.
     """
-    options = StepOptions(path="/", tool="h2load", connections=64, duration_s=180, precision=precision)
+    options = StepOptions(requests=(Request(),), tool="h2load", connections=64, duration_s=180, precision=precision)
     record = BisectionRecord(
         bisection_id="simulated",
         started_at=datetime(2026, 1, 1, tzinfo=UTC),

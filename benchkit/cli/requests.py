@@ -1,0 +1,76 @@
+"""The options that describe requests; `--header-env` is for headers that nobody else may read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from benchkit.models.headers import SecretValue
+    from benchkit.scenario.versus import Request
+
+
+def read_requests(
+    requests: Sequence[str] | None,
+    *,
+    servers: Sequence[str] = (),
+    path: str | None,
+    method: str | None,
+    body: str | None,
+    headers: Sequence[str] | None,
+    headers_env: Sequence[str] | None,
+) -> tuple[Request, ...]:
+    """Return the requests of the options; a body goes to those of `requests` whose method takes one.
+
+    Their path may be that of the URLs among the servers. Raises BadParameter, and InputError for several paths.
+    """
+    from benchkit.models.request import WITH_CONTENT
+    from benchkit.scenario.versus import Request, request_path
+
+    of_urls = request_path(servers, path)
+    if requests and (path is not None or method is not None or of_urls != "/"):
+        why = "it has method and path: omit --path and --method, and write URLs without a path"
+        raise typer.BadParameter(why, param_hint="--request")
+    default = "GET" if body is None else "POST"
+    pairs = [_method_and_path(text, default) for text in requests or ()] or [(method or default, of_urls)]
+    sent = request_headers(headers or (), headers_env or ())
+    body_file = str(Path(body[1:]).absolute()) if body is not None and body.startswith("@") else None
+    full = Request(body=body if body_file is None else None, body_file=body_file, headers=sent)
+    return tuple(
+        replace(full if not requests or verb in WITH_CONTENT else Request(headers=sent), method=verb, path=target)
+        for verb, target in pairs
+    )
+
+
+def _method_and_path(text: str, default: str) -> tuple[str, str]:
+    words = text.split()
+    if len(words) not in (1, 2):
+        raise typer.BadParameter(f"{text!r} is not of the form 'METHOD PATH'", param_hint="--request")
+    return (default, words[0]) if len(words) == 1 else (words[0].upper(), words[1])
+
+
+def request_headers(lines: Sequence[str], from_environment: Sequence[str]) -> dict[str, str | SecretValue]:
+    """Return the headers of the options. Raises BadParameter, which quotes no value."""
+    from pydantic import ValidationError
+
+    from benchkit.models.headers import SecretValue
+
+    headers: dict[str, str | SecretValue] = dict(_pairs(lines, "--header", "NAME: VALUE"))
+    for name, variable in _pairs(from_environment, "--header-env", "NAME: VARIABLE"):
+        try:
+            headers[name] = SecretValue(env=variable)
+        except ValidationError:
+            raise typer.BadParameter(f"the variable of {name} is not a name", param_hint="--header-env") from None
+    return headers
+
+
+def _pairs(lines: Sequence[str], option: str, form: str) -> Iterator[tuple[str, str]]:
+    for number, line in enumerate(lines, 1):
+        name, colon, value = line.partition(":")
+        if not colon:
+            raise typer.BadParameter(f"number {number} is not of the form {form!r}", param_hint=option)
+        yield name.strip(), value.strip()
