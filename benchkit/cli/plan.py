@@ -164,6 +164,7 @@ def _load(cell: PlannedCell) -> str:
 
 def _show(plan: RunPlan) -> None:
     from benchkit.cli.console import print_table
+    from benchkit.cli.versus_display import describe_connections
     from benchkit.models.terms import explain
 
     scenario = plan.experiment.scenario
@@ -195,6 +196,7 @@ def _show(plan: RunPlan) -> None:
     for title, lines in (
         ("To be built, unless cached", [str(build) for build in plan.builds]),
         ("With sudo", plan.sudo),
+        ("Servers that are there already", list(describe_connections(plan))),
         ("Notes", plan.notices),
     ):
         if lines:

@@ -162,12 +162,17 @@ def test_servers_that_are_there_already_are_compared_by_their_urls(cli: Cli, ser
 
 
 @pytest.mark.lab
-def test_one_server_alone_is_measured_from_a_lab(cli: Cli, lab: Lab, serve: Callable[..., int]) -> None:
+def test_one_server_alone_is_measured_from_a_lab(cli: Cli, lab: Lab, serve: Callable[..., int], tmp_path: Path) -> None:
     port = serve("0.0.0.0", 0)  # noqa: S104 - the hosts of the lab connect to this machine
     url = f"http://{{controller}}:{port}"
-    done = cli("versus", url, "--lab", lab.name, "--connections", 8, "--duration", 12, "--precision", 0.5)
+    saved = tmp_path / "mine.yaml"
+    done = cli(
+        "versus", url, "--lab", lab.name, "--connections", 8, "--duration", 12, "--precision", 0.5, "--save", saved
+    )
     assert done.code == 0, done.err
-    assert re.search(rf"^http://[0-9.]+:{port}: host load connects to it", done.err, re.MULTILINE)
+    connects = re.compile(rf"^(- )?http://[0-9.]+:{port}: host load connects to it", re.MULTILINE)
+    assert connects.search(done.err)
+    assert connects.search(cli("plan", saved, "--lab", lab.name).out)
     lines = dict(line.split(maxsplit=1) for line in done.out.splitlines() if len(line.split()) > 1)
     assert float(lines["RPS"].replace(",", "")) > 0
     assert lines["p99"].startswith("latency ")
