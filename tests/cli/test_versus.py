@@ -162,6 +162,14 @@ def test_servers_that_are_there_already_are_compared_by_their_urls(cli: Cli, ser
 
 
 @pytest.mark.lab
+def test_a_url_that_nobody_listens_at_is_explained(cli: Cli, lab: Lab) -> None:
+    done = cli("versus", "http://localhost:1", "--lab", lab.name, "--duration", 12)
+    assert done.code == 1
+    assert "localhost:1 does not answer GET /" in done.err
+    assert "{controller} in it is the machine that runs benchkit, and localhost is each load host" in done.err
+
+
+@pytest.mark.lab
 def test_one_server_alone_is_measured_from_a_lab(cli: Cli, lab: Lab, serve: Callable[..., int], tmp_path: Path) -> None:
     port = serve("0.0.0.0", 0)  # noqa: S104 - the hosts of the lab connect to this machine
     url = f"http://{{controller}}:{port}"

@@ -13,7 +13,7 @@ from threading import Event
 from types import TracebackType
 from typing import Literal, Self
 
-from benchkit.errors import HostError, LoadToolError, ServiceError
+from benchkit.errors import HostError, HostStateError, LoadToolError, LostError, ServiceError
 from benchkit.hosts.sockets import HttpAnswer
 from benchkit.load.tools.registry import get_tool
 from benchkit.models.clean_text import clean
@@ -24,6 +24,7 @@ from benchkit.models.trial import ProbeRecord, ProbeRound
 from benchkit.run.steps.trial_state import Trial
 from benchkit.services import deploy
 from benchkit.services.endpoint import Endpoint
+from benchkit.services.external import CONTROLLER
 
 HTTP_TIMEOUT_S = 10.0
 LATER_TIMEOUT_S = 2.0
@@ -94,7 +95,20 @@ def _expected_responses(trial: Trial) -> tuple[ProbeRecord, ...]:
 
 def _expected_response(trial: Trial, request: Request) -> HttpAnswer:
     load, host = trial.cell.load, trial.load_hosts[0]
-    response = _send(trial, request, HTTP_TIMEOUT_S)
+    try:
+        response = _send(trial, request, HTTP_TIMEOUT_S)
+    except (LostError, HostStateError):
+        raise
+    except HostError as error:
+        if not trial.cell.spec.external:
+            raise
+        raise ServiceError(
+            f"{_endpoint(trial).authority} does not answer {request}",
+            where=host.name,
+            why=error.why or error.what,
+            hint=f"start the server, or correct its URL: {CONTROLLER} in it is the machine that runs benchkit, and "
+            "localhost is each load host",
+        ) from error
     if faults := response_faults(request, response):
         raise ServiceError(
             f"{_endpoint(trial).authority} answers {request} otherwise than expected: {'; '.join(faults)}",
