@@ -89,11 +89,15 @@ class Ratio(Frozen, serialize_by_alias=True):
         )
 
     def with_bias(self, bias: float, remark: str) -> Ratio:
-        """Return the ratio with an interval that includes this bias of its logarithm, and a remark about it."""
-        if self.low is None or self.high is None:
+        """Return the ratio with an interval that includes this bias of its logarithm, and a remark about it.
+
+        A bias that is most of the interval is a reason to believe the ratio with care only.
+        """
+        if self.low is None or self.high is None or self.ratio is None:
             return self
+        is_most = bias > math.log(self.high / self.ratio)
         widened = {"low": self.low * _exp(-bias), "high": self.high * _exp(bias), "bias": bias}
-        return self.model_copy(update=widened).with_remarks([remark])
+        return self.model_copy(update=widened).with_remarks([remark], [remark] if is_most else [])
 
     def interval(self, alpha: float) -> tuple[float, float]:
         """Return the t interval with this error rate; unlimited if there is none."""

@@ -35,10 +35,11 @@ class ServerResult(Frozen):
 
 
 def has_answer(results: Sequence[ServerResult]) -> bool:
-    """Return True if anything is compared: some server has a ratio, or the only one its rate."""
+    """Return True if anything is compared: some server has a usable ratio, or the only one a usable rate."""
     if len(results) == 1:
-        return results[0].rps is not None
-    return any(result.ratio is not None and result.ratio.ratio is not None for result in results)
+        return results[0].rps is not None and RPS not in results[0].unusable
+    ratios = [result.ratio for result in results if result.ratio is not None]
+    return any(ratio.ratio is not None and not ratio.is_unusable for ratio in ratios)
 
 
 def server_results(data: RunData) -> tuple[ServerResult, ...]:

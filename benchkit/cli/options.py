@@ -161,6 +161,17 @@ AcceptChanges = Annotated[
 RetryFailed = Annotated[
     bool, typer.Option("--retry-failed", help="With --resume: repeat the failed trials, each with its whole block.")
 ]
+WaitIdle = Annotated[
+    float | None,
+    typer.Option(
+        "--wait-idle",
+        metavar="SECONDS",
+        min=0,
+        max=MAX_TIMEOUT_S,
+        callback=finite,
+        help="Wait, at most for so long, until no other program uses the CPUs of the hosts.",
+    ),
+]
 Lease = Annotated[
     float | None,
     typer.Option(

@@ -28,11 +28,14 @@ from benchkit.cli.options import (
     Set,
     StoreFolder,
     Tags,
+    WaitIdle,
 )
 
 if TYPE_CHECKING:
     from benchkit.cli.progress import SilentProgress
+    from benchkit.hosts.connections import Hosts
     from benchkit.hosts.inventory import Inventory
+    from benchkit.hosts.other_programs import ProcessSnapshot
     from benchkit.results.store import RunFolder, Store
     from benchkit.run.loop import FirstBlockReview
     from benchkit.run.opened_run import OpenedRun
@@ -58,6 +61,7 @@ def run(
     accept_changes: AcceptChanges = False,
     lease: Lease = None,
     reconnect: Reconnect = None,
+    wait_idle: WaitIdle = None,
     store: StoreFolder = None,
     quiet: Quiet = False,
     json: Json = False,
@@ -111,6 +115,7 @@ def run(
         else ResumeOptions(run_folder, accept_changes=accept_changes, retry_failed=retry_failed)
     )
     chosen = inventory_of(inventory, lab, quiet=quiet)
+    wait_idle_hosts(chosen, wait_idle, experiment.scenario.thresholds.foreign_cores, quiet=quiet)
     outcome = run_experiment(
         experiment,
         chosen,
@@ -188,6 +193,7 @@ def run_experiment(
     from benchkit.cli.signals import Signals, signals_interrupt
     from benchkit.hosts.bootstrap import LEASE_S
     from benchkit.hosts.connections import RECONNECT_S, connect_all
+    from benchkit.hosts.other_programs import take_snapshot
     from benchkit.run.loop import execute
     from benchkit.run.manifest import new_run_id
     from benchkit.run.opened_run import open_run, reopen_run
@@ -222,7 +228,10 @@ def run_experiment(
                     retry_failed=resume_options.retry_failed,
                 )
             )
+            before = None if quiet else take_snapshot(hosts)
             with opening as opened, _displayed(opened, show, quiet=quiet) as observer:
+                if before is not None:
+                    _show_other_programs(hosts, before, experiment, observer)
                 outcome = execute(opened, observer, reconnect_s=reconnect_s, review=review)
             outcome.add_restore_outcome(hosts.close())
             return outcome
@@ -235,6 +244,28 @@ def run_experiment(
         resume = [f"`benchkit run --resume {run_id}` resumes it"] if resumable and store.has(run_id) else []
         say("; ".join((f"interrupted: {how}", *stopped.args, *resume)))
         raise
+
+
+def _show_other_programs(
+    hosts: Hosts, before: ProcessSnapshot, experiment: Experiment, observer: SilentProgress
+) -> None:
+    """Show what else uses the CPUs of the hosts before the first block."""
+    from benchkit.hosts.other_programs import busy_programs, describe_programs
+
+    if busy := busy_programs(hosts, before, experiment.scenario.thresholds.foreign_cores):
+        text = describe_programs(busy)
+        observer.notify(f"{text[:1].upper()}{text[1:]}: intervals will be wider. Stop it, or wait with --wait-idle.")
+
+
+def wait_idle_hosts(inventory: Inventory, seconds: float | None, limit: float, *, quiet: bool) -> None:
+    """Wait until nothing else uses the CPUs of the hosts, at most for so many seconds; None: do not wait."""
+    from benchkit.cli.console import say
+    from benchkit.hosts.connections import connect_all
+    from benchkit.hosts.other_programs import wait_until_idle
+
+    if seconds is not None:
+        with connect_all(inventory) as hosts:
+            wait_until_idle(hosts, seconds, limit, (lambda _text: None) if quiet else say)
 
 
 def _displayed(run: OpenedRun, show: Callable[[OpenedRun], SilentProgress] | None, *, quiet: bool) -> SilentProgress:

@@ -29,6 +29,7 @@ from benchkit.cli.options import (
     StoreFolder,
     Tags,
     UrlPath,
+    WaitIdle,
     finite,
 )
 from benchkit.cli.servers import SERVER_HELP, Files, Names, Save
@@ -113,6 +114,7 @@ def versus(
     tag: Tags = None,
     inventory: InventoryFileOrOwnLab = None,
     lab: LabNameOrOwnLab = None,
+    wait_idle: WaitIdle = None,
     store: StoreFolder = None,
     quiet: Quiet = False,
     json: Json = False,
@@ -127,7 +129,7 @@ def versus(
     from benchkit.analysis.server_results import has_answer, server_results
     from benchkit.cli.calibration import experiment_of, fixed_fields
     from benchkit.cli.requests import read_requests
-    from benchkit.cli.run import write_run_report
+    from benchkit.cli.run import wait_idle_hosts, write_run_report
     from benchkit.cli.servers import hosts_for, place_of
     from benchkit.cli.signals import signals_interrupt
     from benchkit.cli.tags import parse_tags
@@ -153,13 +155,14 @@ def versus(
         **place_of(files or [], inventory, lab),
     )
     make_fields = _servers(servers, names, build, run, ref or [])
-    experiment_of(make_fields(comparison), settings or ())  # mistakes are found before a lab is started
+    experiment = experiment_of(make_fields(comparison), settings or ())  # mistakes are found before a lab is started
     stored_in = Store(store_path(store))
     compare = partial(
         _compare, make_fields, comparison, stored_in, settings=settings or (), tags=tags, save=save, quiet=quiet
     )
     with signals_interrupt():  # before the lab is started: a signal at any later time removes it
         with hosts_for("versus", servers, inventory, lab, quiet=quiet) as hosts:
+            wait_idle_hosts(hosts, wait_idle, experiment.scenario.thresholds.foreign_cores, quiet=quiet)
             outcome = compare(hosts)
         is_interrupted = outcome.status == "interrupted"  # then nobody waits for a report, which takes seconds
         if json:

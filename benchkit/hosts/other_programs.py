@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import psutil
 
+from benchkit import units
 from benchkit.hosts.connections import Hosts, run_on_hosts
 from benchkit.hosts.cpu_affinity import pid_namespace, this_machine
 from benchkit.hosts.processes import SeenProcess
@@ -27,6 +28,10 @@ LEAST_CORES = 0.02
 """CPU time from which a program is named, in cores."""
 KERNEL_THREADS = "kthreadd"
 """Parent of all kernel threads, whose work is mostly that for the packets of the load."""
+
+
+LOOK_S = 1.0
+"""Time between two looks: a program that is named then used some 20 ms."""
 
 
 class ProcessKey(NamedTuple):
@@ -75,21 +80,71 @@ def busiest_programs(before: ProcessSnapshot, after: ProcessSnapshot) -> tuple[O
     A parent includes the time of its children that ended in between and that it waited for.
     """
     elapsed_s = after.at_s - before.at_s
-    earlier_s = {key: each.cpu_s for key, each in before.processes.items()}
-    keys = {(key.machine, key.pid): key for key in before.processes}
-    for key, each in before.processes.items():
-        if key not in after.processes:  # what it had used before is in the time of its parent now
-            parent = keys.get((key.machine, each.parent))
-            while parent is not None and parent not in after.processes:
-                parent = keys.get((key.machine, before.processes[parent].parent))
-            if parent is not None:
-                earlier_s[parent] += each.cpu_s
-    programs = [
-        OtherProgram(name=clean(each.name), pid=each.pid, cores=used_s / elapsed_s)
+    used_s = {
+        key: each.cpu_s - (before.processes[key].cpu_s if key in before.processes else 0.0)
         for key, each in after.processes.items()
-        if (used_s := each.cpu_s - earlier_s.get(key, 0.0)) >= LEAST_CORES * elapsed_s
+    }
+    keys = {(key.machine, key.pid): key for key in before.processes}
+    ended = [key for key in before.processes if key not in after.processes]
+    for key in sorted(ended, key=lambda each: -before.processes[each].cpu_s):
+        # What it had used before is in the growth of the ancestor that waited for it: not always the nearest one left.
+        earlier_s = before.processes[key].cpu_s
+        for ancestor in _ancestors(before.processes[key], key.machine, keys, before.processes):
+            if used_s.get(ancestor, 0.0) >= earlier_s > 0:
+                used_s[ancestor] -= earlier_s
+                break
+    programs = [
+        OtherProgram(name=clean(each.name), pid=each.pid, cores=used_s[key] / elapsed_s)
+        for key, each in after.processes.items()
+        if used_s[key] >= LEAST_CORES * elapsed_s
     ]
     return tuple(sorted(programs, key=lambda each: -each.cores)[:MOST])
+
+
+def _ancestors(
+    process: SeenProcess,
+    machine: str,
+    keys: Mapping[tuple[str, int], ProcessKey],
+    processes: Mapping[ProcessKey, SeenProcess],
+) -> Iterator[ProcessKey]:
+    """Yield the ancestors of a process, the nearest first."""
+    seen = {process.pid}
+    while (key := keys.get((machine, process.parent))) is not None and key.pid not in seen:
+        yield key
+        seen.add(key.pid)
+        process = processes[key]
+
+
+def busy_programs(hosts: Hosts, before: ProcessSnapshot, limit: float) -> tuple[OtherProgram, ...]:
+    """Return the programs that used more than `limit` cores since a snapshot, at least `LOOK_S` ago.
+
+    Raises HostError.
+    """
+    hosts.pause(max(0.0, before.at_s + LOOK_S - time.monotonic()))
+    return tuple(each for each in busiest_programs(before, take_snapshot(hosts)) if each.cores > limit)
+
+
+def wait_until_idle(hosts: Hosts, seconds: float, limit: float, report: Callable[[str], None]) -> None:
+    """Wait, at most for `seconds`, until no other program uses more than `limit` cores; `report` what it waits for.
+
+    Raises HostError.
+    """
+    deadline_s, reported = time.monotonic() + seconds, ""
+    while busy := busy_programs(hosts, take_snapshot(hosts), limit):
+        if time.monotonic() >= deadline_s:
+            report(f"{describe_programs(busy)} still, after {seconds:g} s of waiting")
+            return
+        names = ", ".join(each.title for each in busy)
+        if names != reported:
+            report(f"waiting until the hosts are idle: {describe_programs(busy)}")
+            reported = names
+
+
+def describe_programs(programs: Sequence[OtherProgram]) -> str:
+    """Return the CPU time of programs as a clause: `another program, python3 (pid 12290), uses 0.90 of a core`."""
+    first, *others = programs
+    more = (f"; {each.title} uses {units.cores(each.cores)}" for each in others)
+    return f"another program, {first.title}, uses {units.cores(first.cores)}" + "".join(more)
 
 
 def _add(

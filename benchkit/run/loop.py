@@ -109,6 +109,7 @@ def _run_trials(queue: TrialQueue, testbed: Testbed, recorder: RunRecorder, obse
         results = _attempt(batch, testbed, recorder, observer)
         took_s = (time.monotonic() - started_s) / len(batch)
         testbed.notice_clocks()
+        testbed.notice_programs(batch[0].block, [each.row for each in results.values() if each.row is not None])
         is_given_up = bool(testbed.lost_hosts) and queue.leave(testbed.name)
         if is_given_up:
             observer.notify(recorder.record_lost_testbed(str(testbed.name), "; ".join(testbed.lost_hosts.values())))

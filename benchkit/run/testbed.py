@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from benchkit.analysis.run_differences import fact_differences
@@ -16,6 +16,7 @@ from benchkit.hosts.files import Placed
 from benchkit.hosts.host import Host
 from benchkit.hosts.host_changes import Leftovers
 from benchkit.models.facts import RecordedFacts
+from benchkit.models.rows import TrialRow
 from benchkit.results.journal_events import ClocksSet, HostReconnected, ProgramsInstalled, ServicesDeployed
 from benchkit.run.events import RunObserver
 from benchkit.run.manifest import inventory_facts, roles_of_host, used_programs
@@ -30,6 +31,7 @@ from benchkit.run.wall_clocks import WallClocks
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.services import deploy
 from benchkit.services.service import File
+from benchkit.units import cores, share
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +70,7 @@ class Testbed:
         self._reconnects: dict[str, int] = {}
         self._clocks = WallClocks()
         self._cell_tuning = CellTuning(plan, hosts, recorder.journal)
+        self._has_noticed_programs = False
         self._blocks_with_facts: set[tuple[int, int]] = set()
 
     @contextmanager
@@ -151,6 +154,20 @@ class Testbed:
                 f"During the run, {text}. Its times of day are off by that, its durations are not."
             )
             self._observer.notify(text)
+
+    def notice_programs(self, block: int, rows: Iterable[TrialRow]) -> None:
+        """Report other programs in the first block in which they used more CPU time than noisy-host allows."""
+        limit = self.plan.experiment.scenario.thresholds.foreign_cores
+        noisy = [row for row in rows if (row.foreign_share or 0.0) > limit]
+        if not noisy or self._has_noticed_programs:
+            return
+        self._has_noticed_programs = True
+        worst = max(noisy, key=lambda row: row.other_program_cores or 0.0)
+        if worst.other_program is None or worst.other_program_cores is None:
+            who = f"Programs that have ended, or are hidden, used {share(worst.foreign_share)} of the CPU time of its cores"
+        else:
+            who = f"Another program, {worst.other_program}, used {cores(worst.other_program_cores)}"
+        self._observer.notify(f"{who} in block {block}: its trials are used with care, and intervals are wider.")
 
     def why_unavailable(self, cell: PlannedCell) -> str | None:
         """Return why a cell cannot run any more: a host that it needs was dropped, or refused its tuning; else None."""

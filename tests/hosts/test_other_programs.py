@@ -13,7 +13,14 @@ import psutil
 import pytest
 
 from benchkit.hosts.connections import connect_all
-from benchkit.hosts.other_programs import ProcessKey, ProcessSnapshot, busiest_programs, take_snapshot
+from benchkit.hosts.other_programs import (
+    ProcessKey,
+    ProcessSnapshot,
+    busiest_programs,
+    describe_programs,
+    take_snapshot,
+    wait_until_idle,
+)
 from benchkit.hosts.processes import ProcessSpec, SeenProcess
 from benchkit.lab.lab import Lab
 
@@ -37,6 +44,9 @@ def test_busiest_programs_come_first_and_idle_ones_are_left_out() -> None:
     after = snapshot(12.0, {5: (1, "python3", 100.5), 6: (1, "idle", 3.01), 7: (1, "sshd", 1.0), 8: (7, "new", 1.8)})
     found = busiest_programs(before, after)
     assert [(each.title, each.cores) for each in found] == [("new (pid 8)", 0.9), ("python3 (pid 5)", 0.25)]
+    assert describe_programs(found) == (
+        "another program, new (pid 8), uses 0.90 of a core; python3 (pid 5) uses 0.25 of a core"
+    )
 
 
 def test_parent_of_a_process_that_ended_has_only_its_time_since_then() -> None:
@@ -45,8 +55,15 @@ def test_parent_of_a_process_that_ended_has_only_its_time_since_then() -> None:
     assert [(each.title, each.cores) for each in busiest_programs(before, after)] == [("make (pid 5)", 0.5)]
 
 
+def test_time_of_an_orphan_is_in_the_ancestor_that_took_it_over() -> None:
+    before = snapshot(10.0, {5: (1, "init", 0.0), 6: (5, "sshd", 0.1), 7: (6, "agent", 60.0)})
+    after = snapshot(12.0, {5: (1, "init", 60.0), 6: (5, "sshd", 0.1)})
+    assert busiest_programs(before, after) == ()
+
+
 @pytest.mark.lab
 def test_program_beside_a_lab_is_seen_and_those_of_the_lab_are_not(lab: Lab) -> None:
+    reports: list[str] = []
     started = subprocess.run(  # an orphan: children of this process, which is the controller, are the run's own
         ["sh", "-c", f"{sys.executable} -c '{LOOP}' >/dev/null 2>&1 & echo $!"], capture_output=True, check=True
     )
@@ -60,8 +77,12 @@ def test_program_beside_a_lab_is_seen_and_those_of_the_lab_are_not(lab: Lab) -> 
             after = take_snapshot(hosts)
             own_pids = [each.pid for each in psutil.process_iter(["cmdline"]) if MARK in (each.info["cmdline"] or ())]
             host.processes.stop([own])
+            wait_until_idle(hosts, 1.0, 0.01, reports.append)
+            wait_until_idle(hosts, 60.0, 1000.0, reports.append)
     finally:
         os.kill(pid, signal.SIGKILL)
+    assert reports[-1].startswith("another program, ")
+    assert reports[-1].endswith(" still, after 1 s of waiting")
     seen = {each.pid for each in after.processes.values()}
     assert pid in seen
     assert os.getpid() not in seen
