@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Annotated, Any, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from benchkit.errors import suggestion
@@ -105,6 +106,20 @@ def first_fault(error: ValidationError, model: type[BaseModel] = BaseModel) -> s
     location, message = fault_messages([(detail["loc"], detail) for detail in details], model)[0]
     field = ".".join(map(str, location))
     return f"{field}: {message}" if field else message
+
+
+def is_valid_name(value: str, kind: Any) -> bool:  # noqa: ANN401 - an annotated type
+    """Return True if a text is a name of this type, such as `RunId`, and thus safe in a path."""
+    try:
+        _adapter(kind).validate_python(value)
+    except ValidationError:
+        return False
+    return True
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[str]:  # noqa: ANN401 - an annotated type
+    return TypeAdapter(kind)
 
 
 def _parts(detail: ErrorDetails, model: type[BaseModel]) -> tuple[str, str | None]:  # noqa: PLR0911 - one for each kind of fault

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from benchkit.cli.options import (
+    MAX_TIMEOUT_S,
     Body,
     Header,
     HeaderEnv,
@@ -22,6 +23,7 @@ from benchkit.cli.options import (
     StoreFolder,
     Tags,
     UrlPath,
+    finite,
 )
 from benchkit.cli.progress import SilentProgress, retrying
 from benchkit.cli.servers import SERVER_HELP, Files, Names, Save
@@ -61,7 +63,10 @@ def capacity(
     p99: Annotated[float | None, _limit("p99 latency")] = None,
     p999: Annotated[float | None, _limit("p99.9 latency")] = None,
     errors: Annotated[
-        float, typer.Option(min=0, max=0.99, help="Largest share of failed requests and answers other than 2xx.")
+        float,
+        typer.Option(
+            min=0, max=0.99, callback=finite, help="Largest share of failed requests and answers other than 2xx."
+        ),
     ] = 0.001,
     path: UrlPath = None,
     method: Method = None,
@@ -71,11 +76,20 @@ def capacity(
     header_env: HeaderEnv = None,
     connections: Annotated[int, typer.Option(min=1, help="Open connections.")] = 64,
     ready_within: ReadyWithin = None,
-    duration: Annotated[float, typer.Option(min=1, help="Time that each search may take, in seconds.")] = 60.0,
+    duration: Annotated[
+        float,
+        typer.Option(min=1, max=MAX_TIMEOUT_S, callback=finite, help="Time that each search may take, in seconds."),
+    ] = 60.0,
     precision: Annotated[
-        float, typer.Option(min=0.001, max=0.5, help="End a search once its interval reaches at most this far.")
+        float,
+        typer.Option(
+            min=0.001, max=0.5, callback=finite, help="End a search once its interval reaches at most this far."
+        ),
     ] = 0.05,
-    probe: Annotated[float, typer.Option(min=0.5, help="Length of each trial of a rate, in seconds.")] = 2.0,
+    probe: Annotated[
+        float,
+        typer.Option(min=0.5, max=MAX_TIMEOUT_S, callback=finite, help="Length of each trial of a rate, in seconds."),
+    ] = 2.0,
     blocks: Annotated[
         int, typer.Option(min=1, help="Searches for each server; 6 or more compare servers with each other.")
     ] = 1,

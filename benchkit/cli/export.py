@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from benchkit.cli.options import Json, RunId, StoreToRead
+from benchkit.cli.options import Json, RunId, StoreToRead, in_existing_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,14 @@ def export(
     *,
     form: Annotated[str, typer.Option("--format", help=f"One of {', '.join(FORMATS)}.")] = "csv",
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="PATH", help="A file; for hgrm a folder. [default: stdout]")
+        Path | None,
+        typer.Option(
+            "-o",
+            "--out",
+            metavar="PATH",
+            callback=in_existing_folder,
+            help="A file; for hgrm a folder. [default: stdout]",
+        ),
     ] = None,
     cell: Annotated[str | None, typer.Option(help="For hgrm: only this cell.")] = None,
     series: Annotated[
@@ -76,6 +83,11 @@ def _texts(
     where = open_store(store)
     found = where.run(run)
     data = read_run_data(where, found, () if include_invalid else None)
+    cells = [record.cell_id for record in data.manifest.cells]
+    if cell is not None and cell not in cells:
+        raise InputError(f"no cell {cell!r}", why=suggestion(cell, cells))
+    if cell is not None and form != "hgrm":
+        raise InputError("--cell selects one of several files, and only hgrm has several", where=f"--format {form}")
     trials = data.trials.sort_values("trial_id")
     if form == "csv":
         return {f"{found.run_id}.csv": csv(trials)}
@@ -85,9 +97,6 @@ def _texts(
         return {f"{data.manifest.scenario['name']}.csv": _otava(data, where)}
     if form in {"bmf", "conbench", "openmetrics"}:
         return {f"{found.run_id}.{'txt' if form == 'openmetrics' else 'json'}": _exchanged(data, form)}
-    cells = [record.cell_id for record in data.manifest.cells]
-    if cell is not None and cell not in cells:
-        raise InputError(f"no cell {cell!r}", why=suggestion(cell, cells))
     latency = load("latency", store=where, run_id=found.run_id)
     texts = merged_by_cell(trials, latency, series, [cell] if cell is not None else cells, data.exclusions)
     if not texts:
@@ -126,10 +135,10 @@ def _write(texts: Mapping[str, str], out: Path, *, folder: bool) -> list[str]:
     from benchkit.errors import InputError
 
     files = {out / name: text for name, text in texts.items()} if folder else {out: "".join(texts.values())}
-    try:
-        for path, text in files.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
+    for path, text in files.items():
+        try:
+            path.parent.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8", newline="")
-    except OSError as error:
-        raise InputError("cannot write", where=str(error.filename), why=error.strerror) from None
+        except OSError as error:
+            raise InputError("cannot write the export", where=str(path), why=error.strerror) from None
     return [str(path) for path in files]

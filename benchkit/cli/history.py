@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from benchkit.cli.completion import complete_metric
-from benchkit.cli.options import Json, ScenarioName, StoreToRead
+from benchkit.cli.options import Json, ScenarioName, StoreToRead, in_existing_folder
 
 if TYPE_CHECKING:
     from benchkit.analysis.history.series import History, Point, Series
@@ -34,7 +34,13 @@ def history(
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--out", metavar="DIR", help="Also draw each series, as SVG and PNG, in this folder."),
+        typer.Option(
+            "-o",
+            "--out",
+            metavar="DIR",
+            callback=in_existing_folder,
+            help="Also draw each series, as SVG and PNG, in this folder.",
+        ),
     ] = None,
     store: StoreToRead = None,
     json: Json = False,

@@ -68,10 +68,11 @@ def import_outputs(
     from benchkit.cli.tags import parse_tags
     from benchkit.errors import InputError
     from benchkit.models.levels import NAME_FORM, Name
-    from benchkit.results.store import Store, existing_store, is_valid_name, store_path
+    from benchkit.results.store import Store, existing_store, store_path
     from benchkit.results.tables import load as load_table
     from benchkit.run.imported import import_into, import_run, read_cell
     from benchkit.units import counted
+    from benchkit.validation import is_valid_name
 
     if into is None and (scenario is None or not is_valid_name(scenario, Name)):
         raise InputError(

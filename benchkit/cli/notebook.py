@@ -61,7 +61,7 @@ def _copies(into: Path) -> Path:
     from benchkit.resources import shipped
 
     try:
-        into.mkdir(parents=True, exist_ok=True)
+        into.mkdir(exist_ok=True)
         for source in sorted(shipped(FOLDER).glob("*.ipynb")):
             target = into / source.name
             if not target.exists():

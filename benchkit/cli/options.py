@@ -21,6 +21,13 @@ def finite(value: float | None) -> float | None:
     return value
 
 
+def in_existing_folder(path: Path | None) -> Path | None:
+    """Return the path of an output, whose folder must exist: one that is created may be a typing error."""
+    if path is not None and not path.absolute().parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {path.absolute().parent}")
+    return path
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")]
 Scale = Annotated[

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from benchkit.cli.options import Json, RunId, StoreToRead, finite
+from benchkit.cli.options import Json, RunId, StoreToRead, finite, in_existing_folder
 from benchkit.cli.profile_choice import CellOption, ServiceOption, profile_of
 
 if TYPE_CHECKING:  # reading profiles costs time, and --help reads none
@@ -124,7 +124,10 @@ def flame(
     file: File,
     *,
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="OUT", help="A .html page, or .json for speedscope.")
+        Path | None,
+        typer.Option(
+            "-o", "--out", metavar="OUT", callback=in_existing_folder, help="A .html page, or .json for speedscope."
+        ),
     ] = None,
     base: Annotated[
         str | None, typer.Option("--base", metavar="FILE", help="An earlier profile: show what changed since then.")

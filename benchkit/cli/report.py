@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from benchkit.cli.completion import complete_run
-from benchkit.cli.options import ClusterAddress, Json, StoreToRead, WorkerProcesses
+from benchkit.cli.options import ClusterAddress, Json, StoreToRead, WorkerProcesses, in_existing_folder
 
 if TYPE_CHECKING:
     from benchkit.results.store import Store
@@ -31,6 +31,7 @@ def report(
             "-o",
             "--out",
             metavar="DIR",
+            callback=in_existing_folder,
             help="Folder to write to. [default: report/ in the first run, site/ in the store for all runs; of a store below a URL, report-RUN/ and site/ here]",
         ),
     ] = None,

@@ -28,16 +28,23 @@ MARKS: Mapping[str, str] = MappingProxyType(
 
 
 @app.command("list")
-def list_runs(store: StoreToRead = None, json: Json = False) -> None:
-    """List the runs in the store, oldest first.
+def list_runs(
+    *,
+    every: Annotated[bool, typer.Option("--all", help="List calibrations, too.")] = False,
+    store: StoreToRead = None,
+    json: Json = False,
+) -> None:
+    """List the runs in the store, oldest first, without those that `versus` makes to find the settings of another.
 
     A `stopped` run was killed: `benchkit run --resume` resumes it.
     """
     from benchkit.cli.console import print_json, print_table, say
     from benchkit.results.store_choice import open_store
+    from benchkit.units import counted
 
     found, unreadable = open_store(store, must_exist=True).survey()
-    rows = [(m, "stopped" if m.status == "running" and not run.is_locked() else m.status) for run, m in found]
+    rows = [(m, run.status(m)) for run, m in found if every or not m.is_calibration]
+    hidden = len(found) - len(rows)
     if json:
         shown = {"run_id", "scale", "seed", "blocks", "is_imported", "started_at", "ended_at"}
         print_json(
@@ -67,6 +74,8 @@ def list_runs(store: StoreToRead = None, json: Json = False) -> None:
     )
     for error in unreadable.values():
         say(f"skipped: {error}")
+    if hidden:
+        say(f"{counted(hidden, 'calibration')} not listed: --all lists them")
 
 
 @app.command()
@@ -304,7 +313,7 @@ def check(
                 if isinstance(where, RemoteStore):
                     advice = mending(result.run_id, where.location)
                 else:
-                    advice = mended if damage.is_repairable else damage.NOT_REPAIRABLE
+                    advice = mended if damage.is_repairable else damage.advice
                 print(f"  {damage.file}: {damage.what}\n    → {advice}")
     damaged = [result for result in results if result.damages]
     if damaged:

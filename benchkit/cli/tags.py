@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from benchkit.errors import InputError
 from benchkit.models.run import Tag, TagValue
-from benchkit.results.store import is_valid_name
+from benchkit.validation import is_valid_name
 
 
 def parse_tags(texts: Sequence[str]) -> dict[str, str]:

@@ -43,6 +43,9 @@ Tag = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9._-]{0,63}$"
 TagValue = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{1,200}$")]
 """Value of a tag: one line."""
 
+CALIBRATION = "-calibration"
+"""End of the names of scenarios whose runs only find the settings of the run that follows them."""
+
 TrialKind = Literal["measure", "control", "profile", "calibrate", "probe"]
 """Kind of a trial; `calibrate`: at full speed or at a capacity, from which target rates of the others follow; `probe`:
 at a rate that a search for a capacity tries."""
@@ -164,6 +167,11 @@ class Manifest(Frozen):
     started_at: AwareDatetime
     ended_at: AwareDatetime | None = None
     status: RunStatus = "running"
+
+    @property
+    def is_calibration(self) -> bool:
+        """True for a run that only finds the settings of another one."""
+        return str(self.scenario["name"]).endswith(CALIBRATION)
 
     def blocks_with(self, *cell_ids: str) -> int:
         """Return the number of planned blocks that have all of these cells."""

@@ -20,15 +20,18 @@ logger = logging.getLogger(__name__)
 
 
 def write_report(run: StoredRun, directory: Path, *others: StoredRun) -> Path:
-    """Write `report.html` and `figures/<name>.svg|png` into a directory; return the path of the page.
+    """Write `report.html` and `figures/<name>.svg|png` into a directory, whose parent exists; return the page's path.
 
     `others` are further runs on the same page; their figures go to `figures/<run_id>/`. The same runs give the same
     bytes. Raises BenchkitError if a file cannot be written.
     """
+    make_folder(directory)
     parts = []
     for each in (run, *others):
         folder = directory / "figures" / ("" if each is run else each.manifest.run_id)
         drawings = draw_figures(each)
+        if drawings:
+            make_folder(directory / "figures")
         for drawing in drawings:
             write_file(folder / f"{drawing.figure.name}.svg", drawing.svg)
             write_file(folder / f"{drawing.figure.name}.png", drawing.png)
@@ -59,15 +62,26 @@ def draw_figures(run: StoredRun) -> list[Drawing]:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a file: it gets all of its content, or stays as it was. Raises BenchkitError."""
+    """Write a file: it gets all of its content, or stays as it was. Raises BenchkitError.
+
+    Its folder is created, but not the parents of that: they may belong to a run that is removed meanwhile.
+    """
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(exist_ok=True)
         try:
             partial.write_bytes(content)
             partial.replace(path)
         finally:
             partial.unlink(missing_ok=True)
+    except OSError as error:
+        raise write_error(path, error) from error
+
+
+def make_folder(path: Path) -> None:
+    """Create a folder where there is none; its parent must exist. Raises BenchkitError."""
+    try:
+        path.mkdir(exist_ok=True)
     except OSError as error:
         raise write_error(path, error) from error
 

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 from benchkit.errors import InputError, ParseError
 from benchkit.models.rows import TABLES, TrialRow
@@ -25,6 +24,7 @@ from benchkit.results.journal_events import (
 )
 from benchkit.results.parquet_files import read_parquet
 from benchkit.results.progress import read_progress
+from benchkit.results.run_files import irregular_entries
 from benchkit.results.schema import arrow_schema
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.tables import RunTables, unknown_cells
@@ -35,14 +35,17 @@ from benchkit.results.trial_tables import read_output
 class Damage:
     """A damaged file of a run."""
 
-    NOT_REPAIRABLE: ClassVar[str] = "nothing else has its content: restore it from a backup"
-
     file: str
     """Path from the folder of the store."""
     what: str
     """The damage, as a predicate: `is missing`."""
     is_repairable: bool
     """True for what raw files can give: the journal and the tables."""
+    advice: str = "nothing else has its content: restore it from a backup"
+    """Advice on damage that is not repairable."""
+
+
+_LINK_ADVICE = "a run has no symbolic links and devices, and is not published with one: put the file itself there"
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,8 @@ def check_run(store: Store, run: RunFolder) -> RunCheck:
             damages[path] = Damage(path, what, _is_repairable(store, run, path))
     except InputError as error:
         damages["checksums"] = Damage(_relative(store, run.path), str(error.what), is_repairable=False)
+    for path in irregular_entries(store.path, run.run_id):
+        damages[path] = Damage(path, "is not a file", is_repairable=False, advice=_LINK_ADVICE)
     for found in _unreadable(store, run):
         damages.setdefault(found.file, found)
     if all(damage.is_repairable or "/raw/" in damage.file for damage in damages.values()):

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from benchkit.errors import InputError
-from benchkit.models.rows import TABLES
 from benchkit.regular_files import open_regular, read_regular
 from benchkit.results.durable_files import write_atomically
+from benchkit.results.run_files import files_of_run, is_file_of_run
 from benchkit.results.store import RunFolder, Store
 
 _NAME = "checksums.sha256"
@@ -31,7 +31,7 @@ def write_checksums(store: Store, run: RunFolder) -> None:
 
 def compute_checksums(store: Store, run: RunFolder) -> Checksums:
     """Return the checksums of all files of a run as they are now."""
-    return _compute(store, [*_run_files(run), *_table_files(store, run)])
+    return _compute(store, files_of_run(store.path, run.run_id))
 
 
 def update_checksums(store: Store, run: RunFolder, *, with_journal: bool = False) -> None:
@@ -42,7 +42,12 @@ def update_checksums(store: Store, run: RunFolder, *, with_journal: bool = False
     recorded = read_checksums(store, run)
     if recorded is not None:
         others = {path: checksum for path, checksum in recorded.items() if not path.startswith("tables/")}
-        rebuilt = [*_table_files(store, run), *([run.journal_file] if with_journal else [])]
+        journal = run.journal_file.relative_to(store.path).as_posix()
+        rebuilt = [
+            path
+            for path in files_of_run(store.path, run.run_id)
+            if path.startswith("tables/") or (with_journal and path == journal)
+        ]
         _write(run, {**others, **_compute(store, rebuilt)})
 
 
@@ -82,7 +87,7 @@ def parse_checksums(store: Store, run_id: str, text: str) -> Checksums:
     checksums = {}
     for number, line in enumerate(text.splitlines(), 1):
         parts = _LINE.fullmatch(line)
-        if parts is None or not store.is_path_of_run(parts[2], run_id):
+        if parts is None or not is_file_of_run(parts[2], run_id):
             raise InputError(
                 "the checksums of the run are damaged",
                 where=f"{store.location}/{checksums_path(run_id)}:{number}",
@@ -124,27 +129,12 @@ def damaged_trials(store: Store, run: RunFolder) -> dict[str, InputError]:
     return damaged
 
 
-def _compute(store: Store, paths: Iterable[Path]) -> dict[str, str]:
-    return {path.relative_to(store.path).as_posix(): file_sha256(path) for path in paths}
+def _compute(store: Store, paths: Iterable[str]) -> dict[str, str]:
+    return {path: file_sha256(store.path / path) for path in paths}
 
 
 def _write(run: RunFolder, checksums: Checksums) -> None:
     write_atomically(run.path / _NAME, checksums_text(checksums))
-
-
-def _run_files(run: RunFolder) -> list[Path]:
-    """Return manifest, journal and raw files, without hidden ones."""
-    raw = (path for path in (run.path / "raw").glob("[!.]*/*") if path.is_file())
-    return [*(path for path in (run.manifest_file, run.journal_file) if path.exists()), *sorted(raw)]
-
-
-def _table_files(store: Store, run: RunFolder) -> list[Path]:
-    return [
-        path
-        for table in TABLES
-        for folder in store.table_folders(table, run.run_id)
-        for path in sorted(folder.glob("*.parquet"))
-    ]
 
 
 def _raw_prefix(run: RunFolder) -> str:

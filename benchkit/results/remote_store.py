@@ -22,7 +22,8 @@ from benchkit.models.trial import TrialRecord
 from benchkit.results.checksums import Checksums, checksums_path, file_sha256, parse_checksums
 from benchkit.results.journal_events import JournalEvent
 from benchkit.results.remote_files import RemoteFiles
-from benchkit.results.store import COMPRESSED, RECORD, Part, RunFolder, Store, is_valid_name
+from benchkit.results.store import COMPRESSED, RECORD, Part, RunFolder, Store
+from benchkit.validation import is_valid_name
 
 
 def mending(run_id: str, url: str) -> str:

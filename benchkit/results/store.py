@@ -15,11 +15,10 @@ import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from benchkit.errors import BenchkitError, InputError
 from benchkit.models.levels import Name
@@ -43,7 +42,8 @@ from benchkit.results.journal import Journal, read_journal
 from benchkit.results.journal_events import JournalEvent, TrialEnded
 from benchkit.results.parquet_files import current_files, refuse_newer
 from benchkit.results.remote_files import is_url
-from benchkit.validation import first_fault
+from benchkit.results.run_files import JOURNAL, LOCK, LOG, MANIFEST, REPORT, table_folders
+from benchkit.validation import first_fault, is_valid_name
 
 ENVIRONMENT = "BENCHKIT_STORE"
 DEFAULT = Path("results")
@@ -57,8 +57,6 @@ _PACKED = ".gz"
 """Suffix of files that are compressed already and stay so: profiles, which their own tools read in this form."""
 RECORD = "trial.json"
 """Name of the record among the raw files of a trial."""
-_MANIFEST, _JOURNAL, _LOG = "manifest.json", "journal.jsonl", "run.log"
-_LOCK = ".lock"
 
 Part = tuple[str, str]
 """A run's part of a table: (scenario, run_id)."""
@@ -122,22 +120,22 @@ class RunFolder:
     @property
     def report(self) -> Path:
         """Default folder of the report of the run."""
-        return self.path / "report"
+        return self.path / REPORT
 
     @property
     def manifest_file(self) -> Path:
         """File with the manifest."""
-        return self.path / _MANIFEST
+        return self.path / MANIFEST
 
     @property
     def journal_file(self) -> Path:
         """File with the journal, which is missing before the first step."""
-        return self.path / _JOURNAL
+        return self.path / JOURNAL
 
     @property
     def log(self) -> Path:
         """Log file of the run, which may be missing."""
-        return self.path / _LOG
+        return self.path / LOG
 
     def manifest(self) -> Manifest:
         """Read the manifest. Raises InputError if it cannot be read, is damaged, or was written by a newer benchkit."""
@@ -244,12 +242,16 @@ class RunFolder:
     @contextlib.contextmanager
     def try_lock(self) -> Iterator[bool]:
         """Hold the lock of the run during the block; yield False where another process holds it."""
-        with try_lock(self.path / _LOCK) as is_ours:
+        with try_lock(self.path / LOCK) as is_ours:
             yield is_ours
 
     def is_locked(self) -> bool:
         """Return True while a process writes to the run."""
-        return is_locked(self.path / _LOCK)
+        return is_locked(self.path / LOCK)
+
+    def status(self, manifest: Manifest) -> str:
+        """Return the status of the run; `stopped` where its manifest says that it runs, and no process writes to it."""
+        return "stopped" if manifest.status == "running" and not self.is_locked() else manifest.status
 
     def remove_partial_trials(self) -> list[str]:
         """Remove the incomplete raw files that a crash has left, and return the ids of trials with complete ones."""
@@ -408,12 +410,17 @@ class Store:
 
     def _names(self, beginning: str = "") -> list[str]:
         """Return the names of the folders with a manifest that begin so, sorted."""
-        names = (manifest.parent.name for manifest in (self.path / "runs").glob(f"*/{_MANIFEST}"))
+        names = (manifest.parent.name for manifest in (self.path / "runs").glob(f"[!.]*/{MANIFEST}"))
         return sorted(name for name in names if name.startswith(beginning))
+
+    def leftovers(self) -> list[Path]:
+        """Return the folders among the runs without a manifest: their writing or removal was interrupted."""
+        folders = sorted(path for path in (self.path / "runs").glob("*") if path.is_dir())
+        return [folder for folder in folders if not os.path.lexists(folder / MANIFEST)]
 
     def has(self, run_id: str) -> bool:
         """Return True if the store has a run of exactly this id."""
-        return (self.path / "runs" / run_id / _MANIFEST).is_file()
+        return (self.path / "runs" / run_id / MANIFEST).is_file()
 
     def knows(self, run_id: str) -> bool:
         """Return True if the store has a run of exactly this id, or rows of one in a table."""
@@ -427,7 +434,7 @@ class Store:
 
     def manifest_path(self, run_id: str) -> str:
         """Return the path of a run's manifest from the folder of the store."""
-        return f"runs/{run_id}/{_MANIFEST}"
+        return f"runs/{run_id}/{MANIFEST}"
 
     def table_path(self, table: str, scenario: str | None = None) -> str:
         """Return the beginning of the paths of a table from the folder of the store, of one scenario or of all."""
@@ -438,17 +445,9 @@ class Store:
         _, _, scenario, run_id, _ = path.split("/")
         return scenario.removeprefix("scenario="), run_id.removeprefix("run_id=")
 
-    def is_path_of_run(self, path: str, run_id: str) -> bool:
-        """Return True for a path from the folder of the store that leads to a file of the run, and nowhere else."""
-        parts = path.split("/")
-        is_inside = not {"", ".", ".."} & set(parts)
-        is_run_file = parts[:2] == ["runs", run_id]
-        is_table_file = parts[0] == "tables" and f"run_id={run_id}" in parts
-        return is_inside and (is_run_file or is_table_file)
-
     def table_folders(self, table: str, run_id: str) -> list[Path]:
         """Return the folders with a run's rows of a table: one, as a run belongs to one scenario."""
-        return sorted(self.table(table).glob(f"scenario=*/run_id={run_id}"))
+        return table_folders(self.path, table, run_id)
 
     def remove(self, run: RunFolder) -> None:
         """Delete a run: its rows first, so that no table has rows of a run that does not exist.
@@ -459,7 +458,11 @@ class Store:
             for table in (self.path / "tables").glob("*"):
                 for folder in self.table_folders(table.name, run.run_id):
                     shutil.rmtree(folder)
-            shutil.rmtree(run.path)
+            removed = run.path.with_name(f".{run.run_id}{PARTIAL}")  # nobody writes a report into it any more
+            if removed.exists():  # left by a process that was killed
+                shutil.rmtree(removed)
+            run.path.rename(removed)
+            shutil.rmtree(removed)
 
     def table(self, table: str) -> Path:
         """Return the folder of a table, over all runs."""
@@ -535,20 +538,6 @@ def _unreadable_raw_file(path: Path, error: OSError) -> InputError:
         why=None if is_missing else error.strerror,
         hint="restore the file from a backup, or remove the run",
     )
-
-
-def is_valid_name(value: str, kind: Any) -> bool:  # noqa: ANN401 - an annotated type
-    """Return True if a text is a name of this type, such as `RunId`, and thus safe in a path."""
-    try:
-        _adapter(kind).validate_python(value)
-    except ValidationError:
-        return False
-    return True
-
-
-@cache
-def _adapter(kind: Any) -> TypeAdapter[str]:  # noqa: ANN401 - an annotated type
-    return TypeAdapter(kind)
 
 
 def _check_run_id(run: RunFolder) -> None:

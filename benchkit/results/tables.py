@@ -28,8 +28,9 @@ from benchkit.results.durable_files import PARTIAL, file_states, make_folders, s
 from benchkit.results.parquet_files import REPLACES_KEY, current_files, read_parquet, write_parquet
 from benchkit.results.row_builders import INTERRUPTED
 from benchkit.results.schema import Rows, arrow_schema, arrow_table, rows_from_arrow
-from benchkit.results.store import RunFolder, Store, is_valid_name
+from benchkit.results.store import RunFolder, Store
 from benchkit.results.store_choice import open_store
+from benchkit.validation import is_valid_name
 
 if TYPE_CHECKING:
     import pandas as pd

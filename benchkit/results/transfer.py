@@ -9,13 +9,14 @@ continued by another one, and two of the same run write the same.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from pydantic_core import from_json
 
 from benchkit.errors import InputError
 from benchkit.regular_files import read_regular
@@ -32,6 +33,7 @@ from benchkit.results.checksums import (
 from benchkit.results.durable_files import PARTIAL, make_folders, sync_folder, try_lock, write_atomically
 from benchkit.results.remote_files import RemoteFile, RemoteFiles
 from benchkit.results.remote_store import RemoteStore, mending
+from benchkit.results.run_files import irregular_entries
 from benchkit.results.store import RunFolder, Store
 
 _UNFINISHED = frozenset({"running", "interrupted"})
@@ -58,6 +60,7 @@ def push(store: Store, run: RunFolder, remote: RemoteFiles, *, only_new: bool = 
     """
     with run.locked():
         _require_ended(run)
+        _require_regular(store, run)
         _require_no_secrets(run)
         checksums = _verified_checksums(store, run)
         claimed, manifest = checksums_path(run.run_id), store.manifest_path(run.run_id)
@@ -85,8 +88,13 @@ def pull(source: RemoteStore, run_id: str, store: Store) -> Transfer:
 
     Raises InputError for a damaged run, and where the folder has its id with another content.
     """
-    source.folder(run_id).manifest()  # refuses what a newer benchkit wrote
+    scenario = str(source.folder(run_id).manifest().scenario["name"])  # refuses what a newer benchkit wrote
     checksums = source.checksums([run_id])[run_id]
+    for path in checksums:
+        if path.startswith("tables/") and store.part_of(path)[0] != scenario:
+            raise InputError(
+                f"the file is of another scenario than the run, {scenario}", where=f"{source.location}/{path}"
+            )
     if store.has(run_id):
         run = store.folder(run_id)
         _require_same(checksums, read_checksums(store, run) or compute_checksums(store, run), store.location)
@@ -131,12 +139,23 @@ def _require_ended(run: RunFolder) -> None:
 
 def _require_no_secrets(run: RunFolder) -> None:
     """Raise InputError for a run whose manifest has a secret header in clear, as benchkit once wrote it."""
-    if json.loads(run.manifest_file.read_bytes())["scenario"] != run.manifest().scenario:
+    if from_json(read_regular(run.manifest_file))["scenario"] != run.manifest().scenario:
         raise InputError(
             "the run has the value of a secret header in its files",
             where=run.run_id,
             why="an earlier benchkit stored it; published, others could use it",
             hint=f"run the scenario again, then remove this run: `benchkit results rm {run.run_id}`",
+        )
+
+
+def _require_regular(store: Store, run: RunFolder) -> None:
+    """Raise InputError for a run with a symbolic link, whose target would be published in its place."""
+    for path in irregular_entries(store.path, run.run_id):
+        raise InputError(
+            "not a file: a run is published without links and devices",
+            where=str(store.path / path),
+            why="a run has neither, and the target of a link may be anybody's file",
+            hint="remove it, or put the file itself in its place; `benchkit results check` names all of them",
         )
 
 

@@ -17,6 +17,11 @@ from benchkit.units import counted
 logger = logging.getLogger(__name__)
 
 
+_LEFTOVER_ADVICE = (
+    "an interrupted pull left it, which another one continues, or an interrupted removal: delete the folder"
+)
+
+
 @dataclass(frozen=True)
 class CheckedRun:
     """The result of checking a run, and of repairing it where that was asked for."""
@@ -63,12 +68,17 @@ def check_store(store: Store, run: str | None, *, repair: bool) -> list[CheckedR
 
 def _check_all(store: Store, *, repair: bool) -> Iterator[CheckedRun]:
     readable, unreadable = store.survey()
+    leftovers = store.leftovers()
     for run, _ in readable:
         yield _check(store, run, repair=repair)
     for run_id, error in unreadable.items():
         what = ": ".join(filter(None, (error.what, error.why)))
         damage = Damage(store.manifest_path(run_id), what, is_repairable=False)
         yield CheckedRun(run_id, "damaged", damages=(damage,))
+    for folder in leftovers:
+        path = folder.relative_to(store.path).as_posix()
+        damage = Damage(path, "has no manifest, and is no run", is_repairable=False, advice=_LEFTOVER_ADVICE)
+        yield CheckedRun(folder.name, "damaged", damages=(damage,))
 
 
 def _check(store: Store, run: RunFolder, *, repair: bool) -> CheckedRun:

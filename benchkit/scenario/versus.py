@@ -25,6 +25,7 @@ from benchkit.models.headers import SecretValue, without_secrets
 from benchkit.models.levels import NAME_FORM
 from benchkit.models.load import Load
 from benchkit.models.response_differences import ResponsePart
+from benchkit.models.run import CALIBRATION
 from benchkit.scenario.model import Scenario
 from benchkit.services.command_line import shell_operator
 from benchkit.services.endpoint import is_loopback
@@ -250,7 +251,7 @@ def calibration_fields(fields: Mapping[str, object]) -> dict[str, object]:
         raise TypeError("the load of a scenario is a mapping")
     window = load_times(CALIBRATION_S, CALIBRATION_S / 2, load["tool"])
     kept = {name: value for name, value in fields.items() if name != "until"}
-    changes = {"name": f"{fields['name']}-calibration", "load": {**load, **window}, "design": "blocks", "blocks": 1}
+    changes = {"name": f"{fields['name']}{CALIBRATION}", "load": {**load, **window}, "design": "blocks", "blocks": 1}
     return {**kept, **changes}
 
 

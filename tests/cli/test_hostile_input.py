@@ -154,7 +154,7 @@ def test_a_factor_of_twenty_thousand_levels_is_counted_before_it_is_examined(cli
 
 
 def number_options() -> Iterator[tuple[str, OptionInfo]]:
-    """Yield the options of all commands that take a decimal number, each with its function and parameter."""
+    """Yield the options of all commands that take a decimal number without a unit, by function and parameter."""
     for home in COMMANDS.values():
         module, _, name = home.partition(":")
         command = getattr(import_module(module), name)
@@ -162,7 +162,9 @@ def number_options() -> Iterator[tuple[str, OptionInfo]]:
         for function in functions:
             for parameter, hint in get_type_hints(function, include_extras=True).items():
                 if get_origin(hint) is Annotated and float in {get_args(hint)[0], *get_args(get_args(hint)[0])}:
-                    yield f"{home} {parameter}", get_args(hint)[1]
+                    option = get_args(hint)[1]
+                    if option.parser is None:
+                        yield f"{home} {parameter}", option
 
 
 def test_every_option_that_takes_a_decimal_number_refuses_inf_and_nan(cli: Cli) -> None:

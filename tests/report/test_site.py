@@ -13,6 +13,7 @@ from bs4 import BeautifulSoup
 from benchkit.analysis.history.series import history
 from benchkit.errors import InputError
 from benchkit.report.history_figure import alt, render_series
+from benchkit.report.report_files import write_run_report
 from benchkit.report.site.site import write_site
 from benchkit.results.store import RunFolder, Store
 from tests.analysis.conftest import STARTED, manifest_of, store_run, trials_of
@@ -50,15 +51,27 @@ def store(tmp_path: Path, add_run: AddRun) -> Store:
     return Store(tmp_path / "store")
 
 
+def statuses(page: Path) -> dict[str, str]:
+    rows = BeautifulSoup(page.read_text(), "html.parser").select("#table-runs tbody tr")
+    return {row.select("th")[0].text: row.select("td")[3].text for row in rows}
+
+
 def links(page: Path) -> list[str]:
     return [str(link["href"]) for link in BeautifulSoup(page.read_text(), "html.parser").find_all("a")]
 
 
 @pytest.mark.long
 def test_pages_link_to_each_other_and_to_the_reports_that_exist(store: Store, tmp_path: Path) -> None:
-    report = store.run("r05").report / "report.html"
-    report.parent.mkdir()
-    report.write_text("the report")
+    write_run_report(store, store.run("r05"))
+    for run_id, content in (("r06", "planted"), ("r07", (store.run("r05").report / "report.html").read_text())):
+        planted = store.run(run_id).report / "report.html"
+        planted.parent.mkdir()
+        planted.write_text(content)
+    calibration = (
+        store.run("r00").manifest().model_copy(update={"run_id": "r99", "scenario": {"name": "a-calibration"}})
+    )
+    store.create(calibration)
+    store.run("r08").finish("running")
     site = write_site(store, tmp_path / "site")
     assert (site.page, site.pages, site.written) == (tmp_path / "site" / "index.html", 3, 3)
     pages = {path.relative_to(tmp_path / "site") for path in (tmp_path / "site").rglob("*.html")}
@@ -67,6 +80,11 @@ def test_pages_link_to_each_other_and_to_the_reports_that_exist(store: Store, tm
             if not link.startswith("#"):
                 assert (tmp_path / "site" / page.parent / link).is_file(), f"{page}: {link}"
     assert {"scenarios/small.html", "runs/r05.html"} <= set(links(site.page))
+    assert not {Path("runs/r06.html"), Path("runs/r07.html")} & pages, (
+        "a site shows no page that is no report of its run"
+    )
+    shown = statuses(site.page)
+    assert (shown["r07"], shown["r08"], "r99" in shown) == ("done", "stopped", False)
     scenario = (tmp_path / "site" / "scenarios" / "small.html").read_text()
     assert "shifts with run r08" in scenario
     assert "stack=&lt;new&gt; relative to stack=old" in scenario, "names are data"

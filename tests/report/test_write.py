@@ -37,8 +37,14 @@ def hashes(directory: Path) -> dict[str, str]:
 
 
 def test_a_report_consists_of_a_page_and_its_figures(run: StoredRun, tmp_path: Path) -> None:
-    assert write_report(run, tmp_path / "new" / "report") == tmp_path / "new" / "report" / "report.html"
-    assert list(hashes(tmp_path / "new" / "report")) == FILES
+    assert write_report(run, tmp_path / "report") == tmp_path / "report" / "report.html"
+    assert list(hashes(tmp_path / "report")) == FILES
+
+
+def test_a_folder_that_is_gone_is_not_created_again(run: StoredRun, tmp_path: Path) -> None:
+    with pytest.raises(BenchkitError, match="cannot write the report"):
+        write_report(run, tmp_path / "removed" / "report")
+    assert not [*tmp_path.iterdir()]
 
 
 def test_files_are_reproducible_under_other_settings(run: StoredRun, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import http.server
 import json
 import os
@@ -20,10 +21,11 @@ import pytest
 import benchkit
 from benchkit.errors import InputError
 from benchkit.models.run import RunStatus
-from benchkit.results.checksums import write_checksums
+from benchkit.results.checksums import checksums_path, write_checksums
 from benchkit.results.journal_events import RunEnded
 from benchkit.results.remote_files import RemoteFiles
 from benchkit.results.remote_store import RemoteStore
+from benchkit.results.run_files import is_file_of_run
 from benchkit.results.store import Store, store_path
 from benchkit.results.transfer import pull, push
 from tests.commands import Done, command
@@ -130,7 +132,7 @@ def test_a_comparison_reads_only_the_files_of_its_run(s3: S3, url: str, tmp_path
     sizes = {
         path.relative_to(local.path).as_posix(): path.stat().st_size for path in local.path.rglob("*") if path.is_file()
     }
-    own = {path: size for path, size in sizes.items() if local.is_path_of_run(path, "r2")}
+    own = {path: size for path, size in sizes.items() if is_file_of_run(path, "r2") or path == checksums_path("r2")}
     paths = [path.removeprefix(f"/{BUCKET}/{tmp_path.name}/") for _, path, _ in s3.requests]
     assert set(paths) <= set(own)
     assert len(paths) == len(set(paths)), "a file was read twice"
@@ -255,6 +257,65 @@ def test_damaged_files_are_neither_pushed_nor_pulled_nor_read(s3: S3, url: str, 
     assert not pull(RemoteStore(url), "r1", target).is_new
     assert benchkit_command("results", "check", "--store", str(target.path)).code == 0
     assert not list(target.path.glob(".pull-*"))
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["run.log", "raw/r1.t0/secret.txt", "raw/r1.t9", "../../tables/trials/scenario=synthetic/run_id=r1/x.parquet"],
+)
+def test_a_link_in_a_run_is_reported_and_nothing_is_published(store: Store, tmp_path: Path, place: str) -> None:
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "key.txt").write_text("private")
+    link = store.run("r1").path / place
+    link.symlink_to(secret / "key.txt" if link.suffix else secret)
+    name = os.path.relpath(link, store.path)
+    write_checksums(store, store.run("r1"))
+    checked = benchkit_command("results", "check", "--store", str(store.path))
+    assert (checked.code, f"  {name}: is not a file" in checked.out) == (1, True)
+    url = f"file://{tmp_path}/shared"
+    with pytest.raises(InputError, match="without links") as refused:
+        push(store, store.run("r1"), RemoteFiles(url))
+    assert refused.value.where == str(store.path / name)
+    assert not (tmp_path / "shared").exists()
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "runs/r1/report/report.html",
+        "runs/r1/conftest.py",
+        "runs/r1/raw/conftest.py",
+        "runs/r1/raw/r1.t0/conftest.py",
+        "runs/r1/raw/r1.t0/.netrc",
+        "runs/r1/raw/.ssh/keys.txt",
+        "runs/r2/manifest.json",
+        "runs/r1/../../x.txt",
+        "tables/trials/scenario=a%2fb/run_id=r1/trials.parquet",
+        "tables/trials/scenario=other/run_id=r1/trials.parquet",
+        "tables/trials/scenario=synthetic/run_id=r1%2f/trials.parquet",
+        "tables/nothing/scenario=synthetic/run_id=r1/trials.parquet",
+        "tables/trials/scenario=synthetic/run_id=r1/.x.parquet",
+    ],
+)
+def test_only_files_that_a_run_has_are_fetched(store: Store, tmp_path: Path, place: str) -> None:
+    url, shared = f"file://{tmp_path}/shared", tmp_path / "shared"
+    push(store, store.run("r1"), RemoteFiles(url))
+    (shared / place).parent.mkdir(parents=True, exist_ok=True)
+    (shared / place).write_text("planted")
+    target = Store(tmp_path / "target")
+    assert pull(RemoteStore(url), "r1", target).is_new
+    fetched = {path.relative_to(target.path) for path in target.path.rglob("*") if path.is_file()}
+    assert fetched == {path.relative_to(store.path) for path in store.path.rglob("*") if path.is_file()} - {
+        Path("runs/r1/.lock")
+    }
+
+    target.remove(target.run("r1"))
+    with (shared / checksums_path("r1")).open("a") as claim:
+        claim.write(f"{hashlib.sha256(b'planted').hexdigest()}  {place}\n")
+    with pytest.raises(InputError):
+        pull(RemoteStore(url), "r1", target)
+    assert [path for path in target.path.rglob("*") if path.is_file()] == []
 
 
 def test_failures_become_messages(s3: S3, url: str, store: Store) -> None:

@@ -16,6 +16,7 @@ from benchkit.models.load_result import LoadResult
 from benchkit.models.protocol import Negotiated, TlsOptions
 from benchkit.models.run import SCHEMA_VERSION, CellRecord, Manifest
 from benchkit.models.trial import GeneratorRecord, ProbeRecord, ServiceRecord, SliceRecord, TrialRecord
+from benchkit.report.report_files import make_folder
 from benchkit.results.durable_files import write_atomically
 from benchkit.results.journal import Journal, read_journal
 from benchkit.results.journal_events import ClocksSet, HostFactsRead, RunStarted, TrialEnded
@@ -24,6 +25,7 @@ from benchkit.results.row_builders import host_rows, trial_row
 from benchkit.results.schema import VERSION_KEY, arrow_schema
 from benchkit.results.store import LARGE_BYTES, RunFolder, Store, store_path
 from benchkit.results.tables import RunTables, load_columns
+from benchkit.run.check import check_store
 from tests import builders
 
 STARTED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -340,3 +342,22 @@ def test_a_run_that_cannot_be_created_names_the_file_and_the_machine(tmp_path: P
     (tmp_path / "runs").write_text("no folder")
     with pytest.raises(BenchkitError, match=rf"this machine: cannot write {tmp_path}/runs"):
         Store(tmp_path).create(manifest("r1"))
+
+
+def test_a_removed_run_is_not_created_again_by_a_report(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    stored(store, "r1", "small", [{"stack": "go"}])
+    run = store.run("r1")
+    store.remove(run)
+    with pytest.raises(BenchkitError, match="cannot write the report"):
+        make_folder(run.report)
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == []
+
+
+def test_a_folder_without_a_manifest_is_found_by_a_check(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    stored(store, "r1", "small", [{"stack": "go"}])
+    store.run("r1").manifest_file.unlink()
+    (tmp_path / "runs" / ".r2.partial").mkdir()
+    checked = check_store(store, None, repair=False)
+    assert [(each.run_id, each.status) for each in checked] == [(".r2.partial", "damaged"), ("r1", "damaged")]

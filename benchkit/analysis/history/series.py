@@ -22,8 +22,9 @@ from benchkit.models.columns import Metric
 from benchkit.models.levels import Name
 from benchkit.models.metrics import METRICS, metric_column, metric_named
 from benchkit.models.run import Manifest, RunStatus
-from benchkit.results.store import Store, is_valid_name
+from benchkit.results.store import Store
 from benchkit.results.store_choice import open_store
+from benchkit.validation import is_valid_name
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -19,7 +19,7 @@ from benchkit.models.run import Manifest
 from benchkit.regular_files import open_regular, read_regular
 from benchkit.report import html
 from benchkit.report.history_figure import render_series
-from benchkit.report.report_files import write_error, write_file
+from benchkit.report.report_files import make_folder, write_error, write_file
 from benchkit.results.store import RunFolder, Store
 from benchkit.version import __version__
 
@@ -95,20 +95,23 @@ class _Chart:
 def write_site(store: Store, folder: Path) -> WrittenSite:
     """Write the site of a store: `index.html`, a page for each scenario, and the reports that its runs have.
 
+    Calibrations are omitted.
     A page whose content did not change stays as it is. Raises InputError for an empty store, BenchkitError if a file
     cannot be written.
     """
-    found, unreadable = store.survey()
+    stored, unreadable = store.survey()
+    found = [(run, manifest) for run, manifest in stored if not manifest.is_calibration]
     for run_id, error in unreadable.items():
         logger.warning("%s is omitted: %s", run_id, error)
     if not found:
         raise InputError("the store has no runs", where=store.location, hint="`benchkit run` stores one")
+    make_folder(folder)
     written = 0
     runs = []
     for run, manifest in found:
         report, is_new = _copy_report(run, folder)
         written += is_new
-        runs.append(_run(manifest, report))
+        runs.append(_run(manifest, run.status(manifest), report))
     scenarios = []
     for name in dict.fromkeys(run.scenario for run in runs):
         of_scenario = [run for run in runs if run.scenario == name]
@@ -135,13 +138,13 @@ def _history(store: Store, scenario: str) -> History | None:
         return None
 
 
-def _run(manifest: Manifest, report: str | None) -> _Run:
+def _run(manifest: Manifest, status: str, report: str | None) -> _Run:
     return _Run(
         run_id=manifest.run_id,
         scenario=str(manifest.scenario["name"]),
         scale=manifest.scale,
         started=f"{manifest.started_at:%Y-%m-%d %H:%M}",
-        status=manifest.status,
+        status=status,
         code=manifest.code.short if manifest.code else "",
         tags=", ".join(f"{name}={value}" for name, value in manifest.tags.items()),
         cells=len(manifest.cells),
@@ -155,16 +158,24 @@ def _scenario(name: str, title: str, runs: Sequence[_Run], found: History | None
 
 
 def _copy_report(run: RunFolder, folder: Path) -> tuple[str | None, bool]:
-    """Copy the report of a run where it is newer; return its path from the folder, and True if it was copied."""
+    """Copy the report of a run where it is newer; return its path from the folder, and True if it was copied.
+
+    A page that is no report of this run, by benchkit, is neither copied nor shown.
+    """
     source = run.report / "report.html"
-    if not source.is_file():
+    if not _is_report(source, run.run_id):
         return None, False
     name = f"runs/{run.run_id}.html"
     copy = folder / name
-    if copy.is_file() and copy.stat().st_mtime_ns >= source.stat().st_mtime_ns:
+    if _is_report(copy, run.run_id) and copy.stat().st_mtime_ns >= source.stat().st_mtime_ns:
         return name, False
     write_file(copy, read_regular(source))
     return name, True
+
+
+def _is_report(page: Path, run_id: str) -> bool:
+    """Return True for a page with the mark that benchkit gives to the report of this run."""
+    return f'<meta name="benchkit-run" content="{run_id}">' in _head(page)
 
 
 def _write_scenario(folder: Path, title: str, runs: Sequence[_Run], found: History | None) -> bool:
@@ -224,15 +235,19 @@ def _write_page(path: Path, state: str, template: str, title: str, content: dict
 
 def _state_of(page: Path) -> str | None:
     """Return the state of a written page; None where there is none."""
+    _, found, rest = _head(page).partition(_STATE)
+    return rest.partition('"')[0] if found else None
+
+
+def _head(page: Path) -> str:
+    """Return the beginning of a page; nothing where there is none."""
     try:
         with open_regular(page) as file:
-            head = file.read(_HEAD_BYTES).decode(errors="replace")
+            return file.read(_HEAD_BYTES).decode(errors="replace")
     except FileNotFoundError:
-        return None
+        return ""
     except OSError as error:
         raise write_error(page, error) from error
-    _, found, rest = head.partition(_STATE)
-    return rest.partition('"')[0] if found else None
 
 
 def _digest(content: object) -> str:
