@@ -71,7 +71,7 @@ class CpuLeft:
     """Logarithms of the CPU time that was left to the cells in the blocks of a run, of shape (cells, blocks)."""
 
     outside: Reals
-    """Left by what is no part of the run; 0 where that is unknown."""
+    """Left by what is no part of the run; 0 where that is unknown of a cell of the block."""
     neighbours: Reals
     """Left by servers without load, times the cells of the block: see `benchkit.analysis.bias`."""
 
@@ -201,14 +201,18 @@ def take_samples(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusi
 def _cpu_left(trials: pd.DataFrame, place: npt.NDArray[np.int64], planned: npt.NDArray[np.int64]) -> CpuLeft:
     """Return the CPU time left in these trials: `place` is the index of each in (cells, blocks), flattened.
 
-    `planned` has the number of trials in each cell and block.
+    `planned` has the number of trials in each cell and block. A share that is unknown of one trial, as beside a server
+    that was there already, cannot be compared with those of the others in its block.
     """
+    block_of = place % planned.shape[1] if planned.size else place
 
     def mean(columns: tuple[str, ...]) -> Reals:
         total = np.zeros(len(trials))
         for column in columns:
             if column in trials:
-                total += np.nan_to_num(log_left(trials[column].to_numpy(dtype=np.float64, na_value=np.nan)))
+                logs = log_left(trials[column].to_numpy(dtype=np.float64, na_value=np.nan))
+                is_known = np.bincount(block_of, weights=np.isnan(logs), minlength=planned.shape[1]) == 0
+                total += np.where(is_known[block_of], logs, 0.0)
         sums = np.bincount(place, weights=total, minlength=planned.size).reshape(planned.shape)
         return np.asarray(sums / np.maximum(planned, 1))
 

@@ -26,7 +26,7 @@ from benchkit.cli.options import (
     finite,
 )
 from benchkit.cli.progress import SilentProgress, retrying
-from benchkit.cli.servers import SERVER_HELP, Files, Names, Save
+from benchkit.cli.servers import SERVER_HELP, Certificate, Files, Names, Save
 
 if TYPE_CHECKING:
     from benchkit.results.store import Store
@@ -96,6 +96,7 @@ def capacity(
     tool: Annotated[str, typer.Option(help="Load tool; one that can hold a rate.")] = "openloop",
     names: Names = None,
     files: Files = None,
+    certificate: Certificate = None,
     save: Save = None,
     tag: Tags = None,
     inventory: InventoryFileOrOwnLab = None,
@@ -134,6 +135,7 @@ def capacity(
         connections=connections,
         budget_s=duration,
         precision=precision,
+        certificate=None if certificate is None else str(certificate.resolve()),
         **place_of(files or [], inventory, lab),
     )
     goal = CapacityGoal(slo=Objective(**limits, error_share=errors), precision=precision, budget_s=duration)

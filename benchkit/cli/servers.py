@@ -32,6 +32,16 @@ Save = Annotated[
 ]
 
 
+Certificate = Annotated[
+    Path | None,
+    typer.Option(
+        "--certificate",
+        metavar="FILE",
+        help="File (PEM) that verifies https URLs: their certificate or its authority's.",
+    ),
+]
+
+
 class Place(TypedDict):
     """Fields of a `Comparison` that say where its servers start."""
 

@@ -32,7 +32,7 @@ from benchkit.cli.options import (
     WaitIdle,
     finite,
 )
-from benchkit.cli.servers import SERVER_HELP, Files, Names, Save
+from benchkit.cli.servers import SERVER_HELP, Certificate, Files, Names, Save
 from benchkit.models.design import Design
 from benchkit.models.response_differences import ResponsePart
 
@@ -110,6 +110,7 @@ def versus(
     settings: Set = None,
     names: Names = None,
     files: Files = None,
+    certificate: Certificate = None,
     save: Save = None,
     tag: Tags = None,
     inventory: InventoryFileOrOwnLab = None,
@@ -152,6 +153,7 @@ def versus(
         design=design,
         warm_up_s=warmup,
         ready_within_s=ready_within,
+        certificate=None if certificate is None else str(certificate.resolve()),
         **place_of(files or [], inventory, lab),
     )
     make_fields = _servers(servers, names, build, run, ref or [])

@@ -93,7 +93,7 @@ class TlsOptions(Frozen):
     def _fit_together(self) -> Self:
         if self.private_key is not None and self.certificate is None:
             raise ValueError("certificate and private_key need each other")
-        if self.certificate is not None and "key" in self.model_fields_set:
+        if self.certificate is not None and self.key != type(self).model_fields["key"].default:  # stored with it
             raise ValueError("key is that of the certificate which benchkit makes: it excludes a certificate of yours")
         if self.session_cache_bytes is not None and not self.resumption:
             raise ValueError("session_cache_bytes is for resumed sessions: it excludes resumption: false")

@@ -129,6 +129,8 @@ class Comparison:
     """Folder on the host in which servers given by command lines start; None: a folder of their own."""
     search_path: str | None = None
     """Value of PATH with which servers start on this machine, in a lab; None: that of their hosts."""
+    certificate: str | None = None
+    """File that verifies servers given by https URLs, relative to the scenario's file."""
     cpus: SplitCpus | None = None
     """CPUs where servers and the load tool share one host, and its loopback interface; None: each has hosts."""
     fixed: frozenset[str] = frozenset()
@@ -170,7 +172,7 @@ def server_fields(servers: Mapping[str, str], comparison: Comparison) -> dict[st
     return {
         "factors": {"stack": list(servers)},
         "stacks": {
-            name: _external(server) if is_url(server) else _stack(server, {}, comparison)
+            name: _external(server, comparison.certificate) if is_url(server) else _stack(server, {}, comparison)
             for name, server in servers.items()
         },
         **({"roles": _load_role(comparison)} if are_all_there else _roles(comparison)),
@@ -431,9 +433,15 @@ def _host_of(url: str) -> str:
     return f"localhost:{parts.port}" if is_on_this_machine(url) and parts.port else parts.netloc
 
 
-def _external(url: str) -> dict[str, object]:
+def _external(url: str, certificate: str | None) -> dict[str, object]:
     parts = _split(url)
-    options = {"backend": EXTERNAL, "url": f"{parts.scheme}://{parts.netloc}"}
+    options: dict[str, object] = {"backend": EXTERNAL, "url": f"{parts.scheme}://{parts.netloc}"}
+    if parts.scheme == "https":
+        if certificate is None:
+            why = "over TLS a server is verified, and no list of public authorities is used"
+            hint = "name the file (PEM) of its certificate, or of its authority's, with --certificate"
+            raise InputError(f"{url} has no certificate", why=why, hint=hint)
+        options["tls"] = {"certificate": certificate}
     return {"entry": SERVICE, "services": {SERVICE: options}}
 
 

@@ -60,6 +60,14 @@ def test_disturbance_of_one_cell_in_every_block_widens_the_interval(make_trials:
     )
 
 
+def test_disturbance_that_is_unknown_beside_one_cell_is_no_bias(make_trials: MakeTrials) -> None:
+    rates = {"a": 100 * np.exp(NOISE), "b": 150 * np.exp(-NOISE)}
+    trials = make_trials({cell: list(values) for cell, values in rates.items()}, slices=20)
+    trials["foreign_share"] = np.where(trials["cell_id"] == "a", 0.5, np.nan)
+    (ratio,) = with_outcomes(block_ratios(take_samples(trials, "rps"), [Pair("b", "a")]))
+    assert (ratio.outcome, ratio.bias) == ("higher", 0.0)
+
+
 def test_difference_that_the_bias_explains_is_undecided(make_trials: MakeTrials) -> None:
     assert ratio_of(make_trials, 0.92).outcome == "lower"
     found = ratio_of(make_trials, 0.92, "foreign_share", list(0.1 + NOISE))

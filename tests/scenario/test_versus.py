@@ -308,6 +308,14 @@ def test_servers_that_are_there_already_need_no_host() -> None:
     assert compare_commands({"there": URL}, COMPARISON)["roles"] == {"load": {}}
 
 
+def test_a_url_over_tls_needs_the_file_that_verifies_it() -> None:
+    verified = compare_commands({"there": "https://host"}, replace(COMPARISON, certificate="/own.pem"))["stacks"]
+    assert isinstance(verified, dict)
+    assert verified["there"]["services"]["app"]["tls"] == {"certificate": "/own.pem"}
+    with pytest.raises(InputError, match="https://host has no certificate"):
+        compare_commands({"there": "https://host"}, COMPARISON)
+
+
 def test_one_server_alone_runs_in_blocks() -> None:
     fields = compare_commands({"node": COMMANDS["node"]}, COMPARISON)
     assert (fields["design"], fields["factors"]) == ("blocks", {"stack": ["node"]})
