@@ -159,7 +159,7 @@ def _adaptations(comparison: Comparison, observed: Observed, reserve: float) -> 
         yield Adaptation(replace(comparison, tool=RECONNECTING_TOOL), reason)
     is_uneven = observed.neighbour_inequality > observed.thresholds.neighbour_cpu
     if is_uneven and comparison.is_sliced and comparison.design is None:
-        reason = "A server works while it has no load, so that one server runs at a time (design: blocks)."
+        reason = "A server works while it has no load, so that one server runs at a time (--design blocks)."
         yield Adaptation(replace(comparison, is_sliced=False), reason)
     quota = next((each for each in QUOTAS if each < (comparison.quota or 1.0)), None)
     if (
@@ -277,7 +277,7 @@ def _require_running(outcome: RunOutcome, *, with_tool: bool = False) -> None:
     }
     failures |= {view.label: view.unsupported for view in views if view.unsupported}
     if failures:
-        raise HostError("a server does not run", why="; ".join(f"{name}: {why}" for name, why in failures.items()))
+        raise HostError("a server does not run", why="\n".join(f"{name}: {why}" for name, why in failures.items()))
 
 
 def _observe(outcome: RunOutcome, store: Store, thresholds: Thresholds) -> Observed:

@@ -121,19 +121,22 @@ def start(host: Host, service: Service, logs: PurePosixPath, *, stays: bool = Fa
         host.files.remove(path)  # a killed process leaves its socket's file, with which the next one cannot bind
     if process.quota is not None:
         host.changes.create_cgroup(process.quota.role, process.quota.cpus)
-    started = host.processes.start(
-        ProcessSpec(
-            process.argv,
-            env=process.env,
-            cwd=process.cwd or service.folder,
-            cpus=process.cpus,
-            nofile=process.nofile,
-            group=process.quota.role if process.quota else None,
-            stdout=ToFile(log, None if stays else LOG_BYTES),
-            stderr="stdout",
-            stop=service.stop,
-        )
+    spec = ProcessSpec(
+        process.argv,
+        env=process.env,
+        cwd=process.cwd or service.folder,
+        cpus=process.cpus,
+        nofile=process.nofile,
+        group=process.quota.role if process.quota else None,
+        stdout=ToFile(log, None if stays else LOG_BYTES),
+        stderr="stdout",
+        stop=service.stop,
     )
+    try:
+        started = host.processes.start(spec)
+    except HostError as error:
+        error.hint = error.hint or hint_at_private_folder(error.what)
+        raise
     running = RunningService(service, started, log)
     try:
         _wait_until_ready(host, service, started)
@@ -339,7 +342,7 @@ def _explain_failed_start(host: Host, running: RunningService, error: HostError)
     elif listeners and not _accepts(host, service):
         found = " and ".join(map(str, listeners))
         instead = f"it listens on {found} instead"
-        hint = f"let it listen on {service.endpoint.authority}, or name the right port in `listen`"
+        hint = f"let it listen on {service.endpoint.authority}: {{port}} in its command line stands for that port"
         if _is_elsewhere(service, listeners):
             hint = f"let it listen on {service.endpoint.address}: {{host}} in its command line stands for that address"
     log = host.files.read(running.log).decode(errors="replace")

@@ -10,7 +10,7 @@
 #
 # Settings (environment):
 #   BENCHKIT_BUILD      command that builds the server, into {out}; for compare and record
-#   BENCHKIT_RUN        command line of the server that was built; for compare and record
+#   BENCHKIT_RUN        command line of the server that was built, started in {out}; for compare and record
 #   BENCHKIT_BASE       ref of the base; of a branch that went on since, its merge base with the head
 #   BENCHKIT_HEAD       ref of the head [HEAD]
 #   BENCHKIT_THRESHOLD  worsening that the gate allows [rps=5%]

@@ -19,7 +19,7 @@ PORT = 8791
 MESSAGES = {
     "dies": ("exit code 3", "database.example: no such host"),
     "never-listens": (f":{PORT}: Connection refused for 3 s", "starting"),
-    "other-port": (f":{PORT + 1} instead", "name the right port in `listen`"),
+    "other-port": (f":{PORT + 1} instead", "{port} in its command line stands for that port"),
     "loopback": (f"it listens on 127.0.0.1:{PORT} instead", "{host} in its command line stands for that address"),
     "answers-500": ("answers GET / otherwise than expected: status 500", "no such table: users"),
 }
