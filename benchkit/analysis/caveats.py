@@ -216,6 +216,8 @@ def _describe_programs(programs: Sequence[OtherProgram]) -> str:
         return "other programs ran on the hosts' CPUs"
     ((name, _),) = Counter(each.name for each in programs).most_common(1)
     cores = fmean(each.cores for each in programs if each.name == name)
+    if len({each.name for each in programs}) > 1:
+        return f"other programs ran on the hosts' CPUs, most often {name}, which used {units.cores(cores)}"
     return f"another program, {name}, used {units.cores(cores)}"
 
 

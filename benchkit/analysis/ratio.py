@@ -62,7 +62,7 @@ class Ratio(Frozen, serialize_by_alias=True):
     """Caveats of this ratio alone, such as different answers of its cells."""
     reservations: tuple[str, ...] = Field(default=(), exclude=True)
     """The remarks that are reasons to believe the ratio with care only: all but those that the scenario declares."""
-    is_unusable: bool = Field(default=False, exclude=True)
+    is_unusable: bool = False
     """True if no block has usable trials of both cells: the point is that of the trials that were measured."""
     uses_invalid: bool = Field(default=False, exclude=True)
     """True if the ratio uses invalid trials, on request."""

@@ -7,6 +7,9 @@ from benchkit.analysis.comparison import Comparison
 from benchkit.analysis.ratio import Ratio
 from benchkit.analysis.samples import describe_exclusions
 
+NOT_USABLE = "measured, not usable"
+"""Mark of a ratio without usable trials."""
+
 
 def headline(comparison: Comparison) -> str:
     """Return the result in one line: the gate's verdict, or the number of differences that are shown."""
@@ -37,7 +40,8 @@ def p_value(ratio: Ratio) -> str:
 def outcome(ratio: Ratio, *, brief: bool = False) -> str:
     """Return the difference that the ratio shows, or the reason why it shows none, unless brief."""
     if ratio.outcome == "undecided":
-        return "undecided" if brief or not ratio.reason else f"undecided: {ratio.reason}"
+        mark = NOT_USABLE if ratio.is_unusable else "undecided"
+        return mark if brief or not ratio.reason else f"{mark}: {ratio.reason}"
     shown = f"{ratio.outcome} ({ratio.worth})" if ratio.worth else ratio.outcome
     kind = "control" if ratio.control else ""
     out = describe_exclusions(ratio.exclusions)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from benchkit.analysis.ratio import Ratio
+from benchkit.analysis.wording import NOT_USABLE
 from benchkit.models.design import controlled
 from benchkit.report.stored_run import StoredRun
 
@@ -18,5 +19,5 @@ def ratio_with_interval(ratio: Ratio) -> str:
     if ratio.ratio is None:
         return "no ratio"
     if ratio.low is None or ratio.high is None:
-        return f"{ratio.ratio:.3g}, no interval"
+        return f"{ratio.ratio:.3g}, {NOT_USABLE if ratio.is_unusable else 'no interval'}"
     return f"{ratio.ratio:.3g} [{ratio.low:.3g}, {ratio.high:.3g}]"

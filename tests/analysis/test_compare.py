@@ -11,6 +11,7 @@ from benchkit.analysis.compare import compare
 from benchkit.analysis.gate import Thresholds
 from benchkit.analysis.markdown import markdown
 from benchkit.analysis.samples import Exclusion
+from benchkit.analysis.wording import outcome
 from benchkit.errors import InputError
 from benchkit.models.design import ALPHA_PER_LOOK
 from benchkit.models.run import Manifest
@@ -374,3 +375,14 @@ def test_a_comparison_opens_with_what_the_load_leaves_free(
     gated = compare("r1", store=tmp_path, gated=True)
     assert gated.gate is not None
     assert [line.metric for line in gated.gate.lines] == [metric]
+
+
+def test_ratio_of_unusable_trials_has_its_measured_point_with_a_mark(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    stored(make_manifest(CELLS[:2]), make_trials(rates(1, 100, 50)))
+    excluded = [Exclusion(f"r1.stack=nginx.b{block}", "invalid: errors") for block in range(1, 9)]
+    (ratio,) = compare("r1", store=tmp_path, exclusions=excluded).ratios
+    assert ratio.ratio == pytest.approx(0.5, rel=0.02)
+    assert (ratio.blocks, ratio.low, ratio.is_unusable) == (0, None, True)
+    assert outcome(ratio, brief=True) == "measured, not usable"
