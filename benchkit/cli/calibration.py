@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,14 +32,23 @@ if TYPE_CHECKING:
 QUOTAS = (0.5, 0.25)
 """CPUs of a server to try, one after the other, while the load tool is the limit."""
 
-ADAPTED = ("tool", "connections", "is_sliced", "quota", "slice_s")
+ADAPTED = ("tool", "connections", "keepalive", "is_sliced", "quota", "slice_s")
 """Fields of a comparison that are adapted to its servers."""
 
 RECONNECTING_TOOL = "wrk"
-"""Load tool that opens a new connection where a server has closed one."""
+"""Load tool that opens a new connection where a server says that it closes one."""
+
+CONNECTING_TOOL = "hey"
+"""Load tool that closes each connection itself, and counts no error where the server did."""
 
 TOOL: FailureCause = "load-tool"
 """Cause of the failure of a trial whose server another load tool can measure."""
+
+MOST_CONNECTIONS = 512
+"""Connections beyond which no idle server gets more."""
+
+LEAST_LEFT = 0.01
+"""Share of the CPU that other programs leave at least."""
 
 GENERATOR_RESERVE = 0.034
 """Share of its CPU by which the load tool has to be below its limit in a short trial. Twice the standard deviation of
@@ -106,6 +116,8 @@ class Observed:
     thresholds: Thresholds
     shortest_queue: int | None = None
     """Connections that may wait at the server with the shortest listen queue; None: unknown."""
+    foreign_share: float = 0.0
+    """Largest share of its CPUs that other programs used in a trial."""
     is_closing: bool = False
     """True where a server closes its connections, and the load tool opens no new ones."""
 
@@ -125,6 +137,27 @@ class Observed:
         from benchkit.analysis.verdicts.checks.busy_neighbour import inequality, neighbour_share
 
         return inequality(share for record in self.records if (share := neighbour_share(record)) is not None)
+
+    @property
+    def server_share(self) -> float | None:
+        """Share of the CPU that others left to it that the server with the least used; None: unknown."""
+        from benchkit.analysis.verdicts.cpu_time import capacity
+
+        shares = [
+            max(
+                (each.cpu_s or 0.0) / record.window_s / capacity(len(each.cpus), each.parallelism, each.quota)
+                for each in record.services
+            )
+            for record in self.records
+            if record.services and all(each.cpu_s is not None and each.cpus for each in record.services)
+        ]
+        return min(shares) / max(LEAST_LEFT, 1.0 - self.foreign_share) if shares else None
+
+    @property
+    def is_idle(self) -> bool:
+        """True where a server waits for most of the time, as for acknowledgements that its clients delay by 40 ms."""
+        share = self.server_share
+        return "server-idle" in self.checks and share is not None and share < self.thresholds.server_cpu / 2
 
 
 @dataclass(frozen=True)
@@ -150,13 +183,14 @@ def _adaptations(comparison: Comparison, observed: Observed, reserve: float) -> 
     if loses and is_queue_short and queue is not None and "connections" not in comparison.fixed:
         reason = f"A server has a listen queue of {queue}, so that {queue} connections are used and not {connections}."
         yield Adaptation(replace(comparison, connections=queue), reason)
-    if (
-        (observed.is_closing or ("missing-connections" in observed.checks and queue is not None and not is_queue_short))
-        and "tool" not in comparison.fixed
-        and comparison.tool != RECONNECTING_TOOL
-    ):
-        reason = f"A server closes connections, so that the load tool is {RECONNECTING_TOOL}, which opens new ones."
-        yield Adaptation(replace(comparison, tool=RECONNECTING_TOOL), reason)
+    if "tool" not in comparison.fixed and comparison.keepalive:
+        if observed.is_closing and comparison.tool != RECONNECTING_TOOL:
+            reason = f"A server closes connections, so that the load tool is {RECONNECTING_TOOL}, which opens new ones."
+            yield Adaptation(replace(comparison, tool=RECONNECTING_TOOL), reason)
+        if "missing-connections" in observed.checks and queue is not None and not is_queue_short:
+            yield _with_new_connections(comparison, "A server closes connections without saying so")
+    if observed.is_idle and queue is not None:
+        yield from _load_for_idle_servers(comparison, observed.server_share or 0.0, queue)
     is_uneven = observed.neighbour_inequality > observed.thresholds.neighbour_cpu
     if is_uneven and comparison.is_sliced and comparison.design is None:
         reason = "A server works while it has no load, so that one server runs at a time (--design blocks)."
@@ -171,6 +205,27 @@ def _adaptations(comparison: Comparison, observed: Observed, reserve: float) -> 
         yield Adaptation(replace(comparison, quota=quota), reason)
 
 
+def _load_for_idle_servers(comparison: Comparison, share: float, queue: int) -> Iterator[Adaptation]:
+    """Yield a load that is more work for a server that used this share of its CPU, and has a listen queue this long."""
+    from benchkit.scenario.versus import DEFAULT_CONNECTIONS
+
+    connections = comparison.connections
+    more = connections
+    while more < MOST_CONNECTIONS and more * share / connections < 1:
+        more *= 2
+    more = min(more, queue)
+    if "connections" not in comparison.fixed and connections == DEFAULT_CONNECTIONS < more:
+        reason = f"A server idles with {connections} connections, so that {more} are used."
+        yield Adaptation(replace(comparison, connections=more), reason)
+    if "tool" not in comparison.fixed and connections == queue <= DEFAULT_CONNECTIONS and comparison.keepalive:
+        yield _with_new_connections(comparison, "A server idles with as many connections as it accepts")
+
+
+def _with_new_connections(comparison: Comparison, why: str) -> Adaptation:
+    changed = replace(comparison, tool=CONNECTING_TOOL, keepalive=False)
+    return Adaptation(changed, f"{why}, so that each request has a new one, by {CONNECTING_TOOL}.")
+
+
 def calibrate(
     make_fields: MakeFields,
     comparison: Comparison,
@@ -182,31 +237,39 @@ def calibrate(
 ) -> Comparison:
     """Return the comparison with a load that suits its servers.
 
-    Its load tool is not the limit, and opens no more connections than the servers accept; its slices are long enough
-    for the slowest server. Runs a short trial of each server, again while there is something to adapt, and takes their
-    time off the budget. Raises HostError with the cause if a server does not run.
+    Its load tool is not the limit, and opens no more connections than the servers accept, but as many as keep them
+    busy; its slices are long enough for the slowest server. Runs a short trial of each server, again while there is
+    something to adapt, and takes their time off the budget. Raises HostError with the cause if a server does not run.
     """
     from benchkit.cli.console import say
     from benchkit.cli.progress import SilentProgress
     from benchkit.cli.run import run_experiment
+    from benchkit.errors import HostError, InputError
     from benchkit.scenario.versus import slice_for
 
     began_s = time.monotonic()
     if is_measured_as_it_is(make_fields(comparison)):
         comparison = replace(comparison, fixed=comparison.fixed | {"quota"})
+    adaptation: Adaptation | None = None
     while True:
-        experiment = calibration_of(make_fields(comparison), settings)
-        outcome = run_experiment(
-            experiment, inventory, store, seed=None, quiet=True, show=lambda _run: SilentProgress(), resumable=False
-        )
+        tried = comparison if adaptation is None else adaptation.comparison
+        try:
+            experiment = calibration_of(make_fields(tried), settings)
+            outcome = run_experiment(
+                experiment, inventory, store, seed=None, quiet=True, show=lambda _run: SilentProgress(), resumable=False
+            )
+        except (HostError, InputError):
+            if tried.tool == comparison.tool:
+                raise
+            comparison, adaptation = replace(comparison, fixed=comparison.fixed | {"tool"}), None  # no such tool here
+            continue
         _require_running(outcome)
-        observed = _observe(outcome, store, experiment.scenario.thresholds)
+        if adaptation is not None and not quiet:
+            say(adaptation.reason)
+        comparison, observed = tried, _observe(outcome, store, experiment.scenario.thresholds)
         adaptation = adapt(comparison, observed, reserve=GENERATOR_RESERVE)
         if adaptation is None:
             break
-        comparison = adaptation.comparison
-        if not quiet:
-            say(adaptation.reason)
     _require_running(outcome, with_tool=True)
     if not quiet and observed.generator_share >= observed.thresholds.generator_cpu:
         say("The load tool stays the limit: rates are its own. More load hosts or --tool wrk may help.")
@@ -289,13 +352,15 @@ def _observe(outcome: RunOutcome, store: Store, thresholds: Thresholds) -> Obser
     records = tuple(outcome.run.records())
     if not records:
         return Observed(records, frozenset(), thresholds, is_closing=is_closing)
-    excluded = read_run_data(store, outcome.run).exclusions
+    data = read_run_data(store, outcome.run)
+    foreign = data.trials["foreign_share"].max()
     telemetry = load_columns("telemetry", ["metric", "value"], store=store, run_id=outcome.run.run_id)
     limits = telemetry.loc[telemetry["metric"] == "accept_queue_limit", "value"]
     return Observed(
         records=records,
-        checks=frozenset(check for each in excluded for check in each.checks),
+        checks=frozenset(check for each in data.exclusions for check in each.checks),
         thresholds=thresholds,
+        foreign_share=0.0 if math.isnan(foreign) else float(foreign),
         shortest_queue=None if limits.empty else int(limits.min()),
         is_closing=is_closing,
     )

@@ -220,7 +220,9 @@ BuiltCommand = Annotated[
 LoadTool = Annotated[
     str | None,
     typer.Option(
-        "--tool", help="Load tool. [default: h2load, or wrk for servers that close connections]", show_default=False
+        "--tool",
+        help="Load tool. [default: h2load, or wrk or hey for servers that close connections]",
+        show_default=False,
     ),
 ]
 LoadConnections = Annotated[
@@ -228,7 +230,7 @@ LoadConnections = Annotated[
     typer.Option(
         "--connections",
         min=1,
-        help="Open connections. [default: 64, or as many as the listen queue of each server holds]",
+        help="Open connections. [default: 64, fewer for short listen queues, more for idle servers]",
         show_default=False,
     ),
 ]

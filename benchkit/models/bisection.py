@@ -58,6 +58,7 @@ class StepOptions(Frozen):
     fixed: frozenset[str] = Field(
         default=frozenset(), description="`tool` and `connections` where they were given, and are not adapted"
     )
+    keepalive: bool = Field(default=True, description="False where each request has a connection of its own")
     is_sliced: bool = Field(default=True, description="False where servers work while they have no load")
     slice_s: float = Field(default=0.25, description="length of the slices of load")
     quota: float | None = Field(

@@ -42,6 +42,7 @@ def comparison_of(record: BisectionRecord) -> Comparison:
         search_path=options.search_path,
         cpus=options.cpus,
         slice_s=options.slice_s,
+        keepalive=options.keepalive,
         is_sliced=options.is_sliced,
         fixed=options.fixed,
     )

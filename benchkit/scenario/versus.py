@@ -135,6 +135,8 @@ class Comparison:
     """CPUs where servers and the load tool share one host, and its loopback interface; None: each has hosts."""
     fixed: frozenset[str] = frozenset()
     """Those of the fields `tool`, `connections` and `quota` that are not adapted to the servers."""
+    keepalive: bool = True
+    """False where each request has a connection of its own."""
     is_sliced: bool = True
     """False where servers work while they have no load, so that they cannot share a block."""
     slice_s: float = SLICE_S
@@ -531,6 +533,7 @@ def _times(servers: int, comparison: Comparison) -> dict[str, object]:
     load: dict[str, object] = {
         "tool": tool,
         "connections": comparison.connections,
+        **({} if comparison.keepalive else {"keepalive": False}),
         **load_times(window, warm_up_s(window), tool),
         **({} if comparison.warm_up_s is None else {"warmup_s": comparison.warm_up_s}),
         **load_of(comparison.requests),

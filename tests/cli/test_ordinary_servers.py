@@ -116,7 +116,7 @@ ORDINARY: dict[str, tuple[str, str, str | None]] = {
     "Node http": ("node", f"node {SERVERS}/plain.js {{port}}", "h2load"),
     "Node http, chunks": ("node", f"node {SERVERS}/chunked.js {{port}}", "h2load"),
     "Node net, closes": ("node", f"node {SERVERS}/closing.js says {{port}}", "wrk"),
-    "Node net, closes without a word": ("node", f"node {SERVERS}/closing.js nothing {{port}}", "wrk"),
+    "Node net, closes without a word": ("node", f"node {SERVERS}/closing.js nothing {{port}}", "hey"),
     "Go net/http": ("go", "./server keep {port}", "h2load"),
     "Go net/http, closes": ("go", "./server close {port}", "wrk"),
     "JDK HttpServer": ("java", f"java {SERVERS}/Server.java jdk {{port}}", "h2load"),
