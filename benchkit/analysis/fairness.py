@@ -48,7 +48,20 @@ class ResponseMismatch(Frozen):
     """All values in the answers of the cell."""
     baseline_seen: tuple[str, ...]
     declared_reason: str | None = None
-    """Reason that the scenario declares; None: it declares none, and the ratio is not fair."""
+    """Reason that the scenario declares; None: it declares none."""
+
+    @property
+    def casts_doubt(self) -> bool:
+        """False where it is declared, and where the bodies of both cells vary by themselves, with one length."""
+        both_vary = self.trait == "body" and len(self.seen) > 1 and len(self.baseline_seen) > 1
+        return self.declared_reason is None and not both_vary
+
+    @property
+    def comment(self) -> str:
+        """Reason that is declared, or how to declare one, in brackets after a blank; empty where neither applies."""
+        if self.declared_reason is not None:
+            return f" (declared by the scenario: {self.declared_reason})"
+        return f" ({UNDECLARED})" if self.casts_doubt else ""
 
     @property
     def text(self) -> str:
@@ -144,15 +157,11 @@ def varying_traits(scenario: Mapping[str, Any], levels: Mapping[str, str]) -> fr
 
 
 def mismatch_remarks(found: Sequence[ResponseMismatch]) -> tuple[str, ...]:
-    """Return remarks for a ratio of cells with different answers: one sentence for each reason, and one without."""
-    by_reason: dict[str | None, list[str]] = {}
+    """Return remarks for a ratio of cells with different answers: one sentence for each comment on them."""
+    by_comment: dict[str, list[str]] = {}
     for each in found:
-        by_reason.setdefault(each.declared_reason, []).append(each.text)
-    return tuple(
-        f"different answers: {'; '.join(texts)}"
-        + (f" (declared by the scenario: {reason})" if reason else f" ({UNDECLARED})")
-        for reason, texts in by_reason.items()
-    )
+        by_comment.setdefault(each.comment, []).append(each.text)
+    return tuple(f"different answers: {'; '.join(texts)}{comment}" for comment, texts in by_comment.items())
 
 
 def with_response_remarks(ratios: Iterable[Ratio], trials: pd.DataFrame, manifest: Manifest) -> list[Ratio]:
@@ -175,8 +184,8 @@ def with_response_remarks_between(
             if ratio.cell_id in remaining[0] and ratio.baseline in remaining[1]:
                 found = response_mismatches(ratio.cell_id, ratio.baseline, *remaining)
         found = with_declared_reasons(found, manifest)
-        undeclared = [each for each in found if not each.declared_reason]
-        annotated.append(ratio.with_remarks(mismatch_remarks(found), mismatch_remarks(undeclared)) if found else ratio)
+        doubtful = [each for each in found if each.casts_doubt]
+        annotated.append(ratio.with_remarks(mismatch_remarks(found), mismatch_remarks(doubtful)) if found else ratio)
     return annotated
 
 

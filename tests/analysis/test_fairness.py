@@ -15,8 +15,10 @@ from benchkit.analysis.fairness import (
     mismatch_remarks,
     response_mismatches,
     with_declared_reasons,
+    with_response_remarks,
 )
 from benchkit.analysis.markdown import markdown
+from benchkit.analysis.ratio import Ratio
 from benchkit.analysis.run_data import RunData
 from benchkit.models.run import Manifest
 from benchkit.results.store import RunFolder
@@ -70,6 +72,18 @@ def test_every_different_trait_is_reported(
 ) -> None:
     trials = probed(make_trials(RATES, **SAME), NGINX, **probe)
     assert mismatches(trials, make_manifest(CELLS)) == (f"different answers: {reported} ({UNDECLARED})",)
+
+
+def test_bodies_of_one_length_that_vary_in_both_cells_cast_no_doubt(
+    make_trials: MakeTrials, make_manifest: MakeManifest
+) -> None:
+    digests = [f"b{number}" for number in range(6)]
+    trials = probed(probed(make_trials(RATES, **SAME), NGINX, body_sha256=digests), GO, body_sha256=digests[::-1])
+    (ratio,) = with_response_remarks(
+        [Ratio(metric="rps", cell_id=NGINX, baseline=GO, blocks=6)], trials, make_manifest(CELLS)
+    )
+    assert ratio.remarks == ("different answers: bodies of the same length that vary",)
+    assert ratio.reservations == ()
 
 
 def test_declared_difference_covers_only_its_traits(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
