@@ -23,6 +23,7 @@ from benchkit.cli.options import (
     StoreFolder,
     Tags,
     UrlPath,
+    WaitIdle,
     finite,
 )
 from benchkit.cli.progress import SilentProgress, retrying
@@ -98,6 +99,7 @@ def capacity(
     files: Files = None,
     certificate: Certificate = None,
     save: Save = None,
+    wait_idle: WaitIdle = None,
     tag: Tags = None,
     inventory: InventoryFileOrOwnLab = None,
     lab: LabNameOrOwnLab = None,
@@ -112,7 +114,7 @@ def capacity(
     """
     from benchkit.cli.calibration import experiment_of
     from benchkit.cli.requests import read_requests
-    from benchkit.cli.run import run_experiment
+    from benchkit.cli.run import run_experiment, wait_idle_hosts
     from benchkit.cli.servers import hosts_for, named_servers, place_of
     from benchkit.cli.signals import signals_interrupt
     from benchkit.cli.tags import parse_tags
@@ -146,6 +148,7 @@ def capacity(
         save_scenario(fields, save)
     with signals_interrupt():  # before the lab is started: a signal at any later time removes it
         with hosts_for("capacity", given, inventory, lab, quiet=quiet) as hosts:
+            wait_idle_hosts(hosts, wait_idle, experiment.scenario.thresholds.foreign_cores, quiet=quiet)
             outcome = run_experiment(
                 experiment,
                 hosts,
