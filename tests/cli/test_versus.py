@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import socket
@@ -54,7 +55,12 @@ def test_servers_are_compared_in_one_line(
     )
     assert rates["slow"] < 0.5 * rates["plain"], "each of its requests computes for a millisecond"
     assert "block 1: slow " in done.err, "a line per block where no table can be redrawn"
-    assert cli("validate", saved).code == 0
+    name = f"saved-{os.getpid()}"
+    assert cli("lab", "up", "--lab", name, "--host", "host=sut,load").code == 0
+    again = cli("run", saved, "--lab", name, "--set", "blocks=1", "--set", "until=null", "--json")
+    assert cli("lab", "down", "--lab", name).code == 0
+    assert again.code == 0, again.err
+    assert again.document()["trials"] == 2
 
 
 @pytest.mark.lab
