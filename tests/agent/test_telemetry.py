@@ -110,7 +110,8 @@ def test_everything_seen_is_in_the_vocabulary_and_counters_only_grow(agent: Agen
 
 
 def as_psutil_has_it() -> tuple[Any, ...]:
-    network, disks = psutil.net_io_counters(pernic=True), psutil.disk_io_counters(perdisk=True, nowrap=False)
+    network = psutil.net_io_counters(pernic=True, nowrap=False)
+    disks = psutil.disk_io_counters(perdisk=True, nowrap=False)
     return psutil.cpu_stats(), network, psutil.cpu_times(percpu=True), disks, psutil.swap_memory(), major_page_faults()
 
 
