@@ -242,18 +242,18 @@ class Sockets:
         if taken:
             raise self._taken(taken)
 
-    def require_own_listener(self, process: Process, port: int, wait_s: float) -> None:
+    def require_own_listener(self, process: Process, port: int, wait_s: float, older_wait_s: float) -> None:
         """Check that it is a process or its descendants that listen on a port which accepts connections.
 
-        Raises PortTakenError where another program does that is older, or where the process ends within `wait_s`
-        seconds because of that. One that stays beside a younger program has it listen, as containers do.
+        Raises PortTakenError where another program does, and the process ends within `wait_s` seconds because of that,
+        or `older_wait_s` where that program is older than the process, which most likely is not meant to listen for it.
+        A process that stays has another program listen for it, as containers do.
         """
         if any(at.port == port for at in self.listeners(process)):
             return
         owners = self.owners([port])
-        if any(owner.start is not None and owner.start < process.start for owner in owners[port]):
-            raise self._taken(owners)
-        ended = process.wait(wait_s)
+        is_older = any(owner.start is not None and owner.start < process.start for owner in owners[port])
+        ended = process.wait(older_wait_s if is_older else wait_s)
         if ended is None:
             return
         if owners[port]:

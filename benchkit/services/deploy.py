@@ -33,6 +33,8 @@ from benchkit.services.service import (
 CHECK_TIMEOUT_S = 10.0
 BIND_TIMEOUT_S = 0.5
 """Time in which a service ends that cannot listen, as another program took its port while it started."""
+SLOW_BIND_TIMEOUT_S = 5.0
+"""The same where that program is older than the service: a JVM, or a busy machine, takes seconds until it listens."""
 LOOK_S = 1.0
 """Time between two looks at the addresses on which a service listens that does not accept connections yet."""
 READY_PAUSE_S = 0.05
@@ -252,7 +254,7 @@ def _wait_until_ready(host: Host, service: Service, process: Process) -> None:
     socket = socket_of(service.endpoint)
     _wait_open(host, service, process)
     if service.endpoint.port is not None:
-        host.sockets.require_own_listener(process, service.endpoint.port, BIND_TIMEOUT_S)
+        host.sockets.require_own_listener(process, service.endpoint.port, BIND_TIMEOUT_S, SLOW_BIND_TIMEOUT_S)
     if service.endpoint.path is not None:
         host.files.share_socket(service.endpoint.path)
     request = service.ready_request

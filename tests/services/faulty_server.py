@@ -60,6 +60,8 @@ if fault == "listens-late":
     started = time.monotonic()
     while not os.path.exists("go") and time.monotonic() < started + 60:  # noqa: PTH110 - it is a server of a user
         time.sleep(0.001)
+if fault == "slow":
+    time.sleep(1.5)
 if fault == "loopback":
     host = "127.0.0.1"
 if fault == "only-ipv6":

@@ -129,7 +129,7 @@ def test_a_server_that_answers_another_status_than_ready_asks_for_is_explained(h
     require_nothing_left(hosts)
 
 
-@pytest.mark.parametrize("fault", ["none", "listens-late"])
+@pytest.mark.parametrize("fault", ["none", "slow"])
 def test_a_program_that_takes_the_port_while_a_server_starts_is_named(hosts: Hosts, tmp_path: Path, fault: str) -> None:
     sut = hosts["sut"]
     taker = sut.processes.start(ProcessSpec(["python3", "-m", "http.server", str(PORT)]))
