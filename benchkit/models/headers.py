@@ -141,9 +141,12 @@ Headers = Annotated[Mapping[HeaderName, HeaderValue], BeforeValidator(_with_secr
 
 def _without_values(pairs: object) -> object:
     """Return the headers of a response without the values of secret ones."""
-    if not isinstance(pairs, Sequence):
+    if not isinstance(pairs, Sequence) or isinstance(pairs, str):
         return pairs
-    return tuple((name, NOT_STORED if is_secret(name) else value) for name, value in pairs)
+    return tuple(
+        (pair[0], NOT_STORED) if isinstance(pair, Sequence) and pair and is_secret(str(pair[0])) else pair
+        for pair in pairs
+    )
 
 
 ResponseHeaders = Annotated[tuple[tuple[str, str], ...], BeforeValidator(_without_values)]

@@ -36,7 +36,7 @@ def start_unless_missing(request: Request) -> Answer:
     (program,) = request.args["command"]["argv"]
     if program == "missing":
         return refusal("not-found", "cannot start missing", "No such file or directory")
-    return {"id": 4, "pid": 40, "started_ns": 1, "late_s": None}
+    return {"id": 4, "pid": 40, "start": 0, "started_ns": 1, "late_s": None}
 
 
 def test_where_one_process_cannot_start_the_others_are_stopped() -> None:

@@ -68,7 +68,7 @@ def agent_of(*ends: dict[str, Any], reducer_exit_code: int = 0) -> FakeLink:
         {
             "timetable_run": {"processes": reports},
             "timetable_stop": {},
-            "start": {"id": 1, "pid": 2, "started_ns": 3, "late_s": None},
+            "start": {"id": 1, "pid": 2, "start": 0, "started_ns": 3, "late_s": None},
             "wait": {"ended": reduced},
             "list": {"entries": {**dict.fromkeys(outputs, 1), "cell1.1.1.stderr.txt": 0, "outputs.tar": 9}},
             "archive": archive,

@@ -98,7 +98,7 @@ def test_missing_metrics_and_damaged_files_are_notes() -> None:
     columns, notes = telemetry_columns(made, lambda _: b"what is this\n")
     assert [note.message for note in notes] == [
         "h: memory: there is no psutil",
-        "h: line 1 of the telemetry is not JSON: Expecting value: line 1 column 1 (char 0)",
+        "h: line 1 of the telemetry is not JSON: expected value at line 1 column 1",
     ]
     assert len(columns) == 0
 
