@@ -120,7 +120,7 @@ def _expected_response(trial: Trial, request: Request) -> HttpAnswer:
         raise LoadToolError(
             f"{_endpoint(trial).authority} closes the connection after its answer to {request}",
             where=host.name,
-            why=f"{load.tool} keeps its connections, and does not end when all of them are closed",
+            why=f"{load.tool} keeps its connections, and does not end while one is being opened again",
             hint="use a tool that opens new ones: `tool: wrk` in the load, or --tool wrk",
         )
     return response

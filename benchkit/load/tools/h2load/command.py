@@ -5,6 +5,8 @@ Limits, read from its source (src/h2load.cc):
 - Requests and clients that cannot be divided by the threads are given to the first threads.
 - With `--warm-up-time` connections are opened and requests are sent for that long before the measured time. They are in
   no figure but "finished in", and have no row; the rate is that of the measured time.
+- A connection closed with `Connection: close` is opened again. One that is closed or reset without that is not, and
+  counts as no error. One that is not established when the time is over goes on with requests for ever, in no figure.
 - At a rate each client has a timer, of 10 ms at least, that makes the requests due since its last tick. A client sends
   the next one when the last is answered, and its time counts from then: a wait of those that were due is in no figure.
 - By itself it offers HTTP/2 and HTTP/1.1 in the handshake, and takes what the server chooses; `--npn-list`, in newer
