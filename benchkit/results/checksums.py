@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchkit.errors import InputError
 from benchkit.regular_files import open_regular, read_regular
-from benchkit.results.durable_files import write_atomically
+from benchkit.results.durable_files import BY_UMASK, PRIVATE, write_atomically
 from benchkit.results.run_files import files_of_run, is_file_of_run
 from benchkit.results.store import RunFolder, Store
 
@@ -139,6 +139,22 @@ def _write(run: RunFolder, checksums: Checksums) -> None:
 
 def _raw_prefix(run: RunFolder) -> str:
     return f"runs/{run.run_id}/raw/"
+
+
+def read_all_but_raw(store: Store, run: RunFolder) -> Mapping[str, bytes]:
+    """Return the contents of the files of a run, its checksums too, without raw files."""
+    paths = [path for path in files_of_run(store.path, run.run_id) if not path.startswith(_raw_prefix(run))]
+    recorded = [checksums_path(run.run_id)] if (run.path / _NAME).exists() else []
+    return {path: read_regular(store.path / path) for path in (*paths, *recorded)}
+
+
+def restore_all_but_raw(store: Store, run: RunFolder, contents: Mapping[str, bytes]) -> None:
+    """Restore these files of a run, and remove its others but raw ones; on a full disk they fit again."""
+    for path in read_all_but_raw(store, run):
+        if path not in contents or path.startswith("tables/"):
+            (store.path / path).unlink()
+    for path, content in contents.items():
+        write_atomically(store.path / path, content, PRIVATE if path == store.manifest_path(run.run_id) else BY_UMASK)
 
 
 def file_sha256(path: Path) -> str:

@@ -17,6 +17,9 @@ PARTIAL = ".partial"
 BY_UMASK, PRIVATE = 0o666, 0o600
 """Modes of new files: what the umask leaves, and those with requests, which may hold what nobody else may know."""
 
+FOLDER_MODE = 0o775
+"""Mode of new folders, where not everybody may write; the umask takes more of it."""
+
 _LOCK_ATTEMPTS, _LOCK_PAUSE_S = 3, 0.02
 
 
@@ -71,8 +74,8 @@ def sync_folder(path: Path) -> None:
 def make_folders(path: Path) -> None:
     """Create a folder and its parents, with their names on disk; do nothing where it exists."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
-    path.mkdir(parents=True, exist_ok=True)
     for folder in reversed(missing):
+        folder.mkdir(FOLDER_MODE, exist_ok=True)
         sync_folder(folder.parent)
 
 

@@ -7,6 +7,7 @@ files. A URL has none, so that they get into no artifact.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import re
 import sys
@@ -28,6 +29,7 @@ _OPTIONS: Mapping[str, Mapping[str, object]] = {
     "s3": {"max_concurrency": 1},  # of the parts of one file, for which it asks for the size first
 }
 _MD5 = re.compile(r'"?([0-9a-f]{32})"?')
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FORBIDDEN = frozenset({401, 403})
 
 
@@ -118,7 +120,7 @@ class RemoteFiles:
         for target in {target.parent for target in files.values()}:
             target.mkdir(parents=True, exist_ok=True)
         try:
-            with self._explained():
+            with self._explained(next(iter(files.values())).parent if files else None):
                 self._fs.get([self._path(path) for path in files], [str(target) for target in files.values()])
         except FileNotFoundError as error:
             raise InputError(
@@ -175,17 +177,24 @@ class RemoteFiles:
             ) from None
 
     @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Turn failures into BenchkitErrors that name the store; a missing file stays a FileNotFoundError."""
+    def _explained(self, target: Path | None = None) -> Iterator[None]:
+        """Turn failures into BenchkitErrors that name the store; a missing file stays a FileNotFoundError.
+
+        `target` is the folder of this machine that is written, if one is.
+        """
         try:
             yield
         except FileNotFoundError:
             raise
         except _failures() as error:
-            raise self._explain(error) from None
+            raise self._explain(error, target) from None
 
-    def _explain(self, error: Exception) -> BenchkitError:
+    def _explain(self, error: Exception, target: Path | None) -> BenchkitError:
         why = str(error) or type(error).__name__
+        if isinstance(error, OSError) and error.errno in _NO_SPACE:
+            hint = "free some space there, then give the command again: it goes on where it was"
+            where = self.url if target is None else str(target)
+            return BenchkitError("cannot write files", where=where, why=error.strerror, hint=hint)
         if type(error).__name__ in {"NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError"}:
             hint = "set its environment variables (AWS_ACCESS_KEY_ID, AWS_PROFILE, …) or write its config files"
             return BenchkitError("no credentials for the store", where=self.url, why=why, hint=hint)

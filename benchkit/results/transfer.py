@@ -1,9 +1,10 @@
 """Runs published to a store away from this machine, and brought from there.
 
 The checksums of a run are written first: they claim its id for this content, so that nobody else publishes another one
-under it. Then come raw files and journal, then tables, and the manifest last: readers see the run complete or not at
-all. Nothing is deleted, and files that are there already with the same content stay: an interrupted transfer is
-continued by another one, and two of the same run write the same.
+under it. A claim without a manifest does not count: a full disk or a crash may have left it, and it is replaced. Then
+come raw files and journal, then tables, and the manifest last: readers see the run complete or not at all. Nothing is
+deleted, and files that are there already with the same content stay: an interrupted transfer is continued by another
+one, and two of the same run write the same.
 """
 
 from __future__ import annotations
@@ -70,15 +71,25 @@ def push(store: Store, run: RunFolder, remote: RemoteFiles, *, only_new: bool = 
             claim.write_bytes(checksums_text(checksums))
             if claimed not in there and not remote.create(claimed, claim):
                 there = remote.read([claimed, manifest])
-        if claimed in there:
-            _require_same(
-                checksums, parse_checksums(store, run.run_id, there[claimed].decode(errors="replace")), remote.url
-            )
-        if only_new and manifest in there:
+            if manifest in there and claimed in there:
+                _require_same(
+                    checksums, parse_checksums(store, run.run_id, there[claimed].decode(errors="replace")), remote.url
+                )
+            elif there.get(claimed) not in {None, claim.read_bytes()}:
+                remote.put({claimed: claim})
+        if only_new and there.get(manifest) == read_regular(store.path / manifest):
             return Transfer(run.run_id, is_new=False)
         missing = _missing(store, run, checksums, remote)
-        for group in _in_order(store, run.run_id, missing):
+        *others, last = _in_order(store, run.run_id, missing)
+        for group in others:
             remote.put({path: store.path / path for path in group})
+        if remote.read([claimed]).get(claimed) != checksums_text(checksums):
+            raise InputError(
+                "another process publishes this run id with another content",
+                where=remote.url,
+                hint="keep both under different stores, or push again when it has ended",
+            )
+        remote.put({path: store.path / path for path in last})
         size = sum((store.path / path).stat().st_size for path in missing)
         return Transfer(run.run_id, is_new=manifest not in there, files=len(missing), bytes=size)
 

@@ -6,6 +6,7 @@ were not watched: checks that need them are skipped.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,7 +15,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from benchkit.errors import InputError
+from benchkit.errors import BenchkitError, InputError
 from benchkit.load.tools.registry import get_tool, read_output, tools_with_rate
 from benchkit.load.tools.text import decode
 from benchkit.models.levels import Levels, cell_id
@@ -23,6 +24,7 @@ from benchkit.models.load_result import LoadResult
 from benchkit.models.run import CellRecord, Manifest
 from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import ImportedOutput, TrialRecord
+from benchkit.results.checksums import read_all_but_raw, restore_all_but_raw
 from benchkit.results.store import RunFolder, Store
 from benchkit.results.trial_tables import read_output as read_trial_output
 from benchkit.run.manifest import new_run_id
@@ -171,8 +173,12 @@ def import_run(
     )
     manifest = _with_cell(manifest, cell)
     folder = store.create(manifest)
-    with folder.locked():
-        return _record(store, folder, manifest, cell)
+    try:
+        with folder.locked():
+            return _record(store, folder, manifest, cell)
+    except (OSError, BenchkitError) as error:
+        store.remove(folder)
+        raise _not_imported(error, "nothing of it is stored") from error
 
 
 def import_into(store: Store, folder: RunFolder, scenario: str | None, cell: ImportedCell) -> RunOutcome:
@@ -183,9 +189,24 @@ def import_into(store: Store, folder: RunFolder, scenario: str | None, cell: Imp
     with folder.locked():
         manifest = folder.manifest()
         _require_place(manifest, scenario, cell)
-        manifest = _with_cell(manifest, cell)
-        folder.write_manifest(manifest)
-        return _record(store, folder, manifest, cell)
+        trials, before = folder.complete_trials(), read_all_but_raw(store, folder)
+        extended = _with_cell(manifest, cell)
+        try:
+            folder.write_manifest(extended)
+            return _record(store, folder, extended, cell)
+        except (OSError, BenchkitError) as error:
+            for trial_id in set(folder.complete_trials()) - set(trials):
+                shutil.rmtree(folder.raw(trial_id))
+            restore_all_but_raw(store, folder, before)
+            raise _not_imported(error, f"the run {folder.run_id} is as it was") from error
+
+
+def _not_imported(error: Exception, state: str) -> BenchkitError:
+    """Return the error of an import that could not be stored, such as on a full disk: it cannot be resumed."""
+    why = error.why if isinstance(error, BenchkitError) else error.strerror if isinstance(error, OSError) else None
+    return BenchkitError(
+        f"the outputs could not be stored, and {state}", why=why or str(error), hint="fix this, then import them again"
+    )
 
 
 def _require_place(manifest: Manifest, scenario: str | None, cell: ImportedCell) -> None:

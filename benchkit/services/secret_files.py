@@ -48,8 +48,9 @@ def secret_path(name: str) -> Path:
 @contextlib.contextmanager
 def _temporary_file(path: Path, content: bytes) -> Iterator[Path]:
     """Give a synced file in the folder of `path` with this content, and remove it in the end unless it was moved."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.parent.chmod(0o700)
+    for folder in (path.parent.parent, path.parent):  # mkdir gives its mode to the last folder of a path alone
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.chmod(0o700)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
         with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:

@@ -22,12 +22,13 @@ from benchkit.errors import InputError
 from benchkit.models.rows import NoteRow
 from benchkit.models.run import CellRecord
 from benchkit.results.compact import compact
-from benchkit.results.durable_files import write_atomically
+from benchkit.results.durable_files import make_folders, write_atomically
 from benchkit.results.journal import Journal, read_journal
 from benchkit.results.journal_events import ClocksSet, OtherEvent
 from benchkit.results.row_builders import factor_rows
 from benchkit.results.store import Store
 from benchkit.results.tables import RunTables
+from benchkit.services.secret_files import get_or_create
 from tests.results.test_store import WRK, manifest, record, stored
 
 if TYPE_CHECKING:
@@ -366,3 +367,16 @@ def test_the_runs_of_a_store_that_one_may_not_write_are_listed(tmp_path: Path) -
     finally:
         subprocess.run(["umount", folder], check=True)
     assert '"status": "stopped"' in shown.output
+
+
+def test_no_new_folder_is_writable_by_everybody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    before = os.umask(0)
+    try:
+        make_folders(tmp_path / "store" / "runs" / "r1")
+        get_or_create("a key", lambda: b"secret")
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.rglob("*") if path.is_dir()}
+    assert [modes[name] for name in ("store", "runs", "r1")] == [0o775] * 3
+    assert [modes[name] for name in ("benchkit", "kept")] == [0o700] * 2
