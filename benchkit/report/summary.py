@@ -13,7 +13,6 @@ from benchkit.analysis.capacities import CellCapacity, cell_capacities
 from benchkit.analysis.cell_labels import CellView
 from benchkit.analysis.ratio import Ratio
 from benchkit.analysis.samples import geometric_mean
-from benchkit.analysis.wording import NOT_USABLE
 from benchkit.models.clean_text import clean
 from benchkit.models.columns import Metric
 from benchkit.models.metrics import RPS, metric_named
@@ -151,7 +150,7 @@ def _ratios(run: StoredRun) -> dict[str, Ratio]:
         for comparison in run.comparisons
         if comparison.metrics == (run.data.primary_metric,)
         for ratio in comparison.ratios
-        if ratio.ratio is not None and not ratio.control
+        if ratio.ratio is not None and not ratio.is_unusable and not ratio.control
     }
 
 
@@ -194,7 +193,7 @@ def _describe_ratio(ratio: Ratio, baseline: str) -> str:
     if ratio.low is not None and ratio.high is not None:
         interval = f" [{units.ratio(ratio.low)}, {units.ratio(ratio.high)}]"
     text = f"{units.ratio(ratio.ratio or 0.0)}{interval} \N{MULTIPLICATION SIGN} {baseline}"
-    return text if interval else f"{text} ({NOT_USABLE if ratio.is_unusable else 'no interval'})"
+    return text if interval else f"{text} (no interval)"
 
 
 def _count(total: float) -> int | None:
