@@ -156,8 +156,8 @@ class Observed:
     @property
     def is_idle(self) -> bool:
         """True where a server waits for most of the time, as for acknowledgements that its clients delay by 40 ms."""
-        share = self.server_share
-        return "server-idle" in self.checks and share is not None and share < self.thresholds.server_cpu / 2
+        share, is_tool_the_limit = self.server_share, self.generator_share >= self.thresholds.generator_cpu
+        return share is not None and share < self.thresholds.server_cpu / 2 and not is_tool_the_limit
 
 
 @dataclass(frozen=True)

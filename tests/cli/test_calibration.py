@@ -53,12 +53,13 @@ def observed(
         (observed(taken=0.009), None),
         (observed(busy=0.91), {"quota": 0.5}),
         (observed("missing-connections", queue=None), None),
-        (observed("server-idle", server=0.25), {"connections": 256}),
-        (observed("server-idle", server=0.001), {"connections": 511}),
-        (observed("server-idle", server=0.2, queue=100), {"connections": 100}),
-        (observed("server-idle", server=0.2, queue=64), {"tool": "hey", "keepalive": False}),
-        (observed("server-idle", server=0.5), None),
-        (replace(observed("server-idle", server=0.25), foreign_share=0.5), None),
+        (observed(server=0.25), {"connections": 256}),
+        (observed(server=0.001), {"connections": 511}),
+        (observed(server=0.2, queue=100), {"connections": 100}),
+        (observed(server=0.2, queue=64), {"tool": "hey", "keepalive": False}),
+        (observed(server=0.5), None),
+        (observed(server=0.1, busy=0.95), {"quota": 0.5}),
+        (replace(observed(server=0.25), foreign_share=0.5), None),
     ],
 )
 def test_a_comparison_is_adapted_to_its_servers(seen: Observed, changes: dict[str, object] | None) -> None:
@@ -72,7 +73,7 @@ def test_a_comparison_is_adapted_to_its_servers(seen: Observed, changes: dict[st
         observed("missing-connections", queue=5),
         observed(is_closing=True),
         observed(busy=0.95),
-        observed("server-idle", server=0.1),
+        observed(server=0.1),
     ],
 )
 def test_what_was_given_is_not_adapted(seen: Observed) -> None:
@@ -88,7 +89,7 @@ def test_short_trials_keep_a_reserve_below_the_limit_of_the_load_tool() -> None:
 def test_adapting_ends() -> None:
     worst = observed("missing-connections", "server-idle", busy=1.0, server=0.1, queue=5, is_closing=True, taken=0.03)
     comparison, count = COMPARISON, 0
-    while (adaptation := adapt(comparison, worst)) is not None:
+    while (adaptation := adapt(comparison, worst, reserve=0.034)) is not None:
         comparison, count = adaptation.comparison, count + 1
     assert count == 6
     assert (comparison.tool, comparison.connections, comparison.quota) == ("hey", 5, 0.25)
