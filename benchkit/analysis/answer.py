@@ -9,7 +9,6 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import Literal
 
 from benchkit import units
@@ -18,7 +17,7 @@ from benchkit.analysis.cell_labels import cell_views, factors, level_name
 from benchkit.analysis.ratio import Ratio
 from benchkit.analysis.run_data import RunData
 from benchkit.analysis.run_differences import FactDifference
-from benchkit.analysis.samples import INVALID, ExcludedTrial, Reals, take_samples
+from benchkit.analysis.samples import INVALID, ExcludedTrial, Reals, geometric_mean, take_samples
 from benchkit.models.base import Frozen
 from benchkit.models.clean_text import clean
 from benchkit.models.levels import level_text
@@ -30,6 +29,8 @@ Trust = Literal["yes", "with care", "no"]
 MAX_SENTENCES = 2
 """Ratios that get a sentence of their own; the others are counted."""
 _MAX_REASONS = 2
+_SHOWN = frozenset({"higher", "lower"})
+"""Outcomes of a difference that is shown."""
 _SMALL, _LARGE = 0.1, 10.0
 """Ratios below and above which two decimals are too few or too many."""
 
@@ -87,7 +88,8 @@ def write_answer(ratios: Sequence[Ratio], runs: Sequence[RunData], changes: Sequ
     for ratio in chosen:
         added = [each for metric in metrics if (each := others.get((metric, ratio.cell_id, ratio.baseline)))]
         usable = [each for each in (ratio, *added) if each.ratio is not None and not each.is_unusable]
-        added = [each for each in added if each in usable and ratio in usable]
+        added = [each for each in added if each in usable and (_adds_cpu(each, ratio) or ratio in usable)]
+        added = [each for each in added if each.metric != CPU or _adds_cpu(each, ratio)]
         sentences.append(writer.sentence(ratio, added))
         used += [ratio, *added]
     rest = [ratio for ratio in main if ratio not in chosen]
@@ -100,6 +102,11 @@ def write_answer(ratios: Sequence[Ratio], runs: Sequence[RunData], changes: Sequ
         trust=trust,
         reasons=tuple(dict.fromkeys(clean(_with_names(reason, names)) for reason in reasons)),
     )
+
+
+def _adds_cpu(added: Ratio, main: Ratio) -> bool:
+    """Return True for a difference in CPU per request that the rates do not show, as where servers wait."""
+    return added.metric == CPU and added.outcome in _SHOWN and main.outcome not in _SHOWN
 
 
 def choose_headlines(ratios: Sequence[Ratio]) -> list[Ratio]:
@@ -188,6 +195,8 @@ def _predicate(ratio: Ratio, base: str, *, is_decided: bool) -> str:
 def _added_clause(ratio: Ratio, main: Ratio) -> str:
     """Return a clause about another metric of the same cells: `its p99 is 1.75 times as long, 1.60 to 1.90`."""
     title = metric_named(ratio.metric).title
+    if ratio.metric == CPU:
+        return f"it uses {_number(ratio.ratio or 0.0)} times the CPU per request{_interval(ratio)}"
     if ratio.outcome == "not shown":
         return f"its {title} is not shown to differ ({_number(ratio.ratio or 0.0)} times{_interval(ratio)})"
     is_latency = ratio.metric in PERCENTILES or ratio.metric.startswith("latency_")
@@ -299,10 +308,10 @@ def _answer_without_ratios(runs: Sequence[RunData], names: Mapping[str, str]) ->
     if not len(values):
         reason = _why_excluded(excluded) or "no trial of it ended"
         measured = take_samples(run.trials, RPS).known(cell_id)
-        shown = f"; measured were {_median_rate(measured)}" if len(measured) else ""
+        shown = f"; measured were {_mean_rate(measured)}" if len(measured) else ""
         sentence = f"{clean(names[cell_id])} has no usable result{shown}."
         return Answer(sentences=(sentence,), trust="no", reasons=(clean(reason),))
-    sentence = f"{clean(names[cell_id])} serves {_median_rate(values)}; the run has no other cell to compare it with."
+    sentence = f"{clean(names[cell_id])} serves {_mean_rate(values)}; the run has no other cell to compare it with."
     (only,) = with_caveats(
         [Ratio(metric=RPS, cell_id=cell_id, baseline=cell_id, blocks=len(values), exclusions=excluded)],
         {run.manifest.run_id: run.basis},
@@ -315,11 +324,11 @@ def _answer_without_ratios(runs: Sequence[RunData], names: Mapping[str, str]) ->
     )
 
 
-def _median_rate(logs: Reals) -> str:
-    """Return the median of rates, given as logarithms, with their range."""
+def _mean_rate(logs: Reals) -> str:
+    """Return the geometric mean of rates, given as logarithms, with their range."""
     rates = [math.exp(log) for log in logs]
     spread = f", {units.rate(min(rates))} to {units.rate(max(rates))}" if len(rates) > 1 else ""
-    return f"{units.requests_per_s(median(rates))} (median of {units.counted(len(rates), 'block')}{spread})"
+    return f"{units.requests_per_s(geometric_mean(rates))} (mean of {units.counted(len(rates), 'block')}{spread})"
 
 
 def _with_names(text: str, names: Mapping[str, str]) -> str:

@@ -165,8 +165,9 @@ def answer_of_run(data: RunData, comparisons: Iterable[Comparison] = ()) -> Answ
 
 def _answer_metrics(*runs: RunData) -> tuple[str, ...]:
     """Return the metrics of the answer; the first alone for many cells, or where a run has no value of the others."""
-    others = ANSWER_METRICS[1:] if all(len(data.manifest.cells) <= _MANY_CELLS for data in runs) else ()
-    return (primary_metric(*runs), *(name for name in others if all(run.trials[name].notna().any() for run in runs)))
+    others = (*ANSWER_METRICS[1:], CPU) if all(len(data.manifest.cells) <= _MANY_CELLS for data in runs) else ()
+    known = (name for name in others if all(run.trials[name].notna().any() for run in runs))
+    return tuple(dict.fromkeys((primary_metric(*runs), *known)))
 
 
 def compare_all_metrics(data: RunData) -> tuple[Comparison, ...]:

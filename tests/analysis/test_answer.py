@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from benchkit.analysis.markdown import markdown
 from benchkit.analysis.ratio import Ratio
 from benchkit.analysis.run_data import RunData, run_data_from_tables
 from benchkit.analysis.samples import Exclusion
-from benchkit.models.metrics import P99
+from benchkit.models.metrics import CPU, P99
 from benchkit.models.run import Manifest
 from benchkit.results.schema import empty_frame
 from benchkit.results.store import RunFolder
@@ -75,6 +76,17 @@ def test_other_metrics_of_the_same_cells_are_added(two_cells: Callable[..., RunD
     assert sentence == (
         "nginx-go serves 0.44 times the requests of go, 0.43 to 0.44; its p99 latency is 1.75 times as long, 1.75 to 1.75."
     )
+
+
+def test_cpu_per_request_is_added_where_rates_show_no_difference(two_cells: Callable[..., RunData]) -> None:
+    def answered(factor: float) -> str:
+        data = two_cells(factor)
+        cpu_s = np.where(data.trials["cell_id"] == "stack=go", 0.0002, 0.001) * np.array(spread(1, 16, seed=4))
+        (sentence,) = answer_of(replace(data, trials=data.trials.assign(**{CPU: cpu_s})), ["rps", CPU]).sentences
+        return sentence
+
+    assert "; it uses 5.03 times the CPU per request, 4." in answered(1.0)
+    assert "CPU" not in answered(0.44)
 
 
 def test_a_ratio_that_shows_nothing_is_no_equality(two_cells: Callable[..., RunData]) -> None:
@@ -217,7 +229,7 @@ def test_a_run_of_one_cell_states_its_result(make_trials: MakeTrials, make_manif
     answer = answer_of(data)
     (sentence,) = answer.sentences
     assert sentence == (
-        "go serves 1,000 requests/s (median of 3 blocks, 900 to 1,100); the run has no other cell to compare it with."
+        "go serves 997 requests/s (mean of 3 blocks, 900 to 1,100); the run has no other cell to compare it with."
     )
     assert (
         answer.trust_sentence
@@ -229,7 +241,7 @@ def test_a_run_without_results_states_why(make_trials: MakeTrials, make_manifest
     trials = make_trials({"stack=go": [900]}, verdict="invalid")
     data = run_data_from_tables(make_manifest([GO]), trials, verdicts(("r1.stack=go.b1", "cold", "invalid")))
     assert answer_of(data).text == (
-        "go has no usable result; measured were 900 requests/s (median of 1 block). "
+        "go has no usable result; measured were 900 requests/s (mean of 1 block). "
         "It cannot be believed: the server was still warming up (in 1 trial)."
     )
     nothing = run_data_from_tables(make_manifest([GO], unsupported={"stack=go": "no Go"}), trials.iloc[:0], verdicts())
