@@ -116,6 +116,15 @@ def ratio(number: float) -> str:
     return f"{number:.3f}" if abs(number) < 0.9995 else f"{number:,.2f}"  # noqa: PLR2004 - larger numbers round to 1
 
 
+MAX_DECIMALS = 4
+"""Decimals that are shown of the ends of an interval, at most."""
+
+
+def decimals_apart(low: float, high: float) -> int:
+    """Return with how many decimals the ends of an interval differ: two, or more for a narrow one."""
+    return next((n for n in range(2, MAX_DECIMALS) if f"{low:.{n}f}" != f"{high:.{n}f}"), MAX_DECIMALS)
+
+
 def _scaled(number: float, units: Sequence[tuple[str, float]]) -> str:
     """Format a number in the largest unit in which it is at least 1 once rounded, or in the smallest unit."""
     if number == 0:

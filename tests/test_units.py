@@ -114,3 +114,11 @@ def test_seconds_keep_three_digits_in_a_fitting_unit(number: float) -> None:
     assert float(figure.replace(",", "")) * SCALES[unit] == pytest.approx(number, rel=0.0051)
     assert unit == "s" or float(figure) < 1000
     assert re.fullmatch(r"\d\.\d\d|\d\d\.\d|\d{1,3}(,\d{3})*", figure)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "decimals"),
+    [(0.61, 0.63, 2), (0.618, 0.623, 3), (0.621, 0.624, 3), (0.62111, 0.62112, 4), (1, 1, 4)],
+)
+def test_a_narrow_interval_has_decimals_in_which_its_ends_differ(low: float, high: float, decimals: int) -> None:
+    assert units.decimals_apart(low, high) == decimals

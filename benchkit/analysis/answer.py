@@ -211,7 +211,12 @@ def _number(value: float) -> str:
 
 
 def _interval(ratio: Ratio) -> str:
-    return "" if ratio.low is None or ratio.high is None else f", {_number(ratio.low)} to {_number(ratio.high)}"
+    if ratio.low is None or ratio.high is None:
+        return ""
+    low, high = _number(ratio.low), _number(ratio.high)
+    if low == high and ratio.low >= _SMALL and ratio.high < _LARGE:
+        low, high = (f"{end:.{units.decimals_apart(ratio.low, ratio.high)}f}" for end in (ratio.low, ratio.high))
+    return f", {low} to {high}"
 
 
 def _accuracy(ratio: Ratio) -> str:

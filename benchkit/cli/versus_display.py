@@ -112,7 +112,10 @@ def _ratio(result: ServerResult) -> str:
         return ""
     if ratio.is_unusable:
         return _marked(f"{ratio.ratio:.2f}", is_unusable=True)
-    return f"{ratio.ratio:.2f}" + ("" if ratio.low is None else f" [{ratio.low:.2f}, {ratio.high:.2f}]")
+    if ratio.low is None or ratio.high is None:
+        return f"{ratio.ratio:.2f}"
+    digits = units.decimals_apart(ratio.low, ratio.high)
+    return f"{ratio.ratio:.{digits}f} [{ratio.low:.{digits}f}, {ratio.high:.{digits}f}]"
 
 
 def _verdict(result: ServerResult) -> str:

@@ -74,7 +74,7 @@ def test_a_difference_is_stated_with_its_interval(two_cells: Callable[..., RunDa
 def test_other_metrics_of_the_same_cells_are_added(two_cells: Callable[..., RunData]) -> None:
     (sentence,) = answer_of(two_cells(0.44, p99=1.75), ["rps", P99]).sentences
     assert sentence == (
-        "nginx-go serves 0.44 times the requests of go, 0.43 to 0.44; its p99 latency is 1.75 times as long, 1.75 to 1.75."
+        "nginx-go serves 0.44 times the requests of go, 0.43 to 0.44; its p99 latency is 1.75 times as long, 1.7500 to 1.7500."
     )
 
 
