@@ -44,7 +44,7 @@ def is_accepted(attempt: Callable[[], object]) -> bool:
         attempt()
     except BenchkitError as error:
         shown = str(error)
-        if not all(each.isprintable() or each == "\n" for each in shown):
+        if not all(each.isprintable() or each in "\n\t" for each in shown):
             pytest.fail(f"what no terminal should be shown: {shown!r}")
         return False
     return True

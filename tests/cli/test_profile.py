@@ -141,7 +141,7 @@ def test_contradicting_options_are_refused(tmp_path: Path) -> None:
     assert "no value 'wall': values: samples, cpu" in refusal("top", NET_HTTP, "--value", "wall")
     assert "expected a name in .html or .json" in refusal("flame", NET_HTTP, "-o", str(tmp_path / "x.svg"))
     assert "no differences" in refusal("flame", NET_HTTP, "--base", NGINX, "-o", str(tmp_path / "x.json"))
-    assert "cannot write the file" in refusal("flame", NET_HTTP, "-o", str(tmp_path / "no" / "x.html"))
+    assert benchkit_profile("flame", NET_HTTP, "-o", str(tmp_path / "no" / "x.html")).exit_code == 2
     assert benchkit_profile("shares", NGINX, "--kernel", "none").exit_code == 2
     assert benchkit_profile("top", NET_HTTP, "--least", "2").exit_code == 2
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -97,14 +97,20 @@ def test_without_a_control_the_noise_is_unknown(make_run: MakeRun) -> None:
     assert few[1].startswith("p99 latency of go relative to itself is not known")
 
 
+def notes_of(row: Mapping[str, str], notes: Sequence[str]) -> list[str]:
+    """Return the notes that a row of a table names by number."""
+    return [notes[int(number) - 1] for number in row["Notes"].split(", ")]
+
+
 def test_excluded_trials_are_noted(make_run: MakeRun) -> None:
     run = make_run(STACKS, blocks=8)
     trial = run.trials.loc[run.trials["cell_id"] == "stack=node", "trial_id"].iloc[0]
     reason = {"trial_id": trial, "check": "generator-saturated", "severity": "invalid", "metrics": ["rps"]}
     judged = replace(run, table=lambda name: pd.DataFrame([reason]) if name == "verdicts" else run.table(name))
-    node = records(built(ratios.build, judged).tables["RPS"])[1]
+    section = built(ratios.build, judged)
+    node = records(section.tables["RPS"])[1]
     assert node["Blocks"] == "7"
-    assert "1 trial excluded: invalid: generator-saturated" in node["Notes"]
+    assert any("1 trial excluded: invalid: generator-saturated" in note for note in notes_of(node, section.notes))
 
 
 def test_claims_have_published_and_measured_ratios(make_run: MakeRun) -> None:
@@ -183,7 +189,8 @@ def test_equal_builds_and_unwatched_servers_are_marked_wherever_they_are_compare
         node.model_copy(update={"external": {"app": "http://192.0.2.1"}}),
     )
     marked = replace(run, manifest=run.manifest.model_copy(update={"cells": cells}))
-    shown = {row["Cell"]: row["Notes"] for row in records(built(ratios.build, marked).tables["RPS"])}
+    section = built(ratios.build, marked)
+    shown = {row["Cell"]: "; ".join(notes_of(row, section.notes)) for row in records(section.tables["RPS"])}
     assert "A/A: both cells have the same server" in shown["nginx"]
     assert "unwatched: " in shown["node (unwatched)"]
     cards = {result.label: result.detail for result in built(results.build, marked).results}

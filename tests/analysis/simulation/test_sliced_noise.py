@@ -61,6 +61,7 @@ def test_carry_over_keeps_its_false_alarm_rate_with_recorded_noise(name: str) ->
                 "before": [None, *cells[:-1].astype(str)],
                 "block": np.repeat(np.arange(blocks), ROUNDS * 2),
                 "slice": np.tile(np.repeat(np.arange(ROUNDS), 2), blocks),
+                "requests": requests[places],
                 "log_rps": np.log(requests[places]),
             }
         )
