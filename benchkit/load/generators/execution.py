@@ -23,6 +23,7 @@ from benchkit.hosts.processes import ExitStatus, Process, ProcessSpec, ToFile
 from benchkit.load.generators.generator import Generator
 from benchkit.load.generators.limits import time_limit_s
 from benchkit.load.generators.rows import RowFiles, reduce_rows, require_room
+from benchkit.load.tools.registry import get_tool
 from benchkit.services import deploy
 
 START_LEAD_S = 0.03
@@ -274,7 +275,8 @@ def fetch_outputs(hosts: Hosts, runs: Sequence[GeneratorRun]) -> Mapping[int, Ma
     def of_one(run: GeneratorRun) -> Mapping[OutputKind, bytes]:
         files = hosts[run.generator.host].files
         contents = {kind: files.read(path) for kind, path in run.files.items()}
-        if run.overran and run.rows is None and not contents["stdout"]:
+        stream = get_tool(run.generator.load.tool).summary
+        if run.overran and stream is not None and not contents[stream]:
             what = f"{run.generator} did not end within {time_limit_s(run.generator.load):g} s, and printed no result"
             raise HostError(what, where=run.generator.host, why=contents["stderr"].decode(errors="replace") or None)
         return {kind: content for kind, content in contents.items() if content}

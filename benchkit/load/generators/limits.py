@@ -12,8 +12,6 @@ from benchkit.models.load import Load
 
 LONGEST_ANSWER_S = 30.0
 """Longest time for the answers to the last requests: the time-out of most load tools."""
-END_S = 2.0
-"""Time for a tool's own end: wrk prints 10 MB of histogram for a million different times."""
 SLOWEST_RPS = 100.0
 """Rate below which a generator with a count of requests is considered stuck."""
 
@@ -32,6 +30,6 @@ def grace_s(load: Load) -> float:
 def time_limit_s(load: Load) -> float:
     """Return the longest time that a generator with this load may take, in seconds."""
     if load.duration_s is not None:
-        return load.duration_s + grace_s(load) + END_S
+        return load.duration_s + grace_s(load) + get_tool(load.tool).own_s
     slowest_rps = SLOWEST_RPS if load.rate is None else min(load.rate, SLOWEST_RPS)
     return (load.request_count or 0) / slowest_rps + LONGEST_ANSWER_S

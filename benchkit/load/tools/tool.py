@@ -174,6 +174,9 @@ class Tool:
     overrun_s: float = 0.0
     """Time for which it sends requests beyond a time that it was asked for, at most, in seconds: the load of another
     slice begins after it. Nothing where that is only its own start, or the answers to its last requests."""
+    own_s: float = 2.0
+    """Time for its own start and end, beside its load and the last answers, in seconds: wrk prints 10 MB of histogram
+    for a million different times. A tool that takes longer is ended."""
     single_threaded: bool = False
     thread_per_connection: bool = False
 

@@ -11,6 +11,7 @@ Limits, read from its source (src/main.c, browser.c, ChangeLog), and how the con
 - Before 4.1.4 users are cancelled wherever they are (`PTHREAD_CANCEL_ASYNCHRONOUS`). One that holds a lock of the C
   library then leaves it locked, and a run by time may never end; later releases cancel between two requests.
 - `-t` ends at a whole second of the clock, up to a second early.
+- Where it has more users than its limit, it warns and sleeps for 10 s before its start (src/main.c).
 """
 
 from __future__ import annotations
@@ -135,6 +136,7 @@ TOOL = Tool(
     ),
     files=_files,
     check=_check,
+    own_s=12.0,
     thread_per_connection=True,
     protocols=frozenset({"http1", "https1"}),
     tls=TlsSupport(verifies=False, sends_name=False, resumes=False),
