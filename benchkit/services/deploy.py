@@ -141,14 +141,12 @@ def start(host: Host, service: Service, logs: PurePosixPath, *, stays: bool = Fa
         raise
     running = RunningService(service, started, log)
     try:
-        _wait_until_ready(host, service, started)
-    except (LostError, HostStateError):
-        stop(host, [running])
-        raise
-    except HostError as error:
-        explained = _explain_failed_start(host, running, error)
-        stop(host, [running])
-        raise explained from error
+        try:
+            _wait_until_ready(host, service, started)
+        except (LostError, HostStateError):
+            raise
+        except HostError as error:
+            raise _explain_failed_start(host, running, error) from error
     except BaseException:
         stop(host, [running])
         raise
@@ -344,7 +342,10 @@ def _explain_failed_start(host: Host, running: RunningService, error: HostError)
     elif listeners and not _accepts(host, service):
         found = " and ".join(map(str, listeners))
         instead = f"it listens on {found} instead"
-        hint = f"let it listen on {service.endpoint.authority}: {{port}} in its command line stands for that port"
+        hint = (
+            f"let it listen on {service.endpoint.authority}: {{port}} in its command line stands for that port; "
+            "`listen` in a scenario file names another"
+        )
         if _is_elsewhere(service, listeners):
             hint = f"let it listen on {service.endpoint.address}: {{host}} in its command line stands for that address"
     log = host.files.read(running.log).decode(errors="replace")
