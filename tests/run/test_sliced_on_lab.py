@@ -239,7 +239,7 @@ def test_an_interrupted_block_is_repeated_whole(lab: Lab, tmp_path: Path) -> Non
     with (
         connect_all(lab.inventory()) as hosts,
         open_run(lambda: make_plan(scenario, hosts), hosts, store) as run,
-        pytest.raises(KeyboardInterrupt, match="keeps [0-9]+ trials"),
+        pytest.raises(KeyboardInterrupt, match=r"keeps [0-9]+ trials"),
     ):
         execute(run, Interrupting(2, 1.5))
     folder = store.run("latest")

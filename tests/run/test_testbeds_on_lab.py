@@ -126,7 +126,7 @@ class InterruptingAt(SilentProgress):
 
 def test_an_interrupted_run_leaves_nothing_and_is_resumed_on_any_testbed(rack: Lab, tmp_path: Path) -> None:
     store, scenario = Store(tmp_path), small(load=load(tool="h2load", duration_s=1, warmup_s=0.1))
-    with pytest.raises(KeyboardInterrupt, match="keeps [0-9]+ trials"):
+    with pytest.raises(KeyboardInterrupt, match=r"keeps [0-9]+ trials"):
         run_on(rack, store, scenario, InterruptingAt(3))
     folder = store.run("latest")
     assert folder.manifest().status == "interrupted"
