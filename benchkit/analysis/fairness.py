@@ -52,9 +52,12 @@ class ResponseMismatch(Frozen):
 
     @property
     def casts_doubt(self) -> bool:
-        """False where it is declared, and where the bodies of both cells vary by themselves, with one length."""
-        both_vary = self.trait == "body" and len(self.seen) > 1 and len(self.baseline_seen) > 1
-        return self.declared_reason is None and not both_vary
+        """False where it is declared, and where the bodies of both cells vary by themselves, with a common length."""
+        both_vary = len(self.seen) > 1 and len(self.baseline_seen) > 1
+        is_alike = self.trait == "body" or (
+            self.trait == "body_bytes" and not set(self.seen).isdisjoint(self.baseline_seen)
+        )
+        return self.declared_reason is None and not (both_vary and is_alike)
 
     @property
     def comment(self) -> str:

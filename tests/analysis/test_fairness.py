@@ -126,3 +126,21 @@ def test_different_answers_in_another_run_are_reported(
     found = {ratio.cell_id: ratio.remarks for ratio in compare("r1", "r2", store=tmp_path).ratios}
     assert found[GO] == ()
     assert "13 bytes of body against 12" in found[NGINX][0]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "doubts"),
+    [
+        (([87, 89] * 3, [87, 88] * 3), []),
+        (([87, 89] * 3, [90, 91] * 3), ["body_bytes"]),
+        (([87] * 6, [88] * 6), ["body_bytes"]),
+    ],
+)
+def test_lengths_that_vary_alike_cast_no_doubt(
+    make_trials: MakeTrials, lengths: tuple[list[int], list[int]], doubts: list[str]
+) -> None:
+    trials = make_trials(RATES)
+    for cell, own in zip((GO, NGINX), lengths, strict=True):
+        trials = probed(trials, cell, status=200, header_bytes=141, body_sha256="aa", body_bytes=own)
+    (found,) = response_mismatches(NGINX, GO, answers_by_cell(trials))
+    assert [each.trait for each in (found,) if each.casts_doubt] == doubts
