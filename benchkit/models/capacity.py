@@ -64,7 +64,8 @@ class CapacityGoal(Frozen):
         default=0.05, description="0.05: the search ends when its interval reaches at most 5 % to either side"
     )
     budget_s: PositiveFloat = Field(
-        default=120, description="time of a search, in seconds, after which no further probe begins"
+        default=120,
+        description="time of a search, in seconds, after which no further probe begins; twice that while none was usable",
     )
 
 

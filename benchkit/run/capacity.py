@@ -26,7 +26,11 @@ NEAR = 1.1
 """Rates up to this multiple of the highest likely capacity say whether server or load tool fails there."""
 
 BACK_OFF = 0.8
-"""Factor of the rate after each probe in a row that cannot be used: a lower rate may hold in spite of a disturbance."""
+"""Factor of the rate after a probe that cannot be used: a lower rate may hold in spite of a disturbance. It applies
+once more often after each further one in a row: 0.8, 0.51, 0.26, 0.11."""
+
+WAIT = 2.0
+"""Multiple of its time for which a search without a usable probe goes on: before one, nothing is known."""
 
 OUTCOMES: Mapping[ProbeOutcome, str] = MappingProxyType(
     {"held": "held", "missed": "failed", "generator": "was limited by the load tool", "unusable": "cannot be used"}
@@ -51,8 +55,9 @@ def find_capacity(
     """Search for the highest rate at which a cell keeps the objective, with a report on each probe.
 
     The first probe runs at full speed; no capacity is far above its rate. The search ends when its interval is narrow
-    enough, when its time is over, or when it has made so many probes that more would tell little. Raises HostError
-    where a probe fails, InputError where the cell answers nothing at full speed.
+    enough, when its time is over, or when it has made so many probes that more would tell little. Without a usable
+    probe it goes on for as long again. Raises HostError where a probe fails, InputError where the cell answers nothing
+    at full speed.
     """
     started_s = clock()
     full_speed = run_probe(1, with_load(cell, cell.load.model_copy(update={"capacity": None}))).trial
@@ -63,7 +68,7 @@ def find_capacity(
     probes: list[CapacityProbe] = []
     unusable = 0
     while not (reason := _end(search, len(probes), clock() - started_s, goal)):
-        rate = _whole(search.next_rate() * BACK_OFF**unusable, cell)
+        rate = _whole(search.next_rate() * BACK_OFF ** (unusable * (unusable + 1) // 2), cell)
         load = cell.load.model_copy(update={"rate": rate, "capacity": None})
         tables = run_probe(len(probes) + 2, with_load(cell, load))
         outcome, why = judge_probe(tables.trial, tables.verdicts, goal.slo, thresholds)
@@ -99,8 +104,9 @@ def _end(search: CapacitySearch, probes: int, elapsed_s: float, goal: CapacityGo
     """Return why the search ends now; empty where it goes on."""
     if search.is_precise:
         return f"its interval reaches {units.share(search.interval.precision)} to either side"
-    if elapsed_s >= goal.budget_s:
-        return f"its time of {units.duration(goal.budget_s)} is over"
+    if elapsed_s >= goal.budget_s * (1 if search.probes else WAIT):
+        unusable = "" if search.probes else ", and as much again without a probe that can be used"
+        return f"its time of {units.duration(goal.budget_s)} is over{unusable}"
     return f"it made {probes} probes" if probes >= MAX_PROBES else ""
 
 

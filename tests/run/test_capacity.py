@@ -110,9 +110,16 @@ def test_a_server_that_holds_every_rate_is_not_bounded() -> None:
 
 
 def test_a_search_without_a_usable_probe_knows_no_capacity() -> None:
-    found = find(Server(capacity=1, disturbed=tuple(range(2, 200)), took_s=10.0))
+    found = find(Server(capacity=0.5, disturbed=tuple(range(2, 200)), took_s=10.0))
     assert (found.low, found.high, found.highest_held) == (None, None, None)
     assert found.highest_tried is not None
+    assert found.reason == "its time of 1 min 40 s is over, and as much again without a probe that can be used"
+
+
+def test_a_search_without_a_usable_probe_in_its_time_goes_on_to_a_rate_that_holds() -> None:
+    found = find(Server(capacity=500, disturbed=tuple(range(2, 200)), took_s=25.0))
+    assert [probe.outcome for probe in found.probes] == ["unusable"] * 4 + ["held"]
+    assert (found.rps, found.low, found.high) == (found.highest_held, found.highest_held, None)
 
 
 def test_every_probe_is_reported() -> None:
