@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from ruamel.yaml import YAML
 
 import benchkit
 from benchkit.cli.calibration import calibrate
+from benchkit.cli.own_lab import own_lab, split_cpus
 from benchkit.lab.lab import Lab
 from benchkit.results.store import Store
 from benchkit.scenario.versus import Comparison, Request, compare_commands
@@ -129,9 +130,16 @@ ORDINARY: dict[str, tuple[str, str, str | None]] = {
 """Servers by name: the program that they need, their command line, and the load tool that suits them (None: any)."""
 
 
+@pytest.fixture(scope="module")
+def only_host() -> Iterator[Lab]:
+    """A lab as `versus` starts it: its host sees this checkout and its environment, in whatever folder they are."""
+    with own_lab("ordinary", is_one_host=True, quiet=True) as lab:
+        yield lab
+
+
 @pytest.mark.lab
 @pytest.mark.parametrize("name", ORDINARY)
-def test_each_ordinary_server_has_a_rate_with_the_default_tool(lab: Lab, tmp_path: Path, name: str) -> None:
+def test_each_ordinary_server_has_a_rate_with_the_default_tool(only_host: Lab, tmp_path: Path, name: str) -> None:
     program, command, tool = ORDINARY[name]
     if shutil.which(program) is None:
         pytest.skip(f"{program} is not installed")
@@ -141,9 +149,11 @@ def test_each_ordinary_server_has_a_rate_with_the_default_tool(lab: Lab, tmp_pat
     store = Store(tmp_path / "store")
     comparison = Comparison(
         (Request(),), "h2load", 64, budget_s=120, precision=0.03,
-        files=(str(built),) if program in BUILDS else (), search_path=os.environ["PATH"],
+        files=(str(built),) if program in BUILDS else (), search_path=os.environ["PATH"], cpus=split_cpus(),
     )  # fmt: skip
-    found = calibrate(partial(compare_commands, {"server": command}), comparison, lab.inventory(), store, quiet=True)
+    found = calibrate(
+        partial(compare_commands, {"server": command}), comparison, only_host.inventory(), store, quiet=True
+    )
     *_, record = store.run("latest").records()
     (generator,) = record.generators
     assert generator.result is not None

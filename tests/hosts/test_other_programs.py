@@ -71,7 +71,7 @@ def test_program_beside_a_lab_is_seen_and_those_of_the_lab_are_not(lab: Lab) -> 
     try:
         with connect_all(lab.inventory()) as hosts:
             host = next(iter(hosts))
-            own = host.processes.start(ProcessSpec((sys.executable, "-c", LOOP, MARK)))
+            own = host.processes.start(ProcessSpec(("python3", "-c", LOOP, MARK)))
             before = take_snapshot(hosts)
             time.sleep(1.0)
             after = take_snapshot(hosts)

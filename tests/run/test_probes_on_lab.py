@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pandas as pd
@@ -54,7 +53,7 @@ def stored(request: pytest.FixtureRequest, lab: Lab, tmp_path_factory: pytest.Te
                 "app": {
                     "backend": "command",
                     "listen": 18080,
-                    "run": [sys.executable, SERVER.name, "{port}", kind],
+                    "run": ["python3", SERVER.name, "{port}", kind],
                     "files": [str(SERVER)],
                 }
             },
