@@ -27,6 +27,9 @@ DISTURBANCES = frozenset({NOISY_HOST, "throttled", "stalled", "busy-neighbour"})
 OUTSIDE = DISTURBANCES - {"busy-neighbour"}
 """Those of what is no part of the run."""
 
+EXPLAINED = DISTURBANCES | {"server-idle"}
+"""Suspect findings that a ratio's other remarks explain: a server is suspected to be idle only beside others."""
+
 CROWDED = "others filled the cores of the load tool, so that the ratio may be closer to one than it is without them"
 
 
@@ -151,7 +154,7 @@ class _Caveats:
         return f"{share} of {self.where} {are} {self.severity}{used} ({reasons})"
 
     def _is_crowded(self, check: str) -> bool:
-        return self.severity == "suspect" and check in {"generator-saturated", "server-idle"}
+        return self.severity == "suspect" and check == "generator-saturated"
 
 
 def _caveats_of_ratio(
@@ -175,7 +178,7 @@ def _caveats_of_ratio(
                 trial_id: {
                     each.check
                     for each in reasons[trial_id]
-                    if each.severity == severity and not (severity == "suspect" and each.check in DISTURBANCES)
+                    if each.severity == severity and not (severity == "suspect" and each.check in EXPLAINED)
                 }
                 for trial_id in affected
             }

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
+from benchkit.analysis.caveats import CROWDED
 from benchkit.analysis.compare import compare
 from benchkit.analysis.gate import Thresholds
 from benchkit.analysis.junit import junit
@@ -94,6 +95,13 @@ def test_every_output_says_that_trials_are_suspect(judged: Callable[..., Path]) 
     assert [REMARK in row for row in rows] == [False, False, True, False, False, True]
     (case,) = ET.fromstring(junit(found)).iter("testcase")  # noqa: S314 - our own
     assert case.findtext("system-out") == REMARK
+
+
+def test_a_server_suspected_to_be_idle_beside_others_adds_nothing_to_what_they_did(judged: Callable[..., Path]) -> None:
+    crowded = [finding_row("r1.stack=go.b1", check) for check in ("generator-saturated", "server-idle")]
+    shared = finding_row("r1.stack=nginx.b1", "server-idle")
+    (remark,) = compare("r1", store=judged(*crowded, shared)).ratios[0].remarks
+    assert remark == f"1 of 8 trials of stack=go is suspect ({CROWDED})"
 
 
 def test_command_and_report_show_suspect_trials(judged: Callable[..., Path]) -> None:

@@ -17,6 +17,7 @@ CROWDED = (
     "Others filled the cores of the load tool, so that it may have been the limit: two servers then look more alike than "
     "they are."
 )
+STOP_OTHERS = "Stop what else runs there, or wait until it has ended (--wait-idle)."
 ADVICE = "Give it more cores, threads or processes, add a load host, or lower the server's CPU."
 
 
@@ -114,5 +115,5 @@ def _finding(evidence: Evidence, description: str, share: float, thresholds: Thr
         seen=description.format(units.share(share)),
         threshold=f"limit: {units.share(thresholds.generator_cpu)}",
         means=CROWDED if is_crowded else MEANS,
-        advice="Stop what else runs there, or wait until it has ended (--wait-idle)." if is_crowded else ADVICE,
+        advice=STOP_OTHERS if is_crowded else ADVICE,
     )

@@ -116,11 +116,18 @@ def test_cpu_time_comes_from_the_record_without_telemetry() -> None:
     )
 
 
-@pytest.mark.parametrize(("design", "expected"), [("sliced", False), ("blocks", False), ("sequential", True)])
-def test_cores_that_others_take_in_a_random_order_are_not_available(design: str, *, expected: bool) -> None:
+@pytest.mark.parametrize(
+    ("design", "severity"), [("sliced", "suspect"), ("blocks", "suspect"), ("sequential", "invalid")]
+)
+def test_a_server_that_used_what_others_left_of_its_core_is_suspect_in_a_random_order(
+    design: str, severity: str
+) -> None:
     taken: Telemetry = {("cpu_s_total", "sut", "app", None): {-0.01: 0, 3.05: 0.45 * WINDOW_S}}
     trial = build_trial({**taken, **core_counters("sut", 0, user=0.95)}, scenario={"design": design})
-    assert (finding_of("server-idle", trial) is not None) == expected
+    found = finding_of("server-idle", trial)
+    assert found is not None
+    assert found.severity == severity
+    assert ("something else may have" in found.text) == (severity == "suspect")
 
 
 @pytest.mark.parametrize(("user", "severity"), [(0.5, "invalid"), (0.95, "suspect")])
