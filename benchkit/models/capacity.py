@@ -65,7 +65,7 @@ class CapacityGoal(Frozen):
     )
     budget_s: PositiveFloat = Field(
         default=120,
-        description="time of a search, in seconds, after which no further probe begins; twice that while none was usable",
+        description="time of a search, in seconds, after which no further probe begins if one was usable",
     )
 
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from benchkit import units
 from benchkit.analysis.capacity_probe import judge_probe
-from benchkit.analysis.capacity_search import MAX_PROBES, CapacitySearch
+from benchkit.analysis.capacity_search import MAX_PROBES, MIN_PROBES, CapacitySearch
 from benchkit.errors import InputError
 from benchkit.models.capacity import CapacityEstimate, CapacityGoal, CapacityProbe, ProbeOutcome, highest_held
 from benchkit.models.thresholds import Thresholds
@@ -28,9 +28,6 @@ NEAR = 1.1
 BACK_OFF = 0.8
 """Factor of the rate after a probe that cannot be used: a lower rate may hold in spite of a disturbance. It applies
 once more often after each further one in a row: 0.8, 0.51, 0.26, 0.11."""
-
-WAIT = 2.0
-"""Multiple of its time for which a search without a usable probe goes on: before one, nothing is known."""
 
 OUTCOMES: Mapping[ProbeOutcome, str] = MappingProxyType(
     {"held": "held", "missed": "failed", "generator": "was limited by the load tool", "unusable": "cannot be used"}
@@ -56,8 +53,8 @@ def find_capacity(
 
     The first probe runs at full speed; no capacity is far above its rate. The search ends when its interval is narrow
     enough, when its time is over, or when it has made so many probes that more would tell little. Without a usable
-    probe it goes on for as long again. Raises HostError where a probe fails, InputError where the cell answers nothing
-    at full speed.
+    probe it goes on to the sixth, at a thirtieth of the rate. Raises HostError where a probe fails, InputError where
+    the cell answers nothing at full speed.
     """
     started_s = clock()
     full_speed = run_probe(1, with_load(cell, cell.load.model_copy(update={"capacity": None}))).trial
@@ -104,8 +101,8 @@ def _end(search: CapacitySearch, probes: int, elapsed_s: float, goal: CapacityGo
     """Return why the search ends now; empty where it goes on."""
     if search.is_precise:
         return f"its interval reaches {units.share(search.interval.precision)} to either side"
-    if elapsed_s >= goal.budget_s * (1 if search.probes else WAIT):
-        unusable = "" if search.probes else ", and as much again without a probe that can be used"
+    if elapsed_s >= goal.budget_s and (search.probes or probes >= MIN_PROBES):
+        unusable = "" if search.probes else f", and none of its {probes} probes can be used"
         return f"its time of {units.duration(goal.budget_s)} is over{unusable}"
     return f"it made {probes} probes" if probes >= MAX_PROBES else ""
 

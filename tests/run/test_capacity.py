@@ -113,13 +113,19 @@ def test_a_search_without_a_usable_probe_knows_no_capacity() -> None:
     found = find(Server(capacity=0.5, disturbed=tuple(range(2, 200)), took_s=10.0))
     assert (found.low, found.high, found.highest_held) == (None, None, None)
     assert found.highest_tried is not None
-    assert found.reason == "its time of 1 min 40 s is over, and as much again without a probe that can be used"
+    assert found.reason == "its time of 1 min 40 s is over, and none of its 9 probes can be used"
 
 
 def test_a_search_without_a_usable_probe_in_its_time_goes_on_to_a_rate_that_holds() -> None:
     found = find(Server(capacity=500, disturbed=tuple(range(2, 200)), took_s=25.0))
     assert [probe.outcome for probe in found.probes] == ["unusable"] * 4 + ["held"]
     assert (found.rps, found.low, found.high) == (found.highest_held, found.highest_held, None)
+
+
+def test_a_search_whose_time_is_over_at_full_speed_makes_a_probe() -> None:
+    found = find(Server(capacity=1e6, took_s=150.0))
+    assert [probe.outcome for probe in found.probes] == ["held"]
+    assert found.rps == found.low == found.highest_held
 
 
 def test_every_probe_is_reported() -> None:
