@@ -13,19 +13,19 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchkit.analysis.claims import judge_claims
-from benchkit.analysis.history.series import history
-from benchkit.analysis.published_figures import published_figures
-from benchkit.analysis.run_data import read_run_data
-from benchkit.analysis.stored_tables import load
+from benchkit.comparison.claims import judge_claims
+from benchkit.comparison.published_figures import published_figures
+from benchkit.comparison.run_data import read_run_data
+from benchkit.comparison.stored_tables import load
 from benchkit.errors import InputError
 from benchkit.models.metrics import P50
 from benchkit.report.figures.registry import FIGURES, get_figure
 from benchkit.report.picture import Picture, picture, picture_of_series
 from benchkit.report.run_reader import read_run
 from benchkit.report.stored_run import StoredRun
-from benchkit.results.store import Store
-from benchkit.results.store_choice import open_store
+from benchkit.run_history.series import history
+from benchkit.store.store import Store
+from benchkit.store.store_choice import open_store
 
 LATEST = "latest"
 RUN = "BENCHKIT_RUN"

@@ -25,7 +25,7 @@ from typing import Any
 from benchkit.models.levels import Levels, cell_id
 from benchkit.models.run import CellRecord, Manifest
 from benchkit.models.scale import Scale
-from benchkit.run.plan.model import PlannedCell, RunPlan
+from benchkit.plan.model import PlannedCell, RunPlan
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.read import read_experiment, stored_experiment
 

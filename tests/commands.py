@@ -29,7 +29,7 @@ _IMPORTED = (
     "benchkit.hosts.connections",
     "benchkit.lab.lab",
     "benchkit.run.pilot",
-    "benchkit.run.plan.planner",
+    "benchkit.plan.planner",
     "benchkit.report.report_files",
     "benchkit.run.deployment",
     "matplotlib.backends.backend_agg",

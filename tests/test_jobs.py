@@ -15,9 +15,9 @@ import distributed
 import psutil
 import pytest
 
-from benchkit import jobs
 from benchkit.errors import BenchkitError, InputError
 from benchkit.jobs import FEW_JOBS, Workers, run_jobs
+from benchkit.plugins.dask import executor as jobs
 
 pytestmark = pytest.mark.system
 

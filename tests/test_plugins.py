@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from benchkit.lab.lab import Lab
-from benchkit.load.tools.registry import TOOLS
-from benchkit.load.tools.tool import Tool
-from benchkit.plugins import Registry
+from benchkit.loadtools.registry import TOOLS
+from benchkit.loadtools.tool import Tool
+from benchkit.registry import Registry
 
 EXAMPLE = Path(__file__).with_name("plugin")
 SCENARIO = """
@@ -39,7 +39,7 @@ def _registry() -> Registry[Tool]:
 def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Folder on the path with the metadata of a package whose plugins cannot be used, and of a good one."""
     (tmp_path / "stray_code.py").write_text(
-        "from dataclasses import replace\nfrom benchkit.load.tools.wrk.command import TOOL as WRK\n"
+        "from dataclasses import replace\nfrom benchkit.loadtools.wrk.command import TOOL as WRK\n"
         "OHA = replace(WRK, name='oha')\nNUMBER = 1\n"
     )
     (tmp_path / "failing_code.py").write_text("raise RuntimeError('no such luck')\n")

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "benchkit"
 
 LAYOUT = re.compile(r"manifest\.json|journal\.jsonl|(scenario|run_id)=")
-LAYOUT_OWNERS = {"results/store.py", "results/run_files.py"}
+LAYOUT_OWNERS = {"store/store.py", "store/run_files.py"}
 
 LINUX = frozenset({"lab", "agent"})
 LINUX_MODULES = frozenset({"hosts/cpu_affinity.py"})

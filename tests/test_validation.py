@@ -12,11 +12,11 @@ from benchkit.hosts.inventory import InventoryFile
 from benchkit.models.load import Load
 from benchkit.models.run import Manifest
 from benchkit.models.trial import TrialRecord
-from benchkit.results import journal_events
+from benchkit.plugins.go_modules.vanity import VanityFile
 from benchkit.scenario.model import Scenario
 from benchkit.scenario.tuning_profiles import TuningProfile
-from benchkit.services.go_modules.vanity import VanityFile
 from benchkit.services.registry import BACKENDS
+from benchkit.store import journal_events
 from benchkit.validation import ALLOWED, fault_messages, first_fault
 
 READ: tuple[type[BaseModel], ...] = (

@@ -149,20 +149,20 @@ def end_processes(
     ]
 
 
-class StopWay(NamedTuple):
+class StopPolicy(NamedTuple):
     """The way in which a process is asked to end, as in its record."""
 
     signum: int = signal.SIGTERM
     grace_s: float = 1.0
 
     @classmethod
-    def of_record(cls, record: Json) -> StopWay:
+    def of_record(cls, record: Json) -> StopPolicy:
         """Return the way of a record; that of other versions of benchkit may lack it."""
         grace_s = min(LONGEST_GRACE_S, record.get("stop_grace_s", cls().grace_s))
         return cls(record.get("stop_signum", cls().signum), grace_s)
 
 
-def end_session(pid: int, start: int, way: StopWay) -> List[str]:
+def end_session(pid: int, start: int, way: StopPolicy) -> List[str]:
     """End the remaining processes of a session that another agent started; return failures."""
     leader = proc_stat(pid)
     if leader is not None and leader.start != start:  # the pid was reused, so the session has ended
@@ -180,7 +180,7 @@ def end_recorded(record: Json) -> List[str]:
     The record has no pid where the agent was killed while it launched the process, which then only its tag identifies;
     `escaped`: pid and start of descendants that left its session.
     """
-    pid, tag, way = record.get("pid"), record.get("tag", ""), StopWay.of_record(record)
+    pid, tag, way = record.get("pid"), record.get("tag", ""), StopPolicy.of_record(record)
     escaped = dict(record.get("escaped", ()))
     sessions = {each.session for each in map(proc_stat, escaped) if each and each.start == escaped[each.pid]}
     failures = [] if pid is None else end_session(pid, record.get("start", 0), way)

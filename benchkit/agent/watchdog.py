@@ -32,7 +32,7 @@ from benchkit.agent.common import RefusedError, poll_until
 from benchkit.agent.frames import Json
 from benchkit.agent.lease import MESSAGE_BYTES, Lease
 from benchkit.agent.proc import (
-    StopWay,
+    StopPolicy,
     all_processes,
     become_subreaper,
     descendants,
@@ -287,12 +287,12 @@ class Watchdog:
         ways = {}
         for _, record in self._records.all():
             if record["kind"] == "process" and self._records.is_own(record):
-                way = StopWay.of_record(record)
+                way = StopPolicy.of_record(record)
                 ways.update(dict.fromkeys([record.get("pid"), *dict(record.get("escaped", ()))], way))
         return end_processes(
             lambda: descendants(os.getpid(), all_processes()),
-            max([StopWay().grace_s, *(way.grace_s for way in ways.values())]),
-            signum_of=lambda each: (ways.get(each.pid) or ways.get(each.session) or StopWay()).signum,
+            max([StopPolicy().grace_s, *(way.grace_s for way in ways.values())]),
+            signum_of=lambda each: (ways.get(each.pid) or ways.get(each.session) or StopPolicy()).signum,
         )
 
     @staticmethod

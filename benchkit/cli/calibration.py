@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 from benchkit.services.external import EXTERNAL
 
 if TYPE_CHECKING:
-    from benchkit.analysis.samples import Exclusion
     from benchkit.hosts.inventory import Inventory
     from benchkit.models.thresholds import Thresholds
     from benchkit.models.trial import TrialRecord
-    from benchkit.results.journal_events import FailureCause
-    from benchkit.results.store import RunFolder, Store
     from benchkit.run.loop import FirstBlockReview
     from benchkit.run.recorder import RunOutcome
     from benchkit.scenario.experiment import Experiment
     from benchkit.scenario.versus import Comparison
+    from benchkit.stats.samples import Exclusion
+    from benchkit.store.journal_events import FailureCause
+    from benchkit.store.store import RunFolder, Store
 
     MakeFields = Callable[[Comparison], Mapping[str, object]]
     """Function that makes the fields of a scenario."""
@@ -124,7 +124,7 @@ class Observed:
     @property
     def generator_share(self) -> float:
         """Largest share of the CPU available to a generator that it used, whatever else was busy on its host."""
-        from benchkit.analysis.verdicts.cpu_time import capacity, generator_cores
+        from benchkit.judge.cpu_time import capacity, generator_cores
 
         generators = (generator for record in self.records for generator in record.generators)
         return max(
@@ -134,14 +134,14 @@ class Observed:
     @property
     def neighbour_inequality(self) -> float:
         """Difference between the CPU time that servers without load took from one cell and from another."""
-        from benchkit.analysis.verdicts.checks.busy_neighbour import inequality, neighbour_share
+        from benchkit.judge.checks.busy_neighbour import inequality, neighbour_share
 
         return inequality(share for record in self.records if (share := neighbour_share(record)) is not None)
 
     @property
     def server_share(self) -> float | None:
         """Share of the CPU that others left to it that the server with the least used; None: unknown."""
-        from benchkit.analysis.verdicts.cpu_time import capacity
+        from benchkit.judge.cpu_time import capacity
 
         shares = [
             max(
@@ -327,9 +327,9 @@ def compare_adapted(make_fields: MakeFields, comparison: Comparison, compare: Co
 
 def _require_running(outcome: RunOutcome, *, with_tool: bool = False) -> None:
     """Raise HostError with the reasons of the servers that failed; `with_tool`: also where another load tool may do."""
-    from benchkit.analysis.cell_labels import cell_views
+    from benchkit.comparison.cell_labels import cell_views
     from benchkit.errors import HostError
-    from benchkit.results.progress import read_progress
+    from benchkit.store.progress import read_progress
 
     views = cell_views(outcome.run.manifest())
     names, placed = {view.cell_id: view.label for view in views}, read_progress(outcome.run.history()).positions
@@ -345,8 +345,8 @@ def _require_running(outcome: RunOutcome, *, with_tool: bool = False) -> None:
 
 def _observe(outcome: RunOutcome, store: Store, thresholds: Thresholds) -> Observed:
     """Return what a run of one block shows of its servers."""
-    from benchkit.analysis.run_data import read_run_data
-    from benchkit.results.tables import load_columns
+    from benchkit.comparison.run_data import read_run_data
+    from benchkit.store.tables import load_columns
 
     is_closing = TOOL in outcome.causes.values()
     records = tuple(outcome.run.records())

@@ -30,10 +30,10 @@ from benchkit.cli.progress import SilentProgress, retrying
 from benchkit.cli.servers import SERVER_HELP, Certificate, Files, Names, Save
 
 if TYPE_CHECKING:
-    from benchkit.results.store import Store
     from benchkit.run.opened_run import OpenedRun
     from benchkit.run.recorder import RunOutcome
     from benchkit.scenario.trial_order import PlannedTrial
+    from benchkit.store.store import Store
 
 _LIMIT = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>us|µs|ms|s)")
 _UNITS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -119,9 +119,9 @@ def capacity(
     from benchkit.cli.signals import signals_interrupt
     from benchkit.cli.tags import parse_tags
     from benchkit.models.capacity import CapacityGoal, Objective
-    from benchkit.results.store import Store, store_path
     from benchkit.scenario.capacity import capacity_fields
     from benchkit.scenario.versus import Comparison, save_scenario
+    from benchkit.store.store import Store, store_path
 
     limits = {"p50_s": p50, "p90_s": p90, "p99_s": p99, "p999_s": p999}
     if not any(limits.values()):
@@ -192,13 +192,13 @@ class SearchProgress(SilentProgress):
 
 def _print(outcome: RunOutcome, store: Store, save: Path | None, *, json: bool) -> bool:
     """Print the capacities, and how they compare after enough blocks; return whether anything is known of each."""
-    from benchkit.analysis.capacities import cell_capacities, doubts_about
-    from benchkit.analysis.compare import answer_of_run
-    from benchkit.analysis.inference import MIN_BLOCKS
-    from benchkit.analysis.run_data import read_run_data
     from benchkit.cli.console import print_json
     from benchkit.cli.run import write_run_report
-    from benchkit.results.tables import load
+    from benchkit.comparison.capacities import cell_capacities, doubts_about
+    from benchkit.comparison.compare import answer_of_run
+    from benchkit.comparison.run_data import read_run_data
+    from benchkit.stats.inference import MIN_BLOCKS
+    from benchkit.store.tables import load
 
     data = read_run_data(store, outcome.run)
     capacities = cell_capacities(data)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any
@@ -11,13 +12,14 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
+from benchkit.registry import Registry
+
 SECTIONS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "Compare servers": {
             "demo": "benchkit.cli.run:demo",
             "versus": "benchkit.cli.versus:versus",
             "capacity": "benchkit.cli.capacity:capacity",
-            "bisect": "benchkit.cli.bisect:bisect",
         },
         "Run scenarios": {
             "validate": "benchkit.cli.validate:validate",
@@ -36,11 +38,9 @@ SECTIONS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "Hosts": {
             "lab": "benchkit.cli.lab:app",
             "hosts": "benchkit.cli.hosts:app",
-            "cluster": "benchkit.cli.cluster:app",
         },
         "Tools": {
             "parse": "benchkit.cli.parse:parse",
-            "audit": "benchkit.cli.audit:audit",
             "profile": "benchkit.cli.profile:app",
             "plugins": "benchkit.cli.plugins:plugins",
         },
@@ -54,30 +54,50 @@ PASSED_ON = frozenset({"notebook"})
 """Commands that pass arguments which they do not know to another program."""
 
 
+@functools.cache
+def plugin_commands(title: str) -> Registry[Any]:
+    """Return the commands that plugins add to a section of the help, such as `benchkit.commands.hosts`."""
+    return Registry(f"benchkit.commands.{title.rsplit(maxsplit=1)[-1].lower()}", {}, Callable)
+
+
+def add_subcommands(group: typer.Typer, name: str) -> None:
+    """Add what plugins have for a command group, such as `benchkit.subcommands.results`."""
+    for command, function in Registry[Any](f"benchkit.subcommands.{name}", {}, Callable).items():
+        group.command(command)(function)
+
+
 class Commands(TyperGroup):
     """Command group that imports a command on demand: importing all of them would dominate a short command's time."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - typer's context is of its own copy of click
         """Return the names of all commands in the order of the help."""
-        return [*COMMANDS]
+        return [name for names in _sections().values() for name in names]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
         """Write the commands in sections, each with its first line of help."""
-        for title, names in SECTIONS.items():
+        for title, names in _sections().items():
             with formatter.section(title):
                 formatter.write_dl([(name, self.get_command(ctx, name).get_short_help_str(100)) for name in names])
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401
         """Return the command of that name; for an unknown name build all, so that Click suggests one."""
-        for name in [cmd_name] if cmd_name in COMMANDS else COMMANDS:
+        names = [cmd_name] if cmd_name in COMMANDS else self.list_commands(ctx)
+        for name in [cmd_name] if cmd_name in names else names:
             if name not in self.commands:
                 self.commands[name] = _build_command(name)
         return super().get_command(ctx, cmd_name)
 
 
+def _sections() -> Mapping[str, Sequence[str]]:
+    return {title: [*names, *plugin_commands(title)] for title, names in SECTIONS.items()}
+
+
 def _build_command(name: str) -> Any:  # noqa: ANN401
-    module, _, attribute = COMMANDS[name].partition(":")
-    command = getattr(import_module(module), attribute)
+    if name in COMMANDS:
+        module, _, attribute = COMMANDS[name].partition(":")
+        command = getattr(import_module(module), attribute)
+    else:
+        command = next(found[name] for found in map(plugin_commands, SECTIONS) if name in found)
     standalone = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
     if isinstance(command, typer.Typer):
         standalone.add_typer(command, name=name)

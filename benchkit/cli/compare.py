@@ -13,10 +13,10 @@ from benchkit.cli.options import Json, RunId, StoreToRead
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from benchkit.analysis.claim_result import ClaimResult
-    from benchkit.analysis.comparison import Comparison
-    from benchkit.analysis.gate import Thresholds
-    from benchkit.analysis.ratio import Ratio
+    from benchkit.comparison.claim_result import ClaimResult
+    from benchkit.comparison.comparison import Comparison
+    from benchkit.comparison.gate import Thresholds
+    from benchkit.comparison.ratio import Ratio
 
 FORMATS = ("text", "json", "markdown", "junit")
 
@@ -63,7 +63,7 @@ def compare(
     json: Json = False,
 ) -> None:
     """Compare the cells of a run with its baseline, or the same cells in two runs."""
-    from benchkit.analysis.compare import compare as compare_runs
+    from benchkit.comparison.compare import compare as compare_runs
     from benchkit.errors import InputError
 
     if form not in FORMATS:
@@ -81,7 +81,7 @@ def compare(
 
 def _thresholds(file: Path | None, texts: list[str]) -> Thresholds | None:
     """Return the gate's thresholds: the file's, overridden by options; None without any."""
-    from benchkit.analysis.gate import parse_thresholds, read_thresholds
+    from benchkit.comparison.gate import parse_thresholds, read_thresholds
 
     given = [read_thresholds(file)] if file is not None else []
     given += [parse_thresholds(texts)] if texts else []
@@ -97,11 +97,11 @@ def _print(found: Comparison, form: str) -> None:
 
         print_json(found.model_dump(mode="json"))
     elif form == "markdown":
-        from benchkit.analysis.markdown import markdown
+        from benchkit.comparison.markdown import markdown
 
         print(markdown(found), end="")
     elif form == "junit":
-        from benchkit.analysis.junit import junit
+        from benchkit.comparison.junit import junit
 
         print(junit(found), end="")
     else:
@@ -110,7 +110,7 @@ def _print(found: Comparison, form: str) -> None:
 
 def _show(found: Comparison) -> None:
     """Print the comparison: the answer, caveats, then a table per metric, the statistical power, claims and gate."""
-    from benchkit.analysis.wording import describe_runs
+    from benchkit.comparison.wording import describe_runs
     from benchkit.models.terms import explain
 
     if found.answer is not None:
@@ -149,8 +149,8 @@ def show_claims(claims: Sequence[ClaimResult]) -> None:
 def _show_metric(ratios: list[Ratio], found: Comparison) -> None:
     """Print the table of one metric; values that all rows share stand above it, so that it fits 80 columns."""
     from benchkit import units
-    from benchkit.analysis.wording import describe_baseline, interval, outcome, p_value, value_titles
     from benchkit.cli.console import print_table
+    from benchkit.comparison.wording import describe_baseline, interval, outcome, p_value, value_titles
     from benchkit.models.metrics import metric_named
 
     if not ratios:

@@ -26,7 +26,7 @@ def complete_scenario(incomplete: str) -> list[str]:
 
 def complete_run(incomplete: str) -> list[str]:
     """Return the runs of the default store that begin so, newest first, and `latest`."""
-    from benchkit.results.store import Store, store_path
+    from benchkit.store.store import Store, store_path
 
     try:
         runs = [run.run_id for run in Store(store_path()).runs()]
@@ -63,7 +63,7 @@ def complete_metric(incomplete: str) -> list[str]:
 
 def complete_load_tool(incomplete: str) -> list[str]:
     """Return the load tools that begin so."""
-    from benchkit.load.tools.registry import TOOLS
+    from benchkit.loadtools.registry import TOOLS
 
     return _starting_with(incomplete, TOOLS)
 

@@ -11,7 +11,7 @@ from benchkit.cli.completion import complete_metric
 from benchkit.cli.options import Json, ScenarioName, StoreToRead, in_existing_folder
 
 if TYPE_CHECKING:
-    from benchkit.analysis.history.series import History, Point, Series
+    from benchkit.run_history.series import History, Point, Series
 
 SHOWN_RUNS = 30
 """Runs of a series that are listed, the latest ones; `--json` has all."""
@@ -50,8 +50,8 @@ def history(
     The ratios are those to the baseline within each run: they survive a change of hosts, which is stated. A shift has
     at least three runs on either side, and is significant in a permutation test.
     """
-    from benchkit.analysis.history.series import history as read_history
     from benchkit.cli.console import announced_if_slow, print_json
+    from benchkit.run_history.series import history as read_history
 
     with announced_if_slow(f"reading the runs of {scenario}"):
         found = read_history(_name(scenario), metric=metric, cell=cell, since=since, values=values, store=store)

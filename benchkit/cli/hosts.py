@@ -187,7 +187,7 @@ def prepare(
     from benchkit.cli.inventory_choice import inventory_of
     from benchkit.hosts.connections import connect_all
     from benchkit.hosts.host_runner import HostRunner
-    from benchkit.run.plan.planner import require_roles
+    from benchkit.plan.planner import require_roles
     from benchkit.scenario.programs import needed_programs
     from benchkit.scenario.read import read_experiment
 

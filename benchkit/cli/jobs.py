@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from benchkit.jobs import Workers
-    from benchkit.results.run_jobs import RunResult, Value
-    from benchkit.results.store import RunFolder, Store
+    from benchkit.store.run_jobs import RunResult, Value
+    from benchkit.store.store import RunFolder, Store
 
 
 def run_on_all(
@@ -25,7 +25,7 @@ def run_on_all(
     `workers` and `cluster` are the options of these names. Raises InputError where both are given.
     """
     from benchkit.cli.console import say
-    from benchkit.results.run_jobs import RunResult, run_on_runs
+    from benchkit.store.run_jobs import RunResult, run_on_runs
 
     chosen = _workers(workers, cluster)
     found, unreadable = store.survey()

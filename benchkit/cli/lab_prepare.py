@@ -69,7 +69,7 @@ def prepare(
 
 def lab_programs() -> tuple[str, ...]:
     """Return the programs that a lab, the shipped scenarios and the tests use, load tools included."""
-    from benchkit.load.tools.registry import TOOLS
+    from benchkit.loadtools.registry import TOOLS
 
     load_tools = [tool.required_program for tool in TOOLS.values() if tool.required_program is not None]
     return (*PROGRAMS, *load_tools)

@@ -26,7 +26,7 @@ from benchkit.cli.progress import (
 from benchkit.cli.terminal import Terminal
 from benchkit.errors import HostError
 from benchkit.hosts.connections import Hosts
-from benchkit.run.plan.model import RunPlan
+from benchkit.plan.model import RunPlan
 from benchkit.scenario.trial_order import PlannedTrial
 
 MARKS = {

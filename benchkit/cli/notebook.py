@@ -33,8 +33,8 @@ def notebook(
     """
     from benchkit.cli.console import say
     from benchkit.explore import RUN
-    from benchkit.results.store import ENVIRONMENT
-    from benchkit.results.store_choice import open_store
+    from benchkit.store.store import ENVIRONMENT
+    from benchkit.store.store_choice import open_store
 
     options = context.args
     if run is not None and run.startswith("-"):  # no run was named: all arguments are JupyterLab's

@@ -28,8 +28,8 @@ def parse(
     """Read one output of a load tool."""
     from benchkit.cli.console import print_json, print_table, say
     from benchkit.cli.input_file import bytes_of, name_of
-    from benchkit.load.tools.registry import read_output
-    from benchkit.load.tools.text import decode
+    from benchkit.loadtools.registry import read_output
+    from benchkit.loadtools.text import decode
 
     result = read_output(tool, decode(bytes_of(file)), where=name_of(file), command=f"benchkit parse {{tool}} {file}")
     if json:

@@ -20,10 +20,10 @@ from benchkit.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from benchkit.analysis.power import PowerAnalysis
+    from benchkit.comparison.power import PowerAnalysis
     from benchkit.hosts.connections import Hosts
-    from benchkit.results.store import Store
-    from benchkit.run.plan.model import PlannedCell, RunPlan
+    from benchkit.plan.model import PlannedCell, RunPlan
+    from benchkit.store.store import Store
 
 MAX_LISTED = 12
 """Ratios listed one by one; of more, only those with the least and the most noise."""
@@ -60,9 +60,9 @@ def plan(
     from benchkit.cli.signals import signals_interrupt
     from benchkit.errors import raise_first
     from benchkit.hosts.connections import connect_all
-    from benchkit.results.store_choice import open_store
-    from benchkit.run.plan.planner import make_plan
+    from benchkit.plan.planner import make_plan
     from benchkit.scenario.read import WITH_PROFILES, read_experiment
+    from benchkit.store.store_choice import open_store
 
     requested = [*(settings or ()), *([WITH_PROFILES] if profile else [])]
     experiment = read_experiment(scenario, scale_named(scale), requested)
@@ -83,8 +83,8 @@ def plan(
 
 def _power(run_plan: RunPlan, hosts: Hosts, store: Store, *, pilot: bool, quiet: bool) -> PowerAnalysis:
     """Return the power analysis, from a pilot's noise if one was asked for, else from earlier runs."""
-    from benchkit.analysis.power import analyse_power, earlier_runs
     from benchkit.cli.console import say
+    from benchkit.comparison.power import analyse_power, earlier_runs
     from benchkit.run.manifest import make_manifest
 
     planned = make_manifest(run_plan, hosts)

@@ -10,9 +10,9 @@ def plugins(*, json: Json = False) -> None:
     from dataclasses import asdict
     from itertools import chain
 
-    from benchkit.analysis.verdicts.registry import CHECKS
     from benchkit.cli.console import print_json
-    from benchkit.load.tools.registry import TOOLS
+    from benchkit.judge.registry import CHECKS
+    from benchkit.loadtools.registry import TOOLS
     from benchkit.report.figures.registry import FIGURES
     from benchkit.services.registry import BACKENDS
 

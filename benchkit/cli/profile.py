@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from benchkit.cli.options import Json, RunId, StoreToRead, finite, in_existing_folder
+from benchkit.cli.commands import add_subcommands
+from benchkit.cli.options import Json, RunId, StoreToRead, finite
 from benchkit.cli.profile_choice import CellOption, ServiceOption, profile_of
 
 if TYPE_CHECKING:  # reading profiles costs time, and --help reads none
@@ -119,56 +119,6 @@ def show_shares(
         print(f"{share * 100:>7.2f}%  cumulative: {function}")
 
 
-@app.command()
-def flame(
-    file: File,
-    *,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "-o", "--out", metavar="OUT", callback=in_existing_folder, help="A .html page, or .json for speedscope."
-        ),
-    ] = None,
-    base: Annotated[
-        str | None, typer.Option("--base", metavar="FILE", help="An earlier profile: show what changed since then.")
-    ] = None,
-    base_cell: Annotated[
-        str | None, typer.Option("--base-cell", metavar="CELL", help="Another cell of the run: show what differs.")
-    ] = None,
-    value: Value = None,
-    cell: CellOption = None,
-    service: ServiceOption = None,
-    store: StoreToRead = None,
-    json: Json = False,
-) -> None:
-    """Write a flame graph of one profile, or of the difference of two: an HTML page to zoom and search, or JSON."""
-    from benchkit.errors import InputError
-
-    profile, index, name = profile_of(file, value, cell=cell, service=service, store=store)
-    before = _base(file, base, base_cell, cell=cell, service=service, store=store)
-    out = out or Path(f"{Path(name).name if cell is None else cell.replace('/', '_')}.html")
-    if out.suffix == ".html":
-        from benchkit.report.flame.page import flame_page
-
-        content = flame_page(profile, name, value=index, base=before)
-    elif out.suffix == ".json" and before is None:
-        from json import dumps
-
-        from benchkit.profiles.speedscope import speedscope
-
-        content = dumps(speedscope(profile, name), ensure_ascii=False)
-    else:
-        why = "speedscope shows no differences" if out.suffix == ".json" else "expected a name in .html or .json"
-        raise InputError("cannot write a flame graph", where=str(out), why=why)
-    _write(out, content)
-    if json:
-        from benchkit.cli.console import print_json
-
-        print_json({"written": str(out)})
-    else:
-        print(out)
-
-
 @app.command("cells")
 def show_cells(run: RunId, store: StoreToRead = None, json: Json = False) -> None:
     """Show the scheduler's share, goroutines, rate and CPU per request for each profiled service of a run.
@@ -176,14 +126,14 @@ def show_cells(run: RunId, store: StoreToRead = None, json: Json = False) -> Non
     Also shows the cost of profiling, with its interval.
     """
     from benchkit import units
-    from benchkit.analysis.profiler_cost import METRICS, profile_pass_exclusions, profiler_costs
-    from benchkit.analysis.run_data import read_run_data
-    from benchkit.analysis.scheduler_share import ProfileData, service_profiles
     from benchkit.cli.console import print_json, print_table, say
+    from benchkit.comparison.profiler_cost import METRICS, profile_pass_exclusions, profiler_costs
+    from benchkit.comparison.run_data import read_run_data
+    from benchkit.comparison.scheduler_share import ProfileData, service_profiles
     from benchkit.errors import InputError
-    from benchkit.results.profile_tables import PROFILE_NOTES
-    from benchkit.results.store_choice import open_store
-    from benchkit.results.tables import load
+    from benchkit.store.profile_tables import PROFILE_NOTES
+    from benchkit.store.store_choice import open_store
+    from benchkit.store.tables import load
 
     where = open_store(store)
     folder = where.run(run)
@@ -246,29 +196,6 @@ def show_cells(run: RunId, store: StoreToRead = None, json: Json = False) -> Non
         say(notice)
 
 
-def _base(
-    file: str,
-    base: str | None,
-    base_cell: str | None,
-    *,
-    cell: str | None,
-    service: str | None,
-    store: str | None,
-) -> tuple[Profile, str] | None:
-    """Return the profile to compare with and its name. Raises InputError for options that contradict each other."""
-    from benchkit.errors import InputError
-
-    if base_cell is not None and (base is not None or cell is None):
-        raise InputError("--base-cell needs --cell and excludes --base")
-    if base_cell is not None:
-        profile, _, name = profile_of(file, None, cell=base_cell, service=service, store=store)
-        return profile, name
-    if base is not None:
-        profile, _, name = profile_of(base, None)
-        return profile, name
-    return None
-
-
 def _print_json(profile: Profile, kind: ValueType, total: int, **more: object) -> None:
     from benchkit.cli.console import print_json
 
@@ -318,11 +245,4 @@ def _amount(value: int, kind: ValueType) -> str:
     return size(value) if kind.unit == "bytes" else count(value)
 
 
-def _write(out: Path, content: str) -> None:
-    from benchkit.errors import InputError
-
-    try:
-        out.write_text(content, encoding="utf-8")
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", str(error))
-        raise InputError("cannot write the file", where=str(out), why=why) from None
+add_subcommands(app, "profile")

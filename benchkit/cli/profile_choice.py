@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:  # reading profiles costs time, and --help reads none
     from benchkit.models.profile import Profile
-    from benchkit.results.store import RunFolder
+    from benchkit.store.store import RunFolder
 
 _CELLS_LISTED = 10
 
@@ -38,7 +38,7 @@ def profile_of(
         _require_file(what, store)
         name, profile = _of_file(what)
     else:
-        from benchkit.results.store_choice import open_store
+        from benchkit.store.store_choice import open_store
 
         name, profile = _of_cell(open_store(store).run(what), cell, service)
     try:
@@ -61,7 +61,7 @@ def _require_file(what: str, store: str | None) -> None:
     if what == STDIN or os.path.lexists(what):
         return
     from benchkit.errors import InputError
-    from benchkit.results.store_choice import open_store
+    from benchkit.store.store_choice import open_store
 
     try:
         run = open_store(store).run(what)
@@ -77,9 +77,9 @@ def _require_file(what: str, store: str | None) -> None:
 
 
 def _of_cell(run: RunFolder, cell: str, service: str | None) -> tuple[str, Profile]:
-    from benchkit.analysis.cell_pairs import cells_with_levels, levels_of
     from benchkit.errors import InputError, suggestion
-    from benchkit.results.merged_profile import read_merged_profile
+    from benchkit.stats.cell_pairs import cells_with_levels, levels_of
+    from benchkit.store.merged_profile import read_merged_profile
 
     manifest = run.manifest()
     cells = [each.cell_id for each in cells_with_levels(levels_of(cell, manifest.cells), manifest.cells)]

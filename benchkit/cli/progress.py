@@ -13,7 +13,7 @@ from benchkit.cli.logs import shows_logs
 
 if TYPE_CHECKING:
     from benchkit.hosts.connections import Hosts
-    from benchkit.run.plan.model import RunPlan
+    from benchkit.plan.model import RunPlan
     from benchkit.scenario.trial_order import PlannedTrial
 
 

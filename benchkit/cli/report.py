@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from benchkit.cli.completion import complete_run
 from benchkit.cli.options import ClusterAddress, Json, StoreToRead, WorkerProcesses, in_existing_folder
+from benchkit.registry import Registry
 
 if TYPE_CHECKING:
-    from benchkit.results.store import Store
+    from benchkit.store.store import Store
+
+
+SITES: Registry[Callable[..., Any]] = Registry("benchkit.sites", {}, Callable)
+"""Functions of plugins that write a site of a store into a folder."""
 
 
 def report(
@@ -52,7 +58,7 @@ def report(
     from benchkit.cli.console import print_json
     from benchkit.report.report_files import write_report
     from benchkit.report.run_reader import read_run
-    from benchkit.results.store_choice import open_store
+    from benchkit.store.store_choice import open_store
 
     if every:
         _write_all(runs, workers, cluster, store)
@@ -74,7 +80,7 @@ def _write_all(runs: list[str] | None, workers: int | None, cluster: str | None,
     from benchkit.cli.jobs import run_on_all
     from benchkit.errors import InputError
     from benchkit.report.report_files import write_run_report
-    from benchkit.results.store import Store, existing_store
+    from benchkit.store.store import Store, existing_store
 
     if runs:
         raise InputError("name runs, or give --all", why="both are given")
@@ -83,10 +89,9 @@ def _write_all(runs: list[str] | None, workers: int | None, cluster: str | None,
 
 def _write_site(store: Store, out: Path | None, *, json: bool) -> None:
     from benchkit.cli.console import announced_if_slow, print_json
-    from benchkit.report.site.site import write_site
 
     with announced_if_slow("reading the runs of the store"):
-        site = write_site(store, out or store.site)
+        site = SITES["site"](store, out or store.site)
     if json:
         print_json({"site": site.page, "pages": site.pages, "written": site.written})
     else:

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from benchkit.cli.commands import add_subcommands
 from benchkit.cli.completion import complete_run
-from benchkit.cli.export import export
-from benchkit.cli.import_outputs import import_outputs
 from benchkit.cli.options import ClusterAddress, Json, RunId, StoreFolder, StoreToRead, WorkerProcesses
 from benchkit.cli.transfer import pull, push
 
 if TYPE_CHECKING:
-    from benchkit.results.progress import Progress
-    from benchkit.results.store import RunFolder, Store
+    from benchkit.store.progress import Progress
+    from benchkit.store.store import RunFolder, Store
 
 app = typer.Typer(help="What is stored: runs, their trials, and their tables.", no_args_is_help=True)
 
@@ -39,7 +38,7 @@ def list_runs(
     A `stopped` run was killed: `benchkit run --resume` resumes it.
     """
     from benchkit.cli.console import print_json, print_table, say
-    from benchkit.results.store_choice import open_store
+    from benchkit.store.store_choice import open_store
     from benchkit.units import counted
 
     found, unreadable = open_store(store, must_exist=True).survey()
@@ -86,13 +85,13 @@ def trials(
     json: Json = False,
 ) -> None:
     """Show every trial of a run, whether it can be believed, and why it failed if it did."""
-    from benchkit.analysis.verdicts.summary import finding_details, group_findings, group_skipped_checks
     from benchkit.cli.console import print_json, print_table
+    from benchkit.judge.summary import finding_details, group_findings, group_skipped_checks
     from benchkit.models.metrics import P50, P99
     from benchkit.models.terms import explain
-    from benchkit.results.progress import read_progress
-    from benchkit.results.store_choice import open_store
-    from benchkit.results.tables import load
+    from benchkit.store.progress import read_progress
+    from benchkit.store.store_choice import open_store
+    from benchkit.store.tables import load
     from benchkit.units import ABSENT, count, counted, rate, seconds
 
     where = open_store(store)
@@ -178,12 +177,12 @@ def _failed_trials(run: RunFolder, progress: Progress) -> list[dict[str, Any]]:
 @app.command()
 def agreement(run: RunId, store: StoreToRead = None, json: Json = False) -> None:
     """Show how far the load tools of a run disagree about the same cell, beyond the noise between trials."""
-    from benchkit.analysis.agreement import agreements, sentence
-    from benchkit.analysis.caveats import caveats_of
     from benchkit.cli.console import print_json
+    from benchkit.comparison.agreement import agreements, sentence
+    from benchkit.comparison.caveats import caveats_of
     from benchkit.errors import InputError
-    from benchkit.results.store_choice import open_store
-    from benchkit.results.tables import load
+    from benchkit.store.store_choice import open_store
+    from benchkit.store.tables import load
 
     where = open_store(store)
     found = where.run(run)
@@ -232,8 +231,8 @@ def reparse(
     """
     from benchkit.cli.console import print_json, say
     from benchkit.errors import InputError
-    from benchkit.results.store import Store, existing_store, store_path
     from benchkit.run.judge import rebuild_tables as rebuild
+    from benchkit.store.store import Store, existing_store, store_path
     from benchkit.units import counted
 
     if (run is not None) == every:
@@ -293,10 +292,10 @@ def check(
     damaged stay as they are. Exit code 1: something is damaged, and is not repaired.
     """
     from benchkit.cli.console import print_json, say
-    from benchkit.results.remote_store import RemoteStore, mending
-    from benchkit.results.store import store_path
-    from benchkit.results.store_choice import open_store
     from benchkit.run.check import check_store
+    from benchkit.store.remote_store import RemoteStore, mending
+    from benchkit.store.store import store_path
+    from benchkit.store.store_choice import open_store
     from benchkit.units import counted
 
     if repair:
@@ -328,9 +327,9 @@ def compact(store: StoreFolder = None, json: Json = False) -> None:
     Many runs are then read as fast as one; no row is lost.
     """
     from benchkit.cli.console import print_json, say
-    from benchkit.results.compact import compact as copy_together
-    from benchkit.results.store import Store, store_path
-    from benchkit.results.tables import merge_killed_runs
+    from benchkit.store.compact import compact as copy_together
+    from benchkit.store.store import Store, store_path
+    from benchkit.store.tables import merge_killed_runs
     from benchkit.units import counted
 
     where = Store(store_path(store))
@@ -357,7 +356,7 @@ def remove(
 ) -> None:
     """Remove a run: its rows in every table, and its raw files."""
     from benchkit.cli.console import say
-    from benchkit.results.store import Store, store_path
+    from benchkit.store.store import Store, store_path
 
     where = Store(store_path(store))
     found = where.run(run)
@@ -367,7 +366,6 @@ def remove(
     say(f"{found.run_id} is removed")
 
 
-app.command()(export)
-app.command("import")(import_outputs)
 app.command()(push)
 app.command()(pull)
+add_subcommands(app, "results")

@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from benchkit.hosts.connections import Hosts
     from benchkit.hosts.inventory import Inventory
     from benchkit.hosts.other_programs import ProcessSnapshot
-    from benchkit.results.store import RunFolder, Store
+    from benchkit.plan.model import RunPlan
     from benchkit.run.loop import FirstBlockReview
     from benchkit.run.opened_run import OpenedRun
-    from benchkit.run.plan.model import RunPlan
     from benchkit.run.recorder import RunOutcome
     from benchkit.scenario.experiment import Experiment
+    from benchkit.store.store import RunFolder, Store
 
 
 def run(
@@ -83,9 +83,9 @@ def run(
     from benchkit.cli.run_summary import print_run_summary
     from benchkit.cli.tags import parse_tags
     from benchkit.errors import InputError
-    from benchkit.results.store import Store, store_path
     from benchkit.run.resume import require_unfinished
     from benchkit.scenario.read import WITH_PROFILES, read_experiment, stored_experiment
+    from benchkit.store.store import Store, store_path
 
     tags = parse_tags(tag or [])
     stored_in = Store(store_path(store))
@@ -152,8 +152,8 @@ def demo(
     from benchkit.cli.own_lab import own_lab
     from benchkit.cli.run_summary import print_run_summary
     from benchkit.cli.signals import signals_interrupt
-    from benchkit.results.store import Store, store_path
     from benchkit.scenario.read import read_experiment
+    from benchkit.store.store import Store, store_path
 
     with signals_interrupt():  # before the lab is started: a signal at any later time removes it
         experiment = read_experiment("quickstart", scale_named(scale))
@@ -194,11 +194,11 @@ def run_experiment(
     from benchkit.hosts.bootstrap import LEASE_S
     from benchkit.hosts.connections import RECONNECT_S, connect_all
     from benchkit.hosts.other_programs import take_snapshot
+    from benchkit.plan.planner import make_plan
+    from benchkit.plan.secret_headers import secret_notices
     from benchkit.run.loop import execute
     from benchkit.run.manifest import new_run_id
     from benchkit.run.opened_run import open_run, reopen_run
-    from benchkit.run.plan.planner import make_plan
-    from benchkit.run.plan.secret_headers import secret_notices
     from benchkit.scenario.cell_load import require_secrets
 
     require_secrets(experiment)

@@ -7,22 +7,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from benchkit.analysis.comparison import Comparison
-    from benchkit.analysis.run_data import RunData
-    from benchkit.results.store import Store
+    from benchkit.comparison.comparison import Comparison
+    from benchkit.comparison.run_data import RunData
     from benchkit.run.recorder import RunOutcome
+    from benchkit.store.store import Store
 
 
 def print_run_summary(
     outcome: RunOutcome, store: Store, *, quiet: bool, json: bool, lab: str | None, report: Path | None = None
 ) -> None:
     """Print the summary: one JSON document, or tables; with `quiet` only the path of a report."""
-    from benchkit.analysis.capacities import cell_capacities
-    from benchkit.analysis.claims import judge_claims
-    from benchkit.analysis.compare import answer_of_run, compare_cells
-    from benchkit.analysis.run_data import read_run_data
     from benchkit.cli.compare import show_claims
     from benchkit.cli.console import print_json, say
+    from benchkit.comparison.capacities import cell_capacities
+    from benchkit.comparison.claims import judge_claims
+    from benchkit.comparison.compare import answer_of_run, compare_cells
+    from benchkit.comparison.run_data import read_run_data
     from benchkit.models.terms import explain
 
     for why in outcome.not_restored.values():
@@ -74,8 +74,8 @@ def print_run_summary(
 def _show(cells: list[dict[str, Any]], compared: Comparison) -> None:
     """Print the cells with their ratios and notes."""
     from benchkit import units
-    from benchkit.analysis.wording import outcome
     from benchkit.cli.console import print_table
+    from benchkit.comparison.wording import outcome
     from benchkit.models.metrics import RPS, metric_named
 
     ratios = {ratio.cell_id: ratio for ratio in compared.ratios}
@@ -96,7 +96,7 @@ def _show(cells: list[dict[str, Any]], compared: Comparison) -> None:
 
 def _incomplete_trials(outcome: RunOutcome) -> Iterator[str]:
     """Yield a sentence each about trials that were retried, that failed and that were skipped, with what to do."""
-    from benchkit.results.progress import read_progress
+    from benchkit.store.progress import read_progress
     from benchkit.units import counted
 
     progress = read_progress(outcome.run.history())
@@ -131,7 +131,7 @@ def _failed(blocks: list[int]) -> str:
 
 def failed_blocks(outcome: RunOutcome) -> dict[str, list[int]]:
     """Return the blocks in which trials failed or were skipped, by cell."""
-    from benchkit.results.progress import read_progress
+    from benchkit.store.progress import read_progress
 
     progress = read_progress(outcome.run.history())
     found: dict[str, list[int]] = {}
@@ -143,8 +143,8 @@ def failed_blocks(outcome: RunOutcome) -> dict[str, list[int]]:
 
 def _cells(data: RunData, failed: dict[str, list[int]]) -> list[dict[str, Any]]:
     """Return a record for each cell; its rate is the mean of the trials with a usable rate, else of all, else None."""
-    from benchkit.analysis.samples import geometric_mean, is_comparable
-    from benchkit.analysis.verdicts.summary import VerdictCounts, count_verdicts
+    from benchkit.judge.summary import VerdictCounts, count_verdicts
+    from benchkit.stats.samples import geometric_mean, is_comparable
 
     trials = data.trials[is_comparable(data.trials)]
     invalid = {each.trial_id for each in data.exclusions if each.covers("rps")}

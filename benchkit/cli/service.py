@@ -15,8 +15,8 @@ from benchkit.errors import InputError
 
 if TYPE_CHECKING:
     from benchkit.hosts.connections import Hosts
+    from benchkit.plan.model import PlannedCell, RunPlan
     from benchkit.run.deployment import ServiceStatus
-    from benchkit.run.plan.model import PlannedCell, RunPlan
     from benchkit.scenario.experiment import Experiment
 
 app = typer.Typer(help="Keep a scenario's stack up on its hosts, without load.", no_args_is_help=True)
@@ -180,8 +180,8 @@ def _connected(
     from benchkit.cli.inventory_choice import inventory_of
     from benchkit.cli.signals import signals_interrupt
     from benchkit.hosts.connections import connect_all
+    from benchkit.plan.planner import make_plan
     from benchkit.run import deployment
-    from benchkit.run.plan.planner import make_plan
     from benchkit.scenario.read import read_experiment
 
     experiment = read_experiment(scenario, scale_named(scale), settings or ())

@@ -13,7 +13,7 @@ from benchkit.cli.options import Json, StoreFolder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from benchkit.results.transfer import Transfer
+    from benchkit.store.transfer import Transfer
 
 All = Annotated[bool, typer.Option("--all", help="All runs that have ended.")]
 
@@ -40,9 +40,9 @@ def push(
     files of the service.
     """
     from benchkit.cli.console import say
-    from benchkit.results.remote_files import RemoteFiles
-    from benchkit.results.store import Store, existing_store
-    from benchkit.results.transfer import push as publish
+    from benchkit.store.remote_files import RemoteFiles
+    from benchkit.store.store import Store, existing_store
+    from benchkit.store.transfer import push as publish
 
     names, url = _split(arguments, every=every)
     where, remote = Store(existing_store(store)), RemoteFiles(url)
@@ -79,9 +79,9 @@ def pull(
     The manifest comes last, and an interrupted pull goes on where it was. A run that is here with another content is
     refused.
     """
-    from benchkit.results.remote_store import RemoteStore
-    from benchkit.results.store import Store, store_path
-    from benchkit.results.transfer import pull as fetch
+    from benchkit.store.remote_store import RemoteStore
+    from benchkit.store.store import Store, store_path
+    from benchkit.store.transfer import pull as fetch
 
     names, url = _split(arguments, every=every)
     where, source = Store(store_path(store)), RemoteStore(url)
@@ -93,7 +93,7 @@ def pull(
 def _split(arguments: list[str], *, every: bool) -> tuple[list[str], str]:
     """Return the names of runs and the URL. Raises InputError where either is missing."""
     from benchkit.errors import InputError
-    from benchkit.results.remote_files import is_url
+    from benchkit.store.remote_files import is_url
 
     *names, url = arguments
     if not is_url(url):

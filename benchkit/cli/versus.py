@@ -39,11 +39,11 @@ from benchkit.models.response_differences import ResponsePart
 if TYPE_CHECKING:
     from benchkit.cli.calibration import MakeFields
     from benchkit.hosts.inventory import Inventory
-    from benchkit.results.store import RunFolder, Store
     from benchkit.run.loop import FirstBlockReview
     from benchkit.run.opened_run import OpenedRun
     from benchkit.run.recorder import RunOutcome
     from benchkit.scenario.versus import Comparison
+    from benchkit.store.store import RunFolder, Store
 
 INTERRUPTED = 130
 MIN_REFS = 2
@@ -126,16 +126,16 @@ def versus(
     the time is spent. Without -i or --lab, servers and load tool share the only host of a lab of its own, so that
     servers may listen on the loopback interface; elsewhere the load comes from another host.
     """
-    from benchkit.analysis.run_data import read_run_data
-    from benchkit.analysis.server_results import has_answer, server_results
     from benchkit.cli.calibration import experiment_of, fixed_fields
     from benchkit.cli.requests import read_requests
     from benchkit.cli.run import wait_idle_hosts, write_run_report
     from benchkit.cli.servers import hosts_for, place_of
     from benchkit.cli.signals import signals_interrupt
     from benchkit.cli.tags import parse_tags
-    from benchkit.results.store import Store, store_path
+    from benchkit.comparison.run_data import read_run_data
+    from benchkit.comparison.server_results import has_answer, server_results
     from benchkit.scenario.versus import DEFAULT_CONNECTIONS, DEFAULT_TOOL, Comparison
+    from benchkit.store.store import Store, store_path
 
     servers = commands or []
     tags = parse_tags(tag or [])
@@ -218,13 +218,13 @@ def _compare(
 
     Raises KeyboardInterrupt where there are none.
     """
-    from benchkit.analysis.run_data import read_run_data
-    from benchkit.analysis.server_results import server_results
     from benchkit.cli.calibration import calibrate, compare_adapted, experiment_of
     from benchkit.cli.console import say
     from benchkit.cli.progress import SilentProgress
     from benchkit.cli.run import run_experiment
     from benchkit.cli.versus_display import VersusProgress, describe_connections
+    from benchkit.comparison.run_data import read_run_data
+    from benchkit.comparison.server_results import server_results
     from benchkit.run.recorder import RunOutcome
     from benchkit.scenario.versus import save_scenario
 
@@ -267,12 +267,12 @@ def _compare(
 
 def _print_answer(outcome: RunOutcome, store: Store, *, quiet: bool) -> None:
     """Print the table, and the answer in sentences."""
-    from benchkit.analysis.cell_labels import cell_views
-    from benchkit.analysis.compare import answer_of_run
-    from benchkit.analysis.measured_server import measure_server
-    from benchkit.analysis.run_data import read_run_data
-    from benchkit.analysis.server_results import server_results
     from benchkit.cli.versus_display import describe_interruption, print_measured, print_results
+    from benchkit.comparison.cell_labels import cell_views
+    from benchkit.comparison.compare import answer_of_run
+    from benchkit.comparison.measured_server import measure_server
+    from benchkit.comparison.run_data import read_run_data
+    from benchkit.comparison.server_results import server_results
 
     data = read_run_data(store, outcome.run)
     answer = answer_of_run(data)
@@ -298,11 +298,11 @@ def _print_answer(outcome: RunOutcome, store: Store, *, quiet: bool) -> None:
 
 def _print_document(outcome: RunOutcome, store: Store, report: Path | None, save: Path | None) -> None:
     """Print everything as one JSON document."""
-    from benchkit.analysis.compare import answer_of_run
-    from benchkit.analysis.measured_server import measure_server
-    from benchkit.analysis.run_data import read_run_data
-    from benchkit.analysis.server_results import server_results
     from benchkit.cli.console import print_json
+    from benchkit.comparison.compare import answer_of_run
+    from benchkit.comparison.measured_server import measure_server
+    from benchkit.comparison.run_data import read_run_data
+    from benchkit.comparison.server_results import server_results
 
     data = read_run_data(store, outcome.run)
     answer = answer_of_run(data)

@@ -16,17 +16,17 @@ from rich.table import Table
 from rich.text import Text
 
 from benchkit import units
-from benchkit.analysis.cell_labels import UNWATCHED
 from benchkit.cli.progress import SilentProgress, retrying, without_block
 from benchkit.cli.terminal import Terminal
+from benchkit.comparison.cell_labels import UNWATCHED
 from benchkit.models.design import until_of
 
 if TYPE_CHECKING:
-    from benchkit.analysis.measured_server import MeasuredServer
-    from benchkit.analysis.run_data import RunData
-    from benchkit.analysis.server_results import ServerResult
     from benchkit.cli.progress import Positions
-    from benchkit.run.plan.model import RunPlan
+    from benchkit.comparison.measured_server import MeasuredServer
+    from benchkit.comparison.run_data import RunData
+    from benchkit.comparison.server_results import ServerResult
+    from benchkit.plan.model import RunPlan
     from benchkit.scenario.trial_order import PlannedTrial
 
 WIDTH = 80

@@ -54,7 +54,7 @@ class RefusedError(HostError):
         self.kind = kind
 
 
-class UsedUpError(RefusedError, HostStateError):
+class ResourceExhaustedError(RefusedError, HostStateError):
     """A request that failed because something of the host is used up for the moment, such as space on its disk."""
 
 
@@ -298,7 +298,7 @@ class AgentLink:
                 "%s: request %d %s: refused after %.6f s: %s (%s)",
                 *(self._host, header["id"], pending.op, took_s, error["kind"], error["what"]),
             )
-            refusal = UsedUpError if error["kind"] == HOST_STATE else RefusedError
+            refusal = ResourceExhaustedError if error["kind"] == HOST_STATE else RefusedError
             pending.future.set_exception(refusal(error["kind"], error["what"], where=self._host, why=error["why"]))
 
     def _fail(self, what: str, why: str | None = None) -> None:

@@ -12,7 +12,7 @@ from benchkit.models.levels import Levels, Name
 from benchkit.models.metrics import metric_column
 
 
-class Sides(Frozen):
+class CellPair(Frozen):
     """The two cells of a ratio, `of` divided by `to`, identified by some of their levels.
 
     `of` may match several cells: each is then divided by the cell that differs from it only in the levels of `to`, and
@@ -58,7 +58,7 @@ class Claim(Frozen):
         description="the statement in a sentence",
         examples=["nginx in front of a Go server costs a part of its rate"],
     )
-    ratio: Sides = Field(
+    ratio: CellPair = Field(
         description="the two cells that are compared, `of` divided by `to`",
         examples=[{"of": {"stack": "nginx-go"}, "to": {"stack": "go"}}],
     )

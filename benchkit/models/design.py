@@ -37,7 +37,7 @@ least 95.2 % under every simulated noise and precision. `make bench` prints the 
 """
 
 
-class Until(Frozen):
+class StopCondition(Frozen):
     """Condition under which a run ends before its last block: ratios precise enough, or time budget spent.
 
     The ratios are those of cells to their baseline in each of the metrics, and those of claims in their own metrics.
@@ -88,7 +88,7 @@ def design_of(scenario: Mapping[str, Any]) -> Design:
     return design if design in {"abba", "sequential", "sliced"} else "blocks"
 
 
-def until_of(scenario: Mapping[str, Any]) -> Until | None:
+def until_of(scenario: Mapping[str, Any]) -> StopCondition | None:
     """Return the condition under which a run of the stored scenario ends early, or None."""
     until = scenario.get("until")
-    return None if until is None else Until.model_validate(until)
+    return None if until is None else StopCondition.model_validate(until)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import StrictBool, StrictFloat, StrictInt, StringConstraints
 
@@ -29,3 +29,12 @@ def cell_id(levels: Levels) -> str:
 def level_text(level: Level) -> str:
     """Return a level as YAML writes it (`true`, not `True`)."""
     return str(level).lower() if isinstance(level, bool) else str(level)
+
+
+LevelTexts = Mapping[str, str]
+"""Levels as text, of some or all factors."""
+
+
+def level_texts(levels: Mapping[str, Any]) -> LevelTexts:
+    """Return levels as text, as cell ids and tables have them."""
+    return {name: level_text(level) for name, level in levels.items()}

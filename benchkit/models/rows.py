@@ -1,6 +1,6 @@
 """The rows of all tables: each table is one model, and each column is one field of it.
 
-From these models derive the Arrow schemas (`benchkit.results.schema`), the metrics (`benchkit.models.metrics`) and the
+From these models derive the Arrow schemas (`benchkit.store.schema`), the metrics (`benchkit.models.metrics`) and the
 documentation of the columns. The partition keys `scenario` and `run_id` stand only in the path of a file. To add a
 column, add a field; to add a table, add a class and list it in `TABLES`.
 """

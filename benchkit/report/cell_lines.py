@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
-from benchkit.analysis.cell_labels import level_name
+from benchkit.comparison.cell_labels import level_name
 from benchkit.models.design import controlled
 from benchkit.models.run import CellRecord
 from benchkit.report.stored_run import StoredRun

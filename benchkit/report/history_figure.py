@@ -12,13 +12,13 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from benchkit import units
-from benchkit.analysis.history.series import History, Point, Series
 from benchkit.models.columns import Metric
 from benchkit.models.metrics import metric_named
 from benchkit.report.layout import new_figure
 from benchkit.report.rendering import RenderedFigure, render_figure
 from benchkit.report.style import colour, drawable, hover, marker, styled, tick
 from benchkit.report.theme import INK, MUTED
+from benchkit.run_history.series import History, Point, Series
 
 HEIGHT_IN = 3.2
 MAX_DATES = 6

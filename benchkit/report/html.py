@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from benchkit.models.clean_text import legible
-from benchkit.report.flame import palette
+from benchkit.report import palette
 from benchkit.report.tables import Table
 from benchkit.report.theme import SERIES, TONES
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from benchkit.analysis.samples import Exclusion, geometric_mean
+from benchkit.stats.samples import Exclusion, geometric_mean
 
 
 class TrialValue(NamedTuple):

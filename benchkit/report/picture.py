@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from markupsafe import escape
 from matplotlib.figure import Figure
 
-from benchkit.analysis.history.series import History, Series
 from benchkit.report.figures.figure import ReportFigure
 from benchkit.report.history_figure import alt, draw_series, render_series
 from benchkit.report.rendering import render
 from benchkit.report.stored_run import StoredRun
+from benchkit.run_history.series import History, Series
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ import os
 from pathlib import Path
 
 from benchkit.errors import BenchkitError
-from benchkit.plugins import describe_failure
+from benchkit.registry import describe_failure
 from benchkit.report.figures.registry import FIGURES
 from benchkit.report.page import page
 from benchkit.report.rendering import Drawing, render
 from benchkit.report.run_reader import read_run
 from benchkit.report.stored_run import StoredRun
-from benchkit.results.store import RunFolder, Store
+from benchkit.store.store import RunFolder, Store
 
 logger = logging.getLogger(__name__)
 

@@ -8,10 +8,10 @@ import pandas as pd
 
 from benchkit.models.profile import Profile
 from benchkit.report.stored_run import StoredRun
-from benchkit.results.merged_profile import read_merged_profile
-from benchkit.results.progress import read_progress
-from benchkit.results.store import RunFolder, Store
-from benchkit.results.tables import load, load_columns, load_trials
+from benchkit.store.merged_profile import read_merged_profile
+from benchkit.store.progress import read_progress
+from benchkit.store.store import RunFolder, Store
+from benchkit.store.tables import load, load_columns, load_trials
 
 TELEMETRY = ("trial_id", "host", "service", "instance", "t_s", "metric", "value")
 """Columns of `telemetry` that reports use."""

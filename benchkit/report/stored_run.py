@@ -13,22 +13,22 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from benchkit.analysis.agreement import Agreement, agreements
-from benchkit.analysis.answer import Answer
-from benchkit.analysis.cell_labels import CellView, cell_views
-from benchkit.analysis.claim_result import ClaimResult
-from benchkit.analysis.claims import judge_claims
-from benchkit.analysis.compare import answer_of_run, compare_all_metrics
-from benchkit.analysis.comparison import Comparison
-from benchkit.analysis.profiler_cost import profile_pass_exclusions
-from benchkit.analysis.run_data import RunData, run_data_from_tables
-from benchkit.analysis.samples import Exclusion
-from benchkit.analysis.scheduler_share import ProfileData, ServiceProfile, service_profiles
+from benchkit.comparison.agreement import Agreement, agreements
+from benchkit.comparison.answer import Answer
+from benchkit.comparison.cell_labels import CellView, cell_views
+from benchkit.comparison.claim_result import ClaimResult
+from benchkit.comparison.claims import judge_claims
+from benchkit.comparison.compare import answer_of_run, compare_all_metrics
+from benchkit.comparison.comparison import Comparison
+from benchkit.comparison.profiler_cost import profile_pass_exclusions
+from benchkit.comparison.run_data import RunData, run_data_from_tables
+from benchkit.comparison.scheduler_share import ProfileData, ServiceProfile, service_profiles
 from benchkit.models.profile import Profile
 from benchkit.models.run import Manifest
 from benchkit.report.metric_values import MetricValues, metric_values
-from benchkit.results.progress import Progress
-from benchkit.results.schema import empty_frame
+from benchkit.stats.samples import Exclusion
+from benchkit.store.progress import Progress
+from benchkit.store.schema import empty_frame
 
 Result = TypeVar("Result")
 

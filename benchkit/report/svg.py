@@ -11,7 +11,7 @@ import re
 from urllib.parse import unquote
 from xml.sax.saxutils import escape, quoteattr
 
-from benchkit.report.flame import palette
+from benchkit.report import palette
 from benchkit.report.theme import TONES
 
 HOVER = "hover:"

@@ -7,9 +7,9 @@ from itertools import chain
 from typing import Protocol, TypeVar
 
 from benchkit import units
-from benchkit.analysis.connection_memory import FACTOR, ConnectionMemory, connection_memory_of
-from benchkit.analysis.scalability import Scalability, scalability_of
-from benchkit.analysis.trend import Trend, trends_of
+from benchkit.comparison.connection_memory import FACTOR, ConnectionMemory, connection_memory_of
+from benchkit.comparison.scalability import Scalability, scalability_of
+from benchkit.comparison.trend import Trend, trends_of
 from benchkit.models.clean_text import clean
 from benchkit.models.design import controlled
 from benchkit.models.levels import level_text

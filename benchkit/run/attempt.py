@@ -13,11 +13,9 @@ from benchkit.models.capacity import CapacityEstimate, CapacityGoal
 from benchkit.models.rows import TrialRow
 from benchkit.models.thresholds import thresholds_of
 from benchkit.models.trial import TrialRecord
-from benchkit.results.store import RunFolder
-from benchkit.results.trial_tables import TrialOutput, TrialTables, read_output
+from benchkit.plan.model import PlannedCell
 from benchkit.run.capacity import Report, find_capacity
 from benchkit.run.events import RunObserver
-from benchkit.run.plan.model import PlannedCell
 from benchkit.run.recorder import RunRecorder
 from benchkit.run.retries import Retry, TrialAttempts, cause_of
 from benchkit.run.sliced_block import run_sliced_block
@@ -27,6 +25,8 @@ from benchkit.run.testbed import Testbed
 from benchkit.run.trial import run_trial
 from benchkit.scenario.profile_pass import is_profile_pass
 from benchkit.scenario.trial_order import PlannedTrial
+from benchkit.store.store import RunFolder
+from benchkit.store.trial_tables import TrialOutput, TrialTables, read_output
 from benchkit.units import requests_per_s
 
 logger = logging.getLogger(__name__)

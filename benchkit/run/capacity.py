@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from benchkit import units
-from benchkit.analysis.capacity_probe import judge_probe
-from benchkit.analysis.capacity_search import MAX_PROBES, MIN_PROBES, CapacitySearch
+from benchkit.comparison.capacity_probe import judge_probe
+from benchkit.comparison.capacity_search import MAX_PROBES, MIN_PROBES, CapacitySearch
 from benchkit.errors import InputError
 from benchkit.models.capacity import CapacityEstimate, CapacityGoal, CapacityProbe, ProbeOutcome, highest_held
 from benchkit.models.thresholds import Thresholds
-from benchkit.results.trial_tables import TrialTables
-from benchkit.run.plan.model import PlannedCell
+from benchkit.plan.model import PlannedCell
 from benchkit.run.target_rates import with_load
+from benchkit.store.trial_tables import TrialTables
 
 logger = logging.getLogger(__name__)
 

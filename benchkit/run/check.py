@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from benchkit.errors import InputError
-from benchkit.results.check import Damage, check_run, restore_journal
-from benchkit.results.checksums import update_checksums
-from benchkit.results.store import RunFolder, Store
 from benchkit.run.judge import rebuild_tables
+from benchkit.store.check import Damage, check_run, restore_journal
+from benchkit.store.checksums import update_checksums
+from benchkit.store.store import RunFolder, Store
 from benchkit.units import counted
 
 logger = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ from benchkit.errors import HostError, InputError, LostError, raise_first, sugge
 from benchkit.hosts import tuning
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.host import Host
-from benchkit.run.plan.model import PlannedCell, RunPlan
-from benchkit.run.plan.planner import make_plan
+from benchkit.plan.model import PlannedCell, RunPlan
+from benchkit.plan.planner import make_plan
 from benchkit.scenario.experiment import Experiment
 from benchkit.services import deploy
 from benchkit.services.service import HostSettings, Service

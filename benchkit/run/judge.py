@@ -9,28 +9,28 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from benchkit.analysis.handshakes import handshakes_per_s, resumed_share, server_cpu_s_per_handshake
-from benchkit.analysis.samples import Exclusion
-from benchkit.analysis.verdicts.checks.busy_neighbour import neighbour_share
-from benchkit.analysis.verdicts.checks.cold import first_over_last
-from benchkit.analysis.verdicts.checks.noisy_host import foreign_share
-from benchkit.analysis.verdicts.checks.throttled import stolen_share, withheld_share
-from benchkit.analysis.verdicts.core_speed import server_loop_s
-from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence, requested_metrics
-from benchkit.analysis.verdicts.exclusions import exclusions_from_findings
-from benchkit.analysis.verdicts.judge import judge_run, judge_trial, verdict_of
-from benchkit.analysis.verdicts.trial_telemetry import TrialTelemetry
+from benchkit.judge.checks.busy_neighbour import neighbour_share
+from benchkit.judge.checks.cold import first_over_last
+from benchkit.judge.checks.noisy_host import foreign_share
+from benchkit.judge.checks.throttled import stolen_share, withheld_share
+from benchkit.judge.core_speed import server_loop_s
+from benchkit.judge.evidence import Evidence, RunEvidence, requested_metrics
+from benchkit.judge.exclusions import exclusions_from_findings
+from benchkit.judge.handshakes import handshakes_per_s, resumed_share, server_cpu_s_per_handshake
+from benchkit.judge.judge import judge_run, judge_trial, verdict_of
+from benchkit.judge.trial_telemetry import TrialTelemetry
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.rows import Row
 from benchkit.models.run import Manifest
 from benchkit.models.thresholds import thresholds_of
 from benchkit.models.trial import TrialRecord
-from benchkit.results.journal_events import HostFactsRead
-from benchkit.results.reparse import ContentByTable, RebuiltRun, reparse
-from benchkit.results.schema import arrow_table
-from benchkit.results.store import RunFolder, Store
-from benchkit.results.tables import RunTables
-from benchkit.results.trial_tables import TrialTables
+from benchkit.stats.samples import Exclusion
+from benchkit.store.journal_events import HostFactsRead
+from benchkit.store.reparse import ContentByTable, RebuiltRun, reparse
+from benchkit.store.schema import arrow_table
+from benchkit.store.store import RunFolder, Store
+from benchkit.store.tables import RunTables
+from benchkit.store.trial_tables import TrialTables
 
 RUN_STAGES = ("start", "tuned")
 """Stages of a run whose host facts hold for all of its trials; a later stage overrides an earlier one."""

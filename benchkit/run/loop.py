@@ -13,11 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 
-from benchkit.analysis.adaptive import stop_rule
-from benchkit.analysis.samples import Exclusion
+from benchkit.comparison.adaptive import stop_rule
 from benchkit.hosts.connections import RECONNECT_S
 from benchkit.hosts.cpu_affinity import pinned
-from benchkit.results.store import RunFolder
 from benchkit.run.attempt import AttemptResult, attempt_block, attempt_trial
 from benchkit.run.events import RunObserver, SharedObserver
 from benchkit.run.manifest import controller_placement
@@ -27,8 +25,10 @@ from benchkit.run.resume import finished_verdicts, resume_queue
 from benchkit.run.target_rates import TargetRates
 from benchkit.run.testbed import Testbed
 from benchkit.run.trial_queue import TrialQueue
-from benchkit.run.workers import work_together
+from benchkit.run.workers import run_concurrently
 from benchkit.scenario.trial_order import PlannedTrial
+from benchkit.stats.samples import Exclusion
+from benchkit.store.store import RunFolder
 from benchkit.units import counted
 
 logger = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ def execute(
                 for testbed in testbeds:
                     ready.enter_context(testbed.ready())
                 with pinned(controller_placement(run.plan, run.hosts)):
-                    work_together(
+                    run_concurrently(
                         [partial(_run_trials, queue, testbed, recorder, observer) for testbed in testbeds],
                         stop=queue.stop,
                         abort=run.hosts.abort,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_bytes, token_hex
@@ -13,14 +13,11 @@ from types import MappingProxyType
 
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.cpu_affinity import controller_record
-from benchkit.hosts.host import Host
-from benchkit.load.tools.registry import get_tool
-from benchkit.models.facts import RecordedFacts
-from benchkit.models.run import BuildRecord, CellRecord, CodeState, ControllerRecord, HostRecord, Manifest
+from benchkit.loadtools.registry import get_tool
+from benchkit.models.run import CodeState, ControllerRecord, HostRecord, Manifest
+from benchkit.plan.model import RunPlan
+from benchkit.plan.records import cell_record, inventory_facts
 from benchkit.resources import shipped
-from benchkit.run.plan.model import PlannedCell, RunPlan
-from benchkit.services.carried_files import content_sha256
-from benchkit.services.command_build import BuiltFolder
 from benchkit.services.git_source import code_state
 from benchkit.services.secret_files import get_or_create
 from benchkit.version import __version__
@@ -79,20 +76,6 @@ def make_manifest(
     )
 
 
-def cell_record(cell: PlannedCell) -> CellRecord:
-    """Return the record of a planned cell."""
-    return CellRecord(
-        cell_id=cell.cell_id,
-        levels=cell.spec.levels,
-        unsupported=cell.unsupported,
-        builds=dict(_builds(cell)) if cell.unsupported is None else {},
-        files=dict(_files(cell)) if cell.unsupported is None else {},
-        same_as=cell.same_as,
-        external={service.name: service.url for service in cell.spec.external},
-        sysctls=cell.sysctls if cell.unsupported is None else {},
-    )
-
-
 def code_of(plan: RunPlan) -> CodeState | None:
     """Return the state of the git checkout with the scenario's file, else of the one that this process runs in.
 
@@ -130,39 +113,6 @@ def header_digests(plan: RunPlan) -> Mapping[str, str]:
     return {what: f"hmac-sha256:{digest.hexdigest()}" for what, digest in digests.items()}
 
 
-def _builds(cell: PlannedCell) -> Iterator[tuple[str, BuildRecord]]:
-    """Yield the records of the built services of a cell, by name."""
-    for service in cell.services:
-        for folder in service.folders:
-            if isinstance(folder.content, BuiltFolder):
-                source = folder.content.source
-                yield (
-                    service.name,
-                    BuildRecord(
-                        ref=source.ref if source else None,
-                        commit=source.commit if source else None,
-                        diff_sha256=source.diff_sha256 if source else None,
-                        output_sha256=folder.content.build().sha256,
-                    ),
-                )
-
-
-def _files(cell: PlannedCell) -> Iterator[tuple[str, str]]:
-    """Yield a description and the hash of each file and folder of the controller that a cell uses as it is."""
-    for service in cell.spec.services:
-        for path in service.backend.local_files(service.options):
-            yield f"{path.name} of {service.name}", content_sha256(path)
-    for request in cell.spec.load.requests:
-        if request.body_file is not None and request.content is not None:
-            yield f"body {request.body_file}", hashlib.sha256(request.content).hexdigest()
-
-
-def inventory_facts(host: Host) -> RecordedFacts:
-    """Return the facts of a host, with the capacity of its link where the inventory has it."""
-    cap = host.spec.link_bps
-    return RecordedFacts.model_validate(host.facts.model_dump() | ({} if cap is None else {"link_bps": cap}))
-
-
 def controller_placement(plan: RunPlan, hosts: Hosts) -> ControllerRecord:
     """Return the CPUs for this process during the run: none of the servers' CPUs, where it shares their machine."""
     servers: dict[str, set[int]] = {}
@@ -185,22 +135,6 @@ def _built_tool_versions(plan: RunPlan) -> dict[str, str]:
     """Return the versions of the load tools that benchkit builds, which are used instead of those on the hosts."""
     programs = [(each.host, get_tool(each.tool)) for cell in plan.placed_cells for each in cell.generators]
     return {f"{host}.{tool.binary}": tool.go_program.version for host, tool in programs if tool.go_program is not None}
-
-
-def used_programs(plan: RunPlan, host: Host) -> dict[str, str]:
-    """Return the host's own programs that the run starts there, name → path; those of benchkit do not change."""
-    words = {
-        word
-        for cell in plan.placed_cells
-        for where, argv in (
-            *((service.host, service.process.argv) for service in cell.services),
-            *((generator.host, generator.argv) for generator in cell.generators),
-        )
-        if where == host.name
-        for word in argv
-    }
-    programs = host.facts.programs.items()
-    return {name: fact.path for name, fact in programs if not words.isdisjoint((name, fact.path))}
 
 
 def roles_of_host(plan: RunPlan, host: str) -> tuple[str, ...]:

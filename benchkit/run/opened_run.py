@@ -9,10 +9,10 @@ from types import MappingProxyType
 
 from benchkit.errors import raise_first
 from benchkit.hosts.connections import Hosts
-from benchkit.results.store import RunFolder, Store
+from benchkit.plan.model import RunPlan
 from benchkit.run.manifest import code_of, make_manifest, new_run_id
-from benchkit.run.plan.model import RunPlan
 from benchkit.run.resume import Resumption, check_resumption
+from benchkit.store.store import RunFolder, Store
 
 Plan = Callable[[], RunPlan]
 """Makes the plan of a run when its hosts are held: what an earlier run left changes the facts of a host."""

@@ -7,19 +7,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchkit.analysis.power import planned_ratios
-from benchkit.analysis.run_data import RunData, read_run_data
+from benchkit.comparison.power import planned_ratios
+from benchkit.comparison.run_data import RunData, read_run_data
 from benchkit.errors import InputError
 from benchkit.hosts.connections import Hosts
 from benchkit.models.design import design_of
 from benchkit.models.run import Manifest
-from benchkit.results.store import Store
+from benchkit.plan.planner import make_plan
 from benchkit.run.events import RunObserver
 from benchkit.run.loop import execute
 from benchkit.run.opened_run import OpenedRun, open_run
-from benchkit.run.plan.planner import make_plan
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.read import vary_experiment
+from benchkit.store.store import Store
 
 BLOCKS = 5
 """Number of blocks. They estimate the noise within a factor of 1.6 at 80 % confidence (chi-squared, four degrees of

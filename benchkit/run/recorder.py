@@ -8,17 +8,22 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from benchkit.analysis.adaptive import StopDecision
-from benchkit.analysis.samples import Exclusion
+from benchkit.comparison.adaptive import StopDecision
 from benchkit.errors import BenchkitError, InputError
 from benchkit.hosts.connections import RestoreOutcome
 from benchkit.hosts.host_changes import Leftovers
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.run import RunStatus
 from benchkit.models.trial import TrialRecord
-from benchkit.results.checksums import remove_checksums, write_checksums
-from benchkit.results.journal import Journal
-from benchkit.results.journal_events import (
+from benchkit.run.judge import Judge, judge_stored_run
+from benchkit.run.run_log import run_log
+from benchkit.run.steps.trial_state import trial_id_of
+from benchkit.run.trial_queue import hash_order
+from benchkit.scenario.trial_order import PlannedTrial
+from benchkit.stats.samples import Exclusion
+from benchkit.store.checksums import remove_checksums, write_checksums
+from benchkit.store.journal import Journal
+from benchkit.store.journal_events import (
     BlockEnded,
     BlockInterrupted,
     FailureCause,
@@ -34,16 +39,11 @@ from benchkit.results.journal_events import (
     TrialSkipped,
     TrialStarted,
 )
-from benchkit.results.progress import Progress, read_progress
-from benchkit.results.row_builders import factor_rows, host_rows_of
-from benchkit.results.store import RunFolder, Store
-from benchkit.results.tables import RunTables
-from benchkit.results.trial_tables import RawFile, TrialOutput, TrialTables, build_trial_tables
-from benchkit.run.judge import Judge, judge_stored_run
-from benchkit.run.run_log import run_log
-from benchkit.run.steps.trial_state import trial_id_of
-from benchkit.run.trial_queue import hash_order
-from benchkit.scenario.trial_order import PlannedTrial
+from benchkit.store.progress import Progress, read_progress
+from benchkit.store.row_builders import factor_rows, host_rows_of
+from benchkit.store.store import RunFolder, Store
+from benchkit.store.tables import RunTables
+from benchkit.store.trial_tables import RawFile, TrialOutput, TrialTables, build_trial_tables
 from benchkit.units import counted
 
 logger = logging.getLogger(__name__)

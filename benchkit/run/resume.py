@@ -8,22 +8,23 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 
-from benchkit.analysis.adaptive import stop_rule
-from benchkit.analysis.run_differences import FactDifference, fact_differences, setting_differences
+from benchkit.comparison.adaptive import stop_rule
 from benchkit.errors import InputError, ParseError
 from benchkit.hosts.connections import Hosts
+from benchkit.judge.run_differences import FactDifference, fact_differences, setting_differences
 from benchkit.models.run import Manifest
-from benchkit.results.journal_events import BlockInterrupted, TrialEnded, TrialFailed
-from benchkit.results.progress import Progress, read_progress
-from benchkit.results.store import RunFolder
-from benchkit.results.trial_tables import read_output
+from benchkit.plan.model import RunPlan
+from benchkit.plan.records import inventory_facts, used_programs
 from benchkit.run.judge import rebuild_tables
-from benchkit.run.manifest import inventory_facts, make_manifest, used_programs
-from benchkit.run.plan.model import RunPlan
+from benchkit.run.manifest import make_manifest
 from benchkit.run.recorder import RunRecorder
 from benchkit.run.steps.trial_state import trial_id_of
 from benchkit.run.trial_queue import TrialQueue, hash_order
 from benchkit.scenario.trial_order import PlannedTrial
+from benchkit.store.journal_events import BlockInterrupted, TrialEnded, TrialFailed
+from benchkit.store.progress import Progress, read_progress
+from benchkit.store.store import RunFolder
+from benchkit.store.trial_tables import read_output
 from benchkit.units import counted
 
 logger = logging.getLogger(__name__)

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from benchkit import units
 from benchkit.errors import InputError
-from benchkit.load.load_shares import divide_load
+from benchkit.loadtools.load_shares import divide_load
 from benchkit.models.load import Load
 from benchkit.models.rows import TrialRow
-from benchkit.run.plan.model import PlannedCell, RunPlan
+from benchkit.plan.model import PlannedCell, RunPlan
 from benchkit.scenario.trial_order import PlannedTrial
 
 CALIBRATION_S = 2.0

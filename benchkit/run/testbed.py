@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
-from benchkit.analysis.run_differences import fact_differences
 from benchkit.errors import HostError, HostStateError, LostError
 from benchkit.hosts.clock import controller_wall_offset_ns, elapsed_s
 from benchkit.hosts.connections import RECONNECT_S, Hosts, run_on_hosts
@@ -15,13 +14,14 @@ from benchkit.hosts.facts import SYSCTLS
 from benchkit.hosts.files import Placed
 from benchkit.hosts.host import Host
 from benchkit.hosts.host_changes import Leftovers
+from benchkit.judge.run_differences import fact_differences
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.rows import TrialRow
-from benchkit.results.journal_events import ClocksSet, HostReconnected, ProgramsInstalled, ServicesDeployed
+from benchkit.plan.model import PlannedCell, RunPlan
+from benchkit.plan.records import inventory_facts, used_programs
+from benchkit.plan.tuning_plan import nofile_limit
 from benchkit.run.events import RunObserver
-from benchkit.run.manifest import inventory_facts, roles_of_host, used_programs
-from benchkit.run.plan.model import PlannedCell, RunPlan
-from benchkit.run.plan.tuning_plan import nofile_limit
+from benchkit.run.manifest import roles_of_host
 from benchkit.run.recorder import RunRecorder
 from benchkit.run.retries import RetryPolicy
 from benchkit.run.run_log import log_step
@@ -31,6 +31,7 @@ from benchkit.run.wall_clocks import WallClocks
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.services import deploy
 from benchkit.services.service import File
+from benchkit.store.journal_events import ClocksSet, HostReconnected, ProgramsInstalled, ServicesDeployed
 from benchkit.units import cores, share
 
 logger = logging.getLogger(__name__)

@@ -14,11 +14,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from benchkit.analysis.adaptive import StopDecision, StopRule
-from benchkit.analysis.samples import Exclusion
+from benchkit.comparison.adaptive import StopDecision, StopRule
 from benchkit.models.rows import TrialRow
 from benchkit.scenario.profile_pass import is_profile_pass
 from benchkit.scenario.trial_order import PlannedTrial
+from benchkit.stats.samples import Exclusion
 
 CALIBRATION_BLOCK = 0
 """Block of the trials that find the rates of all others."""

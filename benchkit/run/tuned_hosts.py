@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from benchkit.errors import BenchkitError, HostError, LostError
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.tuning import TuningPlan, apply
-from benchkit.results.journal import Journal
-from benchkit.results.journal_events import HostRestored, HostTuned, TuningSwitched
-from benchkit.run.plan.model import PlannedCell, RunPlan
+from benchkit.plan.model import PlannedCell, RunPlan
 from benchkit.run.run_log import log_step
+from benchkit.store.journal import Journal
+from benchkit.store.journal_events import HostRestored, HostTuned, TuningSwitched
 
 Settings = tuple[TuningPlan, ...]
 

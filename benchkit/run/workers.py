@@ -10,7 +10,9 @@ WAKE_S = 0.2
 signals restart system calls (SA_RESTART in sigaction(2))."""
 
 
-def work_together(works: Sequence[Callable[[], None]], *, stop: Callable[[], None], abort: Callable[[], None]) -> None:
+def run_concurrently(
+    works: Sequence[Callable[[], None]], *, stop: Callable[[], None], abort: Callable[[], None]
+) -> None:
     """Do all of these works at the same time, and return when all have ended; a single one in this thread.
 
     After an error of one, `stop` has the others end after their present trial; the first error is raised then. At an

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from benchkit.document import Document
 from benchkit.errors import InputError
-from benchkit.load.load_shares import objections
-from benchkit.load.tools.registry import TOOLS, get_tool
-from benchkit.load.tools.tool import NEED_RATE
+from benchkit.loadtools.load_shares import objections
+from benchkit.loadtools.registry import TOOLS, get_tool
+from benchkit.loadtools.tool import NEED_RATE
 from benchkit.models.headers import Headers, HeaderValue, SecretValue
 from benchkit.models.load import COUNT, OLD_COUNT, RATE, Load, has_old_count
 from benchkit.regular_files import read_regular

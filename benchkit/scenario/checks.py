@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from benchkit.document import Document
 from benchkit.errors import InputError, suggestion
-from benchkit.load.tools.registry import TOOLS
+from benchkit.loadtools.registry import TOOLS
 from benchkit.models.claims import Claim
 from benchkit.models.levels import Levels, cell_id, level_text
 from benchkit.models.metrics import METRICS

@@ -15,13 +15,13 @@ from pydantic import Field, PositiveInt, StringConstraints, field_validator
 from benchkit.models.base import Frozen
 from benchkit.models.claims import Claim
 from benchkit.models.cpus import Cpus
-from benchkit.models.design import SLICE_S, Design, Until
+from benchkit.models.design import SLICE_S, Design, StopCondition
 from benchkit.models.levels import Level, Levels, Name
 from benchkit.models.published import Published
 from benchkit.models.response_differences import Difference
 from benchkit.models.thresholds import Thresholds
 from benchkit.scenario.profile_pass import ProfilePass
-from benchkit.scenario.telemetry_options import Telemetry, Watching
+from benchkit.scenario.telemetry_options import Telemetry, TelemetryOptions
 
 LOAD_ROLE = "load"
 """The role of the hosts that generate the load."""
@@ -168,7 +168,7 @@ class Scenario(Frozen):
     blocks: PositiveInt = Field(
         le=10_000, description="repetitions of every cell; the maximum if `until` may end the run early", examples=[10]
     )
-    until: Until | None = Field(
+    until: StopCondition | None = Field(
         default=None,
         description="condition under which the run ends before its last block; absent: it never does",
         examples=[{"precision": 0.05}],
@@ -177,7 +177,7 @@ class Scenario(Frozen):
         default=None, description="profiled trials after the measured ones", examples=[{"blocks": 2, "duration_s": 10}]
     )
     telemetry: Telemetry = Field(
-        default_factory=Watching, validate_default=False, description="host telemetry during trials, or `off`"
+        default_factory=TelemetryOptions, validate_default=False, description="host telemetry during trials, or `off`"
     )
     seed: int = Field(default=1, description="seed of the random order of trials")
     claims: tuple[Claim, ...] = Field(

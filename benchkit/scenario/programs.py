@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from benchkit.load.tools.registry import get_tool
+from benchkit.loadtools.registry import get_tool
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.model import LOAD_ROLE
 from benchkit.services.profilers import PERF

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from benchkit.hosts.inventory import InventoryFile
-from benchkit.load.tools.registry import TOOLS
+from benchkit.loadtools.registry import TOOLS
 from benchkit.models.load import Load
 from benchkit.models.metrics import METRICS
 from benchkit.models.profile_metrics import PROFILE_METRICS

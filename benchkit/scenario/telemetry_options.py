@@ -11,7 +11,7 @@ from benchkit.models.base import Frozen
 OFF = "off"
 
 
-class Watching(Frozen):
+class TelemetryOptions(Frozen):
     """Options of host telemetry during a trial."""
 
     interval_s: float = Field(default=1.0, ge=0.1, le=60, description="seconds from one sample to the next")
@@ -24,7 +24,7 @@ def _off_is_none(value: object) -> object:
 
 
 Telemetry = Annotated[
-    Watching | None,
-    BeforeValidator(_off_is_none, json_schema_input_type=Literal["off", False] | Watching | None),
+    TelemetryOptions | None,
+    BeforeValidator(_off_is_none, json_schema_input_type=Literal["off", False] | TelemetryOptions | None),
 ]
-"""`off` (None here), or the fields of `Watching`."""
+"""`off` (None here), or the fields of `TelemetryOptions`."""

@@ -17,10 +17,10 @@ from ruamel.yaml import YAML
 
 from benchkit.document import Origin, Origins
 from benchkit.errors import InputError
-from benchkit.load.slice_times import pauses, turn_s
-from benchkit.load.tools.registry import get_tool
+from benchkit.loadtools.registry import get_tool
+from benchkit.loadtools.slice_times import pauses, turn_s
 from benchkit.models.cpus import SplitCpus
-from benchkit.models.design import Design, Until
+from benchkit.models.design import Design, StopCondition
 from benchkit.models.headers import SecretValue, without_secrets
 from benchkit.models.levels import NAME_FORM
 from benchkit.models.load import Load
@@ -41,7 +41,7 @@ MAX_BLOCKS = 60
 WARM_UP_SHARE = 0.25
 """Share of a trial's time that warms the server up."""
 OVERHEAD_S = 0.5
-"""Time of a trial that is no load, as in `benchkit.run.plan.model`."""
+"""Time of a trial that is no load, as in `benchkit.plan.model`."""
 SHORTEST_WINDOW_S = 0.5
 """Shortest measured window: with less, a slow server answers too few requests for a p99."""
 SHORTEST_WHOLE_S = 1.5
@@ -63,7 +63,7 @@ OWN_HEADERS = {"what": ["header_bytes"], "why": "two servers send headers of the
 DEFAULT_TOOL, DEFAULT_CONNECTIONS = "h2load", 64
 """Load tool and connections that a comparison begins with where they are not given; they are adapted to its servers."""
 
-MIN_BLOCKS = int(Until.model_fields["min_blocks"].default)
+MIN_BLOCKS = int(StopCondition.model_fields["min_blocks"].default)
 PLANNED_BLOCKS = MIN_BLOCKS + 1
 """Blocks for which a comparison has time: one more than can show a difference, as servers that start slowly take longer
 than `OVERHEAD_S`, and with one block less nothing would be shown."""

@@ -43,7 +43,7 @@ Part = Literal["certificate", "key"]
 
 
 @dataclass(frozen=True)
-class Pair:
+class KeyPair:
     """A certificate with its chain, and its private key, both PEM."""
 
     certificate: bytes
@@ -206,7 +206,7 @@ class _Made:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._authority: tuple[x509.Certificate, PrivateKey] | None = None
-        self._pairs: dict[tuple[str, str | None, CertificateKey], Pair] = {}
+        self._pairs: dict[tuple[str, str | None, CertificateKey], KeyPair] = {}
 
     def authority(self) -> bytes:
         """Return the certificate of the authority (PEM)."""
@@ -215,7 +215,7 @@ class _Made:
         with self._lock:
             return self._signer()[0].public_bytes(Encoding.PEM)
 
-    def pair(self, host: str, address: str | None, kind: CertificateKey) -> Pair:
+    def pair(self, host: str, address: str | None, kind: CertificateKey) -> KeyPair:
         """Return the certificate for a host, made at the first call."""
         with self._lock:
             identity = host, address, kind
@@ -250,7 +250,7 @@ def _create_authority() -> tuple[x509.Certificate, PrivateKey]:
 
 def _create_pair(
     host: str, address: str | None, kind: CertificateKey, authority: x509.Certificate, signer: PrivateKey
-) -> Pair:
+) -> KeyPair:
     """Return a certificate with the address and the name of the host as subject alternative names (RFC 5280)."""
     from cryptography import x509  # noqa: PLC0415
     from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415
@@ -272,7 +272,7 @@ def _create_pair(
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    return Pair(certificate.public_bytes(serialization.Encoding.PEM), private)
+    return KeyPair(certificate.public_bytes(serialization.Encoding.PEM), private)
 
 
 def _create_key(kind: CertificateKey) -> PrivateKey:

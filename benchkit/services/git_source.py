@@ -18,8 +18,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import Field
+
 from benchkit.errors import InputError
-from benchkit.models.bisection import Commit
+from benchkit.models.base import Frozen
 from benchkit.models.run import CodeState
 from benchkit.services.go_build import cache_folder
 
@@ -27,6 +29,13 @@ logger = logging.getLogger(__name__)
 
 WORKTREE = "worktree"
 """The ref that stands for the files of the repository as they are, without those that it ignores."""
+
+
+class Commit(Frozen):
+    """A commit of a repository."""
+
+    commit: str = Field(description="its full hash")
+    subject: str
 
 
 @dataclass(frozen=True)

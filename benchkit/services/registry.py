@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from benchkit.plugins import Registry
+from benchkit.registry import Registry
 from benchkit.services.backend import AnyBackend, Backend, BackendOptions
 from benchkit.services.command import COMMAND
 from benchkit.services.external import EXTERNAL, ExternalOptions
@@ -12,7 +12,6 @@ from benchkit.services.fasthttp import FASTHTTP
 from benchkit.services.fcgi import FCGI
 from benchkit.services.fileserver import FILESERVER
 from benchkit.services.gnet import GNET
-from benchkit.services.go_modules.registry import MODULE_BACKENDS
 from benchkit.services.gostring import GOSTRING
 from benchkit.services.hertz import HERTZ
 from benchkit.services.nethttp import NETHTTP
@@ -32,7 +31,6 @@ _BACKENDS: tuple[AnyBackend, ...] = (
     NODE,
     NGINX,
     COMMAND,
-    *MODULE_BACKENDS,
 )
 
 BACKENDS: Registry[AnyBackend] = Registry(

@@ -26,7 +26,7 @@ from benchkit.agent.watch.process_trees import ProcessTrees
 from benchkit.agent.watch.recorder import Recorder, Sample
 from benchkit.agent.watch.sampler import Sampler
 from benchkit.agent.watch.sampling_schedule import SamplingSchedule, Tick
-from benchkit.agent.watch.server_counters import OwnRequests, expvar, nginx, node
+from benchkit.agent.watch.server_counters import BenchkitRequests, expvar, nginx, node
 from benchkit.models.telemetry import TELEMETRY_METRICS
 
 NGINX = b"""Active connections: 291
@@ -43,7 +43,7 @@ Reading: 6 Writing: 179 Waiting: 106
 
 @pytest.mark.parametrize("page", [NGINX, TENGINE])
 def test_the_own_requests_are_subtracted_from_the_counters_of_nginx(page: bytes) -> None:
-    assert nginx(page, OwnRequests(requests=5, connections=2)) == {
+    assert nginx(page, BenchkitRequests(requests=5, connections=2)) == {
         ("requests_total", None): 31070460,
         ("connections_accepted_total", None): 16630946,
         ("nginx_connections", "active"): 290,
@@ -55,7 +55,7 @@ def test_the_own_requests_are_subtracted_from_the_counters_of_nginx(page: bytes)
 
 def test_a_missing_value_of_a_worker_is_absent() -> None:
     page = b'{"workers": {"31": {"requests": 7, "event_loop_lag_p99_s": null}, "32": {"requests": 0}}}'
-    assert node(page, OwnRequests(1, 1)) == {("requests_total", "31"): 7, ("requests_total", "32"): 0}
+    assert node(page, BenchkitRequests(1, 1)) == {("requests_total", "31"): 7, ("requests_total", "32"): 0}
 
 
 def test_what_servers_count_themselves_is_sparse() -> None:
@@ -64,7 +64,7 @@ def test_what_servers_count_themselves_is_sparse() -> None:
         b'"gc_cycles": 2, "gc_pause_s": 0.1, "scheduler_latencies": [{"low_s": 0, "high_s": 1e-6, "count": 2}]}}'
     )
     workers = b'{"workers": {"31": {"event_loop_lag_p99_s": 0.1}}}'
-    own = OwnRequests(1, 1)
+    own = BenchkitRequests(1, 1)
     found = {**expvar(go, own), **node(workers, own), **nginx(NGINX, own)}
     sparse = {name for name, metric in TELEMETRY_METRICS.items() if metric.sparse}
     switches = {"voluntary_switches_total", "involuntary_switches_total"}
@@ -73,7 +73,7 @@ def test_what_servers_count_themselves_is_sparse() -> None:
 
 def test_a_page_in_another_format_is_unavailable() -> None:
     with pytest.raises(UnavailableError, match="not the page of stub_status"):
-        nginx(b"<html>404</html>", OwnRequests(1, 1))
+        nginx(b"<html>404</html>", BenchkitRequests(1, 1))
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_a_counter_page_is_complete_or_unavailable(
     serve: Callable[[bytes], CounterPage], head: bytes, body: bytes
 ) -> None:
     page = serve(head + b"\r\n\r\n" + body)
-    assert (page.get(), page.own) == (b"abcde", OwnRequests(requests=1, connections=1))
+    assert (page.get(), page.own) == (b"abcde", BenchkitRequests(requests=1, connections=1))
     page.close()
     for end in (0, len(body) // 2, body.rindex(b"e")):
         with pytest.raises(UnavailableError, match=r"before the end of|no complete HTTP response"):

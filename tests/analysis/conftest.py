@@ -15,10 +15,10 @@ import pytest
 
 from benchkit.models.levels import Levels, cell_id
 from benchkit.models.run import CellRecord, HostRecord, Manifest
-from benchkit.results.row_builders import factor_rows, host_rows
-from benchkit.results.schema import arrow_schema
-from benchkit.results.store import RunFolder, Store
-from benchkit.results.tables import RunTables
+from benchkit.store.row_builders import factor_rows, host_rows
+from benchkit.store.schema import arrow_schema
+from benchkit.store.store import RunFolder, Store
+from benchkit.store.tables import RunTables
 
 STARTED = datetime(2026, 3, 1, 10, tzinfo=UTC)
 

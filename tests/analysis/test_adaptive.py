@@ -7,18 +7,18 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from benchkit.analysis.adaptive import decide, stop_rule
-from benchkit.analysis.ratios import Pair
-from benchkit.analysis.samples import Exclusion
-from benchkit.models.design import Until
+from benchkit.comparison.adaptive import decide, stop_rule
+from benchkit.models.design import StopCondition
 from benchkit.models.rows import TrialRow
 from benchkit.models.run import Manifest
-from benchkit.results.schema import arrow_schema, rows_from_arrow
+from benchkit.stats.cell_pairs import ComparedCells
+from benchkit.stats.samples import Exclusion
+from benchkit.store.schema import arrow_schema, rows_from_arrow
 
 MakeTrials = Callable[..., pd.DataFrame]
-UNTIL = Until(precision=0.05, budget_s=600)
+UNTIL = StopCondition(precision=0.05, budget_s=600)
 MOST = 30
-ASKED = [("rps", Pair("b", "a")), ("rps", Pair("c", "a"))]
+ASKED = [("rps", ComparedCells("b", "a")), ("rps", ComparedCells("c", "a"))]
 
 
 def trials(make_trials: MakeTrials, blocks: int, spread: float) -> pd.DataFrame:
@@ -46,7 +46,7 @@ def test_controls_do_not_prolong_a_run(make_manifest: Callable[..., Manifest]) -
     manifest = make_manifest(cells, controls=["stack=go"], scenario={"until": {"precision": 0.05}}, blocks=30)
     rule = stop_rule(manifest)
     assert rule is not None
-    assert rule.ratios == (("rps", Pair("stack=nginx", "stack=go")),)
+    assert rule.ratios == (("rps", ComparedCells("stack=nginx", "stack=go")),)
 
 
 def test_ratios_of_claims_must_be_precise_in_their_metric(make_manifest: Callable[..., Manifest]) -> None:
@@ -60,9 +60,9 @@ def test_ratios_of_claims_must_be_precise_in_their_metric(make_manifest: Callabl
     rule = stop_rule(make_manifest(cells, scenario={"until": {"precision": 0.05}, "claims": [claim]}, blocks=30))
     assert rule is not None
     assert rule.ratios == (
-        ("rps", Pair("stack=nginx", "stack=go")),
-        ("rps", Pair("stack=other", "stack=go")),
-        ("server_cpu_s_per_request", Pair("stack=nginx", "stack=other")),
+        ("rps", ComparedCells("stack=nginx", "stack=go")),
+        ("rps", ComparedCells("stack=other", "stack=go")),
+        ("server_cpu_s_per_request", ComparedCells("stack=nginx", "stack=other")),
     )
 
 
@@ -131,7 +131,7 @@ def test_one_cell_alone_must_be_known_by_itself(make_trials: MakeTrials) -> None
 def test_every_requested_metric_must_be_precise(make_trials: MakeTrials) -> None:
     frame = trials(make_trials, 8, 0.001).assign(latency_p99_s=np.random.default_rng(1).lognormal(0, 0.5, 24))
     assert decide(frame, ASKED, UNTIL, max_blocks=MOST).stop
-    decision = decide(frame, [*ASKED, ("latency_p99_s", Pair("b", "a"))], UNTIL, max_blocks=MOST)
+    decision = decide(frame, [*ASKED, ("latency_p99_s", ComparedCells("b", "a"))], UNTIL, max_blocks=MOST)
     assert not decision.stop
     assert decision.widest is not None
     assert decision.widest.metric == "latency_p99_s"
@@ -171,7 +171,7 @@ def test_percentiles_of_too_few_requests_do_not_end_a_run(
 
 
 def test_run_ends_once_every_interval_excludes_the_asked_ratio(make_trials: MakeTrials) -> None:
-    until = Until(precision=0.001, min_blocks=6, excludes=0.9)
+    until = StopCondition(precision=0.001, min_blocks=6, excludes=0.9)
     made = trials(make_trials, 8, 0.02)  # ratios near 0.5 and 0.7
     decision = decide(made, ASKED, until, max_blocks=MOST)
     assert decision.stop
@@ -182,8 +182,8 @@ def test_run_ends_once_every_interval_excludes_the_asked_ratio(make_trials: Make
 
 def test_smaller_error_rate_asks_for_more_blocks(make_trials: MakeTrials) -> None:
     made = trials(make_trials, 8, 0.03)
-    wide = decide(made, ASKED, Until(precision=0.05, alpha=0.001), max_blocks=MOST)
-    narrow = decide(made, ASKED, Until(precision=0.05), max_blocks=MOST)
+    wide = decide(made, ASKED, StopCondition(precision=0.05, alpha=0.001), max_blocks=MOST)
+    narrow = decide(made, ASKED, StopCondition(precision=0.05), max_blocks=MOST)
     assert wide.precision is not None
     assert narrow.precision is not None
     assert wide.precision > narrow.precision

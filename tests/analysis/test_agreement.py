@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.analysis import agreement
-from benchkit.analysis.agreement import Agreement, agreements, sentence
-from benchkit.analysis.caveats import Caveat
+from benchkit.comparison import agreement
+from benchkit.comparison.agreement import Agreement, agreements, sentence
+from benchkit.comparison.caveats import Caveat
 
 TOOLS = ("wrk", "ab", "hey", "h2load")
 

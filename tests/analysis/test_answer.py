@@ -8,16 +8,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.analysis.answer import Answer, choose_headlines, write_answer
-from benchkit.analysis.compare import compare, compare_cells
-from benchkit.analysis.markdown import markdown
-from benchkit.analysis.ratio import Ratio
-from benchkit.analysis.run_data import RunData, run_data_from_tables
-from benchkit.analysis.samples import Exclusion
+from benchkit.comparison.answer import Answer, choose_headlines, write_answer
+from benchkit.comparison.compare import compare, compare_cells
+from benchkit.comparison.markdown import markdown
+from benchkit.comparison.ratio import Ratio
+from benchkit.comparison.run_data import RunData, run_data_from_tables
 from benchkit.models.metrics import CPU, P99
 from benchkit.models.run import Manifest
-from benchkit.results.schema import empty_frame
-from benchkit.results.store import RunFolder
+from benchkit.stats.samples import Exclusion
+from benchkit.store.schema import empty_frame
+from benchkit.store.store import RunFolder
 
 MakeTrials = Callable[..., pd.DataFrame]
 MakeManifest = Callable[..., Manifest]

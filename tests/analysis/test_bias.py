@@ -8,11 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from benchkit.analysis.bias import CONTAINED, bias_of
-from benchkit.analysis.inference import t_quantile, t_statistics
-from benchkit.analysis.ratio import Ratio, with_outcomes
-from benchkit.analysis.ratios import Pair, block_ratios
-from benchkit.analysis.samples import take_samples
+from benchkit.comparison.bias import CONTAINED, bias_of
+from benchkit.comparison.ratio import Ratio, with_outcomes
+from benchkit.comparison.ratios import block_ratios
+from benchkit.stats.cell_pairs import ComparedCells
+from benchkit.stats.inference import t_quantile, t_statistics
+from benchkit.stats.samples import take_samples
 from tests.analysis.conftest import MakeTrials
 
 NOISE = np.array([0.01, -0.02, 0.0, 0.02, -0.01, 0.015, -0.015, 0.005])
@@ -32,7 +33,7 @@ def ratio_of(
     trials["server_cpu_s_per_request"] = 1 / trials["rps"]
     trials[column] = 0.0
     trials.loc[trials["cell_id"] == "b", column] = share_of_b
-    (ratio,) = with_outcomes(block_ratios(take_samples(trials, metric), [Pair("b", "a")]))
+    (ratio,) = with_outcomes(block_ratios(take_samples(trials, metric), [ComparedCells("b", "a")]))
     return ratio
 
 
@@ -64,7 +65,7 @@ def test_disturbance_that_is_unknown_beside_one_cell_is_no_bias(make_trials: Mak
     rates = {"a": 100 * np.exp(NOISE), "b": 150 * np.exp(-NOISE)}
     trials = make_trials({cell: list(values) for cell, values in rates.items()}, slices=20)
     trials["foreign_share"] = np.where(trials["cell_id"] == "a", 0.5, np.nan)
-    (ratio,) = with_outcomes(block_ratios(take_samples(trials, "rps"), [Pair("b", "a")]))
+    (ratio,) = with_outcomes(block_ratios(take_samples(trials, "rps"), [ComparedCells("b", "a")]))
     assert (ratio.outcome, ratio.bias) == ("higher", 0.0)
 
 

@@ -4,7 +4,9 @@ import math
 
 import pytest
 
-from benchkit.analysis.bisection import (
+from benchkit.comparison.ratio import Ratio
+from benchkit.plugins.bisect.record import Judgement, Step
+from benchkit.plugins.bisect.search import (
     Bisection,
     classify,
     count_steps,
@@ -14,8 +16,6 @@ from benchkit.analysis.bisection import (
     step_error_rate,
     undecided_steps,
 )
-from benchkit.analysis.ratio import Ratio
-from benchkit.models.bisection import Judgement, Step
 
 COMMITS = tuple(f"c{i}" for i in range(8))
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchkit.analysis.capacities import CellCapacity, cell_capacities
-from benchkit.analysis.run_data import RunData
-from benchkit.analysis.samples import Exclusion
+from benchkit.comparison.capacities import CellCapacity, cell_capacities
+from benchkit.comparison.run_data import RunData
+from benchkit.stats.samples import Exclusion
 from tests.analysis.conftest import manifest_of, trials_of
 
 SEARCH = {"load": {"tool": "openloop", "capacity": {"slo": {"p99_s": 0.01}}}}

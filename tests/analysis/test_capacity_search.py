@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from benchkit.analysis.capacity_search import MAX_PROBES, CapacitySearch
+from benchkit.comparison.capacity_search import MAX_PROBES, CapacitySearch
 
 CEILING = 10_000.0
 PRECISION = 0.05

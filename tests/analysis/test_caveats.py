@@ -13,19 +13,19 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from benchkit.analysis.caveats import CROWDED
-from benchkit.analysis.compare import compare
-from benchkit.analysis.gate import Thresholds
-from benchkit.analysis.junit import junit
-from benchkit.analysis.markdown import markdown
 from benchkit.cli.app import app
+from benchkit.comparison.caveats import CROWDED
+from benchkit.comparison.compare import compare
+from benchkit.comparison.gate import Thresholds
+from benchkit.comparison.junit import junit
+from benchkit.comparison.markdown import markdown
 from benchkit.models.run import Manifest
 from benchkit.report.run_reader import read_run
 from benchkit.report.sections import claims, ratios
 from benchkit.report.sections.section import Material
-from benchkit.results.schema import arrow_schema
-from benchkit.results.store import RunFolder, Store
-from benchkit.results.tables import RunTables
+from benchkit.store.schema import arrow_schema
+from benchkit.store.store import RunFolder, Store
+from benchkit.store.tables import RunTables
 
 MakeTrials = Callable[..., pd.DataFrame]
 MakeManifest = Callable[..., Manifest]

@@ -4,10 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from benchkit.analysis.cell_pairs import baseline_pairs, levels_of, partner_finder, scenario_baseline
-from benchkit.analysis.ratios import Pair
 from benchkit.errors import InputError
 from benchkit.models.run import Manifest
+from benchkit.stats.cell_pairs import ComparedCells, baseline_pairs, levels_of, partner_finder, scenario_baseline
 
 MakeManifest = Callable[..., Manifest]
 GRID = [{"stack": stack, "connections": n} for stack in ("go", "nginx") for n in (8, 64)]
@@ -28,8 +27,8 @@ def test_baseline_of_some_levels_is_the_cell_that_differs_only_in_them(make_mani
     cells = make_manifest(GRID).cells
     pairs, _ = baseline_pairs(cells, levels_of("stack=go", cells))
     assert pairs == [
-        Pair("stack=nginx,connections=8", "stack=go,connections=8"),
-        Pair("stack=nginx,connections=64", "stack=go,connections=64"),
+        ComparedCells("stack=nginx,connections=8", "stack=go,connections=8"),
+        ComparedCells("stack=nginx,connections=64", "stack=go,connections=64"),
     ]
 
 
@@ -40,20 +39,22 @@ def test_cells_without_a_partner_are_returned(make_manifest: MakeManifest) -> No
     assert alone == ["stack=nginx,connections=256"]
     # The only cell that has the levels at all will do.
     cells = make_manifest([{"stack": "go", "connections": 8}, {"stack": "nginx", "connections": 64}]).cells
-    assert baseline_pairs(cells, {"stack": "go"})[0] == [Pair("stack=nginx,connections=64", "stack=go,connections=8")]
+    assert baseline_pairs(cells, {"stack": "go"})[0] == [
+        ComparedCells("stack=nginx,connections=64", "stack=go,connections=8")
+    ]
 
 
 def test_unsupported_cells_are_not_compared(make_manifest: MakeManifest) -> None:
     carried = make_manifest(GRID, unsupported={"stack=go,connections=64": "too few files"}).cells
     pairs, alone = baseline_pairs(carried, {"stack": "go"})
-    assert pairs == [Pair("stack=nginx,connections=8", "stack=go,connections=8")]
+    assert pairs == [ComparedCells("stack=nginx,connections=8", "stack=go,connections=8")]
     assert alone == ["stack=nginx,connections=64"]
 
 
 def test_a_control_is_compared_with_its_own_cell(make_manifest: MakeManifest) -> None:
     cells = make_manifest(GRID, controls=["stack=nginx,connections=8"]).cells
     pairs, _ = baseline_pairs(cells, {"stack": "go"})
-    assert pairs[-1] == Pair("stack=nginx,connections=8~control", "stack=nginx,connections=8", control=True)
+    assert pairs[-1] == ComparedCells("stack=nginx,connections=8~control", "stack=nginx,connections=8", control=True)
     assert len(pairs) == 3
     assert partner_finder({"stack": "nginx"}, cells)(cells[0]) == cells[2]
 

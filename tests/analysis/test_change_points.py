@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchkit.analysis.history.change_points import MIN_RUNS, find_shifts
-from benchkit.analysis.samples import Reals
+from benchkit.run_history.change_points import MIN_RUNS, find_shifts
+from benchkit.stats.samples import Reals
 
 SD = 0.01
 

@@ -7,13 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.analysis.claim_result import ClaimResult
-from benchkit.analysis.claims import judge_claims
-from benchkit.analysis.compare import compare_all_metrics
-from benchkit.analysis.run_data import RunData, run_data_from_tables
-from benchkit.analysis.samples import Exclusion
+from benchkit.comparison.claim_result import ClaimResult
+from benchkit.comparison.claims import judge_claims
+from benchkit.comparison.compare import compare_all_metrics
+from benchkit.comparison.run_data import RunData, run_data_from_tables
 from benchkit.models.run import Manifest
-from benchkit.results.schema import empty_frame
+from benchkit.stats.samples import Exclusion
+from benchkit.store.schema import empty_frame
 
 MakeTrials = Callable[..., pd.DataFrame]
 MakeManifest = Callable[..., Manifest]

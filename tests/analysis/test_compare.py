@@ -7,15 +7,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.analysis.compare import compare
-from benchkit.analysis.gate import Thresholds
-from benchkit.analysis.markdown import markdown
-from benchkit.analysis.samples import Exclusion
-from benchkit.analysis.wording import outcome
+from benchkit.comparison.compare import compare
+from benchkit.comparison.gate import Thresholds
+from benchkit.comparison.markdown import markdown
+from benchkit.comparison.wording import outcome
 from benchkit.errors import InputError
 from benchkit.models.design import ALPHA_PER_LOOK
 from benchkit.models.run import Manifest
-from benchkit.results.store import RunFolder
+from benchkit.stats.samples import Exclusion
+from benchkit.store.store import RunFolder
 from tests.analysis.conftest import manifest_of, trials_of
 
 MakeTrials = Callable[..., pd.DataFrame]

@@ -12,11 +12,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from benchkit.analysis.exchange import bencher_json, conbench_json, openmetrics, otava_csv
-from benchkit.analysis.history.series import history
-from benchkit.analysis.run_data import RunData, read_run_data
+from benchkit.comparison.run_data import RunData, read_run_data
 from benchkit.models.run import CodeState, Manifest
-from benchkit.results.store import RunFolder, Store
+from benchkit.plugins.export.services import bencher_json, conbench_json, openmetrics, otava_csv
+from benchkit.run_history.series import history
+from benchkit.store.store import RunFolder, Store
 from tests import json_schema
 from tests.analysis.conftest import STARTED
 

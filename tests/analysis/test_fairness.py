@@ -7,21 +7,21 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from benchkit.analysis.claims import judge_claims
-from benchkit.analysis.compare import compare
-from benchkit.analysis.fairness import (
+from benchkit.comparison.cell_remarks import with_response_remarks
+from benchkit.comparison.claims import judge_claims
+from benchkit.comparison.compare import compare
+from benchkit.comparison.markdown import markdown
+from benchkit.comparison.ratio import Ratio
+from benchkit.comparison.run_data import RunData
+from benchkit.judge.fairness import (
     UNDECLARED,
     answers_by_cell,
     mismatch_remarks,
     response_mismatches,
     with_declared_reasons,
-    with_response_remarks,
 )
-from benchkit.analysis.markdown import markdown
-from benchkit.analysis.ratio import Ratio
-from benchkit.analysis.run_data import RunData
 from benchkit.models.run import Manifest
-from benchkit.results.store import RunFolder
+from benchkit.store.store import RunFolder
 
 MakeTrials = Callable[..., pd.DataFrame]
 MakeManifest = Callable[..., Manifest]

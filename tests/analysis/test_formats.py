@@ -16,17 +16,17 @@ from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped] # the li
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from benchkit.analysis.claim_result import ClaimResult
-from benchkit.analysis.compare import compare_cells
-from benchkit.analysis.comparison import Comparison
-from benchkit.analysis.export import benchstat, csv, hgrm, merged_by_cell
-from benchkit.analysis.gate import GateLine, GateResult, Thresholds, judge_ratios
-from benchkit.analysis.junit import junit
-from benchkit.analysis.markdown import code, markdown, text
-from benchkit.analysis.run_data import ComparedRun, RunData
-from benchkit.analysis.samples import Exclusion
+from benchkit.comparison.claim_result import ClaimResult
+from benchkit.comparison.compare import compare_cells
+from benchkit.comparison.comparison import Comparison
+from benchkit.comparison.gate import GateLine, GateResult, Thresholds, judge_ratios
+from benchkit.comparison.junit import junit
+from benchkit.comparison.markdown import code, markdown, text
+from benchkit.comparison.run_data import ComparedRun, RunData
 from benchkit.errors import InputError
 from benchkit.models.run import Manifest
+from benchkit.plugins.export.formats import benchstat, csv, hgrm, merged_by_cell
+from benchkit.stats.samples import Exclusion
 
 MakeTrials = Callable[..., pd.DataFrame]
 MakeManifest = Callable[..., Manifest]

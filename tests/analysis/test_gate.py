@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.analysis.gate import (
+from benchkit.comparison.gate import (
     GateResult,
     Thresholds,
     default_thresholds,
@@ -15,9 +15,10 @@ from benchkit.analysis.gate import (
     parse_thresholds,
     read_thresholds,
 )
-from benchkit.analysis.ratios import Pair, block_ratios
-from benchkit.analysis.samples import Exclusion, take_samples
+from benchkit.comparison.ratios import block_ratios
 from benchkit.errors import InputError
+from benchkit.stats.cell_pairs import ComparedCells
+from benchkit.stats.samples import Exclusion, take_samples
 
 MakeTrials = Callable[..., pd.DataFrame]
 NOISE = np.array([0.98, 1.02, 1.0, 0.99, 1.01, 1.0])
@@ -34,7 +35,7 @@ def gate(make_trials: MakeTrials) -> Gate:
     ) -> GateResult:
         cells = {f"c{i}": 100 * ratio * NOISE[:blocks] ** spread for i, ratio in enumerate(ratios)}
         trials = make_trials({"base": np.full(blocks, 100), **cells}, metric=metric)
-        pairs = [Pair(cell, "base") for cell in cells]
+        pairs = [ComparedCells(cell, "base") for cell in cells]
         return judge_ratios(block_ratios(take_samples(trials, metric), pairs), Thresholds(metrics={metric: allowed}))
 
     return judged
@@ -43,14 +44,14 @@ def gate(make_trials: MakeTrials) -> Gate:
 def test_passed_ratio_names_excluded_trials(make_trials: MakeTrials) -> None:
     trials = make_trials({"base": 100 * NOISE, "c": 120 / NOISE})
     samples = take_samples(trials, "rps", [Exclusion("r1.c.b1", "invalid: errors")])
-    (line,) = judge_ratios(block_ratios(samples, [Pair("c", "base")]), Thresholds(metrics={"rps": 0.05})).lines
+    (line,) = judge_ratios(block_ratios(samples, [ComparedCells("c", "base")]), Thresholds(metrics={"rps": 0.05})).lines
     assert line.verdict == "passed"
     assert line.remarks == ("1 trial excluded: invalid: errors",)
 
 
 def test_limitation_of_all_ratios_is_inconclusive(make_trials: MakeTrials) -> None:
     trials = make_trials({"base": 100 * NOISE, "c": 120 / NOISE, "d": 50 / NOISE})
-    ratios = block_ratios(take_samples(trials, "rps"), [Pair("c", "base"), Pair("d", "base")])
+    ratios = block_ratios(take_samples(trials, "rps"), [ComparedCells("c", "base"), ComparedCells("d", "base")])
     made = judge_ratios(ratios, Thresholds(metrics={"rps": 0.05}), limitation="the hosts were on fire")
     assert made.verdict == "inconclusive"
     assert [line.verdict for line in made.lines] == ["inconclusive", "inconclusive"]
@@ -116,7 +117,7 @@ def test_false_alarms_of_a_family_at_its_limit_keep_the_error_rate(make_trials: 
         logs = 0.05 * generator.standard_normal((5, 6))
         logs[1:] += np.log(0.95)  # as bad as is allowed
         trials = make_trials({name: np.exp(row) for name, row in zip("abcde", logs, strict=True)})
-        ratios = block_ratios(take_samples(trials, "rps"), [Pair(cell, "a") for cell in "bcde"])
+        ratios = block_ratios(take_samples(trials, "rps"), [ComparedCells(cell, "a") for cell in "bcde"])
         alarms += judge_ratios(ratios, Thresholds(metrics={"rps": 0.05})).verdict == "regressed"
     assert alarms / runs <= 0.025 + 3 * np.sqrt(0.025 * 0.975 / runs)
 
@@ -124,7 +125,7 @@ def test_false_alarms_of_a_family_at_its_limit_keep_the_error_rate(make_trials: 
 def test_gate_ignores_invalid_trials_and_controls(make_trials: MakeTrials) -> None:
     trials = make_trials({"a": 100 * NOISE, "b": 100 / NOISE, "b~control": 50 * NOISE})
     trials.loc[trials["trial_id"] == "r1.b.b1", "rps"] = 1
-    pairs = [Pair("b", "a"), Pair("b~control", "b", control=True)]
+    pairs = [ComparedCells("b", "a"), ComparedCells("b~control", "b", control=True)]
     excluded = Exclusion("r1.b.b1", "the service was killed")
     result = judge_ratios(
         block_ratios(take_samples(trials, "rps", [excluded]), pairs), Thresholds(metrics={"rps": 0.1})
@@ -135,7 +136,7 @@ def test_gate_ignores_invalid_trials_and_controls(make_trials: MakeTrials) -> No
 
 def test_constant_cells_are_judged_by_their_value(make_trials: MakeTrials) -> None:
     trials = make_trials({"a": [100] * 6, "b": [100] * 6, "c": [50] * 6})
-    ratios = block_ratios(take_samples(trials, "rps"), [Pair("b", "a"), Pair("c", "a")])
+    ratios = block_ratios(take_samples(trials, "rps"), [ComparedCells("b", "a"), ComparedCells("c", "a")])
     assert [line.verdict for line in judge_ratios(ratios, Thresholds(metrics={"rps": 0.05})).lines] == [
         "passed",
         "regressed",

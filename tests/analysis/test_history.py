@@ -10,12 +10,12 @@ import pandas as pd
 import pytest
 
 import benchkit
-from benchkit.analysis.history.estimates import read_estimates
-from benchkit.analysis.history.series import history
 from benchkit.errors import InputError
 from benchkit.models.run import CodeState, Manifest
-from benchkit.results.row_builders import INTERRUPTED
-from benchkit.results.store import RunFolder, Store
+from benchkit.run_history.estimates import read_estimates
+from benchkit.run_history.series import history
+from benchkit.store.row_builders import INTERRUPTED
+from benchkit.store.store import RunFolder, Store
 from tests.analysis.conftest import STARTED
 
 pytestmark = pytest.mark.long

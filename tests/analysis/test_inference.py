@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
-from benchkit.analysis.inference import (
+from benchkit.stats.inference import (
     serial_inflation,
     sign_flip_p_values,
     smallest_p,
@@ -18,7 +18,7 @@ from benchkit.analysis.inference import (
     t_statistics,
     welch,
 )
-from benchkit.analysis.samples import Reals
+from benchkit.stats.samples import Reals
 
 
 def random(*shape: int, seed: int = 1) -> Reals:

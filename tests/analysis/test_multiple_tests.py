@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchkit.analysis.inference import smallest_p
-from benchkit.analysis.multiple_tests import blocks_to_decide, deciding_test, holm, t_share
+from benchkit.stats.inference import smallest_p
+from benchkit.stats.multiple_tests import blocks_to_decide, deciding_test, holm, t_share
 
 
 def test_holm_by_hand() -> None:

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.analysis.power import MAX_RUNS, analyse_power, earlier_runs, planned_ratios
-from benchkit.analysis.resolution import Noise, mde, noise_of
-from benchkit.analysis.run_data import RunData
+from benchkit.comparison.power import MAX_RUNS, analyse_power, earlier_runs, planned_ratios
+from benchkit.comparison.resolution import Noise, mde, noise_of
+from benchkit.comparison.run_data import RunData
 from benchkit.models.design import ALPHA_PER_LOOK
 from benchkit.models.run import Manifest
-from benchkit.results.store import RunFolder, Store
+from benchkit.store.store import RunFolder, Store
 
 MakeTrials = Callable[..., pd.DataFrame]
 MakeManifest = Callable[..., Manifest]

@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.analysis.profiler_cost import in_profile_pass, profile_pass_exclusions, profiler_costs
-from benchkit.analysis.samples import Exclusion, take_samples
+from benchkit.comparison.profiler_cost import in_profile_pass, profile_pass_exclusions, profiler_costs
 from benchkit.models.run import Manifest
+from benchkit.stats.samples import Exclusion, take_samples
 
 MakeTrials = Callable[..., pd.DataFrame]
 Pairs = Mapping[str, Sequence[tuple[float, float]]]

@@ -8,21 +8,24 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.analysis.ratio import Ratio, with_outcomes
-from benchkit.analysis.ratios import Pair, block_ratios, run_ratios, sequential_ratios
-from benchkit.analysis.samples import Exclusion, take_samples
+from benchkit.comparison.ratio import Ratio, with_outcomes
+from benchkit.comparison.ratios import block_ratios, run_ratios, sequential_ratios
+from benchkit.stats.cell_pairs import ComparedCells
+from benchkit.stats.samples import Exclusion, take_samples
 
 MakeTrials = Callable[..., pd.DataFrame]
 BASE = np.array([100, 110, 90, 105, 95, 100, 102, 98])
 OTHER = BASE * np.array([0.5, 0.52, 0.48, 0.5, 0.51, 0.49, 0.5, 0.5])
 
 
-def of(make_trials: MakeTrials, *pairs: Pair, excluded: tuple[Exclusion, ...] = (), **rates: object) -> list[Ratio]:
+def of(
+    make_trials: MakeTrials, *pairs: ComparedCells, excluded: tuple[Exclusion, ...] = (), **rates: object
+) -> list[Ratio]:
     return block_ratios(take_samples(make_trials(rates), "rps", excluded), pairs)
 
 
 def test_a_ratio_is_taken_within_blocks(make_trials: MakeTrials) -> None:
-    (ratio,) = of(make_trials, Pair("b", "a"), a=BASE, b=OTHER)
+    (ratio,) = of(make_trials, ComparedCells("b", "a"), a=BASE, b=OTHER)
     logs = np.log(OTHER / BASE)
     assert ratio.ratio == pytest.approx(np.exp(logs.mean()))
     assert ratio.value == pytest.approx(np.exp(np.log(OTHER).mean()))
@@ -35,7 +38,7 @@ def test_a_ratio_is_taken_within_blocks(make_trials: MakeTrials) -> None:
     assert ratio.interval(0.05) == pytest.approx((ratio.low, ratio.high))
     # What a block has more or less of in all its cells changes nothing of the interval.
     drift = np.linspace(1, 0.3, 8)
-    (drifted,) = of(make_trials, Pair("b", "a"), a=BASE * drift, b=OTHER * drift)
+    (drifted,) = of(make_trials, ComparedCells("b", "a"), a=BASE * drift, b=OTHER * drift)
     assert (drifted.ratio, drifted.low, drifted.high) == pytest.approx((ratio.ratio, ratio.low, ratio.high))
 
 
@@ -43,9 +46,9 @@ def test_excluded_trial_is_not_used_in_ratios(make_trials: MakeTrials) -> None:
     spoilt = OTHER.copy()
     spoilt[2] = 1e6
     excluded = Exclusion("r1.b.b3", "the link was full", frozenset({"rps"}))
-    (ratio,) = of(make_trials, Pair("b", "a"), a=BASE, b=spoilt, excluded=(excluded,))
+    (ratio,) = of(make_trials, ComparedCells("b", "a"), a=BASE, b=spoilt, excluded=(excluded,))
     kept = np.delete(np.arange(8), 2)
-    (without,) = of(make_trials, Pair("b", "a"), a=BASE[kept], b=OTHER[kept])
+    (without,) = of(make_trials, ComparedCells("b", "a"), a=BASE[kept], b=OTHER[kept])
     assert (ratio.ratio, ratio.low, ratio.high, ratio.blocks) == pytest.approx(
         (without.ratio, without.low, without.high, 7)
     )
@@ -55,7 +58,7 @@ def test_excluded_trial_is_not_used_in_ratios(make_trials: MakeTrials) -> None:
 
 def test_too_few_blocks_are_undecided_with_the_reason(make_trials: MakeTrials) -> None:
     excluded = [Exclusion(f"r1.b.b{block}", "a saturated generator") for block in range(1, 7)]
-    (two,) = with_outcomes(of(make_trials, Pair("b", "a"), a=BASE, b=OTHER, excluded=tuple(excluded)))
+    (two,) = with_outcomes(of(make_trials, ComparedCells("b", "a"), a=BASE, b=OTHER, excluded=tuple(excluded)))
     assert two.outcome == "undecided"
     assert two.ratio == pytest.approx(0.5)
     assert two.low is None
@@ -65,10 +68,10 @@ def test_too_few_blocks_are_undecided_with_the_reason(make_trials: MakeTrials) -
         two.reason
         == "2 blocks have usable trials of both cells; an interval needs 3 (a saturated generator (6 trials))"
     )
-    (none,) = of(make_trials, Pair("c", "a"), a=BASE)
+    (none,) = of(make_trials, ComparedCells("c", "a"), a=BASE)
     assert none.ratio is None
     assert none.reason == "no block has usable trials of both cells; an interval needs 3"
-    (one,) = of(make_trials, Pair("b", "a"), a=BASE, b=[50])
+    (one,) = of(make_trials, ComparedCells("b", "a"), a=BASE, b=[50])
     assert one.reason == "one block has usable trials of both cells; an interval needs 3"
 
 
@@ -77,23 +80,23 @@ def test_times_rounded_to_the_same_ratio_have_no_interval(make_trials: MakeTrial
     for cell_id, whole_milliseconds in (("a", 0.001), ("b", 0.002)):
         trials.loc[trials["cell_id"] == cell_id, ["connect_mean_s", "connections"]] = [whole_milliseconds, 64]
     trials["latency_resolution_s"] = 0.001
-    (rounded,) = with_outcomes(block_ratios(take_samples(trials, "connect_mean_s"), [Pair("b", "a")]))
+    (rounded,) = with_outcomes(block_ratios(take_samples(trials, "connect_mean_s"), [ComparedCells("b", "a")]))
     assert (rounded.ratio, rounded.low, rounded.outcome) == (2, None, "undecided")
     assert rounded.reason is not None
     assert "the mean connect time is rounded: all 8 blocks have the same ratio" in rounded.reason
     # Times of many steps can be alike, and so can a count.
     trials["latency_resolution_s"] = 0.0001
-    (resolved,) = with_outcomes(block_ratios(take_samples(trials, "connect_mean_s"), [Pair("b", "a")]))
+    (resolved,) = with_outcomes(block_ratios(take_samples(trials, "connect_mean_s"), [ComparedCells("b", "a")]))
     assert (resolved.low, resolved.high, resolved.reason) == (2, 2, None)
-    (counted,) = with_outcomes(block_ratios(take_samples(trials, "connections"), [Pair("b", "a")]))
+    (counted,) = with_outcomes(block_ratios(take_samples(trials, "connections"), [ComparedCells("b", "a")]))
     assert (counted.low, counted.high) == (1, 1)
 
 
 def test_three_blocks_show_what_t_shows_at_a_fifth_of_the_level(make_trials: MakeTrials) -> None:
-    (ratio,) = with_outcomes(of(make_trials, Pair("b", "a"), a=BASE[:3], b=OTHER[:3]))
+    (ratio,) = with_outcomes(of(make_trials, ComparedCells("b", "a"), a=BASE[:3], b=OTHER[:3]))
     assert (ratio.outcome, ratio.test) == ("lower", "t")
     assert ratio.p_holm == pytest.approx(5 * (ratio.p_t or 0))
-    (ratio,) = with_outcomes(of(make_trials, Pair("b", "a"), a=[100, 100, 100], b=[80, 86, 76]))
+    (ratio,) = with_outcomes(of(make_trials, ComparedCells("b", "a"), a=[100, 100, 100], b=[80, 86, 76]))
     assert ratio.high is not None
     assert ratio.high < 1
     assert ratio.outcome == "undecided"
@@ -104,7 +107,9 @@ def test_family_is_adjusted_by_holm(make_trials: MakeTrials) -> None:
     generator = np.random.default_rng(3)
     noise = np.exp(0.05 * generator.standard_normal((5, 8)))
     rates = {"a": 100 * noise[0], "b": 100 * noise[1], "c": 150 * noise[2], "d": 60 * noise[3]}
-    ratios = with_outcomes(of(make_trials, Pair("b", "a"), Pair("c", "a"), Pair("d", "a"), **rates))
+    ratios = with_outcomes(
+        of(make_trials, ComparedCells("b", "a"), ComparedCells("c", "a"), ComparedCells("d", "a"), **rates)
+    )
     assert [(ratio.outcome, ratio.worth, ratio.test) for ratio in ratios] == [
         ("not shown", None, "sign-flip"),
         ("higher", "better", "sign-flip"),
@@ -112,7 +117,9 @@ def test_family_is_adjusted_by_holm(make_trials: MakeTrials) -> None:
     ]
     assert [ratio.p_holm for ratio in ratios[1:]] == pytest.approx([3 * 2 / 256] * 2)
     # The same comparisons among ten: the sign-flip test of 8 blocks cannot decide so many, and t does.
-    many = with_outcomes(of(make_trials, *[Pair("c", "a"), Pair("d", "a")] + [Pair("b", "a")] * 8, **rates))
+    many = with_outcomes(
+        of(make_trials, *[ComparedCells("c", "a"), ComparedCells("d", "a")] + [ComparedCells("b", "a")] * 8, **rates)
+    )
     assert {ratio.test for ratio in many} == {"t"}
     assert [ratio.outcome for ratio in many[:3]] == ["higher", "lower", "not shown"]
     assert many[0].p_holm == pytest.approx(min(10 * (many[0].p_t or 0), 9 * (many[0].p_t or 0) + 1))
@@ -120,16 +127,16 @@ def test_family_is_adjusted_by_holm(make_trials: MakeTrials) -> None:
 
 def test_a_lower_latency_is_better(make_trials: MakeTrials) -> None:
     trials = make_trials({"a": BASE, "b": OTHER}, metric="latency_p99_s")
-    (ratio,) = with_outcomes(block_ratios(take_samples(trials, "latency_p99_s"), [Pair("b", "a")]))
+    (ratio,) = with_outcomes(block_ratios(take_samples(trials, "latency_p99_s"), [ComparedCells("b", "a")]))
     assert (ratio.outcome, ratio.worth) == ("lower", "better")
     trials = make_trials({"a": BASE, "b": OTHER}, metric="bytes_total")
-    (ratio,) = with_outcomes(block_ratios(take_samples(trials, "bytes_total"), [Pair("b", "a")]))
+    (ratio,) = with_outcomes(block_ratios(take_samples(trials, "bytes_total"), [ComparedCells("b", "a")]))
     assert (ratio.outcome, ratio.worth) == ("lower", None)
 
 
 def test_controls_are_a_family_of_their_own(make_trials: MakeTrials) -> None:
     rates = {"a": BASE, "b": OTHER, "a~control": BASE * np.array([1.01, 0.99] * 4)}
-    pairs = Pair("b", "a"), Pair("a~control", "a", control=True)
+    pairs = ComparedCells("b", "a"), ComparedCells("a~control", "a", control=True)
     ratio, control = with_outcomes(of(make_trials, *pairs, **rates))
     assert ratio.p_holm == ratio.p_sign_flip
     assert control.control
@@ -159,16 +166,16 @@ def test_runs_are_compared_without_blocks(make_trials: MakeTrials) -> None:
 def test_sequential_cells_are_not_paired(make_trials: MakeTrials) -> None:
     trend = np.linspace(1, 2, 8)
     samples = take_samples(make_trials({"a": 100 * trend, "b": 200 * trend}), "rps")
-    (paired,) = block_ratios(samples, [Pair("b", "a")])
+    (paired,) = block_ratios(samples, [ComparedCells("b", "a")])
     assert paired.high == pytest.approx(2)  # blocks would remove the trend
-    (unpaired,) = sequential_ratios(samples, [Pair("b", "a")])
+    (unpaired,) = sequential_ratios(samples, [ComparedCells("b", "a")])
     assert unpaired.ratio == pytest.approx(2)
     assert unpaired.low is not None
     assert unpaired.low < 1.2
 
 
 def test_extreme_ratios_stay_finite(make_trials: MakeTrials) -> None:
-    (ratio,) = of(make_trials, Pair("b", "a"), a=[1e-300, 1e300, 1, 1], b=[1e300, 1e-300, 1, 1])
+    (ratio,) = of(make_trials, ComparedCells("b", "a"), a=[1e-300, 1e300, 1, 1], b=[1e300, 1e-300, 1, 1])
     assert ratio.low is not None
     assert ratio.high is not None
     assert np.isfinite([ratio.low, ratio.high]).all()
@@ -176,8 +183,8 @@ def test_extreme_ratios_stay_finite(make_trials: MakeTrials) -> None:
 
 def test_ratio_with_too_few_blocks_names_the_excluded_trials(make_trials: MakeTrials) -> None:
     excluded = [Exclusion(f"r1.b.b{block}", "invalid: errors") for block in range(1, 5)]
-    (four,) = with_outcomes(of(make_trials, Pair("b", "a"), a=BASE, b=OTHER, excluded=tuple(excluded)))
+    (four,) = with_outcomes(of(make_trials, ComparedCells("b", "a"), a=BASE, b=OTHER, excluded=tuple(excluded)))
     assert (four.blocks, four.test) == (4, "t")
-    (two,) = with_outcomes(of(make_trials, Pair("b", "a"), a=BASE[:6], b=OTHER[:6], excluded=tuple(excluded)))
+    (two,) = with_outcomes(of(make_trials, ComparedCells("b", "a"), a=BASE[:6], b=OTHER[:6], excluded=tuple(excluded)))
     assert (two.reason or "").startswith("2 blocks have usable trials of both cells")
     assert (two.reason or "").endswith("needs 3 (invalid: errors (4 trials))")

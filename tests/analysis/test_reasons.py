@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.analysis.samples import ExcludedTrial, describe_reasons
+from benchkit.stats.samples import ExcludedTrial, describe_reasons
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from benchkit.analysis.resolution import Noise, mde, noise_of, resolution
-from benchkit.analysis.samples import Exclusion
+from benchkit.comparison.resolution import Noise, mde, noise_of, resolution
+from benchkit.stats.samples import Exclusion
 
 MakeTrials = Callable[..., pd.DataFrame]
 NOISE = Noise(0.1)

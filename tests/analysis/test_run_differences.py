@@ -6,10 +6,10 @@ from typing import Any
 
 import pandas as pd
 
-from benchkit.analysis.run_differences import fact_differences, host_differences, setting_differences
+from benchkit.judge.run_differences import fact_differences, host_differences, setting_differences
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.run import BuildRecord, Manifest
-from benchkit.results.row_builders import host_rows
+from benchkit.store.row_builders import host_rows
 
 MakeManifest = Callable[..., Manifest]
 FACTS = {

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.analysis.samples import Exclusion, describe_reasons, numeric_columns, take_samples
 from benchkit.errors import InputError
+from benchkit.stats.samples import Exclusion, describe_reasons, numeric_columns, take_samples
 
 MakeTrials = Callable[..., pd.DataFrame]
 

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.analysis.run_data import RunData
-from benchkit.analysis.scalability import Scalability, scalability_of
+from benchkit.comparison.run_data import RunData
+from benchkit.comparison.scalability import Scalability, scalability_of
 from benchkit.errors import InputError
 from benchkit.models.run import Manifest
 

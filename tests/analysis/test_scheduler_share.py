@@ -5,12 +5,12 @@ from collections.abc import Callable
 import pandas as pd
 import pytest
 
-from benchkit.analysis.run_data import RunData
-from benchkit.analysis.samples import Exclusion
-from benchkit.analysis.scheduler_share import ProfileData, service_profiles
+from benchkit.comparison.run_data import RunData
+from benchkit.comparison.scheduler_share import ProfileData, service_profiles
 from benchkit.models.categories import CATEGORIES
 from benchkit.models.run import Manifest
-from benchkit.results.schema import empty_frame
+from benchkit.stats.samples import Exclusion
+from benchkit.store.schema import empty_frame
 
 MakeTrials = Callable[..., pd.DataFrame]
 MakeManifest = Callable[..., Manifest]

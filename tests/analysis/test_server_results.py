@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from benchkit.analysis.ratio import Ratio
-from benchkit.analysis.server_results import ServerResult, has_answer
+from benchkit.comparison.ratio import Ratio
+from benchkit.comparison.server_results import ServerResult, has_answer
 
 
 def server(name: str, *, rps: float | None = None, ratio: float | None = None) -> ServerResult:

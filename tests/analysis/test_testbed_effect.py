@@ -6,16 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.analysis.compare import compare_cells
-from benchkit.analysis.ratios import Pair
-from benchkit.analysis.run_data import RunData
-from benchkit.analysis.samples import take_samples
-from benchkit.analysis.testbed_effect import effects_of_testbeds, find_testbeds, notices_about_testbeds, ratio_effects
+from benchkit.comparison.compare import compare_cells
+from benchkit.comparison.run_data import RunData
+from benchkit.comparison.testbed_effect import effects_of_testbeds, find_testbeds, notices_about_testbeds, ratio_effects
 from benchkit.models.levels import Levels
+from benchkit.stats.cell_pairs import ComparedCells
+from benchkit.stats.samples import take_samples
 from tests.analysis.conftest import manifest_of, trials_of
 
 CELLS: list[Levels] = [{"stack": "go"}, {"stack": "nginx"}]
-PAIR = Pair("stack=nginx", "stack=go")
+PAIR = ComparedCells("stack=nginx", "stack=go")
 BLOCKS = 16
 NOISE, BLOCK_NOISE = 0.01, 0.03
 

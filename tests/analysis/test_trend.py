@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 
 import benchkit
-from benchkit.analysis.run_data import RunData
-from benchkit.analysis.samples import Exclusion
-from benchkit.analysis.trend import trends_of
+from benchkit.comparison.run_data import RunData
+from benchkit.comparison.trend import trends_of
 from benchkit.errors import InputError
 from benchkit.models.run import Manifest
-from benchkit.results.store import RunFolder
+from benchkit.stats.samples import Exclusion
+from benchkit.store.store import RunFolder
 
 MakeTrials = Callable[..., pd.DataFrame]
 MakeManifest = Callable[..., Manifest]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import pandas as pd
 import pytest
 
-from benchkit.analysis.worker_balance import worker_balances
+from benchkit.comparison.worker_balance import worker_balances
 
 MakeTrials = Callable[..., pd.DataFrame]
 CpuUsage = Mapping[str, Mapping[int, float]]

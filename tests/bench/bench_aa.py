@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from scipy import stats
 
-from benchkit.analysis.ratio import Ratio
+from benchkit.comparison.ratio import Ratio
 from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
 from benchkit.scenario.read import read_experiment

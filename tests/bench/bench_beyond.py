@@ -27,12 +27,12 @@ import pytest
 
 from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
-from benchkit.results.checksums import checksums_path
-from benchkit.results.remote_files import RemoteFiles
-from benchkit.results.run_files import is_file_of_run
-from benchkit.results.store import Store
-from benchkit.results.transfer import push
 from benchkit.scenario.read import read_experiment
+from benchkit.store.checksums import checksums_path
+from benchkit.store.remote_files import RemoteFiles
+from benchkit.store.run_files import is_file_of_run
+from benchkit.store.store import Store
+from benchkit.store.transfer import push
 from tests.bench.large_store import large_bytes, make_large_store
 from tests.bench.minio import minio_server, wait_for_records
 from tests.bench.real_runs import STACKS, run_once, table

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchkit.analysis.capacity_search import CapacitySearch, Interval
-from benchkit.analysis.inference import sign_flip_p_values, t_quantile, t_statistics
+from benchkit.comparison.capacity_search import CapacitySearch, Interval
+from benchkit.stats.inference import sign_flip_p_values, t_quantile, t_statistics
 from tests.bench.real_runs import table
 
 RUNS = 300

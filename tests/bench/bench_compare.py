@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchkit.analysis.claims import judge_claims
-from benchkit.analysis.compare import compare
-from benchkit.analysis.gate import Thresholds
-from benchkit.analysis.run_data import RunData
+from benchkit.comparison.claims import judge_claims
+from benchkit.comparison.compare import compare
+from benchkit.comparison.gate import Thresholds
+from benchkit.comparison.run_data import RunData
 from benchkit.models.facts import RecordedFacts
-from benchkit.results.row_builders import host_rows
-from benchkit.results.store import Store
-from benchkit.results.tables import load
+from benchkit.store.row_builders import host_rows
+from benchkit.store.store import Store
+from benchkit.store.tables import load
 from tests.bench.large_run import BLOCKS, CELLS, REPEATS, save_large_run
 
 METRICS = ("rps", "latency_p99_s", "server_cpu_s_per_request")

@@ -17,14 +17,14 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from benchkit.analysis.compare import compare
-from benchkit.analysis.inference import MIN_BLOCKS
-from benchkit.analysis.ratio import Ratio
-from benchkit.analysis.resolution import Noise, mde, noise_of
+from benchkit.comparison.compare import compare
+from benchkit.comparison.ratio import Ratio
+from benchkit.comparison.resolution import Noise, mde, noise_of
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.lab.lab import Lab
-from benchkit.results.tables import load
 from benchkit.scenario.read import read_experiment
+from benchkit.stats.inference import MIN_BLOCKS
+from benchkit.store.tables import load
 from tests.bench.real_runs import interval, run_once, table
 
 pytestmark = pytest.mark.lab
@@ -70,7 +70,7 @@ TWO_CELLS = "factors: {stack: [one, two]}\nbaseline: {stack: one}"
 A_CONTROL = "factors: {stack: [one]}\ncontrol: [{stack: one}]"
 
 
-class Pair(NamedTuple):
+class ComparedCells(NamedTuple):
     """The server that net/http is compared with, and the work of net/http. The work of both saturates their core."""
 
     backend: str
@@ -80,21 +80,21 @@ class Pair(NamedTuple):
 
 
 EQUAL, SLOWER = "itself", "more work"
-PAIRS: Mapping[str, Pair] = {
-    EQUAL: Pair("nethttp", 'work: "loop:50000"', A_CONTROL),
-    SLOWER: Pair("nethttp", 'work: "loop:56000"'),
-    "fasthttp": Pair("fasthttp", 'work: "loop:50000"'),
-    "netpoll": Pair("netpoll", 'work: "loop:50000"'),
-    "netpoll with two threads": Pair("netpoll", 'work: "loop:50000", gomaxprocs: 2'),
-    "hertz": Pair("hertz", 'work: "loop:50000"'),
-    "hertz with two threads": Pair("hertz", 'work: "loop:50000", gomaxprocs: 2'),
-    "gnet": Pair("gnet", 'work: "loop:50000"'),
+PAIRS: Mapping[str, ComparedCells] = {
+    EQUAL: ComparedCells("nethttp", 'work: "loop:50000"', A_CONTROL),
+    SLOWER: ComparedCells("nethttp", 'work: "loop:56000"'),
+    "fasthttp": ComparedCells("fasthttp", 'work: "loop:50000"'),
+    "netpoll": ComparedCells("netpoll", 'work: "loop:50000"'),
+    "netpoll with two threads": ComparedCells("netpoll", 'work: "loop:50000", gomaxprocs: 2'),
+    "hertz": ComparedCells("hertz", 'work: "loop:50000"'),
+    "hertz with two threads": ComparedCells("hertz", 'work: "loop:50000", gomaxprocs: 2'),
+    "gnet": ComparedCells("gnet", 'work: "loop:50000"'),
 }
-TWO_PER_CENT = Pair("nethttp", 'work: "loop:206200"', work="loop:200000")
+TWO_PER_CENT = ComparedCells("nethttp", 'work: "loop:206200"', work="loop:200000")
 """A loop longer by 3.1 %, which takes two thirds of the time of a request: its rate is about 2 % lower."""
 
 
-LONG_LOOPS = Pair("nethttp", 'work: "loop:2200000"', work="loop:2000000")
+LONG_LOOPS = ComparedCells("nethttp", 'work: "loop:2200000"', work="loop:2000000")
 KNOWN_COST = (1.094, 1.1)
 """Ratio of the costs of their requests, known by construction: 1.1 of the loops, and a little less with the rest of a
 request, which takes 20 to 30 us, and 2,000,000 additions more than 500 us."""
@@ -113,7 +113,7 @@ class DesignRun(NamedTuple):
 def run_design(
     hosts: Hosts,
     folder: Path,
-    pair: Pair,
+    pair: ComparedCells,
     design: str,
     *,
     blocks: int,

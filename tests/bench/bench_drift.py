@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.analysis.inference import MIN_BLOCKS
-from benchkit.analysis.ratio import Ratio
-from benchkit.analysis.resolution import mde, noise_of
 from benchkit.cli.progress import SilentProgress
+from benchkit.comparison.ratio import Ratio
+from benchkit.comparison.resolution import mde, noise_of
 from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
-from benchkit.results.tables import load
 from benchkit.scenario.read import read_experiment
 from benchkit.scenario.trial_order import PlannedTrial
+from benchkit.stats.inference import MIN_BLOCKS
+from benchkit.store.tables import load
 from tests.bench.real_runs import QUIET, STACKS, interval, ratio_of, run_once, table
 from tests.faults.disturbances import set_quota
 

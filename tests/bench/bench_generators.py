@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from benchkit.load.tools.registry import get_tool
-from benchkit.load.tools.vegeta.command import PROGRAM
+from benchkit.loadtools.registry import get_tool
+from benchkit.loadtools.vegeta.command import PROGRAM
 from benchkit.models.load import Load
 from benchkit.services.go_build import build
 from tests.bench.bench_slices import TARGET, server

@@ -25,14 +25,14 @@ from benchkit.cli.progress import SilentProgress
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.processes import ProcessSpec, ToFile
 from benchkit.lab.lab import Lab
-from benchkit.results.store import Store
+from benchkit.plan.model import PlannedCell, RunPlan
+from benchkit.plan.planner import make_plan
 from benchkit.run.loop import execute
 from benchkit.run.opened_run import open_run
-from benchkit.run.plan.model import PlannedCell, RunPlan
-from benchkit.run.plan.planner import make_plan
 from benchkit.scenario.read import read_experiment
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.services import deploy
+from benchkit.store.store import Store
 from tests.bench.real_runs import table
 
 pytestmark = [

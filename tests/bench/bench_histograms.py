@@ -15,10 +15,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.load.generators.generator import REDUCER
-from benchkit.load.reducer_output import measurement, read
-from benchkit.load.tools.hey.command import ROWS as HEY_ROWS
-from benchkit.load.tools.hey.command import TEMPLATE
+from benchkit.loadtools.generators.generator import REDUCER
+from benchkit.loadtools.hey.command import ROWS as HEY_ROWS
+from benchkit.loadtools.hey.command import TEMPLATE
+from benchkit.loadtools.reducer_output import measurement, read
 from benchkit.models.histogram import Histogram, merge_histograms
 from benchkit.services.go_build import build
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from benchkit.analysis.history.change_points import find_shifts
-from benchkit.analysis.history.estimates import read_estimates
-from benchkit.results.store import Store
+from benchkit.run_history.change_points import find_shifts
+from benchkit.run_history.estimates import read_estimates
+from benchkit.store.store import Store
 from tests.analysis.conftest import STARTED, manifest_of, store_run, trials_of
 from tests.analysis.simulation.histories import (
     RUNS,

@@ -19,7 +19,7 @@ from benchkit.hosts.connections import connect_all
 from benchkit.hosts.inventory import Inventory
 from benchkit.lab.lab import Lab, down, up
 from benchkit.lab.spec import LabHost, LabSpec
-from benchkit.results.store import Store
+from benchkit.store.store import Store
 from tests.bench.bench_trial import wall_times_s
 from tests.bench.real_runs import table
 from tests.builders import load, write_scenario

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchkit.analysis.compare import compare
-from benchkit.analysis.verdicts.judge import judge_trial
+from benchkit.comparison.compare import compare
+from benchkit.judge.judge import judge_trial
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.rows import VerdictRow
 from benchkit.models.thresholds import Thresholds
-from benchkit.results.row_builders import host_rows
-from benchkit.results.store import Store
-from benchkit.results.tables import load
 from benchkit.run.judge import judge_stored_run
+from benchkit.store.row_builders import host_rows
+from benchkit.store.store import Store
+from benchkit.store.tables import load
 from tests.analysis.verdicts.builders import build_trial
 from tests.bench.large_run import BLOCKS, CELLS, REPEATS, save_large_run
 

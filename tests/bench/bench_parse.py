@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from benchkit.errors import ParseError
-from benchkit.load.tools.registry import TOOLS
+from benchkit.loadtools.registry import TOOLS
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "load"
 TIMES = 50

@@ -19,15 +19,15 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from benchkit.analysis.compare import compare
-from benchkit.analysis.ratio import Ratio
-from benchkit.analysis.run_data import read_run_data
-from benchkit.analysis.samples import take_samples
-from benchkit.analysis.scalability import fit_block
-from benchkit.analysis.trend import cells_along
+from benchkit.comparison.compare import compare
+from benchkit.comparison.ratio import Ratio
+from benchkit.comparison.run_data import read_run_data
+from benchkit.comparison.scalability import fit_block
+from benchkit.comparison.trend import cells_along
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.lab.lab import Lab
-from benchkit.results.store import Store
+from benchkit.stats.samples import take_samples
+from benchkit.store.store import Store
 from tests.bench.real_runs import run_once, table
 from tests.builders import experiment, stack, stacks
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import pytest
 
-from benchkit.results.store import Store
+from benchkit.store.store import Store
 from tests.report.conftest import keep, synthetic_run, watched
 from tests.report.test_verdicts import judged
 

@@ -12,8 +12,8 @@ import pytest
 
 from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
-from benchkit.results.tables import load
 from benchkit.scenario.read import read_experiment
+from benchkit.store.tables import load
 from tests.bench.real_runs import run_once, table
 
 pytestmark = pytest.mark.lab

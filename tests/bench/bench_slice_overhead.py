@@ -11,7 +11,7 @@ import pytest
 
 from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
-from benchkit.load.slice_times import pauses
+from benchkit.loadtools.slice_times import pauses
 from benchkit.models.load import Load
 from benchkit.scenario.read import read_experiment
 from tests.bench.real_runs import run_once, table

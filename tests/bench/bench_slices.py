@@ -11,12 +11,12 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from benchkit.load.generators.generator import REDUCER
-from benchkit.load.slice_times import MARGIN_S, lead_s
-from benchkit.load.tools.registry import get_tool
-from benchkit.load.tools.target import Target
-from benchkit.load.tools.tool import ToolOutput
-from benchkit.load.trial_result import read_generator
+from benchkit.loadtools.generators.generator import REDUCER
+from benchkit.loadtools.registry import get_tool
+from benchkit.loadtools.slice_times import MARGIN_S, lead_s
+from benchkit.loadtools.target import Target
+from benchkit.loadtools.tool import ToolOutput
+from benchkit.loadtools.trial_result import read_generator
 from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult
 from benchkit.services.go_build import build

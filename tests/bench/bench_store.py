@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 from benchkit.models.rows import FactorRow, TelemetryRow, TrialRow
-from benchkit.results.compact import compact
-from benchkit.results.store import Store
-from benchkit.results.tables import RunTables, load
+from benchkit.store.compact import compact
+from benchkit.store.store import Store
+from benchkit.store.tables import RunTables, load
 
 RUNS, TRIALS = 1000, 20
 CELLS = ("go", "nginx")
@@ -78,7 +78,7 @@ def test_all_trials_of_a_compacted_store_take_at_most_half_a_second(store: Store
     before = median_s(lambda: load("trials", store=store.path), times=3)
     compact(store)
     after = median_s(lambda: load("trials", store=store.path))
-    print(f"\n{RUNS} runs: pandas {plain:.2f} s, benchkit.load {before:.2f} s, compacted {after:.2f} s")
+    print(f"\n{RUNS} runs: pandas {plain:.2f} s, benchkit.loadtools {before:.2f} s, compacted {after:.2f} s")
     assert len(load("trials", store=store.path)) == RUNS * TRIALS
     assert after <= 0.5
 

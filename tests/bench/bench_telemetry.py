@@ -18,27 +18,28 @@ from benchkit.agent.watch.disks import Disks
 from benchkit.agent.watch.interfaces import Interfaces
 from benchkit.agent.watch.memory import Memory
 from benchkit.agent.watch.process_tree import read_process
-from benchkit.analysis.ratios import Pair, block_ratios
-from benchkit.analysis.samples import take_samples
+from benchkit.comparison.ratios import block_ratios
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.host import Host
 from benchkit.hosts.processes import ProcessSpec, ToFile
 from benchkit.lab.lab import Lab
 from benchkit.models.telemetry import AGENT_SERVICE
-from benchkit.results.row_builders import trial_row
-from benchkit.results.telemetry_file import Key, Series, read_telemetry
-from benchkit.results.trial_tables import read_output
-from benchkit.run.plan.model import RunPlan
-from benchkit.run.plan.planner import make_plan
+from benchkit.plan.model import RunPlan
+from benchkit.plan.planner import make_plan
 from benchkit.run.steps.telemetry_steps import watched_service
 from benchkit.run.steps.trial_state import make_trial
 from benchkit.run.testbed import install_programs
 from benchkit.run.trial import run_trial
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.read import read_experiment
-from benchkit.scenario.telemetry_options import Watching
+from benchkit.scenario.telemetry_options import TelemetryOptions
 from benchkit.services import deploy
 from benchkit.services.deploy import RunningService
+from benchkit.stats.cell_pairs import ComparedCells
+from benchkit.stats.samples import take_samples
+from benchkit.store.row_builders import trial_row
+from benchkit.store.telemetry_file import Key, Series, read_telemetry
+from benchkit.store.trial_tables import read_output
 
 pytestmark = pytest.mark.lab
 
@@ -169,11 +170,11 @@ def test_telemetry_does_not_affect_a_load(lab: Lab) -> None:
             for position, cell_id in enumerate(order):
                 planned_trial = replace(plan.planned_trials[0], block=pair, position=position)
                 trial = make_trial(plan, planned_trial, plan.cell_of(planned_trial), "bench", hosts)
-                trial.telemetry_options = Watching() if cell_id == "watched" else None
+                trial.telemetry_options = TelemetryOptions() if cell_id == "watched" else None
                 record = run_trial(trial)
                 reading = read_output(record, trial.files.__getitem__)
                 rows.append(replace(trial_row(record, reading.merged.result), cell_id=cell_id))
-    (ratio,) = block_ratios(take_samples(pd.DataFrame(rows), "rps"), [Pair("watched", "unwatched")])
+    (ratio,) = block_ratios(take_samples(pd.DataFrame(rows), "rps"), [ComparedCells("watched", "unwatched")])
     assert ratio.ratio is not None
     assert ratio.low is not None
     assert ratio.high is not None

@@ -13,16 +13,16 @@ import pandas as pd
 import pytest
 
 import benchkit
-from benchkit.analysis.compare import compare
-from benchkit.analysis.ratio import Ratio
-from benchkit.analysis.samples import take_samples
-from benchkit.analysis.testbed_effect import effects_of_testbeds, find_testbeds
+from benchkit.comparison.compare import compare
+from benchkit.comparison.ratio import Ratio
+from benchkit.comparison.testbed_effect import effects_of_testbeds, find_testbeds
 from benchkit.hosts.connections import connect_all
 from benchkit.hosts.inventory import Inventory
 from benchkit.lab.lab import Lab, down, up
 from benchkit.lab.spec import parse_shape
 from benchkit.models.metrics import CPU
 from benchkit.scenario.experiment import Experiment
+from benchkit.stats.samples import take_samples
 from tests.bench.real_runs import interval, run_once, table
 from tests.builders import experiment, load, stacks
 

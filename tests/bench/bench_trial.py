@@ -13,7 +13,7 @@ from statistics import median
 import pytest
 
 from benchkit.resources import BACKENDS
-from benchkit.results.store import Store
+from benchkit.store.store import Store
 from tests.builders import load, write_scenario
 
 pytestmark = pytest.mark.lab

@@ -8,9 +8,9 @@ import sys
 import time
 from pathlib import Path
 
-from benchkit.load.slice_times import pauses, turn_s
+from benchkit.loadtools.slice_times import pauses, turn_s
 from benchkit.models.trial import TrialRecord
-from benchkit.results.store import Store
+from benchkit.store.store import Store
 from tests.bench.real_runs import table
 
 SERVER = Path(__file__).parents[1] / "cli" / "servers" / "plain.js"

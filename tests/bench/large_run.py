@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from benchkit.models.rows import TrialRow
 from benchkit.models.run import HostRecord
-from benchkit.results.row_builders import factor_rows
-from benchkit.results.store import Store
-from benchkit.results.tables import RunTables
+from benchkit.store.row_builders import factor_rows
+from benchkit.store.store import Store
+from benchkit.store.tables import RunTables
 from tests import builders
 
 CELLS, BLOCKS, REPEATS = 500, 10, 5

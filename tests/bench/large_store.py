@@ -27,9 +27,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from benchkit.models.rows import TABLES
-from benchkit.results.checksums import read_checksums, write_checksums
-from benchkit.results.store import RunFolder, Store
-from benchkit.results.tables import RunTables
+from benchkit.store.checksums import read_checksums, write_checksums
+from benchkit.store.store import RunFolder, Store
+from benchkit.store.tables import RunTables
 
 RECORDED = Path(__file__).parents[2] / "notebooks" / "recorded"
 LARGE = ("latency", "telemetry")

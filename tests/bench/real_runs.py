@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from benchkit.analysis.compare import compare
-from benchkit.analysis.ratio import Ratio
-from benchkit.analysis.samples import Exclusion
 from benchkit.cli.progress import SilentProgress
+from benchkit.comparison.compare import compare
+from benchkit.comparison.ratio import Ratio
 from benchkit.hosts.connections import Hosts
-from benchkit.results.store import Store
+from benchkit.plan.planner import make_plan
 from benchkit.run.loop import execute
 from benchkit.run.opened_run import open_run
-from benchkit.run.plan.planner import make_plan
 from benchkit.scenario.experiment import Experiment
+from benchkit.stats.samples import Exclusion
+from benchkit.store.store import Store
 
 STACKS = """\
 question: Does the design tell the truth?

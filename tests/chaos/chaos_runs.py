@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 
 from benchkit.lab.lab import Lab
-from benchkit.results.progress import Progress
+from benchkit.store.progress import Progress
 from tests.chaos.kit import (
     SCENARIO,
     SHORT_TIMEOUTS,

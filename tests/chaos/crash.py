@@ -32,29 +32,29 @@ class CrashPoint(NamedTuple):
     nth: int = 1
 
 
-JOURNAL = "benchkit.results.journal:Journal.append"
+JOURNAL = "benchkit.store.journal:Journal.append"
 
 POINTS = {
     "held": CrashPoint("benchkit.hosts.connections:Hosts.lock"),
-    "created": CrashPoint("benchkit.results.store:Store.create"),
+    "created": CrashPoint("benchkit.store.store:Store.create"),
     "tuned": CrashPoint(JOURNAL, word="tuned"),
     "switched": CrashPoint(JOURNAL, word="tuning-switched"),
     "deployed": CrashPoint(JOURNAL, word="deployed"),
     "services-up": CrashPoint("benchkit.services.deploy:start"),
     "under-load": CrashPoint("benchkit.run.steps.load:run_generators", when=0.1),
     "in-slices": CrashPoint("benchkit.run.steps.sliced_load:run_slices", when=0.4),
-    "raw-half-written": CrashPoint("benchkit.results.store:write_synced", nth=4),
-    "raw-whole": CrashPoint("benchkit.results.store:RunFolder.commit_trial"),
-    "rows-half-written": CrashPoint("benchkit.results.tables:RunTables.add", word="latency"),
+    "raw-half-written": CrashPoint("benchkit.store.store:write_synced", nth=4),
+    "raw-whole": CrashPoint("benchkit.store.store:RunFolder.commit_trial"),
+    "rows-half-written": CrashPoint("benchkit.store.tables:RunTables.add", word="latency"),
     "rows-written": CrashPoint(JOURNAL, when="before", word="trial-ended", nth=2),
-    "journal-half-written": CrashPoint("benchkit.results.journal:os.fsync", when="before", nth=4),
+    "journal-half-written": CrashPoint("benchkit.store.journal:os.fsync", when="before", nth=4),
     "ended": CrashPoint(JOURNAL, word="trial-ended"),
     "cut-block-noted": CrashPoint(JOURNAL, word="block-split"),
     "tables-rebuilt": CrashPoint("benchkit.run.resume:rebuild_tables"),
     "restored": CrashPoint(JOURNAL, word="restored"),
-    "tables-half-merged": CrashPoint("benchkit.results.tables:_remove_replaced", when="before", nth=3),
-    "manifest-half-written": CrashPoint("benchkit.results.durable_files:Path.replace", when="before", nth=3),
-    "finished": CrashPoint("benchkit.results.store:RunFolder.finish"),
+    "tables-half-merged": CrashPoint("benchkit.store.tables:_remove_replaced", when="before", nth=3),
+    "manifest-half-written": CrashPoint("benchkit.store.durable_files:Path.replace", when="before", nth=3),
+    "finished": CrashPoint("benchkit.store.store:RunFolder.finish"),
 }
 
 MOMENTS = {"trials-over": CrashPoint("benchkit.run.tuned_hosts:_restore", when="before")}

@@ -20,8 +20,8 @@ import benchkit
 from benchkit.lab.lab import Lab
 from benchkit.lab.processes import find_init_processes
 from benchkit.models.rows import TABLES
-from benchkit.results.progress import Progress, read_progress
-from benchkit.results.store import RunFolder
+from benchkit.store.progress import Progress, read_progress
+from benchkit.store.store import RunFolder
 
 HERE = Path(__file__).parent
 SCENARIO = HERE / "scenario.yaml"

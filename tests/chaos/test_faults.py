@@ -59,12 +59,12 @@ def with_host_fields(bench: Bench, host: str, **fields: object) -> Bench:
 
 def test_a_load_tool_that_crashes_hangs_or_floods_fails_only_its_trials(bench: Bench, lab: Lab) -> None:
     times: dict[str, object] = {
-        "benchkit.load.generators.limits:LONGEST_ANSWER_S": 2.5,
-        "benchkit.load.generators.limits:SLOWEST_RPS": 1000.0,
+        "benchkit.loadtools.generators.limits:LONGEST_ANSWER_S": 2.5,
+        "benchkit.loadtools.generators.limits:SLOWEST_RPS": 1000.0,
     }
     before = bench.snapshot()
     with replaced_program(lab, "load", AB, BAD_AB):
-        tried = replace(bench, constants=times | {"benchkit.load.generators.execution:STDOUT_BYTES": 1 << 20})
+        tried = replace(bench, constants=times | {"benchkit.loadtools.generators.execution:STDOUT_BYTES": 1 << 20})
         result = tried.run(str(SCENARIO), "--set", "blocks=2", "--set", "load.histogram=false", "--json")
     assert result.code == 1, result.err
     summary = json.loads(result.out)

@@ -15,7 +15,7 @@ from benchkit.hosts.facts import facts_request, parse_facts
 from benchkit.hosts.host import Host
 from benchkit.hosts.inventory import load_inventory
 from benchkit.lab.lab import Lab
-from benchkit.run.plan.planner import make_plan
+from benchkit.plan.planner import make_plan
 from benchkit.scenario.read import read_experiment
 from tests.chaos.hostile import inventory, sample_cases, scenarios, texts, to_yaml
 

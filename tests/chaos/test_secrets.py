@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from benchkit.lab.lab import Lab
-from benchkit.results.checksums import write_checksums
-from benchkit.results.compression import decompress
-from benchkit.results.store import RunFolder, Store
+from benchkit.store.checksums import write_checksums
+from benchkit.store.compression import decompress
+from benchkit.store.store import RunFolder, Store
 from tests.chaos.interference import HeldLoadTool
 from tests.chaos.kit import SCENARIO, Bench, on_host
 

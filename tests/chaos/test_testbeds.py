@@ -14,7 +14,7 @@ import pytest
 import benchkit
 from benchkit.lab.lab import down, up
 from benchkit.lab.spec import parse_shape
-from benchkit.results.store import RunFolder
+from benchkit.store.store import RunFolder
 from tests.chaos.conftest import write_inventory
 from tests.chaos.kit import SCENARIO, SOON_S, Bench, CommandServer, Running, diff_snapshots
 from tests.needs import separate_hosts

@@ -12,7 +12,7 @@ import pytest
 from benchkit.hosts.connections import connect_all
 from benchkit.jobs import Workers, run_jobs
 from benchkit.lab.lab import Lab
-from benchkit.run.cluster import DASHBOARD_PORT, FOLDER, HOLDER, SCHEDULER_PORT
+from benchkit.plugins.dask.cluster import DASHBOARD_PORT, FOLDER, HOLDER, SCHEDULER_PORT
 from tests.cli.conftest import Cli
 from tests.needs import separate_hosts, shared_environment
 from tests.waiting import wait_until

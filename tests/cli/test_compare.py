@@ -15,14 +15,14 @@ import typer
 from typer.testing import CliRunner
 
 from benchkit.cli.compare import compare
-from benchkit.cli.export import export
 from benchkit.errors import InputError
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.rows import LatencyRow, TrialRow, VerdictRow
 from benchkit.models.run import HostRecord
-from benchkit.results.row_builders import factor_rows, host_rows
-from benchkit.results.store import Store
-from benchkit.results.tables import RunTables
+from benchkit.plugins.export.cli import export
+from benchkit.store.row_builders import factor_rows, host_rows
+from benchkit.store.store import Store
+from benchkit.store.tables import RunTables
 from tests import builders
 
 pytestmark = pytest.mark.system

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import benchkit
-from benchkit.results.journal_events import BlockEnded
-from benchkit.results.store import Store
+from benchkit.store.journal_events import BlockEnded
+from benchkit.store.store import Store
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandResult

@@ -16,8 +16,8 @@ from typer.models import OptionInfo
 
 from benchkit.cli.commands import COMMANDS
 from benchkit.cli.options import finite
-from benchkit.results.checksums import write_checksums
-from benchkit.results.store import Store
+from benchkit.store.checksums import write_checksums
+from benchkit.store.store import Store
 from tests.builders import write_scenario
 from tests.cli.conftest import Cli
 from tests.results.test_store import stored

@@ -17,8 +17,8 @@ import benchkit
 from benchkit.cli.calibration import calibrate
 from benchkit.cli.own_lab import own_lab, split_cpus
 from benchkit.lab.lab import Lab
-from benchkit.results.store import Store
 from benchkit.scenario.versus import Comparison, Request, compare_commands
+from benchkit.store.store import Store
 from tests.cli.conftest import CommandResult
 
 Cli = Callable[..., CommandResult]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchkit.cli.terminal import Terminal
-from benchkit.results.store import Store
+from benchkit.store.store import Store
 from tests.cli.conftest import Cli
 from tests.report.conftest import keep, synthetic_run
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.results.checksums import write_checksums
-from benchkit.results.store import Store
+from benchkit.store.checksums import write_checksums
+from benchkit.store.store import Store
 from tests.cli.conftest import Cli
 from tests.results.test_store import stored
 

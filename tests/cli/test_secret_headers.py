@@ -19,8 +19,8 @@ import pandas as pd
 import pytest
 
 from benchkit.lab.lab import Lab
-from benchkit.load.tools.registry import TOOLS
-from benchkit.results.compression import decompress
+from benchkit.loadtools.registry import TOOLS
+from benchkit.store.compression import decompress
 from tests.builders import load, write_scenario
 from tests.chaos.kit import on_host
 from tests.cli.conftest import CommandResult

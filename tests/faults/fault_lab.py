@@ -9,21 +9,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from benchkit.analysis.verdicts.evidence import RunEvidence
-from benchkit.analysis.verdicts.judge import judge_run
 from benchkit.document import parse_document
 from benchkit.hosts.connections import Hosts, connect_all
+from benchkit.judge.evidence import RunEvidence
+from benchkit.judge.judge import judge_run
 from benchkit.lab.lab import Lab
-from benchkit.results.checksums import write_checksums
-from benchkit.results.store import RunFolder, Store
-from benchkit.results.tables import load
+from benchkit.plan.model import RunPlan
+from benchkit.plan.planner import make_plan
 from benchkit.run.judge import rebuild_tables
 from benchkit.run.loop import execute
 from benchkit.run.opened_run import open_run
-from benchkit.run.plan.model import RunPlan
-from benchkit.run.plan.planner import make_plan
 from benchkit.scenario.read import read_experiment
 from benchkit.scenario.trial_order import PlannedTrial
+from benchkit.store.checksums import write_checksums
+from benchkit.store.store import RunFolder, Store
+from benchkit.store.tables import load
 
 BASE: Mapping[str, Any] = {
     "name": "faults",

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from benchkit.hosts.host_changes import HostChanges
-from benchkit.load.generators.generator import Generator
-from benchkit.results.store import RunFolder
-from benchkit.run.plan.model import RunPlan
+from benchkit.loadtools.generators.generator import Generator
+from benchkit.plan.model import RunPlan
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.services.response_bodies import hello_body
+from benchkit.store.store import RunFolder
 from tests.faults.disturbances import (
     DelayedAction,
     busy_loop,

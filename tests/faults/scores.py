@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from scipy import stats
 
-from benchkit.analysis.verdicts.registry import CHECKS
+from benchkit.judge.registry import CHECKS
 from tests.faults.fault_lab import JudgedTrial
 from tests.faults.faults import ExpectedFinding
 
@@ -33,7 +33,7 @@ class Scores:
         self.disturbed += disturbed
 
     def markdown(self) -> str:
-        """Return the table of `benchkit/analysis/verdicts/README.md`."""
+        """Return the table of `benchkit/judge/README.md`."""
         return "\n".join(["", *self._lines(), ""])
 
     def _lines(self) -> Iterator[str]:

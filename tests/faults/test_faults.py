@@ -1,4 +1,4 @@
-"""Detection of every fault, on real trials, counted for `benchkit/analysis/verdicts/README.md`."""
+"""Detection of every fault, on real trials, counted for `benchkit/judge/README.md`."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from benchkit.analysis.compare import compare
-from benchkit.analysis.ratio import Ratio
+from benchkit.comparison.compare import compare
+from benchkit.comparison.ratio import Ratio
 from tests.bench.real_runs import interval
 from tests.faults.conftest import FaultLabs
 from tests.faults.disturbances import busy_loop, cpus_of, quota

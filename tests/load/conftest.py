@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from benchkit.load.generators.generator import Generator, plan_generators
-from benchkit.load.tools.registry import TOOLS
-from benchkit.load.tools.target import Target
-from benchkit.load.tools.text import decode
-from benchkit.load.tools.tool import ParsedOutput, ToolOutput
-from benchkit.load.trial_result import read_generator
+from benchkit.loadtools.generators.generator import Generator, plan_generators
+from benchkit.loadtools.registry import TOOLS
+from benchkit.loadtools.target import Target
+from benchkit.loadtools.text import decode
+from benchkit.loadtools.tool import ParsedOutput, ToolOutput
+from benchkit.loadtools.trial_result import read_generator
 from benchkit.models.load import Load
 from benchkit.services.go_build import build
 from benchkit.services.placement import ServicePlacement

@@ -21,10 +21,10 @@ MAX_BYTES = 8192
 sys.path.insert(0, str(Path(__file__).parents[2]))
 atheris = importlib.import_module("atheris")
 
-with atheris.instrument_imports(include=["benchkit.load"]):
+with atheris.instrument_imports(include=["benchkit.loadtools"]):
     from benchkit.errors import ParseError
-    from benchkit.load.tools.registry import TOOLS
-    from benchkit.load.tools.text import decode
+    from benchkit.loadtools.registry import TOOLS
+    from benchkit.loadtools.text import decode
     from benchkit.models.load_result import LoadResult
 
 NAMES = sorted(TOOLS)

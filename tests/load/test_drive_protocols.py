@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from benchkit.load.tools.registry import TOOLS
+from benchkit.loadtools.registry import TOOLS
 from benchkit.models.load import Load
 from benchkit.models.protocol import HttpProtocol, TlsOptions, is_http2, is_tls
 from benchkit.services.certificates import RunCertificate

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from scipy.stats import binomtest
 
-from benchkit.load.tools.registry import TOOLS
-from benchkit.load.tools.target import Target
-from benchkit.load.tools.tool import ParsedOutput
+from benchkit.loadtools.registry import TOOLS
+from benchkit.loadtools.target import Target
+from benchkit.loadtools.tool import ParsedOutput
 from benchkit.models.load import Load
 from tests.load.conftest import Server, run_generator
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from benchkit.errors import UnsupportedError
-from benchkit.load.generators.generator import REDUCER, plan_generators
-from benchkit.load.tools.target import Target
-from benchkit.load.tools.vegeta.command import PROGRAM
+from benchkit.loadtools.generators.generator import REDUCER, plan_generators
+from benchkit.loadtools.target import Target
+from benchkit.loadtools.vegeta.command import PROGRAM
 from benchkit.models.load import Load
 from benchkit.services.service import GoSource
 from tests.load.conftest import place

@@ -16,13 +16,12 @@ from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.sockets import Tcp
 from benchkit.lab.lab import down, up
 from benchkit.lab.spec import LabHost, LabSpec
-from benchkit.load.measurement import Series
-from benchkit.load.tools.registry import TOOLS
-from benchkit.load.tools.tool import ParsedOutput
+from benchkit.loadtools.measurement import Series
+from benchkit.loadtools.registry import TOOLS
+from benchkit.loadtools.tool import ParsedOutput
 from benchkit.models.trial import TrialRecord
-from benchkit.results.trial_tables import read_output
-from benchkit.run.plan.model import RunPlan
-from benchkit.run.plan.planner import make_plan
+from benchkit.plan.model import RunPlan
+from benchkit.plan.planner import make_plan
 from benchkit.run.steps.load import measure
 from benchkit.run.steps.record import make_record
 from benchkit.run.steps.trial_state import Trial, make_trial
@@ -31,6 +30,7 @@ from benchkit.run.trial import CLEANUP_STEPS, STEPS, run_trial
 from benchkit.scenario.read import read_experiment
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.services import deploy
+from benchkit.store.trial_tables import read_output
 
 pytestmark = pytest.mark.lab
 

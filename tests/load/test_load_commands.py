@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from benchkit.errors import InputError
-from benchkit.load.tools.hey.command import TEMPLATE
-from benchkit.load.tools.registry import TOOLS, get_tool
-from benchkit.load.tools.target import Target
-from benchkit.load.tools.wrk.command import HISTOGRAM, SCRIPT
+from benchkit.loadtools.hey.command import TEMPLATE
+from benchkit.loadtools.registry import TOOLS, get_tool
+from benchkit.loadtools.target import Target
+from benchkit.loadtools.wrk.command import HISTOGRAM, SCRIPT
 from benchkit.models.load import Load
 from benchkit.models.protocol import HttpProtocol, TlsOptions
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchkit.load.load_shares import divide_load, objections, warm_up_load
-from benchkit.load.tools.registry import TOOLS
+from benchkit.loadtools.load_shares import divide_load, objections, warm_up_load
+from benchkit.loadtools.registry import TOOLS
 from benchkit.models.load import Load
 
 

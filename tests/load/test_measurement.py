@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from benchkit.errors import InputError
-from benchkit.load.measurement import Counters, Measurement
-from benchkit.load.tools.go_errors import errors_of
-from benchkit.load.tools.wrk.measure import measurement
-from benchkit.load.trial_result import merge_measurements
+from benchkit.loadtools.go_errors import errors_of
+from benchkit.loadtools.measurement import Counters, Measurement
+from benchkit.loadtools.trial_result import merge_measurements
+from benchkit.loadtools.wrk.measure import measurement
 from benchkit.models.histogram import Histogram
 from benchkit.models.load_result import Errors, Note
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import ParseError
-from benchkit.load.tools.registry import TOOLS
-from benchkit.load.tools.text import SECONDS, decode, parse_number, parse_scaled
-from benchkit.load.tools.vegeta.output import parse_duration
-from benchkit.load.tools.wrk.output import BYTES
+from benchkit.loadtools.registry import TOOLS
+from benchkit.loadtools.text import SECONDS, decode, parse_number, parse_scaled
+from benchkit.loadtools.vegeta.output import parse_duration
+from benchkit.loadtools.wrk.output import BYTES
 from benchkit.models.load_result import LoadResult
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "load"

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from benchkit.cli.parse import parse
 from benchkit.errors import ParseError
-from benchkit.load.tools.registry import TOOLS, tools_that_read
+from benchkit.loadtools.registry import TOOLS, tools_that_read
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "load"
 OUTPUTS = sorted(FIXTURES.glob("*/*.txt"))

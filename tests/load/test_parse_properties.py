@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchkit.errors import ParseError
-from benchkit.load.tools.registry import TOOLS
-from benchkit.load.tools.text import decode
+from benchkit.loadtools.registry import TOOLS
+from benchkit.loadtools.text import decode
 from benchkit.models.load_result import LoadResult
 
 pytestmark = pytest.mark.long

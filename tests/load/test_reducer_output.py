@@ -19,18 +19,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchkit.errors import ParseError
-from benchkit.load.generators.generator import REDUCER
-from benchkit.load.measurement import Measurement
-from benchkit.load.reducer_output import ReducerOutput, measurement, read
-from benchkit.load.tools.ab import output as ab
-from benchkit.load.tools.hey.command import TEMPLATE
-from benchkit.load.tools.hey.measure import read_counters
-from benchkit.load.tools.registry import get_tool
-from benchkit.load.tools.siege import output as siege
-from benchkit.load.tools.text import decode
-from benchkit.load.tools.tool import ToolOutput
-from benchkit.load.tools.vegeta import measure as vegeta_measure
-from benchkit.load.tools.vegeta import output as vegeta
+from benchkit.loadtools.ab import output as ab
+from benchkit.loadtools.generators.generator import REDUCER
+from benchkit.loadtools.hey.command import TEMPLATE
+from benchkit.loadtools.hey.measure import read_counters
+from benchkit.loadtools.measurement import Measurement
+from benchkit.loadtools.reducer_output import ReducerOutput, measurement, read
+from benchkit.loadtools.registry import get_tool
+from benchkit.loadtools.siege import output as siege
+from benchkit.loadtools.text import decode
+from benchkit.loadtools.tool import ToolOutput
+from benchkit.loadtools.vegeta import measure as vegeta_measure
+from benchkit.loadtools.vegeta import output as vegeta
 from benchkit.models.histogram import NS_PER_S
 from benchkit.models.load_result import LoadResult
 from benchkit.services.go_build import build

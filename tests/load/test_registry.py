@@ -10,9 +10,9 @@ import pytest
 
 from benchkit.cli.lab_prepare import lab_programs
 from benchkit.hosts import facts, packages
-from benchkit.load.tools import registry
-from benchkit.load.tools.registry import TOOLS
-from benchkit.load.tools.tool import ALWAYS
+from benchkit.loadtools import registry
+from benchkit.loadtools.registry import TOOLS
+from benchkit.loadtools.tool import ALWAYS
 from benchkit.models.load import Load
 from benchkit.models.protocol import is_tls
 
@@ -28,8 +28,8 @@ def test_every_package_of_a_tool_is_registered() -> None:
 
 @pytest.mark.parametrize("name", TOOLS)
 def test_a_tool_has_a_parser_and_a_command_of_the_same_shape(name: str) -> None:
-    output = importlib.import_module(f"benchkit.load.tools.{name}.output")
-    command = importlib.import_module(f"benchkit.load.tools.{name}.command")
+    output = importlib.import_module(f"benchkit.loadtools.{name}.output")
+    command = importlib.import_module(f"benchkit.loadtools.{name}.command")
     assert command.TOOL is TOOLS[name]
     assert output.parse is TOOLS[name].parse
     assert {"read", "to_result"} <= vars(output).keys()

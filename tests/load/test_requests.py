@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from benchkit.load.generators.execution import place_inputs
-from benchkit.load.generators.generator import plan_generators
-from benchkit.load.tools.registry import TOOLS
-from benchkit.load.tools.target import Target
+from benchkit.loadtools.generators.execution import place_inputs
+from benchkit.loadtools.generators.generator import plan_generators
+from benchkit.loadtools.registry import TOOLS
+from benchkit.loadtools.target import Target
 from benchkit.models.load import Load
 from benchkit.models.request import MAX_CYCLE, Request, request_cycle
 from tests.load.conftest import place

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.load.slice_times import (
+from benchkit.loadtools.slice_times import (
     CONNECT_S,
     HANDSHAKE_S,
     LEAST_LEAD_S,

@@ -17,9 +17,9 @@ from benchkit.hosts.clock import Clock
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.files import Files
 from benchkit.hosts.processes import Processes
-from benchkit.load.generators.generator import plan_generators
-from benchkit.load.generators.slices import PlannedSlice, SliceRun, run_slices
-from benchkit.load.tools.target import Target
+from benchkit.loadtools.generators.generator import plan_generators
+from benchkit.loadtools.generators.slices import PlannedSlice, SliceRun, run_slices
+from benchkit.loadtools.target import Target
 from benchkit.models.load import Load
 from benchkit.run.retries import cause_of
 from tests.hosts.fake_link import FakeLink, Request

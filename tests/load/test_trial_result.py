@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from benchkit.errors import ParseError
-from benchkit.load.measurement import Counters, Measurement
-from benchkit.load.tools.hey.command import TEMPLATE
-from benchkit.load.tools.hey.measure import measure, read_counters
-from benchkit.load.tools.hey.output import MAX_RESULTS
-from benchkit.load.tools.tool import ParsedOutput, ToolOutput
-from benchkit.load.trial_result import merge_generator_outputs, merge_slices
+from benchkit.loadtools.hey.command import TEMPLATE
+from benchkit.loadtools.hey.measure import measure, read_counters
+from benchkit.loadtools.hey.output import MAX_RESULTS
+from benchkit.loadtools.measurement import Counters, Measurement
+from benchkit.loadtools.tool import ParsedOutput, ToolOutput
+from benchkit.loadtools.trial_result import merge_generator_outputs, merge_slices
 from benchkit.models.histogram import Histogram
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
 from benchkit.models.protocol import Negotiated

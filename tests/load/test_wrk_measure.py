@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchkit.errors import ParseError
-from benchkit.load.measurement import Measurement
-from benchkit.load.tools.wrk import output as wrk
-from benchkit.load.tools.wrk.command import HISTOGRAM
-from benchkit.load.tools.wrk.measure import expected_interval_us, measurement, read_block, without_additions
+from benchkit.loadtools.measurement import Measurement
+from benchkit.loadtools.wrk import output as wrk
+from benchkit.loadtools.wrk.command import HISTOGRAM
+from benchkit.loadtools.wrk.measure import expected_interval_us, measurement, read_block, without_additions
 from benchkit.models.histogram import Histogram
 
 pytestmark = pytest.mark.long

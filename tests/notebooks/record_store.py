@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchkit.models.rows import TABLES, LatencyRow, SliceRow, TelemetryRow
-from benchkit.results.parquet_files import read_parquet, write_parquet
-from benchkit.results.schema import arrow_schema
-from benchkit.results.store import Store
+from benchkit.store.parquet_files import read_parquet, write_parquet
+from benchkit.store.schema import arrow_schema
+from benchkit.store.store import Store
 
 FOLDER = re.compile(rb'"/(?:[^"/]+/)*?(scenarios/)?(?=[a-z0-9-]+\.yaml")')
 NAMED = re.compile(rb'/(?:[^"/ ]+/)+(?=athens[:" ])')

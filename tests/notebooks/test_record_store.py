@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from benchkit.results.schema import arrow_schema
+from benchkit.store.schema import arrow_schema
 from tests.notebooks.record_store import STEP, coarsened
 
 

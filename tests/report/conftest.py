@@ -18,10 +18,10 @@ from benchkit.models.levels import cell_id
 from benchkit.models.run import CellRecord, HostRecord, Manifest
 from benchkit.models.telemetry import TELEMETRY_METRICS
 from benchkit.report.stored_run import StoredRun
-from benchkit.results.row_builders import factor_rows
-from benchkit.results.schema import arrow_schema, empty_frame
-from benchkit.results.store import Store
-from benchkit.results.tables import RunTables
+from benchkit.store.row_builders import factor_rows
+from benchkit.store.schema import arrow_schema, empty_frame
+from benchkit.store.store import Store
+from benchkit.store.tables import RunTables
 
 STARTED = datetime(2026, 3, 1, 10, 22, tzinfo=UTC)
 Factors = Mapping[str, Sequence[str | int | bool]]

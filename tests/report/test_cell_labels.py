@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from benchkit.analysis.cell_labels import baseline, cell_views, factors
+from benchkit.comparison.cell_labels import baseline, cell_views, factors
 from benchkit.report.stored_run import StoredRun
 
 MakeRun = Callable[..., StoredRun]

@@ -6,8 +6,8 @@ from dataclasses import replace
 from benchkit.report.sections.failures import build
 from benchkit.report.sections.section import Material
 from benchkit.report.stored_run import StoredRun
-from benchkit.results.journal_events import BlockInterrupted, JournalEvent, parse_event
-from benchkit.results.progress import Progress, read_progress
+from benchkit.store.journal_events import BlockInterrupted, JournalEvent, parse_event
+from benchkit.store.progress import Progress, read_progress
 from tests.report.reading import cells
 
 MakeRun = Callable[..., StoredRun]

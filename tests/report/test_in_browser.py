@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from benchkit.plugins.site.site import write_site
 from benchkit.report.report_files import write_report
 from benchkit.report.run_reader import read_run
-from benchkit.report.site.site import write_site
 from benchkit.report.stored_run import StoredRun
-from benchkit.results.store import Store
+from benchkit.store.store import Store
 from tests.report.conftest import watched
 
 if TYPE_CHECKING:

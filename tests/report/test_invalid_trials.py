@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from scipy import stats
 
-from benchkit.analysis.verdicts.check import ALL
+from benchkit.judge.check import ALL
 from benchkit.report.figures import accept_queue, host_activity, rps
 from benchkit.report.figures.registry import get_figure
 from benchkit.report.metric_values import known

@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.analysis.worker_balance import worker_balances
+from benchkit.comparison.worker_balance import worker_balances
 from benchkit.report.figures import accept_queue, cpu_categories, host_activity, scheduler
 from benchkit.report.figures.registry import FIGURES
 from benchkit.report.run_reader import read_run
 from benchkit.report.stored_run import StoredRun
-from benchkit.results.store import Store
+from benchkit.store.store import Store
 from tests.report.conftest import watched
 
 MakeRun = Callable[..., StoredRun]

@@ -19,8 +19,8 @@ from benchkit.report.rendering import render
 from benchkit.report.sections.profiles import build
 from benchkit.report.sections.section import Material
 from benchkit.report.stored_run import StoredRun
-from benchkit.results.profile_tables import NO_PROFILE
-from benchkit.results.schema import arrow_schema, empty_frame
+from benchkit.store.profile_tables import NO_PROFILE
+from benchkit.store.schema import arrow_schema, empty_frame
 from tests.report.reading import cells, drawn_texts, records
 
 pytestmark = pytest.mark.long

@@ -12,7 +12,7 @@ from benchkit.report.page import page
 from benchkit.report.sections.published import build
 from benchkit.report.sections.section import Material
 from benchkit.report.stored_run import StoredRun
-from benchkit.results.schema import empty_frame
+from benchkit.store.schema import empty_frame
 from benchkit.units import ABSENT
 from tests.report.test_profiles import with_profiles
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.analysis.compare import compare_cells
+from benchkit.comparison.compare import compare_cells
 from benchkit.models.run import CellRecord
 from benchkit.report.figures.ratio_forest import FIGURE, MAX_RATIOS
 from benchkit.report.noise_notes import UNKNOWN, noise_notes

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from bs4 import BeautifulSoup
 
-from benchkit.analysis.history.series import history
 from benchkit.errors import InputError
+from benchkit.plugins.site.site import write_site
 from benchkit.report.history_figure import alt, render_series
 from benchkit.report.report_files import write_run_report
-from benchkit.report.site.site import write_site
-from benchkit.results.store import RunFolder, Store
+from benchkit.run_history.series import history
+from benchkit.store.store import RunFolder, Store
 from tests.analysis.conftest import STARTED, manifest_of, store_run, trials_of
 
 CELLS = [{"stack": "old"}, {"stack": "<new>"}]

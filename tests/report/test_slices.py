@@ -14,7 +14,7 @@ from benchkit.report.rendering import render
 from benchkit.report.sections.results import build
 from benchkit.report.sections.section import Material
 from benchkit.report.stored_run import StoredRun
-from benchkit.results.schema import arrow_schema, empty_frame
+from benchkit.store.schema import arrow_schema, empty_frame
 
 ROUNDS = 8
 

@@ -13,8 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PathCollection, PolyCollection
 from matplotlib.figure import Figure
 
-from benchkit.analysis.cell_labels import cell_views
-from benchkit.analysis.trend import trends_of
+from benchkit.comparison.cell_labels import cell_views
+from benchkit.comparison.trend import trends_of
 from benchkit.report.cell_lines import numeric_factor
 from benchkit.report.counter_rates import counter_sums, rates
 from benchkit.report.figures.accept_queue import overflows

@@ -17,7 +17,7 @@ from benchkit.report.sections import verdicts
 from benchkit.report.sections.section import Material
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.trial_matrix import TrialOutcome, trial_matrix
-from benchkit.results.progress import Progress, read_progress
+from benchkit.store.progress import Progress, read_progress
 from tests.report.reading import cells, drawn_texts
 from tests.report.test_failures import trial
 from tests.report.test_verdicts import ids, judged

@@ -1,4 +1,4 @@
-"""The generated parts of `benchkit/results/README.md`; run as a program, this module writes them into the page."""
+"""The generated parts of `benchkit/store/README.md`; run as a program, this module writes them into the page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import benchkit
 from benchkit.models.rows import TABLES, columns_of
-from benchkit.results.schema import arrow_schema
+from benchkit.store.schema import arrow_schema
 
 PAGE = Path(benchkit.__file__).parent / "results" / "README.md"
 _PART = re.compile(r"(<!-- (\w+): [^\n]* -->\n).*?(<!-- end -->)", re.DOTALL)

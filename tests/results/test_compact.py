@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchkit.models.rows import TABLES, FactorRow, TelemetryRow, TrialRow
-from benchkit.results.compact import compact
-from benchkit.results.store import Store
-from benchkit.results.tables import RunTables, load, merge_killed_runs
+from benchkit.store.compact import compact
+from benchkit.store.store import Store
+from benchkit.store.tables import RunTables, load, merge_killed_runs
 from tests.results.test_store import manifest
 
 

@@ -21,18 +21,18 @@ from benchkit.cli.results import app as results_app
 from benchkit.errors import InputError
 from benchkit.models.rows import NoteRow
 from benchkit.models.run import CellRecord
-from benchkit.results.compact import compact
-from benchkit.results.durable_files import make_folders, write_atomically
-from benchkit.results.journal import Journal, read_journal
-from benchkit.results.journal_events import ClocksSet, OtherEvent
-from benchkit.results.row_builders import factor_rows
-from benchkit.results.store import Store
-from benchkit.results.tables import RunTables
 from benchkit.services.secret_files import get_or_create
+from benchkit.store.compact import compact
+from benchkit.store.durable_files import make_folders, write_atomically
+from benchkit.store.journal import Journal, read_journal
+from benchkit.store.journal_events import ClocksSet, OtherEvent
+from benchkit.store.row_builders import factor_rows
+from benchkit.store.store import Store
+from benchkit.store.tables import RunTables
 from tests.results.test_store import WRK, manifest, record, stored
 
 if TYPE_CHECKING:
-    from benchkit.results.store import RunFolder
+    from benchkit.store.store import RunFolder
 
 CELL = CellRecord(cell_id="only", levels={})
 
@@ -129,8 +129,8 @@ REPLACE = """
 import sys
 from pathlib import Path
 from benchkit.models.rows import NoteRow
-from benchkit.results.store import Store
-from benchkit.results.tables import RunTables
+from benchkit.store.store import Store
+from benchkit.store.tables import RunTables
 tables = RunTables(Store(Path(sys.argv[1])), "small", "r1")
 print(flush=True)
 number = 0
@@ -172,8 +172,8 @@ import sys
 from itertools import count
 from pathlib import Path
 from benchkit.models.rows import NoteRow
-from benchkit.results.store import Store
-from benchkit.results.tables import RunTables
+from benchkit.store.store import Store
+from benchkit.store.tables import RunTables
 tables = RunTables(Store(Path(sys.argv[1])), "small", "r1")
 print(flush=True)
 for number in count():
@@ -209,8 +209,8 @@ from itertools import count
 from pathlib import Path
 import benchkit
 from benchkit.models.rows import NoteRow
-from benchkit.results.store import Store
-from benchkit.results.tables import RunTables
+from benchkit.store.store import Store
+from benchkit.store.tables import RunTables
 
 root = Path(sys.argv[1])
 tables = RunTables(Store(root), "small", "r1")
@@ -280,7 +280,7 @@ WRITE = """
 import sys
 from pathlib import Path
 from tests.results.test_store import stored
-from benchkit.results.store import Store
+from benchkit.store.store import Store
 store, name = Store(Path(sys.argv[1])), sys.argv[2]
 print(flush=True)
 sys.stdin.readline()

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import BenchkitError
-from benchkit.results.checksums import checksums_path
-from benchkit.results.remote_files import RemoteFiles
-from benchkit.results.remote_store import RemoteStore
-from benchkit.results.store import Store
-from benchkit.results.transfer import pull, push
+from benchkit.store.checksums import checksums_path
+from benchkit.store.remote_files import RemoteFiles
+from benchkit.store.remote_store import RemoteStore
+from benchkit.store.store import Store
+from benchkit.store.transfer import pull, push
 from tests.commands import command
 from tests.results.test_durable_files import fill
 from tests.results.test_remote_store import ended

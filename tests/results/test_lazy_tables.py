@@ -16,10 +16,10 @@ import pytest
 import benchkit
 from benchkit.errors import InputError
 from benchkit.models.rows import TABLES
-from benchkit.results.checksums import write_checksums
-from benchkit.results.remote_files import RemoteFiles
-from benchkit.results.store import Store
-from benchkit.results.transfer import push
+from benchkit.store.checksums import write_checksums
+from benchkit.store.remote_files import RemoteFiles
+from benchkit.store.store import Store
+from benchkit.store.transfer import push
 from tests.s3 import BUCKET, S3, s3_server
 
 RECORDED = Path(__file__).parents[2] / "notebooks" / "recorded"

@@ -11,8 +11,8 @@ from benchkit.models.categories import CATEGORIES
 from benchkit.models.load import Load
 from benchkit.models.rows import ProfileRow
 from benchkit.models.trial import GeneratorRecord, ProbeRecord, ProfileRecord, TrialRecord
-from benchkit.results.profile_tables import NO_KERNEL, NO_PROFILE, ProfileTables, read_profiles
-from benchkit.results.schema import arrow_table, rows_from_arrow
+from benchkit.store.profile_tables import NO_KERNEL, NO_PROFILE, ProfileTables, read_profiles
+from benchkit.store.schema import arrow_table, rows_from_arrow
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "profiles"
 FILES = {

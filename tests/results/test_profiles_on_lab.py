@@ -16,31 +16,31 @@ import pytest
 from typer.testing import CliRunner
 
 import benchkit
-from benchkit.analysis.profiler_cost import profiler_costs
-from benchkit.analysis.samples import take_samples
 from benchkit.cli.app import app as command_line
 from benchkit.cli.progress import SilentProgress
+from benchkit.comparison.profiler_cost import profiler_costs
 from benchkit.errors import InputError
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.files import PlacedFile
 from benchkit.lab.lab import Lab
 from benchkit.models.facts import ProgramFact
 from benchkit.models.trial import ProfileRecord, TrialRecord
+from benchkit.plan.model import RunPlan
+from benchkit.plan.planner import make_plan
 from benchkit.profiles.profile_file import read_profile
 from benchkit.report.figures.registry import FIGURES
 from benchkit.report.page import page
 from benchkit.report.rendering import render
 from benchkit.report.run_reader import read_run
-from benchkit.results.profile_tables import NO_PROFILE
-from benchkit.results.store import Store
 from benchkit.run.judge import rebuild_tables
 from benchkit.run.loop import execute
 from benchkit.run.opened_run import open_run
-from benchkit.run.plan.model import RunPlan
-from benchkit.run.plan.planner import make_plan
 from benchkit.run.recorder import RunOutcome
 from benchkit.scenario.read import read_experiment
 from benchkit.services.service import Service
+from benchkit.stats.samples import take_samples
+from benchkit.store.profile_tables import NO_PROFILE
+from benchkit.store.store import Store
 
 pytestmark = pytest.mark.lab
 

@@ -1,4 +1,4 @@
-"""The public interface: its names, its page, and the selection of trials by `benchkit.load`."""
+"""The public interface: its names, its page, and the selection of trials by `benchkit.loadtools`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import benchkit
 from benchkit.errors import InputError
 from benchkit.models.rows import LatencyRow, TrialRow, VerdictRow
 from benchkit.models.run import CellRecord
-from benchkit.results.row_builders import factor_rows
-from benchkit.results.store import Store
-from benchkit.results.tables import RunTables
+from benchkit.store.row_builders import factor_rows
+from benchkit.store.store import Store
+from benchkit.store.tables import RunTables
 from tests.results.api_page import PAGE, with_generated_parts
 from tests.results.test_store import manifest
 

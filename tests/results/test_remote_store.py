@@ -21,13 +21,13 @@ import pytest
 import benchkit
 from benchkit.errors import InputError
 from benchkit.models.run import RunStatus
-from benchkit.results.checksums import checksums_path, write_checksums
-from benchkit.results.journal_events import RunEnded
-from benchkit.results.remote_files import RemoteFiles
-from benchkit.results.remote_store import RemoteStore
-from benchkit.results.run_files import is_file_of_run
-from benchkit.results.store import Store, store_path
-from benchkit.results.transfer import pull, push
+from benchkit.store.checksums import checksums_path, write_checksums
+from benchkit.store.journal_events import RunEnded
+from benchkit.store.remote_files import RemoteFiles
+from benchkit.store.remote_store import RemoteStore
+from benchkit.store.run_files import is_file_of_run
+from benchkit.store.store import Store, store_path
+from benchkit.store.transfer import pull, push
 from tests.commands import Done, command
 from tests.report.conftest import keep, synthetic_run
 from tests.s3 import BUCKET, KEY, NO_CONFIGURATION, S3, SECRET, s3_server

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 from benchkit.cli.results import app
 from benchkit.errors import InputError
 from benchkit.models.rows import NoteRow, TrialRow
-from benchkit.results.row_builders import factor_rows
-from benchkit.results.store import Store
-from benchkit.results.tables import RunTables
+from benchkit.store.row_builders import factor_rows
+from benchkit.store.store import Store
+from benchkit.store.tables import RunTables
 from tests import builders
 
 SPEED = {"wrk": 10_000.0, "ab": 9_900.0, "hey": 5_000.0}

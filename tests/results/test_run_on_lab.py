@@ -11,21 +11,21 @@ import pandas as pd
 import pytest
 
 import benchkit
-from benchkit.analysis.agreement import METRICS, agreements, sentence
 from benchkit.cli.progress import SilentProgress
+from benchkit.comparison.agreement import METRICS, agreements, sentence
 from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
-from benchkit.load.tools.registry import TOOLS
+from benchkit.loadtools.registry import TOOLS
 from benchkit.models.rows import TABLES
+from benchkit.plan.planner import make_plan
 from benchkit.report.page import page
 from benchkit.report.run_reader import read_run
-from benchkit.results.store import Store
 from benchkit.run.judge import rebuild_tables
 from benchkit.run.loop import execute
 from benchkit.run.opened_run import open_run
-from benchkit.run.plan.planner import make_plan
 from benchkit.run.recorder import RunOutcome
 from benchkit.scenario.read import read_experiment
+from benchkit.store.store import Store
 
 pytestmark = pytest.mark.lab
 

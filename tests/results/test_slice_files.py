@@ -6,8 +6,8 @@ import tarfile
 import pytest
 
 from benchkit.errors import ParseError
-from benchkit.load.tools.tool import ToolOutput
-from benchkit.results.slice_files import pack_slices, unpack_slices
+from benchkit.loadtools.tool import ToolOutput
+from benchkit.store.slice_files import pack_slices, unpack_slices
 
 SLICES = [{"txt": b"first", "json": b"{}"}, {}, {"txt": b"third", "stderr.txt": b"late"}]
 

@@ -17,15 +17,15 @@ from benchkit.models.protocol import Negotiated, TlsOptions
 from benchkit.models.run import SCHEMA_VERSION, CellRecord, Manifest
 from benchkit.models.trial import GeneratorRecord, ProbeRecord, ServiceRecord, SliceRecord, TrialRecord
 from benchkit.report.report_files import make_folder
-from benchkit.results.durable_files import write_atomically
-from benchkit.results.journal import Journal, read_journal
-from benchkit.results.journal_events import ClocksSet, HostFactsRead, RunStarted, TrialEnded
-from benchkit.results.reparse import reparse
-from benchkit.results.row_builders import host_rows, trial_row
-from benchkit.results.schema import VERSION_KEY, arrow_schema
-from benchkit.results.store import LARGE_BYTES, RunFolder, Store, store_path
-from benchkit.results.tables import RunTables, load_columns
 from benchkit.run.check import check_store
+from benchkit.store.durable_files import write_atomically
+from benchkit.store.journal import Journal, read_journal
+from benchkit.store.journal_events import ClocksSet, HostFactsRead, RunStarted, TrialEnded
+from benchkit.store.reparse import reparse
+from benchkit.store.row_builders import host_rows, trial_row
+from benchkit.store.schema import VERSION_KEY, arrow_schema
+from benchkit.store.store import LARGE_BYTES, RunFolder, Store, store_path
+from benchkit.store.tables import RunTables, load_columns
 from tests import builders
 
 STARTED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -11,11 +11,11 @@ from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.lab.lab import Lab
 from benchkit.models.telemetry import TELEMETRY_METRICS, generator_service
 from benchkit.models.trial import TrialRecord
-from benchkit.results.store import Store
+from benchkit.plan.planner import make_plan
 from benchkit.run.loop import execute
 from benchkit.run.opened_run import open_run
-from benchkit.run.plan.planner import make_plan
 from benchkit.scenario.read import read_experiment
+from benchkit.store.store import Store
 
 pytestmark = pytest.mark.lab
 

@@ -6,7 +6,7 @@ import pytest
 
 from benchkit.models.load import Load
 from benchkit.models.trial import GeneratorRecord, ProbeRecord, ServiceRecord, TrialRecord, WatchRecord
-from benchkit.results.telemetry_table import mean_goroutine_wait_s, peak_memory_bytes, telemetry_columns
+from benchkit.store.telemetry_table import mean_goroutine_wait_s, peak_memory_bytes, telemetry_columns
 
 SECOND = 1_000_000_000
 WRITTEN = """\

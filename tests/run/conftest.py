@@ -8,8 +8,8 @@ from typing import Protocol
 import pytest
 
 from benchkit.models.run import CellRecord
-from benchkit.results.store import Store
 from benchkit.run.recorder import RunRecorder, recording
+from benchkit.store.store import Store
 from tests.chaos.conftest import command_server, new_bench, stores
 from tests.chaos.kit import Bench
 from tests.results.test_store import manifest

@@ -8,13 +8,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from benchkit.analysis.bisection import answer_of
-from benchkit.analysis.ratio import Ratio
+from benchkit.comparison.ratio import Ratio
 from benchkit.errors import BenchkitError
-from benchkit.models.bisection import BisectionRecord, Commit, StepOptions
 from benchkit.models.request import Request
-from benchkit.run.bisection import Compared, continue_search
-from benchkit.scenario.bisect import commit_fields, comparison_of
+from benchkit.plugins.bisect.loop import Compared, continue_search
+from benchkit.plugins.bisect.record import BisectionRecord, StepOptions
+from benchkit.plugins.bisect.scenario import commit_fields, comparison_of
+from benchkit.plugins.bisect.search import answer_of
+from benchkit.services.git_source import Commit
 
 GOOD = "g" * 40
 

@@ -13,9 +13,9 @@ from benchkit.models.capacity import CapacityEstimate, CapacityGoal, Objective
 from benchkit.models.load import Load
 from benchkit.models.rows import Columns, LatencyRow, ProfileRow, TelemetryRow, TrialRow, VerdictRow
 from benchkit.models.thresholds import Thresholds
-from benchkit.results.trial_tables import TrialTables
+from benchkit.plan.model import PlannedCell
 from benchkit.run.capacity import BACK_OFF, find_capacity
-from benchkit.run.plan.model import PlannedCell
+from benchkit.store.trial_tables import TrialTables
 from tests.run.test_target_rates import planned
 
 CEILING = 4000.0

@@ -13,15 +13,15 @@ from benchkit.cli.progress import SilentProgress
 from benchkit.errors import BenchkitError, HostError
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.lab.lab import Lab
-from benchkit.results.journal_events import TuningSwitched
-from benchkit.results.store import Store
+from benchkit.plan.planner import make_plan
 from benchkit.run import attempt
 from benchkit.run.loop import execute
 from benchkit.run.opened_run import OpenedRun, open_run
-from benchkit.run.plan.planner import make_plan
 from benchkit.run.steps.trial_state import Trial
 from benchkit.run.trial import run_trial
 from benchkit.scenario.experiment import Experiment
+from benchkit.store.journal_events import TuningSwitched
+from benchkit.store.store import Store
 from tests.builders import Fields, load, read_scenario, stacks, write_scenario
 from tests.chaos.kit import Bench
 from tests.needs import kernel_settings

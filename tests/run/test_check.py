@@ -13,13 +13,13 @@ import pytest
 import benchkit
 from benchkit.errors import InputError
 from benchkit.models.rows import TABLES
-from benchkit.results.checksums import write_checksums
-from benchkit.results.journal_events import BlockInterrupted, HostFactsRead, RunEnded
-from benchkit.results.schema import Rows
-from benchkit.results.store import RunFolder, Store
-from benchkit.results.tables import RunTables
 from benchkit.run.check import CheckedRun, check_store
 from benchkit.run.judge import rebuild_tables
+from benchkit.store.checksums import write_checksums
+from benchkit.store.journal_events import BlockInterrupted, HostFactsRead, RunEnded
+from benchkit.store.schema import Rows
+from benchkit.store.store import RunFolder, Store
+from benchkit.store.tables import RunTables
 from tests.results.test_store import stored
 
 pytestmark = pytest.mark.long

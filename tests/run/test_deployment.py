@@ -6,9 +6,9 @@ from benchkit.errors import HostError, InputError
 from benchkit.hosts.connections import connect_all
 from benchkit.hosts.sockets import Tcp
 from benchkit.lab.lab import Lab
+from benchkit.plan.model import RunPlan
+from benchkit.plan.planner import make_plan
 from benchkit.run.deployment import down, holder_name, select_cell, up
-from benchkit.run.plan.model import RunPlan
-from benchkit.run.plan.planner import make_plan
 from benchkit.scenario.experiment import Experiment
 from tests.builders import experiment, planned_cells, run_plan, stacks
 from tests.needs import separate_hosts

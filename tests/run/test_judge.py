@@ -13,11 +13,11 @@ import pytest
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.rows import Columns, LatencyRow, ProfileRow, VerdictRow
 from benchkit.models.run import HostRecord, Manifest
-from benchkit.results.store import RunFolder, Store
-from benchkit.results.tables import RunTables
-from benchkit.results.tables import load as load_table
-from benchkit.results.trial_tables import TrialTables
 from benchkit.run.judge import Judge, judge_stored_run
+from benchkit.store.store import RunFolder, Store
+from benchkit.store.tables import RunTables
+from benchkit.store.tables import load as load_table
+from benchkit.store.trial_tables import TrialTables
 from tests.analysis.conftest import manifest_of, store_run, trials_of
 from tests.analysis.verdicts.builders import (
     FACTS,

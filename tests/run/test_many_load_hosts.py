@@ -17,12 +17,12 @@ from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.inventory import Inventory
 from benchkit.lab.lab import down, up
 from benchkit.lab.spec import LabHost, LabSpec
-from benchkit.load.generators.execution import run_generators
-from benchkit.results.store import Store
+from benchkit.loadtools.generators.execution import run_generators
+from benchkit.plan.model import RunPlan
+from benchkit.plan.planner import make_plan
 from benchkit.run.loop import execute
 from benchkit.run.opened_run import open_run
-from benchkit.run.plan.model import RunPlan
-from benchkit.run.plan.planner import make_plan
+from benchkit.store.store import Store
 from tests.builders import experiment, load
 from tests.load.test_generators_on_lab import plan_for, run_counted_trial, skip_without
 

@@ -8,14 +8,14 @@ import pandas as pd
 import pytest
 
 import benchkit
-from benchkit.analysis.fairness import UNDECLARED
 from benchkit.cli.progress import SilentProgress
 from benchkit.hosts.connections import connect_all
+from benchkit.judge.fairness import UNDECLARED
 from benchkit.lab.lab import Lab
-from benchkit.results.store import Store
+from benchkit.plan.planner import make_plan
 from benchkit.run.loop import execute
 from benchkit.run.opened_run import open_run
-from benchkit.run.plan.planner import make_plan
+from benchkit.store.store import Store
 from tests.builders import experiment, load
 
 pytestmark = pytest.mark.lab

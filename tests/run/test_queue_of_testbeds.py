@@ -8,13 +8,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from benchkit.analysis.adaptive import StopDecision, StopRule
-from benchkit.analysis.ratios import Pair
-from benchkit.models.design import Until
+from benchkit.comparison.adaptive import StopDecision, StopRule
+from benchkit.models.design import StopCondition
 from benchkit.run.trial_queue import TrialQueue
-from benchkit.run.workers import work_together
+from benchkit.run.workers import run_concurrently
 from benchkit.scenario.profile_pass import ProfilePass, profile_trials
 from benchkit.scenario.trial_order import PlannedTrial, calibration_trials, planned_trials
+from benchkit.stats.cell_pairs import ComparedCells
 from tests.run.test_trial_queue import row
 
 CELLS = ["a", "b"]
@@ -108,7 +108,7 @@ def test_all_wait_for_the_calibrations_of_one() -> None:
 
 def test_blocks_that_run_at_an_early_stop_are_finished_and_the_profile_pass_follows() -> None:
     profiled = profile_trials(ProfilePass(blocks=1), CELLS, 20, 1)
-    rule = StopRule(Until(precision=0.05), (("rps", Pair("b", "a")),), 20)
+    rule = StopRule(StopCondition(precision=0.05), (("rps", ComparedCells("b", "a")),), 20)
     queue = queue_of(*planned_trials("blocks", CELLS, 20, 1), *profiled, rule=rule)
     x, y = queue.batches("x"), queue.batches("y")
     assert run_next(queue, y) == (1, 1)
@@ -124,7 +124,7 @@ def test_blocks_that_run_at_an_early_stop_are_finished_and_the_profile_pass_foll
 
 
 def test_the_time_budget_counts_the_time_in_which_testbeds_run_together() -> None:
-    rule = StopRule(Until(precision=0.001, budget_s=6.5), (("rps", Pair("b", "a")),), 20)
+    rule = StopRule(StopCondition(precision=0.001, budget_s=6.5), (("rps", ComparedCells("b", "a")),), 20)
     queue = queue_of(*planned_trials("blocks", CELLS, 20, 1), rule=rule)
     for (trial,) in queue.batches("x"):  # two seconds a block, in which the other testbed would run one too
         queue.finish(trial, row(trial, 0.5), 1.0)
@@ -151,13 +151,13 @@ def test_after_an_error_of_one_worker_the_others_are_stopped_and_it_is_raised() 
         assert stopped.wait(PROMPTLY_S)
 
     with pytest.raises(OSError, match="disk full"):
-        work_together([fail, wait], stop=stopped.set, abort=pytest.fail)
+        run_concurrently([fail, wait], stop=stopped.set, abort=pytest.fail)
     assert stopped.is_set()
 
 
 def test_a_single_worker_runs_in_the_thread_that_signals_reach() -> None:
     threads: list[threading.Thread] = []
-    work_together([lambda: threads.append(threading.current_thread())], stop=pytest.fail, abort=pytest.fail)
+    run_concurrently([lambda: threads.append(threading.current_thread())], stop=pytest.fail, abort=pytest.fail)
     assert threads == [threading.current_thread()]
 
 

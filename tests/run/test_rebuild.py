@@ -11,11 +11,11 @@ import psutil
 import pytest
 
 from benchkit.jobs import Workers
+from benchkit.plugins.foreign.imported import OutputFile, import_run, read_cell
 from benchkit.report.report_files import write_run_report
-from benchkit.results.run_jobs import RunResult, run_on_runs
-from benchkit.results.store import Store
-from benchkit.run.imported import OutputFile, import_run, read_cell
 from benchkit.run.judge import rebuild_run
+from benchkit.store.run_jobs import RunResult, run_on_runs
+from benchkit.store.store import Store
 from tests.many_runs import copy_run, digest, remove_tables
 
 OUTPUTS = Path(__file__).parents[1] / "fixtures" / "load"

@@ -9,13 +9,13 @@ import pytest
 
 import benchkit
 from benchkit.errors import BenchkitError
-from benchkit.results.checksums import read_checksums
-from benchkit.results.journal_events import RunEnded
-from benchkit.results.progress import read_progress
-from benchkit.results.trial_tables import read_output
 from benchkit.run.check import check_store
 from benchkit.run.recorder import RunOutcome, RunRecorder, recording
 from benchkit.scenario.trial_order import PlannedTrial
+from benchkit.store.checksums import read_checksums
+from benchkit.store.journal_events import RunEnded
+from benchkit.store.progress import read_progress
+from benchkit.store.trial_tables import read_output
 from tests.results.test_store import WRK, record
 from tests.run.conftest import CELL, OpenRecorder
 

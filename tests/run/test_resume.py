@@ -7,7 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from benchkit.results.journal_events import (
+from benchkit.run.steps.trial_state import trial_id_of
+from benchkit.run.trial_queue import TrialQueue, hash_order
+from benchkit.scenario.trial_order import PlannedTrial, planned_trials
+from benchkit.store.journal_events import (
     BlockInterrupted,
     JournalEvent,
     RunStarted,
@@ -16,10 +19,7 @@ from benchkit.results.journal_events import (
     TrialSkipped,
     TrialStarted,
 )
-from benchkit.results.progress import read_progress
-from benchkit.run.steps.trial_state import trial_id_of
-from benchkit.run.trial_queue import TrialQueue, hash_order
-from benchkit.scenario.trial_order import PlannedTrial, planned_trials
+from benchkit.store.progress import read_progress
 
 CELLS = ("a", "b", "c")
 ORDER = planned_trials("blocks", CELLS, 3, 1)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from benchkit.errors import HostError, HostStateError, InputError, LostError, ParseError, ServiceError
-from benchkit.hosts.agent_link import UsedUpError
+from benchkit.hosts.agent_link import ResourceExhaustedError
 from benchkit.hosts.sockets import PortTakenError
-from benchkit.results.journal_events import FailureCause
 from benchkit.run.retries import MAX_FAILURES_IN_ROW, RUN_PAUSES_S, TRIAL_PAUSES_S, RetryPolicy, cause_of
+from benchkit.store.journal_events import FailureCause
 
 TIME_WAIT_S = 60.0
 
@@ -18,7 +18,7 @@ TIME_WAIT_S = 60.0
     [
         (HostStateError("no space"), "host-state"),
         (PortTakenError("a port is taken"), "host-state"),
-        (UsedUpError("host-state", "No space left on device", where="sut", why=None), "host-state"),
+        (ResourceExhaustedError("host-state", "No space left on device", where="sut", why=None), "host-state"),
         (ServiceError("app ended"), "server"),
         (ParseError("no output of wrk"), "scenario"),
         (InputError("no such header"), "scenario"),

@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from benchkit.load.slice_times import Pauses
-from benchkit.run.slice_timetable import plan_turns, shuffled, slice_count
+from benchkit.loadtools.slice_times import Pauses
+from benchkit.plan.slice_timetable import plan_turns, shuffled, slice_count
 
 CELLS = {"a": 8, "b": 8, "c": 8}
 PAUSES = {"a": Pauses(0.02, 0.01), "b": Pauses(0.02, 0.01), "c": Pauses(0.07, 0.11)}

@@ -14,17 +14,17 @@ from benchkit.cli.progress import SilentProgress
 from benchkit.hosts.connections import connect_all
 from benchkit.hosts.host import Host
 from benchkit.lab.lab import Lab
-from benchkit.load.slice_times import turn_s
-from benchkit.results.store import Store
+from benchkit.loadtools.slice_times import turn_s
+from benchkit.plan import side_by_side
+from benchkit.plan.model import RunPlan
+from benchkit.plan.planner import make_plan
 from benchkit.run.judge import rebuild_tables
 from benchkit.run.loop import execute
 from benchkit.run.opened_run import open_run, reopen_run
-from benchkit.run.plan import side_by_side
-from benchkit.run.plan.model import RunPlan
-from benchkit.run.plan.planner import make_plan
 from benchkit.run.recorder import RunOutcome
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.trial_order import PlannedTrial
+from benchkit.store.store import Store
 from tests.builders import experiment, load, stacks
 from tests.needs import separate_hosts
 

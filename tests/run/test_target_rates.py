@@ -9,12 +9,12 @@ import pytest
 
 from benchkit.document import SourceMap
 from benchkit.errors import InputError
-from benchkit.load.generators.generator import plan_generators
-from benchkit.load.tools.target import Target
+from benchkit.loadtools.generators.generator import plan_generators
+from benchkit.loadtools.target import Target
 from benchkit.models.load import Load
 from benchkit.models.rows import TrialRow
-from benchkit.run.plan.model import OVERHEAD_S, PlannedCell, RunPlan
-from benchkit.run.plan.order import calibrations
+from benchkit.plan.model import OVERHEAD_S, PlannedCell, RunPlan
+from benchkit.plan.order import calibrations
 from benchkit.run.target_rates import CALIBRATION_S, TargetRates
 from benchkit.run.trial_queue import TrialQueue
 from benchkit.scenario.experiment import Cell

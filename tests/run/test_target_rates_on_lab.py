@@ -10,13 +10,13 @@ import benchkit
 from benchkit.cli.progress import SilentProgress
 from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
-from benchkit.results.store import Store
+from benchkit.plan.planner import make_plan
 from benchkit.run.judge import rebuild_tables
 from benchkit.run.loop import execute
 from benchkit.run.opened_run import open_run
-from benchkit.run.plan.planner import make_plan
 from benchkit.run.recorder import RunOutcome
 from benchkit.scenario.experiment import Experiment
+from benchkit.store.store import Store
 from tests.builders import experiment, load, stacks
 
 pytestmark = pytest.mark.lab

@@ -17,15 +17,15 @@ from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.lab.lab import Lab, down, up
 from benchkit.lab.processes import find_init_processes
 from benchkit.lab.spec import parse_shape
-from benchkit.results import journal_events
-from benchkit.results.store import Store
+from benchkit.plan.planner import make_plan
 from benchkit.run.judge import rebuild_tables
 from benchkit.run.loop import execute
 from benchkit.run.opened_run import open_run, reopen_run
-from benchkit.run.plan.planner import make_plan
 from benchkit.run.recorder import RunOutcome
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.trial_order import PlannedTrial
+from benchkit.store import journal_events
+from benchkit.store.store import Store
 from tests.builders import experiment, load, stacks
 from tests.needs import separate_hosts
 

@@ -3,22 +3,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchkit.analysis.adaptive import StopDecision, StopRule, stop_rule
-from benchkit.analysis.ratios import Pair
-from benchkit.analysis.samples import Exclusion
 from benchkit.cli.progress import SilentProgress
-from benchkit.models.design import Until
+from benchkit.comparison.adaptive import StopDecision, StopRule, stop_rule
+from benchkit.models.design import StopCondition
 from benchkit.models.rows import TrialRow
 from benchkit.models.run import CellRecord, Manifest
 from benchkit.run.loop import note_early_stop
 from benchkit.run.trial_queue import TrialQueue
 from benchkit.scenario.profile_pass import ProfilePass, profile_trials
 from benchkit.scenario.trial_order import PlannedTrial, planned_trials
+from benchkit.stats.cell_pairs import ComparedCells
+from benchkit.stats.samples import Exclusion
 from tests.run.conftest import OpenRecorder
 
 BLOCKS = 20
 ORDER = planned_trials("blocks", ["a", "b"], BLOCKS, 1)
-RULE = StopRule(Until(precision=0.05), (("rps", Pair("b", "a")),), BLOCKS)
+RULE = StopRule(StopCondition(precision=0.05), (("rps", ComparedCells("b", "a")),), BLOCKS)
 
 
 class Messages(SilentProgress):
@@ -97,7 +97,7 @@ def test_an_early_stop_is_recorded_and_reported_once_also_by_a_resumed_run(open_
 
 
 def test_no_block_starts_that_would_exceed_the_time_budget() -> None:
-    rule = StopRule(Until(precision=0.05, budget_s=25), RULE.ratios, BLOCKS)
+    rule = StopRule(StopCondition(precision=0.05, budget_s=25), RULE.ratios, BLOCKS)
     queue = TrialQueue(ORDER, rule)
     ran, _ = run_queue(queue, 0.5, took_s=2.0)  # a block takes four seconds
     assert len(ran) == 2 * 6
@@ -176,9 +176,9 @@ def test_the_rule_of_a_run_has_the_ratios_to_its_baseline_and_of_its_claims(unti
     assert rule is not None
     assert rule.max_blocks == 9
     assert rule.ratios == (
-        ("rps", Pair("stack=nginx", "stack=go")),
-        ("rps", Pair("stack=node", "stack=go")),
-        ("rps", Pair("stack=node", "stack=nginx")),
+        ("rps", ComparedCells("stack=nginx", "stack=go")),
+        ("rps", ComparedCells("stack=node", "stack=go")),
+        ("rps", ComparedCells("stack=node", "stack=nginx")),
     )
 
 

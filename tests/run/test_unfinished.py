@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.analysis.run_differences import fact_differences
 from benchkit.errors import InputError
+from benchkit.judge.run_differences import fact_differences
 from benchkit.models.facts import ProgramFact, RecordedFacts
 from benchkit.run.resume import require_unfinished
 from benchkit.scenario.trial_order import PlannedTrial

@@ -6,14 +6,14 @@ import pytest
 
 from benchkit.errors import InputError
 from benchkit.scenario.read import read_experiment
-from benchkit.scenario.telemetry_options import Watching
+from benchkit.scenario.telemetry_options import TelemetryOptions
 from tests.builders import experiment, read_scenario, write_scenario
 
 
 def test_hosts_are_sampled_every_second_by_default() -> None:
-    assert experiment().scenario.telemetry == Watching(interval_s=1.0)
-    assert experiment(telemetry={"interval_s": 0.1}).scenario.telemetry == Watching(interval_s=0.1)
-    assert experiment(telemetry={}).scenario.telemetry == Watching(interval_s=1.0)
+    assert experiment().scenario.telemetry == TelemetryOptions(interval_s=1.0)
+    assert experiment(telemetry={"interval_s": 0.1}).scenario.telemetry == TelemetryOptions(interval_s=0.1)
+    assert experiment(telemetry={}).scenario.telemetry == TelemetryOptions(interval_s=1.0)
 
 
 @pytest.mark.parametrize("off", ["off", "false", "Off", '"off"'])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from benchkit.errors import InputError
-from benchkit.models.design import Until, control_of, controlled, design_of, until_of
+from benchkit.models.design import StopCondition, control_of, controlled, design_of, until_of
 from benchkit.models.levels import cell_id
 from benchkit.scenario.trial_order import PlannedTrial, abba, planned_trials, randomised_blocks, sequential
 
@@ -105,4 +105,4 @@ def test_the_design_of_a_stored_scenario_is_read() -> None:
 )
 def test_invalid_conditions_for_an_early_end_are_refused(fields: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
-        Until.model_validate(fields)
+        StopCondition.model_validate(fields)

@@ -9,7 +9,7 @@ import pytest
 
 from benchkit.document import read_document
 from benchkit.errors import InputError
-from benchkit.load.slice_times import pauses, turn_s
+from benchkit.loadtools.slice_times import pauses, turn_s
 from benchkit.models.cpus import SplitCpus
 from benchkit.models.headers import SecretValue
 from benchkit.models.load import Load

@@ -10,7 +10,7 @@ import pytest
 
 from benchkit.errors import BenchkitError, InputError, UnsupportedError
 from benchkit.hosts.processes import StopSignal
-from benchkit.run.manifest import cell_record
+from benchkit.plan.records import cell_record
 from benchkit.services.carried_files import LocalFile
 from benchkit.services.command_build import BuiltFolder
 from benchkit.services.command_line import fill_in, split_command

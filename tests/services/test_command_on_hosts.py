@@ -14,7 +14,7 @@ from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.processes import Process, ProcessSpec
 from benchkit.hosts.sockets import PortTakenError, Tcp
 from benchkit.lab.lab import Lab
-from benchkit.run.plan.planner import make_plan
+from benchkit.plan.planner import make_plan
 from benchkit.services import deploy
 from benchkit.services.deploy import RunningService
 from benchkit.services.service import Service

@@ -10,7 +10,7 @@ from benchkit.errors import InputError
 from benchkit.hosts.connections import connect_all
 from benchkit.hosts.files import PlacedFile
 from benchkit.lab.lab import Lab
-from benchkit.run.plan.planner import make_plan
+from benchkit.plan.planner import make_plan
 from tests.builders import read_scenario, stacks
 
 pytestmark = pytest.mark.lab

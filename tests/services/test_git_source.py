@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import InputError
-from benchkit.run.manifest import cell_record
-from benchkit.run.plan.cells import name_equal_builds
-from benchkit.run.plan.model import PlannedCell
-from benchkit.run.plan.service_checks import build_services
+from benchkit.plan.cells import name_equal_builds
+from benchkit.plan.model import PlannedCell
+from benchkit.plan.records import cell_record
+from benchkit.plan.service_checks import build_services
 from benchkit.services.command_build import BuiltFolder
 from benchkit.services.git_source import code_state, commits_between
 from benchkit.services.rendering import render_services

@@ -10,8 +10,8 @@ from benchkit.hosts.connections import connect_all
 from benchkit.hosts.host import Host
 from benchkit.hosts.sockets import Tcp
 from benchkit.lab.lab import Lab
+from benchkit.plan.planner import make_plan
 from benchkit.run.deployment import down, select_cell, up
-from benchkit.run.plan.planner import make_plan
 from benchkit.scenario.read import read_experiment
 from tests.builders import write_scenario
 from tests.needs import separate_hosts

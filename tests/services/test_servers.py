@@ -8,8 +8,8 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from benchkit.errors import InputError, UnsupportedError
+from benchkit.plan.service_checks import check_go_releases
 from benchkit.resources import BACKENDS as SOURCES
-from benchkit.run.plan.service_checks import check_go_releases
 from benchkit.scenario.read import read_experiment
 from benchkit.services.endpoint import Endpoint
 from benchkit.services.node_release import NodeProgram, download_command

@@ -15,12 +15,12 @@ from benchkit.cli.progress import SilentProgress
 from benchkit.hosts.connections import connect_all
 from benchkit.hosts.inventory import Inventory
 from benchkit.models.trial import TrialRecord
-from benchkit.results.store import Store
+from benchkit.plan.planner import make_plan
 from benchkit.run.loop import execute
 from benchkit.run.opened_run import open_run
-from benchkit.run.plan.planner import make_plan
 from benchkit.run.recorder import RunOutcome
 from benchkit.scenario.read import read_experiment
+from benchkit.store.store import Store
 
 STUDY_CHECKS = ("errors", "unequal-responses", "service-restarted", "drifted-host")
 """Checks whose findings are due to the study itself, and not to a busy or slow machine; timeouts are due to the

@@ -15,7 +15,7 @@ from benchkit.hosts.files import PlacedFile
 from benchkit.hosts.inventory import HostSpec, Inventory
 from benchkit.lab.lab import Lab, down, up
 from benchkit.lab.spec import LabHost, LabSpec
-from benchkit.run.plan.planner import make_plan
+from benchkit.plan.planner import make_plan
 from benchkit.scenario.read import read_experiment
 from tests.builders import write_scenario
 from tests.studies.conftest import RunStudy

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 import pandas as pd
 import pytest
 
-from benchkit.analysis.compare import compare
+from benchkit.comparison.compare import compare
 from benchkit.hosts.connections import connect
 from benchkit.hosts.inventory import Inventory
 from benchkit.lab.lab import Lab
-from benchkit.results.journal_events import ServicesDeployed
 from benchkit.scenario.read import read_experiment
+from benchkit.store.journal_events import ServicesDeployed
 from tests.studies.conftest import RunStudy, StudyRun
 
 pytestmark = [

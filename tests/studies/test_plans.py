@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchkit.analysis.power import analyse_power
+from benchkit.comparison.power import analyse_power
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.lab.lab import Lab
+from benchkit.plan.planner import make_plan
 from benchkit.resources import shipped
 from benchkit.run.manifest import make_manifest
-from benchkit.run.plan.planner import make_plan
 from benchkit.scenario.read import read_experiment
 
 FOUR_HOSTS = ("go-module-proxy", "go-module-requests")

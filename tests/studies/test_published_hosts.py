@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 import pytest
 
-from benchkit.analysis.claims import judge_claims
-from benchkit.analysis.run_data import RunData
+from benchkit.comparison.claims import judge_claims
+from benchkit.comparison.run_data import RunData
 from benchkit.hosts.inventory import HostSpec
 from benchkit.models.facts import HostFacts, Interface, ProgramFact
 from benchkit.models.profile_metrics import PROFILE_METRICS
 from benchkit.models.run import HostRecord
-from benchkit.results.schema import empty_frame
-from benchkit.run.manifest import cell_record
-from benchkit.run.plan.cells import plan_cell, skip_equal_cells
-from benchkit.run.plan.host_capabilities import HostCapabilities
+from benchkit.plan.cells import plan_cell, skip_equal_cells
+from benchkit.plan.host_capabilities import HostCapabilities
+from benchkit.plan.records import cell_record
 from benchkit.scenario.read import read_experiment
+from benchkit.store.schema import empty_frame
 from tests.builders import manifest
 
 PROGRAMS = {

@@ -8,11 +8,11 @@ import pytest
 
 from benchkit.hosts.inventory import HostSpec, Inventory, load_inventory
 from benchkit.models.facts import HostFacts, Interface, ProgramFact
+from benchkit.plan.cells import plan_cell
+from benchkit.plan.host_capabilities import HostCapabilities
+from benchkit.plan.model import PlannedCell
+from benchkit.plan.planner import require_roles
 from benchkit.resources import shipped
-from benchkit.run.plan.cells import plan_cell
-from benchkit.run.plan.host_capabilities import HostCapabilities
-from benchkit.run.plan.model import PlannedCell
-from benchkit.run.plan.planner import require_roles
 from benchkit.scenario.read import read_experiment
 
 CONNECTIONS = 300_000

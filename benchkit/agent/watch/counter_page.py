@@ -10,7 +10,7 @@ import socket
 from typing import Any
 
 from benchkit.agent.watch.collector import UnavailableError
-from benchkit.agent.watch.server_counters import OwnRequests
+from benchkit.agent.watch.server_counters import BenchkitRequests
 
 TIMEOUT_S = 1.0
 PAGE_BYTES = 1 << 20
@@ -25,7 +25,7 @@ class CounterPage(http.client.HTTPConnection):
         super().__init__(address, port, timeout=TIMEOUT_S)
         self._unix = target.get("unix")
         self._path = target["path"]
-        self.own = OwnRequests(0, 0)
+        self.own = BenchkitRequests(0, 0)
         """Share of the agent itself in the server's counters."""
 
     def connect(self) -> None:
@@ -36,7 +36,7 @@ class CounterPage(http.client.HTTPConnection):
             self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             self.sock.settimeout(TIMEOUT_S)
             self.sock.connect(self._unix)
-        self.own = OwnRequests(self.own.requests, self.own.connections + 1)
+        self.own = BenchkitRequests(self.own.requests, self.own.connections + 1)
 
     def get(self) -> bytes:
         """Return the page. Raises UnavailableError for another answer, OSError where there is none in time."""
@@ -51,7 +51,7 @@ class CounterPage(http.client.HTTPConnection):
 
     def _get(self) -> bytes:
         self.request("GET", self._path)
-        self.own = OwnRequests(self.own.requests + 1, self.own.connections)
+        self.own = BenchkitRequests(self.own.requests + 1, self.own.connections)
         with self.getresponse() as response:
             content = response.read(PAGE_BYTES)
             if response.status != http.client.OK:

@@ -10,7 +10,7 @@ from typing import Callable, Dict, Mapping, NamedTuple, Optional
 from benchkit.agent.watch.collector import UnavailableError, Values
 
 
-class OwnRequests(NamedTuple):
+class BenchkitRequests(NamedTuple):
     """The agent's requests for a page, and its connections."""
 
     requests: int
@@ -20,7 +20,7 @@ class OwnRequests(NamedTuple):
 LOG_LINE_BYTES = 2
 """Size of a line in the logs of TLS handshakes (`configs/nginx/nginx.conf.j2`)."""
 
-Parser = Callable[[bytes, OwnRequests], Values]
+Parser = Callable[[bytes, BenchkitRequests], Values]
 """(page, the agent's own requests) → values. Raises UnavailableError."""
 
 NGINX = re.compile(
@@ -31,7 +31,7 @@ NGINX = re.compile(
 """ngx_http_stub_status_module; Tengine adds a column."""
 
 
-def expvar(page: bytes, _own: OwnRequests) -> Values:
+def expvar(page: bytes, _own: BenchkitRequests) -> Values:
     """Parse the page of benchkit's Go backends: `requests`, and `runtime` with values of runtime/metrics."""
     document = _mapping(_document(page))
     runtime = _mapping(document.get("runtime", {}))
@@ -46,7 +46,7 @@ def expvar(page: bytes, _own: OwnRequests) -> Values:
     return found
 
 
-def node(page: bytes, _own: OwnRequests) -> Values:
+def node(page: bytes, _own: BenchkitRequests) -> Values:
     """Parse the page of the Node backend: the same for each worker, and the lag of its event loop."""
     found: Values = {}
     document = _mapping(_document(page))
@@ -61,7 +61,7 @@ def node(page: bytes, _own: OwnRequests) -> Values:
     return found
 
 
-def nginx(page: bytes, own: OwnRequests) -> Values:
+def nginx(page: bytes, own: BenchkitRequests) -> Values:
     """Parse stub_status and subtract the agent's own requests and connections."""
     match = NGINX.search(page)
     if match is None:

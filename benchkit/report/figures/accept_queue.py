@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from benchkit import units
-from benchkit.analysis.cell_labels import CellView
+from benchkit.comparison.cell_labels import CellView
 from benchkit.report.figures.figure import ReportFigure, more_in_table, provenance
 from benchkit.report.layout import new_figure, panel_grid, panel_height, sample_evenly
 from benchkit.report.metric_values import numbers

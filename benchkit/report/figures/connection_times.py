@@ -13,13 +13,14 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MultipleLocator, NullFormatter, NullLocator
 
 from benchkit import units
-from benchkit.analysis.cell_pairs import cells_with_levels, level_texts
+from benchkit.models.levels import level_texts
 from benchkit.models.published import published_of
 from benchkit.report.figures.figure import ReportFigure, name_extremes, provenance
 from benchkit.report.layout import label_rows, new_figure, rows_height, write_beside
 from benchkit.report.stored_run import StoredRun, cached_per_run
 from benchkit.report.style import hover, styled, tick
 from benchkit.report.theme import INK, MUTED, SERIES, SURFACE, Tone
+from benchkit.stats.cell_pairs import cells_with_levels
 
 TITLE = "Mean response time by part, and percentiles"
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from benchkit import units
-from benchkit.analysis.cell_labels import CellView
+from benchkit.comparison.cell_labels import CellView
 from benchkit.models.clean_text import clean
 from benchkit.report.counter_rates import counter_sums, rates
 from benchkit.report.figures.figure import ReportFigure, more_in_table, provenance

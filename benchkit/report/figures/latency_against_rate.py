@@ -7,8 +7,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from benchkit import units
-from benchkit.analysis.cell_labels import level_name
-from benchkit.analysis.rate_curves import CURVES, RateCurves, RatePoint, rate_curves_of, rate_factor
+from benchkit.comparison.cell_labels import level_name
+from benchkit.comparison.rate_curves import CURVES, RateCurves, RatePoint, rate_curves_of, rate_factor
 from benchkit.errors import InputError
 from benchkit.models.metrics import P99, PERCENTILES
 from benchkit.report.figures.figure import ReportFigure, more_in_table, provenance

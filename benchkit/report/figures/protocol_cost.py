@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from benchkit import units
-from benchkit.analysis.cell_labels import CellView
+from benchkit.comparison.cell_labels import CellView
 from benchkit.report.figures.figure import ReportFigure, more_in_table, name_extremes, provenance
 from benchkit.report.layout import label_rows, new_figure, row_text_size, rows_height, write_heading
 from benchkit.report.metric_values import TrialValue

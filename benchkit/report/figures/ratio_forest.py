@@ -10,8 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchkit import units
-from benchkit.analysis.cell_pairs import scenario_baseline
-from benchkit.analysis.ratio import Ratio
+from benchkit.comparison.ratio import Ratio
 from benchkit.models.levels import cell_id
 from benchkit.models.metrics import metric_named
 from benchkit.report.figures.figure import ReportFigure, name_extremes, provenance
@@ -28,6 +27,7 @@ from benchkit.report.ratio_labels import cell_names, ratio_with_interval
 from benchkit.report.stored_run import StoredRun, cached_per_run
 from benchkit.report.style import colour, hover, marker, styled
 from benchkit.report.theme import GRID, INK, SURFACE
+from benchkit.stats.cell_pairs import scenario_baseline
 
 TITLE = "Ratios to the baseline, with their intervals"
 

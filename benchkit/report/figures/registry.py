@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from benchkit.errors import InputError
-from benchkit.plugins import Registry
+from benchkit.registry import Registry
 from benchkit.report.figures import (
     accept_queue,
     by_connections,
     connection_times,
     cpu_categories,
-    flame,
-    flame_difference,
     host_activity,
     latency,
     latency_against_rate,
@@ -39,8 +37,6 @@ _ALL = (
     protocol_cost.FIGURE,
     scheduler.FIGURE,
     cpu_categories.FIGURE,
-    flame.FIGURE,
-    flame_difference.FIGURE,
     host_activity.FIGURE,
     accept_queue.FIGURE,
     verdict_matrix.FIGURE,

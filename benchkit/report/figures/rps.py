@@ -14,8 +14,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from benchkit import units
-from benchkit.analysis.inference import MIN_BLOCKS, t_quantile, t_statistics
-from benchkit.analysis.samples import take_samples
 from benchkit.report.figures.figure import ReportFigure, name_extremes, provenance
 from benchkit.report.layout import label_rows, line_legend, new_figure, row_text_size, rows_height, write_heading
 from benchkit.report.metric_values import numbers
@@ -24,6 +22,8 @@ from benchkit.report.style import colour, hover, styled
 from benchkit.report.summary import CellSummary, summarise
 from benchkit.report.theme import INK, MUTED, SERIES
 from benchkit.report.trial_marks import HOLLOW, Mark, draw_marks
+from benchkit.stats.inference import MIN_BLOCKS, t_quantile, t_statistics
+from benchkit.stats.samples import take_samples
 
 TITLE = "Requests per second by cell"
 

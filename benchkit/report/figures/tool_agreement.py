@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchkit import units
-from benchkit.analysis.agreement import Agreement, ToolFigures, agreement_trials, title_and_format
+from benchkit.comparison.agreement import Agreement, ToolFigures, agreement_trials, title_and_format
 from benchkit.models.clean_text import clean
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.layout import (

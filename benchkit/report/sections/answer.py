@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchkit.analysis.answer import Trust
+from benchkit.comparison.answer import Trust
 from benchkit.report.sections.figures import RATIOS, FigureContent, figure_content
 from benchkit.report.sections.section import Material, Section
 

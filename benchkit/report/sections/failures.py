@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from benchkit.report.sections.section import Material, Section, TableContent
 from benchkit.report.tables import Column, Entry, Table
-from benchkit.results.progress import Progress
+from benchkit.store.progress import Progress
 
 INTERRUPTED = "its block was repeated; excluded"
 

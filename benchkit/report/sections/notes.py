@@ -6,7 +6,7 @@ from benchkit import units
 from benchkit.models.clean_text import clean
 from benchkit.report.sections.section import Material, Section, TableContent
 from benchkit.report.tables import Column, Entry, Table
-from benchkit.results.profile_tables import PROFILE_NOTES
+from benchkit.store.profile_tables import PROFILE_NOTES
 
 
 def build(material: Material) -> TableContent | None:

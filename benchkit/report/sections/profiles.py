@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from benchkit import units
-from benchkit.analysis.profiler_cost import METRICS, ProfilerCost, profiler_costs
-from benchkit.analysis.scheduler_share import ServiceProfile
+from benchkit.comparison.profiler_cost import METRICS, ProfilerCost, profiler_costs
+from benchkit.comparison.scheduler_share import ServiceProfile
 from benchkit.models.categories import CATEGORIES, STUDIED
 from benchkit.models.clean_text import clean
 from benchkit.models.metrics import metric_named
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.tables import Column, Entry, Table
-from benchkit.results.profile_tables import PROFILE_NOTES
+from benchkit.store.profile_tables import PROFILE_NOTES
 
 
 @dataclass(frozen=True)

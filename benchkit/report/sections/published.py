@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from benchkit import units
-from benchkit.analysis.cell_labels import level_name
-from benchkit.analysis.published_figures import PublishedComparison, published_figures
+from benchkit.comparison.cell_labels import level_name
+from benchkit.comparison.published_figures import PublishedComparison, published_figures
 from benchkit.models.clean_text import clean
 from benchkit.models.metrics import metric_named
 from benchkit.report.sections.section import Material, Section

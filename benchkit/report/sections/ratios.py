@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from benchkit.analysis.comparison import Comparison
-from benchkit.analysis.ratio import Ratio
-from benchkit.analysis.samples import describe_exclusions
-from benchkit.analysis.wording import outcome, p_value
+from benchkit.comparison.comparison import Comparison
+from benchkit.comparison.ratio import Ratio
+from benchkit.comparison.wording import outcome, p_value
 from benchkit.models.clean_text import clean
 from benchkit.models.metrics import metric_named
 from benchkit.report.ratio_labels import cell_names
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.tables import Column, Entry, Table
+from benchkit.stats.samples import describe_exclusions
 from benchkit.units import ABSENT
 
 

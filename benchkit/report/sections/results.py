@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from benchkit import units
-from benchkit.analysis.cell_labels import factors
+from benchkit.comparison.cell_labels import factors
 from benchkit.report.metric_values import known
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.stored_run import StoredRun

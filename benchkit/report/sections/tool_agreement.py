@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchkit import units
-from benchkit.analysis.agreement import Agreement, sentence, title_and_format
+from benchkit.comparison.agreement import Agreement, sentence, title_and_format
 from benchkit.models.clean_text import clean
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.tables import Column, Entry, Table

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from benchkit import units
-from benchkit.analysis.samples import SEARCH_KINDS
-from benchkit.analysis.verdicts.check import describe_metrics
-from benchkit.analysis.verdicts.registry import CHECKS
-from benchkit.analysis.verdicts.summary import (
+from benchkit.judge.check import describe_metrics
+from benchkit.judge.registry import CHECKS
+from benchkit.judge.summary import (
     FindingGroup,
     SkippedCheckGroup,
     count_verdicts,
@@ -22,6 +21,7 @@ from benchkit.report.sections.section import Material, Section
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.tables import Column, Entry, Table
 from benchkit.report.trial_matrix import State, trial_matrix
+from benchkit.stats.samples import SEARCH_KINDS
 from benchkit.units import ABSENT
 
 MARKS: Mapping[State, tuple[str, float | None]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchkit import units
-from benchkit.analysis.worker_balance import WorkerBalance, worker_balances
+from benchkit.comparison.worker_balance import WorkerBalance, worker_balances
 from benchkit.models.clean_text import clean
 from benchkit.report.sections.section import Material, Section, TableContent
 from benchkit.report.stored_run import StoredRun

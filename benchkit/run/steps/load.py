@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchkit.hosts.other_programs import busiest_programs, take_snapshot
-from benchkit.load.generators.execution import (
+from benchkit.loadtools.generators.execution import (
     GeneratorProcess,
     GeneratorRun,
     OutputKind,
     fetch_outputs,
     run_generators,
 )
-from benchkit.load.tools.registry import get_tool
+from benchkit.loadtools.registry import get_tool
 from benchkit.models.trial import GeneratorRecord
 from benchkit.run.steps.probe import MiddleProbes
 from benchkit.run.steps.profiles import start_captures

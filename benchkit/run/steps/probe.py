@@ -15,7 +15,7 @@ from typing import Literal, Self
 
 from benchkit.errors import HostError, HostStateError, LoadToolError, LostError, ServiceError
 from benchkit.hosts.sockets import HttpAnswer
-from benchkit.load.tools.registry import get_tool
+from benchkit.loadtools.registry import get_tool
 from benchkit.models.clean_text import clean
 from benchkit.models.headers import CONTENT_LENGTH, has_header, revealed
 from benchkit.models.load import Load

@@ -12,16 +12,16 @@ from benchkit.errors import HostError
 from benchkit.hosts.connections import Hosts, run_on_hosts
 from benchkit.hosts.host import Host
 from benchkit.hosts.other_programs import busiest_programs, take_snapshot
-from benchkit.load.generators.execution import START_LEAD_ROUND_TRIPS, START_LEAD_S
-from benchkit.load.generators.generator import Generator
-from benchkit.load.generators.slices import PlannedSlice, SliceRun, prepare_slices, run_slices
-from benchkit.load.tools.registry import get_tool
+from benchkit.loadtools.generators.execution import START_LEAD_ROUND_TRIPS, START_LEAD_S
+from benchkit.loadtools.generators.generator import Generator
+from benchkit.loadtools.generators.slices import PlannedSlice, SliceRun, prepare_slices, run_slices
+from benchkit.loadtools.registry import get_tool
 from benchkit.models.telemetry import SAMPLE_SHARES
 from benchkit.models.trial import GeneratorRecord, ProcessId, SliceRecord
-from benchkit.results.slice_files import pack_slices
-from benchkit.run.slice_timetable import Turn, plan_turns, slice_count
+from benchkit.plan.slice_timetable import Turn, plan_turns, slice_count
 from benchkit.run.steps.probe import MiddleProbes
 from benchkit.run.steps.trial_state import Trial, start_uncertainty_s
+from benchkit.store.slice_files import pack_slices
 
 MESSAGE_S = 0.001
 """Time to send one planned start to its host, in the estimate of when the first can be."""

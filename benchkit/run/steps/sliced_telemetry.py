@@ -12,14 +12,14 @@ from benchkit.errors import HostError
 from benchkit.hosts.connections import run_on_hosts
 from benchkit.hosts.host import Host
 from benchkit.hosts.host_telemetry import WatchedService
-from benchkit.load.slice_times import turn_s
+from benchkit.loadtools.slice_times import turn_s
 from benchkit.models.telemetry import AGENT_SERVICE, generator_service
 from benchkit.models.trial import ProcessId, WatchRecord
-from benchkit.results.sliced_telemetry import BlockTelemetry, Reals, block_service, telemetry_of_trial
-from benchkit.results.telemetry_file import Key, read_telemetry
 from benchkit.run.steps.sliced_load import SlicedLoad
 from benchkit.run.steps.telemetry_steps import watched_service
 from benchkit.run.steps.trial_state import Trial
+from benchkit.store.sliced_telemetry import BlockTelemetry, Reals, block_service, telemetry_of_trial
+from benchkit.store.telemetry_file import Key, read_telemetry
 
 CPU_S = "cpu_s_total"
 BUSY = ("cpu_user_s_total", "cpu_system_s_total", "cpu_irq_s_total", "cpu_softirq_s_total")

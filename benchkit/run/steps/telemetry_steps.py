@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from benchkit.hosts.connections import run_on_hosts
 from benchkit.hosts.host import Host
 from benchkit.hosts.host_telemetry import CounterPage, TelemetrySnapshot, WatchedService
-from benchkit.load.generators.execution import GeneratorProcess
+from benchkit.loadtools.generators.execution import GeneratorProcess
 from benchkit.models.telemetry import SAMPLE_SHARES, SAMPLE_TIMES_S, generator_service
 from benchkit.models.trial import ProcessId, WatchRecord
 from benchkit.run.steps.trial_state import Trial

@@ -12,7 +12,7 @@ from benchkit.errors import HostError
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.host import Host
 from benchkit.hosts.profilers import ProfileInProgress
-from benchkit.load.generators.execution import GeneratorRun
+from benchkit.loadtools.generators.execution import GeneratorRun
 from benchkit.models.capacity import CapacityEstimate
 from benchkit.models.profile import Profiler
 from benchkit.models.trial import (
@@ -25,9 +25,9 @@ from benchkit.models.trial import (
     SliceRecord,
     WatchRecord,
 )
-from benchkit.run.plan.model import PlannedCell, RunPlan
+from benchkit.plan.model import PlannedCell, RunPlan
 from benchkit.scenario.profile_pass import ProfilePass
-from benchkit.scenario.telemetry_options import Watching
+from benchkit.scenario.telemetry_options import TelemetryOptions
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.services.deploy import RunningService
 from benchkit.services.profilers import with_perf_map
@@ -84,7 +84,7 @@ class Trial:
     """Slices in which the load tool failed, each with the reason."""
     wall_s: float | None = None
     """Its share of the duration of a sliced block; None: from its first step to now."""
-    telemetry_options: Watching | None = None
+    telemetry_options: TelemetryOptions | None = None
     """Options of telemetry; None where there is none."""
     watched_hosts: list[Host] = field(default_factory=list)
     """Hosts whose telemetry runs."""

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchkit.analysis.audit.checks import AuditFinding, Context, run_checks
-from benchkit.analysis.audit.result import PublishedResult
-from benchkit.analysis.audit.table import read_table
 from benchkit.errors import InputError
+from benchkit.plugins.foreign.checks import AuditFinding, Context, run_checks
+from benchkit.plugins.foreign.result import PublishedResult
+from benchkit.plugins.foreign.table import read_table
 
 PUBLISHED = Path(__file__).parents[2] / "fixtures" / "published"
 

@@ -11,7 +11,9 @@ from typing import Literal
 import numpy as np
 from scipy import stats
 
-from benchkit.analysis.inference import (
+from benchkit.comparison.resolution import Noise, mde
+from benchkit.models.design import ALPHA_PER_LOOK
+from benchkit.stats.inference import (
     binary_patterns,
     serial_inflation,
     sign_flip_p_values,
@@ -20,10 +22,8 @@ from benchkit.analysis.inference import (
     t_statistics,
     welch,
 )
-from benchkit.analysis.multiple_tests import ALPHA, deciding_test, holm, t_share
-from benchkit.analysis.resolution import Noise, mde
-from benchkit.analysis.samples import Reals
-from benchkit.models.design import ALPHA_PER_LOOK
+from benchkit.stats.multiple_tests import ALPHA, deciding_test, holm, t_share
+from benchkit.stats.samples import Reals
 from tests.analysis.simulation.noise import Model, cells_in_blocks
 
 Interval = Callable[[Reals], tuple[Reals, Reals]]

@@ -12,9 +12,9 @@ from functools import cache
 
 import numpy as np
 
-from benchkit.analysis.history.change_points import Shift, find_shifts
-from benchkit.analysis.inference import t_statistics
-from benchkit.analysis.samples import Reals
+from benchkit.run_history.change_points import Shift, find_shifts
+from benchkit.stats.inference import t_statistics
+from benchkit.stats.samples import Reals
 from tests.analysis.simulation.sliced_noise import RECORDED, SliceSeries, read_series, simulate
 
 RUNS, BLOCKS = 60, 20

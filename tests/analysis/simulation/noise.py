@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from benchkit.analysis.samples import Reals
+from benchkit.stats.samples import Reals
 
 SPREAD = 0.09
 """Standard deviation of the logarithm of a trial's rate, about."""

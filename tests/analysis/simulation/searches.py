@@ -9,15 +9,16 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from benchkit.analysis.bisection import answer_of, classify, step_error_rate
-from benchkit.analysis.inference import t_statistics
-from benchkit.analysis.ratio import Ratio
-from benchkit.analysis.samples import Reals
-from benchkit.models.bisection import BisectionRecord, Commit, StepOptions
+from benchkit.comparison.ratio import Ratio
 from benchkit.models.design import ALPHA_PER_LOOK
 from benchkit.models.request import Request
-from benchkit.run.bisection import Compared, continue_search
-from benchkit.scenario.bisect import MIN_BLOCKS, USUAL_BLOCKS
+from benchkit.plugins.bisect.loop import Compared, continue_search
+from benchkit.plugins.bisect.record import BisectionRecord, StepOptions
+from benchkit.plugins.bisect.scenario import MIN_BLOCKS, USUAL_BLOCKS
+from benchkit.plugins.bisect.search import answer_of, classify, step_error_rate
+from benchkit.services.git_source import Commit
+from benchkit.stats.inference import t_statistics
+from benchkit.stats.samples import Reals
 from tests.analysis.simulation.noise import SPREAD, Model, cells_in_blocks
 
 SLICED_SPREAD = 0.04

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from benchkit.analysis.inference import MIN_BLOCKS, t_quantile, t_statistics
-from benchkit.analysis.multiple_tests import ALPHA
-from benchkit.analysis.samples import Reals, log_left
+from benchkit.stats.inference import MIN_BLOCKS, t_quantile, t_statistics
+from benchkit.stats.multiple_tests import ALPHA
+from benchkit.stats.samples import Reals, log_left
 from tests.analysis.simulation.noise import Model
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "slices"

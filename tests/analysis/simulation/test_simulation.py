@@ -11,11 +11,12 @@ import math
 import numpy as np
 import pytest
 
-from benchkit.analysis.adaptive import decide
-from benchkit.analysis.ratio import with_outcomes
-from benchkit.analysis.ratios import Pair, block_ratios
-from benchkit.analysis.samples import Samples
-from benchkit.models.design import Until
+from benchkit.comparison.adaptive import decide
+from benchkit.comparison.ratio import with_outcomes
+from benchkit.comparison.ratios import block_ratios
+from benchkit.models.design import StopCondition
+from benchkit.stats.cell_pairs import ComparedCells
+from benchkit.stats.samples import Samples
 from tests.analysis.simulation.figures import (
     CANDIDATES,
     adaptive_run,
@@ -129,7 +130,7 @@ def test_simulation_uses_the_outcomes_that_users_see() -> None:
     runs, alarms = 400, 0
     for logs in cells_in_blocks(lab, generator, runs, 4, 7):
         samples = Samples("rps", ("a", "b", "c", "d"), tuple(range(1, 8)), logs, {})
-        ratios = with_outcomes(block_ratios(samples, [Pair(cell, "a") for cell in "bcd"]))
+        ratios = with_outcomes(block_ratios(samples, [ComparedCells(cell, "a") for cell in "bcd"]))
         alarms += any(ratio.outcome in {"higher", "lower"} for ratio in ratios)
     assert alarms / runs == pytest.approx(false_alarms(lab, 7, comparisons=3), abs=0.03)
 
@@ -137,7 +138,7 @@ def test_simulation_uses_the_outcomes_that_users_see() -> None:
 def test_simulated_rule_is_the_production_rule() -> None:
     import pandas as pd  # noqa: PLC0415
 
-    until = Until(precision=0.07, min_blocks=6)
+    until = StopCondition(precision=0.07, min_blocks=6)
     differences = cells_in_blocks(lab, np.random.default_rng([0, 20, 2, 40]), 40, 2, 20)
     ends = []
     for logs in differences:
@@ -147,7 +148,7 @@ def test_simulated_rule_is_the_production_rule() -> None:
                 for i, cell in enumerate("ab")
                 for b in range(blocks)
             ]
-            if decide(pd.DataFrame(rows), [("rps", Pair("b", "a"))], until, max_blocks=20).stop:
+            if decide(pd.DataFrame(rows), [("rps", ComparedCells("b", "a"))], until, max_blocks=20).stop:
                 ends.append(blocks)
                 break
     assert np.mean(ends) == pytest.approx(adaptive_run(lab, 0.07, max_blocks=20, runs=40)[2])

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.analysis.multiple_tests import ALPHA
-from benchkit.analysis.verdicts.checks.carry_over import carry_over
+from benchkit.judge.checks.carry_over import carry_over
 from benchkit.models.thresholds import Thresholds
+from benchkit.stats.multiple_tests import ALPHA
 from tests.analysis.simulation.figures import coverage, false_alarms, student
 from tests.analysis.simulation.sliced_noise import RECORDED, ROUNDS, coverage_with_limit, read_series, simulate, sliced
 

@@ -12,10 +12,10 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from benchkit.analysis.verdicts.check import CheckResult, Finding, SkippedCheck
-from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
-from benchkit.analysis.verdicts.registry import CHECKS
-from benchkit.analysis.verdicts.trial_telemetry import TrialTelemetry
+from benchkit.judge.check import CheckResult, Finding, SkippedCheck
+from benchkit.judge.evidence import Evidence, RunEvidence
+from benchkit.judge.registry import CHECKS
+from benchkit.judge.trial_telemetry import TrialTelemetry
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult
@@ -32,7 +32,7 @@ from benchkit.models.trial import (
     TrialRecord,
     WatchRecord,
 )
-from benchkit.results.schema import arrow_schema, empty_frame
+from benchkit.store.schema import arrow_schema, empty_frame
 
 WINDOW_S = 3.0
 FACTS = {

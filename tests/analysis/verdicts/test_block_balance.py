@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchkit.analysis.verdicts.check import ALL, LOAD
+from benchkit.judge.check import ALL, LOAD
 from tests.analysis.conftest import MakeManifest, MakeTrials
 from tests.analysis.verdicts.builders import SERVERS, build_slices, build_trial, core_counters, finding_of, run_findings
 

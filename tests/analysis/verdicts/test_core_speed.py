@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.analysis.verdicts.core_speed import MIN_SAMPLES, loop_s, server_cores, server_loop_s
-from benchkit.analysis.verdicts.evidence import Evidence
+from benchkit.judge.core_speed import MIN_SAMPLES, loop_s, server_cores, server_loop_s
+from benchkit.judge.evidence import Evidence
 from tests.analysis.verdicts.builders import WINDOW_S, Telemetry, build_generator, build_service, build_trial
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pandas as pd
 
-from benchkit.analysis.verdicts.check import ALL, Finding
-from benchkit.analysis.verdicts.exclusions import exclusions
-from benchkit.analysis.verdicts.judge import combine_results
+from benchkit.judge.check import ALL, Finding
+from benchkit.judge.exclusions import exclusions
+from benchkit.judge.judge import combine_results
 from benchkit.models.metrics import METRICS
-from benchkit.results.schema import arrow_table
+from benchkit.store.schema import arrow_table
 from tests.analysis.conftest import MakeManifest, MakeTrials
 from tests.analysis.verdicts.builders import SERVERS
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchkit.analysis.verdicts.evidence import Evidence, RunEvidence
-from benchkit.analysis.verdicts.judge import judge_run, judge_trial
-from benchkit.analysis.verdicts.registry import CHECKS
+from benchkit.judge.evidence import Evidence, RunEvidence
+from benchkit.judge.judge import judge_run, judge_trial
+from benchkit.judge.registry import CHECKS
 from benchkit.models.thresholds import Thresholds
 from tests.analysis.conftest import MakeManifest, MakeTrials
 from tests.analysis.verdicts.builders import (

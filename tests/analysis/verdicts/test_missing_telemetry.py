@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.analysis.verdicts.evidence import Evidence
+from benchkit.judge.evidence import Evidence
 from benchkit.models.trial import WatchRecord
 from tests.analysis.verdicts.builders import (
     WINDOW_S,

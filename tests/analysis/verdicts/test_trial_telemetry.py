@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchkit.analysis.verdicts.checks import cold
-from benchkit.analysis.verdicts.trial_telemetry import Series, TrialTelemetry
+from benchkit.judge.checks import cold
+from benchkit.judge.trial_telemetry import Series, TrialTelemetry
 from benchkit.models.rows import Columns, TelemetryRow
 from tests.analysis.verdicts.builders import Telemetry, build_trial, telemetry_columns
 

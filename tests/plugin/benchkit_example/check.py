@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from benchkit.analysis.verdicts.check import RATES, Check, CheckResult, Finding
-from benchkit.analysis.verdicts.evidence import Evidence
+from benchkit.judge.check import RATES, Check, CheckResult, Finding
+from benchkit.judge.evidence import Evidence
 from benchkit.models.thresholds import Thresholds
 
 

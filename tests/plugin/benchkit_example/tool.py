@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from pydantic import ValidationError
 
 from benchkit.errors import ParseError
-from benchkit.load.tools.requests import RequestSupport
-from benchkit.load.tools.target import Target
-from benchkit.load.tools.tool import Objection, Tool
+from benchkit.loadtools.requests import RequestSupport
+from benchkit.loadtools.target import Target
+from benchkit.loadtools.tool import Objection, Tool
 from benchkit.models.base import Frozen
 from benchkit.models.load import Load
 from benchkit.models.load_result import Errors, Latency, LoadResult

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from benchkit.models.profile import Frame, Profile, ValueType
-from benchkit.report.flame.page import flame_page
-from benchkit.report.flame.palette import KERNEL, TONES, package, tone
-from benchkit.report.flame.tree import CallTree, Node, call_tree
+from benchkit.plugins.flame.page import flame_page
+from benchkit.plugins.flame.tree import CallTree, Node, call_tree
+from benchkit.report.palette import KERNEL, TONES, package, tone
 from benchkit.report.theme import INK
 from tests.report.reading import attributes, one, parse, texts
 

@@ -17,22 +17,22 @@ from benchkit.errors import InputError
 from benchkit.models.profile import Profile
 from benchkit.models.rows import VerdictRow
 from benchkit.models.trial import ProfileRecord
+from benchkit.plugins.flame import icicle
+from benchkit.plugins.flame.icicle import boxes, short_name
+from benchkit.plugins.flame.tree import call_tree
 from benchkit.profiles.merge import merge_profiles
 from benchkit.profiles.profile_file import read_profile
 from benchkit.report.figures.registry import get_figure
-from benchkit.report.flame import icicle
-from benchkit.report.flame.icicle import boxes, short_name
-from benchkit.report.flame.palette import KERNEL, LESS, MORE, SAME, STEPS, change_tone
-from benchkit.report.flame.tree import call_tree
 from benchkit.report.html import asset
 from benchkit.report.page import page
+from benchkit.report.palette import KERNEL, LESS, MORE, SAME, STEPS, change_tone
 from benchkit.report.rendering import render
 from benchkit.report.report_files import draw_figures
 from benchkit.report.run_reader import read_run
 from benchkit.report.stored_run import StoredRun
-from benchkit.results.profile_tables import read_profiles
-from benchkit.results.schema import arrow_table, empty_frame
-from benchkit.results.store import Store
+from benchkit.store.profile_tables import read_profiles
+from benchkit.store.schema import arrow_table, empty_frame
+from benchkit.store.store import Store
 from tests.report.flame.test_flame import FASTER, HOSTILE, SERVER, profile_of
 from tests.report.reading import drawn_texts, parse, texts
 from tests.results.test_profile_tables import record
@@ -51,7 +51,7 @@ def profile(name: str) -> Profile:
 
 def with_stacks(run: StoredRun, profiles: Mapping[str, Sequence[Profile]]) -> StoredRun:
     """Return the run with a profile trial for each of these profiles of a cell's service `app`."""
-    from benchkit.results import profile_tables as rows_of  # noqa: PLC0415 - what makes rows of one that is read
+    from benchkit.store import profile_tables as rows_of  # noqa: PLC0415 - what makes rows of one that is read
 
     parts, functions, shares, stacks = [run.trials], [], [], {}
     for cell_id, taken in profiles.items():

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from benchkit.errors import InputError
-from benchkit.run.plan import cells
-from benchkit.run.plan.cells import plan_cell, skip_equal_cells
-from benchkit.run.plan.model import PlannedCell, describe_cell
+from benchkit.plan import cells
+from benchkit.plan.cells import plan_cell, skip_equal_cells
+from benchkit.plan.model import PlannedCell, describe_cell
 from tests.builders import experiment, load, planned_cells, stacks
 from tests.run.plan.test_host_capabilities import capabilities
 

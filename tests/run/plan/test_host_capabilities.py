@@ -9,7 +9,7 @@ import pytest
 from benchkit.errors import InputError, UnsupportedError
 from benchkit.hosts.inventory import HostSpec
 from benchkit.models.facts import HostFacts, Interface, ProgramFact
-from benchkit.run.plan.host_capabilities import (
+from benchkit.plan.host_capabilities import (
     HostCapabilities,
     connection_limit,
     local_ports,

@@ -6,7 +6,7 @@ import pytest
 
 from benchkit.errors import HostError
 from benchkit.hosts.tuning import Setting, TuningPlan
-from benchkit.run.plan.model import SWITCH_S, count_switches
+from benchkit.plan.model import SWITCH_S, count_switches
 from benchkit.scenario.trial_order import PlannedTrial
 from tests.builders import experiment, load, planned_cells, run_plan
 

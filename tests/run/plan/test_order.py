@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from benchkit.run.plan.design import plan_design
-from benchkit.run.plan.model import PlannedCell
-from benchkit.run.plan.order import control_cells, order_trials
+from benchkit.plan.design import plan_design
+from benchkit.plan.model import PlannedCell
+from benchkit.plan.order import control_cells, order_trials
 from benchkit.scenario.experiment import Experiment
 from tests.builders import experiment, planned_cells, stacks
 

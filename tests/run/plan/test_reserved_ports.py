@@ -6,8 +6,8 @@ import pytest
 
 from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
-from benchkit.run.plan.planner import make_plan
-from benchkit.run.plan.reserved_ports import PORT_RANGE, RESERVED_PORTS, add_reserved_ports
+from benchkit.plan.planner import make_plan
+from benchkit.plan.reserved_ports import PORT_RANGE, RESERVED_PORTS, add_reserved_ports
 from benchkit.scenario.read import read_experiment
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.load.generators.generator import plan_generators
-from benchkit.load.tools.target import Target
+from benchkit.loadtools.generators.generator import plan_generators
+from benchkit.loadtools.target import Target
+from benchkit.plan.secret_headers import secret_notices
 from benchkit.run.manifest import header_digests
-from benchkit.run.plan.secret_headers import secret_notices
 from benchkit.services.secret_files import STATE_ENVIRONMENT
 from tests.builders import experiment, load, planned_cells, run_plan
 from tests.load.conftest import place

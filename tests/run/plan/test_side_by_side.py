@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from benchkit.run.plan.cells import plan_cell
-from benchkit.run.plan.design import PlannedDesign, plan_design
-from benchkit.run.plan.host_capabilities import HostCapabilities
-from benchkit.run.plan.side_by_side import next_shift
+from benchkit.plan.cells import plan_cell
+from benchkit.plan.design import PlannedDesign, plan_design
+from benchkit.plan.host_capabilities import HostCapabilities
+from benchkit.plan.side_by_side import next_shift
 from benchkit.scenario.experiment import Experiment
 from tests.builders import experiment, load, stack, stacks
 from tests.run.plan.test_host_capabilities import capabilities

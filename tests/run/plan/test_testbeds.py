@@ -10,8 +10,8 @@ import pytest
 from benchkit.errors import InputError
 from benchkit.hosts.tuning import Setting, TuningPlan
 from benchkit.models.facts import Interface, ProgramFact, RecordedFacts
-from benchkit.run.plan.model import OVERHEAD_S, RunPlan
-from benchkit.run.plan.testbeds import combine_plans, compared_facts
+from benchkit.plan.model import OVERHEAD_S, RunPlan
+from benchkit.plan.testbeds import combine_plans, compared_facts
 from benchkit.scenario.trial_order import PlannedTrial, planned_trials
 from tests.builders import experiment, load, run_plan, stacks
 

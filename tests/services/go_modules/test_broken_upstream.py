@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
+from benchkit.plugins.go_modules.proxy import CACHE, DOWNLOADS, GOPROXY, GOPROXYIO
+from benchkit.plugins.go_modules.upstream import MODULE_GUARD, MODULE_UPSTREAM
 from benchkit.services.backend import AnyBackend, RenderRequest
 from benchkit.services.endpoint import Endpoint
 from benchkit.services.go_build import build
-from benchkit.services.go_modules.proxy import CACHE, DOWNLOADS, GOPROXY, GOPROXYIO
-from benchkit.services.go_modules.upstream import MODULE_GUARD, MODULE_UPSTREAM
 from benchkit.services.go_toolchain import find_go
 from benchkit.services.placement import Program, ServicePlacement
 from benchkit.services.service import ControllerFile, GoSource, Service

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from benchkit.services.backend import RenderRequest
-from benchkit.services.endpoint import Endpoint
-from benchkit.services.go_modules.access import NetrcFile
-from benchkit.services.go_modules.developer import (
+from benchkit.plugins.go_modules.access import NetrcFile
+from benchkit.plugins.go_modules.developer import (
     GO_DEVELOPER,
     DeveloperOptions,
     ModuleProof,
     go_env_command,
     proof_document,
 )
-from benchkit.services.go_modules.go_settings import GoSettings
-from benchkit.services.go_modules.ssh import SshKeyFile
+from benchkit.plugins.go_modules.go_settings import GoSettings
+from benchkit.plugins.go_modules.ssh import SshKeyFile
+from benchkit.services.backend import RenderRequest
+from benchkit.services.endpoint import Endpoint
 from benchkit.services.placement import ServicePlacement
 from benchkit.services.service import File, Service
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from benchkit.services.go_modules.fast_import import Repository, fast_import_stream
+from benchkit.plugins.go_modules.fast_import import Repository, fast_import_stream
 
 pytestmark = pytest.mark.system
 

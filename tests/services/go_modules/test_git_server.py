@@ -7,11 +7,11 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from benchkit.plugins.go_modules.fast_import import Repository
+from benchkit.plugins.go_modules.git_server import GIT_SSH, GitServerOptions
+from benchkit.plugins.go_modules.ssh import SshKeyFile, git_reader, repository_url
 from benchkit.services.backend import RenderRequest
 from benchkit.services.endpoint import Endpoint
-from benchkit.services.go_modules.fast_import import Repository
-from benchkit.services.go_modules.git_server import GIT_SSH, GitServerOptions
-from benchkit.services.go_modules.ssh import SshKeyFile, git_reader, repository_url
 from benchkit.services.placement import ServicePlacement
 from benchkit.services.service import ControllerFile, File, Service
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from benchkit.errors import BenchkitError, UnsupportedError
+from benchkit.plugins.go_modules.module_paths import escape_path, path_expression
+from benchkit.plugins.go_modules.proxy import ATHENS, GOPROXY, GOPROXYIO, ProxyOptions
+from benchkit.plugins.go_modules.ssh import host_key_name
+from benchkit.plugins.go_modules.upstream import MODULE_UPSTREAM, ModuleFile, UpstreamOptions
 from benchkit.services.backend import RenderRequest
 from benchkit.services.endpoint import Endpoint
-from benchkit.services.go_modules.module_paths import escape_path, path_expression
-from benchkit.services.go_modules.proxy import ATHENS, GOPROXY, GOPROXYIO, ProxyOptions
-from benchkit.services.go_modules.ssh import host_key_name
-from benchkit.services.go_modules.upstream import MODULE_UPSTREAM, ModuleFile, UpstreamOptions
 from benchkit.services.placement import Program, ServicePlacement
 from benchkit.services.service import GoSource, Service
 

@@ -20,12 +20,12 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import InputError
+from benchkit.plugins.go_modules.access import AccessRight, NetrcFile, access_rules, netrc_path, password_of
+from benchkit.plugins.go_modules.certificate import CertificateFile, certificate_path
+from benchkit.plugins.go_modules.reverse_proxy import MODULE_SITE, ReverseProxyOptions
 from benchkit.services import deploy
 from benchkit.services.backend import RenderRequest
 from benchkit.services.endpoint import Endpoint
-from benchkit.services.go_modules.access import AccessRight, NetrcFile, access_rules, netrc_path, password_of
-from benchkit.services.go_modules.certificate import CertificateFile, certificate_path
-from benchkit.services.go_modules.reverse_proxy import MODULE_SITE, ReverseProxyOptions
 from benchkit.services.placement import ServicePlacement
 from benchkit.services.service import ControllerFile, Service
 

@@ -7,8 +7,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from benchkit.errors import InputError
+from benchkit.plugins.go_modules.vanity import overlap
 from benchkit.scenario.read import read_experiment
-from benchkit.services.go_modules.vanity import overlap
 from benchkit.services.placement import ServicePlacement
 from benchkit.services.rendering import render_services
 from benchkit.services.service import Service

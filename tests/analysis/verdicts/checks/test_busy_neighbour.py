@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.analysis.verdicts.check import LOAD
-from benchkit.analysis.verdicts.checks.busy_neighbour import neighbour_share
+from benchkit.judge.check import LOAD
+from benchkit.judge.checks.busy_neighbour import neighbour_share
 from tests.analysis.conftest import MakeManifest, MakeTrials
 from tests.analysis.verdicts.builders import (
     SERVERS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from benchkit.analysis.verdicts.evidence import Evidence
+from benchkit.judge.evidence import Evidence
 from benchkit.models.capacity import CapacityEstimate, CapacityProbe
 from tests.analysis.conftest import MakeManifest, MakeTrials
 from tests.analysis.verdicts.builders import build_load, build_trial, finding_of, run_findings, trial_ids

@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.analysis.samples import Reals
-from benchkit.analysis.verdicts.block_slices import ordered_slices
-from benchkit.analysis.verdicts.check import LOAD
-from benchkit.analysis.verdicts.checks.carry_over import carry_over
-from benchkit.analysis.verdicts.evidence import RunEvidence
+from benchkit.judge.block_slices import ordered_slices
+from benchkit.judge.check import LOAD
+from benchkit.judge.checks.carry_over import carry_over
+from benchkit.judge.evidence import RunEvidence
+from benchkit.stats.samples import Reals
 from tests.analysis.conftest import MakeManifest, MakeTrials
 from tests.analysis.verdicts.builders import SERVERS, host_rows, run_findings, skipped_trials, slice_rows, trial_ids
 

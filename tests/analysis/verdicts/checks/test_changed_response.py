@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from benchkit.analysis.verdicts.check import ALL, SkippedCheck
-from benchkit.analysis.verdicts.registry import CHECKS
+from benchkit.judge.check import ALL, SkippedCheck
+from benchkit.judge.registry import CHECKS
 from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import ProbeRound
 from tests.analysis.conftest import MakeManifest, MakeTrials

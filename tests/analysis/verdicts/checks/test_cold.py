@@ -7,8 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from benchkit.analysis.verdicts.check import ALL, Finding
-from benchkit.analysis.verdicts.checks.cold import MIN_SPEED_SAMPLES, first_over_last
+from benchkit.judge.check import ALL, Finding
+from benchkit.judge.checks.cold import MIN_SPEED_SAMPLES, first_over_last
 from tests.analysis.conftest import MakeManifest, MakeTrials
 from tests.analysis.verdicts.builders import (
     SERVERS,

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.analysis.verdicts.check import LOAD
+from benchkit.judge.check import LOAD
 from tests.analysis.conftest import MakeManifest, MakeTrials
 from tests.analysis.verdicts.builders import SERVERS, run_findings, slice_rows
 

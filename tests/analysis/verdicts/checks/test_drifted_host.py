@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchkit.analysis.verdicts.check import ALL
+from benchkit.judge.check import ALL
 from tests.analysis.conftest import MakeManifest, MakeTrials
 from tests.analysis.verdicts.builders import (
     SERVERS,

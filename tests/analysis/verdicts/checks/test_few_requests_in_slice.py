@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchkit.analysis.verdicts.check import LOAD
+from benchkit.judge.check import LOAD
 from tests.analysis.verdicts.builders import (
     build_load,
     build_slices,

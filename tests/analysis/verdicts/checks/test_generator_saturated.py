@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.analysis.verdicts.check import CPU, LOAD
+from benchkit.judge.check import CPU, LOAD
 from tests.analysis.verdicts.builders import (
     WINDOW_S,
     Telemetry,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.analysis.handshakes import handshakes, handshakes_per_s, resumed_share, server_cpu_s_per_handshake
-from benchkit.analysis.verdicts.check import ALL
-from benchkit.analysis.verdicts.evidence import Evidence
+from benchkit.judge.check import ALL
+from benchkit.judge.evidence import Evidence
+from benchkit.judge.handshakes import handshakes, handshakes_per_s, resumed_share, server_cpu_s_per_handshake
 from benchkit.models.protocol import TlsOptions
 from tests.analysis.verdicts.builders import (
     Telemetry,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.analysis.verdicts.check import LOAD
+from benchkit.judge.check import LOAD
 from tests.analysis.verdicts.builders import (
     build_load,
     build_trial,

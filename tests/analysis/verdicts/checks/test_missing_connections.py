@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from benchkit.analysis.verdicts.check import ALL
+from benchkit.judge.check import ALL
 from tests.analysis.verdicts.builders import (
     Telemetry,
     build_load,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.analysis.verdicts.check import ALL
-from benchkit.analysis.verdicts.checks.noisy_host import foreign_share
-from benchkit.analysis.verdicts.evidence import Evidence
+from benchkit.judge.check import ALL
+from benchkit.judge.checks.noisy_host import foreign_share
+from benchkit.judge.evidence import Evidence
 from benchkit.models.trial import ProfileRecord
 from tests.analysis.verdicts.builders import (
     WINDOW_S,

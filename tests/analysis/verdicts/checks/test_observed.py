@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchkit.analysis.verdicts.check import ALL
+from benchkit.judge.check import ALL
 from tests.analysis.verdicts.builders import build_trial, finding_of
 
 

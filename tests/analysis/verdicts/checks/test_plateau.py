@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.analysis.verdicts.check import RATES
+from benchkit.judge.check import RATES
 from tests.analysis.conftest import MakeManifest, MakeTrials
 from tests.analysis.verdicts.builders import (
     SERVERS,

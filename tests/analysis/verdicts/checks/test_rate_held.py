@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchkit.analysis.verdicts.evidence import Evidence
+from benchkit.judge.evidence import Evidence
 from benchkit.models.metrics import LATENCIES
 from benchkit.models.shape import Shape
 from tests.analysis.verdicts.builders import (

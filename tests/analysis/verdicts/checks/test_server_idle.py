@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.analysis.verdicts.check import RATES
-from benchkit.analysis.verdicts.evidence import Evidence
+from benchkit.judge.check import RATES
+from benchkit.judge.evidence import Evidence
 from tests.analysis.verdicts.builders import (
     WINDOW_S,
     Telemetry,

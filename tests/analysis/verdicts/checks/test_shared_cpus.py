@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.analysis.verdicts.check import ALL
+from benchkit.judge.check import ALL
 from benchkit.models.run import ControllerRecord
 from tests.analysis.verdicts.builders import (
     build_generator,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchkit.analysis.verdicts.check import ALL
+from benchkit.judge.check import ALL
 from benchkit.models.trial import SliceRecord
 from tests.analysis.verdicts.builders import (
     Telemetry,

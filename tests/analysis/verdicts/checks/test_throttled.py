@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.analysis.verdicts.check import ALL
+from benchkit.judge.check import ALL
 from tests.analysis.verdicts.builders import (
     WINDOW_S,
     Telemetry,

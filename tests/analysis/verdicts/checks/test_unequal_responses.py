@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchkit.analysis.verdicts.check import ALL
+from benchkit.judge.check import ALL
 from benchkit.models.trial import ProbeRecord
 from tests.analysis.conftest import MakeManifest, MakeTrials
 from tests.analysis.verdicts.builders import (

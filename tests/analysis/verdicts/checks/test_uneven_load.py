@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.analysis.verdicts.check import LOAD
+from benchkit.judge.check import LOAD
 from benchkit.models.load_result import LoadResult
 from benchkit.models.trial import GeneratorRecord
 from tests.analysis.verdicts.builders import (

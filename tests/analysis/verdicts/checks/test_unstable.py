@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pytest
 
 from benchkit import units
-from benchkit.analysis.resolution import Noise, half_width
-from benchkit.analysis.verdicts.check import RATES, Finding
+from benchkit.comparison.resolution import Noise, half_width
+from benchkit.judge.check import RATES, Finding
 from tests.analysis.conftest import MakeManifest, MakeTrials
 from tests.analysis.verdicts.builders import (
     SERVERS,

@@ -1,0 +1,160 @@
+"""Rule for ending a run early, which may be applied after every block without losing the stated error rates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from benchkit.comparison.ratio import Ratio
+from benchkit.comparison.ratios import block_ratios, value_alone
+from benchkit.judge.exclusions import run_check_exclusions
+from benchkit.models.base import Frozen
+from benchkit.models.design import StopCondition, until_of
+from benchkit.models.rows import TrialRow
+from benchkit.models.run import Manifest
+from benchkit.stats.cell_pairs import ComparedCells, requested_ratios
+from benchkit.stats.samples import Exclusion, take_samples
+from benchkit.store.schema import arrow_table
+
+Review = Callable[[Sequence[Exclusion]], str | None]
+"""Function of the exclusions in the first block of a run: the reason to end the run after it, or None."""
+
+
+class StopDecision(Frozen):
+    """Decision to end or continue a run, with the reason; `widest` is the least precise ratio."""
+
+    stop: bool
+    reason: str
+    blocks: int
+    widest: Ratio | None = None
+    precision: float | None = None
+    """Half-width of the widest interval, as a share of its ratio."""
+    blocks_expected: int | None = None
+    """Estimate of the total number of blocks needed, from the noise so far."""
+
+
+@dataclass(frozen=True)
+class StopRule:
+    """Rule for ending a run before its `max_blocks` blocks, and the ratios that must be known, each with its metric."""
+
+    until: StopCondition
+    ratios: tuple[tuple[str, ComparedCells], ...]
+    max_blocks: int
+    manifest: Manifest | None = None
+    """Manifest of the run, for checks that compare its trials; None: these checks are skipped."""
+    review: Review | None = None
+    """Review of the first block; None: the run goes on whatever it shows."""
+
+    def __call__(
+        self, rows: Sequence[TrialRow], elapsed_s: float, block_s: float, exclusions: Iterable[Exclusion] = ()
+    ) -> StopDecision:
+        """Decide from rows of `trials` while they are being written.
+
+        `exclusions` are those of checks on single trials; those of checks on the whole run are added here.
+        """
+        trials = arrow_table(TrialRow.TABLE, rows).to_pandas()
+        excluded = (*exclusions, *(run_check_exclusions(trials, self.manifest) if self.manifest else ()))
+        if self.review is not None and len(set(trials["block"])) == 1 and (reason := self.review(excluded)):
+            return StopDecision(stop=True, reason=reason, blocks=1)
+        return decide(
+            trials,
+            self.ratios,
+            self.until,
+            max_blocks=self.max_blocks,
+            elapsed_s=elapsed_s,
+            block_s=block_s,
+            exclusions=excluded,
+        )
+
+
+def stop_rule(manifest: Manifest, review: Review | None = None) -> StopRule | None:
+    """Return the rule of a run that may end early; None: it runs all of its blocks."""
+    until = until_of(manifest.scenario)
+    if until is None:
+        return None
+    requested = requested_ratios(manifest.scenario, manifest.cells, until.metrics)
+    return StopRule(
+        until,
+        tuple(dict.fromkeys((metric, pair) for metric, pair, _ in requested)),
+        manifest.blocks,
+        manifest,
+        review,
+    )
+
+
+def decide(
+    trials: pd.DataFrame,
+    requested: Sequence[tuple[str, ComparedCells]],
+    until: StopCondition,
+    *,
+    max_blocks: int,
+    elapsed_s: float = 0.0,
+    block_s: float = 0.0,
+    exclusions: Iterable[Exclusion] = (),
+) -> StopDecision:
+    """Decide whether to end the run after the blocks in `trials`, all of them complete.
+
+    `requested` are the ratios that must be known, each with its metric; without any, a run of one cell must know its
+    own value. `elapsed_s` is the time spent, `block_s` that of the next block: a block that would exceed the budget is
+    not started. The rule is the same after every block, and uses the widths of intervals and not their position, unless
+    `until.excludes` asks on which side of a ratio they are.
+    """
+    blocks = int(trials["block"].nunique())
+    excluded = tuple(exclusions)
+    samples = {metric: take_samples(trials, metric, excluded) for metric in (dict(requested) or until.metrics)}
+    ratios = [
+        ratio
+        for metric, of_metric in samples.items()
+        for ratio in block_ratios(of_metric, [pair for name, pair in requested if name == metric], until.alpha)
+    ]
+    if not requested:  # a cell that is compared with nothing must be known by itself
+        ratios = [value_alone(each, each.cells[0], until.alpha) for each in samples.values() if len(each.cells) == 1]
+    widest = max(ratios, key=_reach, default=None)
+    reach = math.inf if widest is None else _reach(widest)
+    precision = math.expm1(reach) if math.isfinite(reach) else None
+    state = {"blocks": blocks, "widest": widest, "precision": precision}
+    fewest = min(ratios, key=lambda ratio: ratio.blocks, default=None)
+    too_few = fewest is None or fewest.blocks < until.min_blocks
+    if not too_few and precision is not None and precision <= until.precision:
+        return StopDecision(stop=True, reason=f"every interval is within ± {until.precision:.1%}", **state)
+    if not too_few and until.excludes is not None and all(_excludes(ratio, until.excludes) for ratio in ratios):
+        return StopDecision(stop=True, reason=f"every interval excludes {until.excludes:.3g}", **state)
+    if blocks >= max_blocks:
+        return StopDecision(stop=True, reason=f"all {max_blocks} blocks are done", **state)
+    if until.budget_s is not None and elapsed_s + block_s > until.budget_s:
+        return StopDecision(stop=True, reason=f"the time budget is spent ({until.budget_s:g} s)", **state)
+    if blocks < until.min_blocks:
+        reason = f"{blocks} of at least {until.min_blocks} blocks"
+    elif fewest is None:
+        reason = "no ratio is requested"
+    elif too_few or precision is None:
+        reason = f"{fewest.blocks} of at least {until.min_blocks} blocks are usable for {fewest.cell_id}"
+    else:
+        reason = f"the widest interval is ± {precision:.1%}, the target is ± {until.precision:.1%}"
+    expected = _expected(blocks, 0 if fewest is None else fewest.blocks, reach, until, max_blocks)
+    return StopDecision(stop=False, reason=reason, blocks_expected=expected, **state)
+
+
+def _excludes(ratio: Ratio, value: float) -> bool:
+    return ratio.low is not None and ratio.high is not None and not ratio.low <= value <= ratio.high
+
+
+def _reach(ratio: Ratio) -> float:
+    """Return the part of half the interval's width that more blocks narrow, as a logarithm; infinite without one."""
+    if ratio.high is None or ratio.ratio is None:
+        return math.inf
+    return math.log(ratio.high / ratio.ratio) - ratio.bias
+
+
+def _expected(blocks: int, fewest: int, reach: float, until: StopCondition, max_blocks: int) -> int | None:
+    """Return the expected total of blocks: intervals narrow with its square root.
+
+    `fewest` is the smallest number of blocks that a ratio has: not every block has all cells where they are in groups.
+    """
+    if not math.isfinite(reach) or not fewest:
+        return None
+    wanted = math.ceil(blocks * (reach / math.log1p(until.precision)) ** 2)
+    return min(max(wanted, math.ceil(until.min_blocks * blocks / fewest)), max_blocks)

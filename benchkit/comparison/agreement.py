@@ -1,0 +1,253 @@
+"""Disagreement of load tools about the same cell, compared with the spread among trials of one tool.
+
+Tools measure one server under one load, each in its own way: their figures differ because the tools differ, and because
+trials differ. A permutation test within blocks separates the two. If tools were equal, their names could be exchanged
+among the trials of a block; the p-value is the share of such exchanges that give at least the observed distance between
+tools (R. A. Fisher, The Design of Experiments, section 21; by random draws as B. Phipson and G. K. Smyth, Permutation
+p-values should never be zero, 2010). The distance is the sum of squares of the tools' mean logarithms, relative to the
+mean of their block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from pydantic import Field
+
+from benchkit import units
+from benchkit.models.base import Frozen
+from benchkit.models.levels import level_text
+from benchkit.models.metrics import P50, P99, metric_named
+from benchkit.stats.samples import STEPS
+
+if TYPE_CHECKING:
+    from benchkit.comparison.caveats import Caveat
+
+METRICS = ("rps", "latency_mean_s", P50, P99, "server_cpu_s_per_request")
+"""Columns of `trials` in which tools can disagree."""
+
+STEPPED = frozenset({"latency_mean_s", P50, P99})
+
+ALPHA = 0.05
+DRAWS = 9_999
+LEAST_BLOCKS = 2
+"""Fewer blocks cannot separate noise from differences."""
+
+TOOL_CHECKS = frozenset({"generator-saturated", "server-idle", "littles-law", "tool-limit"})
+"""Checks that invalidate a trial because of a limit of its load tool: such trials are used, as the limit is a reason
+why tools disagree, and it is stated."""
+
+_FACTOR = "factor_"
+
+
+class ToolFigures(Frozen):
+    """One metric over the trials of one tool."""
+
+    tool: str
+    trials: int
+    median: float
+    lowest: float
+    highest: float
+
+
+class Agreement(Frozen, serialize_by_alias=True):
+    """Disagreement of tools about a metric of one cell."""
+
+    levels: Mapping[str, str]
+    """Levels that the compared cells have in common, by factor."""
+    metric: str
+    tools: tuple[ToolFigures, ...]
+    excluded_tools: Mapping[str, str] = Field(serialization_alias="left_out")
+    """Tools that are not compared, and why."""
+    invalid_trials: Mapping[str, str] = Field(serialization_alias="void")
+    """Compared tools with invalid trials, and whether these are used."""
+    blocks: int
+    """Number of blocks in which every tool has a trial."""
+    between: float
+    """Highest of the tools' medians over the lowest."""
+    within: float
+    """Highest trial over the lowest of one tool, for the tool with the largest spread."""
+    p: float | None
+    """Probability that equal tools differ at least as much, adjusted for all metrics and cells (Holm);
+    None with too few blocks.
+    """
+
+    @property
+    def beyond_noise(self) -> bool | None:
+        """True if the tools disagree by more than noise explains; None if that is unknown."""
+        return None if self.p is None else self.p < ALPHA
+
+
+def title_and_format(metric: str) -> tuple[str, Callable[[float | None], str]]:
+    """Return the title of a metric for the start of a sentence, and the function that formats its values."""
+    known = metric_named(metric)
+    first, rest = known.title[:1], known.title[1:]
+    return (first if rest[:1].isdigit() else first.upper()) + rest, known.format  # p50 stays p50
+
+
+def sentence(agreement: Agreement) -> str:
+    """Return the result as a sentence, including what it does not prove."""
+    title, shown = title_and_format(agreement.metric)
+    low, high = (pick(agreement.tools, key=lambda each: each.median) for pick in (min, max))
+    span = (
+        f"medians from {shown(low.median)} ({low.tool}) to {shown(high.median)} ({high.tool}), "
+        f"a factor of {units.ratio(agreement.between)}; trials of one tool differ by up to {units.ratio(agreement.within)}"
+    )
+    if agreement.beyond_noise is None:
+        return f"{title}: {span}. {units.counted(agreement.blocks, 'block').capitalize()} cannot show whether that is noise."
+    p_value = f"p = {agreement.p:.2g}, {units.counted(agreement.blocks, 'block')}"
+    if agreement.beyond_noise:
+        return f"{title}: the tools disagree beyond noise: {span} ({p_value})."
+    return (
+        f"{title}: no disagreement beyond noise is shown: {span} ({p_value}). This does not prove that the tools agree."
+    )
+
+
+def agreements(trials: pd.DataFrame, caveats: Iterable[Caveat] = ()) -> tuple[Agreement, ...]:
+    """Compare the tools of a run; empty if no cells differ only in their tool.
+
+    `trials` is the table of that name with its `factor_<name>` columns, `caveats` the findings about them: invalid
+    trials are not used, except those in which the tool itself was the limit, and unless fewer than two tools would
+    remain.
+    """
+    measured = trials[trials["kind"] == "measure"]
+    by_tool = _tool_factor(measured)
+    if by_tool is None:
+        return ()
+    others = [name for name in measured.columns if name.startswith(_FACTOR) and name != by_tool]
+    invalid = [caveat for caveat in caveats if caveat.severity == "invalid"]
+    against = {metric: _invalidating_checks(metric, invalid) for metric in METRICS}
+    found = [
+        agreement
+        for levels, rows in _groups(measured, others)
+        for metric in METRICS
+        if (agreement := _agreement(levels, metric, rows, against[metric])) is not None
+    ]
+    return tuple(_with_adjusted_p(found))
+
+
+def agreement_trials(agreement: Agreement, trials: pd.DataFrame) -> pd.DataFrame:
+    """Return the measured trials of the compared cells, of all tools."""
+    rows = trials[trials["kind"] == "measure"]
+    for name, level in agreement.levels.items():
+        rows = rows[rows[f"{_FACTOR}{name}"].map(_text) == level]
+    return rows
+
+
+def _tool_factor(trials: pd.DataFrame) -> str | None:
+    """Return the column of the factor whose levels are the names of the tools."""
+    for name in trials.columns:
+        if name.startswith(_FACTOR) and len(trials) and (trials[name].astype(str) == trials["tool"]).all():
+            return str(name)
+    return None
+
+
+def _groups(trials: pd.DataFrame, factors: Sequence[str]) -> Iterator[tuple[Mapping[str, str], pd.DataFrame]]:
+    if not factors:
+        yield {}, trials
+        return
+    for key, rows in trials.groupby(list(factors), sort=False, dropna=False):
+        yield {name.removeprefix(_FACTOR): _text(level) for name, level in zip(factors, key, strict=True)}, rows
+
+
+def _text(level: Any) -> str:  # noqa: ANN401 - what a column of levels holds
+    """Return a level as the scenario writes it; pandas stores whole numbers as floats."""
+    return level_text(int(level) if isinstance(level, float) and level.is_integer() else level)
+
+
+def _invalidating_checks(metric: str, invalid: Iterable[Caveat]) -> dict[str, list[str]]:
+    """Return the checks that invalidate the metric, by trial."""
+    found: dict[str, list[str]] = {}
+    for caveat in invalid:
+        if metric in caveat.metrics:
+            found.setdefault(caveat.trial_id, []).append(caveat.check)
+    return found
+
+
+def _agreement(
+    levels: Mapping[str, str], metric: str, every: pd.DataFrame, against: Mapping[str, Sequence[str]]
+) -> Agreement | None:
+    excluded_tools: dict[str, str] = {}
+    invalid_trials: dict[str, str] = {}
+    figures: list[ToolFigures] = []
+    counts = [TOOL_CHECKS.issuperset(against.get(trial_id, ())) for trial_id in every["trial_id"]]
+    enough = every.loc[counts, "tool"].nunique() >= 2  # noqa: PLR2004 - two to compare
+    rows = every[counts] if enough else every
+    for tool in dict.fromkeys(map(str, every["tool"])):
+        note = _describe_invalid(every.loc[every["tool"] == tool, "trial_id"], against, used=not enough)
+        values = pd.to_numeric(rows.loc[rows["tool"] == tool, metric]).astype("float64")
+        if values.empty:
+            excluded_tools[tool] = note
+            continue
+        steps = pd.to_numeric(rows.loc[rows["tool"] == tool, "latency_resolution_s"]).fillna(0.0).max()
+        least = STEPS * steps if metric in STEPPED else 0.0
+        if bool(values.isna().any()):
+            above = f" above its resolution of {units.seconds(float(steps))}" if least else ""
+            excluded_tools[tool] = f"not every trial reports this metric{above}"
+        elif not bool((values > least).all()):
+            excluded_tools[tool] = f"its resolution is {units.seconds(float(steps))}"
+        else:
+            spread = float(values.min()), float(values.max())
+            figures.append(
+                ToolFigures(
+                    tool=tool, trials=len(values), median=float(values.median()), lowest=spread[0], highest=spread[1]
+                )
+            )
+            invalid_trials |= {tool: note} if note else {}
+    if len(figures) < 2:  # noqa: PLR2004 - two to compare
+        return None
+    compared = [each.tool for each in figures]
+    table = rows[rows["tool"].isin(compared)].pivot_table(index="block", columns="tool", values=metric).dropna()
+    medians = [each.median for each in figures]
+    return Agreement(
+        levels=levels,
+        metric=metric,
+        tools=tuple(figures),
+        excluded_tools=excluded_tools,
+        invalid_trials=invalid_trials,
+        blocks=len(table),
+        between=max(medians) / min(medians),
+        within=max(each.highest / each.lowest for each in figures),
+        p=_permutation_p(np.log(table.to_numpy())) if len(table) >= LEAST_BLOCKS else None,
+    )
+
+
+def _describe_invalid(trial_ids: Iterable[str], against: Mapping[str, Sequence[str]], *, used: bool) -> str:
+    """Describe the invalid trials of a tool: how many, whether they are used, and why."""
+    ids = list(trial_ids)
+    of_tool = [each for each in ids if each in against and TOOL_CHECKS.issuperset(against[each])]
+    others = [each for each in ids if each in against and each not in of_tool]
+    return "; ".join(
+        f"{len(those)} of {units.counted(len(ids), 'trial')} {'is' if len(those) == 1 else 'are'} invalid and {how} "
+        f"({', '.join(dict.fromkeys(check for each in those for check in against[each]))})"
+        for those, how in (
+            (others, "used, as too few others remain" if used else "excluded"),
+            (of_tool, "used, as the tool was the limit"),
+        )
+        if those
+    )
+
+
+def _permutation_p(logs: np.ndarray[Any, np.dtype[np.float64]]) -> float:
+    """Return the p-value of a table of blocks (rows) by tools (columns), by draws from a fixed seed."""
+    centred = logs - logs.mean(axis=1, keepdims=True)
+    observed = float((centred.mean(axis=0) ** 2).sum())
+    drawn = np.random.default_rng(0).permuted(np.broadcast_to(centred, (DRAWS, *centred.shape)), axis=2)
+    far = (drawn.mean(axis=1) ** 2).sum(axis=1)
+    return float((1 + np.count_nonzero(far >= observed * (1 - 1e-12))) / (1 + DRAWS))
+
+
+def _with_adjusted_p(found: Sequence[Agreement]) -> Iterator[Agreement]:
+    """Yield the results with p-values adjusted for all of them together."""
+    p_values = [each.p for each in found if each.p is not None]
+    if not p_values:
+        yield from found
+        return
+    from benchkit.stats.multiple_tests import holm  # noqa: PLC0415 - it imports SciPy, which is slow, and most runs have one tool
+
+    corrected = iter(holm(p_values))
+    for each in found:
+        yield each if each.p is None else each.model_copy(update={"p": next(corrected)})

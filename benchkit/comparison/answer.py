@@ -1,0 +1,343 @@
+"""The answer of a comparison in sentences that a person can repeat, and whether they can be believed.
+
+The terminal, Markdown, JSON, the report and the notebooks all open with these sentences.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from benchkit import units
+from benchkit.comparison.caveats import because, with_caveats
+from benchkit.comparison.cell_labels import cell_views, factors, level_name
+from benchkit.comparison.ratio import Ratio
+from benchkit.comparison.run_data import RunData
+from benchkit.judge.run_differences import FactDifference
+from benchkit.models.base import Frozen
+from benchkit.models.clean_text import clean
+from benchkit.models.levels import level_text
+from benchkit.models.metrics import CPU, PERCENTILES, RPS, metric_named
+from benchkit.models.run import Manifest
+from benchkit.stats.samples import INVALID, ExcludedTrial, Reals, geometric_mean, take_samples
+
+Trust = Literal["yes", "with care", "no"]
+
+MAX_SENTENCES = 2
+"""Ratios that get a sentence of their own; the others are counted."""
+_MAX_REASONS = 2
+_SHOWN = frozenset({"higher", "lower"})
+"""Outcomes of a difference that is shown."""
+_SMALL, _LARGE = 0.1, 10.0
+"""Ratios below and above which two decimals are too few or too many."""
+
+
+class Answer(Frozen):
+    """Sentences that state the headline ratios, and whether they can be believed; `reasons` say why not, if not."""
+
+    sentences: tuple[str, ...]
+    trust: Trust
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def trust_sentence(self) -> str:
+        """Sentence that says if the others can be believed, and why not."""
+        if self.trust == "yes":
+            return "It can be believed: no check found a fault in the trials that it uses."
+        verdict = "It can be believed with care" if self.trust == "with care" else "It cannot be believed"
+        return f"{verdict}: {self._listed_reasons()}."
+
+    @property
+    def text(self) -> str:
+        """All sentences as one text."""
+        return " ".join((*self.sentences, self.trust_sentence))
+
+    def _repr_html_(self) -> str:
+        """Return the HTML that Jupyter shows."""
+        from markupsafe import escape  # noqa: PLC0415 - only notebooks need it
+
+        paragraphs = ("<strong>{}</strong>".format(escape(" ".join(self.sentences))), escape(self.trust_sentence))
+        return "".join(f"<p>{paragraph}</p>" for paragraph in paragraphs)
+
+    def _listed_reasons(self) -> str:
+        shown, more = self.reasons[:_MAX_REASONS], len(self.reasons) - _MAX_REASONS
+        return "; ".join((*shown, *([f"and {units.counted(more, 'more reason')}"] if more > 0 else [])))
+
+
+def write_answer(ratios: Sequence[Ratio], runs: Sequence[RunData], changes: Sequence[FactDifference] = ()) -> Answer:
+    """Return the answer of ratios within one run (cells relative to a baseline) or of two runs (second to first).
+
+    The first metric among the ratios is the headline; the others are added to its sentences. `runs` are the runs
+    compared, `changes` the differences between their hosts and settings.
+    """
+    names = {view.cell_id: view.label for run in runs for view in cell_views(run.manifest)}
+    compared = [ratio for ratio in ratios if not ratio.control]
+    if not compared:
+        return _answer_without_ratios(runs, names)
+    headline = compared[0].metric
+    main = [ratio for ratio in compared if ratio.metric == headline]
+    others = {(each.metric, each.cell_id, each.baseline): each for each in compared if each.metric != headline}
+    metrics = list(dict.fromkeys(metric for metric, _, _ in others))
+    writer = _Writer(names, tuple(run.manifest for run in runs))
+    chosen = choose_headlines(main)
+    used: list[Ratio] = []
+    sentences = []
+    for ratio in chosen:
+        added = [each for metric in metrics if (each := others.get((metric, ratio.cell_id, ratio.baseline)))]
+        usable = [each for each in (ratio, *added) if each.ratio is not None and not each.is_unusable]
+        added = [each for each in added if each in usable and (_adds_cpu(each, ratio) or ratio in usable)]
+        added = [each for each in added if each.metric != CPU or _adds_cpu(each, ratio)]
+        sentences.append(writer.sentence(ratio, added))
+        used += [ratio, *added]
+    rest = [ratio for ratio in main if ratio not in chosen]
+    if rest:
+        sentences.append(_count_rest(rest))
+    changed = [f"between the runs {each.text}" for each in changes]
+    trust, reasons = _judge(chosen, used, [ratio for ratio in ratios if ratio.is_of_equals], runs, changed)
+    return Answer(
+        sentences=tuple(clean(sentence) for sentence in sentences),
+        trust=trust,
+        reasons=tuple(dict.fromkeys(clean(_with_names(reason, names)) for reason in reasons)),
+    )
+
+
+def _adds_cpu(added: Ratio, main: Ratio) -> bool:
+    """Return True for a difference in CPU per request that the rates do not show, as where servers wait."""
+    return added.metric == CPU and added.outcome in _SHOWN and main.outcome not in _SHOWN
+
+
+def choose_headlines(ratios: Sequence[Ratio]) -> list[Ratio]:
+    """Return the ratios that get a sentence: all of up to two; of more the highest and the lowest.
+
+    Those are chosen among the differences that are shown; if there are none, among the ratios that are not shown to
+    differ, then among those that are undecided.
+    """
+    if len(ratios) <= MAX_SENTENCES:
+        return list(ratios)
+    for candidates in (
+        [ratio for ratio in ratios if ratio.outcome in {"higher", "lower"}],
+        [ratio for ratio in ratios if ratio.outcome == "not shown"],
+        [ratio for ratio in ratios if ratio.ratio is not None and not ratio.is_unusable],
+    ):
+        if candidates:
+            ranked = sorted(candidates, key=lambda ratio: ratio.ratio or 0.0)
+            return [ranked[-1], ranked[0]] if len(ranked) > 1 else ranked
+    return [ratios[0]]
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """Writes sentences with the names of cells, of one run or of two."""
+
+    names: Mapping[str, str]
+    runs: tuple[Manifest, ...]
+
+    def sentence(self, ratio: Ratio, added: Sequence[Ratio]) -> str:
+        """Return the sentence of a ratio, with clauses of the same cells in other metrics."""
+        clauses = [self._main_clause(ratio), *(_added_clause(each, ratio) for each in added)]
+        return "; ".join(clauses) + "."
+
+    def _main_clause(self, ratio: Ratio) -> str:
+        cell, base, common = self._sides(ratio)
+        title = metric_named(ratio.metric).title
+        if ratio.ratio is None:
+            return f"{cell} cannot be compared with {base} in {title}{common}"
+        if ratio.same_server and ratio.low is not None and ratio.high is not None:
+            reach = max(ratio.high, 1 / ratio.low) - 1
+            return (
+                f"Equal servers come out within ± {units.share(reach)} here: {cell} is the same as {base}, and the ratio of their "
+                f"{title}{common} is {_number(ratio.ratio)}{_interval(ratio)}"
+            )
+        if ratio.is_unusable:
+            return (
+                f"{cell} cannot be compared with {base} in {title}{common}: measured were {_number(ratio.ratio)} times, "
+                "which cannot be used"
+            )
+        if ratio.outcome == "not shown":
+            return (
+                f"{cell} is not shown to differ from {base} in {title}{common}: "
+                f"the ratio is {_number(ratio.ratio)}{_interval(ratio)}{_accuracy(ratio)}"
+            )
+        if ratio.outcome == "undecided":
+            return f"Undecided: {cell} {_predicate(ratio, base, is_decided=False)}{common}{_interval(ratio)}{_accuracy(ratio)}"
+        return f"{cell} {_predicate(ratio, base, is_decided=True)}{common}{_interval(ratio)}"
+
+    def _sides(self, ratio: Ratio) -> tuple[str, str, str]:
+        """Return the names of the two sides of a ratio by the levels in which they differ, the others in brackets."""
+        if len(self.runs) > 1:
+            cell = self.names.get(ratio.cell_id, ratio.cell_id)
+            relative = f" relative to {self.names.get(ratio.relative_to, '')}" if ratio.relative_to else ""
+            return f"{cell}{relative} in run {self.runs[1].run_id}", f"run {self.runs[0].run_id}", ""
+        levels = {cell.cell_id: cell.levels for cell in self.runs[0].cells}
+        one, other = levels[ratio.cell_id], levels[ratio.baseline]
+        varying = factors(self.runs[0])
+        differing = [name for name in varying if level_text(one[name]) != level_text(other[name])]
+        if not differing:
+            return self.names[ratio.cell_id], self.names[ratio.baseline], ""
+        cell, base = (", ".join(level_name(name, side[name]) for name in differing) for side in (one, other))
+        common = ", ".join(level_name(name, one[name]) for name in varying if name not in differing)
+        return cell, base, f" ({common})" if common else ""
+
+
+def _predicate(ratio: Ratio, base: str, *, is_decided: bool) -> str:
+    """Return what a cell does relative to its baseline: `serves 0.44 times the requests of go`."""
+    times = f"{_number(ratio.ratio or 0.0)} times"
+    if ratio.metric == RPS:
+        return f"{'serves' if is_decided else 'served'} {times} the requests of {base}"
+    if ratio.metric == CPU:
+        return f"{'uses' if is_decided else 'used'} {times} the CPU per request of {base}"
+    return f"{'has' if is_decided else 'had'} {times} the {metric_named(ratio.metric).title} of {base}"
+
+
+def _added_clause(ratio: Ratio, main: Ratio) -> str:
+    """Return a clause about another metric of the same cells: `its p99 is 1.75 times as long, 1.60 to 1.90`."""
+    title = metric_named(ratio.metric).title
+    if ratio.metric == CPU:
+        return f"it uses {_number(ratio.ratio or 0.0)} times the CPU per request{_interval(ratio)}"
+    if ratio.outcome == "not shown":
+        return f"its {title} is not shown to differ ({_number(ratio.ratio or 0.0)} times{_interval(ratio)})"
+    is_latency = ratio.metric in PERCENTILES or ratio.metric.startswith("latency_")
+    times = f"{_number(ratio.ratio or 0.0)} times as {'long' if is_latency else 'large'}{_interval(ratio)}"
+    if ratio.outcome != "undecided":
+        return f"its {title} is {times}"
+    return f"its {title} was {times}" + ("" if main.outcome == "undecided" else ", which is undecided")
+
+
+def _number(value: float) -> str:
+    return f"{value:.2g}" if value < _SMALL else f"{value:.2f}" if value < _LARGE else f"{value:,.1f}"
+
+
+def _interval(ratio: Ratio) -> str:
+    if ratio.low is None or ratio.high is None:
+        return ""
+    low, high = _number(ratio.low), _number(ratio.high)
+    if low == high and ratio.low >= _SMALL and ratio.high < _LARGE:
+        low, high = (f"{end:.{units.decimals_apart(ratio.low, ratio.high)}f}" for end in (ratio.low, ratio.high))
+    return f", {low} to {high}"
+
+
+def _accuracy(ratio: Ratio) -> str:
+    """Return how far the ratio is known, as a clause."""
+    if ratio.ratio is None or ratio.low is None or ratio.high is None:
+        return ""
+    return f"; this run knows it within {_percent(max(ratio.high / ratio.ratio, ratio.ratio / ratio.low) - 1)}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %" if share < 1 else f"{1 + share:.2g} times"
+
+
+def _count_rest(rest: Sequence[Ratio]) -> str:
+    """Return the sentence on the ratios without one: `And 3 more: 2 differ, 1 is undecided`."""
+    counts = Counter("shown" if ratio.outcome in {"higher", "lower"} else ratio.outcome for ratio in rest)
+    texts = {
+        "shown": ("differs", "differ"),
+        "not shown": ("is not shown to differ", "are not shown to differ"),
+        "undecided": ("is undecided", "are undecided"),
+    }
+    parts = [(counts[kind], one if counts[kind] == 1 else many) for kind, (one, many) in texts.items() if counts[kind]]
+    if len(parts) == 1:
+        return f"And {len(rest)} more {parts[0][1]}."
+    return f"And {len(rest)} more: {', '.join(f'{count} {verb}' for count, verb in parts)}."
+
+
+def _judge(
+    chosen: Sequence[Ratio],
+    used: Sequence[Ratio],
+    of_equals: Sequence[Ratio],
+    runs: Sequence[RunData],
+    changed: Sequence[str],
+) -> tuple[Trust, list[str]]:
+    """Return whether the chosen ratios can be believed, and the reasons why not, the gravest first."""
+    fatal = [
+        *(run.limitation for run in runs if run.limitation is not None),
+        *(
+            f"{each.cell_id} differs from {'itself' if each.control else f'{each.baseline}, the same server,'} in "
+            f"{each.metric}, so that the intervals are too narrow"
+            for each in of_equals
+            if each.outcome in {"higher", "lower"}
+        ),
+        *(reason for ratio in used if ratio.uses_invalid for reason in ratio.reservations),
+    ]
+    undecided = [_why_undecided(ratio) for ratio in chosen if ratio.outcome == "undecided"]
+    if len(undecided) == len(chosen):
+        fatal += undecided
+    reasons = [*fatal, *undecided, *changed, *_reservations(used, runs)]
+    return ("no" if fatal else "with care" if reasons else "yes"), reasons
+
+
+def _why_undecided(ratio: Ratio) -> str:
+    """Return the reason of an undecided ratio, with what made trials unusable in words in place of codes."""
+    reason = (ratio.reason or "it is undecided").removesuffix(ratio.with_exclusions(""))
+    return reason + (f": {_why_excluded(ratio.exclusions)}" if ratio.exclusions else "")
+
+
+def _why_excluded(excluded: Sequence[ExcludedTrial]) -> str:
+    """Return why trials are excluded, each reason once with the number of its trials."""
+    reasons = Counter(
+        because(code) for trial in excluded for code in dict.fromkeys(trial.reason.removeprefix(INVALID).split(", "))
+    )
+    return "; ".join(f"{reason} (in {units.counted(times, 'trial')})" for reason, times in reasons.most_common())
+
+
+def _reservations(ratios: Sequence[Ratio], runs: Sequence[RunData]) -> Iterator[str]:
+    """Yield the reasons to believe ratios with care only."""
+    for run in runs:
+        if run.manifest.status != "done":
+            yield f"{run.manifest.run_id} is {run.manifest.status}, the results are partial"
+        if run.trials["verdict"].isna().any():
+            yield f"trials of {run.manifest.run_id} have no verdict, so that nothing is known against them"
+    for ratio in ratios:
+        yield from ratio.reservations
+    if len(runs) > 1 and not any(ratio.relative_to for ratio in ratios):
+        yield "changes of the hosts between the two runs are in the ratio, and not in its interval"
+
+
+def _answer_without_ratios(runs: Sequence[RunData], names: Mapping[str, str]) -> Answer:
+    """Return the answer of a run without ratios: the result of its only cell, or the reason why nothing is compared."""
+    run = runs[-1]
+    cells = [cell.cell_id for cell in run.manifest.cells if cell.unsupported is None and cell.cell_id in names]
+    if len(cells) != 1:
+        return Answer(
+            sentences=("This run compares nothing.",),
+            trust="no",
+            reasons=("no cell has a baseline cell to be compared with",) if cells else ("these hosts support no cell",),
+        )
+    (cell_id,) = cells
+    samples = take_samples(run.trials, RPS, run.exclusions)
+    values = samples.known(cell_id)
+    excluded = samples.excluded_of(cell_id)
+    if not len(values):
+        reason = _why_excluded(excluded) or "no trial of it ended"
+        measured = take_samples(run.trials, RPS).known(cell_id)
+        shown = f"; measured were {_mean_rate(measured)}" if len(measured) else ""
+        sentence = f"{clean(names[cell_id])} has no usable result{shown}."
+        return Answer(sentences=(sentence,), trust="no", reasons=(clean(reason),))
+    sentence = f"{clean(names[cell_id])} serves {_mean_rate(values)}; the run has no other cell to compare it with."
+    (only,) = with_caveats(
+        [Ratio(metric=RPS, cell_id=cell_id, baseline=cell_id, blocks=len(values), exclusions=excluded)],
+        {run.manifest.run_id: run.basis},
+    )
+    reasons = tuple(dict.fromkeys(clean(_with_names(reason, names)) for reason in _reservations([only], [run])))
+    return Answer(
+        sentences=(sentence,),
+        trust="no" if only.uses_invalid else "with care" if reasons else "yes",
+        reasons=reasons,
+    )
+
+
+def _mean_rate(logs: Reals) -> str:
+    """Return the geometric mean of rates, given as logarithms, with their range."""
+    rates = [math.exp(log) for log in logs]
+    spread = f", {units.rate(min(rates))} to {units.rate(max(rates))}" if len(rates) > 1 else ""
+    return f"{units.requests_per_s(geometric_mean(rates))} (mean of {units.counted(len(rates), 'block')}{spread})"
+
+
+def _with_names(text: str, names: Mapping[str, str]) -> str:
+    """Return the text with the names of cells for their ids, the longest first, as one id may begin another."""
+    for cell_id in sorted(names, key=len, reverse=True):
+        text = text.replace(cell_id, names[cell_id])
+    return text

@@ -1,0 +1,103 @@
+"""The capacities of a run's cells under an objective, each over the searches of all blocks."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from benchkit import units
+from benchkit.comparison.cell_labels import cell_views
+from benchkit.comparison.ratios import value_alone
+from benchkit.comparison.run_data import RunData
+from benchkit.judge.summary import group_findings
+from benchkit.models.base import Frozen
+from benchkit.models.capacity import goal_of, searches_capacity
+from benchkit.models.metrics import CAPACITY
+from benchkit.stats.inference import MIN_BLOCKS
+from benchkit.stats.samples import describe_reasons, is_comparable, take_samples
+
+
+class CellCapacity(Frozen):
+    """The highest rate at which a cell keeps an objective, with a 95 % interval.
+
+    It is the geometric mean over the usable searches; over all of them, with `doubts`, where none is usable. From 3
+    blocks on the interval is that of their mean, below it reaches over the intervals of their searches.
+    """
+
+    cell_id: str
+    label: str
+    objective: str | None
+    """The limits of latencies as a clause; None where they differ between cells."""
+    searches: int
+    rps: float | None = None
+    low: float | None = None
+    high: float | None = None
+    at_least: float | None = None
+    """Highest rate that a search saw kept, where no search reached the limit of the server."""
+    doubts: str | None = None
+    """Reasons why its searches are excluded from comparisons; None: they are used."""
+
+    @property
+    def is_known(self) -> bool:
+        """True if there is a capacity, or a lower bound of it."""
+        return self.rps is not None or self.at_least is not None
+
+    @property
+    def figure(self) -> str:
+        """The capacity with its unit, or its lower bound."""
+        if self.rps is not None:
+            return units.requests_per_s(self.rps)
+        return "unknown" if self.at_least is None else f"at least {units.requests_per_s(self.at_least)}"
+
+    @property
+    def interval(self) -> str:
+        """The interval as a clause with a comma before it; empty where there is none."""
+        return "" if self.low is None or self.rps is None else f", {units.rate(self.low)} to {units.rate(self.high)}"
+
+    @property
+    def sentence(self) -> str:
+        """The capacity, its objective and its interval."""
+        objective = f" with {self.objective}" if self.objective else ""
+        searches = units.counted(self.searches, "search", "searches")
+        if not self.is_known:
+            return f"{self.label}: the highest rate{objective} is unknown after {searches}."
+        doubts = f"; excluded from comparisons ({self.doubts})" if self.doubts and self.rps is not None else ""
+        return f"{self.label}: {self.figure}{objective}{self.interval} ({searches}){doubts}."
+
+
+def cell_capacities(data: RunData) -> tuple[CellCapacity, ...]:
+    """Return the capacity of each cell, in the order of the plan; empty for a run that searches for none in blocks."""
+    if not searches_capacity(data.manifest.scenario):
+        return ()
+    goal = goal_of(data.manifest.scenario)
+    trials = data.trials[is_comparable(data.trials)]
+    objective = None if goal is None else goal.slo.text
+    return tuple(
+        _capacity(data, trials[trials["cell_id"] == view.cell_id], view.cell_id, view.label, objective)
+        for view in cell_views(data.manifest)
+        if view.unsupported is None
+    )
+
+
+def doubts_about(data: RunData, verdicts: pd.DataFrame) -> list[str]:
+    """Return the findings about the capacities of a run, each once."""
+    trials = data.trials[is_comparable(data.trials)]
+    findings = group_findings(trials, verdicts)
+    return [finding.text for finding in findings if CAPACITY in finding.metrics]
+
+
+def _capacity(data: RunData, rows: pd.DataFrame, cell_id: str, label: str, objective: str | None) -> CellCapacity:
+    excluded = take_samples(data.trials, CAPACITY, data.exclusions).excluded_of(cell_id)
+    reasons = {each.trial_id for each in excluded}
+    bounded = rows[rows["capacity_high"].notna()]
+    usable = bounded[~bounded["trial_id"].isin(reasons)]
+    used = bounded if usable.empty else usable
+    doubts = describe_reasons(excluded) if usable.empty and excluded else None
+    common = {"cell_id": cell_id, "label": label, "objective": objective, "searches": len(rows), "doubts": doubts}
+    if used.empty:
+        kept = rows["capacity_low"].dropna()
+        return CellCapacity(**common, at_least=None if kept.empty else float(kept.max()))
+    mean = value_alone(take_samples(used, CAPACITY), cell_id, data.alpha)
+    low, high = mean.low, mean.high
+    if len(used) < MIN_BLOCKS:
+        low, high = float(used["capacity_low"].min()), float(used["capacity_high"].max())
+    return CellCapacity(**common, rps=mean.ratio, low=low, high=high)

@@ -1,0 +1,319 @@
+"""Comparison of the cells of a run with a baseline, or of the same cells in two runs: `benchkit.compare(…)`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+
+from benchkit.comparison import gate, latency_notes
+from benchkit.comparison.answer import Answer, write_answer
+from benchkit.comparison.capacities import cell_capacities
+from benchkit.comparison.caveats import with_caveats
+from benchkit.comparison.cell_remarks import with_cell_remarks, with_response_remarks, with_response_remarks_between
+from benchkit.comparison.claims import judge_claims
+from benchkit.comparison.comparison import Comparison
+from benchkit.comparison.ratio import Ratio, with_outcomes
+from benchkit.comparison.ratios import block_ratios, run_ratios, sequential_ratios
+from benchkit.comparison.resolution import Resolution, noise_of, resolution
+from benchkit.comparison.run_data import RunData, read_run_data
+from benchkit.comparison.testbed_effect import notices_about_testbeds
+from benchkit.errors import InputError
+from benchkit.judge.run_differences import (
+    FactDifference,
+    host_differences,
+    machine_differences,
+    setting_differences,
+)
+from benchkit.models.claims import claims_of
+from benchkit.models.design import controlled, until_of
+from benchkit.models.metrics import CPU, P99, RPS, metric_column
+from benchkit.models.profile_metrics import PROFILE_METRICS
+from benchkit.stats.cell_pairs import baseline_pairs, cells_with_levels, levels_of, scenario_baseline
+from benchkit.stats.multiple_tests import ALPHA
+from benchkit.stats.samples import Exclusion, take_samples
+from benchkit.store.store_choice import open_store
+from benchkit.store.tables import load
+
+ANSWER_METRICS = (RPS, P99)
+"""Metrics of the sentences that open the comparison of runs at full speed, unless metrics are chosen: each a family of
+comparisons of its own. Other runs have their primary metric in place of the first."""
+
+SHOWN_METRICS = (P99, CPU)
+"""Metrics that a report compares as well, unless the run has too many cells to read through."""
+
+_MANY_CELLS = 100
+
+SEQUENTIAL = (
+    "The design of {run} is sequential: these ratios include the drift between one cell and the next, and their intervals "
+    "mostly do not."
+)
+TWO_RUNS = (
+    "Two runs are one sample each of the state of their hosts: these ratios include changes between the runs, and their "
+    "intervals do not. To remove such changes, name a cell that did not change as --baseline."
+)
+
+IMPORTED = (
+    "{run} is imported: it was measured elsewhere, its hosts and servers were not watched, and its verdicts rest on the "
+    "outputs alone."
+)
+
+OTHER_HOSTS = (
+    "The runs had different hosts ({differences}): their rates cannot be compared, and only ratios to {reference} "
+    "within each run are."
+)
+
+
+def compare(
+    run: str,
+    run2: str | None = None,
+    *,
+    store: str | Path | None = None,
+    metrics: Sequence[str] = (),
+    baseline: str | None = None,
+    exclusions: Iterable[Exclusion] | None = None,
+    thresholds: gate.Thresholds | None = None,
+    gated: bool = False,
+) -> Comparison:
+    """Compare the cells of a stored run with a baseline, or with the same cells in `run2`, relative to `run`.
+
+    `run` and `run2` are ids, their beginnings, or `latest`. `baseline` is a cell or a part of its levels (`stack=go`):
+    within a run each cell is compared with the one that differs from it only in those; between runs, ratios to that
+    cell are compared. `metrics` are numeric columns of `trials`: by default the primary metric, and those with
+    `thresholds`, which the gate uses; `gated` applies a gate also without them, with the default ones. `exclusions` are
+    the trials to exclude; None: those that verdicts make invalid. Raises InputError.
+    """
+    where = open_store(store)
+    data = [read_run_data(where, where.run(name), exclusions) for name in (run, run2) if name is not None]
+    if run2 is not None and data[0].manifest.run_id == data[1].manifest.run_id:
+        raise InputError(f"{data[0].manifest.run_id} cannot be compared with itself", hint="name two different runs")
+    chosen = tuple(map(metric_column, metrics)) or (primary_metric(*data),)
+    answers_alone = bool(metrics or thresholds or gated)
+    if gated and thresholds is None:
+        thresholds = gate.default_thresholds(chosen)
+    wanted = tuple(dict.fromkeys((*chosen, *(thresholds.metrics if thresholds else ()))))
+    if run2 is None:
+        comparison = compare_cells(data[0], wanted, baseline).model_copy(update={"claims": judge_claims(data[0])})
+    else:
+        facts = [load("hosts", store=where, run_id=side.manifest.run_id) for side in data]
+        comparison = compare_runs(data[0], data[1], wanted, baseline, facts=(facts[0], facts[1]))
+    ratios = list(comparison.ratios)
+    for metric in () if answers_alone else _answer_metrics(*data)[1:]:
+        if run2 is None:
+            ratios += compare_cells(data[0], [metric], baseline).ratios
+        else:
+            ratios += compare_runs(data[0], data[1], [metric], baseline, facts=(facts[0], facts[1])).ratios
+    changes = (*comparison.drift, *comparison.asked)
+    answer = write_answer(ratios, data, changes)
+    comparison = comparison.model_copy(update={"answer": answer, "capacities": cell_capacities(data[-1])})
+    if thresholds is None:
+        return comparison
+    limitation = data[0].limitation if run2 is None else None
+    return comparison.model_copy(
+        update={"gate": gate.judge_ratios(comparison.ratios, thresholds, comparison.level, limitation=limitation)}
+    )
+
+
+def compare_cells(data: RunData, metrics: Sequence[str], baseline: str | None = None) -> Comparison:
+    """Compare the cells of one run with their baseline. Raises InputError."""
+    cells = data.manifest.cells
+    levels = levels_of(baseline, cells) if baseline is not None else scenario_baseline(data.manifest.scenario, cells)
+    pairs, unpaired = baseline_pairs(cells, levels)
+    estimate = sequential_ratios if data.design == "sequential" else block_ratios
+    samples = [take_samples(data.trials, metric, data.exclusions) for metric in metrics]
+    ratios = [
+        ratio if ratio.blocks else _with_measured(ratio, data)
+        for of_metric in samples
+        for ratio in estimate(of_metric, pairs, data.alpha)
+    ]
+    ratios = with_response_remarks(with_outcomes(ratios, data.alpha), data.trials, data.manifest)
+    ratios = latency_notes.with_latency_remarks(ratios, data.trials, data.trials)
+    ratios = with_caveats(ratios, {data.manifest.run_id: data.basis})
+    ratios = with_cell_remarks(ratios, cells)
+    notices = [
+        *_run_notices(data),
+        *([f"No baseline cell for: {', '.join(unpaired)}."] if unpaired else []),
+        *notices_about_testbeds(data.trials, samples, pairs, data.alpha),
+    ]
+    return _comparison("cells", [data], metrics, ratios, notices)
+
+
+def _with_measured(ratio: Ratio, data: RunData) -> Ratio:
+    """Return a ratio without usable trials with the point of those that were measured, if there are any."""
+    samples = take_samples(data.trials, ratio.metric)
+    value, baseline_value = samples.known(ratio.cell_id), samples.known(ratio.baseline)
+    if not len(value) or not len(baseline_value):
+        return ratio
+    return ratio.with_point(float(value.mean()), float(baseline_value.mean())).model_copy(update={"is_unusable": True})
+
+
+def primary_metric(*runs: RunData) -> str:
+    """Return the metric that comparisons of these runs open with: the one that all share, else RPS."""
+    found = {run.primary_metric for run in runs}
+    return found.pop() if len(found) == 1 else RPS
+
+
+def answer_of_run(data: RunData, comparisons: Iterable[Comparison] = ()) -> Answer:
+    """Return the answer of one run in sentences, as `compare` gives it; `comparisons` of single metrics are reused."""
+    known = {comparison.metrics: comparison for comparison in comparisons}
+    parts = [known.get((metric,)) or compare_cells(data, [metric]) for metric in _answer_metrics(data)]
+    return write_answer([ratio for part in parts for ratio in part.ratios], [data])
+
+
+def _answer_metrics(*runs: RunData) -> tuple[str, ...]:
+    """Return the metrics of the answer; the first alone for many cells, or where a run has no value of the others."""
+    others = (*ANSWER_METRICS[1:], CPU) if all(len(data.manifest.cells) <= _MANY_CELLS for data in runs) else ()
+    known = (name for name in others if all(run.trials[name].notna().any() for run in runs))
+    return tuple(dict.fromkeys((primary_metric(*runs), *known)))
+
+
+def compare_all_metrics(data: RunData) -> tuple[Comparison, ...]:
+    """Compare the cells of one run with their baseline, a comparison for each metric; only those with a ratio.
+
+    The metrics are the primary one, those that the scenario asks about, and `SHOWN_METRICS` for a run of at most
+    `_MANY_CELLS` cells. Each is a family of comparisons of its own, as in `benchkit compare RUN --metric M`. Shares of
+    profiles are compared by claims alone: the measured trials have none.
+    """
+    until = until_of(data.manifest.scenario)
+    claimed = (claim.metric for claim in claims_of(data.manifest.scenario) if claim.metric not in PROFILE_METRICS)
+    shown = SHOWN_METRICS if len(data.manifest.cells) <= _MANY_CELLS else ()
+    metrics = dict.fromkeys((data.primary_metric, *(until.metrics if until else ()), *claimed, *shown))
+    comparisons = (compare_cells(data, [metric]) for metric in metrics if data.trials[metric].notna().any())
+    return tuple(each for each in comparisons if any(ratio.ratio is not None for ratio in each.ratios))
+
+
+def compare_runs(
+    before: RunData,
+    after: RunData,
+    metrics: Sequence[str],
+    baseline: str | None = None,
+    *,
+    facts: tuple[pd.DataFrame, pd.DataFrame],
+) -> Comparison:
+    """Compare the same cells in two runs, `after` relative to `before`; `facts` are the rows of `hosts` of each.
+
+    Raises InputError.
+    """
+    runs = (before, after)
+    names = [[cell.cell_id for cell in data.manifest.cells if controlled(cell.cell_id) is None] for data in runs]
+    common = [name for name in names[0] if name in names[1]]
+    if not common:
+        raise InputError(
+            f"{before.manifest.run_id} and {after.manifest.run_id} have no cell in common",
+            why=f"{', '.join(names[0])}; {', '.join(names[1])}",
+        )
+    machines = machine_differences(before.manifest, after.manifest)
+    if machines and baseline is None:
+        baseline = _common_baseline(before, after, common, machines)
+    reference = None
+    if baseline is not None:
+        found = cells_with_levels(levels_of(baseline, after.manifest.cells), after.manifest.cells)
+        if len(found) != 1 or found[0].cell_id not in common:
+            raise InputError(f"{baseline!r} is not one cell that both runs have", why=f"they have {', '.join(common)}")
+        reference = found[0].cell_id
+        sequential = [data.manifest.run_id for data in runs if data.design == "sequential"]
+        if sequential:
+            raise InputError(
+                f"no baseline can remove changes between these runs: {' and '.join(sequential)} ran cell after cell",
+                why="in a sequential design no block has a cell and its baseline",
+                hint="omit --baseline, or run with design: blocks",
+            )
+    compared = [name for name in dict.fromkeys((*names[0], *names[1])) if name != reference]
+    alpha = min(data.alpha for data in runs)
+    ratios: list[Ratio] = []
+    for metric in metrics:
+        samples = [
+            take_samples(data.trials, metric, data.exclusions if reference else data.exclusions_between_runs)
+            for data in runs
+        ]
+        ratios += run_ratios(samples[0], samples[1], compared, reference, alpha)
+    ratios = with_response_remarks_between(with_outcomes(ratios, alpha), before.trials, after.trials, after.manifest)
+    ratios = latency_notes.with_latency_remarks(ratios, before.trials, after.trials)
+    ratios = with_caveats(ratios, {data.manifest.run_id: data.basis for data in runs})
+    ratios = with_cell_remarks(ratios, [cell for data in runs for cell in data.manifest.cells])
+    changes = host_differences(*facts)
+    asked = setting_differences(before.manifest, after.manifest)
+    notices = [
+        *(
+            [OTHER_HOSTS.format(differences="; ".join(c.text for c in machines), reference=reference)]
+            if machines
+            else []
+        ),
+        *(
+            [f"The hosts have drifted: {'; '.join(change.text for change in changes)}."]
+            if changes and not machines
+            else []
+        ),
+        *([f"The runs have different settings: {'; '.join(c.text for c in asked)}."] if asked else []),
+        *(f"{name} is in one of the runs only." for name in compared if name not in common),
+        *(notice for data in runs for notice in _run_notices(data)),
+        *([] if reference else [TWO_RUNS]),
+    ]
+    return _comparison("runs", runs, metrics, ratios, notices).model_copy(update={"drift": changes, "asked": asked})
+
+
+def _common_baseline(before: RunData, after: RunData, common: Sequence[str], machines: Sequence[FactDifference]) -> str:
+    """Return the baseline of the later run, which both runs must have. Raises InputError."""
+    cells = after.manifest.cells
+    found = cells_with_levels(scenario_baseline(after.manifest.scenario, cells), cells)
+    if len(found) == 1 and found[0].cell_id in common and len(common) > 1:
+        return found[0].cell_id
+    raise InputError(
+        f"{before.manifest.run_id} and {after.manifest.run_id} ran on different hosts, whose rates cannot be compared",
+        why="; ".join(change.text for change in machines),
+        hint="name a cell that both runs have, and that did not change, as --baseline: ratios to it are compared",
+    )
+
+
+def _run_notices(data: RunData) -> list[str]:
+    """Return the notices about a run that precede its figures."""
+    notices = []
+    if data.manifest.is_imported:
+        notices.append(IMPORTED.format(run=data.manifest.run_id))
+    if data.design == "sequential":
+        notices.append(SEQUENTIAL.format(run=data.manifest.run_id))
+    if data.manifest.status != "done":
+        notices.append(f"{data.manifest.run_id}: {data.manifest.status}; partial results.")
+    notices += [f"{cell.cell_id}: skipped, {cell.unsupported}." for cell in data.manifest.cells if cell.unsupported]
+    notices += [notice for cell in data.manifest.cells if not cell.unsupported for notice in cell.notices]
+    return notices
+
+
+def _comparison(
+    mode: Literal["cells", "runs"],
+    runs: Sequence[RunData],
+    metrics: Sequence[str],
+    ratios: Sequence[Ratio],
+    notices: Sequence[str],
+) -> Comparison:
+    alpha = min(data.alpha for data in runs)
+    resolved: dict[str, Resolution] = {}
+    if mode == "cells" and runs[0].limitation is None:
+        resolved = {metric: found for metric in metrics if (found := _resolution(metric, runs[0], ratios, alpha))}
+    limits = dict.fromkeys(found.limits for found in resolved.values() if found.limits)
+    alarms = [
+        f"{ratio.cell_id} differs from itself in {ratio.metric}: the intervals do not describe this run's noise."
+        for ratio in ratios
+        if ratio.is_of_equals and ratio.outcome in {"higher", "lower"}
+    ]
+    return Comparison(
+        mode=mode,
+        runs=tuple(data.compared_run for data in runs),
+        metrics=tuple(metrics),
+        notices=(*notices, *latency_notes.notices(metrics, [data.trials for data in runs]), *alarms, *limits),
+        alpha=ALPHA,
+        level=alpha,
+        ratios=tuple(ratios),
+        resolution=resolved,
+    )
+
+
+def _resolution(metric: str, data: RunData, ratios: Sequence[Ratio], alpha: float) -> Resolution | None:
+    """Return what the run resolves of a metric, by the ratio with the most blocks; the others state what they lack."""
+    family = [ratio for ratio in ratios if not ratio.control and ratio.p_t is not None]
+    blocks = [ratio.blocks for ratio in family if ratio.metric == metric]
+    if not blocks:
+        return None
+    return resolution(max(blocks), len(family), noise_of(data.trials, metric, data.exclusions), alpha)

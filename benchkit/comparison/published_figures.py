@@ -1,0 +1,116 @@
+"""Published figures of a study with the figures measured here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import pandas as pd
+
+from benchkit.comparison.run_data import RunData
+from benchkit.comparison.scheduler_share import ServiceProfile
+from benchkit.models.base import Frozen
+from benchkit.models.levels import Level, level_texts
+from benchkit.models.published import Published, published_of
+from benchkit.models.run import CellRecord
+from benchkit.stats.cell_pairs import cells_with_levels
+
+NO_CELL = "no such cell in this run"
+
+
+class PublishedComparison(Frozen):
+    """A figure of a study and the same figure of a run.
+
+    `measured` is the median over the usable measured trials of the cell, for shares the mean over its profiles; if none
+    is usable, it is over the invalid ones, and `only_invalid` is true. Absent without a figure, with the reason in
+    `why`.
+    """
+
+    levels: Mapping[str, Level]
+    """Levels of the cell as the study states them."""
+    name: str
+    """Column of `trials`, or function whose cumulative share this is."""
+    share: bool
+    published: float
+    note: str | None = None
+    cell_id: str | None = None
+    service: str | None = None
+    measured: float | None = None
+    only_invalid: bool = False
+    verdicts: Mapping[str, int] = {}
+    """Number of its trials by their verdict on this metric; `invalid` ones are excluded."""
+    checks: tuple[str, ...] = ()
+    """Checks with findings about those trials."""
+    profiles: int | None = None
+    """Number of profiles that a share comes from."""
+    why: str | None = None
+
+
+def published_figures(data: RunData, profiled: Iterable[ServiceProfile]) -> tuple[PublishedComparison, ...]:
+    """Return every published figure of the scenario, in the order of its file; `profiled` are the run's profiles."""
+    services = tuple(profiled)
+    return tuple(row for entry in published_of(data.manifest.scenario) for row in _rows_of_entry(entry, data, services))
+
+
+def _rows_of_entry(
+    entry: Published, data: RunData, profiled: Sequence[ServiceProfile]
+) -> Iterator[PublishedComparison]:
+    cells: Sequence[CellRecord | None] = cells_with_levels(level_texts(entry.cell), data.manifest.cells) or (None,)
+    for cell in cells:
+        for share, figures in ((False, entry.figures), (True, entry.shares)):
+            for name, published in figures.items():
+                row = PublishedComparison(
+                    levels=entry.cell, name=name, share=share, published=published, note=entry.note
+                )
+                if cell is None:
+                    yield row.model_copy(update={"why": NO_CELL})
+                    continue
+                row = row.model_copy(update={"cell_id": cell.cell_id})
+                if cell.unsupported is not None:
+                    yield row.model_copy(update={"why": cell.unsupported})
+                elif share:
+                    yield from _shares(row, [each for each in profiled if each.cell_id == cell.cell_id])
+                else:
+                    yield _figure(row, cell.cell_id, data)
+
+
+def _shares(row: PublishedComparison, profiled: Sequence[ServiceProfile]) -> Iterator[PublishedComparison]:
+    """Yield the share in each profiled service of the cell."""
+    if not profiled:
+        yield row.model_copy(update={"why": "it was not profiled"})
+    for each in profiled:
+        yield row.model_copy(
+            update={
+                "service": each.service if len(profiled) > 1 else None,
+                "measured": each.cumulative[row.name],
+                "only_invalid": "shares" in each.invalid_figures,
+                "profiles": each.profiles,
+            }
+        )
+
+
+def _figure(row: PublishedComparison, cell_id: str, data: RunData) -> PublishedComparison:
+    """Return the median of the usable measured trials of the cell."""
+    trials = data.trials[(data.trials["kind"] == "measure") & (data.trials["cell_id"] == cell_id)]
+    trials = trials[pd.to_numeric(trials[row.name]).notna()]
+    if trials.empty:
+        return row.model_copy(update={"why": "no trial reports it"})
+    excluded = {each.trial_id for each in data.exclusions if each.covers(row.name)}
+    against = data.basis.caveats.get(row.name, ())
+    doubted = {each.trial_id for each in against if each.severity == "suspect"} - excluded
+    verdicts: dict[str, int] = {}
+    for trial_id, judged in zip(trials["trial_id"], trials["verdict"].notna(), strict=True):
+        verdict = "invalid" if trial_id in excluded else "suspect" if trial_id in doubted else "valid"
+        verdict = verdict if judged or verdict == "invalid" else "not judged"
+        verdicts[verdict] = verdicts.get(verdict, 0) + 1
+    counted = trials[~trials["trial_id"].isin(list(excluded))]
+    ids = set(trials["trial_id"])
+    return row.model_copy(
+        update={
+            "measured": float(pd.to_numeric((trials if counted.empty else counted)[row.name]).median()),
+            "only_invalid": counted.empty,
+            "verdicts": {
+                name: verdicts[name] for name in ("valid", "suspect", "invalid", "not judged") if name in verdicts
+            },
+            "checks": tuple(dict.fromkeys(each.check for each in against if each.trial_id in ids)),
+        }
+    )

@@ -1,0 +1,181 @@
+"""Latency against rate: cells that differ only in their target rate, as curves with bands over blocks.
+
+The knee of a curve is the rate from which its p99 grows much faster than before: of all rates the one that lies
+farthest below the straight line from the first point to the last, in rate and logarithm of the latency (Satopää,
+Albrecht, Irwin and Raghavan, Finding a "Kneedle" in a Haystack, 2011). A curve that is not bent by more than its band
+has none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from benchkit.comparison.run_data import RunData, read_run_data
+from benchkit.comparison.trend import cells_along
+from benchkit.errors import InputError
+from benchkit.models.base import Frozen
+from benchkit.models.capacity import Objective, goal_of
+from benchkit.models.load import RATE, RATE_SHARES
+from benchkit.models.metrics import P99, percentile_column
+from benchkit.stats.inference import MIN_BLOCKS, t_quantile, t_statistics
+from benchkit.stats.samples import Samples, take_samples
+from benchkit.store.store_choice import open_store
+
+CURVES = (percentile_column(50), P99, percentile_column(99.9))
+"""Latency percentiles of a curve."""
+MIN_RATES = 3
+"""Rates below which a curve has no shape."""
+
+
+class RatePoint(Frozen):
+    """A percentile at one rate: geometric mean over blocks, and its interval where there are enough of them."""
+
+    level: float
+    rate: float
+    value: float
+    low: float | None
+    high: float | None
+    blocks: int
+
+
+class CapacityFound(Frozen):
+    """The capacity whose shares the rates of a curve are; `high` is None where it is at least `low`."""
+
+    rps: float
+    low: float
+    high: float | None
+
+
+class RateCurves(Frozen):
+    """The curves of the cells that differ in their target rate alone, the other factors at `levels`."""
+
+    factor: str
+    levels: Mapping[str, str]
+    cells: tuple[tuple[float, str], ...]
+    """(level, cell_id), ascending."""
+    points: Mapping[str, tuple[RatePoint, ...]]
+    """Points by percentile, ascending; rates of which all trials are excluded have none."""
+    capacity: CapacityFound | None = None
+    objective: Objective | None = None
+    knee: float | None = None
+    """Target rate at the knee of the p99, in requests per second."""
+
+    def frame(self) -> pd.DataFrame:
+        """Return the points as a table, a row each, with the other factors as columns `factor_<name>`."""
+        factors = {f"factor_{name}": level for name, level in self.levels.items()}
+        rows = [
+            {**factors, self.factor: point.level, "percentile": metric, **point.model_dump(exclude={"level"})}
+            for metric, points in self.points.items()
+            for point in points
+        ]
+        columns = [*factors, self.factor, "percentile", *(name for name in RatePoint.model_fields if name != "level")]
+        return pd.DataFrame(rows, columns=columns)
+
+
+def rate_curves(run: str, *, store: str | Path | None = None) -> tuple[RateCurves, ...]:
+    """Return the latency against the rate of a run, one for each combination of other factors.
+
+    `run` is an id, its beginning, or `latest`. Invalid trials are excluded. Raises InputError for a run whose rate is
+    no factor.
+    """
+    where = open_store(store)
+    return rate_curves_of(read_run_data(where, where.run(run)))
+
+
+def rate_curves_of(data: RunData) -> tuple[RateCurves, ...]:
+    """Return the curves of a run. Raises InputError for a run whose target rate is no factor."""
+    factor = rate_factor(data.manifest.scenario)
+    if factor is None:
+        raise InputError(
+            f"{data.manifest.run_id} has no latency against rate",
+            why="no factor sets its target rate",
+            hint="write rate: {share_of_capacity: $share} and a factor `share`",
+        )
+    samples = {metric: take_samples(data.trials, metric, data.exclusions) for metric in CURVES}
+    groups = cells_along(data, factor)
+    return tuple(_curves(data, samples, factor, dict(others), cells) for others, cells in groups)
+
+
+def rate_factor(scenario: Mapping[str, Any]) -> str | None:
+    """Return the factor that sets the target rate of a stored scenario; None without one, and for shaped rates."""
+    load = scenario.get("load")
+    if not isinstance(load, Mapping) or load.get("shape") is not None:
+        return None
+    stated = load.get(RATE)
+    values = [stated, *(load.get(name) for name in RATE_SHARES)]
+    values += [stated.get(name) for name in RATE_SHARES] if isinstance(stated, Mapping) else []
+    references = (value[1:] for value in values if isinstance(value, str) and value.startswith("$"))
+    return next((name for name in references if len(scenario.get("factors", {}).get(name, ())) >= MIN_RATES), None)
+
+
+def _curves(
+    data: RunData,
+    samples: Mapping[str, Samples],
+    factor: str,
+    levels: Mapping[str, str],
+    cells: Sequence[tuple[float, str]],
+) -> RateCurves:
+    trials = data.trials[data.trials["kind"] == "measure"]
+    rates = pd.to_numeric(trials["rate_requested"]).groupby(trials["cell_id"]).median()
+    points = {
+        metric: tuple(
+            _point(level, float(rates[cell_id]), known, data.alpha)
+            for level, cell_id in cells
+            if len(known := of_metric.known(cell_id)) and not math.isnan(rates.get(cell_id, math.nan))
+        )
+        for metric, of_metric in samples.items()
+    }
+    goal = goal_of(data.manifest.scenario)
+    return RateCurves(
+        factor=factor,
+        levels=levels,
+        cells=tuple(cells),
+        points=points,
+        capacity=_capacity(data.trials, [cell_id for _, cell_id in cells]),
+        objective=None if goal is None else goal.slo,
+        knee=find_knee(points[P99]),
+    )
+
+
+def _point(level: float, rate: float, logs: np.ndarray[Any, np.dtype[np.float64]], alpha: float) -> RatePoint:
+    mean = float(logs.mean())
+    if len(logs) < MIN_BLOCKS:
+        return RatePoint(level=level, rate=rate, value=math.exp(mean), low=None, high=None, blocks=len(logs))
+    _, error = t_statistics(logs[None, :])
+    reach = t_quantile(1 - alpha, len(logs) - 1) * float(error[0])
+    low, high = math.exp(mean - reach), math.exp(mean + reach)
+    return RatePoint(level=level, rate=rate, value=math.exp(mean), low=low, high=high, blocks=len(logs))
+
+
+def find_knee(points: Sequence[RatePoint]) -> float | None:
+    """Return the rate of the point farthest below the line from the first to the last; None if its band reaches it."""
+    if len(points) < MIN_RATES:
+        return None
+    rates = np.array([point.rate for point in points])
+    logs = np.log([point.value for point in points])
+    below = np.interp(rates, rates[[0, -1]], logs[[0, -1]]) - logs
+    knee = int(np.argmax(below))
+    bound = points[knee].high
+    if bound is None or below[knee] <= math.log(bound / points[knee].value):
+        return None
+    return points[knee].rate
+
+
+def _capacity(trials: pd.DataFrame, cells: Sequence[str]) -> CapacityFound | None:
+    """Return the capacity that the run searched for in one of these cells before its first block."""
+    found = trials[(trials["kind"] == "calibrate") & trials["cell_id"].isin(cells) & trials["capacity_rps"].notna()]
+    if found.empty:
+        return None
+    last = found.iloc[-1]
+    high = last["capacity_high"]
+    return CapacityFound(
+        rps=float(last["capacity_rps"]),
+        low=float(last["capacity_low"]),
+        high=None if pd.isna(high) else float(high),
+    )

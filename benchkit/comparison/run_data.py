@@ -1,0 +1,137 @@
+"""Stored runs, read for analysis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import pandas as pd
+
+from benchkit.comparison.caveats import Caveat, RatioBasis, caveats_of, disturbed_trials, ratio_basis
+from benchkit.comparison.profile_trials import ProfileTrials, read_profile_trials
+from benchkit.judge.exclusions import exclusions
+from benchkit.models.base import Frozen
+from benchkit.models.claims import claims_of
+from benchkit.models.design import Design, design_of, until_of
+from benchkit.models.metrics import CAPACITY, CPU, GOODPUT, RPS
+from benchkit.models.profile_metrics import PROFILE_METRICS
+from benchkit.models.run import Manifest
+from benchkit.stats.multiple_tests import ALPHA
+from benchkit.stats.samples import Exclusion
+from benchkit.store.store import RunFolder, Store
+from benchkit.store.tables import load, load_trials
+
+
+class ComparedRun(Frozen):
+    """A run within a comparison."""
+
+    run_id: str
+    scenario: str
+    scale: str
+    seed: int | None
+    design: Design
+    status: str
+
+
+@dataclass(frozen=True, eq=False)
+class RunData:
+    """A run: its manifest, its trials, the excluded ones, and the caveats about the others."""
+
+    manifest: Manifest
+    trials: pd.DataFrame
+    exclusions: tuple[Exclusion, ...] = ()
+    caveats: tuple[Caveat, ...] = ()
+    disturbed: tuple[Exclusion, ...] = ()
+    """Disturbed trials, which only ratios within a block may use: see `exclusions_between_runs`."""
+    profiled: ProfileTrials | None = None
+    """Its profiled trials; None where there is none, or no claim is about them."""
+
+    @cached_property
+    def basis(self) -> RatioBasis:
+        """The trials and caveats that its ratios rest on."""
+        return ratio_basis(self.trials, self.caveats)
+
+    @property
+    def exclusions_between_runs(self) -> tuple[Exclusion, ...]:
+        """Exclusions for values that no block joins, of which no random order makes a disturbance noise."""
+        return (*self.exclusions, *self.disturbed)
+
+    @property
+    def design(self) -> Design:
+        """Design of its scenario."""
+        return design_of(self.manifest.scenario)
+
+    @property
+    def compared_run(self) -> ComparedRun:
+        """Description of the run within a comparison."""
+        return ComparedRun(
+            run_id=self.manifest.run_id,
+            scenario=str(self.manifest.scenario["name"]),
+            scale=self.manifest.scale,
+            seed=self.manifest.seed,
+            design=self.design,
+            status=self.manifest.status,
+        )
+
+    @cached_property
+    def primary_metric(self) -> str:
+        """Metric that its comparisons open with: the one that the load leaves free.
+
+        The capacity where each block searches for it; goodput where the target rate has a shape; CPU per request where
+        every trial has a target rate, which is then no result; else requests per second.
+        """
+        compared = self.trials[self.trials["kind"].isin(["measure", "control"])]
+        for metric in (CAPACITY, GOODPUT):
+            if compared[metric].notna().any():
+                return metric
+        is_held = not compared.empty and bool(compared["rate_requested"].notna().all())
+        return CPU if is_held and compared[CPU].notna().any() else RPS
+
+    @property
+    def limitation(self) -> str | None:
+        """Reason why no ratio between cells of this run can decide anything; None: there is none."""
+        return (
+            "the design is sequential: the ratio includes drift between the cells"
+            if self.design == "sequential"
+            else None
+        )
+
+    @property
+    def alpha(self) -> float:
+        """Significance level of each interval and test; stricter for a run that may end early."""
+        until = until_of(self.manifest.scenario)
+        return ALPHA if until is None else until.alpha
+
+
+def read_run_data(store: Store, run: RunFolder, without: Iterable[Exclusion] | None = None) -> RunData:
+    """Read a stored run. `without` are the exclusions to apply; None: those that follow from its verdicts.
+
+    Raises InputError for a damaged run.
+    """
+
+    def table(name: str) -> pd.DataFrame:
+        return load(name, store=store, run_id=run.run_id)
+
+    manifest, trials = load_trials(run, store)
+    return run_data_from_tables(manifest, trials, table("verdicts"), without, table)
+
+
+def run_data_from_tables(
+    manifest: Manifest,
+    trials: pd.DataFrame,
+    verdicts: pd.DataFrame,
+    without: Iterable[Exclusion] | None = None,
+    table: Callable[[str], pd.DataFrame] | None = None,
+) -> RunData:
+    """Return the same from tables that are already loaded: rows of one run.
+
+    `table` reads the run's tables of profiles, if a claim is about them; None: such claims are not testable.
+    """
+    caveats = caveats_of(verdicts)
+    disturbed = tuple(disturbed_trials(caveats)) if without is None else ()
+    if without is None:
+        without = exclusions(trials, verdicts, manifest)
+    is_about_profiles = any(claim.metric in PROFILE_METRICS for claim in claims_of(manifest.scenario))
+    profiled = read_profile_trials(manifest, trials, verdicts, table) if table and is_about_profiles else None
+    return RunData(manifest, trials, tuple(without), caveats, disturbed, profiled)

@@ -1,0 +1,229 @@
+"""`benchkit.load`: stored tables for notebooks and scripts, and the trials that a metric can be read from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from benchkit.errors import InputError, suggestion
+from benchkit.models.metrics import METRICS, metric_column
+from benchkit.models.rows import TABLES, column_names
+from benchkit.models.scale import Scale
+from benchkit.registry import Registry
+from benchkit.store import tables
+from benchkit.store.store import Part, Store
+from benchkit.store.store_choice import open_store
+from benchkit.store.tables import factor_columns, has_factors
+
+if TYPE_CHECKING:
+    import dask.dataframe as dd
+    import duckdb
+    import pandas as pd
+
+Engine = Literal["pandas", "dask", "duckdb"]
+"""Library that a table is given to."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Rows of a table: of some runs, and of some of their trials."""
+
+    table: str
+    store: Store
+    runs: Collection[str] | None
+    """None: all."""
+    scenario: str | None
+    """None: any."""
+    trials: Mapping[str, Sequence[str]] | None
+    """Ids of trials by run; None: all rows."""
+
+    def parts(self) -> dict[Part, tuple[str, ...]]:
+        """Return the paths or URLs of the files by run; runs without a selected trial are omitted."""
+        runs = self.runs if self.trials is None else self.trials.keys()
+        return self.store.part_locations(self.table, runs=runs, scenario=self.scenario)
+
+    def factors(self) -> pd.DataFrame | None:
+        """Return the levels of the cells, which are read at once; None for a table without cells."""
+        return factor_columns(self.store, self.runs, self.scenario) if has_factors(self.table) else None
+
+
+ENGINES: Registry[Callable[[Selection], Any]] = Registry("benchkit.engines", {}, Callable)
+"""Functions of plugins that return a selection as a table of another library than pandas, by the library's name."""
+
+Kind = Literal["measure", "control", "profile", "calibrate", "probe", "split"]
+"""Kind of a trial; `split` is one whose block was interrupted and repeated."""
+
+
+@overload
+def load(
+    table: str,
+    *,
+    store: str | Path | Store | None = None,
+    run: str | None = None,
+    run_id: str | None = None,
+    scenario: str | None = None,
+    scale: Scale | None = None,
+    kind: Kind | None = None,
+    valid_for: str | Sequence[str] | None = None,
+    engine: Literal["pandas"] = "pandas",
+) -> pd.DataFrame: ...
+
+
+@overload
+def load(
+    table: str,
+    *,
+    store: str | Path | Store | None = None,
+    run: str | None = None,
+    run_id: str | None = None,
+    scenario: str | None = None,
+    scale: Scale | None = None,
+    kind: Kind | None = None,
+    valid_for: str | Sequence[str] | None = None,
+    engine: Literal["dask"],
+) -> dd.DataFrame: ...
+
+
+@overload
+def load(
+    table: str,
+    *,
+    store: str | Path | Store | None = None,
+    run: str | None = None,
+    run_id: str | None = None,
+    scenario: str | None = None,
+    scale: Scale | None = None,
+    kind: Kind | None = None,
+    valid_for: str | Sequence[str] | None = None,
+    engine: Literal["duckdb"],
+) -> duckdb.DuckDBPyRelation: ...
+
+
+def load(
+    table: str,
+    *,
+    store: str | Path | Store | None = None,
+    run: str | None = None,
+    run_id: str | None = None,
+    scenario: str | None = None,
+    scale: Scale | None = None,
+    kind: Kind | None = None,
+    valid_for: str | Sequence[str] | None = None,
+    engine: Engine = "pandas",
+) -> pd.DataFrame | dd.DataFrame | duckdb.DuckDBPyRelation:
+    """Read a stored table as a DataFrame, one row as `benchkit/store/README.md` says, in SI units.
+
+    Without any selection it has the rows of all runs: also of invalid trials, of profile trials, of all scenarios and
+    scales, so that a median over it means nothing. For figures, name a run and the metric:
+    `load("trials", run="latest", valid_for="rps")`.
+
+    - `store`: folder or URL of the store; else BENCHKIT_STORE, else ./results.
+    - `run`: a run's id, the beginning of it, or `latest`; with `scenario` or `scale`, `latest` is the latest of those.
+    - `run_id`: a run's exact id.
+    - `scenario`, `scale`: only runs of this scenario, and of this scale (`paper`, `lab`, `smoke`).
+    - `kind`: only trials of this kind, and rows that belong to them; with `valid_for` the default is `measure`, else
+      all.
+    - `valid_for`: a metric (a column of `trials`), or several. Only trials that have a value of each, and that no ratio
+      excludes: no finding of severity `invalid` names the metric, and a percentile has enough requests. Suspect trials
+      stay, and so do trials that were never judged. In tables other than `trials`, only rows of these trials.
+    - `engine`: `dask` gives a DataFrame of Dask with a partition for each run, and `duckdb` a relation of DuckDB, for
+      tables larger than memory. Only files of the selected runs are opened, and their rows read when they are computed;
+      what selects trials (`kind`, `valid_for`) and the factors are read at once.
+
+    Added columns: `scenario` and `run_id`, and in tables with `cell_id` a `factor_<name>` for each factor of the runs
+    read (numbers if all its levels are numbers, else text; null where a run has no such factor).
+
+    Raises InputError for an unknown store, table, run, scenario, scale, kind, metric or engine, for an engine that is
+    not installed, for a selection by trial in a table that has no trials, and for damaged files and those of a newer
+    benchkit.
+    """
+    if table not in TABLES:
+        raise InputError(f"no table {table!r}", why=suggestion(table, TABLES))
+    if engine != "pandas" and engine not in ENGINES:
+        raise InputError(f"no engine {engine!r}", why=ENGINES.why_unknown(engine, ["pandas", *ENGINES]))
+    where = open_store(store, must_exist=True)
+    metrics = _metrics(valid_for)
+    by_trial = bool(metrics) or kind is not None
+    if by_trial and "trial_id" not in column_names(table):
+        raise InputError(f"table {table!r} has no trials to select", hint="leave out `kind` and `valid_for`")
+    selected = _selected_run(where, run, run_id, scenario, scale)
+    if selected is not None:
+        scenario = None
+        runs: Sequence[str] | None = [selected]
+    else:
+        runs = None if scale is None else _runs_of(where, scenario, scale)
+    tables.require_selection(where, table, selected, scenario)
+    usable = None
+    if by_trial:
+        trials = tables.load("trials", store=where, runs=runs, scenario=scenario)
+        usable = _usable_trials(where, trials, metrics, kind)
+    if engine == "pandas":
+        if usable is not None and table == "trials":
+            return usable.reset_index(drop=True)
+        frame = tables.load(table, store=where, runs=runs, scenario=scenario)
+        return (frame if usable is None else frame[frame["trial_id"].isin(usable["trial_id"])]).reset_index(drop=True)
+    ids = None if usable is None else {str(run): list(rows) for run, rows in usable.groupby("run_id")["trial_id"]}
+    selection = Selection(table, where, runs, scenario, ids)
+    relation: dd.DataFrame | duckdb.DuckDBPyRelation = ENGINES[engine](selection)
+    return relation
+
+
+def _metrics(valid_for: str | Sequence[str] | None) -> tuple[str, ...]:
+    metrics = tuple(map(metric_column, (valid_for,) if isinstance(valid_for, str) else valid_for or ()))
+    for metric in metrics:
+        if metric not in METRICS:
+            raise InputError(f"no metric {metric!r}", why=suggestion(metric, METRICS))
+    return metrics
+
+
+def _selected_run(
+    store: Store, run: str | None, run_id: str | None, scenario: str | None, scale: str | None
+) -> str | None:
+    """Return the id of the run to read; None for all runs. Raises InputError where there is none."""
+    if run is not None and run_id is not None:
+        raise InputError("both `run` and `run_id` are given", hint="name one run with either of them")
+    if scenario is None and scale is None:
+        return run_id if run is None else store.run(run).run_id
+    runs = _runs_of(store, scenario, scale)
+    what = " and ".join(
+        f"{name} {value!r}" for name, value in (("scenario", scenario), ("scale", scale)) if value is not None
+    )
+    if not runs and not (scale is None and scenario in store.table_scenarios()):
+        hint = "`benchkit.runs()` returns the runs of the store with their scenarios and scales"
+        raise InputError(f"no run of {what}", where=f"store {store.location}", hint=hint)
+    if run == "latest":
+        return runs[-1]
+    wanted = run_id if run is None else store.run(run).run_id
+    if wanted is not None and wanted not in runs:
+        raise InputError(f"run {wanted} is not of {what}", where=f"store {store.location}")
+    return wanted
+
+
+def _runs_of(store: Store, scenario: str | None, scale: str | None) -> list[str]:
+    """Return the ids of the runs of this scenario and scale, oldest first."""
+    return [
+        run.run_id
+        for run, manifest in store.survey()[0]
+        if scenario in (None, manifest.scenario["name"]) and scale in (None, manifest.scale)
+    ]
+
+
+def _usable_trials(store: Store, trials: pd.DataFrame, metrics: Sequence[str], kind: str | None) -> pd.DataFrame:
+    """Return the rows of the trials of this kind that ratios of the metrics may use."""
+    from benchkit.judge.exclusions import exclusions  # noqa: PLC0415 - SciPy, which most calls have no use for
+
+    wanted = kind or ("measure" if metrics else None)
+    rows = trials if wanted is None else trials[trials["kind"] == wanted]
+    usable = rows.dropna(subset=list(metrics))
+    excluded: set[str] = set()
+    for run_id, of_run in usable.groupby("run_id") if metrics else ():
+        verdicts = tables.load("verdicts", store=store, run_id=str(run_id))
+        manifest = store.folder(str(run_id)).manifest()
+        excluded |= {
+            each.trial_id
+            for each in exclusions(of_run, verdicts, manifest)
+            if any(each.covers(metric) for metric in metrics)
+        }
+    return usable[~usable["trial_id"].isin(excluded)]

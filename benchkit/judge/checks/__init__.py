@@ -1,0 +1,1 @@
+"""The checks, a file each of the same shape; `benchkit.judge.registry` lists them."""

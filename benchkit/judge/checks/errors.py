@@ -1,0 +1,91 @@
+"""Check errors: requests failed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from benchkit import units
+from benchkit.judge.check import ALL, Check, CheckResult, Finding, SkippedCheck
+from benchkit.judge.evidence import Evidence
+from benchkit.models.thresholds import Thresholds
+
+KINDS = {
+    "errors_connect": "failed connects",
+    "errors_read": "read errors",
+    "errors_write": "write errors",
+    "errors_timeout": "timeouts",
+    "non_2xx": "answers other than 2xx",
+    "unexpected": "answers with a status that the scenario does not expect",
+}
+COLUMNS = ("errors_connect", "errors_read", "errors_write", "errors_timeout", "non_2xx")
+"""Columns of `trials` with failures."""
+NOT_REQUESTS = ("errors_connect",)
+"""Failures before a request was sent: no tool counts them among its requests."""
+
+
+def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
+    """Compare socket errors, timeouts and error statuses with all attempts.
+
+    Answers that differ only in length are no errors, although ab counts them as failed.
+    """
+    failures = {column: number for column in COLUMNS if (number := evidence.number(column)) is not None}
+    is_unknown = False
+    expected = {request.expect.status for request in evidence.record.load.request_mix}
+    if any(status is not None and not _is_2xx(status) for status in expected) and failures.pop("non_2xx", 0.0):
+        unexpected = _unexpected_statuses(evidence, expected)
+        failures |= {} if unexpected is None else {"unexpected": unexpected}
+        is_unknown = unexpected is None
+    failures |= _other_failures(evidence, has_kinds=bool(failures))
+    requests = evidence.number("requests")
+    if not failures or requests is None:
+        return SkippedCheck(why="the tool does not count failures")
+    failed = sum(failures.values())
+    if not failed and is_unknown:
+        return SkippedCheck(why="answers other than 2xx are expected, and the tool does not count each status")
+    if not failed:
+        return ()
+    attempts = max(requests + sum(failures.get(column, 0.0) for column in NOT_REQUESTS), failed)
+    share = failed / attempts
+    kinds = ", ".join(f"{units.count(number)} {KINDS.get(kind, kind)}" for kind, number in failures.items() if number)
+    return [
+        Finding(
+            severity="invalid" if share > thresholds.errors else "suspect",
+            metrics=ALL,
+            seen=f"{kinds}: {100 * share:.3g} % of all attempts",
+            threshold=f"any: suspect; above {100 * thresholds.errors:.3g} %: invalid",
+            means="A failure takes other work than an answer: the rate includes failures.",
+            advice="Read the server's log in the trial's raw files, and lower the load to what the server can handle.",
+        )
+    ]
+
+
+CHECK = Check("errors", "requests failed", of_trial=of_trial)
+
+
+def _is_2xx(status: int) -> bool:
+    return 200 <= status <= 299  # noqa: PLR2004 - RFC 9110, 15.3
+
+
+def _unexpected_statuses(evidence: Evidence, expected: Collection[int | None]) -> float | None:
+    """Return the number of answers whose status no request expects; None where the tool does not count each status."""
+    counts = [result.status for _, result in evidence.record.outputs]
+    if not counts or not all(counts):
+        return None
+    return float(
+        sum(
+            number
+            for count in counts
+            for status, number in count.items()
+            if int(status) not in expected and not (None in expected and _is_2xx(int(status)))
+        )
+    )
+
+
+def _other_failures(evidence: Evidence, *, has_kinds: bool) -> dict[str, float]:
+    """Return the failures that have no column, or all failures of a tool that reports no kinds (siege)."""
+    results = [result for _, result in evidence.record.outputs]
+    other = [result.errors.other for result in results if result.errors.other is not None]
+    if has_kinds:
+        return {"other failures": float(sum(other))} if other else {}
+    failed = [result.failed - (result.failed_length or 0) for result in results if result.failed is not None]
+    return {"failed requests": float(sum(failed))} if failed else {}

@@ -1,0 +1,233 @@
+"""Check noisy-host: something else ran on the host's CPUs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from benchkit import units
+from benchkit.judge.block_balance import Balance, balances
+from benchkit.judge.check import ALL, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
+from benchkit.judge.cpu_time import INTERRUPTS, CpuUsage, cores_busy, cores_spent, cpu_usage, machine_of
+from benchkit.judge.evidence import Evidence, RunEvidence
+from benchkit.models.thresholds import Thresholds
+from benchkit.stats.samples import log_left
+
+CHARGED_FROM = 0.03
+"""Excess of the processes' CPU time over the busy time of their cores outside of interrupts, in cores, that shows that
+the kernel charges interrupts to the running process, as most are built (CONFIG_IRQ_TIME_ACCOUNTING is off). It is more
+than any reading error."""
+ALWAYS_BUSY = 0.02
+"""Idle share of a core below which its interrupts come while a process runs."""
+STEP_S = 0.01
+"""Resolution of idle times, which kernels truncate (proc(5): USER_HZ). The time between two readings then has the
+difference of two errors that are uniform over a step, whose variance is a sixth of its square."""
+Z = 3
+"""Standard deviations of that error, over all cores together, that count as real work."""
+
+
+ADVICE = (
+    "Stop it, or wait until it has ended (--wait-idle), and run again. One that is not named had ended, or is hidden."
+)
+
+
+class _Group(NamedTuple):
+    """CPUs of a machine that the trial's processes may run on, joined where processes share CPUs."""
+
+    machine: str
+    cpus: frozenset[int]
+    hosts: tuple[str, ...]
+    """Hosts of those processes: each sees all cores of the machine."""
+
+    @property
+    def title(self) -> str:
+        """Its CPUs and their host, for a message."""
+        return f"CPU {', '.join(map(str, sorted(self.cpus)))} of host {self.hosts[0]}"
+
+
+class _GroupUsage(NamedTuple):
+    """CPU usage of a group, in cores."""
+
+    group: _Group
+    busy: float
+    interrupts: float
+    """Kernel time for devices and networks."""
+    interrupts_while_busy: float
+    """The part of it that came while a process ran: on cores that were never idle."""
+    own: float
+    """Usage by processes bound to these CPUs: the trial's, and benchkit's."""
+    shared: float
+    """Usage by benchkit's processes that may have run here or on other cores."""
+    error: float
+    """Error of the figures due to the resolution of the counters."""
+
+    @property
+    def charges_interrupts(self) -> bool:
+        """True if the figures show that the kernel charges interrupts to processes."""
+        return self.own + self.interrupts - self.busy > max(CHARGED_FROM, self.error)
+
+    def foreign(self, *, charges_interrupts: bool) -> float:
+        """Return the least usage by other processes; `charges_interrupts` is a property of the kernel.
+
+        Such a kernel includes in the processes' time the interrupts that came while they ran: all of them on a core
+        that was never idle, and possibly all on others. Benchkit's agent may have run here or elsewhere.
+        """
+        separate = self.interrupts - self.interrupts_while_busy if charges_interrupts else self.interrupts
+        return self.busy - self.own - self.shared - separate
+
+
+class _ForeignUsage(NamedTuple):
+    """CPU usage of a group by processes outside of the trial, in cores."""
+
+    cores: float
+    group: _Group
+    error: float
+
+
+def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
+    """Compare the busy time of the trial's cores with the CPU time of its own processes there.
+
+    The cores' counters include processes that a process list within a namespace cannot see. Interrupts are mostly the
+    trial's own packets, and no noise. CPUs that only benchkit's agent may use do not belong to the trial. A trial of a
+    sliced block is judged by `of_run`.
+    """
+    processes = _processes(evidence)
+    if isinstance(processes, SkippedCheck):
+        return processes
+    groups = _groups(evidence, processes)
+    usages = _foreign_usages(evidence, groups, processes)
+    noisy = [
+        (usage.cores, usage.group, limit)
+        for usage in usages
+        if usage.cores > (limit := max(thresholds.foreign_cores, usage.error))
+    ]
+    if not noisy:
+        known = {usage.group for usage in usages}
+        unknown = [group.title for group in groups if group not in known]
+        return SkippedCheck(why=f"no telemetry for {'; '.join(unknown)}") if unknown else ()
+    if evidence.record.slices:
+        return ()
+    cores, group, limit = max(noisy, key=lambda each: each[0])
+    return [
+        Finding(
+            severity=evidence.disturbance,
+            metrics=ALL,
+            seen=f"processes outside the trial used {cores:.2f} cores of CPU time on {group.title}"
+            + "".join(f"; {_busiest(each.title, each.cores)}" for each in evidence.record.other_programs[:1]),
+            threshold=f"limit: {limit:.2g} cores",
+            means="Something else took CPU time and caches from the measured processes.",
+            advice=ADVICE,
+        )
+    ]
+
+
+def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
+    """Judge the trials of sliced blocks by how unequally others used the cores in the slices of the block's cells."""
+    programs = {
+        str(trial_id): _busiest(str(program), float(cores))
+        for trial_id, program, cores in evidence.trials[["trial_id", "other_program", "other_program_cores"]]
+        .dropna()
+        .itertuples(index=False)
+    }
+    return {
+        each.trial_id: [_sliced_finding(each, programs.get(each.trial_id), thresholds)]
+        for each in balances(evidence.trials, "foreign_share", log_left)
+        if each.value > thresholds.foreign_cores or each.inequality > thresholds.unequal
+    }
+
+
+CHECK = Check("noisy-host", "something else ran on the host's CPUs", of_trial=of_trial, reads="hosts", of_run=of_run)
+
+
+def foreign_share(evidence: Evidence) -> float | None:
+    """Return the share of the CPU time of the trial's cores that others used, where it was highest; None if unknown."""
+    processes = _processes(evidence)
+    if isinstance(processes, SkippedCheck):
+        return None
+    usages = _foreign_usages(evidence, _groups(evidence, processes), processes)
+    return max((max(0.0, usage.cores) / len(usage.group.cpus) for usage in usages), default=None)
+
+
+def _busiest(program: str, cores: float) -> str:
+    return f"the busiest of them was {program} with {units.cores(cores)}"
+
+
+def _sliced_finding(balance: Balance, busiest: str | None, thresholds: Thresholds) -> Finding:
+    seen = f"processes outside the trial used {units.share(balance.value)} of the CPU time of its cores"
+    return Finding(
+        severity="suspect",
+        metrics=ALL,
+        seen=f"{seen}{'' if busiest is None else f' ({busiest})'}, and left {units.share(math.expm1(balance.inequality))} more or less than in the slices of the "
+        "block's other cells",
+        threshold=f"limit: {units.share(thresholds.foreign_cores)} used, {units.share(thresholds.unequal)} more or less",
+        means="Ratios of this block include that difference, which random order turns into noise; each rate is lower than "
+        "it could be.",
+        advice=ADVICE,
+    )
+
+
+def _processes(evidence: Evidence) -> Sequence[CpuUsage] | SkippedCheck:
+    """Return the processes of the trial, with benchkit's; those of a server that was there already are not known."""
+    if evidence.shares_unwatched_server:
+        server = " and ".join(evidence.record.external)
+        return SkippedCheck(why=f"{server} is external and on this machine: its work is not told from that of others")
+    usages = cpu_usage(evidence)
+    if usages is None:
+        return SkippedCheck(why="the CPU time of its own processes is unknown")
+    processes = list(usages)
+    if any(not each.cpus for each in processes):
+        return SkippedCheck(why="the CPUs of its own processes are not recorded")
+    return processes
+
+
+def _foreign_usages(
+    evidence: Evidence, groups: Sequence[_Group], processes: Sequence[CpuUsage]
+) -> Sequence[_ForeignUsage]:
+    """Return the usage of each group by others, of those with telemetry."""
+    usages = [usage for group in groups if (usage := _group_usage(evidence, group, processes)) is not None]
+    charging = {usage.group.machine for usage in usages if usage.charges_interrupts}
+    return [
+        _ForeignUsage(usage.foreign(charges_interrupts=usage.group.machine in charging), usage.group, usage.error)
+        for usage in usages
+    ]
+
+
+def _groups(evidence: Evidence, processes: Sequence[CpuUsage]) -> list[_Group]:
+    """Group the CPUs of bound processes: CPUs that one process may use, and groups that share a CPU, are joined."""
+    groups: list[_Group] = []
+    for each in processes:
+        if not each.bound:
+            continue
+        group = _Group(machine_of(evidence, each.host), frozenset(each.cpus), (each.host,))
+        disjoint = []
+        for other in groups:
+            if other.machine == group.machine and other.cpus & group.cpus:
+                hosts = tuple(dict.fromkeys((*other.hosts, *group.hosts)))
+                group = _Group(group.machine, other.cpus | group.cpus, hosts)
+            else:
+                disjoint.append(other)
+        groups = [*disjoint, group]
+    return groups
+
+
+def _group_usage(evidence: Evidence, group: _Group, processes: Sequence[CpuUsage]) -> _GroupUsage | None:
+    """Return the usage of a group's CPUs; None without telemetry."""
+    of_machine = [each for each in processes if machine_of(evidence, each.host) == group.machine]
+    own = sum(each.cores for each in of_machine if group.cpus.issuperset(each.cpus))
+    possible = sum(each.cores for each in of_machine if not group.cpus.isdisjoint(each.cpus))
+    pieces = max(1, len(evidence.record.slices))  # each has two readings
+    for host in group.hosts:
+        busy, interrupts = cores_busy(evidence, host, group.cpus), cores_spent(evidence, host, group.cpus, INTERRUPTS)
+        if busy is not None and interrupts is not None:
+            full = [cpu for cpu in group.cpus if (cores_busy(evidence, host, (cpu,)) or 0.0) > 1 - ALWAYS_BUSY]
+            return _GroupUsage(
+                group=group,
+                busy=busy,
+                interrupts=interrupts,
+                interrupts_while_busy=cores_spent(evidence, host, full, INTERRUPTS) or 0.0,
+                own=own,
+                shared=possible - own,
+                error=Z * STEP_S * math.sqrt(len(group.cpus) * pieces / 6) / evidence.window_s,
+            )
+    return None

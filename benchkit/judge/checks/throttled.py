@@ -1,0 +1,183 @@
+"""Check throttled: the host did not get its CPU."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+
+from benchkit import units
+from benchkit.judge.block_balance import Balance, balances, log_speed
+from benchkit.judge.check import ALL, LOAD, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
+from benchkit.judge.cpu_time import STOLEN, cores_busy, cores_spent, quota_of
+from benchkit.judge.evidence import Evidence, RunEvidence
+from benchkit.models.thresholds import Thresholds
+from benchkit.stats.samples import log_left
+
+NOMINAL = re.compile(r"@ ([0-9.]+) ?GHz")
+"""The sustained clock rate that many makers state in a CPU's name."""
+
+MOSTLY_BUSY = 0.5
+"""Share of the window that a core must be busy for its clock rate to count: idle cores may clock down."""
+
+
+def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
+    """Check each host for time withheld by a hypervisor or a control group, and for a clock below its nominal rate.
+
+    A trial of a sliced block is judged by `of_run` for the first two.
+    """
+    findings = [finding for host in evidence.hosts for finding in _host_findings(evidence, host, thresholds)]
+    unknown: dict[str, list[str]] = {}
+    for host in evidence.hosts:
+        for quantity in _unknown_quantities(evidence, host):
+            unknown.setdefault(quantity, []).append(host)
+    if findings or not unknown:
+        return findings
+    return SkippedCheck(why="unknown: " + "; ".join(f"{each} of {', '.join(hosts)}" for each, hosts in unknown.items()))
+
+
+def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
+    """Judge the trials of sliced blocks by how unequally the block's cells got their CPU time, and how fast it was."""
+    trials = evidence.trials
+    results: dict[str, list[Finding]] = {}
+    for column, who, limit in (
+        ("stolen_share", "the hypervisor", thresholds.steal),
+        ("withheld_share", "a CPU quota of the host", thresholds.throttled),
+    ):
+        for each in balances(trials, column, log_left):
+            if each.value > limit or each.inequality > thresholds.unequal:
+                results.setdefault(each.trial_id, []).append(_withheld_finding(each, who, limit, thresholds))
+    for each in balances(trials, "server_loop_s", log_speed):
+        if each.inequality > thresholds.unequal:
+            results.setdefault(each.trial_id, []).append(_speed_finding(each, thresholds))
+    return results
+
+
+CHECK = Check("throttled", "the host did not get its CPU", of_trial=of_trial, reads="hosts", of_run=of_run)
+
+
+def stolen_share(evidence: Evidence) -> float | None:
+    """Return the share of CPU time that the hypervisor withheld, of the host with most of it; None if unknown."""
+    shares = (_stolen_share(evidence, host, _cpus(evidence, host)) for host in evidence.hosts)
+    return max((share for share in shares if share is not None), default=None)
+
+
+def withheld_share(evidence: Evidence) -> float | None:
+    """Return the share of the window in which a quota withheld CPU time, of the host with most; None if unknown."""
+    shares = (quota_withheld(evidence, host) for host in evidence.hosts)
+    return max((share for share in shares if share is not None), default=None)
+
+
+def _withheld_finding(balance: Balance, who: str, limit: float, thresholds: Thresholds) -> Finding:
+    return Finding(
+        severity="suspect",
+        metrics=ALL,
+        seen=f"{who} withheld {units.share(balance.value)} of the CPU time, and left "
+        f"{units.share(math.expm1(balance.inequality))} more or less than in the slices of the block's other cells",
+        threshold=f"limit: {units.share(limit)} withheld, {units.share(thresholds.unequal)} more or less",
+        means="Ratios of this block include that difference, which random order turns into noise; each rate is lower than "
+        "it could be.",
+        advice="Use a dedicated machine without a quota, or run again when the others are quiet.",
+    )
+
+
+def _speed_finding(balance: Balance, thresholds: Thresholds) -> Finding:
+    return Finding(
+        severity="suspect",
+        metrics=LOAD,
+        seen=f"a short loop took {units.seconds(balance.value)} on the server's cores, "
+        f"{units.share(math.expm1(balance.inequality))} more or less than in the slices of the block's other cells",
+        threshold=f"limit: {units.share(thresholds.unequal)}",
+        means="The cores were not equally fast for the cells of the block: their ratio includes that difference.",
+        advice="Measure longer (load: duration_s): slices average the speed of cores.",
+    )
+
+
+def _host_findings(evidence: Evidence, host: str, thresholds: Thresholds) -> Iterator[Finding]:
+    cpus = _cpus(evidence, host)
+    stolen = None if evidence.record.slices else _stolen_share(evidence, host, cpus)
+    if stolen is not None and stolen > thresholds.steal:
+        yield Finding(
+            severity=evidence.disturbance,
+            metrics=ALL,
+            seen=f"the hypervisor withheld {units.share(stolen)} of the CPU time of {host}",
+            threshold=f"limit: {units.share(thresholds.steal)}",
+            means="The machine did less than it can: other machines on the same hardware took its CPU time.",
+            advice="Use a dedicated machine, or run again when the others are quiet.",
+        )
+    withheld = None if evidence.record.slices else quota_withheld(evidence, host)
+    if withheld is not None and withheld > thresholds.throttled:
+        yield Finding(
+            severity=evidence.disturbance,
+            metrics=ALL,
+            seen=f"a CPU quota withheld CPU time from {host} for {units.share(withheld)} of the window",
+            threshold=f"limit: {units.share(thresholds.throttled)}; quotas of the scenario are not counted",
+            means="The host was limited by a quota that the cell does not state.",
+            advice="Remove the quota from the host, or state it in the scenario (quota of a role) if it is intended.",
+        )
+    nominal_hz, mean_hz = _nominal_hz(evidence, host), _mean_hz(evidence, host, cpus)
+    if nominal_hz is not None and mean_hz is not None and mean_hz < thresholds.frequency * nominal_hz:
+        yield Finding(
+            severity="suspect",
+            metrics=LOAD,
+            seen=f"host {host} ran at {mean_hz / 1e9:.2f} GHz of its nominal {nominal_hz / 1e9:.2f} GHz",
+            threshold=f"limit: {units.share(thresholds.frequency)}",
+            means="It was slowed by heat, power limits or its governor.",
+            advice="Set the governor `performance`, and check cooling and power limits.",
+        )
+
+
+def _unknown_quantities(evidence: Evidence, host: str) -> Iterator[str]:
+    """Yield the quantities that nothing reports for a host. Its clock matters only where cores had work."""
+    cpus = _cpus(evidence, host)
+    if _stolen_share(evidence, host, cpus) is None:
+        yield "stolen CPU time"
+    if quota_withheld(evidence, host) is None:
+        yield "CPU time withheld by a quota"
+    if _nominal_hz(evidence, host) is None:
+        yield "nominal clock rate"
+    elif _busy_cpus(evidence, host, cpus) and _mean_hz(evidence, host, cpus) is None:
+        yield "clock rate under load"
+
+
+def _cpus(evidence: Evidence, host: str) -> set[int]:
+    """Return the CPUs of the host that the trial's processes may use."""
+    services = {cpu for each in evidence.record.services if each.host == host for cpu in each.cpus}
+    return services | {cpu for each in evidence.record.generators if each.host == host for cpu in each.cpus}
+
+
+def _stolen_share(evidence: Evidence, host: str, cpus: set[int]) -> float | None:
+    """Return the share of time in which its cores had work but another machine ran."""
+    stolen = cores_spent(evidence, host, cpus, STOLEN)
+    return None if stolen is None else max(0.0, stolen) / len(cpus)
+
+
+def quota_withheld(evidence: Evidence, host: str) -> float | None:
+    """Return the seconds per second withheld by a quota of the host itself: 0 without one, None if unknown.
+
+    Quotas of the scenario apply in control groups of their own, separate from the agent's, and are not included.
+    """
+    series = evidence.telemetry.series("cgroup_throttled_s_total", host)
+    if not series:
+        return 0.0 if quota_of(evidence, host) is None else None
+    rates = [each.rate(evidence.window_s) for each in series]
+    return max((rate for rate in rates if rate is not None), default=None)
+
+
+def _nominal_hz(evidence: Evidence, host: str) -> float | None:
+    """Return the clock rate that the maker of its CPUs states."""
+    stated = NOMINAL.search(evidence.facts_of(host).cpu_model or "")
+    return None if stated is None else float(stated[1]) * 1e9
+
+
+def _busy_cpus(evidence: Evidence, host: str, cpus: set[int]) -> set[int]:
+    """Return those of the cores that had work for most of the window."""
+    return {cpu for cpu in cpus if (cores_busy(evidence, host, [cpu]) or 0.0) > MOSTLY_BUSY}
+
+
+def _mean_hz(evidence: Evidence, host: str, cpus: set[int]) -> float | None:
+    """Return the mean clock rate of its busy cores, over samples within the window."""
+    busy = {str(cpu) for cpu in _busy_cpus(evidence, host, cpus)}
+    series = [each for each in evidence.telemetry.series("cpu_frequency_hz", host) if each.instance in busy]
+    values = [value for each in series for value in each.in_window(evidence.window_s)]
+    return sum(values) / len(values) if values else None

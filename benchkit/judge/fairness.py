@@ -1,0 +1,185 @@
+"""Comparison of the answers of cells: status, header bytes, body bytes and the body itself.
+
+The evidence is the probe of each trial, one request to its stack before the load. Servers that send different things do
+different work, and a ratio of their rates does not compare the servers alone. A scenario that intends this declares the
+reason (`differs`), which is then stated with every such ratio.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, get_args
+
+import pandas as pd
+
+from benchkit.models.base import Frozen
+from benchkit.models.levels import level_texts
+from benchkit.models.response_differences import Difference, Trait
+from benchkit.models.run import Manifest
+
+TRAITS: tuple[Trait, ...] = get_args(Trait)
+
+COLUMNS: Mapping[Trait, str] = {
+    "status": "probe_status",
+    "header_bytes": "probe_header_bytes",
+    "body_bytes": "probe_body_bytes",
+    "body": "probe_body_sha256",
+}
+"""Column of `trials` with each trait."""
+
+UNDECLARED = "if that is meant, declare it: --differs, or differs in the scenario"
+
+_SHOWN = 3
+"""Number of values from which a range is shown instead."""
+
+Answers = Mapping[Trait, frozenset[str]]
+"""All values of each trait in the answers to a cell's probes; empty for an unknown trait."""
+
+
+class ResponseMismatch(Frozen):
+    """A trait in which the answers of two compared cells differ."""
+
+    trait: Trait
+    cell_id: str
+    baseline: str
+    seen: tuple[str, ...]
+    """All values in the answers of the cell."""
+    baseline_seen: tuple[str, ...]
+    declared_reason: str | None = None
+    """Reason that the scenario declares; None: it declares none."""
+
+    @property
+    def casts_doubt(self) -> bool:
+        """False where it is declared, and where the bodies of both cells vary by themselves, with a common length."""
+        both_vary = len(self.seen) > 1 and len(self.baseline_seen) > 1
+        is_alike = self.trait == "body" or (
+            self.trait == "body_bytes" and not set(self.seen).isdisjoint(self.baseline_seen)
+        )
+        return self.declared_reason is None and not (both_vary and is_alike)
+
+    @property
+    def comment(self) -> str:
+        """Reason that is declared, or how to declare one, in brackets after a blank; empty where neither applies."""
+        if self.declared_reason is not None:
+            return f" (declared by the scenario: {self.declared_reason})"
+        return f" ({UNDECLARED})" if self.casts_doubt else ""
+
+    @property
+    def text(self) -> str:
+        """Difference in a few words: `1600 bytes of body against 12`."""
+        one, other = _listed(self.seen), _listed(self.baseline_seen)
+        match self.trait:
+            case "status":
+                return f"status {one} against {other}"
+            case "header_bytes":
+                return f"{one} bytes of headers against {other}"
+            case "body_bytes":
+                return f"{one} bytes of body against {other}"
+            case "body":
+                is_fixed = len(self.seen) == len(self.baseline_seen) == 1
+                return "another body of the same length" if is_fixed else "bodies of the same length that vary"
+
+
+def answers_by_cell(trials: pd.DataFrame) -> dict[str, Answers]:
+    """Return the answers to the probes of each cell, from rows of `trials` of one run."""
+    columns = {trait: column for trait, column in COLUMNS.items() if column in trials}
+    seen: dict[str, dict[Trait, frozenset[str]]] = {}
+    for trait, column in columns.items():
+        known = trials[["cell_id", column]].dropna().drop_duplicates()
+        for cell_id, value in zip(known["cell_id"], known[column], strict=True):
+            of_cell = seen.setdefault(str(cell_id), dict.fromkeys(TRAITS, frozenset()))
+            of_cell[trait] |= {str(int(value)) if trait != "body" else str(value)}
+    return dict(seen)
+
+
+def response_mismatches(
+    cell_id: str,
+    baseline: str,
+    answers: Mapping[str, Answers],
+    baseline_answers: Mapping[str, Answers] | None = None,
+) -> tuple[ResponseMismatch, ...]:
+    """Return the traits in which the answers of two cells differ, including traits that vary within one of them.
+
+    Bodies of different length are not reported as different bodies, too. `baseline_answers` are those of another run,
+    if the baseline is a cell of that. Cells that were never probed have no mismatch.
+    """
+    of_cell = answers.get(cell_id, {})
+    of_baseline = (answers if baseline_answers is None else baseline_answers).get(baseline, {})
+    found: list[ResponseMismatch] = []
+    for trait in TRAITS:
+        own, other = of_cell.get(trait, frozenset()), of_baseline.get(trait, frozenset())
+        implied = trait == "body" and any(each.trait == "body_bytes" for each in found)
+        if own and other and len(own | other) > 1 and not implied:
+            found.append(
+                ResponseMismatch(
+                    trait=trait,
+                    cell_id=cell_id,
+                    baseline=baseline,
+                    seen=_ordered(own),
+                    baseline_seen=_ordered(other),
+                )
+            )
+    return tuple(found)
+
+
+def with_declared_reasons(found: Iterable[ResponseMismatch], manifest: Manifest) -> tuple[ResponseMismatch, ...]:
+    """Return the mismatches with the reasons that the scenario of the run declares."""
+    declared = declared_differences(manifest.scenario)
+    levels = {cell.cell_id: level_texts(cell.levels) for cell in manifest.cells}
+    return tuple(
+        each.model_copy(update={"declared_reason": _declared_reason(each, declared, levels)}) for each in found
+    )
+
+
+def declared_differences(scenario: Mapping[str, Any]) -> tuple[Difference, ...]:
+    """Return the differences that a stored scenario declares."""
+    return tuple(Difference.model_validate(each) for each in scenario.get("differs") or ())
+
+
+def declared_traits(manifest: Manifest, cell_ids: Collection[str]) -> frozenset[Trait]:
+    """Return the traits that the scenario of a run declares to differ between these cells."""
+    levels = [level_texts(cell.levels) for cell in manifest.cells if cell.cell_id in cell_ids]
+    return frozenset(
+        trait
+        for each in declared_differences(manifest.scenario)
+        if any(level_texts(each.cells).items() <= of_cell.items() for of_cell in levels)
+        for trait in each.what
+    )
+
+
+def varying_traits(scenario: Mapping[str, Any], levels: Mapping[str, str]) -> frozenset[Trait]:
+    """Return the traits that a stored scenario declares to vary within the cell with these levels."""
+    return frozenset(
+        trait
+        for each in declared_differences(scenario)
+        if each.varies and level_texts(each.cells).items() <= levels.items()
+        for trait in each.what
+    )
+
+
+def mismatch_remarks(found: Sequence[ResponseMismatch]) -> tuple[str, ...]:
+    """Return remarks for a ratio of cells with different answers: one sentence for each comment on them."""
+    by_comment: dict[str, list[str]] = {}
+    for each in found:
+        by_comment.setdefault(each.comment, []).append(each.text)
+    return tuple(f"different answers: {'; '.join(texts)}{comment}" for comment, texts in by_comment.items())
+
+
+def _declared_reason(
+    found: ResponseMismatch, declared: Sequence[Difference], levels: Mapping[str, Mapping[str, str]]
+) -> str | None:
+    sides = [levels.get(cell_id, {}) for cell_id in (found.cell_id, found.baseline)]
+    for each in declared:
+        wanted = level_texts(each.cells)
+        if found.trait in each.what and any(wanted.items() <= side.items() for side in sides):
+            return " ".join(each.why.split())
+    return None
+
+
+def _ordered(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(values, key=lambda value: (len(value), value)))
+
+
+def _listed(values: Sequence[str]) -> str:
+    """Return one or two values, or the range of more."""
+    return " or ".join(values) if len(values) < _SHOWN else f"{values[0]} to {values[-1]}"

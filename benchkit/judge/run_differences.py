@@ -1,0 +1,196 @@
+"""Differences between two runs: facts of their hosts, and settings of their scenarios."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from benchkit.models.base import Frozen
+from benchkit.models.facts import RecordedFacts
+from benchkit.models.run import Manifest
+from benchkit.store.row_builders import flatten_facts
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+RELEVANT_FACTS = re.compile(
+    r"kernel|distribution|machine|glibc|cpus|cpu_model|cores|memory_bytes|nofile_(soft|hard)|governor|virtualisation"
+    r"|cpu_groups|link_bps"
+    r"|sysctls\..+|programs\..+\.version|interfaces\..+\.(mtu|speed_bps)"
+)
+"""Facts that can change results; names, addresses, folders and clocks cannot."""
+
+COMPARED_SETTINGS = ("roles", "stacks", "factors", "load", "tools", "tuning", "design")
+"""Parts of a scenario that change results."""
+
+_GIB = 1 << 30
+
+_STAGES = ("start", "tuned")
+"""Stages whose facts the load ran under: those at the start, updated with the settings that the run applied."""
+
+
+class FactDifference(Frozen):
+    """A fact that differs between two runs: its value in the first and in the second; None: absent."""
+
+    where: str
+    what: str
+    before: str | None
+    after: str | None
+
+    @property
+    def text(self) -> str:
+        """Difference as a clause."""
+        return f"{self.where}: {self.what} was {self.before or 'absent'}, is {self.after or 'absent'}"
+
+
+def host_differences(before: pd.DataFrame, after: pd.DataFrame) -> tuple[FactDifference, ...]:
+    """Return the relevant facts that differ between the hosts of two runs; rows as `benchkit.load("hosts")` gives them.
+
+    Hosts are matched by name, those without a match by role.
+    """
+    one, other = _hosts(before), _hosts(after)
+    names = {name: name for name in one if name in other}
+    roles = {role: name for name, (role, _) in other.items() if name not in names}
+    names |= {name: roles[role] for name, (role, _) in one.items() if name not in names and role in roles}
+    changes: list[FactDifference] = []
+    for name, (role, facts) in one.items():
+        if name not in names:
+            changes.append(FactDifference(where=f"host {name}", what=f"host for {role}", before=name, after=None))
+            continue
+        changes += _differing(f"host {names[name]}", facts, other[names[name]][1])
+    changes += [
+        FactDifference(where=f"host {name}", what=f"host for {role}", before=None, after=name)
+        for name, (role, _) in other.items()
+        if name not in names.values()
+    ]
+    return tuple(changes)
+
+
+def machine_differences(before: Manifest, after: Manifest) -> tuple[FactDifference, ...]:
+    """Return how the machines of two runs differ, by role: other processors, another number of CPUs, memory or link.
+
+    Such runs can be compared by their ratios alone, and so can imported runs, whose machines are not known.
+    """
+    if before.is_imported or after.is_imported:
+        known = ["not known" if run.is_imported else f"{len(run.hosts)} recorded" for run in (before, after)]
+        return (FactDifference(where="hosts", what="their machine", before=known[0], after=known[1]),)
+    one, other = (
+        {"+".join(sorted(host.roles)): machine_facts(host.facts) for host in run.hosts} for run in (before, after)
+    )
+    return tuple(
+        change
+        for roles in sorted({*one, *other})
+        for change in _differing(f"host for {roles}", one.get(roles, {}), other.get(roles, {}))
+    )
+
+
+def machine_facts(facts: RecordedFacts) -> dict[str, str]:
+    """Return what a machine is, as text by fact; memory in two digits, as kernels reserve some of it."""
+    values = {
+        "architecture": facts.machine,
+        "processor": facts.cpu_model,
+        "CPUs": len(facts.cpus) or None,
+        "cores": facts.cores,
+        "memory": None if facts.memory_bytes is None else f"{facts.memory_bytes / _GIB:.2g} GiB",
+        "link": facts.link_bps,
+        "virtualisation": facts.virtualisation,
+    }
+    return {name: str(value) for name, value in values.items() if value is not None}
+
+
+def fact_differences(where: str, before: RecordedFacts, after: RecordedFacts) -> tuple[FactDifference, ...]:
+    """Return the relevant facts that differ between two readings of a host, each as in a manifest."""
+    return tuple(_differing(where, relevant_facts(before), relevant_facts(after)))
+
+
+def relevant_facts(facts: RecordedFacts) -> dict[str, str]:
+    """Return the facts of a host that can change results, as text by dotted name."""
+    flat = flatten_facts(facts.model_dump(mode="json"))
+    return _relevant({name: text for name, text in flat if text is not None})
+
+
+def setting_differences(before: Manifest, after: Manifest) -> tuple[FactDifference, ...]:
+    """Return the settings of two runs that change results, and their benchkit versions, where they differ."""
+    one, other = (
+        {
+            what: text
+            for what, text in flatten_facts({name: run.scenario.get(name) for name in COMPARED_SETTINGS})
+            if text is not None
+        }
+        for run in (before, after)
+    )
+    versions = ({"version": run.versions["benchkit"]} if "benchkit" in run.versions else {} for run in (before, after))
+    builds = _common_builds(before, after), _common_builds(after, before)
+    files = _common_files(before, after), _common_files(after, before)
+    return (
+        *_differing("scenario", one, other),
+        *_differing("benchkit", *versions),
+        *_differing("build", *builds),
+        *_differing("file", *files),
+        *_differing("header", _common_digests(before, after), _common_digests(after, before)),
+    )
+
+
+def _common_digests(run: Manifest, other: Manifest) -> dict[str, str]:
+    """Return the digests of the secret header values of a run that another run has, too."""
+    return {what: digest for what, digest in run.header_digests.items() if what in other.header_digests}
+
+
+def _common_files(run: Manifest, other: Manifest) -> dict[str, str]:
+    """Return the contents of the controller's files that a run used, of cells in which another run used them too.
+
+    A file that only one of them names is a difference of their scenarios.
+    """
+    common = {(cell.cell_id, name) for cell in other.cells for name in cell.files}
+    return {
+        f"{name} in {cell.cell_id}": f"content {sha256[:12]}"
+        for cell in run.cells
+        for name, sha256 in cell.files.items()
+        if (cell.cell_id, name) in common
+    }
+
+
+def _common_builds(run: Manifest, other: Manifest) -> dict[str, str]:
+    """Return the commit and the output of the built services of a run, of cells that another run built too."""
+    common = {(cell.cell_id, name) for cell in other.cells for name in cell.builds}
+    return {
+        f"{cell.cell_id} {name}": f"{build.commit or 'files'} with output {build.output_sha256[:12]}"
+        for cell in run.cells
+        for name, build in cell.builds.items()
+        if (cell.cell_id, name) in common
+    }
+
+
+def _hosts(rows: pd.DataFrame) -> dict[str, tuple[str, dict[str, str]]]:
+    """Return the roles and the relevant facts of each host, by its name."""
+    hosts: dict[str, tuple[str, dict[str, str]]] = {}
+    for name, of_host in rows.groupby("host", sort=True):
+        facts: dict[str, str] = {}
+        for stage in _STAGES:
+            known = of_host[(of_host["at"] == stage) & of_host["value"].notna()]
+            facts |= dict(zip(known["fact"], known["value"], strict=True))
+        roles = "+".join(sorted(set(of_host["role"])))
+        hosts[str(name)] = (roles, _relevant(facts))
+    return hosts
+
+
+def _relevant(facts: Mapping[str, str]) -> dict[str, str]:
+    """Return the relevant facts of a host."""
+    interfaces = {key: value for key, value in facts.items() if re.fullmatch(r"interfaces\.\d+\.name", key)}
+    named = {key.removesuffix("name"): f"interfaces.{value}." for key, value in interfaces.items()}
+    return {_with_interface_name(fact, named): value for fact, value in facts.items() if RELEVANT_FACTS.fullmatch(fact)}
+
+
+def _with_interface_name(fact: str, interfaces: Mapping[str, str]) -> str:
+    """Return a fact of an interface under the interface's name instead of its position in a list."""
+    prefix = next((prefix for prefix in interfaces if fact.startswith(prefix)), None)
+    return fact if prefix is None else interfaces[prefix] + fact.removeprefix(prefix)
+
+
+def _differing(where: str, before: Mapping[str, str], after: Mapping[str, str]) -> list[FactDifference]:
+    return [
+        FactDifference(where=where, what=fact, before=before.get(fact), after=after.get(fact))
+        for fact in sorted({*before, *after})
+        if before.get(fact) != after.get(fact)
+    ]

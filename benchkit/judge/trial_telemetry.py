@@ -1,0 +1,195 @@
+"""The telemetry of one trial: series of samples, and their values over the measured window.
+
+A trial has a few samples of each of many series, and checks read only some of the series: each is built on first use,
+from plain lists, which are faster than arrays for so few samples.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from benchkit.models.rows import Columns, TelemetryRow
+
+MIN_COVERAGE = 0.5
+"""Share of the window that samples must cover for a rate to stand for the whole window."""
+
+NEAR_S, NEAR_SHARE = 0.05, 0.1
+"""Hosts are sampled just before and just after the window, when there is no load: samples this close to its ends, in
+seconds plus a share of its length, are treated as samples at its ends."""
+
+ALWAYS_SAMPLED = ("load1", "context_switches_total", "cpu_idle_s_total")
+"""Metrics that every host reports in every sample."""
+
+_COLUMNS = ("host", "service", "instance", "t_s", "value")
+
+
+class CounterIncrease(NamedTuple):
+    """Increase of a counter between two samples around a part of the window."""
+
+    increase: float
+    elapsed_s: float
+    """Time between the two samples, by the clock."""
+    covered_s: float
+    """The part of it within the window; less where samples lie outside."""
+
+
+class Series(NamedTuple):
+    """The samples of one metric of a host, or of a service there, and of one instance where there are several."""
+
+    host: str
+    service: str | None
+    instance: str | None
+    t_s: Sequence[float]
+    """Ascending; 0 is the start of the measured window."""
+    values: Sequence[float]
+
+    def rate(self, window_s: float) -> float | None:
+        """Return the increase of a counter per second of the window; None if samples cover less than half of it."""
+        growth = self.growth(window_s)
+        return None if growth is None else growth.increase / growth.covered_s
+
+    def growth(self, window_s: float) -> CounterIncrease | None:
+        """Return the increase of a counter over the part of the window that samples cover, interpolated linearly.
+
+        None if that is less than half of it.
+        """
+        t_s = self.aligned_times(window_s)
+        start, end = max(0.0, t_s[0]), min(window_s, t_s[-1])
+        if end - start < MIN_COVERAGE * window_s or end <= start:
+            return None
+        first, last = bisect_left(t_s, start), bisect_left(t_s, end)
+        increase = _interpolate(end, last, t_s, self.values) - _interpolate(start, first, t_s, self.values)
+        elapsed_s = _interpolate(end, last, t_s, self.t_s) - _interpolate(start, first, t_s, self.t_s)
+        return CounterIncrease(increase, elapsed_s, end - start)
+
+    def from_zero(self) -> Series:
+        """Return the counter of a process that started with the window: 0 then, where its first sample is later."""
+        if self.t_s[0] <= 0.0:
+            return self
+        return self._replace(t_s=(0.0, *self.t_s), values=(0.0, *self.values))
+
+    def aligned_times(self, window_s: float) -> Sequence[float]:
+        """Return the sample times, with the nearest ones around the window moved to its ends if they are near."""
+        near = NEAR_S + NEAR_SHARE * window_s
+        t_s = list(self.t_s)
+        before, after = bisect_right(t_s, 0.0) - 1, bisect_left(t_s, window_s)
+        if before >= 0 and t_s[before] >= -near:
+            t_s[before] = 0.0
+        if after < len(t_s) and t_s[after] <= window_s + near:
+            t_s[after] = window_s
+        return t_s
+
+    def increase_around(self, start_s: float, end_s: float) -> float:
+        """Return the increase of a counter from the last sample before a span to the first one after it."""
+        first = max(bisect_right(self.t_s, start_s) - 1, 0)
+        last = min(bisect_left(self.t_s, end_s), len(self.t_s) - 1)
+        return self.values[max(last, first)] - self.values[first]
+
+    def in_window(self, window_s: float) -> Sequence[float]:
+        """Return the values sampled within the window; for states, which samples outside tell nothing about."""
+        return self.values[bisect_left(self.t_s, 0) : bisect_right(self.t_s, window_s)]
+
+    def maximum(self, window_s: float) -> float | None:
+        """Return the highest value sampled within the window; None without samples."""
+        return max(self.in_window(window_s), default=None)
+
+
+class TrialTelemetry:
+    """All series of a trial."""
+
+    def __init__(self, columns: Columns[TelemetryRow] | None = None) -> None:
+        """Take a trial's rows of the table `telemetry`, by column; None: telemetry was off."""
+        self._columns = [columns[name] for name in _COLUMNS] if columns is not None else []
+        self._rows: defaultdict[str, list[int]] = defaultdict(list)
+        self._indexes: dict[str, _SeriesIndex] = {}
+        self._growths: dict[tuple[Sequence[str], str, str, float], Sequence[CounterIncrease] | None] = {}
+        for row, metric in enumerate(columns["metric"] if columns is not None else ()):
+            self._rows[metric].append(row)
+
+    def series(self, metric: str, host: str | None = None, service: str | None = None) -> Sequence[Series]:
+        """Return the series of a metric: all of them, or those of a host, or of a service."""
+        index = self._index(metric)
+        series = index.all if host is None else index.of_host.get(host, ())
+        return series if service is None else [each for each in series if each.service == service]
+
+    def instance(self, metric: str, host: str, instance: str) -> Series | None:
+        """Return the series of one instance of a host's metric; None if it was not sampled."""
+        return self._index(metric).instances.get((host, instance))
+
+    def growths(
+        self, metrics: tuple[str, ...], host: str, instance: str, window_s: float
+    ) -> Sequence[CounterIncrease] | None:
+        """Return the growth of each of these counters of an instance.
+
+        None if one of them was not sampled, or for too little of the window. Cached, as several checks read the same.
+        """
+        key = metrics, host, instance, window_s
+        if key not in self._growths:
+            series = [self.instance(metric, host, instance) for metric in metrics]
+            growths = [each for one in series if one is not None and (each := one.growth(window_s)) is not None]
+            self._growths[key] = growths if len(growths) == len(metrics) else None
+        return self._growths[key]
+
+    @property
+    def metrics(self) -> Collection[str]:
+        """Names of all sampled metrics."""
+        return self._rows.keys()
+
+    def sample_times(self, host: str) -> Sequence[float]:
+        """Return the times at which the host was sampled; none if it was not."""
+        for metric in ALWAYS_SAMPLED:
+            for each in self.series(metric, host):
+                return each.t_s
+        return ()
+
+    def _index(self, metric: str) -> _SeriesIndex:
+        if metric not in self._indexes:
+            self._indexes[metric] = _SeriesIndex(self._build(metric))
+        return self._indexes[metric]
+
+    def _build(self, metric: str) -> list[Series]:
+        if metric not in self._rows:
+            return []
+        hosts, services, instances, times, values = self._columns
+        samples: dict[tuple[str, str | None, str | None], tuple[list[float], list[float]]] = {}
+        for row in self._rows[metric]:
+            value = values[row]
+            if value is not None and value == value:  # noqa: PLR0124 - NaN differs from itself
+                key = hosts[row], services[row], instances[row]
+                series = samples.get(key)
+                if series is None:
+                    samples[key] = series = [], []
+                series[0].append(float(times[row]))
+                series[1].append(float(value))
+        return [Series(*key, *_ascending(*series)) for key, series in samples.items()]
+
+
+class _SeriesIndex:
+    """The series of one metric, by host and by instance."""
+
+    def __init__(self, series: Sequence[Series]) -> None:
+        self.all = series
+        self.of_host: dict[str, list[Series]] = {}
+        self.instances: dict[tuple[str, str | None], Series] = {}
+        for each in series:
+            self.of_host.setdefault(each.host, []).append(each)
+            self.instances.setdefault((each.host, each.instance), each)
+
+
+def _ascending(t_s: list[float], values: list[float]) -> tuple[Sequence[float], Sequence[float]]:
+    """Sort samples by time; they are mostly sorted already."""
+    if sorted(t_s) == t_s:
+        return t_s, values
+    order = sorted(range(len(t_s)), key=t_s.__getitem__)
+    return [t_s[i] for i in order], [values[i] for i in order]
+
+
+def _interpolate(when: float, after: int, t_s: Sequence[float], values: Sequence[float]) -> float:
+    """Return the value at a time within the samples, linearly; `after` is the first sample at or after it."""
+    if t_s[after] == when:
+        return values[after]
+    low, high = t_s[after - 1], t_s[after]
+    return values[after - 1] + (values[after] - values[after - 1]) * (when - low) / (high - low)

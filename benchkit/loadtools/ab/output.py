@@ -1,0 +1,503 @@
+"""Parser of ab's output (2.0 to 2.4): its summary, and the files of its `-e` and `-g`.
+
+Meaning of the figures, read from its source (support/ab.c):
+
+- Times in the tables are whole milliseconds. "Time per request" is time taken x concurrency ÷ complete requests, not a
+  measured latency: the mean is the Total row's. Total runs from the start of connecting to closing, so that with
+  keep-alive only a connection's first request has a connect time.
+- "Waiting" runs from sending the request to the first byte of the answer.
+- "Complete requests" includes failed ones. "Length" failures are answers whose length differed from the first one's;
+  `-l` (2.4.7) accepts any length. "Receive" is counted since 2.3. The "Non-2xx" line is missing where its count is
+  zero, and since 2.4 the "Write errors" line too.
+- Versions 2.0 and 2.2.0 print seconds and microseconds without padding: 3.073261 s reads "3.73261 seconds".
+- Without `-r` an error ends the run, and ab prints only "Total of N requests completed". An interrupted run prints its
+  summary, but no "Finished" on stderr, or with `-q` no "done" on stdout.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+
+from benchkit.errors import ParseError
+from benchkit.loadtools.request_times import latency_of
+from benchkit.loadtools.text import (
+    Action,
+    Reader,
+    Rules,
+    excerpt,
+    not_output_of,
+    parse_count,
+    parse_number,
+    several_runs,
+    split_lines,
+    unread_notes,
+)
+from benchkit.models.base import Frozen
+from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+from benchkit.models.protocol import Negotiated
+
+_MICROSECONDS = 6
+_VERSION = re.compile(r"This is ApacheBench, Version (\S+).*")
+_TEXTS = re.compile(r"(Server Hostname|Document Path|SSL/TLS Protocol):\s*(.*)")
+_TLS = re.compile(r"TLSv([0-9.]{1,3}),(\S{1,100}),([0-9]{1,5}),[0-9]{1,5}")
+_COUNTS = re.compile(
+    r"(Server Port|Concurrency Level|Complete requests|Failed requests|Write errors|Non-2xx responses"
+    r"|Keep-Alive requests):\s*(\S+)"
+)
+_SIZES = re.compile(r"(Total transferred|HTML transferred):\s*(\S+) bytes")
+_TAKEN = re.compile(r"Time taken for tests:\s*(\S+) seconds")
+_BREAKDOWN = re.compile(r"\(Connect: (\S+), (?:Receive: (\S+), )?Length: (\S+), Exceptions: (\S+)\)")
+_RATE = re.compile(r"Requests per second:\s*(\S+) \[#/sec\] \(mean\)")
+_PER_REQUEST = re.compile(r"Time per request:\s*(\S+) \[ms\] \((mean)(, across all concurrent requests)?\)")
+_TRANSFER = re.compile(r"Transfer rate:\s*(\S+) (?:\[Kbytes/sec\]|kb/s) received")
+_COLUMNS = re.compile(r"min\s+(mean\[\+/-sd\]\s+median|avg)\s+max")
+_TIMES = re.compile(r"(Total|Connect|Waiting):((?:\s+[0-9.]{1,20}){3,5})")
+_PERCENTILE = re.compile(r"([0-9]{1,3})%\s+(\S+)(\s+\((?:longest|last) request\)?)?")
+_COMPLETED = re.compile(r"Completed [0-9]+ requests")
+_FINISHED = re.compile(r"Finished [0-9]+ requests")
+_ABORTED = re.compile(
+    r"(?:Benchmarking .{1,300}\(be patient\)\.*)?((?:apr_|ssl |SSL |socket|connect)[^:]*: .* \([0-9]+\)|Test aborted after .*)"
+)
+_INTERRUPT = re.compile(r"\^C|Benchmarking .{1,300}\(be patient\)\.{3,}(?:\^C)?")
+_HTML_ROW = re.compile(r"<tr [^>]{0,200}><th [^>]{0,200}>(?:Server Software|Complete requests):</th>")
+"""A row of the table that `ab -w` writes, with the attributes that -x, -y and -z add (support/ab.c,
+output_html_results)."""
+_SUM = re.compile(r"Total of (\S+) requests completed")
+_DAMAGED = re.compile(
+    r"(?:Server Port|Concurrency Level|Complete requests|Failed requests|Write errors|Non-2xx responses"
+    r"|Keep-Alive requests|Total transferred|HTML transferred|Time taken for tests|Requests per second"
+    r"|Time per request|Transfer rate|Total|\(Connect): .*"
+)
+PERCENTAGES = frozenset({"50", "66", "75", "80", "90", "95", "98", "99", "100"})
+"""Rows of "Percentage of the requests served" (`percs` in ab.c)."""
+_IDENTIFYING_FIELDS = frozenset(
+    {
+        "version",
+        "concurrency_level",
+        "time_taken_s",
+        "complete_requests",
+        "completed_before_abort",
+        "failed_requests",
+        "requests_per_second",
+        "time_per_request_s",
+        "time_per_request_all_s",
+        "transfer_rate",
+    }
+)
+
+
+MIN_RSA_BITS = 1024
+"""Least bits of the key of an RSA certificate; curves have at most 521."""
+
+
+class Spread(Frozen):
+    """A row of "Connection Times (ms)", in seconds; with `-S` it has no deviation and no median."""
+
+    min: float
+    mean: float
+    sd: float | None
+    median: float | None
+    max: float
+
+
+class Breakdown(Frozen):
+    """Line below "Failed requests"; versions before 2.3 have no "Receive"."""
+
+    connect: int
+    receive: int | None
+    length: int
+    exceptions: int
+
+
+class AbOutput(Frozen):
+    """Fields of ab's summary by ab's own labels; times in seconds, sizes in bytes ("Kbytes" are 1024)."""
+
+    version: str | None = None
+    server_hostname: str | None = None
+    server_port: int | None = None
+    document_path: str | None = None
+    ssl_tls_protocol: str | None = None
+    concurrency_level: int | None = None
+    time_taken_s: float | None = None
+    time_taken_decimals: str = ""
+    """Digits after the decimal point, as printed: version 2.0 does not pad its microseconds."""
+    complete_requests: int | None = None
+    failed_requests: int | None = None
+    breakdown: Breakdown | None = None
+    write_errors: int | None = None
+    non_2xx_responses: int | None = None
+    keep_alive_requests: int | None = None
+    total_transferred: int | None = None
+    html_transferred: int | None = None
+    requests_per_second: float | None = None
+    time_per_request_s: float | None = None
+    time_per_request_all_s: float | None = None
+    transfer_rate: float | None = None
+    total: Spread | None = None
+    connect: Spread | None = None
+    waiting: Spread | None = None
+    percentages: Mapping[str, float] = {}
+    progress: bool = False
+    """True where the text has lines "Completed … requests"."""
+    finished: bool = False
+    interrupt: bool = False
+    """True where the text has a terminal's ^C, or the dots of a quiet run (`-q`) without "done"."""
+    aborted: str | None = None
+    """Error that ended the run."""
+    completed_before_abort: int | None = None
+    unread: tuple[str, ...] = ()
+    """Lines that ab printed, with a figure that could not be read."""
+
+
+def read(text: str) -> AbOutput:
+    """Return the printed text as ab's own fields. Raises ParseError for other text, and for several runs."""
+    return _Reader().read(text)
+
+
+class _Reader(Reader):
+    tool = "ab"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.percentages: dict[str, float] = {}
+        self.columns: str | None = None
+        self.flags: dict[str, object] = {}
+        self._rules: Rules = (
+            (_PERCENTILE, self.percentile),
+            (_COUNTS, self.counts),
+            (_TAKEN, self.taken),
+            (_SIZES, self.sizes),
+            (_RATE, self.rate),
+            (_PER_REQUEST, self.per_request),
+            (_TRANSFER, self.transfer),
+            (_COLUMNS, self.header),
+            (_TIMES, self.times),
+            (_BREAKDOWN, self.breakdown),
+            (_SUM, self.sum),
+            (_COMPLETED, self.flag("progress")),
+            (_FINISHED, self.flag("finished")),
+            (_INTERRUPT, self.flag("interrupt")),
+            (_VERSION, self.version),
+            (_TEXTS, self.texts),
+            (_ABORTED, self.aborted),
+            (_DAMAGED, self.add_unread),
+        )
+
+    def read(self, text: str) -> AbOutput:
+        if (row := _HTML_ROW.search(text)) is not None:
+            raise ParseError(
+                "this is a table of HTML that ab wrote because of -w, -x, -y or -z",
+                why=f"it has no percentiles and few of the figures: {excerpt(row[0])!r}",
+                hint="run ab without -w, -x, -y and -z, and give its plain text",
+            )
+        lines = self.read_lines(text)
+        if not self.fields.values.keys() & _IDENTIFYING_FIELDS:
+            raise not_output_of("ab", lines)
+        return self.output(AbOutput, **self.flags, percentages=self.percentages)
+
+    def flag(self, name: str) -> Action:
+        def set_flag(_match: re.Match[str]) -> None:
+            self.flags[name] = True
+
+        return set_flag
+
+    def version(self, match: re.Match[str]) -> None:
+        self.fields.set_once(match[0], version=match[1])
+
+    def texts(self, match: re.Match[str]) -> None:
+        if not self.unterminated:
+            self.fields.set_once(match[0], **{_field(match[1]): match[2].strip()})
+
+    def counts(self, match: re.Match[str]) -> None:
+        self.fields.set_once(
+            match[0], **{_field(match[1]): None if self.ends_mid_number(match[0]) else parse_count(match[2])}
+        )
+
+    def sizes(self, match: re.Match[str]) -> None:
+        self.fields.set_once(match[0], **{_field(match[1]): parse_count(match[2])})
+
+    def taken(self, match: re.Match[str]) -> None:
+        self.fields.set_once(
+            match[0], time_taken_s=parse_number(match[1]), time_taken_decimals=match[1].partition(".")[2]
+        )
+
+    def rate(self, match: re.Match[str]) -> None:
+        self.fields.set_once(match[0], requests_per_second=parse_number(match[1]))
+
+    def per_request(self, match: re.Match[str]) -> None:
+        self.fields.set_once(
+            match[0], **{"time_per_request_all_s" if match[3] else "time_per_request_s": _ms(match[1])}
+        )
+
+    def transfer(self, match: re.Match[str]) -> None:
+        kbytes = parse_number(match[1])
+        self.fields.set_once(match[0], transfer_rate=None if kbytes is None else kbytes * 1024)
+
+    def header(self, match: re.Match[str]) -> None:
+        self.columns = match[1]
+
+    def times(self, match: re.Match[str]) -> None:
+        names = ("min", "mean", "max") if self.columns == "avg" else ("min", "mean", "sd", "median", "max")
+        times = [_ms(token) for token in match[2].split()]
+        whole = len(times) == len(names) and None not in times and not self.ends_mid_number(match[0])
+        spread = {"sd": None, "median": None, **dict(zip(names, times, strict=False))}
+        self.fields.set_once(match[0], **{_field(match[1]): spread if whole else None})
+
+    def breakdown(self, match: re.Match[str]) -> None:
+        values = [token if token is None else parse_count(token) for token in match.groups()]
+        whole = None not in (values[0], values[2], values[3]) and (match[2] is None or values[1] is not None)
+        named = dict(zip(Breakdown.model_fields, values, strict=True))
+        self.fields.set_once(match[0], breakdown=named if whole else None)
+
+    def percentile(self, match: re.Match[str]) -> None:
+        time = None if self.ends_mid_number(match[0]) or match[1] not in PERCENTAGES else _ms(match[2])
+        if match[1] in self.percentages:
+            raise several_runs("ab", match[0])
+        if time is None:
+            self.fields.unread.append(match[0])
+        else:
+            self.percentages[match[1]] = time
+
+    def sum(self, match: re.Match[str]) -> None:
+        self.fields.set_once(match[0], completed_before_abort=parse_count(match[1]))
+
+    def aborted(self, match: re.Match[str]) -> None:
+        self.flags.setdefault("aborted", match[1])
+
+
+def _ms(token: str) -> float | None:
+    """Return milliseconds as seconds."""
+    value = parse_number(token)
+    return None if value is None else float(f"{value / 1000:.15g}")
+
+
+def _field(label: str) -> str:
+    """Return the model's field for one of ab's labels: "Non-2xx responses" → non_2xx_responses."""
+    return re.sub(r"[^a-z0-9]+", "_", label.lower())
+
+
+def parse(text: str) -> LoadResult:
+    """Return the result that ab printed, or wrote with `-e` or `-g`.
+
+    Raises ParseError for other text, and several runs.
+    """
+    return _parse_file(text) or to_result(read(text))
+
+
+def to_result(output: AbOutput) -> LoadResult:
+    """Return ab's fields as a LoadResult."""
+    duration_s = _duration_s(output)
+    is_whole = output.transfer_rate is not None and not output.unread
+    zero = 0 if is_whole and output.failed_requests is not None else None  # ab prints no line for a count of zero
+    breakdown = output.breakdown
+    failed = output.failed_requests
+    none_failed = 0 if failed == 0 else None
+    return LoadResult(
+        tool="ab",
+        tool_version=output.version,
+        target=_target(output),
+        duration_s=duration_s,
+        requests=output.complete_requests if output.complete_requests is not None else output.completed_before_abort,
+        rps=output.requests_per_second,
+        connections=output.concurrency_level,
+        bytes_total=output.total_transferred,
+        bytes_per_s=output.transfer_rate,
+        latency=_latency(output),
+        connect_mean_s=output.connect and output.connect.mean,
+        first_byte_mean_s=output.waiting and output.waiting.mean,
+        errors=Errors(
+            connect=breakdown.connect if breakdown else none_failed,
+            read=breakdown.receive if breakdown else none_failed,
+            write=zero if output.write_errors is None else output.write_errors,
+            other=breakdown.exceptions if breakdown else none_failed,
+        ),
+        non_2xx=zero if output.non_2xx_responses is None else output.non_2xx_responses,
+        failed=failed,
+        failed_length=breakdown.length if breakdown else none_failed,
+        complete=_complete(output),
+        negotiated=_negotiated(output.ssl_tls_protocol),
+        notes=tuple(_notes(output, duration_s)),
+    )
+
+
+def _negotiated(line: str | None) -> Negotiated | None:
+    """Return what the first connection negotiated, from `TLSv1.3,TLS_AES_256_GCM_SHA384,2048,256`.
+
+    The numbers are the bits of the certificate's key and of the cipher. None without TLS, and for other text.
+    """
+    match = _TLS.fullmatch(line or "")
+    if match is None:
+        return None
+    bits = int(match[3])
+    key = f"rsa-{bits}" if bits >= MIN_RSA_BITS else f"ecdsa-p{bits}"
+    return Negotiated(protocol="https1", tls_version=match[1], cipher=match[2], key=key)
+
+
+def _target(output: AbOutput) -> str | None:
+    if not output.server_hostname or not output.document_path or output.server_port is None:
+        return None
+    scheme = "https" if output.ssl_tls_protocol else "http"
+    return f"{scheme}://{output.server_hostname}:{output.server_port}{output.document_path}"
+
+
+def _duration_s(output: AbOutput) -> float | None:
+    """Return the time taken, with its microseconds padded where requests ÷ rate shows that ab did not pad them."""
+    stated, rate, done = output.time_taken_s, output.requests_per_second, output.complete_requests
+    decimals = output.time_taken_decimals
+    if stated is None or not rate or not done or not 0 < len(decimals) < _MICROSECONDS:
+        return stated
+    padded = float(f"{int(stated)}.{decimals.zfill(_MICROSECONDS)}")
+    tolerance = 0.005 / rate + 1e-6  # the rate has two decimals
+    fits = math.isclose(done / rate, padded, rel_tol=tolerance, abs_tol=1e-6)
+    stated_fits = math.isclose(done / rate, stated, rel_tol=tolerance, abs_tol=5e-4)  # 2.3 rounds to milliseconds
+    return padded if fits and not stated_fits else stated
+
+
+def _latency(output: AbOutput) -> Latency:
+    row = output.total
+    return Latency(
+        min_s=row and row.min,
+        mean_s=row.mean if row else output.time_per_request_s,
+        stdev_s=row and row.sd,
+        max_s=row.max if row else output.percentages.get("100"),
+        percentiles=output.percentages,
+        resolution_s=1e-3 if row or output.percentages else None,
+        covers="connect+request",
+        corrected=False,
+    )
+
+
+def _complete(output: AbOutput) -> bool:
+    """Return whether the run ended normally, and the text has all that ab prints by default."""
+    required = (
+        output.concurrency_level,
+        output.time_taken_s,
+        output.complete_requests,
+        output.failed_requests,
+        output.total_transferred,
+        output.requests_per_second,
+        output.transfer_rate,
+        output.total,
+    )
+    has_percentages = "100" in output.percentages or output.complete_requests in (0, 1)  # none with -d either
+    return (
+        None not in required
+        and has_percentages
+        and not output.unread
+        and not output.aborted
+        and not _interrupted(output)
+    )
+
+
+def _interrupted(output: AbOutput) -> bool:
+    return output.interrupt or (output.progress and not output.finished)
+
+
+def _notes(output: AbOutput, duration_s: float | None) -> Iterator[Note]:
+    if output.aborted:
+        yield Note(code="aborted", message=f"the run ended early: {output.aborted[:120]}")
+    elif output.complete_requests is not None and _interrupted(output):
+        yield Note(code="interrupted", message='ab was interrupted: the text has no "Finished"')
+    if duration_s != output.time_taken_s:
+        yield Note(
+            code="ab-unpadded-time",
+            message=f"ab 2.0 does not pad microseconds: it printed {output.time_taken_s} s; by its rate it took {duration_s} s",
+        )
+    if output.breakdown and output.breakdown.length:
+        yield Note(
+            code="ab-length",
+            message='answers that differ in length from the first one are counted as failed ("Length"); -l accepts them',
+        )
+    if output.total is None and output.time_per_request_s is not None:
+        yield Note(
+            code="ab-mean", message="the mean is time taken x concurrency ÷ requests, not measured request by request"
+        )
+    if output.total and output.total.mean * 1000 < 10:  # noqa: PLR2004 - below 10 ms a step of 1 ms is more than a tenth
+        yield Note(code="resolution", message="ab's times are whole milliseconds")
+    yield from unread_notes(output.unread)
+
+
+_PERCENTAGES_HEADING = "Percentage served,Time in ms"
+_REQUESTS_HEADING = re.compile(r"starttime\s+seconds\s+ctime\s+dtime\s+ttime\s+wait")
+_PERCENTAGE = re.compile(r"([0-9]{1,3}),([0-9]{1,15}(?:\.[0-9]{1,9})?(?:e[+-][0-9]{2})?)")
+_LAST_PERCENTAGES = (99, 100)
+"""Last rows of `-e`: versions 2.0 and 2.2 stop at 99."""
+_TTIME = 4
+"""Column of `-g` with the total time of a request."""
+_ROW_CELLS = 6
+"""Number of columns of `-g`."""
+
+
+def _parse_file(text: str) -> LoadResult | None:
+    """Return the result of a file that `-e` or `-g` wrote; None for other text. Raises ParseError for two files."""
+    lines = split_lines(text)
+    first = next((line.strip() for line in lines if line.strip()), "")
+    if first == _PERCENTAGES_HEADING:
+        return _percentages(lines)
+    return _requests(lines) if _REQUESTS_HEADING.fullmatch(first) else None
+
+
+def _percentages(lines: list[str]) -> LoadResult:
+    """Return the result of rows `percentage,milliseconds`; row 0 is the shortest request, row 100 the longest."""
+    times: dict[int, float] = {}
+    unread: list[str] = []
+    step = 1.0
+    for position, line in enumerate(lines):
+        row = line.strip()
+        if row in {"", _PERCENTAGES_HEADING}:
+            continue
+        match = _PERCENTAGE.fullmatch(row)
+        if match is None or position == len(lines) - 1:  # without a line end a row may lack digits
+            unread.append(row)
+            continue
+        if int(match[1]) in times:
+            raise ParseError("two files of ab -e in one text", hint="parse each file separately")
+        times[int(match[1])] = float(f"{float(match[2]) / 1000:.15g}")
+        step = min(step, 10.0 ** -len(match[2].partition(".")[2].partition("e")[0]))
+    if not times:
+        raise ParseError("this file of ab -e has no rows", hint="did the run end before ab wrote it? run it again")
+    return LoadResult(
+        tool="ab",
+        latency=Latency(
+            min_s=times.get(0),
+            max_s=times.get(100),
+            percentiles={str(p): time for p, time in sorted(times.items()) if 0 < p <= _LAST_PERCENTAGES[1]},
+            resolution_s=step / 1000,
+            covers="connect+request",
+            corrected=False,
+        ),
+        complete=not unread and max(times) in _LAST_PERCENTAGES and len(times) == max(times) + 1,
+        notes=tuple(unread_notes(unread)),
+    )
+
+
+def _requests(lines: list[str]) -> LoadResult:
+    """Return the result of one row per request; times are whole milliseconds."""
+    times: list[int] = []
+    unread: list[str] = []
+    headings = 0
+    for position, line in enumerate(lines):
+        cells = line.strip().split("\t")
+        if cells == [""]:
+            continue
+        if _REQUESTS_HEADING.fullmatch(line.strip()):
+            headings += 1
+            continue
+        time = parse_count(cells[_TTIME]) if len(cells) == _ROW_CELLS else None
+        if time is None or parse_count(cells[-1]) is None:
+            unread.append(line)
+        else:
+            times.append(time)
+            if position == len(lines) - 1:
+                unread.append(line)  # only its last column may lack digits, and that one is not used
+    if headings > 1:
+        raise ParseError("two files of ab -g in one text", hint="parse each file separately")
+    return LoadResult(
+        tool="ab",
+        requests=len(times),
+        latency=latency_of(times, 1e-3, resolution_s=1e-3),
+        complete=not unread,
+        notes=tuple(unread_notes(unread)),
+    )

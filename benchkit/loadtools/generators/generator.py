@@ -1,0 +1,185 @@
+"""The load of a cell as generators: each is one process of the load tool, described as data. Pure.
+
+`plan_generators` makes them; `benchkit.loadtools.generators.execution` runs them on their hosts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import PurePosixPath
+
+from benchkit.errors import UnsupportedError
+from benchkit.loadtools.load_shares import divide_load, objections, warm_up_load
+from benchkit.loadtools.registry import get_tool
+from benchkit.loadtools.target import Target
+from benchkit.loadtools.tool import Tool
+from benchkit.models.load import Load
+from benchkit.resources import BACKENDS
+from benchkit.services.certificates import authority_file, authority_name
+from benchkit.services.placement import ServicePlacement
+from benchkit.services.service import File, GoSource
+from benchkit.units import counted
+
+REDUCER = BACKENDS / "reduce"
+"""The Go module of the reducer: a program that turns a tool's rows, one per request, into a histogram and counts."""
+EXECUTABLE = 0o755
+
+
+@dataclass(frozen=True)
+class Generator:
+    """One process of a load tool, with the reducer that reads its rows where it prints any."""
+
+    number: int
+    """Place among all generators of the load, from 1, over all hosts."""
+    of: int
+    """Number of all generators of the load."""
+    host: str
+    tool: str
+    load: Load
+    """Its share of the cell's load."""
+    program: str
+    """First argument of its command."""
+    target: Target
+    programs: tuple[File, ...]
+    """Programs that have to be built for it, and certificates that it trusts, to be copied to its host."""
+    reducer: tuple[str, ...] | None
+    """First arguments of the reducer's command; None: the tool prints no rows."""
+    cpus: tuple[int, ...]
+    nofile: int
+    """Limit of open files."""
+    lead: tuple[str, ...] = ()
+    """Arguments with which its measured time begins after its start."""
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """Its command as it is shown and stored: a secret header has the source of its value."""
+        return self._argv(self.load)
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """Its command as it is started. Raises InputError where a secret value is unknown."""
+        return self._argv(self.load.revealed)
+
+    @property
+    def files(self) -> Mapping[str, bytes]:
+        """Files for its working directory: name → content. Raises InputError where a secret value is unknown."""
+        return get_tool(self.tool).files(self.load.revealed, self.target)
+
+    @property
+    def secret_files(self) -> frozenset[str]:
+        """Names of those files in which a secret value stands."""
+        if not self.load.secrets:
+            return frozenset()
+        shown = get_tool(self.tool).files(self.load, self.target)
+        return frozenset(name for name, content in self.files.items() if content != shown.get(name))
+
+    def _argv(self, load: Load) -> tuple[str, ...]:
+        return (self.program, *self.lead, *get_tool(self.tool).argv(load, self.target)[1:])
+
+    @property
+    def name(self) -> str:
+        """Name of its files on the host: `hey.load2.3`."""
+        return f"{self.tool}.{self.host}.{self.number}"
+
+    def __str__(self) -> str:
+        """Return its name for messages: `hey`, or `hey, generator 3 of 8,`."""
+        return self.tool if self.of == 1 else f"{self.tool}, generator {self.number} of {self.of},"
+
+    def as_warm_up(self) -> Generator:
+        """Return the same generator for the warm-up, in which nothing is recorded."""
+        return replace(self, load=warm_up_load(self.load), reducer=None)
+
+    def as_slice(self, slice_s: float, lead_s: float) -> Generator:
+        """Return the same generator for one slice of this length, after a lead where the tool can have one."""
+        generator = self.with_window({"duration_s": slice_s, "request_count": None, "warmup_s": 0.0})
+        lead = get_tool(self.tool).lead
+        return generator if lead is None else replace(generator, lead=lead(lead_s))
+
+    def with_window(self, window: Mapping[str, float | None]) -> Generator:
+        """Return the same generator with another measured window: `window` has the fields of its load that differ."""
+        return self.with_load(self.load.model_copy(update=dict(window)))
+
+    def with_load(self, load: Load) -> Generator:
+        """Return the same generator with another share of a load, by the same tool and with the same histogram."""
+        tool = get_tool(self.tool)
+        tool.require(load)
+        reducer = None if self.reducer is None else (*self.reducer[:3], *_schedule(tool, load))
+        return replace(self, load=load, reducer=reducer)
+
+
+def plan_generators(load: Load, target: Target, placements: Sequence[ServicePlacement]) -> tuple[Generator, ...]:
+    """Return the generators of a load: `load.processes` on each of these hosts, the load divided among all.
+
+    The folder of a placement is where programs that benchkit builds, and the certificates that verify the target, are
+    put on that host. Every tool option of the load must have been checked (`objections`). Raises UnsupportedError where
+    the tool cannot send the requests, or not to this target, and where `load.pin` is set and a host has fewer CPUs than
+    processes.
+    """
+    count = load.processes * len(placements)
+    if unsent := [each.why for each in objections(get_tool(load.tool), load, count) if each.concerns_requests]:
+        raise UnsupportedError("; ".join(unsent))
+    shares = divide_load(load, count)
+    if reasons := dict.fromkeys(
+        why for share in shares for why in get_tool(load.tool).target_objections(share, target)
+    ):
+        raise UnsupportedError("; ".join(reasons))
+    expanded = [one for placement in placements for one in _per_process(load, placement)]
+    return tuple(
+        _generator(number, count, share, target, placement)
+        for number, (share, placement) in enumerate(zip(shares, expanded, strict=True), 1)
+    )
+
+
+def _per_process(load: Load, placement: ServicePlacement) -> list[ServicePlacement]:
+    """Return the placement of each process on a host; with `load.pin` its CPUs are divided among them.
+
+    Each process gets CPUs that are neighbours; the first processes get one CPU more where the division leaves a rest.
+    """
+    if not load.pin:
+        return [placement] * load.processes
+    cpus, processes = len(placement.cpus), load.processes
+    if cpus < processes:
+        raise UnsupportedError(f"pin: {placement.host} has {counted(cpus, 'CPU')} for {processes} processes")
+    bounds = [(number * cpus + processes - 1) // processes for number in range(processes + 1)]
+    return [replace(placement, cpus=placement.cpus[first:end]) for first, end in pairwise(bounds)]
+
+
+def _schedule(tool: Tool, load: Load) -> tuple[str, ...]:
+    """Return the reducer's arguments for requests that are due at known instants."""
+    if load.rate is None or tool.rate is None or tool.rate.interval_ns is None:
+        return ()
+    return ("-interval", f"{tool.rate.interval_ns(load)}ns")
+
+
+def _generator(number: int, count: int, load: Load, target: Target, placement: ServicePlacement) -> Generator:
+    tool = get_tool(load.tool)
+    programs = []
+    if (tls := target.tls) is not None:
+        authority = authority_file(tls, placement.folder / authority_name(tls))
+        target = replace(target, ca_file=authority.path)
+        programs.append(authority)
+    program = tool.command(load, target)[0]
+    if (built := tool.go_program) is not None:
+        source = GoSource(built.module, placement.goos, placement.goarch, package=built.package)
+        programs.append(File(placement.folder / built.name, source, EXECUTABLE))
+        program = str(placement.folder / built.name)
+    reducer = None
+    if tool.rows is not None and load.histogram:
+        path = PurePosixPath(placement.folder / "reduce")
+        reducer = (str(path), "-tool", tool.rows.name, *_schedule(tool, load))
+        programs.append(File(path, GoSource(REDUCER, placement.goos, placement.goarch), EXECUTABLE))
+    return Generator(
+        number=number,
+        of=count,
+        host=placement.host,
+        tool=tool.name,
+        load=load,
+        program=program,
+        target=target,
+        programs=tuple(programs),
+        reducer=reducer,
+        cpus=placement.cpus,
+        nofile=placement.nofile,
+    )

@@ -1,0 +1,341 @@
+"""Parser of hey's output, and of boom's, as it was called before 2016: its summary and its CSV.
+
+Meaning of the figures, read from its source (requester/report.go, print.go):
+
+- It keeps the times and statuses of 1,000,000 answers. For more answers, percentiles and status counts are of the first
+  million, and "Average" is the sum of all times ÷ one million: wrong, and not stated here. The rate counts every
+  request, failed ones too (in boom and early versions of hey only answered ones). The number of requests is not
+  printed; below the limit it is the sum of statuses and errors.
+- A time runs from before connecting to the end of the body. Summary and CSV round to 0.1 ms.
+- Percentiles that few requests do not have are printed as "0% in 0.0000 secs". Where every request failed, average is
+  "NaN" and slowest and fastest are 0.0000, which are no measured times.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from benchkit.errors import ParseError
+from benchkit.loadtools.go_errors import errors_of
+from benchkit.loadtools.request_times import latency_of
+from benchkit.loadtools.text import (
+    Reader,
+    Rules,
+    not_output_of,
+    parse_count,
+    parse_number,
+    several_runs,
+    split_lines,
+    unread_notes,
+    without_times,
+)
+from benchkit.models.base import Frozen
+from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+
+MAX_RESULTS = 1_000_000
+"""`maxRes` in requester/report.go."""
+
+_TIMES = re.compile(r"(Total|Slowest|Fastest|Average):\s*(\S+) secs?\.?")
+_RATE = re.compile(r"Requests/sec:\s*(\S+)")
+_SIZES = re.compile(r"(?:(Total data|Total Data (?:Rece?ie?ved|Transferred))|[\w/ ]*[Rr]equest):\s*(\S+) bytes\.?")
+_SECTION = re.compile(
+    r"(Summary|Response time histogram|Latency distribution|Details \(.*\)|Detailed Report|HTTP Trace|HttpTrace"
+    r"|Status code distr[iu]bution|Error distribution):"
+)
+_PERCENTILE = re.compile(r"([0-9]{1,3})%{1,2} in (\S+) secs?\.?")
+_STATUS = re.compile(r"\[([0-9]{1,3})\]\s+(\S+) responses")
+_ERROR = re.compile(r"\[([0-9]{1,18})\]\s+(\S.*)")
+_DAMAGED = re.compile(r"(?:Total|Slowest|Fastest|Average|Requests/sec|Total data):.*")
+_DAMAGED_PERCENTILE = re.compile(r"[0-9].*|.*(?:%|secs?).*")
+_DAMAGED_STATUS = re.compile(r"\[.*|.*responses")
+_NOT_A_NUMBER = frozenset({"NaN", "+Inf", "-Inf", "Inf"})
+
+
+class HeyOutput(Frozen):
+    """Fields of hey's summary by its own labels; times in seconds, sizes in bytes."""
+
+    total: float | None = None
+    slowest: float | None = None
+    fastest: float | None = None
+    average: float | None = None
+    requests_per_s: float | None = None
+    total_data: int | None = None
+    latency_distribution: Mapping[str, float] = {}
+    status_codes: Mapping[str, int] = {}
+    errors: Mapping[str, int] = {}
+    """Number of times that each error occurred, by its text."""
+    sections: frozenset[str] = frozenset()
+    """Sections that the text has."""
+    unread: tuple[str, ...] = ()
+    """Lines that hey printed, with a figure that could not be read."""
+
+
+def read(text: str) -> HeyOutput:
+    """Return the printed text as hey's own fields. Raises ParseError for other text, and for several runs."""
+    return _Reader().read(text)
+
+
+class _Reader(Reader):
+    tool = "hey"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[str] = set()
+        self.percentiles: dict[str, float] = {}
+        self.statuses: dict[str, int] = {}
+        self.errors: dict[str, int] = {}
+        self._headings: Rules = ((_SECTION, self.start),)
+        self._sections: dict[str, Rules] = {
+            "Summary": (
+                *self._headings,
+                (_TIMES, self.time),
+                (_RATE, self.rate),
+                (_SIZES, self.size),
+                (_DAMAGED, self.add_unread),
+            ),
+            "Latency distribution": (
+                *self._headings,
+                (_PERCENTILE, self.percentile),
+                (_DAMAGED_PERCENTILE, self.add_unread),
+            ),
+            "Status code distribution": (*self._headings, (_STATUS, self.status), (_DAMAGED_STATUS, self.add_unread)),
+            "Error distribution": (*self._headings, (_ERROR, self.error)),
+        }
+        self._rules = self._sections["Summary"]
+
+    def read(self, text: str) -> HeyOutput:
+        lines = self.read_lines(text)
+        sections = (self.percentiles, self.statuses, self.errors)
+        if not self.fields.values.keys() & {"total", "average"} and not any(sections):
+            raise not_output_of("hey", lines)
+        return self.output(
+            HeyOutput,
+            latency_distribution=self.percentiles,
+            status_codes=self.statuses,
+            errors=self.errors,
+            sections=frozenset(self.seen),
+        )
+
+    def start(self, match: re.Match[str]) -> None:
+        section = match[1].replace("distrubution", "distribution")
+        if section in self.seen:
+            raise several_runs("hey", match[0])
+        self.seen.add(section)
+        self._rules = self._sections.get(section, self._headings)
+
+    def time(self, match: re.Match[str]) -> None:
+        value = parse_number(match[2])
+        if value is None and match[2] in _NOT_A_NUMBER:
+            return
+        self.fields.set_once(match[0], **{match[1].lower(): value})
+
+    def rate(self, match: re.Match[str]) -> None:
+        whole = not self.unterminated or re.search(r"\.[0-9]{4}$", match[1])  # always four decimals
+        self.fields.set_once(match[0], requests_per_s=parse_number(match[1]) if whole else None)
+
+    def size(self, match: re.Match[str]) -> None:
+        if match[1]:
+            self.fields.set_once(match[0], total_data=parse_count(match[2]))
+
+    def percentile(self, match: re.Match[str]) -> None:
+        time = parse_number(match[2])
+        if match[1] == "0" and time == 0:
+            return  # printed for percentiles that few requests do not have
+        if match[1] in self.percentiles:
+            raise several_runs("hey", match[0])
+        if time is None:
+            self.fields.unread.append(match[0])
+        else:
+            self.percentiles[match[1]] = time
+
+    def status(self, match: re.Match[str]) -> None:
+        responses = parse_count(match[2])
+        if match[1] in self.statuses:
+            raise several_runs("hey", match[0])
+        if responses is None:
+            self.fields.unread.append(match[0])
+        else:
+            self.statuses[match[1]] = responses
+
+    def error(self, match: re.Match[str]) -> None:
+        """Add an error; two errors may have the same text where hey shortened their addresses."""
+        if self.unterminated:
+            self.fields.unread.append(match[0])  # its kind may be in the missing end
+        self.errors[match[2]] = self.errors.get(match[2], 0) + int(match[1])
+
+
+def parse(text: str) -> LoadResult:
+    """Return the result that hey or boom printed. Raises ParseError for other text, and for several runs."""
+    return _parse_csv(text) or to_result(read(text))
+
+
+def to_result(output: HeyOutput) -> LoadResult:
+    """Return hey's fields as a LoadResult."""
+    all_counted = _all_counted(output)
+    # Before 2016 a run without an answer printed its errors alone.
+    failures_known = (
+        all_counted or _capped(output) or (output.total is None and "Error distribution" in output.sections)
+    )
+    return LoadResult(
+        tool="hey",
+        duration_s=output.total,
+        requests=_counted(output) if all_counted else None,
+        rps=output.requests_per_s,
+        bytes_total=output.total_data,
+        latency=_latency(output),
+        errors=errors_of(output.errors) if failures_known and not output.unread else Errors(),
+        status=output.status_codes,
+        non_2xx=sum(n for code, n in output.status_codes.items() if code[0] != "2") if all_counted else None,
+        failed=sum(output.errors.values()) if failures_known else None,
+        complete=_complete(output),
+        notes=tuple(_notes(output)),
+    )
+
+
+def _counted(output: HeyOutput) -> int:
+    return sum(output.status_codes.values()) + sum(output.errors.values())
+
+
+def _requests_by_rate(output: HeyOutput) -> tuple[float, float] | None:
+    """Return (rate x time, its largest rounding error); None where one of them is missing."""
+    if output.requests_per_s is None or output.total is None:
+        return None
+    return output.requests_per_s * output.total, 5e-5 * (output.requests_per_s + output.total) + 1e-3
+
+
+def _all_counted(output: HeyOutput) -> bool:
+    """Return whether statuses and errors account for every request: in truncated text they do not."""
+    expected = _requests_by_rate(output)
+    if "Status code distribution" not in output.sections or expected is None:
+        return False
+    answered = sum(output.status_codes.values())
+    totals = (_counted(output), answered if output.errors else math.nan)  # early versions rated answers alone
+    return any(abs(total - expected[0]) <= expected[1] for total in totals)
+
+
+def _capped(output: HeyOutput) -> bool:
+    """Return whether hey dropped results: it counts a million statuses, and its rate implies more."""
+    expected = _requests_by_rate(output)
+    counted = sum(output.status_codes.values())
+    return counted == MAX_RESULTS and (expected is None or expected[0] - _counted(output) > expected[1])
+
+
+def _unmeasured(output: HeyOutput) -> bool:
+    """Return whether no request was answered: the average is then "NaN" and the extremes are zero."""
+    return output.average is None and 0 in (output.slowest, output.fastest)
+
+
+def _latency(output: HeyOutput) -> Latency:
+    latency = Latency(
+        min_s=output.fastest,
+        mean_s=None if _capped(output) else output.average,
+        max_s=output.slowest,
+        percentiles=output.latency_distribution,
+        resolution_s=1e-4,
+        covers="connect+request",
+        corrected=False,
+    )
+    return without_times(latency) if _unmeasured(output) else latency
+
+
+def _complete(output: HeyOutput) -> bool:
+    """Return whether the text has all that hey always prints."""
+    times = (output.average, output.slowest, output.fastest)
+    stated = None not in times or not output.status_codes
+    return stated and not output.unread and (_all_counted(output) or _capped(output))
+
+
+def _notes(output: HeyOutput) -> Iterator[Note]:
+    if _capped(output):
+        yield Note(
+            code="hey-cap",
+            message=f"hey keeps {MAX_RESULTS:,} results and there were more: percentiles, extremes and status counts "
+            "are of the first million; the average it prints is wrong and is not stated",
+        )
+    if _unmeasured(output):
+        yield Note(code="no-samples", message="no request was answered: hey's times of 0.0000 secs are not measured")
+    if output.average is not None and output.average < 1e-3:  # noqa: PLR2004 - below 1 ms a step of 0.1 ms is more than a tenth
+        yield Note(code="resolution", message="hey's times are rounded to 0.1 ms")
+    yield from unread_notes(output.unread)
+
+
+_HEADING = re.compile(
+    r"response-time(,DNS\+dialup,DNS,Request-write,Response-delay,Response-read)?(,status-code)?(,offset)?"
+)
+_TIME = r"[0-9]{1,9}\.[0-9]{4}"
+_BOOM = re.compile(r"([0-9]{1,9}),([0-9]{1,9})\.([0-9]{4})")
+"""Row of boom, which prints no heading: its number from 1, and its time."""
+
+
+def _parse_csv(text: str) -> LoadResult | None:
+    """Return the result of a CSV of hey or boom; None for other text. Raises ParseError for two files in one text."""
+    lines = split_lines(text)
+    start = next((i for i, line in enumerate(lines) if line.strip()), len(lines))
+    first = lines[start].strip() if start < len(lines) else ""
+    if heading := _HEADING.fullmatch(first):
+        phases, status, offset = heading.groups()
+        row = re.compile(
+            rf"([0-9]{{1,9}})\.([0-9]{{4}})(?:,{_TIME}){{{5 if phases else 0}}}"
+            + (",([0-9]{3})" if status else "()")
+            + (f",{_TIME}" if offset else "")
+        )
+        return _rows(lines[start + 1 :], row)
+    boom = _BOOM.fullmatch(first)
+    return _numbered(lines[start:]) if boom and boom[1] == "1" else None
+
+
+def _rows(lines: list[str], row: re.Pattern[str]) -> LoadResult:
+    """Return the result of the rows below hey's heading."""
+    times: list[int] = []
+    statuses: Counter[str] = Counter()
+    unread: list[str] = []
+    for line in lines:
+        if match := row.fullmatch(line.strip()):
+            times.append(int(match[1] + match[2]))  # in steps of 0.1 ms
+            statuses[match[3]] += 1
+        elif _HEADING.fullmatch(line.strip()):
+            raise ParseError("two CSV files of hey in one text", hint="parse each file separately")
+        elif line.strip():
+            unread.append(line)
+    del statuses[""]
+    return _result(times, statuses, unread)
+
+
+def _numbered(lines: list[str]) -> LoadResult:
+    """Return the result of the rows of boom."""
+    times: list[int] = []
+    unread: list[str] = []
+    for line in lines:
+        match = _BOOM.fullmatch(line.strip())
+        if match and int(match[1]) == len(times) + 1:
+            times.append(int(match[2] + match[3]))
+        elif match and match[1] == "1":
+            raise ParseError("two CSV files of boom in one text", hint="parse each file separately")
+        elif line.strip():
+            unread.append(line)
+    return _result(times, Counter(), unread)
+
+
+def _result(times: list[int], statuses: Counter[str], unread: list[str]) -> LoadResult:
+    """Return the result of rows: `times` in steps of 0.1 ms, and counts by status."""
+    capped = len(times) >= MAX_RESULTS
+    notes = [
+        Note(
+            code="hey-csv",
+            message="only answered requests have a row: the CSV has no failures, and no duration of the run",
+        )
+    ]
+    if capped:
+        notes.append(Note(code="hey-cap", message=f"hey keeps only {MAX_RESULTS:,} results: there may have been more"))
+    return LoadResult(
+        tool="hey",
+        requests=None if capped else len(times),
+        latency=latency_of(times, 1e-4, resolution_s=1e-4),
+        status=dict(sorted(statuses.items())),
+        non_2xx=sum(n for code, n in statuses.items() if code[0] != "2") if statuses and not capped else None,
+        complete=bool(times) and not unread,
+        notes=(*notes, *unread_notes(unread)),
+    )

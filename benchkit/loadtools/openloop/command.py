@@ -1,0 +1,103 @@
+"""The command line of openloop, benchkit's own load tool: open loop at a rate, or closed loop without one.
+
+Properties, of `backends/openloop`:
+
+- Each request is due at an instant of the schedule. It sleeps by a timer of the kernel until then, to tenths of a
+  millisecond, and the request waits in order for one of the connections; rows have when that was, and how late.
+- Arrivals of a constant rate are an interval apart. Random ones are a Poisson process of which the number in the window
+  (or in each stage of a shape) is known, so that every trial sends as many requests; the instants differ in each.
+- Connections are opened before the first request is due; with `-lead` that is at least so long after its start. One
+  that the server has closed meanwhile is replaced.
+- It gives up what it could not send within a second after the window.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Iterator, Mapping
+
+from benchkit.loadtools.openloop.output import parse
+from benchkit.loadtools.requests import RequestPart, RequestSupport, repeated_requests, reserved_headers
+from benchkit.loadtools.target import Target
+from benchkit.loadtools.tool import GoProgram, Objection, RateSupport, RequestRows, Tool, either_time_or_count
+from benchkit.models.headers import CONTENT_LENGTH, has_header
+from benchkit.models.load import Load
+from benchkit.models.request import Request
+from benchkit.models.shape import NS_PER_S, RateStage
+from benchkit.resources import BACKENDS
+
+REQUESTS = "openloop.requests"
+PROGRAM = GoProgram(BACKENDS / "openloop", ".", "1", "openloop")
+ROWS = RequestRows("openloop")
+"""Every request that got a response, in nanoseconds from when it was due, or in a closed loop from when it was sent."""
+
+
+def _check(load: Load) -> Iterable[Objection]:
+    yield from either_time_or_count(load)
+    if load.request_count is not None and load.rate is None:
+        yield Objection("request_count", "openloop runs for a time: set a rate to reach a count")
+
+
+def _check_request(request: Request) -> Iterator[tuple[RequestPart, str]]:
+    yield from reserved_headers(request, "openloop", "Connection", "Transfer-Encoding")
+
+
+def _files(load: Load, target: Target) -> Mapping[str, bytes]:
+    requests = [
+        {"Method": each.method, "Bytes": base64.b64encode(_message(load, each, target)).decode()}
+        for each in repeated_requests(load)
+    ]
+    return {REQUESTS: json.dumps(requests).encode()}
+
+
+def _message(load: Load, request: Request, target: Target) -> bytes:
+    """Return a request as it is sent (RFC 9112)."""
+    headers = {} if has_header(request.headers, "Host") else {"Host": target.authority}
+    headers |= {name: str(value) for name, value in request.headers.items()}
+    if request.content_length is not None:
+        headers[CONTENT_LENGTH] = str(request.content_length)
+    if not load.keepalive:
+        headers["Connection"] = "close"
+    lines = [f"{request.method} {request.path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+    return "".join(f"{line}\r\n" for line in [*lines, ""]).encode() + (request.content or b"")
+
+
+def _argv(load: Load, target: Target) -> list[str]:
+    argv = [PROGRAM.name, f"-address={target.authority}", f"-requests={REQUESTS}", f"-connections={load.connections}"]
+    if load.rate is None:
+        argv.append(f"-duration={load.duration_s:.9f}s")
+    else:
+        argv.append(f"-stages={','.join(stage.text for stage in load.stages or _constant(load, load.rate))}")
+        if load.arrivals == "poisson":
+            argv.append("-poisson")
+    if not load.keepalive:
+        argv.append("-keepalive=false")
+    if load.timeout_s is not None:
+        argv.append(f"-timeout={load.timeout_s:g}s")
+    if not load.histogram:
+        argv.append("-rows=false")
+    return argv
+
+
+def _constant(load: Load, rate: float) -> list[RateStage]:
+    """Return the requests of a window at a constant rate: at least one."""
+    requests = load.request_count or round(rate * (load.duration_s or 0))
+    return [RateStage(requests=max(1, requests), interval_ns=round(NS_PER_S / rate))]
+
+
+TOOL = Tool(
+    name="openloop",
+    binary="openloop",
+    argv=_argv,
+    parse=parse,
+    summary="stderr",
+    rows=ROWS,
+    go_program=PROGRAM,
+    rate=RateSupport(is_open=True, clocks="one"),
+    options=frozenset({"duration_s", "request_count", "keepalive", "rate", "arrivals", "shape", "timeout_s"}),
+    requests=RequestSupport(differing=frozenset({"method", "path", "headers", "body"}), check=_check_request),
+    files=_files,
+    check=_check,
+    lead=lambda seconds: (f"-lead={seconds:g}s",),
+)

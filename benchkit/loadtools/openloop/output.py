@@ -1,0 +1,72 @@
+"""The summary that openloop prints, a line of JSON on stderr, and its meaning (backends/openloop/record.go).
+
+- `requests` got a response, whatever its status; those of `errors` got none. They are counted by message.
+- `duration_s` is from the first request that was due to the last response, `bytes` are those of bodies.
+- `seed` is that of random arrivals: with the flag `-seed` the same requests are due at the same instants again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError
+
+from benchkit.errors import ParseError
+from benchkit.loadtools.go_errors import errors_of
+from benchkit.loadtools.text import QUOTED, not_output_of, several_runs, split_lines
+from benchkit.models.base import Frozen
+from benchkit.models.load_result import Latency, LoadResult, Note
+from benchkit.validation import first_fault
+
+_START = '{"openloop":'
+Count = Annotated[int, Field(ge=0, lt=1 << 63)]
+
+
+class OpenloopOutput(Frozen):
+    """openloop's own fields."""
+
+    openloop: Literal[1]
+    """Version of the summary."""
+    duration_s: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    requests: Count
+    bytes: Count
+    errors: Mapping[str, Count]
+    seed: Annotated[int, Field(ge=0, lt=1 << 64)] | None = None
+
+
+def parse(text: str) -> LoadResult:
+    """Return the result that openloop printed. Raises ParseError for other text, and for several runs."""
+    return to_result(read(text))
+
+
+def read(text: str) -> OpenloopOutput:
+    """Return openloop's fields. Raises ParseError for other text, and for several runs."""
+    lines = split_lines(text)
+    summaries = [line for each in lines if (line := each.strip(QUOTED)).startswith(_START)]
+    if not summaries:
+        raise not_output_of("openloop", lines)
+    if len(summaries) > 1:
+        raise several_runs("openloop", summaries[0])
+    try:
+        return OpenloopOutput.model_validate_json(summaries[0], strict=True)
+    except ValidationError as error:
+        raise ParseError("not a summary of openloop", why=first_fault(error, OpenloopOutput)) from None
+
+
+def to_result(output: OpenloopOutput) -> LoadResult:
+    """Return openloop's fields as a LoadResult."""
+    duration_s = output.duration_s or None
+    messages = [f"{message}: {count}" for message, count in output.errors.items()]
+    return LoadResult(
+        tool="openloop",
+        duration_s=duration_s,
+        requests=output.requests,
+        rps=None if duration_s is None else output.requests / duration_s,
+        bytes_total=output.bytes,
+        bytes_per_s=None if duration_s is None else output.bytes / duration_s,
+        latency=Latency(covers="connect+request", corrected=False),
+        errors=errors_of(output.errors),
+        failed=sum(output.errors.values()),
+        notes=(Note(code="openloop-errors", message="; ".join(messages)),) if messages else (),
+    )

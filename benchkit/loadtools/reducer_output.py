@@ -1,0 +1,292 @@
+"""The reducer's file: a load tool's rows, one per request, as a histogram and exact counts. Pure.
+
+The reducer (`backends/reduce`) reads the rows on the load host, so that they need not be stored. What the rows of a
+tool mean is with the tool: `rows` in its `TOOL`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Literal
+
+import numpy as np
+from hdrh.codec import (  # type: ignore[import-untyped] # the library has no types
+    HdrCookieException,
+    HdrHistogramEncoder,
+    HdrLengthException,
+)
+from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped] # the library has no types
+from pydantic import Field, ValidationError
+
+from benchkit.errors import ParseError
+from benchkit.loadtools.measurement import Counters, Measurement, Second, Sending
+from benchkit.loadtools.text import excerpt
+from benchkit.loadtools.tool import ParsedOutput, RequestRows
+from benchkit.models.base import Frozen
+from benchkit.models.histogram import NS_PER_S, Histogram
+from benchkit.models.load import Load
+from benchkit.models.load_result import LoadResult, Note
+from benchkit.validation import first_fault
+
+LOWEST_US, HIGHEST_US, DIGITS = 1, 3_600_000_000, 4
+"""Layout of its histogram; backends/reduce/tally.go has the reasons."""
+
+SERIES_DIGITS = 2
+"""Significant digits of the histograms of single seconds (backends/reduce/series.go)."""
+
+_MAX_PAYLOAD = 40 + 9 * 400_000
+"""Most bytes that a histogram can have: a header, and the longest number for each bucket of the layout."""
+
+NO_SUMMARY = "no-summary"
+"""Code of the note on a result that is made of rows alone."""
+
+Count = Annotated[int, Field(ge=0)]
+
+
+class Unread(Frozen):
+    """Number of rows that could not be read, and the beginning of the first."""
+
+    count: Count
+    first: str | None
+
+
+class ReducedLatency(Frozen):
+    """Exact times in nanoseconds, and a histogram in microseconds, in HdrHistogram's compressed V2 encoding."""
+
+    histogram_us: str = Field(max_length=2 * _MAX_PAYLOAD, repr=False)
+    min_ns: Count
+    max_ns: Count
+    sum_ns: Count
+
+
+class Span(Frozen):
+    """First and last instants of the requests, in nanoseconds since the tool's start (`run`) or the epoch (`unix`)."""
+
+    origin: Literal["run", "unix"]
+    first_start_ns: int
+    last_start_ns: int
+    last_end_ns: int
+    ended_later: Count | None = None
+    """Requests that ended after the last one had started; older reducers do not write it."""
+
+
+class Seconds(Frozen):
+    """Requests by the second, from the span's origin, in which they started (`start`) or ended (`end`)."""
+
+    event: Literal["start", "end"]
+    counts: tuple[tuple[int, Count], ...]
+    beyond: Count
+    """Number of requests too far from the others to be counted by the second."""
+
+
+class SecondCounts(Frozen):
+    """Requests that started, ended and failed in a second, and a histogram of the times of those that ended.
+
+    The histogram has the indexes and counts of HdrHistogram's buckets for `SERIES_DIGITS`, in microseconds.
+    """
+
+    started: Count
+    ended: Count
+    errors: Count
+    bars: tuple[tuple[Annotated[int, Field(ge=0, lt=1 << 16)], Annotated[int, Field(gt=0)]], ...]
+
+
+class SecondSeries(Frozen):
+    """The seconds of a run, from the first request on."""
+
+    seconds: tuple[SecondCounts, ...]
+    beyond: Count
+    """Starts and ends after the last second that a series can have."""
+
+
+class Rest(Frozen):
+    """Text that the tool printed apart from its rows."""
+
+    bytes: Count
+    dropped: Count
+
+
+class ReducerOutput(Frozen):
+    """The reducer's file, field by field."""
+
+    reduction: Literal[1]
+    tool: Literal["ab", "h2load", "hey", "openloop", "siege", "vegeta"]
+    ended: Literal["whole", "cut", "damaged", "stopped"]
+    """The last row: complete, cut, or damaged. Older reducers may also have been `stopped` by a signal."""
+    rows: Count
+    unread: Unread
+    resolution_ns: Annotated[int, Field(gt=0)]
+    latency: ReducedLatency | None
+    lag: ReducedLatency | None = None
+    """Times by which requests were sent after they were due; latencies then count from when they were due."""
+    status: Mapping[str, Count]
+    errors: Mapping[str, Count]
+    other_errors: Count
+    bytes_in: Count | None
+    bytes_out: Count | None
+    span: Span | None
+    seconds: Seconds | None
+    series: SecondSeries | None = None
+    """Absent for tools without instants of requests; older reducers do not write it."""
+    rest: Rest
+
+
+def read(text: str | bytes) -> ReducerOutput:
+    """Return the file as a model. Raises ParseError for any other text, and for a file of another version."""
+    try:
+        return ReducerOutput.model_validate_json(text)
+    except ValidationError as error:
+        raise ParseError(
+            "not a complete file of benchkit's reducer",
+            why=first_fault(error, ReducerOutput),
+            hint="did the reducer end by itself, and is it of this version of benchkit?",
+        ) from None
+
+
+def read_file(file: bytes | None, tool: str) -> ReducerOutput:
+    """Return the file that the reducer wrote for a tool as a model. Raises ParseError; also where there is no file."""
+    if file is None:
+        raise ParseError("the reducer's file is missing", where=tool)
+    return read(file)
+
+
+def measurement(output: ReducerOutput, rows: RequestRows) -> Measurement:
+    """Return what a tool with such rows measured.
+
+    Raises ParseError for a histogram that cannot be read, or has other counts.
+    """
+    counters = Counters(
+        requests=output.rows,
+        recorded=output.rows,
+        bytes_total=output.bytes_in,
+        status=output.status,
+        non_2xx=sum(n for code, n in output.status.items() if code[0] not in "02") if rows.has_status else None,
+    )
+    return Measurement(
+        tool=output.tool,
+        histograms={} if output.latency is None else {"raw": _histogram(output.latency, output.rows)},
+        counters=counters,
+        resolution_s=output.resolution_ns / NS_PER_S,
+        covers=rows.covers,
+        complete=output.ended == "whole" and not output.unread.count,
+        notes=tuple(_notes(output)),
+        latency_from="sent" if output.lag is None else "due",
+        lag=None if output.lag is None else _histogram(output.lag, output.rows),
+        seconds=() if output.series is None else tuple(map(_second, output.series.seconds)),
+        sending=None if output.span is None else _sending(output.span, output.rows),
+    )
+
+
+def summary_with_rows(summary: LoadResult, file: bytes | None, rows: RequestRows, load: Load) -> ParsedOutput:
+    """Return a tool's summary with its rows: counts are the summary's, times those of the rows. Raises ParseError.
+
+    Where the tool was ended before it printed a summary, counts are those of the rows in the window of its load.
+    """
+    measured = measurement(read_file(file, summary.tool), rows)
+    if summary.requests is None:
+        summary = _summary_of_rows(summary, measured, load)
+    counters = measured.counters
+    notes = {note.code: note for note in (*measured.notes, *summary.notes)}
+    if summary.requests is not None and counters.recorded != summary.requests:
+        message = f"{counters.recorded} of {summary.requests} requests have a time in the histogram"
+        notes["histogram-differs"] = Note(code="histogram-differs", message=message)
+    exact = {
+        "latency": measured.latency(),
+        "status": summary.status or counters.status,
+        "non_2xx": counters.non_2xx if summary.non_2xx is None else summary.non_2xx,
+        "complete": summary.complete and measured.complete,
+        "notes": tuple(notes.values()),
+    }
+    return ParsedOutput(summary.model_copy(update=exact), measured)
+
+
+def _summary_of_rows(summary: LoadResult, measured: Measurement, load: Load) -> LoadResult:
+    """Return the summary that a tool did not print. Raises ParseError where it measured for no known time."""
+    if load.duration_s is None:
+        raise ParseError(f"{summary.tool} printed no summary, and its load has no duration")
+    counted = measured.counters.requests
+    message = f"{summary.tool} was ended before it printed its summary: counts and rates are those of its rows"
+    return summary.model_copy(
+        update={
+            "duration_s": load.duration_s,
+            "requests": counted,
+            "rps": counted / load.duration_s,
+            "connections": load.connections,
+            "bytes_total": measured.counters.bytes_total,
+            "complete": True,
+            "notes": (Note(code=NO_SUMMARY, message=message),),
+        }
+    )
+
+
+def _sending(span: Span, rows: int) -> Sending:
+    return Sending(
+        requests=rows,
+        span_s=(span.last_start_ns - span.first_start_ns) / NS_PER_S,
+        answered_later=span.ended_later,
+    )
+
+
+def _second(counts: SecondCounts) -> Second:
+    return Second(counts.started, counts.ended, counts.errors, _bars(counts.bars) if counts.bars else None)
+
+
+def _bars(bars: tuple[tuple[int, int], ...]) -> Histogram:
+    """Return the histogram of these buckets. Raises ParseError where they do not ascend."""
+    indexes, counts = (np.array(column, np.int64) for column in zip(*bars, strict=True))
+    try:
+        return Histogram.of_buckets(indexes, counts, digits=SERIES_DIGITS)
+    except ValueError as error:
+        raise ParseError("the histogram of a second cannot be read", why=str(error)) from None
+
+
+def _notes(output: ReducerOutput) -> Iterator[Note]:
+    if output.series is not None and output.series.beyond:
+        message = f"the table `series` has the first {len(output.series.seconds)} seconds of the run"
+        yield Note(code="series-cut", message=message)
+    if output.unread.count:
+        first = excerpt(output.unread.first or "")
+        yield Note(code="unread", message=f"{output.unread.count} rows could not be read; the first: {first}")
+    if output.rest.dropped:
+        yield Note(code="text-cut", message=f"{output.rest.dropped} bytes of text among the rows were dropped")
+    if output.ended != "whole":
+        yield Note(code="rows-cut", message=f"the rows are not complete: {output.ended}")
+
+
+def _histogram(latency: ReducedLatency, rows: int) -> Histogram:
+    """Return the histogram of this number of rows, decoded by the library after its layout has been checked."""
+    try:
+        encoded = latency.histogram_us.encode("ascii")
+        _refuse_bomb(encoded)
+        payload = HdrHistogramEncoder.decode(encoded)
+        header = payload.payload
+        layout = header.lowest_trackable_value, header.highest_trackable_value, header.significant_figures
+        if layout != (LOWEST_US, HIGHEST_US, DIGITS):
+            raise ParseError(f"the histogram has an unknown layout: {layout}")
+        counts = np.frombuffer(HdrHistogram(*layout, hdr_payload=payload).counts, np.int64)
+        indexes = np.flatnonzero(counts != 0)  # numpy searches truth values several times as fast as numbers
+        histogram = Histogram(indexes, counts[indexes], DIGITS, latency.min_ns, latency.max_ns, latency.sum_ns)
+    except (
+        HdrCookieException,
+        HdrLengthException,
+        binascii.Error,
+        zlib.error,
+        ValueError,
+        IndexError,
+        OverflowError,
+    ) as error:
+        raise ParseError("the histogram cannot be decoded", why=str(error) or type(error).__name__) from None
+    if histogram.total != rows:
+        raise ParseError(f"{rows} rows, but {histogram.total} counts in the histogram")
+    return histogram
+
+
+def _refuse_bomb(encoded: bytes) -> None:
+    """Raise ParseError for data that unpacks to more bytes than any histogram of the layout has."""
+    unpacking = zlib.decompressobj()
+    unpacking.decompress(base64.b64decode(encoded, validate=True)[8:], _MAX_PAYLOAD)
+    if unpacking.unconsumed_tail:
+        raise ParseError("the histogram unpacks to more data than any histogram of its layout has")

@@ -1,0 +1,286 @@
+"""Parser of siege's output (2 to 4.1): its text, its JSON and its log file.
+
+Meaning of the figures, read from its source (src/main.c, data.c, log.c):
+
+- Times are counted in ticks of the kernel (`times()`), which are 10 ms. They are printed in seconds, in the
+  text since 4.1.7 in milliseconds. A "Response time" of 0.00 is below that, not zero. It includes connecting.
+- "MB" is 1024². The log file truncates to whole megabytes.
+- "Transactions" are answered requests (without those of a status above 399), "Successful" those of a good status.
+  Availability is transactions ÷ (transactions + failed). "Concurrency" is the sum of times ÷ elapsed time.
+- JSON (since 4.0.5) is printed on stdout, the text on stderr.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from benchkit.loadtools.text import (
+    NOT_A_NUMBER,
+    Reader,
+    not_output_of,
+    parse_count,
+    parse_number,
+    several_runs,
+    unread_notes,
+    without_times,
+)
+from benchkit.models.base import Frozen
+from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+
+TICK_S = 0.01
+"""One tick of `times()` (sysconf _SC_CLK_TCK is 100 on Linux)."""
+
+_SIZES: Mapping[str, float] = {"bytes": 1.0, "KB": 1024.0, "MB": 1024.0**2, "GB": 1024.0**3}
+
+_HITS = {"hits": 1.0}
+_PLAIN = {"": 1.0}
+_ELAPSED = {"secs": 1.0}
+_MEAN = {"secs": 1.0, "ms": 1e-3}
+_EXTREME = {"": 1.0, **_MEAN}
+"""Times of transactions are milliseconds in the text since 4.1.7; before, they are seconds and these have no unit."""
+_UNITS: Mapping[str, Mapping[str, float]] = {
+    "transactions": _HITS,
+    "availability": {"%": 1.0},
+    "elapsed_time": _ELAPSED,
+    "data_transferred": _SIZES,
+    "response_time": _MEAN,
+    "transaction_rate": {"trans/sec": 1.0},
+    "throughput": {f"{unit}/sec": size for unit, size in _SIZES.items()},
+    "concurrency": _PLAIN,
+    "successful_transactions": _PLAIN,
+    "failed_transactions": _PLAIN,
+    "longest_transaction": _EXTREME,
+    "shortest_transaction": _EXTREME,
+}
+"""Fields of the JSON, whose names are also the labels of the text, each with its units in the text."""
+_SECONDS_AND_MB = {"data_transferred": 1024.0**2, "throughput": 1024.0**2}
+"""Units of the JSON and the log file that are not the base unit."""
+_COUNTS = frozenset({"transactions", "successful_transactions", "failed_transactions"})
+
+_LABELS = "|".join(field.capitalize().replace("_", " ") for field in _UNITS)
+_LINE = re.compile(rf"({_LABELS}):\s*([^\s%]{{1,40}})(?:\s*([a-zA-Z%/]{{1,40}}))?")
+_DAMAGED = re.compile(rf"(?:{_LABELS}):.*")
+_JSON = re.compile(rf'"({"|".join(_UNITS)})"\s*:\s*([^\s,}}]+)(\s*[,}}\n])?')
+_VERSION = re.compile(r"(?:\*\* )?SIEGE ([0-9]\S*)", re.IGNORECASE)
+_USERS = re.compile(r"(?:\*\* )?Preparing ([0-9]+) concurrent users for battle\.")
+_ABORTED = re.compile(r"\w+ aborted due to excessive socket failure.*")
+_LOG_ROW = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2},(.*)")
+_LOG_FIELDS = tuple(
+    field for field in _UNITS if field not in {"availability", "longest_transaction", "shortest_transaction"}
+)
+
+
+class SiegeOutput(Frozen):
+    """Fields of one run by siege's own labels; times in seconds, sizes in bytes ("MB" are 1024²)."""
+
+    version: str | None = None
+    users: int | None = None
+    transactions: int | None = None
+    availability: float | None = None
+    """In per cent, as printed."""
+    elapsed_time: float | None = None
+    data_transferred: float | None = None
+    response_time: float | None = None
+    transaction_rate: float | None = None
+    throughput: float | None = None
+    concurrency: float | None = None
+    """Sum of response times ÷ elapsed time: measured, not the number of users."""
+    successful_transactions: int | None = None
+    failed_transactions: int | None = None
+    longest_transaction: float | None = None
+    shortest_transaction: float | None = None
+    log_rows: int | None = None
+    """Number of rows of the log file, of which this is the last; None where it is no log file."""
+    aborted: bool = False
+    unread: tuple[str, ...] = ()
+    """Lines that siege printed, with a figure that could not be read."""
+
+
+def read(text: str) -> SiegeOutput:
+    """Return the printed text as siege's own fields. Raises ParseError for other text, and for several runs."""
+    return _Reader().read(text)
+
+
+class _Reader(Reader):
+    tool = "siege"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.banner: dict[str, object] = {}
+        self.milliseconds: bool | None = None
+        self.log_row: re.Match[str] | None = None
+        self.is_log_row_cut = False
+        self.log_rows = 0
+        self._rules = (
+            (_LINE, self.line),
+            (_DAMAGED, self.add_unread),
+            (_LOG_ROW, self.row),
+            (_USERS, self.users),
+            (_VERSION, self.version),
+            (_ABORTED, self.aborted),
+        )
+
+    def read_line(self, line: str) -> None:
+        if not line.startswith(("HTTP/", '"')):  # rows of a verbose run, one per request; JSON is read as a whole
+            super().read_line(line)
+
+    def read(self, text: str) -> SiegeOutput:
+        lines = self.read_lines(text)
+        if '"transactions"' in text:
+            self.json("\n".join(lines))
+        if not self.fields.values and self.log_row:
+            self.last_row(self.log_row)
+        if not self.fields.values and "users" not in self.banner:
+            raise not_output_of("siege", lines)
+        return self.output(SiegeOutput, **self.banner)
+
+    def line(self, match: re.Match[str]) -> None:
+        field = match[1].lower().replace(" ", "_")
+        unit = match[3] or ""
+        if field == "response_time":
+            self.milliseconds = {"ms": True, "secs": False}.get(unit)
+        value = _value(field, match[2], _UNITS[field].get(unit))
+        if value is None and match[2] in NOT_A_NUMBER:  # without a transaction there is no mean
+            return
+        if unit == "" and _UNITS[field] is _EXTREME and self.milliseconds is not False:
+            value = None  # its unit may be in the missing end
+        if self.ends_mid_number(match[0]) and not re.fullmatch(
+            r"[0-9]+\.[0-9]{2}", match[2]
+        ):  # it always prints two decimals
+            value = None
+        self.fields.set_once(match[0], **{field: value})
+
+    def json(self, text: str) -> None:
+        """Read the JSON form. Where the text has the summary too, that one is used: it is finer, and must agree."""
+        document: dict[str, object] = {}
+        for match in _JSON.finditer(text):
+            field = match[1]
+            if field in document:
+                raise several_runs("siege", match[0])
+            whole = match[3] is not None
+            document[field] = _value(field, match[2], _SECONDS_AND_MB.get(field, 1.0)) if whole else None
+            if document[field] is None and match[2] not in NOT_A_NUMBER:
+                self.fields.unread.append(match[0])
+        if "transactions" in self.fields.values:
+            if self.fields.values["transactions"] != document.get("transactions"):
+                raise several_runs("siege", "transactions")
+        else:
+            self.fields.values.update(document)
+
+    def row(self, match: re.Match[str]) -> None:
+        self.log_row, self.is_log_row_cut = match, self.ends_mid_number(match[0])
+        self.log_rows += 1
+
+    def last_row(self, match: re.Match[str]) -> None:
+        """Read the last run in a log file; a column without a comma or line end after it may lack digits."""
+        cells = [cell.strip() for cell in match[1].split(",")]
+        for field, cell in zip(_LOG_FIELDS, cells[:-1] if self.is_log_row_cut else cells, strict=False):
+            value = _value(field, cell, _SECONDS_AND_MB.get(field, 1.0))
+            self.fields.values[field] = value
+            if value is None and cell not in NOT_A_NUMBER:
+                self.fields.unread.append(match[0])
+        if self.is_log_row_cut or len(cells) != len(_LOG_FIELDS):
+            self.fields.unread.append(match[0])
+        self.banner["log_rows"] = self.log_rows
+
+    def users(self, match: re.Match[str]) -> None:
+        self.banner["users"] = parse_count(match[1])
+
+    def version(self, match: re.Match[str]) -> None:
+        self.banner["version"] = match[1]
+
+    def aborted(self, _match: re.Match[str]) -> None:
+        self.banner["aborted"] = True
+
+
+def _value(field: str, token: str, unit: float | None) -> float | int | None:
+    """Return a figure in the base unit; None where it is no figure, or has a unit that the field never has."""
+    if unit is None:
+        return None
+    if field in _COUNTS:
+        return parse_count(token)
+    value = parse_number(token)
+    if value is None or (field == "availability" and value > 100):  # noqa: PLR2004 - per cent
+        return None
+    return float(f"{value * unit:.15g}")
+
+
+def parse(text: str) -> LoadResult:
+    """Return the result that siege printed, or wrote to its log file.
+
+    Raises ParseError for other text, and several runs. A log file has a row for every run: the last row is the result,
+    and a note states it.
+    """
+    return to_result(read(text))
+
+
+def to_result(output: SiegeOutput) -> LoadResult:
+    """Return siege's fields as a LoadResult."""
+    return LoadResult(
+        tool="siege",
+        tool_version=output.version,
+        duration_s=output.elapsed_time,
+        requests=output.transactions,
+        rps=_measured_rate(output.transaction_rate, output),
+        connections=output.users,
+        bytes_total=output.data_transferred,
+        bytes_per_s=_measured_rate(output.throughput, output),
+        latency=_latency(output),
+        errors=Errors(),
+        failed=output.failed_transactions,
+        availability=None if output.availability is None else float(f"{output.availability / 100:.15g}"),
+        complete=_complete(output),
+        notes=tuple(_notes(output)),
+    )
+
+
+def _measured_rate(rate: float | None, output: SiegeOutput) -> float | None:
+    """Return a rate, but None for the 0 that siege prints where it measured nothing."""
+    return None if rate == 0 and _too_fast(output) else rate
+
+
+def _too_fast(output: SiegeOutput) -> bool:
+    """Return whether the elapsed time is printed as zero: below 10 ms siege prints rates of zero."""
+    return not output.elapsed_time and output.transactions != 0
+
+
+def _latency(output: SiegeOutput) -> Latency:
+    latency = Latency(
+        min_s=output.shortest_transaction,
+        mean_s=output.response_time,
+        max_s=output.longest_transaction,
+        resolution_s=TICK_S,
+        covers="connect+request",
+        corrected=False,
+    )
+    return latency if output.transactions else without_times(latency)  # none, or an unknown number
+
+
+def _complete(output: SiegeOutput) -> bool:
+    """Return whether the run ended normally, and the text has all that siege always prints."""
+    required = [output.transactions, output.elapsed_time, output.transaction_rate, output.failed_transactions]
+    if output.log_rows is None:
+        required += [output.availability, output.longest_transaction, output.shortest_transaction]
+        required += [output.data_transferred, output.throughput]
+        if output.transactions:
+            required.append(output.response_time)
+    return None not in required and not output.unread and not output.aborted
+
+
+def _notes(output: SiegeOutput) -> Iterator[Note]:
+    yield Note(
+        code="siege-resolution", message="siege counts times in steps of 10 ms; 0.00 means less than that, not zero"
+    )
+    if output.log_rows is not None:
+        yield Note(
+            code="siege-log",
+            message=f"the last of {output.log_rows} runs in a log file, which truncates to whole megabytes",
+        )
+    if _too_fast(output):
+        yield Note(code="short-run", message="the run took less than 10 ms: siege's rates of 0.00 are not measured")
+    if output.transactions == 0:
+        yield Note(code="no-samples", message="no transaction: siege's times of 0.00 are not measured")
+    if output.aborted:
+        yield Note(code="aborted", message="siege aborted the run: too many sockets failed")
+    yield from unread_notes(output.unread)

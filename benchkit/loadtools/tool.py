@@ -1,0 +1,273 @@
+"""The shape that every load tool has; `benchkit.loadtools.registry` lists the tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+from benchkit.errors import InputError
+from benchkit.loadtools.requests import ONE_REQUEST, REQUEST_FIELDS, RequestSupport
+from benchkit.loadtools.target import Target
+from benchkit.models.load import Load
+from benchkit.models.load_result import LoadResult
+from benchkit.models.protocol import HttpProtocol, is_http2
+
+if TYPE_CHECKING:
+    from benchkit.loadtools.measurement import Measurement  # it imports numpy, which is slow and which no parser needs
+
+NEED_RATE: Final = ("share_of_slowest", "capacity", "share_of_capacity")
+"""Fields of `Load` from which a run finds target rates itself: any tool that can hold a rate supports them."""
+
+ALWAYS: Final = (
+    frozenset({"tool", "connections", "streams", "processes", "pin", "warmup_s", "histogram", *NEED_RATE})
+    | REQUEST_FIELDS
+)
+"""Fields of `Load` that every tool supports, that benchkit handles for it, or that `Tool.requests` is about."""
+
+
+@dataclass(frozen=True)
+class ToolOutput:
+    """The files that one generator wrote."""
+
+    stdout: str
+    """Printed text, without the rows that the reducer has read."""
+    stderr: str = ""
+    reduction: bytes | None = None
+    """The reducer's file; None where the tool prints no rows."""
+
+
+@dataclass(frozen=True)
+class ParsedOutput:
+    """The output of one generator, or of many merged: its summary, and its measurement of every request."""
+
+    result: LoadResult
+    """Summary; its latency is that of the raw histogram where there is one."""
+    measurement: Measurement | None
+    """None where only the tool's own summary was asked for."""
+
+
+@dataclass(frozen=True)
+class Objection:
+    """A field of `Load` that a tool cannot support, and the reason as a sentence."""
+
+    field: str
+    why: str
+
+    @property
+    def concerns_requests(self) -> bool:
+        """True where the tool cannot send its requests: only a cell is unsupported. All other loads are refused."""
+        return self.field in REQUEST_FIELDS
+
+
+def no_objections(_load: Load) -> Iterable[Objection]:
+    """Return no objection, for a tool that supports every value of its options."""
+    return ()
+
+
+def no_objections_to_target(_load: Load, _target: Target) -> Iterable[str]:
+    """Return no reason, for a tool that can send every load over all of its protocols."""
+    return ()
+
+
+def no_files(_load: Load, _target: Target) -> Mapping[str, bytes]:
+    """Return no files, for a tool that needs none."""
+    return {}
+
+
+@dataclass(frozen=True)
+class GoProgram:
+    """A load tool that benchkit builds from a Go module and copies to the load hosts."""
+
+    module: Path
+    package: str
+    """Package of the module to build, as `go build` takes it."""
+    version: str
+    name: str
+    """Name of the file on load hosts, and first argument of its command."""
+
+
+@dataclass(frozen=True)
+class RequestRows:
+    """Rows of a tool's output, one per request, which the reducer (`backends/reduce`) reads on the load host."""
+
+    name: str
+    """Name by which the reducer knows the rows."""
+    covers: Literal["request", "connect+request"] = "connect+request"
+    """Part of a request that their times cover."""
+    has_status: bool = True
+    """False: rows do not state the status of the answer."""
+
+
+@dataclass(frozen=True)
+class TlsSupport:
+    """The way in which a tool uses TLS."""
+
+    verifies: bool
+    """True: it verifies certificates by `Target.ca_file`. False: it accepts all, and cannot do otherwise."""
+    sends_name: bool
+    """True: it asks for `Target.server_name`. False: for the host of the URL that it connects to alone."""
+    resumes: bool
+    """True: a new connection resumes an earlier session where the server lets it. False: every handshake is full."""
+
+
+@dataclass(frozen=True)
+class RateSupport:
+    """The way in which a tool holds a target rate."""
+
+    is_open: bool
+    """True: a request is sent when it is due, however many are unanswered. False: not before its connection is free."""
+    clocks: Literal["one", "per connection", "per stream"]
+    """Clocks that share the rate, and tick at the same instants: one, or one for each connection, or each stream."""
+    interval_ns: Callable[[Load], int] | None = field(default=None, repr=False)
+    """Load of one generator → time between two requests in its schedule, for tools whose rows number the requests; the
+    reducer then counts times from when a request was due. None: rows state that themselves, or times count from when
+    it was sent."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One load tool: how it is called, and how its output is read.
+
+    A load that sets a field of `Load` other than `ALWAYS` and `options` is refused (`objections`): a tool never runs
+    with a part of its load ignored.
+    """
+
+    name: str
+    binary: str
+    """Program that runs on the load host."""
+    argv: Callable[[Load, Target], list[str]] = field(repr=False)
+    """(load of one generator, target) → argument list, for a load without objections; pure."""
+    parse: Callable[[str], LoadResult] = field(repr=False)
+    """Printed text → LoadResult; pure. Raises ParseError for text that is no output of the tool."""
+    options: frozenset[str]
+    """Fields of `Load` beyond `ALWAYS` that the tool supports."""
+    rate: RateSupport | None = None
+    """The way in which it holds a target rate; None: it cannot."""
+    requests: RequestSupport = ONE_REQUEST
+    """The requests that it can send."""
+    summary: Literal["stdout", "stderr"] | None = "stdout"
+    """Stream with the text that `parse` reads; None: the tool prints rows and no summary, so it has `measure`."""
+    rows: RequestRows | None = None
+    """Rows that it prints on stdout, one per request; None: no such rows."""
+    measure: Callable[[ToolOutput], ParsedOutput] | None = field(default=None, repr=False)
+    """Output of a load with `histogram` → result and measurement; pure. Raises ParseError.
+
+    None: the result is the summary, with the latencies of the rows where there are `rows`.
+    """
+    go_program: GoProgram | None = None
+    """Program that benchkit builds; None: hosts have `binary` from a package (`benchkit.hosts.packages.PROGRAMS`)."""
+    files: Callable[[Load, Target], Mapping[str, bytes]] = field(default=no_files, repr=False)
+    """(load, target) → files that the argument list names, for the working directory: name → content; pure."""
+    check: Callable[[Load], Iterable[Objection]] = field(default=no_objections, repr=False)
+    """Return objections to values of the options; pure."""
+    protocols: frozenset[HttpProtocol] = frozenset({"http1"})
+    """Protocols that it speaks."""
+    tls: TlsSupport | None = None
+    """The way in which it uses TLS; None: it has none."""
+    check_target: Callable[[Load, Target], Iterable[str]] = field(default=no_objections_to_target, repr=False)
+    """(load of one generator, target in one of its protocols) → reasons why it cannot send this load there; pure."""
+    lead: Callable[[float], tuple[str, ...]] | None = field(default=None, repr=False)
+    """Seconds → arguments with which its measured time begins that long after its start, and the tool opens its
+    connections before; None: its measured time begins with its first connection."""
+    overrun_s: float = 0.0
+    """Time for which it sends requests beyond a time that it was asked for, at most, in seconds: the load of another
+    slice begins after it. Nothing where that is only its own start, or the answers to its last requests."""
+    own_s: float = 2.0
+    """Time for its own start and end, beside its load and the last answers, in seconds: wrk prints 10 MB of histogram
+    for a million different times. A tool that takes longer is ended."""
+    single_threaded: bool = False
+    thread_per_connection: bool = False
+
+    @property
+    def required_program(self) -> str | None:
+        """Program that a load host must have; None where benchkit builds it."""
+        return self.binary if self.go_program is None else None
+
+    def threads(self, load: Load) -> int | None:
+        """Return the most threads that generate the load of one generator; None where the tool has no such limit."""
+        if self.single_threaded:
+            return 1
+        if self.thread_per_connection:
+            return load.connections
+        return load.threads if "threads" in self.options else None
+
+    def objections(self, load: Load) -> tuple[Objection, ...]:
+        """Return everything in the load of one generator that this tool cannot do; empty where it can do it all."""
+        unsupported = [
+            Objection(name, f"{self.name} does not support it (it supports: {', '.join(sorted(self.options))})")
+            for name, spec in Load.model_fields.items()
+            if name not in ALWAYS | self.options and getattr(load, name) != spec.get_default(call_default_factory=True)
+        ]
+        if self.rate is None:
+            needing = [name for name in NEED_RATE if getattr(load, name) is not None]
+            unsupported += [Objection(name, f"{self.name} cannot hold a rate") for name in needing]
+        requests = [Objection(name, why) for name, why in self.requests.objections(load, self.name)]
+        return (*unsupported, *requests, *self.check(load))
+
+    def target_objections(self, load: Load, target: Target) -> tuple[str, ...]:
+        """Return the reasons why a generator with this load cannot send it to the target; empty where it can."""
+        if target.protocol not in self.protocols:
+            return (f"{self.name} does not speak {target.protocol} (it speaks: {', '.join(sorted(self.protocols))})",)
+        return (*self._protocol_objections(load, target), *self.check_target(load, target))
+
+    def _protocol_objections(self, load: Load, target: Target) -> Iterator[str]:
+        if target.server_name is not None and self.tls is not None and not self.tls.sends_name:
+            yield f"tls.server_name: {self.name} asks for no other name than the address that it connects to"
+        if load.streams > 1 and not is_http2(target.protocol):
+            yield f"streams: {target.protocol} has no streams, a connection has one request in flight"
+        if load.keepalive:
+            return
+        if is_http2(target.protocol):
+            yield f"keepalive: {self.name} keeps its connections of HTTP/2 open"
+        if self.tls is not None and not self.tls.resumes and target.tls is not None and target.tls.resumption:
+            yield f"tls.resumption: {self.name} never resumes a session on a new connection: set it to false, or keep them"
+
+    def target_notices(self, target: Target) -> Iterator[str]:
+        """Yield what the reader of a plan must know of the way in which this tool sends to the target."""
+        if target.tls is not None and self.tls is not None and not self.tls.verifies:
+            yield f"{self.name} verifies no certificate, and cannot be told to: it sends its load to any server that answers."
+
+    def command(self, load: Load, target: Target) -> list[str]:
+        """Return the argument list of one generator. Raises InputError where the tool has objections to `load`."""
+        self.require(load)
+        return self.argv(load, target)
+
+    def require(self, load: Load) -> None:
+        """Raise InputError where the tool has objections to the load of one generator."""
+        objections = self.objections(load)
+        if objections:
+            raise InputError(
+                f"{self.name} cannot generate this load",
+                why="; ".join(f"{o.field}: {o.why}" for o in objections),
+                hint="change the load, or choose another tool",
+            )
+
+
+def either_time_or_count(load: Load) -> Iterable[Objection]:
+    """Yield an objection to a load with both a time and a count of requests, or with neither."""
+    if (load.duration_s is None) == (load.request_count is None):
+        yield Objection("duration_s", "set either duration_s or request_count")
+
+
+def whole_seconds(value: float | None, name: str, tool: str) -> Iterable[Objection]:
+    """Yield an objection to a time with a fraction of a second, for a tool that takes whole seconds only."""
+    if value is not None and value != int(value):
+        yield Objection(name, f"{tool} takes whole seconds, not {value:g}")
+
+
+def one_http2_connection(load: Load, target: Target, tool: str) -> Iterable[str]:
+    """Yield a reason against several connections of HTTP/2, for a tool whose requests all share one."""
+    if is_http2(target.protocol) and load.connections > 1:
+        yield (
+            f"connections: each {tool} opens one connection of HTTP/2, not {load.connections}: set streams, and a process "
+            "for each connection"
+        )
+
+
+def reserved_arguments(load: Load, tool: str, *flags: str) -> Iterable[Objection]:
+    """Yield an objection to `extra_args` that benchkit sets itself, to have every request recorded."""
+    conflicts = [argument for argument in load.extra_args if any(argument.startswith(flag) for flag in flags)]
+    if conflicts and load.histogram:
+        yield Objection("extra_args", f"{conflicts[0]}: with histogram: true, benchkit sets {flags[0]} of {tool}")

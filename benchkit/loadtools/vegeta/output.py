@@ -1,0 +1,322 @@
+"""Parser of the output of `vegeta report` (6 to 12): text, JSON, buckets and percentiles.
+
+Meaning of the figures, read from its source (lib/metrics.go, reporters.go, attack.go):
+
+- "rate" is requests ÷ attack time, which runs from the first request to the last one; "throughput" is good answers ÷
+  (attack + wait). `duration_s` here is the attack time, so that requests ÷ duration is the rate.
+- Status code 0 is a request without an answer. Success is the share of 200 to 399.
+- A time runs from sending the request to the end of its body; it includes connecting, and waiting for a connection
+  where their number is limited. Percentiles are estimates (t-digest); the text rounds to three or six decimals.
+- Bytes are of bodies alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from benchkit.errors import ParseError
+from benchkit.loadtools.text import (
+    QUOTED,
+    SECONDS,
+    Reader,
+    excerpt,
+    not_output_of,
+    parse_count,
+    parse_number,
+    several_runs,
+    split_lines,
+    unread_notes,
+)
+from benchkit.models.base import Frozen
+from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+from benchkit.validation import first_fault
+
+_CLOCK = re.compile(r"(?:([0-9]{1,6})h(?=[0-9]+m))?(?:([0-9]{1,2})m)?([0-9]{1,2}(?:\.[0-9]{1,9})?)s")
+_SINGLE_UNIT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)([^0-9.]s)")
+
+_ROW = re.compile(r"(Requests|Duration|Latencies|Bytes In|Bytes Out|Success)\s+\[([^\]]{1,80})\]\s+(\S.*)")
+_CODES = re.compile(r"Status Codes\s+\[code:count\]\s*(.*)")
+_CODE = re.compile(r"([0-9]{1,3}):([0-9]{1,18})")
+_DOCUMENT = re.compile(r"^\{", re.MULTILINE)
+_ERRORS = re.compile(r"Error Set:")
+_DAMAGED = re.compile(r"(?:Requests|Duration|Latencies|Bytes In|Bytes Out|Success|Status Codes)\s.*")
+_BUCKETS = re.compile(r"Bucket\s+#\s+%\s+Histogram")
+_BUCKET = re.compile(r"\[(\S+),\s+(\S+)\]\s+([0-9]{1,18})\s+[0-9.]+%.*")
+_SPECTRUM = re.compile(r"Value\(ms\)\s+Percentile\s+TotalCount\s+1/\(1-Percentile\)")
+_POINT = re.compile(r"([0-9]{1,12}\.[0-9]{6})\s+([01]\.[0-9]{6})\s+([0-9]{1,18})\s+([0-9.]+)")
+
+_PERCENTILE = re.compile(r"[0-9]{1,2}(?:\.[0-9]{1,5})?")
+
+
+class VegetaOutput(Frozen):
+    """Fields of a report by vegeta's own labels; times in seconds, sizes in bytes."""
+
+    requests: int | None = None
+    rate: float | None = None
+    """Requests sent ÷ attack time."""
+    throughput: float | None = None
+    """Good answers ÷ (attack + wait)."""
+    attack_s: float | None = None
+    total_s: float | None = None
+    """Attack and wait together, the only duration that versions before 6 state."""
+    wait_s: float | None = None
+    latencies: Mapping[str, float] | None = None
+    """Times by the report's own names: min, mean, max, and percentiles as "50"."""
+    bytes_in: int | None = None
+    bytes_out: int | None = None
+    success: float | None = None
+    """Share of answers with a status from 200 to 399."""
+    status_codes: Mapping[str, int] | None = None
+    """Answers by status code; "0" is a request without an answer."""
+    errors: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+    """Lines that vegeta printed, with a figure that could not be read."""
+    kind: Literal["text", "json", "hist", "hdrplot"] = "text"
+
+
+def parse_duration(token: str) -> float | None:
+    """Return the seconds of a duration as Go prints it (`1m30.5s`, `145.082066ms`, `0s`); None for any other token."""
+    if match := _CLOCK.fullmatch(token):
+        hours, minutes, seconds = (float(part or 0) for part in match.groups())
+        return hours * 3600 + minutes * 60 + seconds
+    match = _SINGLE_UNIT.fullmatch(token)
+    if match is None:
+        return None
+    unit = 1e-9 if match[2] == "ns" else SECONDS.get(match[2])
+    return None if unit is None else float(f"{float(match[1]) * unit:.15g}")
+
+
+def read(text: str) -> VegetaOutput:
+    """Return the printed text as vegeta's own fields. Raises ParseError for other text, and for several reports."""
+    if '"latencies"' in text:
+        plain = "\n".join(line.strip(QUOTED) for line in split_lines(text))
+        start = _DOCUMENT.search(plain)
+        if start:
+            return _json(plain[start.start() : plain.rfind("}") + 1])
+    return _Reader().read(text)
+
+
+class _Reader(Reader):
+    tool = "vegeta"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kind = "text"
+        self.buckets: list[int] = []
+        self.points: dict[str, float] = {}
+        self.errors: list[str] | None = None
+        self._rules = (
+            (_ROW, self.row),
+            (_CODES, self.codes),
+            (_ERRORS, self.error_set),
+            (_BUCKETS, self.start_buckets),
+            (_BUCKET, self.bucket),
+            (_SPECTRUM, self.start_points),
+            (_POINT, self.point),
+            (_DAMAGED, self.add_unread),
+        )
+
+    def read(self, text: str) -> VegetaOutput:
+        lines = self.read_lines(text)
+        if not self.fields.values and not self.buckets and not self.points:
+            raise not_output_of("vegeta", lines)
+        more: dict[str, object] = {"kind": self.kind, "errors": tuple(self.errors or ())}
+        if self.kind == "hist":
+            more["requests"] = sum(self.buckets)
+        if self.points:
+            more["latencies"] = self.points
+        return self.output(VegetaOutput, **more)
+
+    def read_line(self, line: str) -> None:
+        if self.errors is not None and not _ROW.fullmatch(line):
+            self.errors.append(excerpt(line))
+        else:
+            super().read_line(line)
+
+    def row(self, match: re.Match[str]) -> None:
+        """Read a row that has the names of its figures in brackets."""
+        label, names, cells = match[1], match[2].split(", "), match[3].split(", ")
+        if len(names) != len(cells) or self.ends_mid_number(match[0]):
+            self.fields.unread.append(match[0])
+            return
+        named = dict(zip(names, cells, strict=True))
+        if label == "Latencies":
+            times = {name: parse_duration(cell) for name, cell in named.items()}
+            self.fields.set_once(match[0], latencies=None if None in times.values() else times)
+            return
+        for name, cell in named.items():
+            self.fields.set_once(match[0], **_figure(label, name, cell))
+
+    def codes(self, match: re.Match[str]) -> None:
+        pairs = [_CODE.fullmatch(pair) for pair in match[1].split()]
+        codes = {pair[1]: int(pair[2]) for pair in pairs if pair}
+        whole = len(codes) == len(pairs)
+        if (self.unterminated or not codes) and sum(codes.values()) != self.fields.values.get("requests"):
+            whole = False
+        self.fields.set_once(match[0], status_codes=codes if whole else None)
+
+    def error_set(self, _match: re.Match[str]) -> None:
+        self.errors = []
+
+    def start_buckets(self, match: re.Match[str]) -> None:
+        self._start(match, "hist")
+
+    def bucket(self, match: re.Match[str]) -> None:
+        if self.kind == "hist":
+            self.buckets.append(int(match[3]))
+
+    def start_points(self, match: re.Match[str]) -> None:
+        self._start(match, "hdrplot")
+
+    def point(self, match: re.Match[str]) -> None:
+        if self.kind == "hdrplot":
+            share = float(match[2])
+            name = "min" if share == 0 else "max" if share == 1 else f"{share * 100:.7g}"
+            self.points[name] = float(f"{float(match[1]) / 1000:.15g}")
+
+    def _start(self, match: re.Match[str], kind: str) -> None:
+        if self.kind != "text" or self.fields.values:
+            raise several_runs("vegeta", match[0])
+        self.kind = kind
+
+
+def _figure(label: str, name: str, cell: str) -> dict[str, object]:
+    """Return the model's field for one figure of a row; empty for figures not in the model (means of bytes)."""
+    match label, name:
+        case "Requests", "total":
+            return {"requests": parse_count(cell)}
+        case "Requests", ("rate" | "throughput"):
+            return {name: parse_number(cell)}
+        case "Duration", ("total" | "attack" | "wait"):
+            return {f"{name}_s": parse_duration(cell)}
+        case (("Bytes In" | "Bytes Out"), "total"):
+            return {label.lower().replace(" ", "_"): parse_count(cell)}
+        case "Success", "ratio":
+            percent = parse_number(cell.removesuffix("%"))
+            is_valid = percent is not None and cell.endswith("%") and percent <= 100  # noqa: PLR2004 - per cent
+            return {"success": float(f"{percent / 100:.15g}") if is_valid and percent is not None else None}
+    return {}
+
+
+_Count = Annotated[int, Field(ge=0, lt=10**18)]
+_Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class _Json(BaseModel):
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+
+class _Bytes(_Json):
+    total: _Count
+
+
+class _Document(_Json):
+    """JSON report; times are nanoseconds."""
+
+    latencies: dict[str, _Number]
+    requests: _Count
+    rate: _Number | None = None
+    throughput: _Number | None = None
+    duration: _Number | None = None
+    wait: _Number | None = None
+    bytes_in: _Bytes | None = None
+    bytes_out: _Bytes | None = None
+    success: Annotated[float, Field(ge=0, le=1)] | None = None
+    status_codes: dict[str, _Count] | None = None
+    errors: list[str] | None = None
+
+
+def _json(text: str) -> VegetaOutput:
+    try:
+        document = _Document.model_validate_json(text)
+    except ValidationError as error:
+        raise ParseError(
+            "this JSON is not a complete report of vegeta",
+            why=first_fault(error, _Document),
+            hint="is it truncated, or does it have several reports?",
+        ) from None
+    times = {name.removesuffix("th"): float(f"{ns * 1e-9:.15g}") for name, ns in document.latencies.items()}
+    return VegetaOutput(
+        requests=document.requests,
+        rate=document.rate,
+        throughput=document.throughput,
+        attack_s=None if document.duration is None else float(f"{document.duration * 1e-9:.15g}"),
+        wait_s=None if document.wait is None else float(f"{document.wait * 1e-9:.15g}"),
+        latencies={name: time for name, time in times.items() if name != "total"},
+        bytes_in=document.bytes_in and document.bytes_in.total,
+        bytes_out=document.bytes_out and document.bytes_out.total,
+        success=document.success,
+        status_codes=document.status_codes,
+        errors=tuple(excerpt(message) for message in document.errors or ()),
+        kind="json",
+    )
+
+
+def parse(text: str) -> LoadResult:
+    """Return the result of a report. Raises ParseError for other text, and for several reports."""
+    return to_result(read(text))
+
+
+def to_result(output: VegetaOutput) -> LoadResult:
+    """Return vegeta's fields as a LoadResult."""
+    codes = output.status_codes
+    return LoadResult(
+        tool="vegeta",
+        duration_s=_duration_s(output),
+        requests=output.requests,
+        rps=output.rate,
+        bytes_total=output.bytes_in,
+        latency=_latency(output),
+        errors=Errors(other=None if codes is None else codes.get("0", 0)),
+        status=codes or {},
+        non_2xx=None if codes is None else sum(n for code, n in codes.items() if code[0] not in "02"),
+        failed=None if codes is None else sum(n for code, n in codes.items() if code[0] not in "23"),
+        availability=output.success,
+        complete=_complete(output),
+        notes=tuple(_notes(output)),
+    )
+
+
+def _latency(output: VegetaOutput) -> Latency:
+    times = output.latencies or {}
+    if output.requests == 0:
+        return Latency(covers="connect+request", corrected=False)
+    return Latency(
+        min_s=times.get("min"),
+        mean_s=times.get("mean"),
+        max_s=times.get("max"),
+        percentiles={name: time for name, time in times.items() if _PERCENTILE.fullmatch(name)},
+        resolution_s=1e-9 if output.kind == "json" else None,
+        covers="connect+request",
+        corrected=False,
+    )
+
+
+def _duration_s(output: VegetaOutput) -> float | None:
+    return output.total_s if output.attack_s is None else output.attack_s
+
+
+def _complete(output: VegetaOutput) -> bool:
+    """Return whether the text has all that this kind of report always states."""
+    if output.kind == "hist":
+        return bool(output.requests) and not output.unread
+    if output.kind == "hdrplot":
+        return {"min", "max"} <= (output.latencies or {}).keys() and not output.unread
+    required = (output.requests, _duration_s(output), output.bytes_in, output.success, output.status_codes)
+    return None not in required and bool(output.latencies) and not output.unread
+
+
+def _notes(output: VegetaOutput) -> Iterator[Note]:
+    if output.kind == "hist":
+        yield Note(code="vegeta-hist", message="a histogram report states only the number of requests, by bucket")
+    if output.errors:
+        examples = "; ".join(output.errors[:3])
+        yield Note(
+            code="vegeta-errors",
+            message=f"{len(output.errors)} kinds of error, without a count in vegeta's report: {examples}",
+        )
+    yield from unread_notes(output.unread)

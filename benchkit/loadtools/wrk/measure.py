@@ -1,0 +1,253 @@
+"""Measurement of every request of wrk, from the histogram that `histogram.lua` prints, with wrk's additions removed.
+
+Behaviour of wrk, read from its source (4.0.0, 4.1.0 and 4.2.0 alike: src/stats.c, wrk.c, script.c):
+
+- Every answer's time, in whole microseconds, is counted in an array with a cell for each up to the timeout. A longer
+  time is an error of the kind `timeout` instead; so is one that the clock (gettimeofday) makes negative.
+- Before it prints, and before it calls done(), it adds samples for coordinated omission to that array: with the
+  interval e = runtime_us ÷ (requests ÷ connections), both divisions in integers and with the connections of its option,
+  a time n adds samples at n - e, n - 2e, … as long as they are above e. Nothing is added where there are fewer requests
+  than connections.
+- It reads the array upwards and adds only to lower times, which it has read before; so the additions depend on measured
+  times alone: corrected(m) = raw(m) + raw(m + e) + raw(m + 2e) + …, for m above e. Therefore
+  raw(m) = corrected(m) - corrected(m + e).
+- Its lowest and highest time stay those measured. Additions below the lowest are seen neither in its figures nor in
+  Lua; they need a lowest time above e, where the mean of a closed loop is below e.
+
+Raw counts + timeouts = requests, exactly, whether or not other requests failed. Requests still open at the end and
+errors of connect, read and write are in neither; an answer with an error status is in both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchkit.errors import ParseError
+from benchkit.loadtools.measurement import Counters, Measurement, Series
+from benchkit.loadtools.text import excerpt
+from benchkit.loadtools.tool import ParsedOutput, ToolOutput
+from benchkit.loadtools.wrk import output as summary_output
+from benchkit.loadtools.wrk.command import HISTOGRAM
+from benchkit.models.histogram import Histogram, Integers
+from benchkit.models.load_result import Errors, LoadResult, Note
+
+DIGITS = 5
+"""Exact up to 0.26 s, then steps of 2, 4, 8 µs up to 2.1 s: always finer than what wrk prints (10 µs, then 10 ms)."""
+RESOLUTION_S = 1e-6
+
+_BLOCK = re.compile(
+    r"^--- benchkit latency histogram ([0-9]+)\n(.*?)^--- end of benchkit latency histogram([^\n]*)$",
+    re.DOTALL | re.MULTILINE,
+)
+_COUNTER = re.compile(r"([a-z_]{3,20}) ([0-9]{1,15})")
+_CELLS = re.compile(r"@?[0-9]{1,15}(?: @?[0-9]{1,15})*")
+_VERSION = "1"
+_COUNTERS = (
+    *("duration_us", "requests", "bytes"),
+    *("errors_connect", "errors_read", "errors_write", "errors_status", "errors_timeout"),
+    *("values", "counts", "sum_us"),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class WrkHistogram:
+    """The block that the script prints: exact counters, and the histogram with wrk's additions."""
+
+    counters: Mapping[str, int]
+    values: Integers
+    """Microseconds, ascending."""
+    counts: Integers
+
+
+def measure(output: ToolOutput) -> ParsedOutput:
+    """Return wrk's summary with the script's exact figures in place of the printed ones, and the measured latencies.
+
+    Raises ParseError.
+    """
+    measured, result = measurement(output.stdout), summary_output.parse(output.stdout)
+    return ParsedOutput(_exact_result(result, measured), measured)
+
+
+def _exact_result(result: LoadResult, measured: Measurement) -> LoadResult:
+    counters, duration_s = measured.counters, measured.duration_s
+    notes = {note.code: note for note in (*result.notes, *measured.notes)}
+    if "wrk-corrected" not in (note.code for note in measured.notes):
+        notes.pop("wrk-corrected", None)  # the summary's note: this version corrects, but it added no samples
+    exact = {
+        "duration_s": duration_s,
+        "requests": counters.requests,
+        "rps": counters.requests / duration_s if duration_s else None,
+        "bytes_total": counters.bytes_total,
+        "bytes_per_s": counters.bytes_total / duration_s if counters.bytes_total is not None and duration_s else None,
+        "latency": measured.latency(),
+        "errors": counters.errors,
+        "non_2xx": counters.non_2xx,
+        "complete": result.complete and measured.complete,
+        "notes": tuple(notes.values()),
+    }
+    return result.model_copy(update=exact)
+
+
+def measurement(text: str) -> Measurement:
+    """Return what wrk measured, from its output with the script's block: the series raw and corrected.
+
+    Raises ParseError where the block is missing or damaged, or where block and summary are of different runs.
+    """
+    summary = summary_output.read(text)
+    block = read_block(text)
+    requests = block.counters["requests"]
+    if summary.connections is None:
+        raise ParseError("the output does not state the number of connections", where="wrk")
+    if summary.requests is not None and summary.requests != requests:
+        raise ParseError(f"{summary.requests} requests in the summary, {requests} in the histogram", where="wrk")
+    interval = expected_interval_us(block.counters["duration_us"], requests, summary.connections)
+    raw = without_additions(block.values, block.counts, interval)
+    recorded = int(raw.sum())
+    counters = Counters(
+        requests=requests,
+        recorded=recorded,
+        bytes_total=block.counters["bytes"],
+        non_2xx=block.counters["errors_status"],
+        errors=Errors(**{kind: block.counters[f"errors_{kind}"] for kind in ("connect", "read", "write", "timeout")}),
+    )
+    return Measurement(
+        tool="wrk",
+        histograms=_histograms(block, raw) if recorded else {},
+        counters=counters,
+        resolution_s=RESOLUTION_S,
+        covers="request",
+        complete=summary.ended and recorded + block.counters["errors_timeout"] == requests,
+        duration_s=block.counters["duration_us"] / 1e6,
+        notes=tuple(_notes(block, counters, interval)),
+    )
+
+
+def read_block(text: str) -> WrkHistogram:
+    """Return the block in wrk's output. Raises ParseError where it is missing, damaged, or there are several."""
+    counters: dict[str, int] = {}
+    words: list[str] = []
+    for line in _body(text).splitlines():
+        match = _COUNTER.fullmatch(line)
+        if match and match[1] not in counters:
+            counters[match[1]] = int(match[2])
+        elif _CELLS.fullmatch(line):
+            words += line.split()
+        else:
+            raise _damaged(line)
+    if counters.keys() != set(_COUNTERS):
+        raise ParseError("the latency histogram has unknown or missing counters", where="wrk", why=", ".join(counters))
+    cells = list(_cells(words))
+    # The sums show missing and damaged cells. Python's integers never wrap around.
+    sums = {
+        "values": len(cells),
+        "counts": sum(count for _, count in cells),
+        "sum_us": sum(value * count for value, count in cells),
+    }
+    for name, figure in sums.items():
+        if counters[name] != figure:
+            raise ParseError(f"the latency histogram states {name} {counters[name]}, but has {figure}", where="wrk")
+    values, counts = np.array(cells, np.int64).reshape(-1, 2).T
+    return WrkHistogram(counters, values, counts)
+
+
+def _body(text: str) -> str:
+    """Return the lines of the block, of which there must be one."""
+    blocks = _BLOCK.findall(text.replace("\r\n", "\n"))
+    if len(blocks) != 1:
+        raise ParseError(
+            "more than one latency histogram" if blocks else "no complete latency histogram",
+            where="wrk",
+            hint=f"was wrk called with -s {HISTOGRAM.name}, and did it end by itself?",
+        )
+    version, body, failure = blocks[0]
+    if failure:
+        raise ParseError("the script failed", where="wrk", why=excerpt(failure), hint="it needs wrk 4.0 or newer")
+    if version != _VERSION:
+        raise ParseError(
+            f"a latency histogram of version {version}", where="wrk", why=f"only version {_VERSION} can be read"
+        )
+    return str(body)
+
+
+def _cells(words: list[str]) -> Iterator[tuple[int, int]]:
+    """Yield (value, count) from the list that the script prints: `@value` sets the value of the next count."""
+    value: int | None = None
+    lowest = 0
+    for word in words:
+        if word[0] == "@":
+            value = int(word[1:])
+            if value < lowest:
+                raise _damaged(word)
+        elif value is None or word == "0":
+            raise _damaged(word)
+        else:
+            yield value, int(word)
+            value += 1
+            lowest = value
+
+
+def expected_interval_us(duration_us: int, requests: int, connections: int) -> int | None:
+    """Return the interval by which wrk 4 corrects, in microseconds; None where it adds nothing."""
+    per_connection = requests // connections
+    return duration_us // per_connection if per_connection else None
+
+
+def without_additions(values: Integers, corrected: Integers, interval: int | None) -> Integers:
+    """Return the counts that wrk had measured at these values, some of them zero.
+
+    Raises ParseError where wrk cannot have produced these counts with this interval.
+    """
+    if interval is None or not len(values):
+        return corrected
+    above = values + interval
+    place = np.minimum(np.searchsorted(values, above), len(values) - 1)
+    raw: Integers = corrected - np.where((values > interval) & (values[place] == above), corrected[place], 0)
+    # Every count is added whole to the one an interval below, down to the lowest time, which is a measured one.
+    below = values - interval
+    wrong = (raw < 0) | ((below > interval) & (below >= values[0]) & ~np.isin(below, values))
+    wrong[0] |= raw[0] == 0
+    if np.any(wrong):
+        raise ParseError(
+            f"the histogram cannot have been corrected by {interval} µs",
+            where="wrk",
+            why=f"the count at {values[wrong][0]} µs contradicts it",
+            hint="does the summary belong to this run?",
+        )
+    return raw
+
+
+def _damaged(line: str) -> ParseError:
+    return ParseError("the latency histogram is damaged", where="wrk", why=f"at {excerpt(line)!r}")
+
+
+def _histograms(block: WrkHistogram, raw: Integers) -> Mapping[Series, Histogram]:
+    measured = np.flatnonzero(raw)
+    return {
+        "raw": Histogram.from_microseconds(block.values[measured], raw[measured], digits=DIGITS),
+        "corrected": Histogram.from_microseconds(block.values, block.counts, digits=DIGITS),
+    }
+
+
+def _notes(block: WrkHistogram, counters: Counters, interval: int | None) -> Iterator[Note]:
+    timeouts = block.counters["errors_timeout"]
+    added = block.counters["counts"] - counters.recorded
+    if added:
+        yield Note(
+            code="wrk-corrected",
+            message=f"wrk added {added} samples to {counters.recorded} for coordinated omission, every {interval} µs: "
+            "only the series `corrected` has them",
+        )
+    if timeouts:
+        yield Note(code="timeouts", message=f"{timeouts} answers came after the timeout; no histogram has them")
+    if counters.recorded + timeouts != counters.requests:
+        yield Note(
+            code="wrk-unaccounted",
+            message=f"{counters.requests} requests, but {counters.recorded} times and {timeouts} timeouts: were "
+            "requests pipelined?",
+        )
+    if interval is not None and len(block.values) and block.values[0] > interval:
+        yield Note(code="wrk-hidden", message="wrk does not print the samples that it added below the shortest time")

@@ -1,0 +1,228 @@
+"""One cell on the hosts of a run: its services in their places, its generators, or the reason why it is unsupported."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+from benchkit.errors import HostError, InputError, UnsupportedError
+from benchkit.hosts.packages import PROGRAMS
+from benchkit.hosts.private_folders import hint_at_private_folder
+from benchkit.hosts.tuning import TuningPlan
+from benchkit.loadtools.generators.generator import plan_generators
+from benchkit.loadtools.target import Target
+from benchkit.models.levels import STACK
+from benchkit.models.protocol import HttpProtocol, Protocol
+from benchkit.plan.host_capabilities import (
+    HostCapabilities,
+    connection_limit,
+    local_ports,
+    place_on,
+    with_quota,
+    with_tuning,
+)
+from benchkit.plan.model import PlannedCell, describe_cell
+from benchkit.scenario.experiment import Cell, Experiment
+from benchkit.scenario.model import LOAD_ROLE
+from benchkit.services.command_build import BuiltFolder
+from benchkit.services.endpoint import is_loopback
+from benchkit.services.external import CONTROLLER
+from benchkit.services.placement import ServicePlacement
+from benchkit.services.rendering import ServiceSpec, render_services
+from benchkit.services.service import Service
+from benchkit.units import counted
+
+
+def missing_program_error(host: HostCapabilities, program: str, experiment: Experiment) -> HostError:
+    """Return the error for a program that a host lacks, with a hint at how to install or name it."""
+    if path := host.spec.programs.get(program):
+        return HostError(
+            f"{program} is missing",
+            where=host.spec.name,
+            why=f"{path}, which the inventory names (hosts.{host.spec.name}.programs.{program}), cannot be run there",
+            hint=hint_at_private_folder(path) or "correct the path in the inventory, or put the program there",
+        )
+    hint = experiment.install_hint
+    if program.startswith("/"):
+        hint = hint_at_private_folder(program) or "put it there, or carry it to the host (`files`, `build`)"
+    elif program not in PROGRAMS:  # not a package of benchkit's list
+        hint = (
+            f"install it on {host.spec.name}'s PATH, name it in the inventory (hosts.{host.spec.name}.programs: "
+            f"{{{program}: /path/to/it}}), or carry it to the host (`files`, `build`) and write ./{program}"
+        )
+        if here := shutil.which(program):  # such as one of an environment that is active in this shell only
+            hint += f"; on this machine it is {here}: in a lab, write that path"
+    return HostError(f"{program} is missing", where=host.spec.name, hint=hint)
+
+
+def plan_cell(
+    experiment: Experiment,
+    cell: Cell,
+    roles: Mapping[str, tuple[str, ...]],
+    capabilities: Mapping[str, HostCapabilities],
+    *,
+    port_shift: int = 0,
+    tuning: tuple[TuningPlan, ...] = (),
+) -> PlannedCell:
+    """Return the cell on these hosts, with `port_shift` added to the ports of its services and `tuning` of its own.
+
+    Raises InputError for a scenario or an inventory that makes no sense, HostError if a host lacks a program.
+    """
+    capabilities = {name: with_tuning(host, tuning) for name, host in capabilities.items()}
+    digest = hashlib.sha256(f"{experiment.scenario.name}\0{cell.cell_id}".encode()).hexdigest()[:12]
+
+    def place(service: ServiceSpec) -> ServicePlacement:
+        role = service.options.role
+        host = capabilities[roles[role][0]]
+        if missing := [name for name in service.programs if name not in host.facts.programs]:
+            raise missing_program_error(host, missing[0], experiment)
+        folder = PurePosixPath(host.facts.workdir) / "stack" / digest / service.name
+        wanted = experiment.scenario.roles[role]
+        placed = with_quota(place_on(host, folder, role, wanted.cpus), role, wanted.quota, host)
+        return replace(placed, port_shift=port_shift)
+
+    try:
+        _require_applicable(tuning)
+        cell = _at_controller(cell, [capabilities[name] for names in roles.values() for name in names])
+        services = render_services(cell.services, place, cell.external)
+        for service in services:
+            if service.name == cell.entry:
+                _require_reachable(cell, service, roles[LOAD_ROLE], capabilities[service.host])
+        endpoints = {service.name: service.endpoint for service in services}
+        entry = (endpoints | {service.name: service.endpoint for service in cell.external})[cell.entry]
+        target = Target(entry.authority, _http_protocol(cell.entry, entry.protocol), entry.tls)
+        cpus = experiment.scenario.roles[LOAD_ROLE].cpus
+        places = [
+            place_on(host, PurePosixPath(host.facts.workdir) / "tools", LOAD_ROLE, cpus)
+            for host in (capabilities[name] for name in roles[LOAD_ROLE])
+        ]
+        mix = cell.load.request_mix
+        url = target.origin + mix[0].path if len(mix) == 1 else target.origin
+        generators = plan_generators(cell.load, target, places)
+        planned = PlannedCell(cell, services, cell.load, generators, url, entry=entry, tuning=tuning)
+    except UnsupportedError as error:
+        return PlannedCell(cell, (), cell.load, (), "", str(error))
+    return replace(planned, unsupported=_connection_limit(planned, capabilities))
+
+
+def _at_controller(cell: Cell, hosts: Sequence[HostCapabilities]) -> Cell:
+    """Return the cell with the address at which hosts reach the machine that runs benchkit in URLs that name it.
+
+    Raises InputError where that address is unknown, or not the same for all hosts.
+    """
+    if not any(service.is_on_controller for service in cell.external):
+        return cell
+    seen = {host.spec.name: host.facts.controller_address for host in hosts if host.spec.jump is None}
+    addresses = set(seen.values())
+    if len(addresses) != 1 or None in addresses or len(seen) < len({host.spec.name for host in hosts}):
+        shown = [f"{name} sees it at {address or 'no address'}" for name, address in seen.items()]
+        shown += [f"{host.spec.name} is behind a jump host" for host in hosts if host.spec.jump is not None]
+        raise InputError(
+            f"{CONTROLLER} is no single address", where=cell.cell_id, why="; ".join(shown), hint="write the address"
+        )
+    (address,) = addresses
+    return replace(
+        cell,
+        external=tuple(
+            service.at_controller(str(address)) if service.is_on_controller else service for service in cell.external
+        ),
+    )
+
+
+def _require_applicable(tuning: Iterable[TuningPlan]) -> None:
+    """Raise UnsupportedError if a host does not accept a setting of the cell: its trials would be those of another."""
+    if not_applied := [sentence for planned in tuning for sentence in planned.sentences()]:
+        raise UnsupportedError("; ".join(not_applied))
+
+
+def _http_protocol(service: str, protocol: Protocol) -> HttpProtocol:
+    """Return the protocol of the entry. Raises UnsupportedError for one that no load tool speaks."""
+    match protocol:
+        case "fastcgi" | "ssh":
+            raise UnsupportedError(f"the load goes to {service}, and no load tool speaks {protocol}")
+        case _:
+            return protocol
+
+
+def _require_reachable(cell: Cell, entry: Service, load_hosts: Sequence[str], host: HostCapabilities) -> None:
+    """Raise InputError naming file, line and field if load hosts cannot reach the service that the load goes to.
+
+    Hosts whose own addresses are loopback addresses are all one machine, and reach each other's.
+    """
+    endpoint, others = entry.endpoint, [name for name in load_hosts if name != entry.host]
+    unreachable = endpoint.is_loopback and not is_loopback(host.address)
+    if endpoint.path is not None or (unreachable and others):
+        where = f"{endpoint.authority} of {entry.host}"
+        why = f"where {others[0]} cannot reach it" if others else "which no load tool connects to"
+        raise InputError(
+            cell.service(entry.name).source.fault(
+                ("listen",), f"the load goes to this service, which listens on {where}, {why}"
+            ),
+            hint="give it a plain port, so that it listens on its host's address; or use one host for servers and load: "
+            "`benchkit lab up --host host=sut,load`",
+        )
+
+
+def _connection_limit(planned: PlannedCell, capabilities: Mapping[str, HostCapabilities]) -> str | None:
+    """Return why these hosts cannot hold the cell's connections, or None if they can.
+
+    Each server process holds all connections, each generator process its share.
+    """
+    servers = dict.fromkeys(service.host for service in planned.services)
+    reasons = [connection_limit(planned.load.connections, [capabilities[name] for name in servers], ())]
+    for name in dict.fromkeys(generator.host for generator in planned.generators):
+        shares = [generator.load.connections for generator in planned.generators if generator.host == name]
+        reasons += [
+            connection_limit(max(shares), [capabilities[name]], ()),
+            _port_limit(sum(shares), planned.load.connections, capabilities[name]),
+        ]
+    return next((reason for reason in reasons if reason is not None), None)
+
+
+def _port_limit(share: int, connections: int, host: HostCapabilities) -> str | None:
+    """Return why a load host cannot hold its share of the connections, and how many such hosts can hold them all."""
+    reason, ports = connection_limit(share, (), [host]), local_ports(host)
+    if reason is None or not ports:
+        return reason
+    return f"{reason}; {counted(-(-connections // ports), 'such load host')} can hold all {connections}"
+
+
+def skip_equal_cells(cells: Iterable[PlannedCell]) -> Iterator[PlannedCell]:
+    """Yield the cells; one that equals an earlier one here, as `1` and `all` CPUs on one CPU, is unsupported.
+
+    One whose stack is written as that of an earlier cell names that one: their comparison is meant to be A/A.
+    """
+    first: dict[str, PlannedCell] = {}
+    for cell in cells:
+        earlier = cell if cell.unsupported else first.setdefault(describe_cell(cell), cell)
+        if earlier is cell:
+            yield cell
+        elif _is_written_as(cell.spec, earlier.spec):
+            yield replace(cell, same_as=earlier.cell_id)
+        else:
+            yield replace(cell, unsupported=f"on these hosts the same as {earlier.cell_id}")
+
+
+def _is_written_as(cell: Cell, other: Cell) -> bool:
+    """Return True for two cells that differ in the names of their stacks alone, by the scenario itself."""
+    levels = [{name: level for name, level in each.levels.items() if name != STACK} for each in (cell, other)]
+    return levels[0] == levels[1] and (cell.services, cell.external) == (other.services, other.external)
+
+
+def name_equal_builds(cells: Iterable[PlannedCell]) -> Iterator[PlannedCell]:
+    """Yield the cells, all of them built; one that is the same as an earlier one in every built byte names that one."""
+    first: dict[str, str] = {}
+    for cell in cells:
+        builds = [folder.content for service in cell.services for folder in service.folders]
+        if cell.unsupported is not None or not builds:
+            yield cell
+            continue
+        text = describe_cell(cell)
+        for content in builds:
+            if isinstance(content, BuiltFolder):
+                text = text.replace(repr(content), content.build().sha256)
+        earlier = first.setdefault(text, cell.cell_id)
+        yield cell if earlier == cell.cell_id else replace(cell, same_as=earlier)

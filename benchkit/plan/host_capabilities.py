@@ -1,0 +1,165 @@
+"""Capabilities of hosts, and the places of services and load generators on them."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+
+from benchkit.errors import InputError, UnsupportedError
+from benchkit.hosts.host import Host
+from benchkit.hosts.inventory import HostSpec
+from benchkit.hosts.tuning import TuningPlan
+from benchkit.models.cpus import Cpus
+from benchkit.models.facts import HostFacts
+from benchkit.plan.tuning_plan import nofile_limit
+from benchkit.services.placement import CpuQuota, Program, ServicePlacement
+
+EXTRA_FILES = 64
+"""Open files that a service or load tool needs in addition to one per connection: libraries, logs, its own sockets."""
+
+NOFILE_UNLIMITED = 1 << 20
+"""Limit of open files on a host that sets none: the kernel's default maximum (fs.nr_open, proc(5))."""
+
+
+@dataclass(frozen=True)
+class HostCapabilities:
+    """A host as it is during the run: its facts, and the settings that tuning gives it."""
+
+    spec: HostSpec
+    facts: HostFacts
+    tuned: Mapping[str, str] = field(default_factory=dict)
+    """Kernel settings that tuning sets."""
+    tuned_nofile: int | None = None
+    """Limit of open files that tuning sets for benchkit's processes."""
+
+    @property
+    def nofile(self) -> int:
+        """Largest number of open files of a process."""
+        return self.tuned_nofile or self.facts.nofile_hard or NOFILE_UNLIMITED
+
+    def sysctl(self, key: str) -> str | None:
+        """Return a kernel setting as it is during the run, or None if it does not exist or was not read."""
+        return self.tuned.get(key) or self.facts.sysctls.get(key)
+
+    @property
+    def address(self) -> str:
+        """Address at which other hosts reach its services, and which these bind to.
+
+        The inventory's `service_address`; else its `address` if the host itself has it; else (for a name, or an address
+        that is translated on the way) the first of the host's own that is neither loopback nor link-local. Raises
+        InputError if there is none.
+        """
+        if self.spec.service_address is not None:
+            return str(self.spec.service_address)
+        own = [address for interface in self.facts.interfaces for address in interface.addresses]
+        given = _ip(self.spec.address)
+        if given is not None and (given.is_loopback or str(given) in own):
+            return str(given)
+        for address in own:
+            ip = _ip(address)
+            if ip is not None and not (ip.is_loopback or ip.is_link_local):
+                return address
+        raise InputError(
+            "no address that other hosts can reach",
+            where=self.spec.name,
+            hint="name it in the inventory: service_address: 10.0.0.1",
+        )
+
+
+def host_capabilities(host: Host, tuning: Iterable[TuningPlan]) -> HostCapabilities:
+    """Return the capabilities of a host once its tuning is applied."""
+    return with_tuning(HostCapabilities(host.spec, host.facts), tuning)
+
+
+def with_tuning(host: HostCapabilities, tuning: Iterable[TuningPlan]) -> HostCapabilities:
+    """Return the capabilities of a host once this tuning is applied too."""
+    plans = [plan for plan in tuning if plan.host == host.spec.name]
+    tuned = {key: value for plan in plans for key, value in plan.values.items()}
+    nofile = nofile_limit(host.spec.name, plans) or host.tuned_nofile
+    return replace(host, tuned={**host.tuned, **tuned}, tuned_nofile=nofile)
+
+
+def place_on(host: HostCapabilities, folder: PurePosixPath, role: str, cpus: Cpus) -> ServicePlacement:
+    """Return the place of a service on a host. Raises UnsupportedError if the host has too few CPUs for the role."""
+    facts = host.facts
+    if facts.goarch is None:
+        raise UnsupportedError(f"{host.spec.name}: Go does not build for {facts.machine}")
+    place = ServicePlacement(
+        host=host.spec.name,
+        address=host.address,
+        cpus=facts.cpus,
+        folder=folder,
+        user=facts.user,
+        root=facts.root,
+        service_account=facts.service_account,
+        goos=facts.os,
+        goarch=facts.goarch,
+        nofile=host.nofile,
+        programs={name: program(host, name) for name in facts.programs},
+    )
+    return replace(place, cpus=place.select_cpus(cpus, f"role {role}: cpus"))
+
+
+def with_quota(place: ServicePlacement, role: str, cpus: float | None, host: HostCapabilities) -> ServicePlacement:
+    """Return the place with the role's CPU quota, if the host can enforce it; see `quota_not_applied`."""
+    return place if cpus is None or not host.facts.cpu_groups else replace(place, quota=CpuQuota(role, cpus))
+
+
+def quota_not_applied(role: str, cpus: float | None, host: HostCapabilities) -> str | None:
+    """Return why a host cannot enforce the CPU quota of a role, or None if it can or there is no quota."""
+    if cpus is None or host.facts.cpu_groups:
+        return None
+    return (
+        f"{host.spec.name}: not applied, {host.facts.user} may not create a control group with the CPU controller there: "
+        f"quota {cpus:g} of role {role}"
+    )
+
+
+def program(host: HostCapabilities, name: str) -> Program:
+    """Return an executable of the host, by its name in facts or inventory."""
+    fact = host.facts.programs[name]
+    named = None
+    if name in host.spec.programs:
+        named = f"named by {host.spec.written or 'the inventory'}: hosts.{host.spec.name}.programs.{name}"
+    return Program(fact.path, version_numbers(fact.version), fact.version_output, named)
+
+
+def connection_limit(
+    connections: int, servers: Iterable[HostCapabilities], clients: Iterable[HostCapabilities]
+) -> str | None:
+    """Return why hosts cannot hold this number of connections, or None if they can.
+
+    `servers` need an open file for each connection, `clients` a local port.
+    """
+    for host in servers:
+        if connections + EXTRA_FILES > host.nofile:
+            return f"{connections} connections: {host.spec.name} allows at most {host.nofile} open files"
+    for host in clients:
+        ports = local_ports(host)
+        if ports is not None and connections > ports:
+            return f"{connections} connections: {host.spec.name} has {ports} local ports for one address"
+    return None
+
+
+def version_numbers(version: str | None) -> tuple[int, ...]:
+    """Return the numbers at the start of a version, for comparison: `1.22.1` → (1, 22, 1); empty if unknown."""
+    match = re.match(r"[0-9]+(?:\.[0-9]+)*", version or "")
+    return tuple(int(number) for number in match[0].split(".")) if match else ()
+
+
+def local_ports(host: HostCapabilities) -> int | None:
+    """Return how many local ports the host has for connections to one address (ip(7), ip_local_port_range)."""
+    match (host.sysctl("net.ipv4.ip_local_port_range") or "").split():
+        case [first, last]:
+            return int(last) - int(first) + 1
+    return None
+
+
+def _ip(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return None

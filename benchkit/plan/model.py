@@ -1,0 +1,261 @@
+"""The plan of a run: cells, services, load, order, duration, and what the hosts do not support."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+
+from benchkit.errors import BenchkitError
+from benchkit.hosts.tuning import SudoCommand, TuningPlan
+from benchkit.loadtools.generators.generator import Generator
+from benchkit.loadtools.slice_times import Pauses, connect_s, pauses, turn_s
+from benchkit.models.design import Design, controlled
+from benchkit.models.load import Load
+from benchkit.plan.slice_timetable import slice_count
+from benchkit.plan.tuning_plan import tuning_required_error
+from benchkit.scenario.experiment import Cell, Experiment
+from benchkit.scenario.profile_pass import is_profile_pass
+from benchkit.scenario.trial_order import PlannedTrial
+from benchkit.services.builds import Build, list_builds
+from benchkit.services.endpoint import Endpoint
+from benchkit.services.service import Service
+
+OVERHEAD_S = 0.5
+"""Time to start, probe and stop services, for the estimate of a run's duration; measured by `make bench`."""
+
+SWITCH_S = 0.02
+"""Time to restore the kernel settings of one cell and apply those of another, for the same estimate: on a lab,
+switches took 0.003 to 0.018 s (`took_s` in the journal). Each setting to be written with sudo adds to it."""
+
+
+@dataclass(frozen=True)
+class PlannedCell:
+    """A cell as it runs on these hosts; `unsupported` is the reason why it cannot."""
+
+    spec: Cell
+    """The cell of the scenario."""
+    services: tuple[Service, ...]
+    load: Load
+    generators: tuple[Generator, ...]
+    target: str
+    """URL that the load goes to, without a path where its requests have several."""
+    unsupported: str | None = None
+    same_as: str | None = None
+    """Earlier cell that is the same in every byte built and in all else; None: there is none."""
+    entry: Endpoint | None = None
+    """The socket that the load goes to; None for an unsupported cell."""
+    tuning: tuple[TuningPlan, ...] = ()
+    """Kernel settings for its trials alone, over those of the run, by host."""
+
+    @property
+    def sysctls(self) -> dict[str, dict[str, str]]:
+        """Values of the kernel settings that hold for its trials alone, by host."""
+        return {planned.host: planned.values for planned in self.tuning if planned.values}
+
+    @property
+    def cell_id(self) -> str:
+        """Name of the cell."""
+        return self.spec.cell_id
+
+    @property
+    def seconds(self) -> float | None:
+        """Estimated duration of a trial; None if it ends after a number of requests at no set rate."""
+        load = self.load
+        if load.capacity is not None and load.searches_capacity:
+            return load.capacity.budget_s + load.warmup_s + (load.duration_s or 0.0) + OVERHEAD_S
+        measured = load.request_count / load.rate if load.request_count and load.rate else load.duration_s
+        return None if measured is None else load.warmup_s + measured + OVERHEAD_S
+
+    @property
+    def pauses(self) -> Pauses:
+        """Time before and after the window of a slice, where it runs in slices."""
+        return pauses(self.load, has_tls=self._has_tls)
+
+    @property
+    def connect_s(self) -> float:
+        """Time to open its connections, in seconds."""
+        return connect_s(self.load, has_tls=self._has_tls)
+
+    @property
+    def _has_tls(self) -> bool:
+        return self.entry is not None and self.entry.tls is not None
+
+    @property
+    def calibrated(self) -> PlannedCell:
+        """The same cell with the search for the capacity that its rate is a share of."""
+        return replace(self, load=self.load.model_copy(update={"share_of_capacity": None, "shape": None}))
+
+
+def describe_cell(planned: PlannedCell) -> str:
+    """Return all that a cell consists of, without the folders that are named after it."""
+    text = repr((planned.services, planned.load, planned.target, planned.sysctls))
+    for service in planned.services:
+        text = text.replace(str(service.folder.parent), "…")
+    return text
+
+
+def cells_with_capacity(cells: Iterable[PlannedCell]) -> dict[str, str]:
+    """Return the cell whose capacity is searched, by the cells that run at shares of it and differ in nothing else."""
+    first: dict[str, str] = {}
+    return {
+        cell.cell_id: first.setdefault(describe_cell(cell.calibrated), controlled(cell.cell_id) or cell.cell_id)
+        for cell in cells
+        if cell.unsupported is None and cell.load.share_of_capacity is not None
+    }
+
+
+def count_switches(cells: Iterable[PlannedCell]) -> int:
+    """Return how often kernel settings change from one of these trials' cells to the next; the first has the run's."""
+    settings = [{}, *(cell.sysctls for cell in cells)]
+    return sum(before != after for before, after in pairwise(settings))
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """All steps of a run, known before any host is changed."""
+
+    experiment: Experiment
+    seed: int
+    roles: Mapping[str, tuple[str, ...]]
+    """Hosts of each role."""
+    cells: tuple[PlannedCell, ...]
+    planned_trials: tuple[PlannedTrial, ...]
+    notices: tuple[str, ...]
+    """Limitations for readers of the results: settings not isolated, not applied, lowered."""
+    obstacles: tuple[BenchkitError, ...]
+    """Errors that prevent the run: missing programs, required settings that a host does not accept."""
+    tuning: tuple[TuningPlan, ...]
+    """Tuning of each host for the whole run."""
+    tuning_required: frozenset[str]
+    """Hosts on which a setting that is not applied stops the run."""
+    sudo: tuple[SudoCommand, ...] = ()
+    """All commands that run with sudo."""
+    profiled: tuple[PlannedCell, ...] = ()
+    """The cells as the profile pass runs them."""
+    design: Design = "blocks"
+    """Design of the measured trials; not that of the scenario where these hosts or cells need another."""
+    design_reason: str = ""
+    """Reason for the design, as a clause."""
+    groups: tuple[tuple[str, ...], ...] = ()
+    """Cells of each block in turn, as blocks 1, 2, … have them; empty: every block has all cells."""
+    testbed: str | None = None
+    """Testbed of the inventory that it is for; None: the inventory has none, or the plan is for several."""
+    divided: tuple[RunPlan, ...] = ()
+    """Plans of the testbeds that run at the same time; empty: one testbed.
+
+    Where they divide the blocks they are equal in all but their hosts: `cells` have the services of the first of them,
+    and all other fields what holds for all of them.
+    """
+
+    @property
+    def by_testbed(self) -> tuple[RunPlan, ...]:
+        """The plan of each testbed."""
+        return self.divided or (self,)
+
+    @property
+    def whole_tuning(self) -> tuple[TuningPlan, ...]:
+        """Tuning of each host for the whole run, and for the trials of each cell."""
+        supported = [cell for cell in self.cells if cell.unsupported is None]
+        of_cells = {(planned.host, planned.settings): planned for cell in supported for planned in cell.tuning}
+        return (*self.tuning, *of_cells.values())
+
+    @property
+    def tuning_switches(self) -> int:
+        """Number of times at which the kernel settings are changed between two trials, in the planned order."""
+        return count_switches(self._cells_by_id[trial.cell_id] for trial in self.planned_trials)
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks: those of the scenario, for each group of cells."""
+        return self.experiment.scenario.blocks * max(1, len(self.groups))
+
+    @cached_property
+    def seconds(self) -> float | None:
+        """Estimated duration of the run; None if that of a cell is unknown."""
+        block_s: dict[int, float] = {}
+        for trial in self.planned_trials:
+            seconds = self._trial_s(trial)
+            if seconds is None:
+                return None
+            block_s[trial.block] = block_s.get(trial.block, 0.0) + seconds
+        calibration_s = block_s.pop(0, 0.0)
+        busy_s = [self.tuning_switches * SWITCH_S / len(self.by_testbed)] * len(self.by_testbed)
+        for seconds in block_s.values():  # the first testbed that is free takes the next block
+            busy_s[busy_s.index(min(busy_s))] += seconds
+        return calibration_s + max(busy_s)
+
+    @property
+    def slice_s(self) -> float | None:
+        """Length of the slices of measured trials; None for another design than `sliced`."""
+        return self.experiment.scenario.slice_s if self.design == "sliced" else None
+
+    @cached_property
+    def capacity_cells(self) -> Mapping[str, str]:
+        """The cell whose capacity is searched, by the cells that run at shares of it."""
+        return cells_with_capacity(self.cells)
+
+    def _trial_s(self, trial: PlannedTrial) -> float | None:
+        cell = self.cell_of(trial)
+        if trial.kind == "calibrate" and cell.load.share_of_capacity is not None:
+            return cell.calibrated.seconds
+        if cell.seconds is None or self.slice_s is None or is_profile_pass(trial.kind, trial.cell_id):
+            return cell.seconds
+        duration_s = cell.load.duration_s or 0.0
+        return cell.seconds - duration_s + slice_count(duration_s, self.slice_s) * turn_s(cell.pauses, self.slice_s)
+
+    @property
+    def has_testbed_factor(self) -> bool:
+        """True if each testbed runs blocks of its own, of cells that no other has."""
+        return bool(self.divided) and self.experiment.scenario.testbeds == "factor"
+
+    @property
+    def homes(self) -> Mapping[int, str | None]:
+        """The only testbed that may run a block, by block; empty where blocks are divided."""
+        if not self.has_testbed_factor:
+            return {}
+        return {trial.block: plan.testbed for plan in self.divided for trial in plan.planned_trials}
+
+    @property
+    def placed_cells(self) -> tuple[PlannedCell, ...]:
+        """The cells on the hosts of every testbed."""
+        return tuple(cell for plan in self.by_testbed for cell in plan.cells)
+
+    @property
+    def builds(self) -> tuple[Build, ...]:
+        """Programs to build: servers, load tools and reducers of their rows."""
+        return list_builds(
+            [(service.host, file) for cell in self.placed_cells for service in cell.services for file in service.placed]
+            + [
+                (generator.host, file)
+                for cell in self.placed_cells
+                for generator in cell.generators
+                for file in generator.programs
+            ]
+        )
+
+    def cell(self, cell_id: str) -> PlannedCell:
+        """Return the cell of that name. Raises KeyError if the plan has none."""
+        return self._cells_by_id[cell_id]
+
+    def cell_of(self, trial: PlannedTrial) -> PlannedCell:
+        """Return the cell of a trial, as that trial runs it."""
+        cells = self._profiled_by_id if is_profile_pass(trial.kind, trial.cell_id) else self._cells_by_id
+        return cells[trial.cell_id]
+
+    @cached_property
+    def _cells_by_id(self) -> Mapping[str, PlannedCell]:
+        return {cell.cell_id: cell for cell in self.cells}
+
+    @cached_property
+    def _profiled_by_id(self) -> Mapping[str, PlannedCell]:
+        return {cell.cell_id: cell for cell in self.profiled}
+
+    def require_tuning(self, host: str, not_applied: Sequence[str]) -> None:
+        """Raise HostError if settings were not applied on a host whose tuning the scenario requires.
+
+        `not_applied` has a sentence for each of the settings.
+        """
+        if not_applied and host in self.tuning_required:
+            raise tuning_required_error("; ".join(not_applied))

@@ -1,0 +1,232 @@
+"""Planning: from an experiment and connected hosts to the plan of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from benchkit import units
+from benchkit.errors import HostError, InputError
+from benchkit.hosts.connections import Hosts
+from benchkit.hosts.inventory import Inventory
+from benchkit.hosts.tuning import TuningPlan, sudo_commands
+from benchkit.loadtools.registry import get_tool
+from benchkit.plan.cells import missing_program_error, name_equal_builds, plan_cell, skip_equal_cells
+from benchkit.plan.design import plan_design
+from benchkit.plan.host_capabilities import HostCapabilities, host_capabilities, quota_not_applied
+from benchkit.plan.model import SWITCH_S, PlannedCell, RunPlan
+from benchkit.plan.order import calibrations, control_cells, order_trials
+from benchkit.plan.profiled_cells import profile_cells, profile_notices, profile_order
+from benchkit.plan.records import cell_record, inventory_facts, used_programs
+from benchkit.plan.reserved_ports import plan_reserved_ports
+from benchkit.plan.secret_headers import missing_secrets, secret_notices
+from benchkit.plan.service_checks import build_services, check_configs, check_go_releases, check_node_releases
+from benchkit.plan.testbeds import combine_plans, compared_facts
+from benchkit.plan.tuning_plan import plan_cell_tuning, plan_tuning, tuning_required_error
+from benchkit.scenario.cell_load import check_generators
+from benchkit.scenario.experiment import Experiment
+from benchkit.scenario.model import LOAD_ROLE
+from benchkit.scenario.programs import load_program, needed_programs
+from benchkit.units import counted
+
+Roles = Mapping[str, tuple[str, ...]]
+"""Names of the hosts of each role."""
+
+
+def make_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> RunPlan:
+    """Return the plan of a run on these hosts, whose state is read and not changed.
+
+    The blocks of a run on several testbeds are divided among them. `seed` replaces the scenario's. Raises InputError
+    for a scenario or an inventory that cannot be run, HostError if a host does not answer.
+    """
+    testbeds = hosts.inventory.testbeds or (None,)
+    plans = [_plan_testbed(experiment, hosts.of_testbed(name), seed) for name in testbeds]
+    if len(plans) == 1:
+        return plans[0]
+    facts = {
+        name: compared_facts(inventory_facts(hosts[name]), used_programs(plan, hosts[name]))
+        for plan in plans
+        for names in plan.roles.values()
+        for name in names
+    }
+    return combine_plans(plans, facts, {host.name: hosts.kernel_host(host.name).name for host in hosts})
+
+
+def _plan_testbed(experiment: Experiment, hosts: Hosts, seed: int | None) -> RunPlan:
+    """Return the plan of a run on one testbed."""
+    seed = experiment.scenario.seed if seed is None else seed
+    check_go_releases(experiment)
+    roles = require_roles(experiment, hosts.inventory)
+    if (load_hosts := len(roles[LOAD_ROLE])) > experiment.scenario.roles[LOAD_ROLE].hosts:
+        check_generators(experiment, load_hosts)
+    _find_programs(experiment, roles, hosts)
+    tuning, required = plan_tuning(experiment, roles, hosts)
+    capabilities = {host.name: host_capabilities(host, tuning) for host in hosts}
+    cell_tuning = plan_cell_tuning(experiment, roles, hosts, tuning)
+    supported, missing = _plan_cells(experiment, roles, capabilities, cell_tuning)
+    supported = check_configs(name_equal_builds(build_services(supported)), hosts)
+    planned_cells = (*supported, *control_cells(experiment, supported))
+    design = plan_design(experiment, planned_cells, roles, capabilities)
+    cells = design.cells
+    tuning = (*tuning, *plan_reserved_ports(tuning, cells, hosts))
+    check_node_releases(cells)
+    measured = order_trials(experiment, design, seed)
+    obstacles = (
+        *missing,
+        *_required_tuning_errors(tuning, required),
+        *_required_cell_tuning_errors(experiment, cell_tuning),
+        *_nothing_runnable(experiment, supported),
+        *missing_secrets(experiment),
+    )
+    plan = RunPlan(
+        experiment=experiment,
+        seed=seed,
+        design=design.design,
+        design_reason=design.why,
+        groups=design.groups,
+        testbed=next(iter(hosts.inventory.testbeds), None),
+        roles=roles,
+        cells=cells,
+        planned_trials=(*calibrations(cells), *measured, *profile_order(experiment, cells, measured, seed)),
+        notices=(
+            *design.notices,
+            *(notice for record in map(cell_record, supported) for notice in record.notices),
+            *_tool_notices(cells),
+            *secret_notices(cells),
+            *profile_notices(experiment, cells, capabilities),
+            *hosts.inventory.limits,
+            *(notice for host in hosts for notice in host.notices),
+            *(sentence for plan in tuning for sentence in plan.sentences()),
+            *_quotas_not_applied(experiment, roles, capabilities),
+        ),
+        obstacles=tuple({str(error): error for error in obstacles}.values()),
+        tuning=tuning,
+        tuning_required=required,
+        profiled=profile_cells(experiment, cells),
+    )
+    return replace(
+        plan,
+        notices=(*plan.notices, *_switch_notices(plan)),
+        sudo=sudo_commands([host.spec for host in hosts], plan.whole_tuning),
+    )
+
+
+def require_roles(experiment: Experiment, inventory: Inventory) -> dict[str, tuple[str, ...]]:
+    """Return the hosts of each role. Raises InputError if the inventory has fewer than the scenario needs."""
+    roles: dict[str, tuple[str, ...]] = {}
+    for name, role in experiment.scenario.roles.items():
+        hosts = tuple(host.name for host in inventory.by_role(name))
+        if len(hosts) < role.hosts:
+            raise InputError(
+                f"the scenario needs {units.counted(role.hosts, 'host')} in role {name!r}",
+                why=f"{_describe_inventory(inventory)} has {len(hosts)}",
+                hint=_missing_role_hint(experiment, name, inventory),
+            )
+        roles[name] = hosts
+    return roles
+
+
+def _find_programs(experiment: Experiment, roles: Roles, hosts: Hosts) -> None:
+    """Have the hosts of each role look for the programs that the experiment needs there."""
+    for role, programs in needed_programs(experiment).items():
+        for host in roles[role]:
+            hosts[host].find_programs(programs)
+
+
+def _describe_inventory(inventory: Inventory) -> str:
+    return f"testbed {inventory.testbeds[0]}" if inventory.testbeds else "the inventory"
+
+
+def _missing_role_hint(experiment: Experiment, role: str, inventory: Inventory) -> str:
+    """Return a line to add to the inventory's file, or the commands that bring up a lab with the scenario's roles."""
+    if any(host.written is not None for host in inventory.hosts):
+        return f"give a host `roles: [{role}]`"
+    options = (
+        f"--host {name}{number or ''}={name}"
+        for name, wanted in experiment.scenario.roles.items()
+        for number in range(wanted.hosts)
+    )
+    return f"`benchkit lab down`, then `benchkit lab up {' '.join(options)}`"
+
+
+def _plan_cells(
+    experiment: Experiment,
+    roles: Roles,
+    capabilities: Mapping[str, HostCapabilities],
+    tuning: Mapping[str, tuple[TuningPlan, ...]],
+) -> tuple[list[PlannedCell], list[HostError]]:
+    """Return the cells on their hosts, and errors for programs that hosts lack; those cells are omitted."""
+    cells: list[PlannedCell] = []
+    errors = list(_missing_tools(experiment, roles, capabilities))
+    for cell in experiment.cells:
+        try:
+            cells.append(plan_cell(experiment, cell, roles, capabilities, tuning=tuning[cell.cell_id]))
+        except HostError as error:
+            errors.append(error)
+    return list(skip_equal_cells(cells)), errors
+
+
+def _missing_tools(
+    experiment: Experiment, roles: Roles, capabilities: Mapping[str, HostCapabilities]
+) -> Iterator[HostError]:
+    programs = dict.fromkeys(load_program(cell.load.tool) for cell in experiment.cells)
+    for program in programs:
+        for host in roles[LOAD_ROLE]:
+            if program is not None and program not in capabilities[host].facts.programs:
+                yield missing_program_error(capabilities[host], program, experiment)
+
+
+def _required_tuning_errors(tuning: Sequence[TuningPlan], required: frozenset[str]) -> Iterator[HostError]:
+    for plan in tuning:
+        if plan.host in required:
+            yield from (tuning_required_error(sentence) for sentence in plan.sentences())
+
+
+def _required_cell_tuning_errors(
+    experiment: Experiment, tuning: Mapping[str, tuple[TuningPlan, ...]]
+) -> Iterator[HostError]:
+    for cell in experiment.cells:
+        if experiment.requires_tuning(cell.levels):
+            for planned in tuning[cell.cell_id]:
+                yield from (tuning_required_error(sentence) for sentence in planned.sentences())
+
+
+def _tool_notices(cells: Iterable[PlannedCell]) -> Iterable[str]:
+    """Return each notice about the way in which a load tool sends to its target once."""
+    generators = (generator for cell in cells if cell.unsupported is None for generator in cell.generators)
+    return dict.fromkeys(each for one in generators for each in get_tool(one.tool).target_notices(one.target))
+
+
+def _switch_notices(plan: RunPlan) -> Iterator[str]:
+    """Yield a notice about the switches of kernel settings between trials, if there are any."""
+    number = plan.tuning_switches
+    if number:
+        yield (
+            f"Cells differ in kernel settings: {counted(number, 'switch', 'switches')} between trials, about {SWITCH_S:g} s "
+            f"each, {number * SWITCH_S:.3g} s in all."
+        )
+
+
+def _nothing_runnable(experiment: Experiment, cells: Sequence[PlannedCell]) -> Iterator[InputError]:
+    """Yield an error if these hosts support no cell at all: a run without trials is no success."""
+    if cells and all(cell.unsupported is not None for cell in cells):
+        reasons = dict.fromkeys(cell.unsupported for cell in cells)
+        name, scale = experiment.reference, experiment.scale
+        yield InputError(
+            "these hosts can run nothing of it" if name is None else "these hosts support none of its cells",
+            where=None if name is None else f"{name} at {scale} scale",
+            why="; ".join(filter(None, reasons)),
+            hint=f"run it on other hosts (-i), {'' if name is None else 'at another scale, '}or override what they lack "
+            "with --set",
+        )
+
+
+def _quotas_not_applied(
+    experiment: Experiment, roles: Roles, capabilities: Mapping[str, HostCapabilities]
+) -> Iterator[str]:
+    """Yield a notice for each host that cannot enforce the CPU quota of a role."""
+    for name, role in experiment.scenario.roles.items():
+        for host in roles[name]:
+            notice = quota_not_applied(name, role.quota, capabilities[host])
+            if notice is not None:
+                yield notice

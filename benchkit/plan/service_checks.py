@@ -1,0 +1,134 @@
+"""Checks of services that need their hosts or the network, made before anything is deployed.
+
+Programs on the hosts check the configurations that they will read; releases of Go and Node must exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from benchkit.errors import BenchkitError, InputError
+from benchkit.hosts.connections import Hosts
+from benchkit.plan.model import PlannedCell
+from benchkit.scenario.experiment import Experiment
+from benchkit.services.command_build import BuiltFolder
+from benchkit.services.deploy import check_config
+from benchkit.services.go_server import GoServerOptions
+from benchkit.services.go_toolchain import release_unavailable_reason
+from benchkit.services.node_release import NodeProgram
+from benchkit.services.service import ConfigCheck, ControllerFolder, Service
+
+
+def check_go_releases(experiment: Experiment) -> None:
+    """Check that the Go releases of the services exist. Raises InputError naming file, line and field."""
+    _raise(_go_release_faults(experiment))
+
+
+def check_node_releases(cells: Iterable[PlannedCell]) -> None:
+    """Download the Node releases of the cells, unless cached. Raises InputError naming file, line and field."""
+    _raise(_node_release_faults(cells))
+
+
+def build_services(cells: Iterable[PlannedCell]) -> list[PlannedCell]:
+    """Build the services whose scenario names a command for it; return the cells.
+
+    A version that does not build, or of which its service uses nothing, makes its cell unsupported. Raises InputError
+    naming file, line and field where that leaves no cell, and where it holds for the files as they are.
+    """
+    failures: dict[ControllerFolder, str] = {}
+    of_versions: list[str] = []
+    of_files: list[str] = []
+    built: list[PlannedCell] = []
+    for cell in cells:
+        why = None
+        for service in cell.services if cell.unsupported is None else ():
+            for folder in service.folders:
+                fault = _build_fault(service, folder.content, failures)
+                if fault is None:
+                    continue
+                field, reason = fault
+                message = cell.spec.service(service.name).source.fault((field,), reason)
+                if isinstance(folder.content, BuiltFolder) and folder.content.source is not None:
+                    why = f"{service.name} at {folder.content.source.ref}: {reason}"
+                    of_versions.append(message)
+                else:
+                    of_files.append(message)
+        built.append(cell if why is None else replace(cell, unsupported=why))
+    has_cells = any(cell.unsupported is None for cell in built)
+    _raise(of_files if has_cells else [*of_files, *of_versions])
+    return built
+
+
+def _build_fault(
+    service: Service, content: ControllerFolder, known: dict[ControllerFolder, str]
+) -> tuple[str, str] | None:
+    """Build a folder of a service, unless that failed before; return the option at fault, and why."""
+    if content not in known:
+        try:
+            content.read()
+        except BenchkitError as error:
+            known[content] = ": ".join(filter(None, (error.what, error.why)))
+    if content in known:
+        return "build", known[content]
+    return content.objection(service) if isinstance(content, BuiltFolder) else None
+
+
+def check_configs(cells: Iterable[PlannedCell], hosts: Hosts) -> list[PlannedCell]:
+    """Check every configuration of the cells; return the cells, unsupported where a host rejects an optional one.
+
+    Raises InputError naming the scenario's file, line and field.
+    """
+    known: dict[str, str | None] = {}
+    faults: list[str] = []
+    checked: list[PlannedCell] = []
+    for cell in cells:
+        unsupported = cell.unsupported
+        for service in cell.services if cell.unsupported is None else ():
+            for check in service.checks:
+                why = _rejection(service, check, hosts, known)
+                if why is None:
+                    continue
+                message = f"{service.backend} on {service.host} rejects it: {why}"
+                if check.is_optional:
+                    unsupported = message
+                else:
+                    source = cell.spec.service(service.name).source
+                    faults.append(source.fault((check.field,) if check.field else (), message))
+        checked.append(replace(cell, unsupported=unsupported))
+    _raise(faults)
+    return checked
+
+
+def _raise(faults: Iterable[str]) -> None:
+    if messages := list(dict.fromkeys(faults)):
+        raise InputError("\n".join(messages))
+
+
+def _go_release_faults(experiment: Experiment) -> Iterator[str]:
+    for cell in experiment.cells:
+        for service in cell.services:
+            release = service.options.go_version if isinstance(service.options, GoServerOptions) else None
+            if release is not None and (why := release_unavailable_reason(release)):
+                yield service.source.fault(("go_version",), f"found {release!r}; there is no such release: {why}")
+
+
+def _node_release_faults(cells: Iterable[PlannedCell]) -> Iterator[str]:
+    for cell in cells:
+        for service in cell.services:
+            for file in service.files:
+                if isinstance(file.content, NodeProgram):
+                    try:
+                        file.content.path()
+                    except InputError as error:
+                        message = ": ".join(filter(None, (error.what, error.why)))
+                        yield cell.spec.service(service.name).source.fault(("node_version",), message)
+
+
+def _rejection(service: Service, check: ConfigCheck, hosts: Hosts, known: dict[str, str | None]) -> str | None:
+    """Return why a program rejects its configuration, or None; equal ones but for folders are checked once."""
+    text = repr([file.content for file in service.files if file.path == check.config])
+    key = f"{service.host} {check.argv} {text}".replace(str(service.folder.parent), "…")
+    if key not in known:
+        known[key] = check_config(hosts[service.host], service, check)
+    return known[key]

@@ -1,0 +1,59 @@
+"""The timetable of a sliced block: which cell has which slice, and when. Pure.
+
+A turn begins with the lead, in which load tools start and open their connections, so that it is longer for a cell with
+more of them; then the slice is measured; a margin lets the tools end before the next ones start. A tool needs some
+milliseconds from its start to its first connection, so its own measured time begins and ends that much later than the
+window of the slice, in which hosts are sampled: both are equally long and under the same load.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from benchkit.loadtools.slice_times import Pauses
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One slice of one cell in the timetable of a block."""
+
+    round: int
+    """From 1; also the number of the slice among those of its cell."""
+    place: int
+    """Place in the round, from 1."""
+    cell_id: str
+    start_s: float
+    """Start of the load tools, from that of the first turn."""
+    window_s: tuple[float, float]
+    """Start and end of the measured window, likewise."""
+
+
+def slice_count(duration_s: float, slice_s: float) -> int:
+    """Return the number of slices of a cell that measures for `duration_s` in a block."""
+    return max(1, round(duration_s / slice_s))
+
+
+def plan_turns(
+    counts: Mapping[str, int], pauses: Mapping[str, Pauses], slice_s: float, seed: int, block: int
+) -> Iterator[Turn]:
+    """Yield the turns of a block: in every round one slice of each cell that has any left, in random order.
+
+    `counts` is the number of slices of each cell, and `pauses` the lead and margin of each. The order of a round
+    depends on seed, block and round alone.
+    """
+    start_s = 0.0
+    for round_ in range(1, max(counts.values()) + 1):
+        order = shuffled([cell_id for cell_id, count in counts.items() if count >= round_], seed, block, round_)
+        for place, cell_id in enumerate(order, start=1):
+            begins_s = start_s + pauses[cell_id].lead_s
+            yield Turn(round_, place, cell_id, start_s, (begins_s, begins_s + slice_s))
+            start_s = begins_s + slice_s + pauses[cell_id].margin_s
+
+
+def shuffled(cell_ids: Sequence[str], seed: int, block: int, round_: int) -> list[str]:
+    """Return the cells in the order of a round."""
+    order = list(cell_ids)
+    random.Random(f"{seed}/{block}/{round_}").shuffle(order)  # noqa: S311 - an order of slices, no secret
+    return order

@@ -1,0 +1,78 @@
+"""The record of a search for the commit that made a server slower, as the store keeps it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import AwareDatetime, Field
+
+from benchkit.models.base import Frozen
+from benchkit.models.cpus import SplitCpus
+from benchkit.models.request import Request
+from benchkit.models.run import RunId
+from benchkit.services.git_source import Commit
+
+Judgement = Literal["good", "bad", "skipped"]
+
+
+class Step(Frozen):
+    """The result of one step of the search: a commit compared with the good end, or the reason why it was skipped."""
+
+    commit: str
+    judgement: Judgement
+    is_decided: bool = Field(
+        default=True,
+        description="False if the interval still contained the threshold at the end: then the ratio's point decided",
+    )
+    run_id: RunId | None = Field(default=None, description="run of the comparison")
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    blocks: int = 0
+    reason: str | None = Field(default=None, description="reason for which it was skipped, or needed no comparison")
+    remarks: tuple[str, ...] = Field(default=(), description="caveats of its ratio, such as different responses")
+
+
+class StepOptions(Frozen):
+    """Load and duration of each step."""
+
+    requests: tuple[Request, ...] = Field(min_length=1, description="what is sent, all equally often")
+    tool: str
+    connections: int
+    duration_s: float = Field(description="time after which a comparison ends undecided")
+    precision: float = Field(description="reach of the bad end's interval to either side, at which its comparison ends")
+    ready_within_s: float | None = Field(default=None, description="time in which a server must accept connections")
+    settings: tuple[str, ...] = Field(default=(), description="overrides of scenario fields by `--set`")
+    search_path: str | None = Field(
+        default=None, description="PATH with which servers start on this machine, in a lab; None: that of their hosts"
+    )
+    cpus: SplitCpus | None = Field(
+        default=None, description="CPUs where servers and the load tool share a host; None: each has hosts"
+    )
+    fixed: frozenset[str] = Field(
+        default=frozenset(), description="`tool` and `connections` where they were given, and are not adapted"
+    )
+    keepalive: bool = Field(default=True, description="False where each request has a connection of its own")
+    is_sliced: bool = Field(default=True, description="False where servers work while they have no load")
+    slice_s: float = Field(default=0.25, description="length of the slices of load")
+    quota: float | None = Field(
+        default=None, description="CPUs that a server may use, where the load tool would otherwise be the limit"
+    )
+
+
+class BisectionRecord(Frozen):
+    """A search: what is searched, how each commit is built, started and loaded, and the steps so far."""
+
+    bisection_id: RunId
+    started_at: AwareDatetime
+    repository: str
+    good: Commit
+    commits: tuple[Commit, ...] = Field(description="after the good end, oldest first; the last is the bad end")
+    metric: str
+    build: str
+    run: str
+    options: StepOptions
+    end: Step | None = Field(
+        default=None, description="comparison of the bad end with the good end; None: not yet made"
+    )
+    steps: tuple[Step, ...] = ()

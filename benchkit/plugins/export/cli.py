@@ -1,0 +1,144 @@
+"""`benchkit results export`: results of a run for other tools, spreadsheets and services."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from benchkit.cli.options import Json, RunId, StoreToRead, in_existing_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from benchkit.comparison.run_data import RunData
+    from benchkit.store.store import Store
+
+FORMATS = ("csv", "benchstat", "hgrm", "otava", "bmf", "conbench", "openmetrics")
+SERIES = ("raw", "corrected")
+
+
+def export(
+    run: RunId,
+    *,
+    form: Annotated[str, typer.Option("--format", help=f"One of {', '.join(FORMATS)}.")] = "csv",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--out",
+            metavar="PATH",
+            callback=in_existing_folder,
+            help="A file; for hgrm a folder. [default: stdout]",
+        ),
+    ] = None,
+    cell: Annotated[str | None, typer.Option(help="For hgrm: only this cell.")] = None,
+    series: Annotated[
+        str, typer.Option(help="For hgrm: raw, or corrected for coordinated omission by the tool.")
+    ] = "raw",
+    invalid: Annotated[
+        bool, typer.Option("--invalid", "--void", help="For all but csv and otava: include invalid values.")
+    ] = False,
+    store: StoreToRead = None,
+    json: Json = False,
+) -> None:
+    """Write the results of a run for other tools.
+
+    Trials: CSV with every trial and its verdict, benchstat's text, HdrHistogram's .hgrm of each cell. Values and ratios
+    with intervals: bmf (Bencher), conbench, openmetrics (Prometheus), and otava, a CSV with a row for each run of the
+    scenario. All but the first have no place for a verdict and skip invalid values.
+    """
+    from benchkit.cli.console import print_json
+    from benchkit.errors import InputError
+
+    for given, allowed, what in ((form, FORMATS, "format"), (series, SERIES, "series")):
+        if given not in allowed:
+            raise InputError(f"no {what} {given!r}", why=f"one of: {', '.join(allowed)}")
+    if json and out is None:
+        raise InputError("--json lists the files written, and none is written without -o", hint="add -o PATH")
+    texts = _texts(run, form, cell, series, store, include_invalid=invalid)
+    if out is None:
+        if len(texts) != 1:
+            raise InputError(f"{len(texts)} cells have latencies", hint="name one with --cell, or a folder with -o")
+        print(*texts.values(), sep="", end="")
+        return
+    written = _write(texts, out, folder=form == "hgrm")
+    if json:
+        print_json({"written": written})
+    else:
+        print(*written, sep="\n")
+
+
+def _texts(
+    run: str, form: str, cell: str | None, series: str, store: str | None, *, include_invalid: bool
+) -> Mapping[str, str]:
+    """Return the exported texts by file name. Raises InputError where there is nothing to export."""
+    from benchkit.comparison.run_data import read_run_data
+    from benchkit.errors import InputError, suggestion
+    from benchkit.plugins.export.formats import benchstat, csv, merged_by_cell
+    from benchkit.store.store_choice import open_store
+    from benchkit.store.tables import load
+
+    where = open_store(store)
+    found = where.run(run)
+    data = read_run_data(where, found, () if include_invalid else None)
+    cells = [record.cell_id for record in data.manifest.cells]
+    if cell is not None and cell not in cells:
+        raise InputError(f"no cell {cell!r}", why=suggestion(cell, cells))
+    if cell is not None and form != "hgrm":
+        raise InputError("--cell selects one of several files, and only hgrm has several", where=f"--format {form}")
+    trials = data.trials.sort_values("trial_id")
+    if form == "csv":
+        return {f"{found.run_id}.csv": csv(trials)}
+    if form == "benchstat":
+        return {f"{found.run_id}.txt": benchstat(data.manifest, trials, data.exclusions)}
+    if form == "otava":
+        return {f"{data.manifest.scenario['name']}.csv": _otava(data, where)}
+    if form in {"bmf", "conbench", "openmetrics"}:
+        return {f"{found.run_id}.{'txt' if form == 'openmetrics' else 'json'}": _exchanged(data, form)}
+    latency = load("latency", store=where, run_id=found.run_id)
+    texts = merged_by_cell(trials, latency, series, [cell] if cell is not None else cells, data.exclusions)
+    if not texts:
+        hint = "only tools that report every request have one"
+        if data.exclusions:
+            hint += ", and some trials here are invalid: add --invalid"
+        raise InputError(f"no {series} histogram in {found.run_id}", hint=hint)
+    return {f"{_file_name(name)}.{series}.hgrm": text for name, text in texts.items()}
+
+
+def _exchanged(data: RunData, form: str) -> str:
+    from benchkit.plugins.export.services import bencher_json, conbench_json, openmetrics
+
+    return {"bmf": bencher_json, "conbench": conbench_json, "openmetrics": openmetrics}[form](data)
+
+
+def _otava(data: RunData, store: Store) -> str:
+    """Return the history of the run's scenario, of the metrics that the run has."""
+    from benchkit.comparison.compare import ANSWER_METRICS
+    from benchkit.plugins.export.services import otava_csv
+    from benchkit.run_history.series import history
+
+    metrics = [name for name in ANSWER_METRICS if data.trials[name].notna().any()]
+    name = str(data.manifest.scenario["name"])
+    return otava_csv([history(name, metric=metric, store=store) for metric in metrics])
+
+
+def _file_name(cell_id: str) -> str:
+    """Return a file name for a cell that stays in its folder and that no other cell shares."""
+    from urllib.parse import quote
+
+    return quote(cell_id, safe="=,+@:~").replace("..", "%2E%2E")
+
+
+def _write(texts: Mapping[str, str], out: Path, *, folder: bool) -> list[str]:
+    from benchkit.errors import InputError
+
+    files = {out / name: text for name, text in texts.items()} if folder else {out: "".join(texts.values())}
+    for path, text in files.items():
+        try:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8", newline="")
+        except OSError as error:
+            raise InputError("cannot write the export", where=str(path), why=error.strerror) from None
+    return [str(path) for path in files]

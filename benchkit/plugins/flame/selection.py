@@ -1,0 +1,107 @@
+"""Profiles that a report draws flame graphs of: that of the baseline cell, and the one that differs most from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from benchkit.comparison.cell_labels import baseline
+from benchkit.comparison.scheduler_share import ServiceProfile
+from benchkit.models.profile import Profile
+from benchkit.report.stored_run import StoredRun, cached_per_run
+
+OTHER_PROGRAM = 0.5
+"""Share of a profile under a function that the baseline never called from which on the profile is of another program: a
+comparison would show all of it as changed."""
+
+
+@dataclass(frozen=True)
+class SelectedProfile:
+    """A service of a cell with its profile, merged over its trials."""
+
+    name: str
+    """Label of the cell, with the service if the run profiles several."""
+    trials: int
+    figures: ServiceProfile
+    profile: Profile
+
+
+@cached_per_run
+def baseline_profile(run: StoredRun) -> SelectedProfile | None:
+    """Return the profile of the baseline cell (else the first profiled one), of its service that took most of the CPU.
+
+    None if no service was profiled, or the store has no raw files.
+    """
+    if not run.service_profiles:
+        return None
+    cells = {each.cell_id for each in run.service_profiles}
+    base = baseline(run.manifest)
+    cell = base if base in cells else run.service_profiles[0].cell_id
+    services = [each for each in run.service_profiles if each.cell_id == cell]
+    return _selected(run, max(services, key=lambda each: _cpu_s(run, each)))
+
+
+@cached_per_run
+def compared_profile(run: StoredRun) -> SelectedProfile | None:
+    """Return the profile that is compared with that of the baseline, None if there is none.
+
+    Of the profiles of other cells that ran the same program it is the one whose scheduler's share differs most; if that
+    is the same in all, the one whose categories differ most.
+    """
+    base = baseline_profile(run)
+    if base is None:
+        return None
+    functions = _functions(run, base.figures)
+    others = [
+        each
+        for each in run.service_profiles
+        if each.cell_id != base.figures.cell_id
+        and max((share for name, share in _functions(run, each).items() if name not in functions), default=0)
+        < OTHER_PROGRAM
+    ]
+    return _selected(run, max(others, key=lambda each: _difference(each, base.figures))) if others else None
+
+
+def _selected(run: StoredRun, figures: ServiceProfile) -> SelectedProfile | None:
+    trials = _trials(run, figures)
+    profile = run.merged_profile(trials, figures.service)
+    if profile is None:
+        return None
+    has_several = len({each.service for each in run.service_profiles}) > 1
+    label = run.labels[figures.cell_id]
+    return SelectedProfile(f"{label}: {figures.service}" if has_several else label, len(trials), figures, profile)
+
+
+def _trials(run: StoredRun, figures: ServiceProfile) -> tuple[str, ...]:
+    """Return the included trials of the cell that have a profile of the service, or all if none is included."""
+    shares = run.profile_shares
+    profiled = set(shares["trial_id"][shares["service"] == figures.service])
+    of_cell = run.trials["trial_id"][run.trials["cell_id"] == figures.cell_id]
+    trials = tuple(str(trial_id) for trial_id in of_cell if trial_id in profiled)
+    excluded = {each.trial_id for each in run.profile_exclusions if each.covers("rps")}
+    return tuple(trial_id for trial_id in trials if trial_id not in excluded) or trials
+
+
+def _rows(run: StoredRun, figures: ServiceProfile) -> pd.DataFrame:
+    """Return the functions in the profiles of the service in the cell."""
+    rows = run.profiles[run.profiles["service"] == figures.service]
+    return rows[rows["trial_id"].isin(_trials(run, figures))]
+
+
+def _cpu_s(run: StoredRun, figures: ServiceProfile) -> float:
+    return float(_rows(run, figures)["flat_s"].sum())
+
+
+def _functions(run: StoredRun, figures: ServiceProfile) -> Mapping[str, float]:
+    """Return the cumulative share of each function, the mean over profiles."""
+    sums = _rows(run, figures).groupby("function", sort=False)["cum_share"].sum()
+    trials = len(_trials(run, figures))
+    return {str(name): float(share) / trials for name, share in sums.items()}
+
+
+def _difference(one: ServiceProfile, other: ServiceProfile) -> tuple[float, float]:
+    """Return the difference of the scheduler's shares, to a tenth of a percent, then that of all categories."""
+    categories = sum(abs(share - other.categories[name]) for name, share in one.categories.items())
+    return round(abs(one.scheduling - other.scheduling), 3), categories

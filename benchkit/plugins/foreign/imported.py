@@ -1,0 +1,287 @@
+"""Import of outputs that load tools wrote elsewhere: a run is made of them, and judged by what they show.
+
+Each file is a trial of one cell, and the files of a cell are its blocks, in their order. Hosts, servers and responses
+were not watched: checks that need them are skipped.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from pydantic import ValidationError
+
+from benchkit.errors import BenchkitError, InputError
+from benchkit.loadtools.registry import get_tool, read_output, tools_with_rate
+from benchkit.loadtools.text import decode
+from benchkit.models.levels import Levels, cell_id
+from benchkit.models.load import Load
+from benchkit.models.load_result import LoadResult
+from benchkit.models.run import CellRecord, Manifest
+from benchkit.models.thresholds import Thresholds
+from benchkit.models.trial import ImportedOutput, TrialRecord
+from benchkit.run.manifest import new_run_id
+from benchkit.run.recorder import RunOutcome, recording
+from benchkit.run.steps.trial_state import trial_id_of
+from benchkit.scenario.trial_order import PlannedTrial
+from benchkit.store.checksums import read_all_but_raw, restore_all_but_raw
+from benchkit.store.store import RunFolder, Store
+from benchkit.store.trial_tables import read_output as read_trial_output
+from benchkit.units import counted
+from benchkit.validation import first_fault
+from benchkit.version import __version__
+
+SCALE = "imported"
+"""Scale of imported runs: their histories are apart from those of runs that benchkit made."""
+
+OUTPUT = "output.txt"
+"""Name of the raw file of an imported trial."""
+
+WRK2 = "wrk2"
+"""A load tool that always holds a target rate, and does not state it. The parser of wrk reads it."""
+
+SAME: Mapping[str, Callable[[LoadResult], object]] = {
+    "tool": lambda result: result.tool,
+    "target": lambda result: result.target,
+    "number of connections": lambda result: result.connections,
+    "number of threads": lambda result: result.threads,
+}
+"""Values that repetitions of one measurement have in common."""
+
+
+@dataclass(frozen=True)
+class OutputFile:
+    """A file that a load tool wrote, and when."""
+
+    name: str
+    content: bytes
+    measured_at: datetime
+
+
+@dataclass(frozen=True)
+class ImportedCell:
+    """The outputs of one cell, read and checked."""
+
+    levels: Levels
+    load: Load
+    files: Sequence[OutputFile]
+    results: Sequence[LoadResult]
+
+    @property
+    def cell_id(self) -> str:
+        """Name of the cell."""
+        return cell_id(self.levels)
+
+    @property
+    def notice(self) -> str:
+        """Origin of its outputs, and what is not known of them: sentences."""
+        tool = " ".join(filter(None, (self.results[0].tool, self.results[0].tool_version)))
+        files = ", ".join(file.name for file in self.files)
+        is_full_speed = self.load.rate is None and get_tool(self.load.tool).rate is not None
+        rate = " No target rate is stated: the load is taken to be at full speed." if is_full_speed else ""
+        return (
+            f"{self.cell_id} is imported: measured elsewhere with {tool} ({files}). Its hosts and servers were not watched, "
+            f"and checks that need them are skipped.{rate}"
+        )
+
+
+def read_cell(tool: str, files: Sequence[OutputFile], levels: Levels, load: Mapping[str, Any]) -> ImportedCell:
+    """Read outputs of one tool that are repetitions of one measurement; `load` has fields that they do not state.
+
+    Raises InputError: for an unknown tool, text that is none of its outputs, outputs without a rate or of a run that
+    did not finish, files of different measurements, and where the number of connections is unknown.
+    """
+    results = [_read(tool, file) for file in files]
+    for what, value in SAME.items():
+        _require_same(what, {file.name: value(result) for file, result in zip(files, results, strict=True)})
+    fields: dict[str, Any] = {"tool": tool, "histogram": False}
+    if results[0].connections is not None:
+        fields["connections"] = results[0].connections
+    fields |= load
+    if "connections" not in fields:
+        raise InputError(
+            f"output of {tool} does not state the number of connections",
+            where=files[0].name,
+            hint="state it: --load connections=64",
+        )
+    try:
+        typed = Load.model_validate(fields)
+    except ValidationError as error:
+        raise InputError("no such load", where="--load", why=first_fault(error, Load)) from None
+    wrote = results[0].tool
+    if wrote == WRK2 and typed.rate is None:
+        hint = "state it: --load rate=1000"
+        raise InputError(
+            f"output of {WRK2} does not state the target rate that it held", where=files[0].name, hint=hint
+        )
+    if typed.rate is not None and wrote != WRK2 and get_tool(tool).rate is None:
+        can = f"these tools can: {', '.join(tools_with_rate())}"
+        raise InputError(f"{wrote} cannot hold a rate", where="--load rate", why=can)
+    return ImportedCell(levels, typed, files, results)
+
+
+def _read(tool: str, file: OutputFile) -> LoadResult:
+    command = f"benchkit results import {{tool}} {file.name} …"
+    result = read_output(tool, decode(file.content), where=file.name, command=command)
+    if not result.complete:
+        raise InputError(
+            "the output is not whole",
+            where=file.name,
+            why="it breaks off, or is of a run that did not finish",
+            hint="leave the file out",
+        )
+    if not result.rps or not result.duration_s:
+        raise InputError("the output states no rate, or no duration", where=file.name, hint="leave the file out")
+    return result
+
+
+def _require_same(what: str, values: Mapping[str, object]) -> None:
+    """Raise InputError where files state different values."""
+    if len(set(values.values())) > 1:
+        raise InputError(
+            "the files are not repetitions of one measurement",
+            why=f"the {what} is " + ", ".join(f"{value} in {name}" for name, value in values.items()),
+            hint="import each kind by itself; --into RUN adds a cell to a run",
+        )
+
+
+def import_run(
+    store: Store, scenario: str, cell: ImportedCell, tags: Mapping[str, str], *, interleaved: bool
+) -> RunOutcome:
+    """Store outputs as a new run with one cell.
+
+    `interleaved` states that the cells of the run were measured in turns, file by file: their files are blocks whose
+    ratios are paired. Otherwise the cells ran one after the other.
+    """
+    manifest = Manifest(
+        run_id=new_run_id(),
+        scenario={"name": scenario, "design": "blocks" if interleaved else "sequential"},
+        scale=SCALE,
+        seed=None,
+        blocks=len(cell.files),
+        cells=(),
+        hosts=(),
+        versions={"benchkit": __version__},
+        thresholds=Thresholds().model_dump(),
+        tags=dict(tags),
+        is_imported=True,
+        started_at=min(file.measured_at for file in cell.files),
+    )
+    manifest = _with_cell(manifest, cell)
+    folder = store.create(manifest)
+    try:
+        with folder.locked():
+            return _record(store, folder, manifest, cell)
+    except (OSError, BenchkitError) as error:
+        store.remove(folder)
+        raise _not_imported(error, "nothing of it is stored") from error
+
+
+def import_into(store: Store, folder: RunFolder, scenario: str | None, cell: ImportedCell) -> RunOutcome:
+    """Add a cell to an imported run.
+
+    Raises InputError for a run that benchkit made, another scenario, other factors, and a cell that the run has.
+    """
+    with folder.locked():
+        manifest = folder.manifest()
+        _require_place(manifest, scenario, cell)
+        trials, before = folder.complete_trials(), read_all_but_raw(store, folder)
+        extended = _with_cell(manifest, cell)
+        try:
+            folder.write_manifest(extended)
+            return _record(store, folder, extended, cell)
+        except (OSError, BenchkitError) as error:
+            for trial_id in set(folder.complete_trials()) - set(trials):
+                shutil.rmtree(folder.raw(trial_id))
+            restore_all_but_raw(store, folder, before)
+            raise _not_imported(error, f"the run {folder.run_id} is as it was") from error
+
+
+def _not_imported(error: Exception, state: str) -> BenchkitError:
+    """Return the error of an import that could not be stored, such as on a full disk: it cannot be resumed."""
+    why = error.why if isinstance(error, BenchkitError) else error.strerror if isinstance(error, OSError) else None
+    return BenchkitError(
+        f"the outputs could not be stored, and {state}", why=why or str(error), hint="fix this, then import them again"
+    )
+
+
+def _require_place(manifest: Manifest, scenario: str | None, cell: ImportedCell) -> None:
+    where, name = manifest.run_id, str(manifest.scenario["name"])
+    if not manifest.is_imported:
+        raise InputError(
+            "outputs cannot be added to a run that benchkit made", where=where, hint="omit --into: they become a run"
+        )
+    if scenario not in (None, name):
+        raise InputError(f"the run is of scenario {name!r}, not {scenario!r}", where=where)
+    factors = manifest.cells[0].levels.keys()
+    if cell.levels.keys() != factors:
+        raise InputError(
+            f"the cells of the run have other factors: {', '.join(factors) or 'none'}",
+            where=where,
+            hint="give a --factor for each of them",
+        )
+    if any(known.cell_id == cell.cell_id for known in manifest.cells):
+        raise InputError(f"the run has {cell.cell_id} already", where=where, hint="give it another level of --factor")
+
+
+def _with_cell(manifest: Manifest, cell: ImportedCell) -> Manifest:
+    """Return the manifest of a run that goes on with this cell; its load has the fields that all cells share."""
+    cells = (*manifest.cells, CellRecord(cell_id=cell.cell_id, levels=cell.levels))
+    fields = cell.load.model_dump(mode="json", exclude_unset=True, exclude={"histogram"})
+    load = manifest.scenario.get("load", fields)
+    factors = {name: list(dict.fromkeys(each.levels[name] for each in cells)) for name in cell.levels}
+    shared = {name: value for name, value in load.items() if fields.get(name) == value}
+    version = cell.results[0].tool_version
+    return manifest.model_copy(
+        update={
+            "scenario": {**manifest.scenario, "factors": factors, "load": shared},
+            "cells": cells,
+            "blocks": max(manifest.blocks, len(cell.files)),
+            "versions": {**manifest.versions, **({cell.load.tool: version} if version else {})},
+            "notices": (*manifest.notices, cell.notice),
+            "started_at": min(manifest.started_at, *(file.measured_at for file in cell.files)),
+            "status": "running",
+            "ended_at": None,
+        }
+    )
+
+
+def _record(store: Store, folder: RunFolder, manifest: Manifest, cell: ImportedCell) -> RunOutcome:
+    """Record a trial for each file, and finish the run. The run must be locked."""
+    position = len(manifest.cells)
+    planned = [PlannedTrial(block, position, cell.cell_id) for block in range(1, len(cell.files) + 1)]
+    with recording(folder, store) as recorder:
+        if position > 1:
+            recorder.record_resumption([f"{cell.cell_id} added: {counted(len(planned), 'output')}"])
+        recorder.record_start(planned)
+        for place, file, result in zip(planned, cell.files, cell.results, strict=True):
+            record = _trial_record(manifest.run_id, place, cell, file, result)
+            recorder.record_trial_started(place, attempt=1)
+            folder.commit_trial(record, {OUTPUT: file.content})
+            raw = partial(folder.raw_file, record.trial_id)
+            recorder.record_trial_ended(record, read_trial_output(record, raw), raw)
+    return recorder.outcome
+
+
+def _trial_record(
+    run_id: str, place: PlannedTrial, cell: ImportedCell, file: OutputFile, result: LoadResult
+) -> TrialRecord:
+    duration_s = result.duration_s or 0.0  # checked by `read_cell`
+    return TrialRecord(
+        trial_id=trial_id_of(run_id, place),
+        cell_id=place.cell_id,
+        levels=cell.levels,
+        block=place.block,
+        position=place.position,
+        started_at=file.measured_at,
+        wall_s=duration_s,
+        load=cell.load,
+        target=result.target,
+        services=(),
+        generators=(),
+        imported=ImportedOutput(file=OUTPUT, name=file.name, duration_s=duration_s, result=result),
+    )

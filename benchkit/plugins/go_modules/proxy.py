@@ -1,0 +1,257 @@
+"""Module proxies with a cache on disk: goproxy 2.0.7 as published, one on the library goproxy/goproxy, and Athens.
+
+All have the same options. The host's own go command gets private modules from their repositories, and all others from
+the upstream proxy.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field
+
+from benchkit.errors import UnsupportedError
+from benchkit.models.levels import Name
+from benchkit.plugins.go_modules.module_paths import PathPattern
+from benchkit.plugins.go_modules.ssh import git_reader
+from benchkit.resources import BACKENDS
+from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
+from benchkit.services.endpoint import Endpoint
+from benchkit.services.go_program import go_executable, go_process
+from benchkit.services.placement import ServicePlacement
+from benchkit.services.service import File, Service
+
+CACHE = "cache"
+DOWNLOADS = PurePosixPath("pkg/mod/cache/download")
+"""Folder of the modules in the caches of both goproxies: the layout of the go command's cache, and of their URLs."""
+
+PUBLISHED_PACKAGE = "github.com/goproxyio/goproxy/v2"
+
+
+def _check_upstream(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme and not (parts.scheme in {"http", "https"} and parts.hostname and parts.username is None):
+        raise ValueError(f"found {text!r}; allowed: a service of the stack, or the URL of a module proxy")
+    return text
+
+
+Upstream = Annotated[str, AfterValidator(_check_upstream)]
+"""A module proxy: the name of a service of the stack, or a URL."""
+
+
+class ProxyOptions(ServiceOptions):
+    """Options of a module proxy."""
+
+    upstream: Upstream = Field(
+        description="the proxy of all other modules: a service of the stack, or a URL", examples=["guard"]
+    )
+    private: tuple[PathPattern, ...] = Field(
+        min_length=1, description="module paths that come from repositories", examples=[["mycompany.com/go"]]
+    )
+    vanity: Name | None = Field(
+        default=None,
+        description="the service that resolves private import paths; absent: the host that they name",
+        examples=["names"],
+    )
+    vcs: Name | None = Field(
+        default=None,
+        description="the git server of the stack; absent: the SSH settings of the login user apply",
+        examples=["vcs"],
+    )
+    reader: Name = Field(default="proxy", description="its name among the readers of the git server")
+    host_key: str | None = Field(
+        default=None,
+        description="the git server's public key, where benchkit did not create it: `ssh-ed25519 AAAA…`",
+        examples=["ssh-ed25519 AAAA"],
+    )
+
+
+@dataclass(frozen=True)
+class ProxySources:
+    """The sources of a proxy's modules, and its folder for them."""
+
+    upstream: str
+    """URL of the proxy of all other modules."""
+    private: str
+    """Comma-separated patterns of the modules that come from repositories."""
+    cache: PurePosixPath
+
+
+@dataclass(frozen=True)
+class ProxyCommand:
+    """The command of a proxy: its arguments, further variables, and the executable where benchkit carries it."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[File, ...] = ()
+
+
+class ModuleProxy(Backend[ProxyOptions]):
+    """A module proxy: one process, with its cache in the service's folder."""
+
+    options = ProxyOptions
+
+    def programs(self, options: ProxyOptions) -> tuple[str, ...]:
+        """Return the programs with which it gets modules."""
+        del options
+        return GO_PROGRAMS
+
+    def connects_to(self, options: ProxyOptions) -> tuple[str, ...]:
+        """Return its upstream, the vanity import server and the git server, as far as they are in the stack."""
+        return tuple(name for name in (upstream_service(options.upstream), options.vanity, options.vcs) if name)
+
+    def render(self, request: RenderRequest[ProxyOptions]) -> Service:
+        """Return one module proxy."""
+        options, place = request.options, request.place
+        folder = place.folder
+        cache, scratch = folder / CACHE, folder / "scratch"
+        upstream = upstream_url(options.upstream, request.peers)
+        private = ",".join(options.private)
+        files = [File(folder / "home" / ".config" / "go" / "telemetry" / "mode", b"off")]
+        env = {**go_environment(place, folder / "home", scratch), "GOINSECURE": private, "TMPDIR": str(scratch)}
+        if options.vanity is not None:
+            env |= http_proxy_environment(request.peers[options.vanity], direct_host=urlsplit(upstream).hostname)
+        if options.vcs is not None:
+            reader = git_reader(request.peers[options.vcs], options.reader, folder, options.host_key)
+            files += reader.files
+            env["GIT_SSH_COMMAND"] = reader.ssh_command
+        command = self._command(request, ProxySources(upstream, private, cache), env)
+        process = go_process(request, command.argv, env={**env, **command.env})
+        return Service(
+            name=request.name,
+            backend=self.name,
+            host=place.host,
+            folder=folder,
+            files=(*files, *command.files),
+            checks=(),
+            process=process,
+            endpoint=request.endpoint,
+            forks_per_request=True,
+            scratch_folders=(cache, scratch),
+            parallelism=len(process.cpus),
+        )
+
+    @abstractmethod
+    def _command(
+        self, request: RenderRequest[ProxyOptions], sources: ProxySources, env: Mapping[str, str]
+    ) -> ProxyCommand:
+        """Return the command of this proxy; `env` is the environment that all of them get."""
+
+
+class Goproxy(ModuleProxy):
+    """A proxy that benchkit builds, with the command line of goproxy 2.0.7."""
+
+    def __init__(self, name: str, package: str) -> None:
+        self.name = name
+        self._package = package
+
+    def _command(
+        self, request: RenderRequest[ProxyOptions], sources: ProxySources, env: Mapping[str, str]
+    ) -> ProxyCommand:
+        del env
+        executable = go_executable(request, self.name, BACKENDS / self.name, package=self._package)
+        listen = ("-listen", request.endpoint.authority, "-cacheDir", str(sources.cache))
+        argv = (str(executable.path), *listen, "-proxy", sources.upstream, "-exclude", sources.private)
+        return ProxyCommand(argv, files=(executable,))
+
+
+class Athens(ModuleProxy):
+    """Athens, from a binary that the inventory names: its settings are environment variables.
+
+    Its sources are neither on the public module proxy nor in Debian, so that benchkit does not build it: a host without
+    a binary skips its cells. It passes a few of its variables to the go command; a setting of its own has the others.
+    """
+
+    name = "athens"
+
+    def _command(
+        self, request: RenderRequest[ProxyOptions], sources: ProxySources, env: Mapping[str, str]
+    ) -> ProxyCommand:
+        place = request.place
+        if self.name not in place.programs:
+            named = f"the inventory may name one (hosts.{place.host}.programs: {{athens: /path/to/athens}})"
+            raise UnsupportedError(f"{place.host} has no athens: {named}")
+        of_go = {
+            "GOPROXY": sources.upstream,
+            "GONOPROXY": sources.private,
+            "GOSUMDB": "off",
+            "GOINSECURE": sources.private,
+            **{name: value for name, value in env.items() if name in _PASSED_TO_GO},
+        }
+        settings = {
+            "GO_ENV": "production",
+            "GO_BINARY_PATH": place.program("go").path,
+            "ATHENS_GO_BINARY_ENV_VARS": ";".join(f"{name}={value}" for name, value in of_go.items()),
+            "ATHENS_PORT": request.endpoint.authority,
+            "ATHENS_STORAGE_TYPE": "disk",
+            "ATHENS_DISK_STORAGE_ROOT": str(sources.cache),
+            "ATHENS_GOGET_DIR": env["TMPDIR"],
+            "ATHENS_LOG_LEVEL": "error",
+            "ATHENS_STATS_EXPORTER": "",
+        }
+        return ProxyCommand((place.programs[self.name].path,), settings)
+
+
+_PASSED_TO_GO = frozenset(
+    {
+        *("GOENV", "GOFLAGS", "GOTOOLCHAIN", "GOWORK"),
+        *("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "GIT_TERMINAL_PROMPT"),
+    }
+)
+"""Variables of the proxy that Athens does not pass to the go command by itself."""
+
+GO_PROGRAMS = ("go", "git", "ssh")
+"""Programs of the host with which the go command gets modules from repositories."""
+
+
+def go_environment(place: ServicePlacement, home: PurePosixPath, scratch: PurePosixPath) -> dict[str, str]:
+    """Return the environment of a host's go command: its programs on the PATH, and no settings of the login user.
+
+    Modules are writable (`-modcacherw`), so that a user other than root can remove their folder.
+    """
+    folders = [str(PurePosixPath(place.program(name).path).parent) for name in GO_PROGRAMS]
+    return {
+        "PATH": os.pathsep.join(dict.fromkeys([*folders, "/usr/local/bin", "/usr/bin", "/bin"])),
+        "HOME": str(home),
+        "XDG_CONFIG_HOME": "",
+        "GOENV": "off",
+        "GOFLAGS": "-modcacherw",
+        "GOTOOLCHAIN": "local",
+        "GOWORK": "off",
+        "GOCACHE": str(scratch / "build"),
+        "GOPATH": str(scratch / "gopath"),
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+    }
+
+
+def http_proxy_environment(vanity: Endpoint, direct_host: str | None) -> dict[str, str]:
+    """Return the settings that make the vanity import server the HTTP proxy for all hosts but `direct_host`.
+
+    The published recipe writes the company's host into /etc/hosts, which needs root and affects the whole machine. The
+    go command tries https first, which the server refuses at once.
+    """
+    proxy = f"http://{vanity.authority}"
+    return {"HTTP_PROXY": proxy, "HTTPS_PROXY": proxy, "NO_PROXY": direct_host or ""}
+
+
+def upstream_url(upstream: str, peers: Mapping[str, Endpoint]) -> str:
+    """Return the URL of an upstream proxy: that of a service of the stack, or the given one."""
+    return f"http://{peers[upstream].authority}" if upstream in peers else upstream
+
+
+def upstream_service(upstream: str | None) -> str | None:
+    """Return the service of the stack that an upstream proxy is; None for a URL."""
+    return None if upstream is None or urlsplit(upstream).scheme else upstream
+
+
+GOPROXYIO = Goproxy("goproxyio", PUBLISHED_PACKAGE)
+GOPROXY = Goproxy("goproxy", ".")
+ATHENS = Athens()

@@ -1,0 +1,137 @@
+"""Commands, backends, load tools, checks, figures and others of plugins, found by their entry points.
+
+A package declares them in its `pyproject.toml`; the name of an entry point is that of the object:
+
+    [project.entry-points."benchkit.load_tools"]
+    oha = "my_package.oha:TOOL"
+
+Entry points are read when a registry is listed, or asked for a name that benchkit does not ship. One that cannot be
+used is named with its error in the log and by `benchkit plugins`, and all others work.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from benchkit.errors import suggestion
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint  # slow to import
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """An entry point of another package."""
+
+    group: str
+    name: str
+    package: str
+    version: str
+    target: str
+    """Module and attribute: `my_package.oha:TOOL`."""
+    error: str | None = None
+    """Reason why it cannot be used; None: it is in the registry."""
+
+
+class Registry(Mapping[str, T], Generic[T]):
+    """The shipped objects of one kind by name, and after them those of plugins."""
+
+    def __init__(
+        self, group: str, shipped: Mapping[str, T], kind: object, name_of: Callable[[T], str] | None = None
+    ) -> None:
+        """Take the group of the entry points, the class of the objects, and the function that returns their names.
+
+        Without that function, the name of an entry point is that of its object.
+        """
+        self.group = group
+        self._shipped = dict(shipped)
+        self._kind = cast("type[Any]", kind)
+        self._name_of = name_of
+
+    def __getitem__(self, name: str) -> T:
+        """Return the object of that name; plugins are loaded only where none is shipped."""
+        return self._shipped[name] if name in self._shipped else self._loaded[0][name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names of all objects."""
+        yield from self._shipped
+        yield from self._loaded[0]
+
+    def __len__(self) -> int:
+        """Return the number of all objects."""
+        return len(self._shipped) + len(self._loaded[0])
+
+    @property
+    def plugins(self) -> tuple[Plugin, ...]:
+        """All entry points of the group, those that cannot be used too."""
+        return self._loaded[1]
+
+    def plugin(self, name: str) -> Plugin | None:
+        """Return the plugin that the object of this name comes from; None for a shipped one."""
+        if name in self._shipped:
+            return None
+        return next((plugin for plugin in self.plugins if plugin.name == name and plugin.error is None), None)
+
+    def why_unknown(self, name: str, known: Iterable[str] | None = None) -> str:
+        """Return the rest of a message about an unknown name: the broken plugin of that name, or the nearest name.
+
+        `known` are all allowed names where that are more than the registry has.
+        """
+        broken = next((plugin for plugin in self.plugins if plugin.name == name), None)
+        if broken is not None:
+            return f"that of {broken.package} {broken.version} ({broken.target}) cannot be used: {broken.error}"
+        return suggestion(name, self if known is None else known)
+
+    @cached_property
+    def _loaded(self) -> tuple[Mapping[str, T], tuple[Plugin, ...]]:
+        from importlib.metadata import entry_points  # noqa: PLC0415 - most commands need no plugin
+
+        objects: dict[str, T] = {}
+        plugins: list[Plugin] = []
+        for entry in sorted(entry_points(group=self.group), key=lambda each: (each.name, each.value)):
+            taken = next((each.package for each in plugins if each.name == entry.name and each.error is None), None)
+            found = self._load(entry, "benchkit" if entry.name in self._shipped else taken)
+            error = found if isinstance(found, _UnusableError) else None
+            if not isinstance(found, _UnusableError):
+                objects[entry.name] = found
+            package, version = (entry.dist.name, entry.dist.version) if entry.dist else ("unknown", "unknown")
+            plugin = Plugin(
+                self.group, entry.name, package, version, entry.value, None if error is None else str(error)
+            )
+            if error is not None:
+                logger.warning(
+                    "plugin %s of %s %s (%s) cannot be used: %s", plugin.name, package, version, self.group, error
+                )
+            plugins.append(plugin)
+        return objects, tuple(plugins)
+
+    def _load(self, entry: EntryPoint, taken_by: str | None) -> T | _UnusableError:
+        """Return the object of an entry point, or why it cannot be used."""
+        if taken_by is not None:
+            return _UnusableError(f"{taken_by} already has one of this name")
+        try:
+            loaded: object = entry.load()
+        except Exception as error:  # noqa: BLE001 - the code of others fails in any way
+            return _UnusableError(describe_failure(error))
+        if not isinstance(loaded, self._kind):
+            return _UnusableError(f"{entry.value} is a {type(loaded).__name__}, not a {self._kind.__name__}")
+        if self._name_of is not None and self._name_of(loaded) != entry.name:
+            return _UnusableError(f"{entry.value} calls itself {self._name_of(loaded)!r}")
+        return cast("T", loaded)
+
+
+class _UnusableError(Exception):
+    """A plugin that cannot be used, and why."""
+
+
+def describe_failure(error: Exception) -> str:
+    """Return an exception of a plugin's code on one line, with its type: `ImportError: no module named x`."""
+    return " ".join(f"{type(error).__name__}: {error}".split())

@@ -1,0 +1,365 @@
+"""The history of a scenario: its series over the runs of a store, in segments of equal conditions, and their shifts."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from benchkit import units
+from benchkit.comparison.ratio import Direction
+from benchkit.errors import InputError, suggestion
+from benchkit.models.base import Frozen
+from benchkit.models.columns import Metric
+from benchkit.models.levels import Name
+from benchkit.models.metrics import METRICS, metric_column, metric_named
+from benchkit.models.run import Manifest, RunStatus
+from benchkit.run_history.change_points import ALPHA, Shift, find_shifts
+from benchkit.run_history.conditions import Conditions, condition_differences
+from benchkit.run_history.estimates import Estimate, RunEstimates, read_estimates
+from benchkit.stats.inference import t_quantile
+from benchkit.store.store import Store
+from benchkit.store.store_choice import open_store
+from benchkit.validation import is_valid_name
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Kind = Literal["ratios", "values"]
+
+_AGE = re.compile(r"(\d+)([dwh])")
+_AGES = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
+
+
+class Point(Frozen):
+    """A run of a series. Without an interval it is shown and not used."""
+
+    run_id: str
+    started_at: datetime
+    status: RunStatus
+    segment: int
+    """Number of the segment, from 1."""
+    code: str | None
+    """State of the checkout that it was started from: the beginning of the commit, `+` where files differed."""
+    commits: tuple[str, ...]
+    """Commits that the cell was built from."""
+    tags: Mapping[str, str]
+    value: float | None
+    """Ratio to the baseline, or the value itself."""
+    low: float | None
+    high: float | None
+    blocks: int
+    is_used: bool
+    remark: str
+
+
+class Segment(Frozen):
+    """Runs of a series that follow one another under the same conditions."""
+
+    number: int
+    first_run: str
+    last_run: str
+    runs: int
+    differences: tuple[str, ...]
+    """Differences from the segment before."""
+
+
+class SeriesShift(Frozen):
+    """A change of the level of a series, as a ratio of the level after it to the level before it."""
+
+    kind: Literal["step", "drift"]
+    ratio: float
+    low: float
+    high: float
+    p: float
+    worth: Direction | None
+    last_good_run: str
+    """The last run before it; of a drift, its first."""
+    first_run: str
+    """The first run after it; of a drift, its last."""
+    runs_before: int
+    runs_after: int
+    conditions: tuple[str, ...]
+    """Differences of hosts and settings that came with its first run, and may be its cause."""
+    sentence: str
+
+
+class Series(Frozen):
+    """A cell over the runs of a store: relative to its baseline, or its values under equal conditions."""
+
+    scale: str
+    cell_id: str
+    baseline: str | None
+    points: tuple[Point, ...]
+    segments: tuple[Segment, ...]
+    shifts: tuple[SeriesShift, ...]
+    level: float | None
+    """Geometric mean of the used runs since the last step."""
+    sentences: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """Cell and baseline in a few words."""
+        return self.cell_id if self.baseline is None else f"{self.cell_id} relative to {self.baseline}"
+
+
+class History(Frozen):
+    """The series of one metric of a scenario."""
+
+    scenario: str
+    metric: str
+    kind: Kind
+    alpha: float
+    """Largest p of a shift that is reported."""
+    runs: int
+    series: tuple[Series, ...]
+    notices: tuple[str, ...]
+
+    def frame(self) -> pd.DataFrame:
+        """Return the points of all series as a table, a row for each run and cell."""
+        import pandas as pd  # noqa: PLC0415 - slow, and only this table needs it
+
+        rows = [
+            {"scale": series.scale, "cell_id": series.cell_id, "baseline": series.baseline, **point.model_dump()}
+            for series in self.series
+            for point in series.points
+        ]
+        return pd.DataFrame(rows, columns=["scale", "cell_id", "baseline", *Point.model_fields])
+
+
+def history(
+    scenario: str,
+    *,
+    metric: str = "rps",
+    cell: str | None = None,
+    since: str | datetime | None = None,
+    values: bool = False,
+    store: str | Path | Store | None = None,
+) -> History:
+    """Return the history of a scenario: its series over all runs with a finished trial, and their shifts.
+
+    Each series is of one scale and cell. Ratios to the baseline within each run survive a change of hosts: their series
+    go on over it. With `values`, and where runs have no baseline, the series are of the values themselves, one for all
+    runs with equal hosts and settings. `cell` is a cell or a part of its levels (`stack=go`), `since` a date
+    (2026-01-31) or an age (90d, 12w, 48h). Raises InputError.
+    """
+    where = open_store(store, must_exist=True)
+    known = sorted(where.table_scenarios())
+    if not is_valid_name(scenario, Name) or scenario not in known:
+        raise InputError(
+            f"the store has no run of scenario {scenario!r} with a finished trial",
+            where=where.location,
+            why=suggestion(scenario, known) if known else None,
+            hint="`benchkit results list` shows the runs of the store",
+        )
+    metric = metric_column(metric)
+    if metric not in METRICS:
+        raise InputError(f"no metric {metric!r}", why=suggestion(metric, METRICS))
+    runs = read_estimates(where, scenario, metric)
+    start = None if since is None else _start(since)
+    chosen = [run for run in runs if start is None or run.started_at >= start]
+    if not chosen:
+        what = f"no run of {scenario} started since {since}" if runs else f"no run of {scenario} can be read"
+        raise InputError(what, where=where.location, hint="`benchkit results check` names what is damaged")
+    return make_history(scenario, metric, chosen, where, cell=cell, values=values)
+
+
+def make_history(
+    scenario: str, metric: str, runs: Sequence[RunEstimates], store: Store, *, cell: str | None, values: bool
+) -> History:
+    """Return the history of these runs, oldest first, whose manifests are in the store."""
+    has_ratios = any(each.baseline is not None for run in runs for each in run.estimates)
+    kind: Kind = "ratios" if has_ratios and not values else "values"
+    grouped: dict[tuple[str, ...], list[tuple[RunEstimates, Estimate]]] = {}
+    for run in runs:
+        for estimate in run.estimates:
+            if (estimate.baseline is not None) == (kind == "ratios") and _is_chosen(cell, estimate.cell_id):
+                conditions = () if kind == "ratios" else (run.conditions.hosts, run.conditions.settings)
+                key = (run.scale, estimate.cell_id, estimate.baseline or "", *conditions)
+                grouped.setdefault(key, []).append((run, estimate))
+    if not grouped:
+        cells = dict.fromkeys(each.cell_id for run in runs for each in run.estimates)
+        raise InputError(f"no cell {cell!r}", where=scenario, why=suggestion(cell or "", list(cells)))
+    differences = _Differences(store)
+    imported = sum(run.is_imported for run in runs)
+    described = metric_named(metric)
+    series = tuple(_make_series(rows, described, differences) for rows in grouped.values())
+    notices = []
+    if kind == "values":
+        notices.append(
+            "Values of runs differ with the state of their hosts; ratios to a baseline within each run do not."
+            if has_ratios
+            else "These runs have one cell, and so no ratio that would survive a change of the hosts: only values."
+        )
+    if imported:
+        notices.append(f"{units.counted(imported, 'run')} imported: measured elsewhere, on hosts that are not known.")
+    return History(
+        scenario=scenario, metric=metric, kind=kind, alpha=ALPHA, runs=len(runs), series=series, notices=tuple(notices)
+    )
+
+
+class _Differences:
+    """Differences between the conditions of runs, from their manifests, each read once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._manifests: dict[Conditions, Manifest] = {}
+
+    def between(self, before: RunEstimates, after: RunEstimates) -> tuple[str, ...]:
+        one, other = (self._manifest(run) for run in (before, after))
+        return condition_differences(one, other, {*before.tools, *after.tools})
+
+    def _manifest(self, run: RunEstimates) -> Manifest:
+        if run.conditions not in self._manifests:
+            self._manifests[run.conditions] = self._store.run(run.run_id).manifest()
+        return self._manifests[run.conditions]
+
+
+def _make_series(rows: Sequence[tuple[RunEstimates, Estimate]], metric: Metric, differences: _Differences) -> Series:
+    segments = list(_segments([run for run, _ in rows], differences))
+    numbers = [segment.number for segment in segments for _ in range(segment.runs)]
+    points = [_point(run, estimate, number) for (run, estimate), number in zip(rows, numbers, strict=True)]
+    used = [(run, each) for run, each in rows if _is_usable(each)]
+    shifts = find_shifts(
+        [each.log or 0.0 for _, each in used],
+        [each.error or 0.0 for _, each in used],
+        [each.df or 0.0 for _, each in used],
+    )
+    _, estimate = rows[0]
+    title = estimate.cell_id if estimate.baseline is None else f"{estimate.cell_id} relative to {estimate.baseline}"
+    subject = f"{metric.title} of {title}"
+    described = tuple(
+        _describe_shift(shift, [run for run, _ in used], subject, metric, differences) for shift in shifts
+    )
+    since = max((shift.first for shift in shifts if shift.kind == "step"), default=0)
+    logs = [each.log or 0.0 for _, each in used[since:]]
+    unused = len(rows) - len(used)
+    sentences = [shift.sentence for shift in described] or [
+        f"No shift of {subject} is shown over {units.counted(len(used), 'run')}."
+    ]
+    if unused:
+        sentences.append(f"{units.counted(unused, 'run')} without a usable interval: shown, not used.")
+    return Series(
+        scale=rows[0][0].scale,
+        cell_id=estimate.cell_id,
+        baseline=estimate.baseline,
+        points=tuple(points),
+        segments=tuple(segments),
+        shifts=described,
+        level=math.exp(sum(logs) / len(logs)) if logs else None,
+        sentences=tuple(sentences),
+    )
+
+
+def _is_usable(estimate: Estimate) -> bool:
+    return None not in (estimate.log, estimate.error, estimate.df)
+
+
+def _segments(runs: Sequence[RunEstimates], differences: _Differences) -> Iterator[Segment]:
+    before: RunEstimates | None = None
+    for number, (_, group) in enumerate(groupby(runs, key=lambda run: run.conditions), start=1):
+        of_segment = list(group)
+        yield Segment(
+            number=number,
+            first_run=of_segment[0].run_id,
+            last_run=of_segment[-1].run_id,
+            runs=len(of_segment),
+            differences=() if before is None else differences.between(before, of_segment[0]),
+        )
+        before = of_segment[-1]
+
+
+def _point(run: RunEstimates, estimate: Estimate, segment: int) -> Point:
+    reach = None
+    if estimate.log is not None and estimate.error is not None and estimate.df is not None:
+        reach = t_quantile(1 - run.alpha, estimate.df) * estimate.error
+    return Point(
+        run_id=run.run_id,
+        started_at=run.started_at,
+        status=run.status,
+        segment=segment,
+        code=None if run.code is None else run.code.short,
+        commits=estimate.commits,
+        tags=run.tags,
+        value=None if estimate.log is None else math.exp(estimate.log),
+        low=None if estimate.log is None or reach is None else math.exp(estimate.log - reach),
+        high=None if estimate.log is None or reach is None else math.exp(estimate.log + reach),
+        blocks=estimate.blocks,
+        is_used=reach is not None,
+        remark="; ".join(filter(None, ("imported" if run.is_imported else "", estimate.remark))),
+    )
+
+
+def _describe_shift(
+    shift: Shift, used: Sequence[RunEstimates], subject: str, metric: Metric, differences: _Differences
+) -> SeriesShift:
+    ratio, low, high = (math.exp(each) for each in (shift.change, shift.low, shift.high))
+    way = "higher" if ratio > 1 else "lower"
+    worth: Direction | None = None if metric.better is None else "better" if way == metric.better else "worse"
+    is_step = shift.kind == "step"
+    last_good, first = (
+        used[shift.first - 1 if is_step else shift.start],
+        used[shift.first if is_step else shift.end - 1],
+    )
+    conditions = differences.between(last_good, first) if is_step and last_good.conditions != first.conditions else ()
+    size = f"{abs(ratio - 1):.1%} {way} [{low - 1:+.1%}, {high - 1:+.1%}], p = {shift.p:.2g}"
+    label = f"{size}, {worth}" if worth else size
+    if is_step:
+        sentence = (
+            f"{subject} shifts with run {_shown(first)}: {label}. The last run before it is {_shown(last_good)}; "
+            f"{shift.first - shift.start} runs before, {shift.end - shift.first} after."
+        )
+    else:
+        sentence = (
+            f"{subject} drifts slowly, rather than in a step, from run {_shown(last_good)} to run {_shown(first)}: "
+            f"{label} over {shift.end - shift.start} runs."
+        )
+    if conditions:
+        sentence += f" Hosts or settings changed with the same run, and may be the cause: {'; '.join(conditions)}."
+    return SeriesShift(
+        kind=shift.kind,
+        ratio=ratio,
+        low=low,
+        high=high,
+        p=shift.p,
+        worth=worth,
+        last_good_run=last_good.run_id,
+        first_run=first.run_id,
+        runs_before=shift.first - shift.start,
+        runs_after=shift.end - shift.first,
+        conditions=conditions,
+        sentence=sentence,
+    )
+
+
+def _shown(run: RunEstimates) -> str:
+    """Return a run with the state of its code and its tags."""
+    about = [*([run.code.short] if run.code else []), *(f"{name}={value}" for name, value in run.tags.items())]
+    return f"{run.run_id} ({', '.join(about)})" if about else run.run_id
+
+
+def _is_chosen(cell: str | None, cell_id: str) -> bool:
+    """Return True for the cell of that name, and for all that have these levels; None chooses all."""
+    return cell is None or cell == cell_id or {part.strip() for part in cell.split(",")} <= set(cell_id.split(","))
+
+
+def _start(since: str | datetime) -> datetime:
+    """Return the time that a date, or an age before now, names. Raises InputError."""
+    if isinstance(since, datetime):
+        return since if since.tzinfo else since.replace(tzinfo=UTC)
+    if age := _AGE.fullmatch(since):
+        try:
+            return datetime.now(UTC) - int(age[1]) * _AGES[age[2]]
+        except (OverflowError, ValueError):  # before the first year, or more digits than Python reads
+            return datetime.min.replace(tzinfo=UTC)
+    try:
+        found = datetime.fromisoformat(since)
+    except ValueError:
+        raise InputError(
+            "neither a date nor an age", where=f"--since {since}", hint="as 2026-01-31, 90d or 12w"
+        ) from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)

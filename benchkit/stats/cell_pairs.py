@@ -1,0 +1,140 @@
+"""Pairs of cells to compare, from levels as typed on the command line and in scenarios."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from benchkit.errors import InputError, suggestion
+from benchkit.models.claims import CellPair, claims_of
+from benchkit.models.design import controlled
+from benchkit.models.levels import TESTBED, LevelTexts, cell_id, level_texts
+from benchkit.models.profile_metrics import PROFILE_METRICS
+from benchkit.models.run import CellRecord
+
+
+@dataclass(frozen=True)
+class ComparedCells:
+    """A comparison to make: `cell_id` relative to `baseline`; `control`: both are the same cell under two names."""
+
+    cell_id: str
+    baseline: str
+    control: bool = False
+
+
+def levels_of(text: str, cells: Sequence[CellRecord]) -> LevelTexts:
+    """Return levels as typed: `stack=go` or a whole cell id. Raises InputError if no cell of the run has them."""
+    for cell in cells:
+        if cell.cell_id == text and controlled(text) is None:
+            return level_texts(cell.levels)
+    levels: dict[str, str] = {}
+    for part in text.split(","):
+        factor, equals, level = part.strip().partition("=")
+        if not equals:
+            raise InputError(f"no cell {text!r}", why=suggestion(text, [cell.cell_id for cell in cells]))
+        levels[factor] = level
+    check_levels(levels, cells)
+    return levels
+
+
+def check_levels(levels: LevelTexts, cells: Sequence[CellRecord]) -> None:
+    """Raise InputError if no cell has these levels, naming the wrong factor or level."""
+    known: dict[str, list[str]] = {}
+    for cell in cells:
+        for factor, level in level_texts(cell.levels).items():
+            known.setdefault(factor, []).append(level)
+    for factor, level in levels.items():
+        if factor not in known:
+            raise InputError(f"no factor {factor!r}", why=suggestion(factor, known))
+        if level not in known[factor]:
+            raise InputError(f"no level {level!r} of {factor}", why=suggestion(level, dict.fromkeys(known[factor])))
+    if not cells_with_levels(levels, cells):
+        raise InputError(f"no cell has {cell_id(levels)}")
+
+
+def cells_with_levels(levels: LevelTexts, cells: Sequence[CellRecord]) -> list[CellRecord]:
+    """Return the cells that have these levels, without controls."""
+    return [
+        cell
+        for cell in cells
+        if controlled(cell.cell_id) is None and levels.items() <= level_texts(cell.levels).items()
+    ]
+
+
+def partner_finder(levels: LevelTexts, cells: Sequence[CellRecord]) -> Callable[[CellRecord], CellRecord | None]:
+    """Return a function from a cell to the one that differs in these levels alone, else the only one with them."""
+    found = {frozenset(level_texts(cell.levels).items()): cell for cell in cells_with_levels(levels, cells)}
+    only = next(iter(found.values())) if len(found) == 1 else None
+    return lambda cell: found.get(frozenset({**level_texts(cell.levels), **levels}.items()), only)
+
+
+def baseline_pairs(cells: Sequence[CellRecord], baseline: LevelTexts) -> tuple[list[ComparedCells], list[str]]:
+    """Return every cell with its baseline, controls with their cell, and the cells that have no baseline.
+
+    A baseline of some factors (`stack=go`) is for each cell the one that differs from it only in those. Cells that the
+    hosts do not support are skipped.
+    """
+    partner = partner_finder(baseline, cells)
+    pairs: list[ComparedCells] = []
+    alone: list[str] = []
+    for cell in cells:
+        if cell.unsupported is not None:
+            continue
+        original = controlled(cell.cell_id)
+        if original is not None:
+            pairs.append(ComparedCells(cell.cell_id, original, control=True))
+            continue
+        base = partner(cell)
+        if base is None or base.unsupported is not None:
+            alone.append(cell.cell_id)
+        elif base.cell_id != cell.cell_id:
+            pairs.append(ComparedCells(cell.cell_id, base.cell_id))
+    return pairs, alone
+
+
+def claim_pairs(ratio: CellPair, cells: Sequence[CellRecord]) -> list[ComparedCells]:
+    """Return the comparisons that a claim is about. Raises InputError if the run has no such cells."""
+    of, to = level_texts(ratio.of), level_texts(ratio.to)
+    for levels in (of, to):
+        check_levels(levels, cells)
+    partner = partner_finder(to, cells)
+    pairs = []
+    for cell in cells_with_levels(of, cells):
+        base = partner(cell)
+        if base is not None and base.cell_id != cell.cell_id:
+            pairs.append(ComparedCells(cell.cell_id, base.cell_id))
+    if not pairs:
+        raise InputError(f"no two cells differ as {of} and {to} do")
+    return pairs
+
+
+def requested_ratios(
+    scenario: Mapping[str, Any], cells: Sequence[CellRecord], metrics: Iterable[str]
+) -> Iterator[tuple[str, ComparedCells, str | None]]:
+    """Yield every ratio that a stored scenario asks for: metric, comparison, and the claim that asks for it.
+
+    These are the cells relative to their baseline in each of the metrics, and the comparisons of claims in theirs.
+    Claims on profiles, claims on cells that the run does not have, unsupported cells and controls are skipped.
+    """
+    pairs, _ = baseline_pairs(cells, scenario_baseline(scenario, cells))
+    for metric in metrics:
+        yield from ((metric, pair, None) for pair in pairs if not pair.control)
+    carried = {cell.cell_id for cell in cells if cell.unsupported is None}
+    for claim in claims_of(scenario):
+        if claim.metric in PROFILE_METRICS:
+            continue
+        try:
+            claimed = claim_pairs(claim.ratio, cells)
+        except InputError:
+            continue  # not in this run
+        yield from ((claim.metric, pair, claim.text) for pair in claimed if {pair.cell_id, pair.baseline} <= carried)
+
+
+def scenario_baseline(scenario: Mapping[str, Any], cells: Sequence[CellRecord]) -> LevelTexts:
+    """Return the baseline that the scenario names, else its first supported cell, on every testbed."""
+    given = scenario.get("baseline")
+    if isinstance(given, Mapping) and cells_with_levels(level_texts(given), cells):
+        return level_texts(given)
+    first = next((cell for cell in cells if cell.unsupported is None), cells[0])
+    return level_texts({name: level for name, level in first.levels.items() if name != TESTBED})

@@ -1,0 +1,140 @@
+"""Intervals and tests on differences of logarithms, for many comparisons at once: rows of numbers.
+
+The interval is Student's t on the log-ratios of blocks. Of the candidates (percentile and BCa bootstraps, the inverted
+sign-flip test) it alone covers 93 to 97 % of the time from 6 blocks up and never less than 92 % from 3, under heavy
+tails, one-sided disturbances, drift and autocorrelated noise; `make bench` prints the tables. It covers less where
+long-lasting states of the host affect one cell more than the other: then the ratio itself changes with the host.
+The test is the sign-flip permutation test, which does not assume normal noise: under the null hypothesis, and with the
+order of cells drawn at random in every block, a log-ratio has either sign with equal probability.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from benchkit.stats.samples import Reals
+
+MIN_BLOCKS = 3
+"""Fewest blocks of an interval; from here on the t interval covers at least 92 % (simulated)."""
+
+MAX_PATTERNS = 5_000
+"""Sign patterns that the sign-flip test uses at most, each standing also for its opposite: all of them up to 13 blocks,
+drawn ones beyond. Davison and Hinkley, Bootstrap Methods and their Application (1997), 4.2.5: some 1,000 lose little
+power at a level of 0.05, and Holm needs smaller p-values."""
+
+_BATCH = 1 << 20
+"""Numbers held at once while signs are flipped: 8 MiB per array."""
+
+_ROUNDING = 1e-13
+"""Share of their terms by which two equal sums may differ, because they were added in another order."""
+
+
+def t_statistics(differences: Reals) -> tuple[Reals, Reals]:
+    """Return the mean and its standard error of each row of (rows, blocks)."""
+    blocks = differences.shape[1]
+    return differences.mean(axis=1), differences.std(axis=1, ddof=1) / np.sqrt(blocks)
+
+
+@lru_cache(maxsize=1024)
+def t_quantile(confidence: float, df: float) -> float:
+    """Return the half-width of an interval in standard errors."""
+    return float(special.stdtrit(df, (1 + confidence) / 2))
+
+
+def t_p_values(mean: Reals, error: Reals, df: float) -> Reals:
+    """Return the two-sided p of a mean against zero (Student 1908); 1 where nothing varies and nothing differs."""
+    ratio = np.divide(np.abs(mean), error, out=np.where(mean == 0, 0.0, np.inf), where=error > 0)
+    return np.asarray(2 * special.stdtr(df, -ratio), dtype=np.float64)
+
+
+def sign_flip_p_values(differences: Reals, seed: int = 0) -> Reals:
+    """Return the two-sided p of each row of (rows, blocks) by the sign-flip permutation test of the mean.
+
+    It is the share of sign patterns whose mean is at least as far from zero as the observed one: exact up to 13 blocks,
+    over drawn patterns of a fixed seed beyond. The observed pattern is always among them, so that p is never 0 and
+    keeps its level (Phipson and Smyth 2010). Fisher, The Design of Experiments (1935), 21; with random order within
+    blocks it rests on the design alone (Pitman 1937).
+    """
+    rows, blocks = differences.shape
+    signs = _sign_patterns(blocks, seed).T
+    p_values = np.empty(rows)
+    batch = max(1, _BATCH // signs.shape[1])
+    for start in range(0, rows, batch):
+        part = differences[start : start + batch]
+        distances = np.abs(part @ signs)
+        rounding = _ROUNDING * np.abs(part).sum(axis=1, keepdims=True)
+        p_values[start : start + batch] = (distances >= distances[:, :1] - rounding).mean(axis=1)
+    return p_values
+
+
+def smallest_p(blocks: int) -> float:
+    """Return the smallest p that a two-sided sign-flip test can reach: only the observed one is as far from zero."""
+    return 1 / _pattern_count(blocks)
+
+
+def binary_patterns(blocks: int, count: int) -> npt.NDArray[np.int64]:
+    """Return the bits of 0, 1, …, `count` - 1 as rows of (count, blocks)."""
+    bits: npt.NDArray[np.int64] = (np.arange(count)[:, None] >> np.arange(blocks)) & 1
+    return bits
+
+
+def _sign_patterns(blocks: int, seed: int) -> Reals:
+    """Return sign patterns as rows of (patterns, blocks), the observed one first; each also stands for its opposite."""
+    count = _pattern_count(blocks)
+    signs: Reals
+    if count < MAX_PATTERNS:
+        signs = 1.0 - 2.0 * binary_patterns(blocks, count).astype(np.float64)
+    else:
+        signs = np.random.default_rng(seed).choice((-1.0, 1.0), size=(count, blocks))
+        signs[0] = 1.0
+    return signs
+
+
+def _pattern_count(blocks: int) -> int:
+    return MAX_PATTERNS if blocks > MAX_PATTERNS.bit_length() else min(1 << (blocks - 1), MAX_PATTERNS)
+
+
+def welch(one: Reals, other: Reals, inflation: float = 1.0) -> tuple[float, float, float]:
+    """Return the difference of means (`other` less `one`), its standard error, and degrees of freedom.
+
+    For samples that no block joins: Welch, Biometrika 34 (1947), degrees of freedom by Satterthwaite (1946).
+    `inflation` multiplies the variance of both means.
+    """
+    parts = [sample.var(ddof=1) / len(sample) * inflation for sample in (one, other)]
+    total = sum(parts)
+    if total == 0:
+        return float(other.mean() - one.mean()), 0.0, float(len(one) + len(other) - 2)
+    df = total**2 / sum(part**2 / (len(sample) - 1) for part, sample in zip(parts, (one, other), strict=True))
+    return float(other.mean() - one.mean()), float(np.sqrt(total)), float(df)
+
+
+def serial_inflation(runs: list[Reals]) -> float:
+    """Return the factor, at least 1, by which the variance of a cell's mean grows as neighbouring blocks are alike.
+
+    Each of `runs` is (cells, blocks) of logarithms. The autocorrelation at lag 1 is taken over all cells, freed of its
+    small-sample bias of -(1 + 3r)/n (Kendall 1954), and enters (1 + r)/(1 - r), the inflation of an AR(1) process
+    (Bayley and Hammersley 1946). At most 9 (r = 0.8): more cannot be estimated from so few blocks.
+    """
+    found = [r for run in runs if (r := _autocorrelation(run)) is not None]
+    if not found:
+        return 1.0
+    rho = float(np.clip(np.mean(found), 0, 0.8))
+    return (1 + rho) / (1 - rho)
+
+
+def _autocorrelation(logs: Reals) -> float | None:
+    """Return the bias-corrected autocorrelation at lag 1 of the cells that every block has; None if it is unknown."""
+    whole = logs[~np.isnan(logs).any(axis=1)]
+    blocks = int(logs.shape[1])
+    if not len(whole) or blocks < MIN_BLOCKS:
+        return None
+    residual = whole - whole.mean(axis=1, keepdims=True)
+    total = float((residual**2).sum())
+    if total == 0:
+        return None
+    found = float((residual[:, 1:] * residual[:, :-1]).sum()) / total
+    return (blocks * found + 1) / (blocks - 3.0) if blocks > 4 else found + 1 / blocks  # noqa: PLR2004 - solved for r

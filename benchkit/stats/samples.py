@@ -1,0 +1,260 @@
+"""Samples for statistics: one logarithm for each cell and block, with the excluded trials and their reasons.
+
+The trial is the sample (never a request within it). Where a block has a cell more than once, as ABBA has, the mean of
+the logarithms is used. A trial that a verdict excludes for a metric is no sample of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from benchkit import units
+from benchkit.errors import InputError, suggestion
+from benchkit.models.base import Frozen
+from benchkit.models.design import CONTROL
+from benchkit.store.row_builders import INTERRUPTED
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Reals = npt.NDArray[np.float64]
+
+SEARCH_KINDS = ("calibrate", "probe")
+"""Kinds of the trials from which a run finds its rates: they are in no ratio."""
+
+STEPS = 10
+"""Steps of a tool's resolution below which a latency is mostly rounding, and so is a mean of truncated latencies."""
+
+OUTSIDE = ("foreign_share", "stolen_share", "withheld_share")
+"""Columns of `trials`: shares of the CPU time that others, the hypervisor and quotas took."""
+NEIGHBOURS = "neighbour_share"
+"""Column of the share that servers without load took."""
+MAX_SHARE = 0.99
+"""Largest share that counts: what leaves nothing has no logarithm."""
+
+INTERRUPTED_BLOCK = "block interrupted, repeated"
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """A trial that is excluded, and why: for the metrics named, or (`None`) for all of them."""
+
+    trial_id: str
+    reason: str
+    metrics: frozenset[str] | None = None
+    checks: frozenset[str] = frozenset()
+    """Checks whose findings exclude it."""
+
+    def covers(self, metric: str) -> bool:
+        """Return True if the trial is excluded for this metric."""
+        return self.metrics is None or metric in self.metrics
+
+
+class ExcludedTrial(Frozen):
+    """A finished trial that no ratio of the metric uses, and why."""
+
+    trial_id: str
+    cell_id: str
+    block: int
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class CpuLeft:
+    """Logarithms of the CPU time that was left to the cells in the blocks of a run, of shape (cells, blocks)."""
+
+    outside: Reals
+    """Left by what is no part of the run; 0 where that is unknown of a cell of the block."""
+    neighbours: Reals
+    """Left by servers without load, times the cells of the block: see `benchkit.comparison.bias`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """One metric of a run.
+
+    `logs[c, b]` is the natural logarithm of the metric of cell `cells[c]` in block `blocks[b]`; NaN where that block
+    has no usable trial of the cell. `excluded` holds the excluded trials, by cell. Times below `rounded_below` are
+    mostly rounding by the load tool; it is 0 if the tool's resolution is not known.
+    """
+
+    metric: str
+    cells: tuple[str, ...]
+    blocks: tuple[int, ...]
+    logs: Reals
+    excluded: Mapping[str, tuple[ExcludedTrial, ...]]
+    rounded_below: float = 0.0
+    left: CpuLeft | None = None
+    """CPU time that disturbances left; None: unknown."""
+
+    def of(self, cell_id: str) -> Reals:
+        """Return the logarithms of a cell, one per block; all NaN for a cell without trials."""
+        if cell_id not in self.cells:
+            return np.full(len(self.blocks), math.nan)
+        row: Reals = self.logs[self.cells.index(cell_id)]
+        return row
+
+    def known(self, cell_id: str, baseline: str | None = None) -> Reals:
+        """Return the logarithms of a cell, or its log-ratios to a baseline, in the blocks that have them."""
+        logs = self.of(cell_id) if baseline is None else self.of(cell_id) - self.of(baseline)
+        known: Reals = logs[~np.isnan(logs)]
+        return known
+
+    def excluded_of(self, *cells: str) -> tuple[ExcludedTrial, ...]:
+        """Return the excluded trials of these cells."""
+        return tuple(trial for cell_id in dict.fromkeys(cells) for trial in self.excluded.get(cell_id, ()))
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    """Return the mean of a cell's trials that every table, card and sentence states: ratios divide these means.
+
+    It is 0 where a value is 0. Raises ValueError without values.
+    """
+    known = np.fromiter(values, dtype=np.float64)
+    if not len(known):
+        raise ValueError("no value has no mean")
+    return float(np.exp(np.log(known).mean())) if known.min() > 0 else 0.0
+
+
+def log_left(shares: Reals) -> Reals:
+    """Return the logarithm of the CPU time that is left where others took these shares."""
+    return np.asarray(np.log1p(-np.clip(shares, 0, MAX_SHARE)))
+
+
+def numeric_columns(trials: pd.DataFrame) -> list[str]:
+    """Return the columns that can be compared."""
+    not_metrics = {"block", "position", "probe_status"}
+    return [
+        str(name)
+        for name in trials.select_dtypes("number").columns
+        if name not in not_metrics and not str(name).startswith("factor_")
+    ]
+
+
+def is_comparable(trials: pd.DataFrame) -> pd.Series[bool]:
+    """Return a mask of the trials that ratios may use: measured ones, and those of control cells.
+
+    Profile trials and their partners are a pass of their own.
+    """
+    of_control_cell = trials["cell_id"].str.endswith(CONTROL)
+    return (trials["kind"] == "measure") | ((trials["kind"] == "control") & of_control_cell)
+
+
+def take_samples(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusion] = ()) -> Samples:
+    """Return the samples of a metric, cells and blocks in ascending order.
+
+    `trials` has rows of one run as `benchkit.load("trials")` gives them. Raises InputError for a metric that is no
+    numeric column.
+    """
+    if metric not in (names := numeric_columns(trials)):
+        raise InputError(f"no metric {metric!r}", why=suggestion(metric, names))
+    rows = trials[is_comparable(trials)]
+    cells, cell_of = np.unique(rows["cell_id"].to_numpy(dtype=str), return_inverse=True)
+    blocks, block_of = np.unique(rows["block"].to_numpy(dtype=np.int64), return_inverse=True)
+    values = rows[metric].to_numpy(dtype=np.float64, na_value=np.nan)
+    reasons = {each.trial_id: each.reason for each in exclusions if each.covers(metric)}
+    trial_ids = rows["trial_id"].to_numpy(dtype=str)
+    is_excluded = np.isin(trial_ids, list(reasons)) if reasons else np.zeros(len(trial_ids), dtype=bool)
+    usable = np.isfinite(values) & (values > 0) & ~is_excluded
+
+    place = cell_of * len(blocks) + block_of
+    size = len(cells) * len(blocks)
+    used = np.bincount(place[usable], minlength=size).reshape(len(cells), len(blocks))
+    planned = np.bincount(place, minlength=size).reshape(len(cells), len(blocks))
+    sums = np.bincount(place[usable], weights=np.log(values[usable]), minlength=size).reshape(used.shape)
+    # ABBA cancels drift only with all of its trials: a block that lost a trial of a cell has no sample of that cell.
+    complete = (used > 0) & (used == planned.max(axis=1, initial=0, keepdims=True))
+    logs = np.full(used.shape, math.nan)
+    np.divide(sums, used, out=logs, where=complete)
+
+    excluded: defaultdict[str, list[ExcludedTrial]] = defaultdict(list)
+    interrupted = trials[trials["kind"] == INTERRUPTED]
+    for trial_id, cell_id, block in zip(
+        interrupted["trial_id"], interrupted["cell_id"], interrupted["block"], strict=True
+    ):
+        excluded[str(cell_id)].append(
+            ExcludedTrial(trial_id=trial_id, cell_id=cell_id, block=int(block), reason=INTERRUPTED_BLOCK)
+        )
+    for row in np.flatnonzero(~usable | ~complete[cell_of, block_of]):
+        cell_id, block = str(cells[cell_of[row]]), int(blocks[block_of[row]])
+        trial_id = str(trial_ids[row])
+        reason = reasons.get(trial_id) or _exclusion_reason(metric, float(values[row]))
+        excluded[cell_id].append(ExcludedTrial(trial_id=trial_id, cell_id=cell_id, block=block, reason=reason))
+    return Samples(
+        metric=metric,
+        cells=tuple(map(str, cells)),
+        blocks=tuple(map(int, blocks)),
+        logs=logs,
+        excluded={cell_id: tuple(trials) for cell_id, trials in excluded.items()},
+        rounded_below=_rounded_below(rows),
+        left=_cpu_left(rows, place, planned),
+    )
+
+
+def _cpu_left(trials: pd.DataFrame, place: npt.NDArray[np.int64], planned: npt.NDArray[np.int64]) -> CpuLeft:
+    """Return the CPU time left in these trials: `place` is the index of each in (cells, blocks), flattened.
+
+    `planned` has the number of trials in each cell and block. A share that is unknown of one trial, as beside a server
+    that was there already, cannot be compared with those of the others in its block.
+    """
+    block_of = place % planned.shape[1] if planned.size else place
+
+    def mean(columns: tuple[str, ...]) -> Reals:
+        total = np.zeros(len(trials))
+        for column in columns:
+            if column in trials:
+                logs = log_left(trials[column].to_numpy(dtype=np.float64, na_value=np.nan))
+                is_known = np.bincount(block_of, weights=np.isnan(logs), minlength=planned.shape[1]) == 0
+                total += np.where(is_known[block_of], logs, 0.0)
+        sums = np.bincount(place, weights=total, minlength=planned.size).reshape(planned.shape)
+        return np.asarray(sums / np.maximum(planned, 1))
+
+    cells_in_block = (planned > 0).sum(axis=0, keepdims=True)
+    return CpuLeft(mean(OUTSIDE), mean((NEIGHBOURS,)) * cells_in_block)
+
+
+def _rounded_below(trials: pd.DataFrame) -> float:
+    if "latency_resolution_s" not in trials:
+        return 0.0
+    steps = trials["latency_resolution_s"].to_numpy(dtype=np.float64, na_value=0.0)
+    return STEPS * float(steps.max(initial=0.0))
+
+
+INVALID = "invalid: "
+"""Beginning of the reason of a trial that findings exclude; their checks follow."""
+
+
+def describe_reasons(excluded: Sequence[ExcludedTrial]) -> str:
+    """Return the reasons for exclusions, each once with the number of trials that it applies to.
+
+    Where trials are invalid for different sets of checks, each check is named once.
+    """
+    counts = Counter(trial.reason for trial in excluded)
+    invalid = {reason: times for reason, times in counts.items() if reason.startswith(INVALID)}
+    if len(invalid) > 1:
+        checks: Counter[str] = Counter()
+        for reason, times in invalid.items():
+            checks.update(dict.fromkeys(reason.removeprefix(INVALID).split(", "), times))
+        listed = ", ".join(f"{check} ({units.counted(times, 'trial')})" for check, times in checks.most_common())
+        counts = Counter({INVALID + listed: 1, **{each: n for each, n in counts.items() if each not in invalid}})
+    return "; ".join(reason if times == 1 else f"{reason} ({times} trials)" for reason, times in counts.items())
+
+
+def describe_exclusions(excluded: Sequence[ExcludedTrial]) -> str:
+    """Return how many trials are excluded and why; empty if none is."""
+    return f"{units.counted(len(excluded), 'trial')} excluded: {describe_reasons(excluded)}" if excluded else ""
+
+
+def _exclusion_reason(metric: str, value: float) -> str:
+    if math.isnan(value):
+        return f"the tool reports no {metric}"
+    if not (math.isfinite(value) and value > 0):
+        return f"{metric} is {value:g}, which has no ratio"
+    return "another trial of the cell in this block is excluded"

@@ -1,0 +1,103 @@
+"""Parquet files of tables: read with their checksums verified, and with errors that name the file."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic_core import from_json
+
+from benchkit.errors import InputError
+from benchkit.models.run import SCHEMA_VERSION
+from benchkit.regular_files import open_regular
+from benchkit.store.durable_files import atomic_file
+from benchkit.store.schema import VERSION_KEY
+
+REPLACES_KEY = b"benchkit.replaces"
+"""Key of the metadata with the names of the files that a merged file replaces (see `benchkit.store.tables`)."""
+
+
+def write_parquet(path: Path, content: pa.Table) -> None:
+    """Write a file of a table, complete or not at all, with a checksum of each page."""
+    with atomic_file(path) as file:
+        pq.write_table(content, file, compression="zstd", write_page_checksum=True)
+
+
+def read_parquet(path: Path, schema: pa.Schema) -> pa.Table:
+    """Read a file as rows of a table: the columns of the schema, null where an older version lacks one.
+
+    Raises InputError for a damaged file and for one of a newer version, FileNotFoundError for a missing one.
+    """
+    with _opened(path) as file:  # opened once, because another file may take its name meanwhile
+        refuse_newer(int((file.metadata.metadata or {}).get(VERSION_KEY, b"0")), str(path))
+        content = file.read(columns=[name for name in file.schema_arrow.names if name in schema.names])
+        columns = [
+            content[field.name].cast(field.type)
+            if field.name in content.schema.names
+            else pa.nulls(content.num_rows, field.type)
+            for field in schema
+        ]
+        return pa.table(columns, schema=schema)
+
+
+def read_file_schema(path: Path) -> pa.Schema:
+    """Read columns and metadata of a file.
+
+    Raises InputError for a damaged file, FileNotFoundError for a missing one.
+    """
+    with _opened(path) as file:
+        return file.schema_arrow
+
+
+def current_files(table: str, files: Sequence[Path]) -> tuple[Path, ...]:
+    """Return the files of a run's part of a table, except those that the merged one replaced before a crash."""
+    merged = next((file for file in files if file.name == f"{table}.parquet"), None)
+    if merged is None or len(files) == 1:
+        return tuple(files)
+    replaced = frozenset(from_json((read_file_schema(merged).metadata or {}).get(REPLACES_KEY, b"[]")))
+    return tuple(file for file in files if file.name not in replaced)
+
+
+def refuse_newer(version: int, where: str) -> None:
+    """Raise InputError for a schema version that this benchkit does not know yet."""
+    if version > SCHEMA_VERSION:
+        raise InputError(
+            f"written with schema version {version}, this benchkit reads up to {SCHEMA_VERSION}",
+            where=where,
+            hint="update benchkit",
+        )
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file; all errors during the block become an InputError, but that of a missing file."""
+    try:
+        with open_regular(path) as file:
+            yield _parquet(file)
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:
+        is_of_disk = isinstance(error, OSError) and error.errno is not None
+        what = "cannot read the table file" if is_of_disk else "the table file is damaged"
+        raise InputError(what, where=str(path), why=_reason(error), hint=_mending(path)) from None
+
+
+def _parquet(file: BinaryIO) -> pq.ParquetFile:
+    return pq.ParquetFile(file, page_checksum_verification=True)
+
+
+def _reason(error: Exception) -> str:
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return text.strip().partition("\n")[0].rstrip(".")
+
+
+def _mending(path: Path) -> str:
+    """Return the command that writes a damaged file again."""
+    key, _, run_id = path.parent.name.partition("=")
+    if key == "run_id":
+        return f"`benchkit results check {run_id} --repair` rebuilds it from the raw files of the run"
+    return "`benchkit results compact` writes it again"

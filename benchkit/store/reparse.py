@@ -1,0 +1,190 @@
+"""All tables of a run rebuilt from its raw files alone. Nothing good is replaced by less."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from benchkit.errors import InputError, ParseError
+from benchkit.models.rows import FactorRow, HostRow, TrialRow
+from benchkit.models.run import Manifest
+from benchkit.models.trial import TrialRecord
+from benchkit.store.checksums import damaged_trials, update_checksums
+from benchkit.store.journal_events import HostFactsRead, JournalEvent, TrialEnded
+from benchkit.store.progress import Progress, read_progress
+from benchkit.store.row_builders import INTERRUPTED, factor_rows, host_rows, host_rows_of
+from benchkit.store.schema import Rows, arrow_schema, arrow_table
+from benchkit.store.store import RunFolder, Store
+from benchkit.store.tables import RunTables
+from benchkit.store.trial_tables import (
+    TRIAL_TABLES,
+    TrialTables,
+    build_trial_tables,
+    read_output,
+)
+
+JudgeTrial = Callable[[TrialRecord, TrialTables], TrialTables]
+"""Function that adds the verdict of a trial to its rows."""
+ContentByTable = Mapping[str, pa.Table]
+"""Rows by the name of their table."""
+JudgeRun = Callable[[Manifest, ContentByTable], ContentByTable]
+"""Function that judges the trials of a run together: it returns the tables that this changes."""
+
+
+@dataclass(frozen=True)
+class RebuiltRun:
+    """The result of rebuilding the tables of a run."""
+
+    trials: int
+    """Number of trials whose rows were built from raw files."""
+    kept: Mapping[str, InputError]
+    """Trials whose raw files are damaged and whose rows stay as they were, each with the damage."""
+    lost: Mapping[str, InputError]
+    """Trials whose raw files are damaged and whose rows are damaged as well, each with the damage."""
+
+
+def reparse(
+    store: Store,
+    run: RunFolder,
+    judge_trial: JudgeTrial = lambda _, tables: tables,
+    judge_run: JudgeRun = lambda _, tables: tables,
+    *,
+    keep_damaged: bool = False,
+) -> RebuiltRun:
+    """Rebuild all tables of a run from its raw files alone. The run must be locked.
+
+    All trials with complete raw files are read, whatever the journal says of them, except those that failed. Readers
+    see the old tables until all trials are judged.
+
+    Raises InputError, and replaces nothing, where raw files are missing or damaged; with `keep_damaged`, the rows of
+    such trials stay as they are.
+    """
+    manifest = run.manifest()
+    tables = RunTables(store, str(manifest.scenario["name"]), run.run_id)
+    history = list(run.history())
+    raw = _read_raw_files(store, run, history, tables, judge_trial)
+    if raw.damaged and not keep_damaged:
+        raise next(iter(raw.damaged.values()))
+    content = {table: _concat(table, [trial[table] for trial in raw.built]) for table in TRIAL_TABLES}
+    lost: dict[str, InputError] = {}
+    if raw.damaged:
+        stored = {table: _stored_rows(tables, table) for table in TRIAL_TABLES}
+        damaged = pa.array(raw.damaged, pa.string())
+        for table, rows in stored.items():
+            if rows is not None:
+                content[table] = _concat(table, [content[table], rows.filter(pc.is_in(rows["trial_id"], damaged))])
+        kept_ids = set(content[TrialRow.TABLE]["trial_id"].to_pylist())
+        is_incomplete = None in stored.values()
+        lost = {trial: error for trial, error in raw.damaged.items() if is_incomplete or trial not in kept_ids}
+    content[HostRow.TABLE] = _host_rows(manifest, history, _stored_rows(tables, HostRow.TABLE))
+    content |= judge_run(manifest, content)
+    tables.replace(FactorRow.TABLE, factor_rows(manifest.cells))
+    for table in sorted(content, key=lambda table: table == TrialRow.TABLE):  # verdicts of trials last
+        tables.replace(table, content[table])
+    update_checksums(store, run)
+    kept = {trial: error for trial, error in raw.damaged.items() if trial not in lost}
+    return RebuiltRun(len(raw.built), kept, lost)
+
+
+@dataclass(frozen=True)
+class _RawFiles:
+    """The trials of a run, read from their raw files."""
+
+    built: Sequence[Mapping[str, Rows]]
+    """Rows of each trial by table."""
+    damaged: Mapping[str, InputError]
+    """Trials that cannot be read from raw files."""
+
+
+def _read_raw_files(
+    store: Store, run: RunFolder, history: Sequence[JournalEvent], tables: RunTables, judge: JudgeTrial
+) -> _RawFiles:
+    progress = read_progress(history)
+    trials = _stored_rows(tables, TrialRow.TABLE)
+    stored_ids = [] if trials is None else trials["trial_id"].to_pylist()
+    ended = [event.trial_id for event in history if isinstance(event, TrialEnded)]
+    complete = [trial_id for trial_id in run.complete_trials() if trial_id not in progress.failed]
+    damaged: dict[str, InputError] = {}
+    checked = damaged_trials(store, run)
+    records: dict[str, TrialRecord] = {}
+    for trial_id in dict.fromkeys((*ended, *complete, *stored_ids)):
+        try:
+            if trial_id in checked:
+                raise checked[trial_id]
+            records[trial_id] = run.record(trial_id)
+        except InputError as error:
+            damaged[trial_id] = error
+    interrupted = _interrupted_trials(progress, records.values(), trials)
+    built = []
+    for trial_id, record in records.items():
+        try:
+            rows = _read_trial(run, record, interrupted=trial_id in interrupted)
+        except InputError as error:
+            # The output of a failed trial cannot be read either, and an incomplete journal may lack its failure.
+            if trial_id in ended or trial_id in stored_ids or not isinstance(error, ParseError):
+                damaged[trial_id] = error
+        else:
+            built.append(judge(record, rows).by_table())
+    return _RawFiles(built, damaged)
+
+
+def _interrupted_trials(
+    progress: Progress, records: Iterable[TrialRecord], stored_trials: pa.Table | None
+) -> frozenset[str]:
+    """Return the trials of interrupted blocks: by the journal, a later round of their block, or the stored rows."""
+    records = list(records)
+    rounds = dict(progress.rounds)
+    for record in records:
+        rounds[record.block] = max(record.round, rounds.get(record.block, 1))
+    earlier = {record.trial_id for record in records if record.round < rounds[record.block]}
+    marked: set[str] = set()
+    if stored_trials is not None:
+        marked = set(stored_trials.filter(pc.equal(stored_trials["kind"], INTERRUPTED))["trial_id"].to_pylist())
+    return frozenset(progress.interrupted | earlier | marked)
+
+
+def _host_rows(manifest: Manifest, history: Iterable[JournalEvent], stored: pa.Table | None) -> pa.Table:
+    """Return the rows of `hosts` by journal and manifest; of stages that a damaged journal lacks, the stored rows."""
+    history = list(history)
+    rows = host_rows_of(history)
+    known = {(event.host, event.stage) for event in history if isinstance(event, HostFactsRead)}
+    for host in manifest.hosts:
+        if (host.name, "start") not in known:
+            rows += host_rows(host.name, host.roles, "start", host.facts)
+            known.add((host.name, "start"))
+    parts: list[Rows] = [rows]
+    if stored is not None:
+        stages = zip(stored["host"].to_pylist(), stored["at"].to_pylist(), strict=True)
+        parts.append(stored.filter(pa.array([stage not in known for stage in stages], pa.bool_())))
+    return _concat(HostRow.TABLE, parts)
+
+
+def _stored_rows(tables: RunTables, table: str) -> pa.Table | None:
+    """Return the stored rows of a table; None where a file of it is damaged: it is what the raw files are read for."""
+    try:
+        return tables.rows(table)
+    except InputError:
+        return None
+
+
+def _read_trial(run: RunFolder, record: TrialRecord, *, interrupted: bool) -> TrialTables:
+    raw = partial(run.raw_file, record.trial_id)
+    try:
+        return build_trial_tables(record, read_output(record, raw), raw, interrupted=interrupted)
+    except ParseError as error:
+        names = ", ".join(record.output_files)
+        raise ParseError(
+            error.what,
+            where=f"{run.raw(record.trial_id)} ({names})",
+            why=error.why,
+            hint=f"restore these raw files from a backup; `benchkit results check {run.run_id} --repair` rebuilds the tables "
+            "of the other trials and keeps the rows of this one",
+        ) from None
+
+
+def _concat(table: str, parts: Sequence[Rows]) -> pa.Table:
+    return pa.concat_tables([arrow_schema(table).empty_table(), *(arrow_table(table, part) for part in parts)])

@@ -1,0 +1,296 @@
+"""Rows of tables built from the record of a trial and the outputs of its tools. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from benchkit.loadtools.measurement import Measurement
+from benchkit.loadtools.overload import overload_of
+from benchkit.models.facts import RecordedFacts
+from benchkit.models.levels import level_text
+from benchkit.models.load_result import LoadResult
+from benchkit.models.metrics import PERCENTILES
+from benchkit.models.protocol import Negotiated
+from benchkit.models.rows import Columns, FactorRow, HostRow, LatencyRow, NoteRow, SeriesRow, SliceRow, TrialRow
+from benchkit.models.run import CellRecord
+from benchkit.models.trial import ProbeMoment, ProbeRecord, TrialRecord
+from benchkit.store.journal_events import HostFactsRead, JournalEvent
+
+INTERRUPTED = "split"
+"""Kind, in the table, of a trial whose block was interrupted by a pause and repeated: stored, and in no figure or
+ratio."""
+
+
+def trial_row(
+    record: TrialRecord, result: LoadResult, measurement: Measurement | None = None, *, interrupted: bool = False
+) -> TrialRow:
+    """Return the row of a trial in `trials`, from its record and what the load tool printed and measured.
+
+    Latencies are those of the raw histogram where there is one: as measured, with `latency_corrected` false. A latency
+    below the step in which the tool states times is unknown (ab's 0 ms, siege's 0.00 s): it is None, and not 0.
+    """
+    step = result.latency.resolution_s or 0.0
+
+    def resolved(seconds: float | None) -> float | None:
+        return None if seconds is None or seconds < step else seconds
+
+    percentiles: dict[str, Any] = {
+        name: resolved(result.latency.percentiles.get(f"{metric.percent:g}")) for name, metric in PERCENTILES.items()
+    }
+    overload = overload_of(record.load, measurement)
+    cpu = [*(service.cpu_s for service in record.services), *(None for _ in record.external)]
+    return TrialRow(
+        cell_id=record.cell_id,
+        trial_id=record.trial_id,
+        block=record.block,
+        position=record.position,
+        kind=INTERRUPTED if interrupted else record.kind,
+        testbed=record.testbed,
+        started_at=record.started_at,
+        duration_s=result.duration_s,
+        tool=result.tool,
+        connections=record.load.connections,
+        rate_requested=record.load.mean_rate,
+        rate_achieved=_achieved_rate(record, result, measurement),
+        send_lag_p99_s=None if measurement is None or measurement.lag is None else measurement.lag.percentile(99),
+        capacity_rps=None if record.capacity is None or record.capacity.low is None else record.capacity.rps,
+        capacity_low=None if record.capacity is None else record.capacity.low,
+        capacity_high=None if record.capacity is None else record.capacity.high,
+        overload_goodput_rps=None if overload is None else overload.goodput_rps,
+        overload_error_share=None if overload is None else overload.error_share,
+        recovery_s=None if overload is None else overload.recovery_s,
+        requests=result.requests,
+        rps=result.rps,
+        bytes_total=result.bytes_total,
+        bytes_per_s=result.bytes_per_s,
+        latency_mean_s=resolved(result.latency.mean_s),
+        latency_max_s=resolved(result.latency.max_s),
+        connect_mean_s=resolved(result.connect_mean_s),
+        processing_mean_s=resolved(_processing_mean_s(result)),
+        first_byte_mean_s=resolved(result.first_byte_mean_s),
+        latency_covers=result.latency.covers,
+        latency_corrected=result.latency.corrected,
+        latency_from="sent" if measurement is None else measurement.latency_from,
+        latency_resolution_s=result.latency.resolution_s,
+        errors_connect=result.errors.connect,
+        errors_read=result.errors.read,
+        errors_write=result.errors.write,
+        errors_timeout=result.errors.timeout,
+        non_2xx=result.non_2xx,
+        server_cpu_s_per_request=_cpu_s_per_request(cpu, sampled_requests(record, result)),
+        **_probe_columns(record),
+        cipher=_cipher(record, result),
+        overhead_s=record.wall_s - record.warmed_up_s - record.window_s if record.imported is None else None,
+        slices=len(record.slices) or None,
+        start_spread_s=record.start_spread_s or None,
+        start_uncertainty_s=record.clock_uncertainty_s or None,
+        **percentiles,
+    )
+
+
+def _processing_mean_s(result: LoadResult) -> float | None:
+    """Return the mean response time without that of connecting; None where it does not include that."""
+    mean_s, connect_s = result.latency.mean_s, result.connect_mean_s
+    if result.latency.covers != "connect+request" or mean_s is None or connect_s is None:
+        return None
+    return mean_s - connect_s
+
+
+def _achieved_rate(record: TrialRecord, result: LoadResult, measurement: Measurement | None) -> float | None:
+    """Return the rate achieved under a target rate: that of the measured requests, else the tool's own."""
+    if record.load.rate is None:
+        return None
+    return result.rps if measurement is None else measurement.achieved_rate
+
+
+def _probe_columns(record: TrialRecord) -> dict[str, Any]:
+    """Return the columns about the answers to the probes; none where there were no probes."""
+    probes = record.probes
+    if not probes:
+        return {}
+    agreed = probes[0].negotiated or Negotiated()
+    return {
+        "probe_status": max(probe.status for probe in probes),
+        "probe_header_bytes": sum(probe.header_bytes for probe in probes),
+        "probe_body_bytes": sum(probe.body_bytes for probe in probes),
+        "probe_body_sha256": _joint_sha256([probe.body_sha256 for probe in probes]),
+        "probe_media_type": _media_types(probes),
+        "probe_again_sha256": _later_sha256(record, "before"),
+        "probe_during_sha256": _later_sha256(record, "during"),
+        "probe_after_sha256": _later_sha256(record, "after"),
+        "protocol": agreed.protocol,
+        "tls_version": agreed.tls_version,
+    }
+
+
+def _cipher(record: TrialRecord, result: LoadResult) -> str | None:
+    """Return the cipher suite of the load: the tool's word, else that of the probe where the server allows no other.
+
+    Tool and server choose it from both their lists, so that the probe, with a list of its own, may have another.
+    """
+    if result.negotiated is not None and result.negotiated.cipher is not None:
+        return result.negotiated.cipher
+    allowed = None if record.tls is None else record.tls.ciphers
+    if allowed is None or ":" in allowed:
+        return None
+    return next((probe.negotiated.cipher for probe in record.probes if probe.negotiated is not None), None)
+
+
+def _media_types(probes: Sequence[ProbeRecord]) -> str | None:
+    """Return the media types of responses as one text; None where not all state one."""
+    types = [probe.media_type for probe in probes]
+    return ", ".join(each for each in dict.fromkeys(types) if each) if all(types) else None
+
+
+def _later_sha256(record: TrialRecord, moment: ProbeMoment) -> str | None:
+    """Return the joint digest of the further probes at a moment; None where there were none, or with another status."""
+    later = record.responses_at(moment)
+    if [probe.status for probe in later] != [probe.status for probe in record.probes]:
+        return None
+    return _joint_sha256([probe.body_sha256 for probe in later])
+
+
+def _joint_sha256(digests: Sequence[str]) -> str:
+    """Return the SHA-256 of a body, or for several that of their digests."""
+    return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+
+
+def note_rows(trial_id: str, result: LoadResult) -> list[NoteRow]:
+    """Return the rows of `notes`: defects of the tool that its output shows, and figures that it cannot give."""
+    return [NoteRow(trial_id=trial_id, code=note.code, message=note.message) for note in result.notes]
+
+
+def latency_columns(trial_id: str, measurement: Measurement | None) -> Columns[LatencyRow]:
+    """Return the rows of `latency` of a trial: every bucket of every series that has a count.
+
+    A bucket counts the values from `low_s` to `high_s`, both included, in steps of a microsecond.
+    """
+    histograms = {} if measurement is None else measurement.histograms
+    if not histograms:
+        return Columns.of_rows(LatencyRow, ())
+    buckets = [histogram.columns() for histogram in histograms.values()]
+    low_s, high_s, counts = (np.concatenate(parts) for parts in zip(*buckets, strict=True))
+    series = [name for name, (low, _, _) in zip(histograms, buckets, strict=True) for _ in low]
+    return Columns(
+        LatencyRow,
+        {"trial_id": [trial_id] * len(series), "series": series, "low_s": low_s, "high_s": high_s, "count": counts},
+    )
+
+
+def slice_rows(record: TrialRecord, results: Sequence[LoadResult]) -> tuple[SliceRow, ...]:
+    """Return the rows of `slices` of a trial, from its record and what the load tool measured in each of its slices."""
+    return tuple(
+        SliceRow(
+            trial_id=record.trial_id,
+            slice=each.number,
+            place=each.place,
+            started_s=each.started_s,
+            duration_s=result.duration_s,
+            late_s=each.late_s,
+            requests=result.requests,
+            rps=result.rps,
+            latency_p50_s=result.latency.percentiles.get("50"),
+            latency_p99_s=result.latency.percentiles.get("99"),
+            server_cpu_s=each.server_cpu_s,
+            neighbour_cpu_s=each.neighbour_cpu_s,
+            generator_cpu_s=each.generator_cpu_s,
+            foreign_cpu_s=each.foreign_cpu_s,
+            stolen_s=each.stolen_s,
+            server_loop_s=each.loop_s,
+            accept_queue=each.accept_queue,
+            time_wait=each.time_wait,
+        )
+        for each, result in zip(record.slices, results, strict=True)
+    )
+
+
+def series_rows(trial_id: str, measurement: Measurement | None) -> tuple[SeriesRow, ...]:
+    """Return the rows of `series` of a trial: what its load tools saw in each second."""
+    seconds = () if measurement is None else measurement.seconds
+    in_flight = accumulate(each.started - each.ended for each in seconds)
+    return tuple(
+        SeriesRow(
+            trial_id=trial_id,
+            t_s=float(number),
+            rps=float(each.ended),
+            in_flight=unanswered,
+            errors=each.errors,
+            latency_p50_s=None if each.latency is None else each.latency.percentile(50),
+            latency_p99_s=None if each.latency is None else each.latency.percentile(99),
+        )
+        for number, (each, unanswered) in enumerate(zip(seconds, in_flight, strict=True))
+    )
+
+
+def factor_rows(cells: Iterable[CellRecord]) -> list[FactorRow]:
+    """Return the rows of `factors`: one for each level of each cell."""
+    return [
+        FactorRow(cell_id=cell.cell_id, factor=factor, level=level_text(level), level_num=_as_number(level))
+        for cell in cells
+        for factor, level in cell.levels.items()
+    ]
+
+
+def host_rows(host: str, roles: Iterable[str], at: str, facts: RecordedFacts) -> list[HostRow]:
+    """Return the rows of `hosts`: each fact of a host in each of its roles; nested facts get dotted names."""
+    named = dict(flatten_facts(facts.model_dump(mode="json")))
+    return [
+        HostRow(host=host, role=role, at=at, fact=fact, value=value) for role in roles for fact, value in named.items()
+    ]
+
+
+def host_rows_of(history: Iterable[JournalEvent]) -> list[HostRow]:
+    """Return the rows of `hosts` that a journal gives; later facts of a stage replace earlier ones."""
+    rows = {
+        (event.host, event.stage): host_rows(event.host, event.roles, event.stage, event.facts)
+        for event in history
+        if isinstance(event, HostFactsRead)
+    }
+    return [row for part in rows.values() for row in part]
+
+
+def flatten_facts(value: object, name: str = "") -> Iterable[tuple[str, str | None]]:
+    """Yield nested facts as dotted names with texts: keys of mappings, and positions in lists of mappings.
+
+    Other lists become one text with commas.
+    """
+    match value:
+        case Mapping():
+            for key, inner in value.items():
+                yield from flatten_facts(inner, f"{name}.{key}" if name else str(key))
+        case list() | tuple() if any(isinstance(inner, Mapping) for inner in value):
+            for i, inner in enumerate(value):
+                yield from flatten_facts(inner, f"{name}.{i}")
+        case list() | tuple():
+            yield name, ",".join(map(str, value))
+        case None:
+            yield name, None
+        case bool():
+            yield name, level_text(value)
+        case _:
+            yield name, str(value)
+
+
+def sampled_requests(record: TrialRecord, result: LoadResult) -> float | None:
+    """Return the number of requests while the hosts were sampled.
+
+    In slices that is the window, beyond which a tool may go on (`Tool.overrun_s`): its requests are taken by time.
+    """
+    if not record.slices or not result.duration_s or result.requests is None:
+        return result.requests
+    sampled_s = sum(each.duration_s for each in record.slices)
+    return result.requests * min(1.0, sampled_s / result.duration_s)
+
+
+def _cpu_s_per_request(cpu_s: list[float | None], requests: float | None) -> float | None:
+    known = [seconds for seconds in cpu_s if seconds is not None]
+    return sum(known) / requests if requests and len(known) == len(cpu_s) else None
+
+
+def _as_number(level: str | float | bool) -> float | None:  # noqa: FBT001 - a level is any of these
+    return None if isinstance(level, str | bool) else float(level)

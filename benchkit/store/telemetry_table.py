@@ -1,0 +1,176 @@
+"""The raw telemetry of a trial as rows of the `telemetry` table. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from benchkit.errors import ParseError
+from benchkit.models.rows import Columns, NoteRow, TelemetryRow
+from benchkit.models.telemetry import TELEMETRY_METRICS, generator_service, reducer_service
+from benchkit.models.trial import TrialRecord, WatchRecord
+from benchkit.store.telemetry_file import Key, Series, read_telemetry
+
+LOAD_ROLE = "load"
+NOT_WATCHED = "not-watched"
+"""Code of the note on telemetry that is missing."""
+
+Reals = npt.NDArray[np.float64]
+
+
+def telemetry_columns(
+    record: TrialRecord, raw: Callable[[str], bytes]
+) -> tuple[Columns[TelemetryRow], tuple[NoteRow, ...]]:
+    """Return the rows of a trial in `telemetry` and in `notes`; `raw` returns the content of a raw file by its name.
+
+    Times count from the start of the measured window on the host's own clock. Counters count from the first sample of
+    the host, or from the start of the service: both come before the load.
+    """
+    builder = _TelemetryBuilder(record)
+    notes = []
+    for watch in record.watched:
+        missing = list(watch.unseen)
+        try:
+            builder.add_samples(watch, read_telemetry(raw(watch.file)))
+        except ParseError as error:
+            missing.append(str(error))
+        builder.add_disk_usage(watch, record)
+        notes += [
+            NoteRow(trial_id=record.trial_id, code=NOT_WATCHED, message=f"{watch.host}: {text}") for text in missing
+        ]
+    return builder.build(), tuple(notes)
+
+
+def peak_memory_bytes(record: TrialRecord, telemetry: Columns[TelemetryRow]) -> float | None:
+    """Return the largest resident memory of each service in the measured window, added up.
+
+    None where a service was not sampled, or not watched at all.
+    """
+    of_memory = np.asarray([metric == "rss_bytes" for metric in telemetry["metric"]], dtype=bool)
+    in_window = of_memory & (np.asarray(telemetry["t_s"], dtype=np.float64) >= 0)
+    values = np.asarray(telemetry["value"], dtype=np.float64)[in_window]
+    services = np.asarray(telemetry["service"], dtype=object)[in_window]
+    peaks = [values[services == service.name].max(initial=0.0) for service in record.services]
+    return None if record.external or not peaks or 0.0 in peaks else float(sum(peaks))
+
+
+def switches(record: TrialRecord, telemetry: Columns[TelemetryRow]) -> float | None:
+    """Return the context switches of the services, voluntary and forced, around the measured window; None: unknown."""
+    names = ("voluntary_switches_total", "involuntary_switches_total")
+    counts = [_growth(telemetry, service.name, metric) for service in record.services for metric in names]
+    return None if record.external else _sum(counts)
+
+
+def main_process_cpu_s(record: TrialRecord, telemetry: Columns[TelemetryRow]) -> float | None:
+    """Return the CPU time of the first process of each service around the measured window; None: unknown."""
+    seconds = [_growth(telemetry, each.name, "process_cpu_s_total", str(each.pid)) for each in record.services]
+    return None if record.external else _sum(seconds)
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None
+
+
+def _growth(telemetry: Columns[TelemetryRow], service: str, metric: str, instance: str | None = None) -> float | None:
+    """Return the increase of a counter from the last sample before the window to its last one; None for under two."""
+    names = zip(telemetry["service"], telemetry["metric"], telemetry["instance"], strict=True)
+    rows = [place for place, name in enumerate(names) if name == (service, metric, instance)]
+    t_s, values = (np.asarray(telemetry[column], dtype=np.float64)[rows] for column in ("t_s", "value"))
+    before = values[t_s <= 0]
+    if len(values) - len(before) < 1 or not len(before):
+        return None
+    return float(values[np.argmax(t_s)] - before[-1])
+
+
+def mean_goroutine_wait_s(record: TrialRecord, telemetry: Columns[TelemetryRow]) -> float | None:
+    """Return the mean time for which goroutines of the services waited for a thread in the measured window.
+
+    None where no service counts them, or none waited.
+    """
+    metrics = np.asarray(telemetry["metric"], dtype=object)
+    t_s = np.asarray(telemetry["t_s"], dtype=np.float64)
+    services = np.asarray(telemetry["service"], dtype=object)
+    in_window = (t_s >= 0) & np.isin(services.astype(str), [service.name for service in record.services])
+
+    def growth(metric: str) -> float:
+        rows = in_window & (metrics == metric)
+        of_metric = np.asarray(telemetry["value"], dtype=np.float64)[rows]
+        return float(sum(np.ptp(of_metric[services[rows] == name]) for name in set(services[rows])))
+
+    waits = growth("goroutine_waits_total")
+    return growth("goroutine_wait_s_total") / waits if waits else None
+
+
+class _TelemetryBuilder:
+    """The rows of a trial, collected as columns."""
+
+    def __init__(self, record: TrialRecord) -> None:
+        self._trial_id = record.trial_id
+        numbers = [generator.number for generator in record.generators]
+        self._load_services = {
+            name for number in numbers for name in (generator_service(number), reducer_service(number))
+        }
+        self._texts: dict[str, list[str | None]] = {
+            name: [] for name in ("host", "role", "service", "instance", "metric", "unit")
+        }
+        self._t_s: list[Reals] = []
+        self._values: list[Reals] = []
+
+    def add_samples(self, watch: WatchRecord, found: Mapping[Key, Series]) -> None:
+        """Add the samples of one host."""
+        for (service, name, instance), series in found.items():
+            metric = TELEMETRY_METRICS.get(name)
+            if metric is None:  # a metric of another version
+                continue
+            values = np.asarray(series.numbers, dtype=np.float64)
+            counts_since_boot = metric.grows and service is None
+            self._add(
+                watch,
+                service,
+                instance,
+                name,
+                t_s=(np.asarray(series.t_ns) - watch.window_ns[0]) / 1e9,
+                values=values - values[0] if counts_since_boot else values,
+            )
+
+    def add_disk_usage(self, watch: WatchRecord, record: TrialRecord) -> None:
+        """Add the disk usage of the services' folders on one host, at the end of the window."""
+        end_s = np.asarray([(watch.window_ns[1] - watch.window_ns[0]) / 1e9])
+        for service in record.services:
+            if service.host == watch.host:
+                for folder, size in service.folder_bytes.items():
+                    self._add(watch, service.name, folder, "folder_bytes", t_s=end_s, values=np.asarray([float(size)]))
+
+    def build(self) -> Columns[TelemetryRow]:
+        """Return all rows."""
+        numbers = {"t_s": self._t_s, "value": self._values}
+        arrays = {name: np.concatenate(parts) if parts else np.empty(0) for name, parts in numbers.items()}
+        trial_ids = [self._trial_id] * len(arrays["value"])
+        return Columns(TelemetryRow, {"trial_id": trial_ids, **self._texts, **arrays})
+
+    def _add(
+        self, watch: WatchRecord, service: str | None, instance: str | None, metric: str, *, t_s: Reals, values: Reals
+    ) -> None:
+        texts = {
+            "host": watch.host,
+            "role": self._role(watch, service),
+            "service": service,
+            "instance": instance,
+            "metric": metric,
+            "unit": TELEMETRY_METRICS[metric].unit,
+        }
+        for column, text in texts.items():
+            self._texts[column] += [text] * len(values)
+        self._t_s.append(t_s)
+        self._values.append(values)
+
+    def _role(self, watch: WatchRecord, service: str | None) -> str:
+        """Return the role that the row is about; all roles of the host if the row is about the host itself."""
+        if service in self._load_services:
+            return LOAD_ROLE
+        if service is None or len(watch.roles) == 1:
+            return ",".join(watch.roles)
+        return ",".join(role for role in watch.roles if role != LOAD_ROLE)

@@ -1,0 +1,211 @@
+"""The rows of one trial in all tables, built from its record and raw files. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from benchkit.loadtools.registry import get_tool
+from benchkit.loadtools.text import decode
+from benchkit.loadtools.tool import ParsedOutput, ToolOutput
+from benchkit.loadtools.trial_result import merge_generator_outputs, merge_slices, read_generator
+from benchkit.models.rows import (
+    Columns,
+    LatencyRow,
+    NoteRow,
+    ProfileRow,
+    ProfileShareRow,
+    SeriesRow,
+    SliceRow,
+    TelemetryRow,
+    TrialRow,
+    UncheckedRow,
+    VerdictRow,
+)
+from benchkit.models.trial import GeneratorRecord, TrialRecord
+from benchkit.store.profile_tables import read_profiles
+from benchkit.store.row_builders import (
+    latency_columns,
+    note_rows,
+    sampled_requests,
+    series_rows,
+    slice_rows,
+    trial_row,
+)
+from benchkit.store.schema import Rows
+from benchkit.store.slice_files import unpack_slices
+from benchkit.store.telemetry_table import (
+    main_process_cpu_s,
+    mean_goroutine_wait_s,
+    peak_memory_bytes,
+    switches,
+    telemetry_columns,
+)
+
+RawFile = Callable[[str], bytes]
+"""Function that returns the content of a trial's raw file, by its name."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrialTables:
+    """All rows of one trial."""
+
+    trial: TrialRow
+    notes: tuple[NoteRow, ...]
+    latency: Columns[LatencyRow]
+    telemetry: Columns[TelemetryRow]
+    profile: Columns[ProfileRow]
+    profile_share: tuple[ProfileShareRow, ...] = ()
+    slices: tuple[SliceRow, ...] = ()
+    series: tuple[SeriesRow, ...] = ()
+    verdicts: tuple[VerdictRow, ...] = ()
+    unchecked: tuple[UncheckedRow, ...] = ()
+
+    @property
+    def deciding_checks(self) -> tuple[str, ...]:
+        """Names of the checks whose findings are as severe as the trial's verdict; none for a valid trial."""
+        return tuple(dict.fromkeys(row.check for row in self.verdicts if row.severity == self.trial.verdict))
+
+    def by_table(self) -> Mapping[str, Rows]:
+        """Return the rows by the name of their table."""
+        return {
+            TrialRow.TABLE: (self.trial,),
+            NoteRow.TABLE: self.notes,
+            LatencyRow.TABLE: self.latency,
+            TelemetryRow.TABLE: self.telemetry,
+            ProfileRow.TABLE: self.profile,
+            ProfileShareRow.TABLE: self.profile_share,
+            SliceRow.TABLE: self.slices,
+            SeriesRow.TABLE: self.series,
+            VerdictRow.TABLE: self.verdicts,
+            UncheckedRow.TABLE: self.unchecked,
+        }
+
+
+KILLED = "service-killed"
+"""Code of the note on a service that did not end when it was stopped."""
+
+NOT_RECOVERED = "not-recovered"
+"""Code of the note on a trial whose objective did not hold again after the shape of its rate."""
+
+TRIAL_TABLES = tuple(
+    row.TABLE
+    for row in (
+        TrialRow,
+        NoteRow,
+        LatencyRow,
+        TelemetryRow,
+        ProfileRow,
+        ProfileShareRow,
+        SliceRow,
+        SeriesRow,
+        VerdictRow,
+        UncheckedRow,
+    )
+)
+"""The tables whose rows belong to trials."""
+
+
+@dataclass(frozen=True)
+class TrialOutput:
+    """Measurement of the load tool in a trial."""
+
+    merged: ParsedOutput
+    """All generators and slices together."""
+    generators: tuple[ParsedOutput, ...]
+    """Each generator, in all slices."""
+    slices: tuple[ParsedOutput, ...] = ()
+    """Each slice of a sliced block, by all generators; empty for other designs."""
+
+
+def read_output(record: TrialRecord, raw: RawFile) -> TrialOutput:
+    """Return what the load tool measured in a trial, from its raw files.
+
+    Raises ParseError for outputs that cannot be read, InputError where they are of different tools.
+    """
+    if record.imported is not None:
+        printed = decode(raw(record.imported.file))
+        parsed = ParsedOutput(get_tool(record.load.tool).parse(printed), None)
+        return TrialOutput(parsed, (parsed,))
+    if record.slices:
+        return _read_slices(record, raw)
+    generators = tuple(_read_generator(record, generator, raw) for generator in record.generators)
+    return TrialOutput(merge_generator_outputs(generators, _starts(record)), generators)
+
+
+def build_trial_tables(
+    record: TrialRecord, output: TrialOutput, raw: RawFile, *, interrupted: bool = False
+) -> TrialTables:
+    """Build the rows of a trial; `interrupted` if its block was interrupted by a pause and repeated."""
+    profiles = read_profiles(record, raw)
+    telemetry, telemetry_notes = telemetry_columns(record, raw)
+    result = output.merged.result
+    row = trial_row(record, result, output.merged.measurement, interrupted=interrupted)
+    requests = sampled_requests(record, result)
+    return TrialTables(
+        trial=replace(
+            row,
+            server_memory_bytes=peak_memory_bytes(record, telemetry),
+            goroutine_wait_mean_s=mean_goroutine_wait_s(record, telemetry),
+            server_switches_per_request=_per_request(switches(record, telemetry), result.requests),
+            main_process_cpu_s_per_request=_per_request(main_process_cpu_s(record, telemetry), requests),
+        ),
+        notes=(
+            *note_rows(record.trial_id, result),
+            *profiles.notes,
+            *telemetry_notes,
+            *_overload_notes(record, row),
+            *(NoteRow(trial_id=record.trial_id, code=KILLED, message=sentence) for sentence in record.killed),
+        ),
+        latency=latency_columns(record.trial_id, output.merged.measurement),
+        telemetry=telemetry,
+        profile=profiles.functions,
+        profile_share=profiles.shares,
+        series=series_rows(record.trial_id, output.merged.measurement),
+        slices=slice_rows(record, [each.result for each in output.slices]),
+    )
+
+
+def _overload_notes(record: TrialRecord, row: TrialRow) -> Iterator[NoteRow]:
+    shape, window_s = record.load.shape, record.load.duration_s
+    if shape is not None and window_s is not None and record.load.capacity is not None and row.recovery_s is None:
+        message = f"the objective did not hold again within the {window_s - shape.end_s:g} s after the {shape.form}"
+        yield NoteRow(trial_id=record.trial_id, code=NOT_RECOVERED, message=message)
+
+
+def _per_request(value: float | None, requests: float | None) -> float | None:
+    return None if value is None or not requests else value / requests
+
+
+def _read_slices(record: TrialRecord, raw: RawFile) -> TrialOutput:
+    tool = get_tool(record.load.tool)
+    by_generator = [
+        [
+            read_generator(tool, generator.load.model_copy(update={"duration_s": each.duration_s}), printed)
+            for each, printed in zip(
+                record.slices, unpack_slices(raw(generator.files["slices"]), len(record.slices)), strict=True
+            )
+        ]
+        for generator in record.generators
+    ]
+    starts = _starts(record)
+    slices = tuple(merge_generator_outputs(outputs, starts) for outputs in zip(*by_generator, strict=True))
+    return TrialOutput(merge_slices(slices), tuple(map(merge_slices, by_generator)), slices)
+
+
+def _starts(record: TrialRecord) -> list[float]:
+    return [generator.started_s for generator in record.generators]
+
+
+def _read_generator(record: TrialRecord, generator: GeneratorRecord, raw: RawFile) -> ParsedOutput:
+    printed = ToolOutput(
+        stdout=_text(generator, "stdout", raw),
+        stderr=_text(generator, "stderr", raw),
+        reduction=raw(generator.files["reduction"]) if "reduction" in generator.files else None,
+    )
+    return read_generator(get_tool(record.load.tool), generator.load, printed)
+
+
+def _text(generator: GeneratorRecord, kind: Literal["stdout", "stderr"], raw: RawFile) -> str:
+    return decode(raw(generator.files[kind])) if kind in generator.files else ""
