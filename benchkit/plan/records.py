@@ -1,4 +1,4 @@
-"""Records of a plan, by which it is compared with an earlier one: of its cells, and of the facts and programs of hosts."""
+"""Records of a plan, by which it is compared with an earlier one: of its cells, and of facts and programs of hosts."""
 
 from __future__ import annotations
 
