@@ -6,7 +6,7 @@
 # System packages have no such file: `benchkit lab prepare` looks for the programs each time, which takes 0.1 s.
 #
 # Options: YES=1 installs system packages without asking · PYTHON=… the Python to use · ARGS=… more arguments for the tool
-# · WORKERS=… processes of `make test`
+# · WORKERS=… processes of `make qualify`
 
 SHELL := /bin/sh
 unexport PYTHONDONTWRITEBYTECODE # each process that tests would compile every test anew
@@ -14,12 +14,13 @@ unexport PYTHONDONTWRITEBYTECODE # each process that tests would compile every t
 .NOTPARALLEL: # nothing here may run beside a benchmark
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test check check-pythons figures bench faults chaos format lock clean system
+.PHONY: help demo test qualify check check-pythons figures bench faults chaos format lock clean system
 
 help:
 	@echo 'make demo    a lab on this machine, a real comparison, its report'
-	@echo 'make test    all tests, on a lab of their own'
-	@echo 'make check   lint, types and the pure tests but for long ones, in under a minute'
+	@echo 'make test    the tests that a developer runs: units, the agent, and one comparison on a lab'
+	@echo 'make qualify all other tests, on labs of their own: studies, faults, load tools, services'
+	@echo 'make check   lint, types and unit tests'
 	@echo 'make check-pythons  types and pure tests on every supported version of Python that can be had here'
 	@echo 'make figures the notebooks as pages, on the runs that ship with them, in build/figures'
 	@echo 'make bench   the figures that the README states, measured'
@@ -32,26 +33,30 @@ help:
 demo: system
 	.venv/bin/benchkit demo $(ARGS)
 
-# Beside other tests no trial is a healthy one: `make faults` looks at those.
-APART = faults/test_healthy.py
 # Several at once, a lab each: nothing that is tested is a figure, and whatever measures (`make bench`) runs alone. Tests
 # on labs mostly wait: one uses a third to two thirds of a core. Without root all labs are one machine, used by one run
 # at a time.
 WORKERS = 3
 BESIDE = --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 IN_LABS = $(if $(filter 0,$(shell id -u)),$(BESIDE),--numprocesses=1 --dist=loadfile --no-loadscope-reorder)
+# Each process imports everything, which takes seconds: not more of them than there are processors.
+PURE = --numprocesses=logical --maxprocesses=8 --dist=loadfile
 # Its browser opens reports as their readers do.
 test: also = chromium
 test: system
-	.venv/bin/python -m pytest $(IN_LABS) $(APART:%=--ignore=tests/%) $(ARGS)
+	.venv/bin/python -m pytest $(PURE) $(ARGS) tests/unit tests/contract tests/lab
 
-# Each process imports everything, which takes seconds: not more of them than there are processors.
-PURE = --numprocesses=logical --maxprocesses=8 --dist=loadfile -m 'not lab and not system and not long'
+# Beside other tests no trial is a healthy one: `make faults` looks at those.
+APART = faults/test_healthy.py
+qualify: also = chromium
+qualify: system
+	.venv/bin/python -m pytest $(IN_LABS) $(APART:%=--ignore=tests/qualify/%) $(ARGS) tests/qualify
+
 check: .venv/installed
 	.venv/bin/ruff format --check
 	.venv/bin/ruff check
 	@.venv/bin/mypy & types=$$!; \
-	.venv/bin/python -m pytest $(PURE) $(ARGS); tests=$$?; \
+	.venv/bin/python -m pytest $(PURE) $(ARGS) tests/unit; tests=$$?; \
 	wait $$types && exit $$tests
 
 EXTRAS = $(patsubst %,--extra %,notebooks s3 http dask duckdb)
@@ -69,7 +74,7 @@ check-pythons: .venv/installed
 	    --constraint requirements.lock --requirement pyproject.toml $(EXTRAS) --group dev && \
 	  .venv/bin/uv pip install --quiet --python $$folder/bin/python --no-deps --no-build-isolation --editable . && \
 	  $$folder/bin/python -m mypy --cache-dir $$folder/mypy && \
-	  $$folder/bin/python -m pytest $(PURE) $(ARGS) \
+	  $$folder/bin/python -m pytest $(PURE) $(ARGS) tests/unit \
 	    || failed="$$failed $$version"; \
 	done; \
 	test -z "$$skipped" || echo "Not checked, as it is not installed and uv cannot download it: Python$$skipped" >&2; \
@@ -87,11 +92,11 @@ bench: system
 	.venv/bin/python -m pytest -o python_files='bench_*.py' --capture=no $(ARGS) tests/bench
 
 faults: system
-	BENCHKIT_FAULT_TRIALS=$(or $(TRIALS),60) BENCHKIT_DISTURBED_RUNS=$(or $(TRIALS),60) .venv/bin/python -m pytest --capture=no $(ARGS) tests/faults
+	BENCHKIT_FAULT_TRIALS=$(or $(TRIALS),60) BENCHKIT_DISTURBED_RUNS=$(or $(TRIALS),60) .venv/bin/python -m pytest --capture=no $(ARGS) tests/qualify/faults
 
 chaos: system
 	BENCHKIT_CHAOS=1 BENCHKIT_CHAOS_FAULTS=$(or $(FAULTS),50) .venv/bin/python -m pytest -o python_files='chaos_*.py test_*.py bench_journal.py' --capture=no $(ARGS) \
-	  tests/chaos tests/bench
+	  tests/qualify/chaos tests/bench
 
 format: .venv/installed
 	.venv/bin/ruff format

@@ -6,7 +6,6 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
 from scipy import stats
 
 from benchkit.comparison.ratio import Ratio
@@ -14,8 +13,6 @@ from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
 from benchkit.scenario.read import read_experiment
 from tests.bench.real_runs import STACKS, interval, ratio_of, run_once, table
-
-pytestmark = pytest.mark.lab
 
 RUNS = int(os.environ.get("BENCHKIT_AA_RUNS", "20"))
 MOST_SIGNIFICANT = 3

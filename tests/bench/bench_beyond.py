@@ -36,8 +36,8 @@ from benchkit.store.transfer import push
 from tests.bench.large_store import large_bytes, make_large_store
 from tests.bench.minio import minio_server, wait_for_records
 from tests.bench.real_runs import STACKS, run_once, table
-from tests.many_runs import copy_run, digest, remove_tables
-from tests.s3 import BUCKET, S3, s3_server
+from tests.support.many_runs import copy_run, digest, remove_tables
+from tests.support.s3 import BUCKET, S3, s3_server
 
 PUBLISHED_RUNS, PUBLISHED_BYTES = 120, 50e6
 """Number of runs in S3, and bytes of their latencies and telemetry, unless there is a store."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.analysis.simulation.noise import MODELS
-from tests.analysis.simulation.searches import SEARCHES, Found, count_right, count_silent
+from tests.support.simulation.noise import MODELS
+from tests.support.simulation.searches import SEARCHES, Found, count_right, count_silent
 
 RIGHT = 18
 """Searches of 20 that must be right."""

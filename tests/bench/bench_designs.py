@@ -27,8 +27,6 @@ from benchkit.stats.inference import MIN_BLOCKS
 from benchkit.store.tables import load
 from tests.bench.real_runs import interval, run_once, table
 
-pytestmark = pytest.mark.lab
-
 SERIES = int(os.environ.get("BENCHKIT_DESIGN_SERIES", "10"))
 """Series of one run of each design."""
 RUN_S = float(os.environ.get("BENCHKIT_DESIGN_RUN_S", "60"))

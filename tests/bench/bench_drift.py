@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from benchkit.cli.progress import SilentProgress
 from benchkit.comparison.ratio import Ratio
 from benchkit.comparison.resolution import mde, noise_of
@@ -21,9 +19,7 @@ from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.stats.inference import MIN_BLOCKS
 from benchkit.store.tables import load
 from tests.bench.real_runs import QUIET, STACKS, interval, ratio_of, run_once, table
-from tests.faults.disturbances import set_quota
-
-pytestmark = pytest.mark.lab
+from tests.qualify.faults.disturbances import set_quota
 
 PILOT_BLOCKS, MOST_BLOCKS = 8, 60
 """More blocks would take an hour; a machine that needs them is too noisy for this benchmark."""

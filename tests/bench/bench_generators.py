@@ -27,7 +27,7 @@ from benchkit.models.load import Load
 from benchkit.services.go_build import build
 from tests.bench.bench_slices import TARGET, server
 from tests.bench.real_runs import table
-from tests.load.conftest import GOARCH
+from tests.support.loadtools.fixtures import GOARCH
 
 __all__ = ["server"]
 

@@ -13,8 +13,6 @@ import pytest
 
 import benchkit
 
-pytestmark = pytest.mark.lab
-
 HOSTS = ("dev=dev,load", "proxy=proxy", "vcs=vcs", "upstream=upstream")
 MODULE = "mycompany.com/go/module1@v1.99.0"
 """Module with a hundred versions."""

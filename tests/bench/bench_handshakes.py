@@ -36,7 +36,6 @@ from benchkit.store.store import Store
 from tests.bench.real_runs import table
 
 pytestmark = [
-    pytest.mark.lab,
     pytest.mark.skipif(
         any(
             shutil.which(name, path="/usr/sbin:/usr/bin:/usr/local/bin") is None for name in ("nginx", "wrk", "openssl")

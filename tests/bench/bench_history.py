@@ -15,8 +15,8 @@ import numpy as np
 from benchkit.run_history.change_points import find_shifts
 from benchkit.run_history.estimates import read_estimates
 from benchkit.store.store import Store
-from tests.analysis.conftest import STARTED, manifest_of, store_run, trials_of
-from tests.analysis.simulation.histories import (
+from tests.support.comparison.fixtures import STARTED, manifest_of, store_run, trials_of
+from tests.support.simulation.histories import (
     RUNS,
     STEP,
     WITHIN_RUNS,

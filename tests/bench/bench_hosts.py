@@ -22,10 +22,8 @@ from benchkit.lab.spec import LabHost, LabSpec
 from benchkit.store.store import Store
 from tests.bench.bench_trial import wall_times_s
 from tests.bench.real_runs import table
-from tests.builders import load, write_scenario
-from tests.load.test_generators_on_lab import run_counted_trial
-
-pytestmark = pytest.mark.lab
+from tests.qualify.loadtools.test_generators_on_lab import run_counted_trial
+from tests.support.builders import load, write_scenario
 
 BENCHKIT = str(Path(sys.executable).with_name("benchkit"))
 TIMES = 7

@@ -20,8 +20,8 @@ from benchkit.run.judge import judge_stored_run
 from benchkit.store.row_builders import host_rows
 from benchkit.store.store import Store
 from benchkit.store.tables import load
-from tests.analysis.verdicts.builders import build_trial
 from tests.bench.large_run import BLOCKS, CELLS, REPEATS, save_large_run
+from tests.support.judge.builders import build_trial
 
 INVALID = 0.1
 """Share of trials with a reason against them."""

@@ -22,8 +22,6 @@ import pytest
 
 from tests.bench.real_runs import table
 
-pytestmark = pytest.mark.lab
-
 FOLDER = Path(__file__).parent / "ordinary"
 RUNS = int(os.environ.get("BENCHKIT_ORDINARY_RUNS", "12"))
 EQUAL_RUNS = int(os.environ.get("BENCHKIT_ORDINARY_EQUAL", "40"))

@@ -87,7 +87,6 @@ profile: {blocks: 10, duration_s: 4, services: [server]}
 """
 
 
-@pytest.mark.lab
 def test_profiler_cost_of_a_server_with_its_interval(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = tmp_path / "profiler-cost.yaml"
     scenario.write_text(COST)

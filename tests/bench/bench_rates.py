@@ -29,9 +29,7 @@ from benchkit.lab.lab import Lab
 from benchkit.stats.samples import take_samples
 from benchkit.store.store import Store
 from tests.bench.real_runs import run_once, table
-from tests.builders import experiment, stack, stacks
-
-pytestmark = pytest.mark.lab
+from tests.support.builders import experiment, stack, stacks
 
 SEARCHES = 20
 MOST_APART = 0.05

@@ -14,11 +14,11 @@ import pandas as pd
 import pytest
 
 from benchkit.store.store import Store
-from tests.report.conftest import keep, synthetic_run, watched
-from tests.report.test_verdicts import judged
+from tests.support.report.fixtures import keep, synthetic_run, watched
+from tests.unit.report.test_verdicts import judged
 
 if TYPE_CHECKING:
-    from tests.browser import Browser
+    from tests.support.browser import Browser
 
 BENCHKIT = str(Path(sys.executable).with_name("benchkit"))
 FACTORS: dict[str, list[str | int | bool]] = {

@@ -8,15 +8,11 @@ import statistics
 import time
 from pathlib import Path
 
-import pytest
-
 from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
 from benchkit.scenario.read import read_experiment
 from benchkit.store.tables import load
 from tests.bench.real_runs import run_once, table
-
-pytestmark = pytest.mark.lab
 
 BLOCKS = 7
 SLICES_S = (None, 0.1, 0.25, 0.5)

@@ -7,16 +7,12 @@ import statistics
 import time
 from pathlib import Path
 
-import pytest
-
 from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
 from benchkit.loadtools.slice_times import pauses
 from benchkit.models.load import Load
 from benchkit.scenario.read import read_experiment
 from tests.bench.real_runs import run_once, table
-
-pytestmark = pytest.mark.lab
 
 LIMIT_S = 0.03
 PAIRS = 6

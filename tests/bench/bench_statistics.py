@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from benchkit.models.design import ALPHA_PER_LOOK
-from tests.analysis.simulation.figures import (
+from tests.support.simulation.figures import (
     CANDIDATES,
     adaptive_run,
     coverage,
@@ -18,8 +18,8 @@ from tests.analysis.simulation.figures import (
     power,
     student,
 )
-from tests.analysis.simulation.noise import MODELS
-from tests.analysis.simulation.sliced_noise import RECORDED, coverage_with_limit, read_series, sliced
+from tests.support.simulation.noise import MODELS
+from tests.support.simulation.sliced_noise import RECORDED, coverage_with_limit, read_series, sliced
 
 BLOCKS = (3, 4, 5, 6, 7, 8, 10, 15, 20, 30)
 WIDTH = max(map(len, MODELS))

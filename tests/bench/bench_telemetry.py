@@ -11,7 +11,6 @@ from pathlib import Path, PurePosixPath
 
 import pandas as pd
 import psutil
-import pytest
 
 from benchkit.agent.watch.cores import Cores
 from benchkit.agent.watch.disks import Disks
@@ -40,8 +39,6 @@ from benchkit.stats.samples import take_samples
 from benchkit.store.row_builders import trial_row
 from benchkit.store.telemetry_file import Key, Series, read_telemetry
 from benchkit.store.trial_tables import read_output
-
-pytestmark = pytest.mark.lab
 
 SOCKETS = 15_000
 PAIRS = 20

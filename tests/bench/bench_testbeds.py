@@ -24,9 +24,7 @@ from benchkit.models.metrics import CPU
 from benchkit.scenario.experiment import Experiment
 from benchkit.stats.samples import take_samples
 from tests.bench.real_runs import interval, run_once, table
-from tests.builders import experiment, load, stacks
-
-pytestmark = pytest.mark.lab
+from tests.support.builders import experiment, load, stacks
 
 BLOCKS = 16
 CELLS = 3

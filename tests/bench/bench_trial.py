@@ -10,13 +10,9 @@ from datetime import datetime
 from pathlib import Path
 from statistics import median
 
-import pytest
-
 from benchkit.resources import BACKENDS
 from benchkit.store.store import Store
-from tests.builders import load, write_scenario
-
-pytestmark = pytest.mark.lab
+from tests.support.builders import load, write_scenario
 
 TRIALS = 20
 LIMIT_S = 0.15

@@ -13,7 +13,7 @@ from benchkit.models.run import HostRecord
 from benchkit.store.row_builders import factor_rows
 from benchkit.store.store import Store
 from benchkit.store.tables import RunTables
-from tests import builders
+from tests.support import builders
 
 CELLS, BLOCKS, REPEATS = 500, 10, 5
 

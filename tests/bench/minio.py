@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from tests.s3 import BUCKET, KEY, S3, SECRET
+from tests.support.s3 import BUCKET, KEY, S3, SECRET
 
 START_S = 30.0
 SETTLED_S = 1.0

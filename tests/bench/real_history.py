@@ -20,7 +20,7 @@ from pathlib import Path
 
 from benchkit.lab.lab import Lab, down, up
 from benchkit.lab.spec import LabHost, LabSpec
-from tests.faults.disturbances import busy_loop, cpus_of
+from tests.qualify.faults.disturbances import busy_loop, cpus_of
 
 COMMITS, SLOWER = 12, (5, 9)
 OTHER_LAB, DISTURBED = 8, 11

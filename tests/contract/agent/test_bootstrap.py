@@ -1,0 +1,258 @@
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import re
+import shutil
+import stat
+import subprocess
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from benchkit.errors import HostError, LostError
+from benchkit.hosts.agent_link import AgentLink
+from benchkit.hosts.bootstrap import AgentFile, agent_file, command, start
+from benchkit.hosts.stream import Stream
+from tests.support.agent.fixtures import PYTHONS
+
+Open = Callable[..., Stream]
+Launch = Callable[..., AgentLink]
+
+
+@pytest.fixture
+def workdir(tmp_path: Path) -> Path:
+    return tmp_path / "workdir"
+
+
+def test_the_agent_is_one_file_of_the_same_bytes_each_time() -> None:
+    first = agent_file()
+    agent_file.cache_clear()
+    assert agent_file() == first
+    assert hashlib.sha256(first.content).hexdigest() == first.sha256
+    names = zipfile.ZipFile(io.BytesIO(first.content)).namelist()
+    assert {"benchkit/__init__.py", "benchkit/agent/main.py", "benchkit/agent/server.py"} <= set(names)
+    assert all(re.fullmatch(r"benchkit/(agent/(watch/)?)?\w+\.py", name) for name in names)
+
+
+def test_the_line_has_nothing_that_a_shell_would_touch() -> None:
+    line = command(agent_file(), "~/.benchkit")
+    assert line.startswith("exec python3 -I -S -c '")
+    quoted = line.removeprefix("exec python3 -I -S -c '").removesuffix("'")
+    assert not set(quoted) & set("'!\n$`"), "csh and fish read quotes in their own way"
+    assert re.sub(r'\\[n"]', "", quoted).count("\\") == 0
+
+
+SHELLS = ["sh", "bash", "dash", "zsh", "tcsh", "fish", "ksh", "busybox"]
+
+
+@pytest.mark.parametrize("shell", [shell for shell in SHELLS if shutil.which(shell)])
+def test_it_starts_from_any_login_shell(open_stream: Open, workdir: Path, shell: str) -> None:
+    argv = [shell, "sh"] if shell == "busybox" else [shell]
+    stream = open_stream([*argv, "-c", command(agent_file(), str(workdir))])
+    link = AgentLink("here", stream, start(stream, "here", agent_file()))
+    assert link.hello().fields["workdir"] == str(workdir.resolve())
+    assert link.close(10) == []
+
+
+class Counting:
+    """A stream that counts the bytes sent to it."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.sent = 0
+        self._send = stream.send
+        stream.send = self  # type: ignore[method-assign] # a spy on the instance
+
+    def __call__(self, content: bytes) -> None:
+        self.sent += len(content)
+        self._send(content)
+
+
+def test_its_bytes_are_sent_once(open_stream: Open, workdir: Path) -> None:
+    sent = []
+    for _ in range(2):
+        stream = open_stream(["/bin/sh", "-c", command(agent_file(), str(workdir))])
+        counting = Counting(stream)
+        start(stream, "here", agent_file())
+        sent.append(counting.sent)
+        stream.end_input()
+        assert stream.exit_code(10) == 0
+    assert sent == [len(agent_file().content), 0]
+    assert stored_agent(workdir).name.startswith(agent_file().sha256)
+
+
+def stored_agent(workdir: Path) -> Path:
+    """Return the only file that the start-up program keeps."""
+    [stored] = (workdir / "agent").iterdir()
+    return stored
+
+
+def append(content: bytes) -> bytes:
+    return content + b"!"
+
+
+def cut(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+def empty(_: bytes) -> bytes:
+    return b""
+
+
+def replace(_: bytes) -> bytes:
+    return b"print('owned')"
+
+
+@pytest.mark.parametrize("damage", [append, cut, empty, replace])
+def test_a_damaged_agent_on_the_host_is_replaced(
+    open_stream: Open, workdir: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    for _ in range(2):
+        stream = open_stream(["/bin/sh", "-c", command(agent_file(), str(workdir))])
+        counting = Counting(stream)
+        start(stream, "here", agent_file())
+        assert counting.sent == len(agent_file().content)
+        stream.end_input()
+        assert stream.exit_code(10) == 0
+        stored = stored_agent(workdir)
+        assert stat.S_IMODE(stored.stat().st_mode) == 0o600
+        stored.write_bytes(damage(stored.read_bytes()))
+
+
+@pytest.mark.parametrize("python", PYTHONS, ids=lambda path: Path(path).name)
+def test_the_host_compiles_it_once(launch: Launch, workdir: Path, python: str) -> None:
+    assert launch(workdir=workdir, python=python).close(10) == []
+    stored = stored_agent(workdir)
+    line = (
+        f"import sys; sys.path.insert(0, {str(stored)!r}); import benchkit.agent.server as agent; print(agent.__file__)"
+    )
+    loaded = subprocess.check_output([python, "-I", "-S", "-c", line], text=True)
+    assert loaded == f"{stored}/benchkit/agent/server.pyc\n"
+    with zipfile.ZipFile(stored) as archive:
+        names = set(archive.namelist())
+    assert {f"{name}c" for name in names if name.endswith(".py")} == {name for name in names if name.endswith(".pyc")}
+
+
+def test_each_python_of_a_host_has_its_own(launch: Launch, workdir: Path) -> None:
+    for python in PYTHONS:
+        assert launch(workdir=workdir, python=python).close(10) == []
+    assert len(list((workdir / "agent").iterdir())) == len(PYTHONS)
+
+
+def test_one_that_arrives_damaged_is_not_run(open_stream: Open, workdir: Path) -> None:
+    stream = open_stream(["/bin/sh", "-c", command(agent_file(), str(workdir))])
+    damaged = AgentFile(bytes(len(agent_file().content)), agent_file().sha256)
+    start(stream, "here", damaged)
+    assert stream.exit_code(10) == 1
+    assert "the agent arrived damaged" in stream.stderr()
+    assert list((workdir / "agent").iterdir()) == []
+
+
+def test_what_start_up_files_print_is_skipped(open_stream: Open, workdir: Path) -> None:
+    noise = "echo welcome; printf 'no line end'; "
+    stream = open_stream(["/bin/sh", "-c", noise + command(agent_file(), str(workdir))])
+    link = AgentLink("here", stream, start(stream, "here", agent_file()))
+    assert link.request("clock", {}).fields["wall_ns"] > 0
+    link.close(10)
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("PATH=/nonexistent; exec python3", "here: no Python 3.8 or newer: .*not found"),
+        ("exec /dev/null", "here: no Python 3.8 or newer: .*Permission denied"),
+        (
+            "echo This account is not available.; exit 1",
+            "here: the agent does not start: This account is not available.",
+        ),
+        ("exit 5", "here: the agent does not start: exit code 5"),
+        ("kill -KILL $$", "here: the agent does not start: the connection broke"),
+        ("yes", "here: the agent does not start: y y y"),
+    ],
+)
+def test_what_prevents_the_start_is_named(open_stream: Open, script: str, message: str) -> None:
+    stream = open_stream(["/bin/sh", "-c", script])
+    with pytest.raises(HostError, match=message):
+        start(stream, "here", agent_file())
+
+
+def test_a_shell_that_waits_for_input_is_an_error(open_stream: Open) -> None:
+    stream = open_stream(["/bin/sh", "-c", "echo Continue?; read answer"], receive_timeout_s=0.2)
+    with pytest.raises(HostError, match=r"the login shell did not run the command: Continue\?"):
+        start(stream, "here", agent_file())
+
+
+OLD = sorted(Path.home().glob(".pyenv/versions/3.[67].*/bin/python3"))
+
+
+@pytest.mark.skipif(not OLD, reason="no Python older than 3.8 here")
+@pytest.mark.parametrize("python", OLD, ids=lambda path: path.parts[-3])
+def test_an_old_python_is_named(open_stream: Open, workdir: Path, python: Path) -> None:
+    line = command(agent_file(), str(workdir)).replace("python3", str(python), 1)
+    with pytest.raises(HostError, match=r"no Python 3.8 or newer: python3 is Python 3\.[67]\.\d+\n"):
+        start(open_stream(["/bin/sh", "-c", line]), "here", agent_file())
+    assert not workdir.exists()
+
+
+def open_to_others(folder: Path) -> None:
+    folder.mkdir()
+    folder.chmod(0o755)
+
+
+def a_link(folder: Path) -> None:
+    (folder.parent / "real").mkdir(mode=0o700)
+    folder.symlink_to(folder.parent / "real")
+
+
+def a_file(folder: Path) -> None:
+    folder.touch()
+
+
+def anothers(folder: Path) -> None:
+    folder.mkdir(mode=0o700)
+    os.chown(folder, 65534, 65534)
+
+
+@pytest.mark.parametrize("make", [open_to_others, a_link, a_file, anothers])
+def test_a_work_directory_that_is_not_ours_alone_is_refused(
+    open_stream: Open, workdir: Path, make: Callable[[Path], None]
+) -> None:
+    if make is anothers and os.geteuid() != 0:
+        pytest.skip("only root can give a folder away")
+    make(workdir)
+    stream = open_stream(["/bin/sh", "-c", command(agent_file(), str(workdir))])
+    with pytest.raises(HostError, match=re.escape(str(workdir))):
+        start(stream, "here", agent_file())
+
+
+def test_the_home_folder_is_no_work_directory(open_stream: Open, workdir: Path) -> None:
+    workdir.mkdir(mode=0o700)
+    (workdir / "thesis.tex").touch()
+    stream = open_stream(["/bin/sh", "-c", command(agent_file(), str(workdir))])
+    receive = start(stream, "here", agent_file())
+    with pytest.raises(HostError, match="contains other files"):
+        AgentLink("here", stream, receive).hello()
+
+
+def test_two_at_once_do_not_disturb_one_another(launch: Launch, tmp_path: Path) -> None:
+    links = [launch(workdir=tmp_path / "both") for _ in range(2)]
+    assert len({link.hello().fields["pid"] for link in links}) == 2
+    assert all(link.close(10) == [] for link in links)
+
+
+def test_it_runs_by_hand_as_a_file(tmp_path: Path) -> None:
+    (tmp_path / "agent.pyz").write_bytes(agent_file().content)
+    line = "import sys; sys.path.insert(0, 'agent.pyz'); from benchkit.agent.main import main; main(['wd'])"
+    ended = subprocess.run(
+        ["python3", "-I", "-c", line], cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, check=True
+    )
+    assert ended.stdout.startswith(b"bnch")
+
+
+def test_a_connection_that_breaks_while_the_agent_is_sent_is_lost(open_stream: Open) -> None:
+    stream = open_stream(["/bin/sh", "-c", "echo benchkit-agent need; exec <&-; sleep 60"])
+    with pytest.raises(LostError, match=r"here: the agent could not be sent: .*Broken pipe"):
+        start(stream, "here", AgentFile(bytes(1 << 24), "0" * 64))

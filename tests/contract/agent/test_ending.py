@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from benchkit.errors import HostError
+from benchkit.hosts.agent_link import AgentLink
+
+Launch = Callable[..., AgentLink]
+HasEnded = Callable[[int], bool]
+
+PROCESS_TREE = """
+import os, time
+if os.fork() == 0:
+    os.setsid()  # a daemon that left, and threw its environment away
+    if os.fork() == 0:
+        os.execve("/bin/sh", ["sh", "-c", "echo $$ > daemon; exec sleep 301"], {})
+    os._exit(0)
+if os.fork() == 0:
+    os.execv("/bin/sh", ["sh", "-c", "trap '' TERM; sleep 302; sleep 303"])
+time.sleep(304)
+"""
+
+
+def family(agent: AgentLink) -> list[int]:
+    """Start a process with descendants of all kinds; return all their pids."""
+    agent.request("start", {"command": {"argv": [sys.executable, "-c", PROCESS_TREE]}})
+    daemon = Path(agent.hello().fields["workdir"], "daemon")
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        (process,) = agent.request("process_trees", {}).fields["processes"]
+        if len(process["members"]) == 3 and daemon.exists() and daemon.read_text():
+            return [int(daemon.read_text()), *(member["pid"] for member in process["members"])]
+        time.sleep(0.01)
+    pytest.fail(f"no family: {process}")
+
+
+def us(agent: AgentLink) -> list[int]:
+    """Return the pids of agent and watchdog."""
+    return [agent.hello().fields["pid"], agent.hello().fields["watchdog"]]
+
+
+def records(agent: AgentLink, kind: str) -> list[Path]:
+    return sorted(Path(agent.hello().fields["workdir"], "records").glob(kind))
+
+
+def hang_up(agent: AgentLink) -> None:
+    assert agent.close(10) == []
+
+
+def signalled(signum: int) -> Callable[[AgentLink], None]:
+    return lambda agent: os.kill(agent.hello().fields["pid"], signum)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [hang_up, signalled(signal.SIGTERM), signalled(signal.SIGHUP), signalled(signal.SIGINT)],
+    ids=["hang up", "TERM", "HUP", "INT"],
+)
+def test_the_agent_leaves_no_process(launch: Launch, has_ended: HasEnded, end: Callable[[AgentLink], None]) -> None:
+    agent = launch()
+    pids = family(agent)
+    assert len(pids) == 4
+    end(agent)
+    assert all(has_ended(pid) for pid in [*pids, *us(agent)])
+    assert records(agent, "[0-9]*") == []
+    assert len(records(agent, "report-*")) == (0 if end is hang_up else 1)
+
+
+def test_an_agent_that_hears_nothing_is_ended(launch: Launch, has_ended: HasEnded) -> None:
+    agent = launch(lease_s=3)
+    pids = family(agent)
+    assert all(has_ended(pid) for pid in [*pids, *us(agent)])
+    with pytest.raises(HostError, match="the agent ended"):
+        agent.request("clock", {})
+    (report,) = records(agent, "report-*")
+    assert "no heartbeat from the controller for 3 s" in report.read_text()
+
+
+def test_a_signal_while_things_are_under_way(launch: Launch, has_ended: HasEnded) -> None:
+    agent = launch()
+    under_way = [agent.submit("run", {"command": {"argv": ["sleep", "60"]}, "timeout_s": 60, "max_bytes": 9})]
+    under_way += [agent.submit("start", {"command": {"argv": ["sleep", "60"]}, "at_ns": time.monotonic_ns() + 10**10})]
+    while not agent.request("process_trees", {}).fields["processes"]:
+        pass
+    os.kill(agent.hello().fields["pid"], signal.SIGTERM)
+    assert has_ended(agent.hello().fields["pid"])
+    ran, would_have_started = under_way
+    with pytest.raises(HostError, match="the agent ended"):
+        agent.result(would_have_started, 10)
+    with contextlib.suppress(HostError):  # unless it could say so before it ended
+        assert agent.result(ran, 10).fields["ended"]["signal"] == signal.SIGTERM
+
+
+def test_what_an_agent_says_before_it_dies_is_the_cause(launch: Launch) -> None:
+    agent = launch()
+    stderr = Path(f"/proc/{agent.hello().fields['pid']}/fd/2")
+    with stderr.open("a") as file:
+        file.write("Fatal Python error: something gave way\n")
+    os.kill(agent.hello().fields["pid"], signal.SIGKILL)
+    with pytest.raises(HostError, match="here: the agent ended: Fatal Python error: something gave way"):
+        agent.request("wait", {"id": 1, "timeout_s": 30}, timeout_s=30)

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import socket
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from benchkit.agent.interfaces import interfaces
+from benchkit.agent.machine import memory_bytes, physical_cores
+from benchkit.hosts.agent_link import AgentLink
+
+
+@pytest.fixture(scope="module")
+def facts(agent: AgentLink) -> Mapping[str, Any]:
+    tools = {"sh": ["sh"], "python": [sys.executable, "-c", "print('3.x', end='')"], "nothing": ["no-such-tool", "-V"]}
+    asked = {"tools": tools, "sysctls": ["kernel.ostype", "no.such"], "sudo": False}
+    found: Mapping[str, Any] = agent.request("facts", asked, timeout_s=20).fields["facts"]
+    return found
+
+
+def test_facts_are_those_of_this_machine(facts: Mapping[str, Any]) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert facts["hostname"] == platform.node()
+    assert (facts["system"], facts["kernel"], facts["machine"]) == ("Linux", platform.release(), platform.machine())
+    assert facts["cpus"] == sorted(os.sched_getaffinity(0))
+    assert facts["memory_bytes"] == psutil.virtual_memory().total
+    assert (facts["nofile_soft"], facts["nofile_hard"]) == (soft, hard)
+    assert (facts["uid"], facts["can_sudo"]) == (os.geteuid(), None)
+    loopback = next(each for each in facts["interfaces"] if each["name"] == "lo")
+    assert "127.0.0.1" in loopback["addresses"]
+    assert loopback["virtual"] is True, "nothing holds it to a rate"
+    assert facts["sysctls"]["kernel.ostype"]["value"] == "Linux"
+    assert facts["sysctls"]["no.such"]["state"] == "absent"
+    assert facts["glibc"] == platform.libc_ver()[1]
+
+
+def test_tools_are_found_and_asked(facts: Mapping[str, Any]) -> None:
+    assert facts["tools"].keys() == {"sh", "python"}
+    assert facts["tools"]["sh"]["text"] is None
+    assert facts["tools"]["python"] == {"path": sys.executable, "text": "3.x"}
+
+
+def test_size_and_time_of_change_of_a_file(agent: AgentLink, tmp_path: Path) -> None:
+    program, link = tmp_path / "program", tmp_path / "link"
+    program.write_bytes(b"abc")
+    os.utime(program, (7, 1.5))
+    link.symlink_to(program)
+    asked = {"tools": {}, "sysctls": [], "files": [str(link), str(tmp_path / "gone")]}
+    files = agent.request("facts", asked, timeout_s=20).fields["files"]
+    assert files == {str(link): {"bytes": 3, "changed_s": 1.5}, str(tmp_path / "gone"): None}
+
+
+def test_a_tool_is_asked_once(agent: AgentLink, tmp_path: Path) -> None:
+    tool, log = tmp_path / "tool", tmp_path / "log"
+    tool.write_text(f"#!/bin/sh\necho asked >> {log}\necho v1; echo $HOME\n")
+    tool.chmod(0o755)
+    asked = {"tools": {"tool": [str(tool), "-v"]}, "sysctls": []}
+    for _ in range(3):
+        text = agent.request("facts", asked, timeout_s=20).fields["facts"]["tools"]["tool"]["text"]
+        assert text == f"v1\n{agent.hello().fields['workdir']}/home\n", "what it writes to its home stays with us"
+    assert log.read_text() == "asked\n"
+
+
+def test_the_kernel_lists_the_same_as_psutil() -> None:
+    assert memory_bytes() == psutil.virtual_memory().total
+    assert physical_cores() == psutil.cpu_count(logical=False)
+    ip = (socket.AF_INET, socket.AF_INET6)
+    expected = {
+        name: sorted(each.address.partition("%")[0] for each in addresses if each.family in ip)
+        for name, addresses in psutil.net_if_addrs().items()
+        if not name.startswith("bk-")
+    }
+    assert {each["name"]: sorted(each["addresses"]) for each in interfaces()} == expected

@@ -1,0 +1,90 @@
+"""Settings of the go command: written by the real one, restored however the agent ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchkit.errors import InputError
+from benchkit.hosts.agent_link import AgentLink, RefusedError
+from benchkit.services.go_toolchain import find_go
+
+Launch = Callable[..., AgentLink]
+VALUES = {"GOPROXY": "https://10.0.0.1:8443", "GONOSUMDB": "mycompany.com/go"}
+
+
+@pytest.fixture
+def go() -> str:
+    """The go command of this machine."""
+    try:
+        return find_go()
+    except InputError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """The go command's settings file in these tests."""
+    return tmp_path / "config" / "env"
+
+
+@pytest.fixture
+def agent(launch: Launch, file: Path) -> AgentLink:
+    """An agent whose go command has its settings in this file."""
+    return launch(prefix=["env", f"GOENV={file}"])
+
+
+def write(agent: AgentLink, go: str, values: dict[str, str]) -> dict[str, Any]:
+    return dict(agent.request("set_go_env", {"go": go, "values": values}).fields)
+
+
+def test_settings_are_made_and_put_back_line_by_line(agent: AgentLink, go: str, file: Path) -> None:
+    file.parent.mkdir()
+    file.write_text("GONOSUMDB=other.example\nGOFLAGS=-v\n")
+    assert write(agent, go, VALUES)["was"] == {"GOPROXY": None, "GONOSUMDB": "other.example"}
+    assert file.read_text().split() == ["GOFLAGS=-v", "GONOSUMDB=mycompany.com/go", "GOPROXY=https://10.0.0.1:8443"]
+    file.write_text(file.read_text() + "GOTOOLCHAIN=local\n")  # somebody else's, made meanwhile
+    (record,) = agent.request("records", {}).fields["records"]
+    assert (record["kind"], record["file"]) == ("go-settings", str(file))
+    assert agent.close(10) == []
+    assert file.read_text().split() == ["GOFLAGS=-v", "GONOSUMDB=other.example", "GOTOOLCHAIN=local"]
+
+
+def test_a_file_that_did_not_exist_is_removed(agent: AgentLink, go: str, file: Path) -> None:
+    write(agent, go, VALUES)
+    assert file.exists()
+    assert agent.close(10) == []
+    assert not file.exists()
+
+
+def test_the_watchdog_restores_the_settings_of_a_killed_agent(agent: AgentLink, go: str, file: Path) -> None:
+    write(agent, go, VALUES)
+    os.kill(agent.hello().fields["pid"], signal.SIGKILL)
+    deadline = time.monotonic() + 30
+    while file.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_what_the_go_command_does_not_take_changes_nothing(agent: AgentLink, go: str, file: Path) -> None:
+    with pytest.raises(RefusedError, match="GONONSENSE"):
+        write(agent, go, {"GONONSENSE": "x"})
+    assert not file.exists()
+    assert agent.request("records", {}).fields["records"] == []
+
+
+def test_a_go_command_without_settings_says_so(launch: Launch, go: str) -> None:
+    agent = launch(prefix=["env", "GOENV=off"])
+    with pytest.raises(RefusedError, match="no file for its settings"):
+        write(agent, go, VALUES)
+
+
+def test_what_is_no_go_command_says_so(agent: AgentLink) -> None:
+    with pytest.raises(RefusedError, match="cannot start /nonexistent/go"):
+        write(agent, "/nonexistent/go", VALUES)

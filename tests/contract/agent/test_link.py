@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from benchkit.agent.server import Agent
+from benchkit.cli.signals import signals_interrupt
+from benchkit.errors import HostError, LostError
+from benchkit.hosts import agent_link as links
+from benchkit.hosts.agent_link import AgentLink, RefusedError
+from benchkit.hosts.files import Files, PlacedFile
+
+Launch = Callable[..., AgentLink]
+
+
+def test_each_answer_reaches_its_request(agent: AgentLink) -> None:
+    futures = [
+        agent.submit("run", {"command": {"argv": ["/bin/sh", "-c", f"sleep 0.{9 - n}; echo {n}"]}, "timeout_s": 9, "max_bytes": 9})
+        for n in range(10)
+    ]  # fmt: skip
+    assert [agent.result(future, 10).body for future in futures] == [f"{n}\n".encode() for n in range(10)]
+
+
+def test_many_threads_share_a_link(agent: AgentLink) -> None:
+    wrong: list[str] = []
+
+    def ask(name: str) -> None:
+        for _ in range(50):
+            answer = agent.request("mkdir", {"path": f"t/{name}"}).fields["path"]
+            if not answer.endswith(f"/t/{name}"):
+                wrong.append(answer)
+
+    threads = [threading.Thread(target=ask, args=(f"n{number}",)) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_refusals_carry_their_kind_and_the_host(agent: AgentLink) -> None:
+    with pytest.raises(RefusedError, match=r"here: there is no .*/x") as caught:
+        agent.request("hash", {"path": "x"})
+    assert caught.value.kind == "not-found"
+
+
+def test_failures_of_the_system_and_of_the_agent_itself(agent: AgentLink, workdir: Path) -> None:
+    (workdir / "file").touch()
+    with pytest.raises(RefusedError, match="Not a directory") as caught:
+        agent.request("mkdir", {"path": "file/below"})
+    assert caught.value.kind == "os"
+    with pytest.raises(RefusedError, match="the agent failed") as caught:
+        agent.request("no-such-op", {})
+    assert caught.value.kind == "bug"
+    assert agent.request("clock", {}).fields
+
+
+def test_too_many_requests_at_once_are_refused(agent: AgentLink) -> None:
+    waits = {"timeout_s": 30, "tcp": ["127.0.0.1", 1]}
+    process = agent.request("start", {"command": {"argv": ["sleep", "60"]}}).fields["id"]
+    waiting = [agent.submit("wait", {"id": process, "timeout_s": 30}) for _ in range(Agent.MAX_REQUESTS)]
+    with pytest.raises(RefusedError, match="too many requests at once"):
+        agent.request("probe_port", waits)
+    assert agent.request("clock", {}).fields, "the clock request is always answered"
+    os.kill(next(iter(process_pids(waiting_agent=agent, process=process))), signal.SIGKILL)
+    assert all(agent.result(each, 10).fields["ended"]["signal"] == signal.SIGKILL for each in waiting)
+
+
+def process_pids(waiting_agent: AgentLink, process: int) -> list[int]:
+    """Return the pid of a process from the agent's records, without a request."""
+    records = Path(waiting_agent.hello().fields["workdir"], "records")
+    return [
+        int(text.split('"pid": ')[2].split(",")[0])
+        for path in records.iterdir()
+        for text in [path.read_text()]
+        if process
+    ]
+
+
+def test_a_missing_answer_is_waited_for_once(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = launch()
+    pid = agent.hello().fields["pid"]
+    monkeypatch.setattr(links, "ANSWER_TIMEOUT_S", 0.3)
+    os.kill(pid, signal.SIGSTOP)
+    began = time.monotonic()
+    with pytest.raises(LostError, match="here: no answer from the agent: waited"):
+        agent.request("facts", {"tools": {}, "sysctls": []})
+    assert agent.is_dead
+    monkeypatch.setattr(links, "ANSWER_TIMEOUT_S", 30)
+    with pytest.raises(LostError, match="here: no answer from the agent"):
+        agent.request("clock", {})
+    assert time.monotonic() - began < 30
+    os.kill(pid, signal.SIGCONT)
+
+
+def test_a_host_without_heartbeat_is_lost(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "HEARTBEAT_S", 0.1)
+    monkeypatch.setattr(links, "HEARTBEAT_TIMEOUT_S", 3.0)
+    agent = launch(receive_timeout_s=0.2)
+    process = agent.request("start", {"command": {"argv": ["sleep", "60"]}}).fields["id"]
+    assert agent.request("wait", {"id": process, "timeout_s": 1}, timeout_s=1).fields["ended"] is None, (
+        "heartbeats are answered"
+    )
+    os.kill(agent.hello().fields["pid"], signal.SIGSTOP)
+    began = time.monotonic()
+    with pytest.raises(HostError, match="no heartbeat from the host"):
+        agent.request("wait", {"id": process, "timeout_s": 60}, timeout_s=60)
+    assert time.monotonic() - began < 30
+    with pytest.raises(HostError, match="no heartbeat"):
+        agent.request("clock", {})
+    os.kill(agent.hello().fields["pid"], signal.SIGCONT)
+
+
+def test_heartbeats_renew_the_lease(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "HEARTBEAT_S", 0.1)
+    agent = launch(lease_s=3, receive_timeout_s=0.5)
+    time.sleep(4)
+    assert agent.request("clock", {}).fields
+
+
+def test_closing_a_lost_link_is_not_confirmed(launch: Launch) -> None:
+    agent = launch()
+    os.kill(agent.hello().fields["pid"], signal.SIGKILL)
+    (failure,) = agent.close(5)
+    assert failure.startswith("shutdown not confirmed")
+
+
+def test_an_interrupted_upload_leaves_whole_frames(launch: Launch) -> None:
+    """Interrupt uploads at random moments, as Ctrl-C does: the agent reads the goodbye and confirms its end."""
+    content = os.urandom(30_000_000)
+    for _ in range(6):
+        agent = launch()
+        agent.hello()
+        files = Files(agent, "here")
+        delay_s = random.uniform(0.0, 0.15)  # noqa: S311 - no secret
+        timer = threading.Timer(delay_s, os.kill, [os.getpid(), signal.SIGINT])
+        with signals_interrupt(), pytest.raises(KeyboardInterrupt):
+            _interrupted(timer, files, content)
+        began = time.monotonic()
+        assert agent.close(20) == []
+        assert agent.shutdown_confirmed
+        assert time.monotonic() - began < 20, "it does not wait for a time limit"
+        store = Path(agent.hello().fields["workdir"], "store")
+        assert list(store.glob(".part-*")) == []
+
+
+def _interrupted(timer: threading.Timer, files: Files, content: bytes) -> None:
+    timer.start()
+    for attempt in range(100):  # one of them is interrupted
+        files.place([PlacedFile("large", attempt.to_bytes(8, "big") + content)])

@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchkit.hosts.agent_link import AgentLink, RefusedError
+
+pytestmark = [
+    pytest.mark.skipif(
+        os.geteuid() != 0 or shutil.which("nsenter") is None,
+        reason="needs a network namespace of its own, for its sysctls",
+    ),
+]
+
+Launch = Callable[..., AgentLink]
+PORTS, FIN, BACKLOG = "net.ipv4.ip_local_port_range", "net.ipv4.tcp_fin_timeout", "net.core.somaxconn"
+
+
+@pytest.fixture
+def inside() -> Iterator[list[str]]:
+    """Command prefix for a network namespace as host, which has its own net.* settings."""
+    with subprocess.Popen(["unshare", "--net", "sleep", "300"]) as holder:
+        while Path(f"/proc/{holder.pid}/ns/net").readlink() == Path("/proc/self/ns/net").readlink():
+            time.sleep(0.001)
+        yield ["nsenter", f"--net=/proc/{holder.pid}/ns/net"]
+        holder.kill()
+
+
+def value(inside: list[str], key: str) -> str:
+    path = "/proc/sys/" + key.replace(".", "/")
+    return " ".join(subprocess.run([*inside, "cat", path], capture_output=True, text=True, check=True).stdout.split())
+
+
+def write(agent: AgentLink, values: Mapping[str, str], sudo: list[str] | None = None) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = agent.request("sysctl_write", {"values": values, "sudo": sudo}).fields["outcomes"]
+    return found
+
+
+def records(agent: AgentLink) -> list[Mapping[str, Any]]:
+    found: list[Mapping[str, Any]] = agent.request("records", {}).fields["records"]
+    return found
+
+
+def test_reading_returns_state_value_and_permission(launch: Launch, inside: list[str]) -> None:
+    keys = [FIN, "net.ipv4.tcp_tw_recycle", "kernel.ostype", "net.ipv4.route.flush", "net/ipv4/conf/lo/forwarding"]
+    found = launch(prefix=inside).request("sysctl_read", {"keys": keys}).fields["sysctls"]
+    assert found[FIN] == {"state": "present", "value": "60", "writable": True}
+    assert found["net.ipv4.tcp_tw_recycle"] == {"state": "absent", "value": None, "writable": False}
+    assert found["kernel.ostype"] == {"state": "present", "value": "Linux", "writable": False}
+    assert found["net.ipv4.route.flush"]["state"] == "unreadable"
+    assert found["net/ipv4/conf/lo/forwarding"]["state"] == "present"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "../../etc/passwd",
+        "net...",
+        "/etc/passwd",
+        "net.core",
+        "",
+        ".",
+        "\0",
+        "net/../../../etc/passwd",
+        "net.core./../x",
+    ],
+)
+def test_only_sysctls_are_read(launch: Launch, key: str) -> None:
+    agent = launch()
+    try:
+        state = agent.request("sysctl_read", {"keys": [key]}).fields["sysctls"][key]["state"]
+    except RefusedError as error:
+        state = error.kind
+    assert state in ("absent", "bad-request")
+
+
+def test_each_setting_has_an_outcome(launch: Launch, inside: list[str]) -> None:
+    agent = launch(prefix=inside)
+    outcomes = write(
+        agent,
+        {
+            FIN: "30",
+            PORTS: "1025 65535",
+            BACKLOG: "007",
+            "net.ipv4.tcp_tw_recycle": "1",
+            "kernel.ostype": "Minix",
+            "net.ipv4.route.flush": "1",
+            "net.ipv4.tcp_tw_reuse": "99",
+            "net.ipv4.tcp_syncookies": "1",
+        },
+    )
+    assert {key: each["outcome"] for key, each in outcomes.items()} == {
+        FIN: "applied",
+        PORTS: "applied",
+        BACKLOG: "differs",
+        "net.ipv4.tcp_tw_recycle": "absent",
+        "kernel.ostype": "read-only",
+        "net.ipv4.route.flush": "unreadable",
+        "net.ipv4.tcp_tw_reuse": "refused",
+        "net.ipv4.tcp_syncookies": "already",
+    }
+    assert outcomes[FIN] == {"outcome": "applied", "former": "60", "value": "30", "why": None}
+    assert outcomes["net.ipv4.tcp_tw_reuse"]["why"] == "Invalid argument"
+    assert (value(inside, FIN), value(inside, PORTS), value(inside, BACKLOG)) == ("30", "1025 65535", "7")
+    (record,) = records(agent)
+    assert (record["kind"], record["state"]) == ("sysctl", "mine")
+    assert record["former"][FIN] == "60"
+
+
+def test_what_changes_nothing_leaves_no_record(launch: Launch, inside: list[str]) -> None:
+    agent = launch(prefix=inside)
+    assert write(agent, {FIN: "60"})[FIN]["outcome"] == "already"
+    assert write(agent, {"net.ipv4.tcp_tw_reuse": "99"})["net.ipv4.tcp_tw_reuse"]["outcome"] == "refused"
+    assert records(agent) == []
+
+
+def test_restoring_puts_back_layer_by_layer(launch: Launch, inside: list[str]) -> None:
+    agent = launch(prefix=inside)
+    before = {key: value(inside, key) for key in (FIN, PORTS, BACKLOG)}
+    write(agent, {FIN: "30", PORTS: "1025 65535"})
+    write(agent, {FIN: "20", BACKLOG: "1"})
+    undone = agent.request("restore", {}).fields["undone"]
+    assert [each["failures"] for each in undone] == [[], []]
+    assert {key: value(inside, key) for key in before} == before
+    assert records(agent) == []
+
+
+@pytest.mark.parametrize("ending", ["hang up", signal.SIGTERM, signal.SIGHUP])
+def test_the_end_of_the_agent_puts_back(
+    launch: Launch, inside: list[str], ending: str | int, has_ended: Callable[[int], bool], tmp_path: Path
+) -> None:
+    agent = launch(prefix=inside)
+    write(agent, {FIN: "30"})
+    if isinstance(ending, int):
+        os.kill(agent.hello().fields["pid"], ending)
+    else:
+        assert agent.close(10) == []
+    assert has_ended(agent.hello().fields["watchdog"])
+    assert value(inside, FIN) == "60"
+    assert list((tmp_path / "workdir/records").glob("[0-9]*")) == []
+
+
+def test_changes_of_a_killed_agent_and_watchdog_are_restored_by_the_next_connection(
+    launch: Launch, inside: list[str], has_ended: Callable[[int], bool]
+) -> None:
+    first = launch(prefix=inside)
+    write(first, {FIN: "30"})
+    process = first.request("start", {"command": {"argv": ["/bin/sh", "-c", "sleep 300 & wait"]}}).fields
+    other = launch(prefix=inside)
+    assert {each["state"] for each in records(other)} == {"other"}
+    assert all("another run" in each["failures"][0] for each in other.request("restore", {}).fields["undone"])
+    assert value(inside, FIN) == "30", "a live agent keeps its settings"
+
+    for pid in (first.hello().fields["watchdog"], first.hello().fields["pid"]):
+        os.kill(pid, signal.SIGSTOP)  # so that neither has time to notice that the other is gone
+    for pid in (first.hello().fields["watchdog"], first.hello().fields["pid"]):
+        os.kill(pid, signal.SIGKILL)
+    assert has_ended(first.hello().fields["watchdog"])
+    left = other.request("records", {}).fields
+    assert {(each["kind"], each["state"]) for each in left["records"]} == {
+        ("sysctl", "abandoned"),
+        ("process", "abandoned"),
+    }
+    assert {each["name"] for each in left["orphans"]} == {"sh", "sleep"}
+    assert [failure for each in other.request("restore", {}).fields["undone"] for failure in each["failures"]] == []
+    assert value(inside, FIN) == "60"
+    assert has_ended(process["pid"])
+    left = other.request("records", {}).fields
+    assert (left["records"], left["orphans"]) == ([], [])
+
+
+def test_a_record_that_cannot_be_undone_stays_until_it_can(launch: Launch, inside: list[str]) -> None:
+    agent = launch(prefix=inside)
+    write(agent, {PORTS: "20000 30000"})
+    (record,) = Path(agent.hello().fields["workdir"], "records").iterdir()
+    good = record.read_bytes()
+    record.write_bytes(good.replace(value_of(good), b"9 1"))  # what no kernel takes
+    (undone,) = agent.request("restore", {}).fields["undone"]
+    assert f"{PORTS} is '20000\\t30000' and should be '9 1': Invalid argument" in undone["failures"][0]
+    record.write_bytes(b"{")
+    (undone,) = agent.request("restore", {}).fields["undone"]
+    assert "cannot be read" in undone["failures"][0]
+    record.write_bytes(good)
+    (undone,) = agent.request("restore", {}).fields["undone"]
+    assert undone["failures"] == []
+    assert value(inside, PORTS) == "32768 60999"
+
+
+def value_of(record: bytes) -> bytes:
+    """Return the former value of the only setting, as in JSON."""
+    return record.split(b'"former": {"' + PORTS.encode() + b'": "')[1].split(b'"')[0]
+
+
+def test_a_reboot_has_undone_everything(launch: Launch, inside: list[str]) -> None:
+    first = launch(prefix=inside)
+    write(first, {FIN: "30"})
+    (record,) = Path(first.hello().fields["workdir"], "records").iterdir()
+    boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    record.write_text(record.read_text().replace(boot_id, "another"))
+    other = launch(prefix=inside)
+    assert [each["state"] for each in records(other)] == ["abandoned"]
+    assert [each["failures"] for each in other.request("restore", {}).fields["undone"]] == [[]]
+    assert (value(inside, FIN), records(other)) == ("30", [])
+
+
+def test_sudo_is_used_where_it_must_be_and_only_if_it_may(launch: Launch, tmp_path: Path) -> None:
+    """Run as an unprivileged user, with a command in place of sudo that logs its calls."""
+    called = tmp_path / "called"
+    sudo = tmp_path / "sudo"
+    sudo.write_text(f'#!/bin/sh\nprintf "%s\\n" "$*" >> {called}\necho "no, you may not" >&2\nexit 1\n')
+    sudo.chmod(0o755)
+    tmp_path.chmod(0o711)
+    for folder in tmp_path.parents[:3]:
+        folder.chmod(folder.stat().st_mode | 0o011)
+    workdir = tmp_path / "theirs"
+    workdir.mkdir(mode=0o700)
+    os.chown(workdir, 65534, 65534)
+    called.touch()
+    called.chmod(0o666)
+    user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    agent = launch(prefix=user, workdir=workdir, python="/usr/bin/python3")
+    key = "net.ipv4.tcp_fin_timeout"
+    assert write(agent, {key: "31"})[key]["outcome"] == "read-only"
+    assert called.read_text() == ""
+    outcome = write(agent, {key: "31"}, [str(sudo), "-n", "--", "sysctl", "-q", "-w"])[key]
+    assert (outcome["outcome"], outcome["why"]) == ("refused", "no, you may not")
+    assert called.read_text() == f"-n -- sysctl -q -w {key}=31\n"

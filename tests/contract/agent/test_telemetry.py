@@ -1,0 +1,546 @@
+"""Telemetry of real processes and sockets of this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, ClassVar
+
+import psutil
+import pytest
+
+from benchkit.hosts.agent_link import AgentLink, RefusedError
+from benchkit.models.telemetry import HOST_METRICS, TELEMETRY_METRICS
+from benchkit.store.telemetry_file import Key, Series, read_telemetry
+
+Fields = Mapping[str, Any]
+FAST_S = 0.05
+
+
+class Watch:
+    """One telemetry session, from `start` to `stop`."""
+
+    def __init__(self, agent: AgentLink, file: Path) -> None:
+        self._agent = agent
+        self._file = file
+
+    def start(self, interval_s: float, *services: Fields) -> None:
+        args = {"path": str(self._file), "interval_s": interval_s, "services": services}
+        self._agent.request("telemetry_start", args)
+
+    def look(self) -> dict[str, list[list[int]]]:
+        found: dict[str, list[list[int]]] = self._agent.request("telemetry_snapshot", {}).fields["processes"]
+        return found
+
+    def stop(self) -> tuple[dict[Key, Series], list[str]]:
+        stopped = self._agent.request("telemetry_stop", {}).fields["summary"]
+        return read_telemetry(self._file.read_bytes()), stopped["unseen"]
+
+
+@pytest.fixture
+def watch(agent: AgentLink, workdir: Path, request: pytest.FixtureRequest) -> Iterator[Watch]:
+    yield Watch(agent, workdir / "watches" / f"{request.node.name}.jsonl")
+    agent.request("telemetry_stop", {})
+
+
+def start(agent: AgentLink, *argv: str) -> Fields:
+    return agent.request("start", {"command": {"argv": argv}}).fields
+
+
+def stop(agent: AgentLink, *processes: Fields) -> None:
+    ids = [each["id"] for each in processes]
+    agent.request("stop", {"ids": ids, "signum": signal.SIGTERM, "grace_s": 1}, timeout_s=5)
+
+
+def python(agent: AgentLink, program: str) -> Fields:
+    return start(agent, sys.executable, "-c", program)
+
+
+def service(
+    process: Fields, *listen: Fields, threads: bool = False, admin: Fields | None = None, name: str = "app"
+) -> Fields:
+    return {"name": name, "process": process["id"], "listeners": listen, "threads": threads, "counters": admin}
+
+
+def until(condition: Callable[[], bool], within_s: float = 30) -> None:
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def children_of(pid: int) -> list[int]:
+    return [child.pid for child in psutil.Process(pid).children(recursive=True)]
+
+
+def values(found: Mapping[Key, Series], metric: str, service: str | None = "app") -> list[float]:
+    """Return the samples of a metric with one instance."""
+    (series,) = [series for (name, kind, _), series in found.items() if (name, kind) == (service, metric)]
+    return series.numbers
+
+
+def test_everything_seen_is_in_the_vocabulary_and_counters_only_grow(agent: AgentLink, watch: Watch) -> None:
+    process = start(agent, "/bin/sleep", "60")
+    watch.start(FAST_S, service(process, threads=True))
+    until(lambda: sum(range(200_000)) > 0 and len(watch.look()["app"]) == 1)
+    for _ in range(3):
+        watch.look()
+    found, _ = watch.stop()
+    stop(agent, process)
+    for (_, metric, instance), series in found.items():
+        assert (instance is None) == (TELEMETRY_METRICS[metric].instance is None) or metric == "requests_total", metric
+        assert series.t_ns == sorted(set(series.t_ns))
+        if TELEMETRY_METRICS[metric].grows:
+            assert series.numbers == sorted(series.numbers), metric
+    assert {name for name, _, _ in found} == {None, "agent", "app"}
+    cores = {instance for _, metric, instance in found if metric == "cpu_idle_s_total"}
+    assert cores == {str(core) for core in range(os.cpu_count() or 0)}
+
+
+def as_psutil_has_it() -> tuple[Any, ...]:
+    network = psutil.net_io_counters(pernic=True, nowrap=False)
+    disks = psutil.disk_io_counters(perdisk=True, nowrap=False)
+    return psutil.cpu_stats(), network, psutil.cpu_times(percpu=True), disks, psutil.swap_memory(), major_page_faults()
+
+
+def major_page_faults() -> int:
+    lines = Path("/proc/vmstat").read_text().splitlines()
+    return int(dict(line.split() for line in lines)["pgmajfault"])
+
+
+def test_the_kernel_is_read_as_psutil_reads_it(watch: Watch) -> None:
+    watch.start(60)
+    before = as_psutil_has_it()
+    watch.look()
+    after = as_psutil_has_it()
+    found, _ = watch.stop()
+
+    def between(low: float, metric: str, instance: str | None, high: float) -> None:
+        assert low - 1e-6 <= found[None, metric, instance].numbers[-1] <= high + 1e-6, (metric, instance)
+
+    between(before[0].ctx_switches, "context_switches_total", None, after[0].ctx_switches)
+    between(before[0].interrupts, "interrupts_total", None, after[0].interrupts)
+    for name in before[1]:
+        between(before[1][name].bytes_recv, "net_received_bytes_total", name, after[1][name].bytes_recv)
+        between(before[1][name].packets_sent, "net_sent_packets_total", name, after[1][name].packets_sent)
+        between(before[1][name].dropin, "net_received_drops_total", name, after[1][name].dropin)
+    assert {instance for _, metric, instance in found if metric.startswith("disk")} <= before[3].keys()
+    for _, _, disk in (key for key in found if key[1] == "disk_read_bytes_total"):
+        between(before[3][str(disk)].read_bytes, "disk_read_bytes_total", disk, after[3][str(disk)].read_bytes)
+        between(before[3][str(disk)].write_bytes, "disk_written_bytes_total", disk, after[3][str(disk)].write_bytes)
+    between(before[4].sin, "swap_read_bytes_total", None, after[4].sin)
+    between(before[4].sout, "swap_written_bytes_total", None, after[4].sout)
+    between(before[5], "major_page_faults_total", None, after[5])
+    memory = psutil.virtual_memory()
+    used, available = (found[None, f"memory_{kind}_bytes", None].numbers[-1] for kind in ("used", "available"))
+    assert used + available == memory.total
+    assert available == pytest.approx(memory.available, rel=0.2), "others come and go meanwhile"
+    for core, (low, high) in enumerate(zip(before[2], after[2], strict=True)):
+        between(low.user + low.nice, "cpu_user_s_total", str(core), high.user + high.nice)
+        between(low.system, "cpu_system_s_total", str(core), high.system)
+        between(low.softirq, "cpu_softirq_s_total", str(core), high.softirq)
+        between(low.steal, "cpu_steal_s_total", str(core), high.steal)
+
+
+def test_counters_of_tcp_are_those_of_the_kernel(watch: Watch) -> None:
+    """Cause overflows with a queue of one and no accepting process."""
+    with ExitStack() as connections:
+        listening = connections.enter_context(socket.create_server(("127.0.0.1", 0), backlog=1))
+        watch.start(60)
+        watch.look()
+        for _ in range(6):
+            attempt = connections.enter_context(socket.socket())
+            attempt.setblocking(False)  # noqa: FBT003 - the method's own shape
+            attempt.connect_ex(listening.getsockname())
+        until(lambda: overflows() > 0)
+        expected = overflows()
+        watch.look()
+        found, _ = watch.stop()
+    seen = found[None, "listen_overflows_total", None].numbers[-1]
+    assert expected <= seen <= overflows()
+    assert found[None, "listen_drops_total", None].numbers[-1] >= seen
+    assert found[None, "tcp_sockets", "in_use"].numbers[-1] >= 1
+
+
+def overflows() -> int:
+    names, numbers = [
+        line.split() for line in Path("/proc/net/netstat").read_text().splitlines() if line.startswith("TcpExt:")
+    ]
+    return int(dict(zip(names, numbers, strict=True))["ListenOverflows"])
+
+
+FORKING = """
+import os, time
+for _ in range(2):
+    if os.fork() == 0:
+        while time.process_time() < 0.15: pass
+        time.sleep(60)
+time.sleep(60)
+"""
+
+
+def test_workers_that_were_forked_are_in_the_tree_and_what_a_killed_one_took_stays_counted(
+    agent: AgentLink, watch: Watch
+) -> None:
+    process = python(agent, FORKING)
+    until(lambda: len(children_of(process["pid"])) == 2)
+    watch.start(FAST_S, service(process))
+    workers = children_of(process["pid"])
+    until(lambda: all(sum(psutil.Process(pid).cpu_times()[:2]) > 0.12 for pid in workers))
+    before = watch.look()["app"]
+    os.kill(workers[0], signal.SIGKILL)
+    until(lambda: psutil.Process(workers[0]).status() == psutil.STATUS_ZOMBIE)  # its parent takes no note of it
+    after = watch.look()["app"]
+    found, _ = watch.stop()
+    stop(agent, process)
+    assert [pid for pid, _ in before] == sorted([process["pid"], *workers])
+    assert [each for each in before if each not in after] == [[workers[0], before[1][1]]]
+    assert values(found, "processes")[-1] == 2
+    assert values(found, "cpu_s_total")[-1] > 0.24
+    assert values(found, "cpu_s_total") == sorted(values(found, "cpu_s_total"))
+    each = {instance: series for (_, metric, instance), series in found.items() if metric == "process_cpu_s_total"}
+    assert each.keys() == {str(pid) for pid, _ in before}
+    assert each[str(workers[1])].numbers[-1] > 0.1
+
+
+PASSING = """
+import subprocess, time
+for title in ("nginx: cache loader process", "nginx: cache manager process"):
+    subprocess.Popen([title, "-c", "read line"], executable="/bin/sh", stdin=subprocess.PIPE)
+time.sleep(60)
+"""
+
+
+def titles_of(pid: int) -> dict[str, int]:
+    """Return its children by title; a child that was just forked has its parent's title."""
+    titles = {" ".join(psutil.Process(child).cmdline()[:1]): child for child in children_of(pid)}
+    return {title: child for title, child in titles.items() if title.startswith("nginx: ")}
+
+
+def test_a_process_that_ends_by_itself_is_none_that_has_to_stay(agent: AgentLink, watch: Watch) -> None:
+    process = python(agent, PASSING)
+    until(lambda: len(titles_of(process["pid"])) == 2)
+    watch.start(60, service(process))
+    until(lambda: len(watch.look()["app"]) == 2)
+    (first, _), (second, _) = watch.look()["app"]
+    found, _ = watch.stop()
+    manager = titles_of(process["pid"])["nginx: cache manager process"]
+    stop(agent, process)
+    assert {first, second} == {process["pid"], manager}
+    assert values(found, "processes")[-1] == 3
+
+
+def is_child(pid: int, parent: int) -> bool:
+    try:
+        return psutil.Process(pid).ppid() == parent
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_a_child_that_left_its_session_and_its_parent_is_in_the_tree(agent: AgentLink, watch: Watch) -> None:
+    stray = "import os, time\nos.setsid()\nif os.fork(): os._exit(0)\ntime.sleep(60)"
+    process = python(
+        agent, f"import subprocess, sys, time\nsubprocess.run([sys.executable, '-c', {stray!r}])\ntime.sleep(60)"
+    )
+    watch.start(60, service(process))
+    taken_in = agent.hello().fields["pid"]
+    until(lambda: any(is_child(pid, taken_in) for pid, _ in watch.look()["app"] if pid != process["pid"]))
+    stop(agent, process)
+
+
+THREADS = """
+import threading, time
+def spin(seconds):
+    while time.thread_time() < seconds: pass
+    time.sleep(60)
+for seconds in (0.05, 0.2):
+    threading.Thread(target=spin, args=(seconds,)).start()
+"""
+
+
+def spun(pid: int) -> float:
+    times = [path.read_text().split()[0] for path in Path(f"/proc/{pid}/task").glob("*/schedstat")]
+    return sum(map(int, times)) / 1e9
+
+
+def test_threads_have_their_times_and_all_of_them_their_switches(agent: AgentLink, watch: Watch) -> None:
+    process = python(agent, THREADS)
+    watch.start(FAST_S, service(process, threads=True))
+    until(lambda: spun(process["pid"]) >= 0.25)
+    watch.look()
+    found, _ = watch.stop()
+    times = {
+        int(instance or 0): series.numbers[-1]
+        for (_, metric, instance), series in found.items()
+        if "thread_cpu" in metric
+    }
+    assert times.keys() == {thread.id for thread in psutil.Process(process["pid"]).threads()}
+    first, spun_little, spun_much = (times[tid] for tid in sorted(times))
+    assert spun_little < spun_much
+    assert first + spun_little + spun_much >= 0.25
+    assert values(found, "threads")[-1] == 3
+    switches = {kind: values(found, f"{kind}_switches_total")[-1] for kind in ("voluntary", "involuntary")}
+    lines = [Path(f"/proc/{process['pid']}/task/{tid}/status").read_text().splitlines() for tid in times]
+    now = sum(int(line.split()[1]) for status in lines for line in status if line.startswith("voluntary_ctxt"))
+    assert len(times) <= switches["voluntary"] <= now
+    stop(agent, process)
+
+
+LISTENING = """
+import socket, time
+def listen(address, backlog, family=socket.AF_INET):
+    made = socket.socket(family)
+    if family != socket.AF_UNIX: made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    made.bind(address)
+    made.listen(backlog)
+    return made
+one = listen(("127.0.0.1", 0), 7)
+port = one.getsockname()[1]
+two = listen(("127.0.0.1", port), 9)
+local = listen("queue.sock", 5, socket.AF_UNIX)
+open("port", "w").write(str(port))
+time.sleep(60)
+"""
+
+
+def test_every_listening_socket_has_its_accept_queue(agent: AgentLink, watch: Watch, workdir: Path) -> None:
+    process = python(agent, LISTENING)
+    until(lambda: (workdir / "port").exists() and (workdir / "port").read_text() != "")
+    port, path = int((workdir / "port").read_text()), str(workdir / "queue.sock")
+    sockets: list[Fields] = [{"tcp": ["127.0.0.1", port]}, {"unix": "queue.sock"}]
+    watch.start(60, service(process, *sockets))
+    with ExitStack() as connections:
+        for _ in range(6):
+            connections.enter_context(socket.create_connection(("127.0.0.1", port)))
+        for _ in range(2):
+            local = connections.enter_context(socket.socket(socket.AF_UNIX))
+            local.connect(path)
+        watch.look()
+    found, unseen = watch.stop()
+    stop(agent, process)
+    (workdir / "port").unlink()
+    depth, limit = (
+        {instance: series.numbers[-1] for (_, metric, instance), series in found.items() if metric == name}
+        for name in ("accept_queue", "accept_queue_limit")
+    )
+    first, second = f"127.0.0.1:{port}", f"127.0.0.1:{port}#2"
+    assert limit == {first: 7, second: 9, "queue.sock": 5}
+    assert depth[first] + depth[second] == 6, "the kernel divides them between the two"
+    assert depth["queue.sock"] == 2
+    assert not [what for what in unseen if "accept" in what]
+
+
+def test_connections_and_clock_rates_are_sampled_at_the_scheduled_instants(agent: AgentLink, workdir: Path) -> None:
+    process = start(agent, "/bin/sleep", "60")
+    with ExitStack() as connections, socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        other = connections.enter_context(socket.create_server(("127.0.0.1", 0)))
+        for _ in range(300):  # more than one piece of the kernel's list
+            connections.enter_context(socket.create_connection(("127.0.0.1", port)))
+            connections.enter_context(listening.accept()[0])
+        connections.enter_context(socket.create_connection(other.getsockname()))
+        path = str(workdir / "unix")
+        local = connections.enter_context(socket.socket(socket.AF_UNIX))
+        local.bind(path)
+        local.listen()
+        for _ in range(2):
+            connections.enter_context(socket.socket(socket.AF_UNIX)).connect(path)
+            connections.enter_context(local.accept()[0])
+        other_port = other.getsockname()[1]
+        listeners: list[Mapping[str, Any]] = [
+            {"tcp": ["127.0.0.1", port]},
+            {"tcp": ["127.0.0.1", other_port]},
+            {"unix": path},
+        ]
+        for wait_s in (0.2, 2.0, 20.0):  # the second count is due after 50 ms, and nothing tells when it was made
+            watch = Watch(agent, workdir / "watches" / f"{process['id']}-{wait_s}.jsonl")
+            watch.start(60, service(process, *listeners))
+            watch.look()
+            asked = time.monotonic_ns()
+            instants = [asked, asked + 50_000_000, asked + 3_600_000_000_000]
+            agent.request("telemetry_schedule_samples", {"at_ns": instants})
+            time.sleep(wait_s)
+            found, _ = watch.stop()
+            series = found.get(("app", "connections_established", str(port)))
+            if series is not None and len(series.numbers) > 1:
+                break
+    stop(agent, process)
+    assert series is not None
+    assert series.numbers == [300, 300]
+    beside = [found["app", "connections_established", each] for each in (str(other_port), path)]
+    assert [each.numbers for each in beside] == [[1, 1], [2, 2]]
+    assert all(each.t_ns == series.t_ns for each in beside)
+    assert series.t_ns[0] >= asked
+    assert series.t_ns[1] >= asked + 50_000_000
+    clocks = [each for (_, metric, _), each in found.items() if metric == "cpu_frequency_hz"]
+    assert len(clocks) == (len(psutil.cpu_freq(percpu=True)))
+    assert all(each.t_ns == series.t_ns and min(each.numbers) > 1e8 for each in clocks)
+
+
+def test_the_speed_of_each_core_is_measured_by_a_short_loop(agent: AgentLink, watch: Watch) -> None:
+    """Measure a core that is also busy otherwise: the loop counts its own CPU time, not the wait for the core."""
+    core = max(os.sched_getaffinity(0))
+    watch.start(0.05)
+    time.sleep(1)
+    others = ["/bin/sh", "-c", f"for i in 1 2 3; do taskset -c {core} sh -c 'while :; do :; done' & done; wait"]
+    process = start(agent, *others)
+    time.sleep(2)
+    found, unseen = watch.stop()
+    stop(agent, process)
+    assert not [what for what in unseen if "speed" in what]
+    loops = {core: each.numbers for (_, metric, core), each in found.items() if metric == "cpu_loop_s"}
+    assert set(loops) == {str(core) for core in os.sched_getaffinity(0)}
+    assert all(len(each) >= 3 for each in loops.values()), "the interval leaves room for many more"
+    assert all(1e-6 < loop_s < 1e-3 for each in loops.values() for loop_s in each)
+
+
+class Page(BaseHTTPRequestHandler):
+    """A server's counter page."""
+
+    protocol_version = "HTTP/1.1"
+    content: ClassVar[bytes] = b""
+    hold: ClassVar[threading.Event] = threading.Event()
+
+    def do_GET(self) -> None:
+        self.hold.wait(10)
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(self.content)))
+        self.end_headers()
+        self.wfile.write(self.content)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class calls it so
+        """Print nothing."""
+
+
+@pytest.fixture
+def page() -> Iterator[tuple[type[Page], int]]:
+    class Own(Page):
+        hold = threading.Event()
+
+    Own.hold.set()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Own) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield Own, server.server_address[1]
+        Own.hold.set()
+        server.shutdown()
+        thread.join()
+
+
+def test_counters_of_a_server_are_asked_for_and_a_slow_one_delays_nothing_else(
+    agent: AgentLink, watch: Watch, page: tuple[type[Page], int]
+) -> None:
+    handler, port = page
+    waits = [{"low_s": None, "high_s": 0.5, "count": 2}, {"low_s": 1.0, "high_s": 2.0, "count": 4}]
+    runtime = {"goroutines": 7, "heap_live_bytes": 1 << 20, "gc_cycles": 3, "gc_pause_s": 0.25}
+    handler.content = json.dumps({"requests": 41, "runtime": {**runtime, "scheduler_latencies": waits}}).encode()
+    process = start(agent, "/bin/sleep", "60")
+    admin = {"kind": "expvar", "path": "/debug/vars", "tcp": ["127.0.0.1", port]}
+    watch.start(0.1, service(process, admin=admin))
+    watch.look()
+    handler.hold.clear()
+    began = time.monotonic_ns()
+    watch.look()  # does not wait for what does not come
+    assert time.monotonic_ns() - began < 2_000_000_000
+    time.sleep(1.3)
+    found, unseen = watch.stop()
+    stop(agent, process)
+    seen = {
+        metric: values(found, metric)[-1] for metric in ("requests_total", "goroutines", "gc_total", "gc_pause_s_total")
+    }
+    assert seen == {"requests_total": 41, "goroutines": 7, "gc_total": 3, "gc_pause_s_total": 0.25}
+    assert found["app", "heap_bytes", None].numbers[-1] == 1 << 20
+    assert values(found, "goroutine_waits_total")[-1] == 6
+    assert values(found, "goroutine_wait_s_total")[-1] == 2 * 0.5 + 4 * 1.5
+    assert max(found["app", "requests_total", None].t_ns) < began + 100_000_000
+    own = found[None, "load1", None].t_ns
+    assert len([t_ns for t_ns in own if t_ns > began + 100_000_000]) > 2, "the host is watched meanwhile"
+    assert [what for what in unseen if what.startswith("app: its own counters")]
+
+
+@pytest.mark.parametrize("content", [b"<html>", b"[]", b"Active connections: none"])
+@pytest.mark.parametrize("kind", ["expvar", "node", "nginx"])
+def test_an_invalid_counter_page_is_reported_and_sampling_continues(
+    agent: AgentLink, watch: Watch, page: tuple[type[Page], int], kind: str, content: bytes
+) -> None:
+    page[0].content = content
+    process = start(agent, "/bin/sleep", "60")
+    watch.start(60, service(process, admin={"kind": kind, "path": "/", "tcp": ["127.0.0.1", page[1]]}))
+    watch.look()
+    found, unseen = watch.stop()
+    stop(agent, process)
+    assert values(found, "processes")[-1] == 1
+    assert len([what for what in unseen if what.startswith("app: its own counters could not be read")]) == 1
+
+
+def test_a_host_without_psutil_has_all_metrics_that_its_kernel_has(
+    launch: Callable[..., AgentLink], tmp_path: Path
+) -> None:
+    agent = launch(python=f"{sys.executable} -S")  # without site-packages
+    watch = Watch(agent, tmp_path / "workdir" / "watch.jsonl")
+    watch.start(60)
+    agent.request("telemetry_schedule_samples", {"at_ns": [0]})
+    watch.look()
+    time.sleep(0.5)  # core speed is measured in another thread
+    found, unseen = watch.stop()
+    has_rates = bool(psutil.cpu_freq(percpu=True))
+    assert {what.partition(":")[0] for what in unseen} == (set() if has_rates else {"clock rate"})
+    seen = {metric for _, metric, _ in found}
+    assert {metric.name for metric in HOST_METRICS} - seen == (set() if has_rates else {"cpu_frequency_hz"})
+
+
+def test_a_host_that_stopped_shows_a_gap(launch: Callable[..., AgentLink], tmp_path: Path) -> None:
+    agent = launch()
+    watch = Watch(agent, tmp_path / "workdir" / "watch.jsonl")
+    watch.start(0.1)
+    watch.look()
+    pid = agent.hello().fields["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(0.7)
+    os.kill(pid, signal.SIGCONT)
+    watch.look()
+    found, _ = watch.stop()
+    times = found[None, "load1", None].t_ns
+    assert max(later - earlier for earlier, later in pairwise(times)) > 600_000_000
+    made_up = (times[-1] - times[0]) / 100_000_000 - len(times)
+    assert made_up > 3, "what was missed is not made up"
+
+
+def test_a_look_takes_the_place_of_one_just_before_it(watch: Watch) -> None:
+    watch.start(60)
+    for _ in range(5):
+        watch.look()
+    found, _ = watch.stop()
+    assert len(found[None, "load1", None].t_ns) == 1
+
+
+def test_one_session_at_a_time(agent: AgentLink, watch: Watch, workdir: Path) -> None:
+    watch.start(60)
+    with pytest.raises(RefusedError, match="running already"):
+        watch.start(60)
+    watch.stop()
+    assert agent.request("telemetry_stop", {}).fields["summary"] is None
+    with pytest.raises(RefusedError, match="is not running"):
+        watch.look()
+    for path, interval_s in (("../out.jsonl", 1), ("fine.jsonl", 0), ("store/x.jsonl", 1)):
+        args: dict[str, object] = {"path": path, "interval_s": interval_s, "services": ()}
+        with pytest.raises(RefusedError):
+            agent.request("telemetry_start", args)
+    assert not (workdir / "fine.jsonl").exists()
+
+
+def test_a_refused_service_leaves_no_watch_behind(agent: AgentLink, watch: Watch) -> None:
+    unknown = {"name": "app", "process": 999_999, "listeners": (), "threads": False, "counters": None}
+    with pytest.raises(RefusedError, match="no process 999999"):
+        watch.start(60, unknown)
+    assert agent.request("telemetry_stop", {}).fields["summary"] is None

@@ -1,0 +1,465 @@
+"""The watchdog, which restores a host after its controller was lost, and the lock of the host."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from benchkit.hosts.agent_link import AgentLink, RefusedError
+from benchkit.hosts.host_changes import HostChanges, Report
+from benchkit.hosts.host_lock import HostLock
+from benchkit.hosts.processes import ProcessSpec, StopSignal
+from tests.support.waiting import wait_until
+
+pytestmark = [
+    pytest.mark.skipif(
+        os.geteuid() != 0 or shutil.which("nsenter") is None,
+        reason="needs a network namespace of its own, which stands for a host",
+    ),
+]
+
+Launch = Callable[..., AgentLink]
+HasEnded = Callable[..., bool]
+FIN = "net.ipv4.tcp_fin_timeout"
+LEASE_S = 2.0
+"""Lease of an agent that is to outlast a stall of this machine, and still to end within seconds."""
+
+PROCESS_TREE = """
+import os, time
+if os.fork() == 0:
+    os.setsid()  # a daemon that left, and threw its environment away
+    if os.fork() == 0:
+        os.execve("/bin/sh", ["sh", "-c", "echo $$ > daemon; exec sleep 301"], {})
+    os._exit(0)
+os.execv("/bin/sh", ["sh", "-c", "trap '' TERM; sleep 302; sleep 303"])
+"""
+
+
+@pytest.fixture
+def inside() -> Iterator[list[str]]:
+    """Command prefix for a network namespace as host."""
+    with subprocess.Popen(["unshare", "--net", "sleep", "300"]) as keeper:
+        while Path(f"/proc/{keeper.pid}/ns/net").readlink() == Path("/proc/self/ns/net").readlink():
+            time.sleep(0.001)
+        yield ["nsenter", f"--net=/proc/{keeper.pid}/ns/net"]
+        keeper.kill()
+
+
+def fin(inside: list[str]) -> str:
+    path = "/proc/sys/" + FIN.replace(".", "/")
+    return subprocess.run([*inside, "cat", path], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def change_host(agent: AgentLink) -> list[int]:
+    """Have the agent change a setting, make a folder and start a process tree; return its pids."""
+    changes = HostChanges(agent, "here")
+    assert changes.write_sysctls({FIN: "31"})[FIN].outcome == "applied"
+    agent.request("mkdir_temporary", {"path": "trials/t1"})
+    agent.request(
+        "start", {"command": {"argv": [sys.executable, "-c", PROCESS_TREE]}, "stdout": {"path": "trials/t1/out"}}
+    )
+    workdir = Path(agent.hello().fields["workdir"])
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        (process,) = agent.request("process_trees", {}).fields["processes"]
+        forked = "sleep" in [member["name"] for member in process["members"]]
+        daemon = (workdir / "daemon").read_text() if (workdir / "daemon").exists() else ""
+        if forked and daemon and Path(f"/proc/{int(daemon)}/comm").read_text() == "sleep\n":
+            return [int(daemon), *(member["pid"] for member in process["members"])]
+        time.sleep(0.01)
+    pytest.fail("no process tree")
+
+
+def pids(agent: AgentLink) -> tuple[int, int]:
+    return agent.hello().fields["pid"], agent.hello().fields["watchdog"]
+
+
+def reports(launch: Launch, inside: list[str]) -> tuple[Report, ...]:
+    """Return the reports that the next connection reads, and check that no changes remain."""
+    agent = launch(prefix=inside)
+    state = HostChanges(agent, "here").state()
+    assert state.records == ()
+    assert list(Path(agent.hello().fields["workdir"], "trials").glob("*")) == []
+    return state.reports
+
+
+def kill(agent: AgentLink) -> str:
+    os.kill(pids(agent)[0], signal.SIGKILL)
+    return "its agent was killed"
+
+
+def stop(agent: AgentLink) -> str:
+    os.kill(pids(agent)[0], signal.SIGSTOP)
+    return f"no heartbeat from the controller for {LEASE_S:g} s"
+
+
+def kill_watchdog(agent: AgentLink) -> str:
+    os.kill(pids(agent)[1], signal.SIGKILL)
+    return ""
+
+
+def end_watchdog(agent: AgentLink) -> str:
+    os.kill(pids(agent)[1], signal.SIGTERM)
+    return "it received a signal to end"
+
+
+@pytest.mark.parametrize(("harm", "lease_s"), [(kill, 60), (stop, LEASE_S), (end_watchdog, 60), (kill_watchdog, 60)])
+def test_everything_is_restored_however_the_agent_ends(
+    launch: Launch, inside: list[str], has_ended: HasEnded, harm: Callable[[AgentLink], str], lease_s: float
+) -> None:
+    agent = launch(prefix=inside, lease_s=lease_s)
+    tree = change_host(agent)
+    reason = harm(agent)
+    assert all(has_ended(pid) for pid in [*pids(agent), *tree])
+    assert fin(inside) == "60"
+    written = reports(launch, inside)
+    if not reason:  # the watchdog, which writes the report, was killed; the agent restored everything
+        assert written == ()
+        return
+    (report,) = written
+    assert report.reason == reason
+    assert report.failures == ()
+    assert f"{FIN} (was 60)" in report.undone
+    assert any(text.startswith("process sleep (") for text in report.undone)
+    assert any(text.startswith("folder ") for text in report.undone)
+
+
+def test_a_disconnection_without_a_goodbye_is_reported(launch: Launch, inside: list[str], has_ended: HasEnded) -> None:
+    polite, rude = launch(prefix=inside), launch(prefix=inside)
+    HostChanges(polite, "here").write_sysctls({FIN: "31"})
+    assert polite.close(10) == []
+    assert has_ended(pids(polite)[1])
+    HostChanges(rude, "here").write_sysctls({FIN: "32"})
+    rude._stream.end_input()
+    assert has_ended(pids(rude)[1])
+    (report,) = reports(launch, inside)
+    assert report.reason == "the controller disconnected without a goodbye"
+    assert report.undone == (f"{FIN} (was 60)",)
+    reader = HostChanges(launch(prefix=inside), "here")
+    reader.delete_report(report)
+    assert reader.state().reports == ()
+
+
+def test_a_change_that_cannot_be_restored_is_reported_until_it_can(
+    launch: Launch, inside: list[str], has_ended: HasEnded
+) -> None:
+    agent = launch(prefix=inside)
+    HostChanges(agent, "here").write_sysctls({FIN: "31"})
+    (record,) = Path(agent.hello().fields["workdir"], "records").glob("[0-9]*")
+    good = record.read_text()
+    record.write_text(good.replace('": "60"', '": "sixty"'))
+    os.kill(pids(agent)[0], signal.SIGKILL)
+    assert has_ended(pids(agent)[1]), "it retries twice"
+    next_one = HostChanges(launch(prefix=inside), "here")
+    state = next_one.state()
+    assert [(each.kind, each.state) for each in state.records] == [("sysctl", "abandoned")]
+    assert "should be 'sixty'" in state.reports[0].failures[0]
+    (undone,) = next_one.restore()
+    assert undone.how == "failed"
+    record.write_text(good)
+    (undone,) = next_one.restore()
+    assert (undone.how, undone.failures) == ("undone", ())
+    assert fin(inside) == "60"
+
+
+def test_folders_survive_a_reboot_and_are_removed_after_it(launch: Launch, inside: list[str]) -> None:
+    agent = launch(prefix=inside)
+    agent.request("mkdir_temporary", {"path": "trials/t1"})
+    (record,) = Path(agent.hello().fields["workdir"], "records").glob("[0-9]*")
+    boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    record.write_text(record.read_text().replace(boot_id, "another"))
+    (undone,) = HostChanges(launch(prefix=inside), "here").restore()
+    assert undone.text.startswith("folder ")
+    assert undone.failures == ()
+    assert list(Path(agent.hello().fields["workdir"], "trials").glob("*")) == []
+
+
+def lock(agent: AgentLink, run: str, host: str = "sut", *, take_over: bool = False) -> str | None:
+    return HostLock(agent, "here").acquire(run, host, "me@laptop", take_over=take_over).shared_with
+
+
+def test_a_host_in_use_is_refused_with_its_holder_and_lease(
+    launch: Launch, inside: list[str], has_ended: HasEnded, tmp_path: Path
+) -> None:
+    first, second = launch(prefix=inside), launch(prefix=inside, workdir=tmp_path / "other")
+    assert lock(first, "r1") is None
+    assert lock(first, "r1") is None, "a second request has no effect"
+    with pytest.raises(
+        RefusedError,
+        match=r"this host is in use: r1 of me@laptop since 20\d\d-.* UTC; last heartbeat \d s ago; .* automatically in",
+    ) as no:
+        lock(second, "r2")
+    assert no.value.kind == "held"
+    with pytest.raises(RefusedError, match="in use: r1"):
+        lock(second, "r2", take_over=True)
+    with pytest.raises(RefusedError, match="in use: r1"):
+        HostLock(second, "here").release()
+    holder = HostChanges(second, "here").state().holder
+    assert holder is not None
+    assert (holder.run, holder.state, holder.pid) == ("r1", "running", pids(first)[1])
+    assert lock(second, "r1", "load") == "sut", "hosts of a run on one machine share the lock"
+    assert first.close(10) == []
+    assert has_ended(pids(first)[1])
+    assert lock(second, "r2") is None
+
+
+def test_an_interrupted_run_takes_over_its_own_host(launch: Launch, inside: list[str], has_ended: HasEnded) -> None:
+    lost, resumed = launch(prefix=inside), launch(prefix=inside)
+    tree = change_host(lost)
+    assert lock(lost, "r1") is None
+    assert lock(resumed, "r1") is None
+    assert all(has_ended(pid) for pid in [*pids(lost), *tree])
+    assert fin(inside) == "60"
+
+
+def test_a_host_that_is_being_restored_is_waited_for(launch: Launch, inside: list[str], has_ended: HasEnded) -> None:
+    first, second = launch(prefix=inside), launch(prefix=inside)
+    change_host(first)
+    lock(first, "r1")
+    os.kill(pids(first)[0], signal.SIGKILL)
+    assert has_ended(pids(first)[0])
+    assert lock(second, "r2") is None
+    assert fin(inside) == "60"
+
+
+def test_a_holder_that_does_not_answer_can_be_ended(launch: Launch, inside: list[str], has_ended: HasEnded) -> None:
+    first, second = launch(prefix=inside), launch(prefix=inside)
+    tree = change_host(first)
+    lock(first, "r1")
+    for pid in pids(first):
+        os.kill(pid, signal.SIGSTOP)
+    state = HostChanges(second, "here").state()
+    assert state.holder is not None
+    assert state.holder.state == "silent"
+    assert HostLock(second, "here").release() is not None
+    assert all(has_ended(pid) for pid in [*pids(first), *tree])
+    assert fin(inside) == "60"
+    assert HostChanges(second, "here").state().records == ()
+    assert lock(second, "r2") is None
+
+
+def test_a_kept_stack_stays_without_a_controller_until_it_is_released(
+    launch: Launch, inside: list[str], has_ended: HasEnded
+) -> None:
+    first = launch(prefix=inside, lease_s=LEASE_S)
+    tree = change_host(first)
+    lock(first, "service s")
+    HostLock(first, "here").keep()
+    assert first.close(10) == []
+    assert has_ended(pids(first)[0])
+    time.sleep(LEASE_S + 0.2)
+    second = launch(prefix=inside)
+    holder = HostChanges(second, "here").state().holder
+    assert holder is not None
+    assert (holder.state, holder.run) == ("kept", "service s")
+    assert {each.state for each in HostChanges(second, "here").records()} == {"other"}
+    assert all(Path(f"/proc/{pid}").exists() for pid in tree)
+    assert fin(inside) == "31"
+    with pytest.raises(RefusedError, match="until it is released"):
+        lock(second, "r2")
+    assert HostLock(second, "here").release() is not None
+    assert all(has_ended(pid) for pid in tree)
+    assert fin(inside) == "60"
+    assert lock(second, "r2") is None
+
+
+def test_a_stack_kept_for_a_time_is_restored_after_it(launch: Launch, inside: list[str], has_ended: HasEnded) -> None:
+    agent = launch(prefix=inside)
+    tree = change_host(agent)
+    HostLock(agent, "here").keep(0.5)
+    assert agent.close(10) == []
+    assert all(has_ended(pid) for pid in [*pids(agent), *tree])
+    assert fin(inside) == "60"
+
+
+IMPOSTOR = """
+import socket, time
+server = socket.socket(socket.AF_UNIX)
+server.bind("\\0benchkit-host")
+server.listen()
+print(flush=True)
+while True:
+    peer, _ = server.accept()
+    peer.send(WORDS)
+    peer.close()
+"""
+
+
+@pytest.mark.parametrize("words", [b"", b"{", b"[]", b"[" * 4096, b'{"run": "\\u001b[2J"}', b"x" * 9999])
+def test_an_invalid_answer_at_the_lock_is_ignored(launch: Launch, inside: list[str], words: bytes) -> None:
+    program = IMPOSTOR.replace("WORDS", repr(words))
+    with subprocess.Popen([*inside, sys.executable, "-c", program], stdout=subprocess.PIPE) as impostor:
+        assert impostor.stdout is not None
+        impostor.stdout.readline()
+        holder = HostChanges(launch(prefix=inside), "here").state().holder
+        impostor.kill()
+    assert holder is not None
+    assert (holder.pid, holder.state, holder.run) == (impostor.pid, "silent", None)
+
+
+NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+
+
+def test_another_user_who_occupies_the_lock_does_not_block_the_host(
+    launch: Launch, inside: list[str], tmp_path: Path
+) -> None:
+    program = IMPOSTOR.replace("WORDS", repr(b"[" * 4096))
+    argv = [*inside, *NOBODY, "/usr/bin/python3", "-c", program]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as impostor:
+        assert impostor.stdout is not None
+        impostor.stdout.readline()
+        first = launch(prefix=inside)
+        assert lock(first, "r1") is None
+        second = launch(prefix=inside, workdir=tmp_path / "other")
+        with pytest.raises(RefusedError, match="in use: r1 of me@laptop"):
+            lock(second, "r2")
+        impostor.kill()
+    with pytest.raises(RefusedError, match="in use: r1 of me@laptop"):
+        lock(second, "r2")
+    assert first.close(10) == []
+    assert lock(second, "r2") is None
+
+
+def test_users_of_one_host_see_each_others_hold(launch: Launch, inside: list[str], tmp_path: Path) -> None:
+    for folder in (tmp_path, *tmp_path.parents[:3]):
+        folder.chmod(folder.stat().st_mode | 0o011)
+    theirs = tmp_path / "theirs"
+    theirs.mkdir(mode=0o700)
+    os.chown(theirs, 65534, 65534)
+    root, nobody = launch(prefix=inside), launch(prefix=[*inside, *NOBODY], workdir=theirs, python="/usr/bin/python3")
+    assert lock(nobody, "r1") is None
+    with pytest.raises(RefusedError, match="in use: r1 of me@laptop"):
+        lock(root, "r2")
+    assert nobody.close(10) == []
+    assert lock(root, "r2") is None
+
+
+@pytest.mark.parametrize("since", ["1e400", "-1", "NaN", "true"])
+def test_an_impossible_answer_of_a_holder_is_not_believed(launch: Launch, inside: list[str], since: str) -> None:
+    words = (
+        f'{{"run": "r", "host": "h", "who": "w", "state": "running", "since": {since}, "lease_s": 60, "heard_s": 1}}'
+    )
+    program = IMPOSTOR.replace("WORDS", repr(words.encode()))
+    with subprocess.Popen([*inside, sys.executable, "-c", program], stdout=subprocess.PIPE) as impostor:
+        assert impostor.stdout is not None
+        impostor.stdout.readline()
+        holder = HostChanges(launch(prefix=inside), "here").state().holder
+        impostor.kill()
+    assert holder is not None
+    assert (holder.state, holder.run) == ("silent", None)
+
+
+def set_fin(inside: list[str], value: str) -> None:
+    """Change the setting as an administrator does."""
+    subprocess.run([*inside, "/bin/sh", "-c", f"echo {value} > /proc/sys/{FIN.replace('.', '/')}"], check=True)
+
+
+@pytest.mark.parametrize("ending", ["goodbye", "killed", "restored"])
+def test_a_setting_that_somebody_else_changed_stays_and_is_reported(
+    launch: Launch, inside: list[str], has_ended: HasEnded, ending: str
+) -> None:
+    agent = launch(prefix=inside)
+    changes = HostChanges(agent, "here")
+    changes.write_sysctls({FIN: "31"})
+    changes.write_sysctls({FIN: "32"})
+    set_fin(inside, "45")
+    if ending == "goodbye":
+        assert agent.close(10) == []
+    elif ending == "killed":
+        kill(agent)
+    else:
+        restored = changes.restore(own=True)
+        assert [each.failures for each in restored] == [(), ()]
+        assert f"{FIN} is '45': somebody else changed it" in restored[0].notes[0]
+        agent.close(10)
+    assert has_ended(pids(agent)[1])
+    assert fin(inside) == "45"
+    (report,) = reports(launch, inside)
+    assert report.failures == ()
+    assert f"{FIN} is '45': somebody else changed it after benchkit had set it to '32'" in str(report)
+
+
+def test_a_daemon_without_environment_is_found_after_agent_and_watchdog_were_killed(
+    launch: Launch, inside: list[str], has_ended: HasEnded
+) -> None:
+    agent = launch(prefix=inside)
+    tree = change_host(agent)
+    records = Path(agent.hello().fields["workdir"], "records")
+    wait_until(lambda: any(str(tree[0]) in record.read_text() for record in records.glob("[0-9]*")))
+    for signum in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in pids(agent)[::-1]:
+            os.kill(pid, signum)
+    assert has_ended(pids(agent)[1])
+    assert all(Path(f"/proc/{pid}").exists() for pid in tree), "nothing has ended them"
+    changes = HostChanges(launch(prefix=inside), "here")
+    assert "process" in {each.kind for each in changes.records()}
+    assert [each.failures for each in changes.restore() if each.failures] == []
+    assert all(has_ended(pid) for pid in tree)
+    assert changes.records() == ()
+
+
+OWN_WAY = """
+import signal, sys, time
+def note(number, _):
+    with open("how", "a") as file:
+        file.write(signal.Signals(number).name + " ")
+    if number == signal.SIGINT:
+        time.sleep(0.5)
+        with open("how", "a") as file:
+            file.write("saved")
+        sys.exit()
+signal.signal(signal.SIGINT, note)
+signal.signal(signal.SIGTERM, note)
+print("ready", flush=True)
+while True:
+    time.sleep(60)
+"""
+"""A server that ends at SIGINT once it has saved its data, and not at SIGTERM."""
+
+
+def kill_both(agent: AgentLink) -> None:
+    for signum in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in pids(agent)[::-1]:
+            os.kill(pid, signum)
+
+
+def keep_and_leave(agent: AgentLink) -> None:
+    lock(agent, "service s")
+    HostLock(agent, "here").keep(0.5)
+    agent.close(10)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda agent: agent.close(10),
+        lambda agent: os.kill(pids(agent)[0], signal.SIGKILL),
+        kill_both,
+        keep_and_leave,
+    ],
+    ids=["the agent", "the watchdog", "the next connection", "the watchdog of a kept stack"],
+)
+def test_a_process_is_ended_in_its_own_way_by(
+    launch: Launch, inside: list[str], has_ended: HasEnded, end: Callable[[AgentLink], object]
+) -> None:
+    agent = launch(prefix=inside)
+    workdir = Path(agent.hello().fields["workdir"])
+    spec = ProcessSpec([sys.executable, "-c", OWN_WAY], stop=StopSignal(signal.SIGINT, 30))
+    command = {"command": spec.command(), "stdout": {"path": "trials/out"}, "stderr": "stdout"}
+    pid = agent.request("start", command).fields["pid"]
+    while not (workdir / "trials" / "out").read_text():
+        time.sleep(0.01)
+    end(agent)
+    assert has_ended(pids(agent)[1])
+    HostChanges(launch(prefix=inside), "here").restore()
+    assert has_ended(pid)
+    assert (workdir / "how").exists(), (workdir / "trials" / "out").read_text()
+    assert (workdir / "how").read_text() == "SIGINT saved"

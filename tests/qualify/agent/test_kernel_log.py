@@ -1,0 +1,50 @@
+"""The kernel's warning of SYN flooding: parsed from recorded lines, and caused by a few half-open connections."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from benchkit.agent.watch.kernel_log import PATH, SynFloodWarnings
+
+ADDRESS, PORT = "192.0.2.1", 8099
+
+# An address that no host has (RFC 5737) opens connections and never confirms them: the answers leave on an interface
+# that leads nowhere. Two of them fill the queue of half-open connections of a socket with a backlog of 1.
+FLOOD = f"""
+import socket, struct, subprocess
+for line in ("link add name near type veth peer name far", "link set near up", "link set far up", "link set lo up",
+             "addr add {ADDRESS}/24 dev near"):
+    subprocess.run(["ip", *line.split()], check=True)
+server = socket.create_server(("{ADDRESS}", {PORT}), backlog=1)
+raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+source, target = socket.inet_aton("192.0.2.9"), socket.inet_aton("{ADDRESS}")
+def checksum(data):
+    total = sum(struct.unpack(f"!{{len(data) // 2}}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+for port in range(20000, 20006):
+    head = struct.pack("!HHIIBBH", port, {PORT}, 1, 0, 5 << 4, 2, 1024)
+    pseudo = source + target + struct.pack("!BBH", 0, socket.IPPROTO_TCP, 20)
+    segment = head + struct.pack("!HH", checksum(pseudo + head + bytes(4)), 0)
+    packet = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 40, 0, 0, 64, socket.IPPROTO_TCP, 0, source, target)
+    raw.sendto(packet + segment, ("{ADDRESS}", 0))
+"""
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not os.access(PATH, os.R_OK), reason="needs root, and a kernel that shows its log"
+)
+def test_a_flooded_port_is_counted_and_no_other() -> None:
+    flooded, other = SynFloodWarnings(ADDRESS, PORT), SynFloodWarnings(ADDRESS, PORT + 1)
+    key = "syn_flood_warnings_total", None
+    assert flooded.sample() == {key: 0}
+    subprocess.run(["unshare", "--net", sys.executable, "-c", FLOOD], check=True, timeout=20)
+    later = SynFloodWarnings(ADDRESS, PORT)
+    assert (flooded.sample(), other.sample(), later.sample()) == ({key: 1}, {key: 0}, {key: 0})
+    for collector in (flooded, other, later):
+        collector.close()

@@ -1,0 +1,72 @@
+"""Tests of the Node backend in Node's test runner; those that it shares with the Go backends are in its Go module."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from benchkit.resources import BACKENDS
+
+NODE = BACKENDS / "node"
+
+
+@pytest.fixture
+def node() -> str:
+    found = shutil.which("node")
+    if found is None:
+        pytest.skip("there is no node")
+    return found
+
+
+def test_tests_of_the_node_backend_pass(node: str) -> None:
+    tests = sorted(str(path.relative_to(NODE)) for path in NODE.glob("test/*.test.js"))
+    done = subprocess.run([node, "--test", *tests], cwd=NODE, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "\n# fail 0\n" in done.stdout
+
+
+def start_with_map(node: str, before: str, script: str) -> subprocess.CompletedProcess[str]:
+    """Run `script` in a node that writes a map for perf, after the command `before`, whose $$ is that node's pid."""
+    shell = f'{before}; exec "$0" "$@"'
+    argv = ["/bin/sh", "-c", shell, str(NODE / "with-perf-map.sh"), node, "--input-type=module", "--eval", script]
+    with tempfile.TemporaryDirectory() as folder:  # V8 writes a log into its working directory
+        return subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+
+
+PRINT_MAP = """
+import fs from 'node:fs';
+const map = `/tmp/perf-${process.pid}.map`;
+console.log(fs.lstatSync(map).isFile(), fs.readFileSync(map, 'utf8').includes('node:internal'));
+console.log(fs.existsSync(String(process.pid)));
+fs.unlinkSync(map);
+"""
+
+
+def test_node_writes_its_map_for_perf_into_a_file_of_its_own(node: str) -> None:
+    done = start_with_map(node, "true", PRINT_MAP)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "true true\ntrue\n", "")
+
+
+@pytest.mark.parametrize("link", ["-s", "-P"])
+def test_node_writes_no_map_where_the_file_exists_already(node: str, link: str) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        victim = Path(folder) / "netrc"
+        victim.write_text("password")
+        done = start_with_map(
+            node, f"ln {link} {victim} /tmp/perf-$$.map", "console.log(process.pid, process.env.NODE_OPTIONS)"
+        )
+        pid, *options = done.stdout.split()
+        perf_map = Path(f"/tmp/perf-{pid}.map")  # noqa: S108 - where perf reads it
+        assert victim.read_text() == perf_map.read_text() == "password"
+        perf_map.unlink()
+    assert (done.returncode, options) == (0, [])
+    assert f"node: no map for perf: {perf_map} is there already, made by somebody else\n" in done.stderr
+
+
+@pytest.mark.parametrize("source", sorted(NODE.glob("*.js")), ids=lambda source: source.name)
+def test_node_modules_have_at_most_250_lines(source: Path) -> None:
+    assert source.read_text().count("\n") <= 250

@@ -1,0 +1,65 @@
+"""Commands: a process imports only the one it runs, and suggests one for an unknown name."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from benchkit.cli.app import app
+from benchkit.cli.commands import COMMANDS, SECTIONS
+from tests.support.cli.fixtures import Cli
+
+
+def test_a_command_imports_none_of_the_others() -> None:
+    program = (
+        "import sys; from typer.testing import CliRunner; from benchkit.cli.app import app\n"
+        "assert CliRunner().invoke(app, ['parse', '--help']).exit_code == 0\n"
+        f"print(*(home for home in {list(COMMANDS.values())!r} if home.partition(':')[0] in sys.modules))"
+    )
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert shown.stdout.split() == [COMMANDS["parse"]]
+
+
+def test_every_command_has_its_help_in_the_order_of_the_list(cli: Cli) -> None:
+    shown = cli("--help").out
+    lines = [line for title, names in SECTIONS.items() for line in (f"{title}:", *(f"  {name} " for name in names))]
+    at = [shown.index(f"\n{line}") for line in lines]
+    assert at == sorted(at)
+    for name in COMMANDS:
+        help_text = CliRunner().invoke(app, [name, "--help"]).output
+        assert f" {name} [OPTIONS]" in help_text.partition("\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("comparee",), "No such command 'comparee'. Did you mean 'compare'"),
+        (("profile", "topp"), "No such command 'topp'. Did you mean 'top'"),
+        (("xyz",), "No such command 'xyz'"),
+    ],
+)
+def test_a_mistyped_command_suggests_the_right_one(cli: Cli, arguments: tuple[str, ...], message: str) -> None:
+    refused = cli(*arguments)
+    assert refused.code == 2
+    assert message in refused.err
+
+
+@pytest.mark.parametrize(
+    ("line", "values"),
+    [
+        ("benchkit run quick", ["quickstart"]),
+        ("benchkit run quickstart --scale s", ["smoke"]),
+        ("benchkit compare lat", ["latest"]),
+        ("benchkit compare latest --metric latency_p50", ["latency_p50_s"]),
+        ("benchkit parse w", ["wrk"]),
+    ],
+)
+def test_the_shell_completes_values(
+    program: list[str], environment: dict[str, str], line: str, values: list[str]
+) -> None:
+    asked = {"_BENCHKIT_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
+    completed = subprocess.run(program, env=environment | asked, capture_output=True, text=True, check=False)
+    assert completed.stdout.split() == values, completed.stderr

@@ -1,0 +1,303 @@
+"""`compare` and `results export` on stored runs: output and exit codes."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from benchkit.cli.compare import compare
+from benchkit.errors import InputError
+from benchkit.models.facts import RecordedFacts
+from benchkit.models.rows import LatencyRow, TrialRow, VerdictRow
+from benchkit.models.run import HostRecord
+from benchkit.plugins.export.cli import export
+from benchkit.store.row_builders import factor_rows, host_rows
+from benchkit.store.store import Store
+from benchkit.store.tables import RunTables
+from tests.support import builders
+
+STARTED = datetime(2026, 3, 1, 10, tzinfo=UTC)
+STACKS = ("go", "nginx", "../x/y")
+
+CLAIMS = [
+    {
+        "text": "nginx costs\na third",
+        "ratio": {"of": {"stack": "nginx"}, "to": {"stack": "go"}},
+        "about": 0.67,
+        "within": 0.1,
+        "published": 0.67,
+    },
+    {"text": "Node wins", "ratio": {"of": {"stack": "node"}, "to": {"stack": "go"}}, "at_least": 1},
+]
+
+app = typer.Typer()
+app.command("compare")(compare)
+app.command("export")(export)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Store with three runs: eight blocks, the same on another kernel with a slower nginx, and three blocks."""
+    where = Store(tmp_path / "store")
+    save(where, "r1", 8, (100, 80, 79), kernel="6.1")
+    save(where, "r2", 8, (100, 60, 79), kernel="6.6")
+    save(where, "r3", 3, (100, 80, 79), kernel="6.1")
+    return where.path
+
+
+def save(store: Store, run_id: str, blocks: int, rates: Sequence[float], *, kernel: str) -> None:
+    cells = builders.cells(*({"stack": stack} for stack in STACKS))
+    facts = RecordedFacts(kernel=kernel, cpus=(0, 1))
+    manifest = builders.manifest(
+        run_id=run_id,
+        scenario={"name": "small", "title": "Small", "baseline": {"stack": "go"}, "claims": CLAIMS},
+        blocks=blocks,
+        cells=cells,
+        hosts=(HostRecord(name="sut", roles=("sut",), facts=facts),),
+        started_at=STARTED + timedelta(days=int(run_id[1:])),
+        status="done",
+    )
+    store.create(manifest)
+    noise = np.exp(0.01 * np.random.default_rng(int(run_id[1:])).standard_normal((len(cells), blocks)))
+    rows = [
+        TrialRow(
+            cell_id=cell.cell_id,
+            trial_id=f"{run_id}.b{block}.p{position}",
+            block=block,
+            position=position,
+            kind="measure",
+            started_at=STARTED,
+            requests=1_000,
+            rps=float(rate * noise[position - 1, block - 1]),
+            latency_p99_s=0.01,
+        )
+        for block in range(1, blocks + 1)
+        for position, (cell, rate) in enumerate(zip(cells, rates, strict=True), start=1)
+    ]
+    latency = [LatencyRow(trial_id=row.trial_id, series="raw", low_s=0.001, high_s=0.001, count=10) for row in rows]
+    tables = RunTables(store, "small", run_id)
+    tables.replace("trials", rows)
+    tables.replace("latency", latency)
+    tables.replace("factors", factor_rows(cells))
+    tables.replace("hosts", host_rows("sut", ["sut"], "start", facts))
+
+
+def run(store: Path, *arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, [*arguments, "--store", str(store)], env={"COLUMNS": "80"})
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.exit_code, done.stdout
+
+
+def test_tables_fit_80_columns(store: Path) -> None:
+    code, out = run(store, "compare", "r1")
+    assert code == 0
+    answer, _, table = out.partition("\n\n")
+    assert answer.startswith("nginx serves 0.80 times the requests of go, 0.79 to 0.81; its p99 latency is not shown")
+    lines = table.splitlines()
+    assert lines[0] == "small at lab scale, r1"
+    assert lines[2].startswith("RPS relative to stack=go (")
+    assert lines[3].split() == ["cell", "value", "ratio", "95", "%", "interval", "p", "difference"]
+    assert lines[5].startswith("stack=nginx")
+    assert lines[5].split()[-2:] == ["lower", "(worse)"]
+    assert lines[7].startswith("With 8 blocks and 2 comparisons, 80% of runs show a difference of")
+    assert max(map(len, lines[:7])) <= 80
+
+
+def test_json_output_is_one_document(store: Path) -> None:
+    code, out = run(store, "compare", "r1", "--json", "--metric", "rps", "--metric", "p99")
+    assert code == 0
+    document = json.loads(out)
+    assert document["metrics"] == ["rps", "latency_p99_s"]
+    assert [(r["cell_id"], r["metric"], r["outcome"], r["worth"]) for r in document["ratios"]] == [
+        ("stack=nginx", "rps", "lower", "worse"),
+        ("stack=../x/y", "rps", "lower", "worse"),
+        ("stack=nginx", "latency_p99_s", "not shown", None),
+        ("stack=../x/y", "latency_p99_s", "not shown", None),
+    ]
+    assert document["ratios"][0]["low"] < document["ratios"][0]["ratio"] < document["ratios"][0]["high"]
+    assert document["gate"] is None
+    assert json.loads(run(store, "compare", "r1", "--format", "json")[1])["metrics"] == ["rps"]
+
+
+def test_a_changed_host_is_reported_before_any_ratio(store: Path) -> None:
+    code, out = run(store, "compare", "r1", "r2")
+    assert code == 0
+    answer, _, table = out.partition("\n\n")
+    assert "It can be believed with care: between the runs host sut: kernel was 6.1, is 6.6;" in answer
+    lines = table.splitlines()
+    assert lines[0] == "small at lab scale, r2 over r1"
+    assert lines[1] == "! The hosts have drifted: host sut: kernel was 6.1, is 6.6."
+    assert table.index("drifted") < table.index("ratio")
+    assert json.loads(run(store, "compare", "r1", "r2", "--json")[1])["drift"] == [
+        {"where": "host sut", "what": "kernel", "before": "6.1", "after": "6.6"}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "verdict"),
+    [
+        (("r1", "--threshold", "rps=30%"), 0, "passed"),
+        (("r1", "--gate"), 3, "regressed"),
+        (("r1", "--threshold", "rps=21%"), 4, "inconclusive"),
+        (("r3", "r1", "--baseline", "stack=go", "--threshold", "rps=30%"), 0, "passed"),
+        (("r1", "r2", "--baseline", "stack=go", "--gate"), 3, "regressed"),
+        (("r1", "--gate", "--metric", "p99"), 0, "passed"),
+        (("r1", "--threshold", "p99.9=10%"), 4, "inconclusive"),
+    ],
+)
+@pytest.mark.parametrize("form", ["text", "json", "markdown", "junit"])
+def test_the_gate_has_the_exit_codes_of_the_contract(
+    arguments: tuple[str, ...], code: int, verdict: str, form: str, store: Path
+) -> None:
+    ended, out = run(store, "compare", *arguments, "--format", form)
+    assert ended == code
+    match form:
+        case "text":
+            assert f"Gate: {verdict}\n" in out
+        case "json":
+            assert json.loads(out)["gate"]["verdict"] == verdict
+        case "markdown":
+            assert out.startswith(f"### benchkit: {verdict}\n")
+        case _:
+            root = ET.fromstring(out)  # noqa: S314 - our own
+            assert (int(root.get("failures") or 0) > 0) is (verdict == "regressed")
+            assert root.find("testsuite/properties/property[@name='verdict']").get("value") == verdict  # type: ignore[union-attr] # there is one
+
+
+def test_options_override_thresholds_of_a_file(store: Path, tmp_path: Path) -> None:
+    path = tmp_path / "gate.yaml"
+    path.write_text("metrics: {rps: 1%, p99: 10%}\n")
+    assert run(store, "compare", "r1", "--thresholds", str(path))[0] == 3
+    code, out = run(store, "compare", "r1", "--thresholds", str(path), "--threshold", "rps=30%", "--json")
+    assert code == 0
+    assert json.loads(out)["gate"]["thresholds"] == {"rps": 0.3, "latency_p99_s": 0.1}
+
+
+def test_three_blocks_state_their_limits(store: Path) -> None:
+    code, out = run(store, "compare", "r3")
+    assert code == 0
+    assert "! 3 blocks are too few for the sign-flip test among 2 comparisons (smallest p 0.25; 7 blocks can)" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "result"),
+    [
+        (("r1", "--format", "xml"), "no format 'xml': formats: text, json, markdown, junit"),
+        (("r1", "--format", "junit"), "JUnit XML needs a gate"),
+        (("r1", "--metric", "rsp"), "no metric 'rsp'"),
+        (("r1", "--metric", "bytes_total", "--gate"), "no metric 'bytes_total' with a better direction"),
+        (("r1", "--threshold", "rps"), "--threshold rps: not of the form metric=share"),
+        (("r1", "--thresholds", "/nonexistent.yaml"), "cannot read the file"),
+        (("r1", "--baseline", "stack=goo"), "no level 'goo' of stack: did you mean 'go'"),
+        (("r1", "r1"), "cannot be compared with itself"),
+        (("r9",), "no run 'r9'"),
+    ],
+)
+def test_bad_input_is_one_message(arguments: tuple[str, ...], result: str, store: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        run(store, "compare", *arguments)
+    assert result in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+def test_csv_and_benchstat_go_to_stdout_or_a_file(store: Path, tmp_path: Path) -> None:
+    code, out = run(store, "export", "r1")
+    assert code == 0
+    assert out.splitlines()[0].startswith("cell_id,trial_id,block,")
+    assert len(out.splitlines()) == 25
+    code, out = run(store, "export", "r1", "--format", "benchstat", "-o", str(tmp_path / "r1.txt"))
+    assert out.strip() == str(tmp_path / "r1.txt")
+    lines = (tmp_path / "r1.txt").read_text().splitlines()
+    assert sum(line.startswith("BenchmarkSmall/stack=") for line in lines) == 24
+
+
+def test_histogram_files_stay_in_their_folder_whatever_the_cell_is_called(store: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "out"
+    folder.parent.mkdir()
+    code, out = run(store, "export", "r1", "--format", "hgrm", "-o", str(folder), "--json")
+    assert code == 0
+    written = [Path(name) for name in json.loads(out)["written"]]
+    assert len(written) == 3
+    assert all(path.parent == folder and path.is_file() for path in written)
+    assert [path.name for path in folder.parent.iterdir()] == ["out"]
+    code, out = run(store, "export", "r1", "--format", "hgrm", "--cell", "stack=go")
+    assert "Total count    =           80" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "result"),
+    [
+        (("--format", "xls"), "no format 'xls'"),
+        (("--format", "hgrm"), "3 cells have latencies"),
+        (("--format", "hgrm", "--series", "smooth"), "no series 'smooth'"),
+        (("--format", "hgrm", "--series", "corrected"), "no corrected histogram in r1"),
+        (("--format", "hgrm", "--cell", "stack=goo"), "no cell 'stack=goo': did you mean 'stack=go'"),
+        (("--json",), "--json lists the files written"),
+    ],
+)
+def test_impossible_exports_are_refused(arguments: tuple[str, ...], result: str, store: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        run(store, "export", "r1", *arguments)
+    assert result in str(caught.value)
+
+
+def test_claims_stand_under_the_ratios_of_their_run(store: Path) -> None:
+    shown = CliRunner().invoke(app, ["compare", "r1", "--store", str(store)]).stdout.splitlines()
+    place = shown.index("Claims:")
+    assert shown[place + 1] == "- nginx costs a third"
+    assert re.fullmatch(
+        r"  refuted: 0\.[78]\d+ \[0\.7\d+, 0\.8\d+\]: outside about 0\.67 \(within 10%\), published 0\.67",
+        shown[place + 2],
+    )
+    assert shown[place + 4].startswith("  not testable here: no level 'node' of stack")
+    document = json.loads(CliRunner().invoke(app, ["compare", "r1", "--store", str(store), "--json"]).stdout)
+    assert [claim["state"] for claim in document["claims"]] == ["refuted", "not testable here"]
+    between = CliRunner().invoke(app, ["compare", "r1", "r2", "--store", str(store), "--json"]).stdout
+    assert json.loads(between)["claims"] == []
+
+
+def test_invalid_trials_are_in_no_ratio_and_no_export(store: Path) -> None:
+    reasons = [
+        VerdictRow(
+            trial_id=f"r1.b{block}.p2",
+            check="generator-saturated",
+            severity="invalid",
+            metrics=("rps", "latency_p50_s"),
+            seen="0.99",
+            threshold="0.9",
+            text="the generator was the limit",
+            scope="trial",
+        )
+        for block in (1, 2)
+    ]
+    RunTables(Store(store), "small", "r1").replace("verdicts", reasons)
+    code, out = run(store, "compare", "r1", "--json")
+    assert code == 0
+    nginx = next(ratio for ratio in json.loads(out)["ratios"] if ratio["cell_id"] == "stack=nginx")
+    assert nginx["blocks"] == 6
+    assert {left["reason"] for left in nginx["left_out"]} == {"invalid: generator-saturated"}
+    benchmarks = [
+        sum(
+            "nginx" in line and "req/s" in line
+            for line in run(store, "export", "r1", "--format", "benchstat", *more)[1].splitlines()
+        )
+        for more in ((), ("--invalid",))
+    ]
+    assert benchmarks == [6, 8]
+    counts = [
+        re.search(
+            r"Total count += +(\d+)", run(store, "export", "r1", "--format", "hgrm", "--cell", "stack=nginx", *more)[1]
+        )
+        for more in ((), ("--invalid",))
+    ]
+    assert [match and match[1] for match in counts] == ["60", "80"]

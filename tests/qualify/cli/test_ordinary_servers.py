@@ -1,0 +1,159 @@
+"""Load tools against servers as users have them: each server gets a rate, whatever it does with its connections."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+import benchkit
+from benchkit.cli.calibration import calibrate
+from benchkit.cli.own_lab import own_lab, split_cpus
+from benchkit.lab.lab import Lab
+from benchkit.scenario.versus import Comparison, Request, compare_commands
+from benchkit.store.store import Store
+from tests.support.cli.fixtures import CommandResult
+from tests.support.paths import TESTS
+
+Cli = Callable[..., CommandResult]
+SERVERS = TESTS / "support/servers"
+
+
+def write_scenario(path: Path, file: str, load: dict[str, object], **fields: object) -> Path:
+    """Write a scenario with two stacks of one Python server."""
+
+    def stack(name: str) -> dict[str, object]:
+        run = f"python3 {file} {{port}} {name}"
+        app = {"backend": "command", "listen": 8791, "run": run, "files": [str(SERVERS / file)]}
+        return {"entry": "app", "services": {"app": app}}
+
+    document = {
+        "name": "ordinary",
+        "title": "An ordinary server twice",
+        "question": "Has it a rate?",
+        "factors": {"stack": ["one", "two"]},
+        "stacks": {name: stack(name) for name in ("one", "two")},
+        "load": load,
+        "blocks": 1,
+        **fields,
+    }
+    with path.open("w") as file_:
+        YAML().dump(document, file_)
+    return path
+
+
+@pytest.mark.parametrize("design", ["blocks", "sliced"])
+def test_a_load_tool_that_does_not_end_is_judged_by_what_it_did_in_its_window(
+    cli: Cli, lab: Lab, environment: dict[str, str], tmp_path: Path, design: str
+) -> None:
+    load = {"tool": "h2load", "connections": 8, "duration_s": 1, "warmup_s": 0.3}
+    done = cli(
+        "run",
+        write_scenario(tmp_path / "short.yaml", "short_queue.py", load, design=design),
+        "--lab",
+        lab.name,
+        "--json",
+    )
+    assert done.code == 0, done.err
+    tables = {
+        name: benchkit.load(name, store=environment["BENCHKIT_STORE"]) for name in ("trials", "verdicts", "notes")
+    }
+    trials = tables["trials"].set_index("trial_id")
+    assert len(trials) == 2
+    assert (trials["requests"] > 0).all()
+    assert trials["rps"].to_list() == pytest.approx((trials["requests"] / 1.0).to_list(), rel=1e-6), (
+        "in the window alone"
+    )
+    assert {"no-summary"} <= set(tables["notes"]["code"])
+    of_check = tables["verdicts"].groupby("check")["severity"].unique()
+    assert of_check["overran"].tolist() == ["suspect"]
+    assert of_check["missing-connections"].tolist() == ["invalid"], "two of eight connections were served"
+
+
+def test_a_server_that_works_without_load_is_compared_one_at_a_time(
+    cli: Cli, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(SERVERS)
+    servers = ("node plain.js {port} 10000", "node restless.js {port} 10000")
+    done = cli("versus", *servers, "--connections", 2, "--duration", 50, "--json")
+    assert done.code == 0, done.err
+    assert "one server runs at a time" in done.err
+    assert "begins again" in done.err
+    document = done.document()
+    run = Store(Path(environment["BENCHKIT_STORE"])).run(document["run_id"])
+    assert run.manifest().scenario["design"] == "blocks"
+    assert len(list(run.records())) > 2, "it went on after its first block"
+
+
+PYTHON = f"{sys.executable} {SERVERS}/python_servers.py"
+BUILDS = {
+    "go": "go build -o {out} server.go",
+    "rustc": "rustc -O -o {out} server.rs",
+    "gcc": "gcc -O2 -o {out} server.c",
+}
+"""Commands that build a server, by their programs."""
+NGINX = f"sh -c 'sed s/PORT/{{port}}/ {SERVERS}/nginx.conf > nginx.conf && exec nginx -p $PWD -c nginx.conf'"
+ORDINARY: dict[str, tuple[str, str, str | None]] = {
+    "Python http.server, HTTP/1.0": ("python3", f"{PYTHON} http10 {{port}}", "wrk"),
+    "Python http.server, one thread": ("python3", f"{PYTHON} http11 {{port}}", None),
+    "Python ThreadingHTTPServer": ("python3", f"{PYTHON} threading {{port}}", None),
+    "Python wsgiref": ("python3", f"{PYTHON} wsgiref {{port}}", "wrk"),
+    "Python asyncio": ("python3", f"{PYTHON} asyncio {{port}}", "h2load"),
+    "Python asyncio, two writes": ("python3", f"{PYTHON} two-writes {{port}}", "h2load"),
+    "Python asyncio, closes now and then": ("python3", f"{PYTHON} closes {{port}}", None),
+    "Python asyncio, resets now and then": ("python3", f"{PYTHON} resets {{port}}", None),
+    "Python asyncio, hangs now and then": ("python3", f"{PYTHON} hangs {{port}}", None),
+    "aiohttp": ("python3", f"{PYTHON} aiohttp {{port}}", "h2load"),
+    "Flask": ("python3", f"{PYTHON} flask {{port}}", "wrk"),
+    "Tornado": ("python3", f"{PYTHON} tornado {{port}}", "h2load"),
+    "Node http": ("node", f"node {SERVERS}/plain.js {{port}}", "h2load"),
+    "Node http, chunks": ("node", f"node {SERVERS}/chunked.js {{port}}", "h2load"),
+    "Node net, closes": ("node", f"node {SERVERS}/closing.js says {{port}}", "wrk"),
+    "Node net, closes without a word": ("node", f"node {SERVERS}/closing.js nothing {{port}}", "hey"),
+    "Go net/http": ("go", "./server keep {port}", "h2load"),
+    "Go net/http, closes": ("go", "./server close {port}", "wrk"),
+    "JDK HttpServer": ("java", f"java {SERVERS}/Server.java jdk {{port}}", "h2load"),
+    "Java sockets": ("java", f"java {SERVERS}/Server.java raw {{port}}", None),
+    "Perl": ("perl", f"perl {SERVERS}/server.pl {{port}}", "h2load"),
+    "Rust": ("rustc", "./server {port}", "h2load"),
+    "C": ("gcc", "./server {port}", "h2load"),
+    "nginx": ("nginx", NGINX, "h2load"),
+}
+"""Servers by name: the program that they need, their command line, and the load tool that suits them (None: any)."""
+
+
+@pytest.fixture(scope="module")
+def only_host() -> Iterator[Lab]:
+    """A lab as `versus` starts it: its host sees this checkout and its environment, in whatever folder they are."""
+    with own_lab("ordinary", is_one_host=True, quiet=True) as lab:
+        yield lab
+
+
+@pytest.mark.parametrize("name", ORDINARY)
+def test_each_ordinary_server_has_a_rate_with_the_default_tool(only_host: Lab, tmp_path: Path, name: str) -> None:
+    program, command, tool = ORDINARY[name]
+    if shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed")
+    built = tmp_path / "server"
+    if program in BUILDS:
+        subprocess.run(BUILDS[program].format(out=built).split(), cwd=SERVERS, check=True, timeout=120)
+    store = Store(tmp_path / "store")
+    comparison = Comparison(
+        (Request(),), "h2load", 64, budget_s=120, precision=0.03,
+        files=(str(built),) if program in BUILDS else (), search_path=os.environ["PATH"], cpus=split_cpus(),
+    )  # fmt: skip
+    found = calibrate(
+        partial(compare_commands, {"server": command}), comparison, only_host.inventory(), store, quiet=True
+    )
+    *_, record = store.run("latest").records()
+    (generator,) = record.generators
+    assert generator.result is not None
+    assert generator.result.rps, found
+    assert tool in (None, found.tool)

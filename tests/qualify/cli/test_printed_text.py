@@ -1,0 +1,85 @@
+"""Text of others on the terminal: no control sequence of it arrives, whatever prints it."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from benchkit.cli.terminal import Terminal
+from benchkit.store.store import Store
+from tests.support.cli.fixtures import Cli
+from tests.support.report.fixtures import keep, synthetic_run
+
+HOSTILE = "a\x1b[2J\x9b31m\u202eb\x7f"
+UNSAFE = ("\x1b", "\x9b", "\u202e", "\x7f")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """A store with a run that has control sequences wherever its manifest allows any text."""
+    store = keep(synthetic_run(scenario={"title": HOSTILE, "question": HOSTILE}), tmp_path / "store")
+    path = store.run("latest").manifest_file
+    document = json.loads(path.read_bytes())
+    document |= {"scale": HOSTILE, "notices": [HOSTILE], "settings": [HOSTILE], "source": HOSTILE}
+    document["tags"] = {"version": HOSTILE.replace("\x1b", "").replace("\x7f", "")}
+    document["versions"] = {HOSTILE: HOSTILE}
+    document["hosts"][0]["name"] = HOSTILE
+    document["code"] = {"commit": HOSTILE, "subject": HOSTILE}
+    path.write_text(json.dumps(document))
+    return store
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("compare", "latest"),
+        ("results", "list"),
+        ("results", "trials", "latest"),
+        ("results", "check"),
+        ("results", "export", "latest", "--format", "benchstat"),
+        ("history", "synthetic"),
+    ],
+)
+def test_no_text_of_a_store_controls_the_terminal(cli: Cli, store: Store, arguments: tuple[str, ...]) -> None:
+    result = cli(*arguments, "--store", str(store.path))
+    assert result.out
+    assert not any(character in result.out + result.err for character in UNSAFE)
+
+
+def test_json_keeps_such_text_escaped(cli: Cli, store: Store) -> None:
+    result = cli("results", "list", "--store", str(store.path), "--json")
+    assert not any(character in result.out for character in UNSAFE)
+    assert result.document()[0]["scale"] == HOSTILE
+
+
+def test_an_error_does_not_control_the_terminal(cli: Cli) -> None:
+    result = cli("plan", f"{HOSTILE}.yaml")
+    assert result.code == 2
+    assert not any(character in result.err for character in UNSAFE)
+
+
+def test_styles_are_those_of_rich_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.StringIO()
+    monkeypatch.setattr("sys.stderr", written)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    Terminal("stderr").print(f"[bold]{HOSTILE}[/bold]")
+    shown = written.getvalue()
+    assert shown.startswith("\x1b[1m")
+    assert not any(sequence in shown for sequence in ("\x1b[2J", *UNSAFE[1:]))
+
+
+@pytest.mark.parametrize("streams", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
+def test_a_command_ends_as_usual_without_a_stream(program: list[str], store: Store, streams: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'"$0" results list --json --store "$1" {streams}', *program, store.path],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("[") != streams.startswith(">")

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from benchkit.cli.profile import app
+from benchkit.errors import BenchkitError
+from tests.support.paths import TESTS
+from tests.support.report.fixtures import keep, synthetic_run
+
+FIXTURES = TESTS / "fixtures" / "profiles"
+NET_HTTP = str(FIXTURES / "nethttp-go1.26.pb.gz")
+NGINX = str(FIXTURES / "nginx-return.perf.txt.gz")
+HEAP = str(FIXTURES / "mixed-heap.pb.gz")
+
+
+def benchkit_profile(*arguments: str, stdin: bytes | None = None) -> Result:
+    return CliRunner().invoke(app, list(arguments), input=stdin)
+
+
+def document(*arguments: str) -> dict[str, Any]:
+    result = benchkit_profile(*arguments, "--json")
+    assert result.exception is None, result.output
+    assert result.stderr == ""
+    printed: dict[str, Any] = json.loads(result.stdout)
+    return printed
+
+
+def refusal(*arguments: str) -> str:
+    result = benchkit_profile(*arguments)
+    assert isinstance(result.exception, BenchkitError), result.output
+    assert result.exception.exit_code == 2
+    assert result.stdout == ""
+    return str(result.exception)
+
+
+def test_top_states_seconds_and_shares() -> None:
+    found = document("top", NET_HTTP)
+    assert (found["profiler"], found["value"], found["unit"]) == ("pprof", "cpu", "nanoseconds")
+    assert found["total_s"] == found["total"] / 1e9
+    first = found["rows"][0]
+    assert first["function"] == "internal/runtime/syscall/linux.Syscall6"
+    assert first["flat_s"] == first["flat"] / 1e9
+    assert first["flat_share"] == first["sum_share"] == first["flat"] / found["total"]
+    assert first["cum"] >= first["flat"]
+    assert len(found["rows"]) == found["functions"]
+    assert len(document("top", NET_HTTP, "--least", "0.005")["rows"]) < found["functions"]
+    assert document("top", NET_HTTP, "-n", "3")["rows"] == found["rows"][:3]
+
+
+def test_top_sorts_by_cumulative_values() -> None:
+    values = [row["cum"] for row in document("top", NET_HTTP, "--cum")["rows"]]
+    assert values == sorted(values, reverse=True)
+
+
+def test_values_other_than_times_have_no_seconds() -> None:
+    found = document("top", HEAP, "--value", "alloc_objects")
+    assert (found["unit"], found["total_s"]) == ("count", None)
+    assert found["rows"][0]["flat_s"] is None
+    assert document("top", HEAP)["value"] == "inuse_space"
+
+
+def test_top_prints_a_table() -> None:
+    lines = benchkit_profile("top", NET_HTTP, "-n", "2").stdout.splitlines()
+    assert lines[0].startswith("pprof: cpu, ")
+    assert lines[2].split() == ["flat", "flat%", "sum%", "cum", "cum%", "function"]
+    assert lines[3].endswith("  internal/runtime/syscall/linux.Syscall6")
+    assert len(lines) == 5
+
+
+def test_shares_add_up() -> None:
+    found = document("shares", NET_HTTP)
+    assert sum(found["categories"].values()) == pytest.approx(1)
+    assert found["scheduling"] == found["categories"]["scheduler"] + found["categories"]["netpoll"]
+    assert list(found["cumulative"]) == ["mcall", "schedule", "findrunnable", "netpoll", "epollwait"]
+    assert document("shares", NGINX)["categories"]["kernel network"] == 0
+    assert document("shares", NGINX, "--kernel", "apart")["categories"]["kernel network"] > 0.3
+    assert " scheduling: scheduler and netpoll together" in benchkit_profile("shares", NET_HTTP).stdout
+
+
+def test_a_profile_without_samples_has_no_shares(tmp_path: Path) -> None:
+    idle = tmp_path / "idle.pb"
+    idle.write_bytes(b"\x0a\x04\x08\x01\x10\x02" + b"\x32\x00\x32\x03cpu\x32\x0bnanoseconds")
+    found = document("shares", str(idle))
+    assert (found["total"], found["scheduling"], found["categories"], found["cumulative"]) == (0, None, None, None)
+    assert benchkit_profile("shares", str(idle)).stdout.splitlines()[-1] == "the profile has no samples"
+
+
+def test_a_profile_is_read_from_stdin() -> None:
+    data = Path(NET_HTTP).read_bytes()
+    from_stdin = benchkit_profile("top", "-", "--json", stdin=gzip.decompress(data))
+    assert json.loads(from_stdin.stdout) == document("top", NET_HTTP)
+
+
+def test_flame_writes_a_page_or_a_document_for_speedscope(tmp_path: Path) -> None:
+    page, other = tmp_path / "out.html", tmp_path / "out.json"
+    assert benchkit_profile("flame", NGINX, "-o", str(page)).stdout == f"{page}\n"
+    assert page.read_text().startswith("<!doctype html>")
+    assert document("flame", NGINX, "-o", str(other)) == {"written": str(other)}
+    assert json.loads(other.read_text())["profiles"][1]["unit"] == "nanoseconds"
+    assert document("flame", NET_HTTP, "--base", NGINX, "-o", str(page)) == {"written": str(page)}
+    assert "Differential flame graph" in page.read_text()
+
+
+def test_a_flame_graph_is_named_after_its_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert document("flame", NGINX) == {"written": "nginx-return.perf.txt.gz.html"}
+    assert (tmp_path / "nginx-return.perf.txt.gz.html").is_file()
+
+
+@pytest.mark.parametrize("command", ["top", "shares", "flame"])
+def test_a_file_that_is_no_profile_is_refused_by_name(command: str, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrk.txt"
+    wrong.write_text("Running 10s test @ http://127.0.0.1\n")
+    assert refusal(command, str(wrong)).startswith(f"{wrong}: not a pprof profile: ")
+    assert (
+        refusal(command, str(tmp_path / "none"))
+        == f"{tmp_path / 'none'}: cannot read the file: No such file or directory"
+    )
+    wrong.write_bytes(Path(NET_HTTP).read_bytes()[:-20])
+    assert refusal(command, str(wrong)) == f"{wrong}: the gzip file is truncated: it ends before the end of its content"
+
+
+def test_a_run_instead_of_a_file_is_told_the_option_for_cells(tmp_path: Path) -> None:
+    keep(synthetic_run(), tmp_path)
+    message = refusal("top", "latest", "--store", str(tmp_path))
+    assert "'latest' is a run, and no file" in message
+    assert "with --cell: stack=go, stack=nginx" in message
+    assert "cannot read the file" in refusal("top", "r2099", "--store", str(tmp_path))
+
+
+def test_contradicting_options_are_refused(tmp_path: Path) -> None:
+    assert "no value 'wall': values: samples, cpu" in refusal("top", NET_HTTP, "--value", "wall")
+    assert "expected a name in .html or .json" in refusal("flame", NET_HTTP, "-o", str(tmp_path / "x.svg"))
+    assert "no differences" in refusal("flame", NET_HTTP, "--base", NGINX, "-o", str(tmp_path / "x.json"))
+    assert benchkit_profile("flame", NET_HTTP, "-o", str(tmp_path / "no" / "x.html")).exit_code == 2
+    assert benchkit_profile("shares", NGINX, "--kernel", "none").exit_code == 2
+    assert benchkit_profile("top", NET_HTTP, "--least", "2").exit_code == 2
+
+
+def test_help_reads_no_profile() -> None:
+    program = (
+        "import sys, benchkit.cli.profile; "
+        "print(*sorted({'google.protobuf', 'pydantic', 'jinja2', 'benchkit.profiles.shares'} & sys.modules.keys()))"
+    )
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert shown.stdout.split() == []

@@ -1,0 +1,78 @@
+"""`benchkit results check`: what is damaged, with its file, and the exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchkit.store.checksums import write_checksums
+from benchkit.store.store import Store
+from tests.support.cli.fixtures import Cli
+from tests.unit.store.test_store import stored
+
+
+def test_damage_is_named_repaired_and_then_gone(cli: Cli, tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    for run_id in ("r1", "r2"):
+        run = stored(store, run_id, "small", [{"stack": "go"}])
+        write_checksums(store, run)
+    options = ("--store", str(store.path))
+    intact = cli("results", "check", *options)
+    assert (intact.code, intact.out.count("intact")) == (0, 2)
+    file = store.table_folder("trials", "small", "r1") / "trials.parquet"
+    file.write_bytes(file.read_bytes()[:50])
+    name = str(file.relative_to(store.path))
+    for arguments in (("trials", "r1"), ("compact",), ("export", "r1")):
+        failed = cli("results", *arguments, *options)
+        assert failed.code in (1, 2)
+        assert name in failed.err
+        assert "`benchkit results check r1 --repair`" in failed.err
+        assert "Traceback" not in failed.err
+    damaged = cli("results", "check", *options)
+    assert damaged.code == 1
+    assert f"  {name}: differs from its checksum" in damaged.out
+    repaired = cli("results", "check", "--repair", "--json", *options)
+    assert repaired.code == 0
+    statuses = {
+        run["run_id"]: (run["status"], [each["file"] for each in run["repaired"]]) for run in json.loads(repaired.out)
+    }
+    assert statuses == {"r1": ("repaired", [name]), "r2": ("intact", [])}
+    assert cli("results", "trials", "r1", *options).code == 0
+
+
+@pytest.mark.parametrize("arguments", [("r2099",), ("",)])
+def test_an_unknown_run_is_bad_input(cli: Cli, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    stored(Store(tmp_path), "r1", "small", [{"stack": "go"}])
+    assert cli("results", "check", *arguments, "--store", str(tmp_path)).code == 2
+
+
+def test_calibrations_are_listed_with_all_alone(cli: Cli, tmp_path: Path) -> None:
+    for run_id, scenario in (("r1", "versus-calibration"), ("r2", "versus")):
+        stored(Store(tmp_path), run_id, scenario, [{"stack": "go"}])
+    listed = cli("results", "list", "--store", str(tmp_path), "--json")
+    assert [run["run_id"] for run in listed.document()] == ["r2"]
+    assert "1 calibration not listed: --all" in cli("results", "list", "--store", str(tmp_path)).err
+    every = cli("results", "list", "--all", "--store", str(tmp_path), "--json")
+    assert {run["run_id"] for run in every.document()} == {"r1", "r2"}
+
+
+def test_an_export_refuses_a_cell_that_it_does_not_have(cli: Cli, tmp_path: Path) -> None:
+    stored(Store(tmp_path), "r1", "small", [{"stack": "go"}])
+    for cell, form, message in (
+        ("stack=goo", "csv", "did you mean 'stack=go'?"),
+        ("stack=goo", "hgrm", "did you mean 'stack=go'?"),
+        ("stack=go", "csv", "only hgrm has several"),
+    ):
+        refused = cli("results", "export", "r1", "--cell", cell, "--format", form, "--store", str(tmp_path))
+        assert (refused.code, message in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize("command", [("report", "r1"), ("report",), ("results", "export", "r1"), ("history", "small")])
+def test_an_output_creates_no_folder_above_its_own(cli: Cli, tmp_path: Path, command: tuple[str, ...]) -> None:
+    stored(Store(tmp_path / "store"), "r1", "small", [{"stack": "go"}])
+    missing = tmp_path / "typo"
+    refused = cli(*command, "-o", missing / "out", "--store", str(tmp_path / "store"))
+    assert (refused.code, f"there is no folder {missing}" in refused.err) == (2, True)
+    assert not missing.exists()

@@ -1,0 +1,76 @@
+"""Control groups with a CPU quota on a lab host: their effect, and their removal however the agent ends."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from benchkit.errors import HostError
+from benchkit.hosts.connections import connect
+from benchkit.hosts.host import Host
+from benchkit.hosts.inventory import Inventory
+from benchkit.hosts.processes import ProcessSpec
+
+FOLDERS = ("sh", "-c", "ls -d /sys/fs/cgroup/cpu/benchkit-* /sys/fs/cgroup/benchkit-* 2>/dev/null || true")
+"""Command that lists the groups of agents on a lab host."""
+BUSY = ("sh", "-c", "sh -c 'while :; do :; done' & while :; do :; done")
+"""Command of two busy processes."""
+
+
+@pytest.fixture
+def quotas(sut: Host) -> Host:
+    if not sut.facts.cpu_groups:
+        pytest.skip("this machine has no control groups with the CPU controller to spare")
+    return sut
+
+
+def groups_on(host: Host) -> list[str]:
+    return host.processes.run(FOLDERS).stdout.decode().split()
+
+
+def test_a_group_limits_a_whole_process_tree_to_its_quota(quotas: Host) -> None:
+    quotas.changes.create_cgroup("sut", 0.3)
+    (folder,) = groups_on(quotas)
+    assert folder.endswith("-sut")
+    busy = quotas.processes.start(ProcessSpec(BUSY, group="sut"))
+    try:
+        began, before = time.monotonic(), quotas.processes.cpu_times([busy])[busy.id].total_s
+        used = 0.0
+        while used < 0.3:  # a second, unless the machine is busy with something else
+            assert busy.wait(0.1) is None
+            used = quotas.processes.cpu_times([busy])[busy.id].total_s - before
+        share = used / (time.monotonic() - began)
+        quotas.changes.create_cgroup("sut", 0.2)  # a new quota for its running processes
+    finally:
+        quotas.processes.stop([busy])
+    assert share < 0.4
+    undone = quotas.changes.restore(own=True)
+    assert [each.text for each in undone] == [f"control group {folder}"]
+    assert [each.failures for each in undone] == [()]
+    assert groups_on(quotas) == []
+    quotas.changes.create_cgroup("sut", 0.3)  # created again after it was removed
+    assert len(groups_on(quotas)) == 1
+    quotas.changes.restore(own=True)
+
+
+def test_a_group_is_removed_after_its_agent_was_killed(quotas: Host, inventory: Inventory) -> None:
+    other = connect(inventory.named("sut"))
+    other.changes.create_cgroup("sut", 0.5)
+    other.processes.start(ProcessSpec(BUSY, group="sut"))
+    agent = other.processes.run(("sh", "-c", "echo $PPID")).stdout.decode().strip()
+    assert len(groups_on(quotas)) == 1
+    assert quotas.processes.run(("kill", "-9", agent)).ok
+    deadline = time.monotonic() + 30
+    while groups_on(quotas):
+        assert time.monotonic() < deadline, "the watchdog removes the group"
+    with pytest.raises(HostError):
+        other.compare_clocks()
+
+
+@pytest.mark.parametrize(("name", "cpus"), [("../x", 0.5), ("", 0.5), ("sut", 0.01), ("sut", -1)])
+def test_an_invalid_group_is_refused(quotas: Host, name: str, cpus: float) -> None:
+    with pytest.raises(HostError, match="a group"):
+        quotas.changes.create_cgroup(name, cpus)
+    with pytest.raises(HostError, match="no group 'other' was created by this agent"):
+        quotas.processes.start(ProcessSpec(("true",), group="other"))

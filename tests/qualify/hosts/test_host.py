@@ -1,0 +1,383 @@
+"""Operations on connected hosts over real SSH, in the lab."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import psutil
+import pytest
+
+from benchkit.errors import HostError
+from benchkit.hosts.connections import Hosts, connect, connect_all
+from benchkit.hosts.files import CHUNK_BYTES, PlacedFile
+from benchkit.hosts.host import CLOSE_TIMEOUT_S, Host
+from benchkit.hosts.inventory import Inventory
+from benchkit.hosts.processes import ProcessSpec, ToFile
+from benchkit.hosts.sockets import Tcp, Unix
+from benchkit.hosts.tuning import apply, plan
+from tests.support.needs import kernel_settings, separate_hosts
+
+FIN = "net.ipv4.tcp_fin_timeout"
+
+
+@pytest.fixture
+def folder(sut: Host) -> Iterator[str]:
+    """A folder on the host, removed after the test."""
+    sut.files.mkdir("test")
+    yield "test"
+    sut.files.remove("test")
+
+
+def test_variable_facts_include_the_settings_that_a_run_tunes(sut: Host) -> None:
+    key = "net.ipv4.tcp_syn_retries"
+    usual = sut.variable_facts().sysctls
+    assert key not in usual
+    assert {**usual, key: sut.changes.read_sysctls([key])[key].value} == sut.variable_facts([key]).sysctls
+
+
+def test_a_host_whose_key_is_gone_cannot_be_reconnected(inventory: Inventory, tmp_path: Path) -> None:
+    spec = inventory.hosts[0]
+    assert spec.identity is not None
+    key = tmp_path / "identity"
+    key.write_bytes(spec.identity.read_bytes())
+    key.chmod(0o600)
+    copied = inventory.model_copy(update={"hosts": (spec.model_copy(update={"identity": key}),)})
+    with connect_all(copied) as connected:
+        key.unlink()  # as when its lab is taken down
+        with pytest.raises(HostError, match="cannot read identity") as lost:
+            connected.reconnect(spec.name)
+        connected.drop(spec.name)
+    assert "a lab may have been taken down" in str(lost.value)
+
+
+@separate_hosts
+def test_facts_are_those_of_the_host(hosts: Hosts, inventory: Inventory) -> None:
+    for host in hosts:
+        facts = host.facts
+        assert facts.hostname == host.name
+        assert inventory.named(host.name).address in [each for card in facts.interfaces for each in card.addresses]
+        assert facts.os == "linux"
+        assert facts.goarch
+        assert facts.programs["sshd"].version
+        assert facts.sysctls["net.core.somaxconn"]
+        assert facts.clock_uncertainty_s > 0
+        assert abs(facts.clock_offset_s) <= facts.clock_uncertainty_s, "hosts of a lab have this machine's clock"
+        assert set(facts.cpus) <= os.sched_getaffinity(0)
+        assert str(host.workdir) == facts.workdir
+    if not set(hosts["sut"].facts.cpus) & set(hosts["load"].facts.cpus):
+        assert sorted(hosts["sut"].facts.cpus + hosts["load"].facts.cpus) == sorted(os.sched_getaffinity(0))
+
+
+def test_files_are_sent_once_and_come_back(sut: Host, folder: str, tmp_path: Path) -> None:
+    content = os.urandom(2 * CHUNK_BYTES + 17)
+    (tmp_path / "big").write_bytes(content)
+    wanted = [
+        PlacedFile(f"{folder}/big", tmp_path / "big", 0o755),
+        PlacedFile(f"{folder}/small", b"x"),
+        PlacedFile(f"{folder}/e", b""),
+    ]
+    first = sut.files.place(wanted)
+    assert (sorted(first.changed), first.sent_bytes) == (
+        [f"{folder}/big", f"{folder}/e", f"{folder}/small"],
+        len(content) + 1,
+    )
+    second = sut.files.place(wanted)
+    assert (second.changed, second.sent_bytes) == ((), 0)
+    assert sut.files.list(folder) == {"big": len(content), "small": 1, "e": 0}
+    assert sut.files.read(f"{folder}/big") == content
+    assert sut.files.read(f"{folder}/e") == b""
+    assert sut.files.fetch(sut.workdir / folder / "big", tmp_path / "back") == len(content)
+    assert hashlib.sha256((tmp_path / "back").read_bytes()).digest() == hashlib.sha256(content).digest()
+    mode = sut.processes.run(["stat", "-c", "%a", f"{folder}/big", f"{folder}/small"]).stdout
+    assert mode == b"755\n644\n"
+    assert sut.files.remove(f"{folder}/big")
+    assert not sut.files.remove(f"{folder}/big")
+    with pytest.raises(HostError, match="there is no"):
+        sut.files.fetch(f"{folder}/big", tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
+def test_processes_start_at_an_agreed_instant_on_all_hosts(hosts: Hosts) -> None:
+    at = time.monotonic() + 0.5
+    started = hosts.map(lambda host: host.processes.start_all([ProcessSpec(["sleep", "60"])] * 3, at))
+    here = [
+        host.clock.to_controller_s(each.started_ns) - at
+        for host, group in zip(hosts, started, strict=True)
+        for each in group
+    ]
+    assert len(here) == 6
+    assert all(-0.005 < late < 10 for late in here), here
+    assert all(0 <= float(each.late_s or 0) < 10 for group in started for each in group)
+    for host, group in zip(hosts, started, strict=True):
+        assert group[0].wait(0) is None
+        stopped = host.processes.stop(group)
+        assert stopped.killed == ()
+        assert {str(ended) for ended in stopped.ended.values()} == {"signal SIGTERM"}
+
+
+def test_when_one_cannot_start_none_does(sut: Host) -> None:
+    with pytest.raises(HostError, match="sut: cannot start /no/such: No such file or directory"):
+        sut.processes.start_all([ProcessSpec(["sleep", "61"]), ProcessSpec(["/no/such"])])
+    assert sut.processes.run(["/bin/sh", "-c", "ps -eo args | grep '[s]leep 61'"]).stdout == b""
+
+
+def test_a_process_with_all_its_settings(sut: Host, folder: str) -> None:
+    cpu = sut.facts.cpus[0]
+    script = 'echo "$WORD"; ulimit -Sn; pwd; grep Cpus_allowed_list /proc/self/status; echo err >&2'
+    process = sut.processes.start(
+        ProcessSpec(
+            ["/bin/sh", "-c", script],
+            env={"WORD": "$(id)"},
+            cwd=folder,
+            cpus=[cpu],
+            nofile=512,
+            stdout=ToFile(f"{folder}/out"),
+            stderr=ToFile(f"{folder}/err", max_bytes=2),
+        )
+    )
+    ended = process.wait(10)
+    assert ended is not None
+    assert ended.exit_code == 0
+    out = sut.files.read(f"{folder}/out").decode()
+    assert out == f"$(id)\n512\n{sut.workdir}/{folder}\nCpus_allowed_list:\t{cpu}\n"
+    assert sut.files.read(f"{folder}/err") == b"er"
+    outputs = process.outputs()
+    assert (outputs["stderr"].size, outputs["stderr"].dropped) == (2, 2)
+
+
+def test_short_commands(sut: Host) -> None:
+    done = sut.processes.run(["/bin/sh", "-c", "cat; echo oops >&2; exit 3"], stdin=b"in")
+    assert (done.stdout, done.stderr, done.ended.exit_code, done.ok, str(done.ended)) == (
+        b"in",
+        b"oops\n",
+        3,
+        False,
+        "exit code 3",
+    )
+    late = sut.processes.run(["sleep", "60"], timeout_s=0.1)
+    assert (late.timed_out, late.ok) == (True, False)
+    assert sut.processes.run(["yes"], timeout_s=2, max_bytes=10).stdout == b"y\n" * 5
+
+
+def test_cpu_time(sut: Host) -> None:
+    spin = sut.processes.start(ProcessSpec(["/bin/sh", "-c", "while :; do :; done"]))
+    idle = sut.processes.start(ProcessSpec(["sleep", "60"]))
+    before, cores_before, began = sut.processes.cpu_times([spin, idle]), psutil.cpu_times(percpu=True), time.monotonic()
+    used, deadline = 0.0, time.monotonic() + 20
+    while used < 0.2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+        after, cores_after = sut.processes.cpu_times([spin, idle]), psutil.cpu_times(percpu=True)
+        used = after[spin.id].total_s - before[spin.id].total_s
+    elapsed_s = time.monotonic() - began
+    assert 0.2 <= used < elapsed_s + 0.1
+    assert after[idle.id].total_s - before[idle.id].total_s < 0.05
+    assert (after[spin.id].processes, after[idle.id].processes) == (1, 1)
+    busy = sum(
+        getattr(cores_after[cpu], kind) - getattr(cores_before[cpu], kind)
+        for cpu in sut.facts.cpus
+        for kind in ("user", "system")
+    )
+    assert busy > used / 2, "the rest was on cores of other hosts, if they are shared"
+    sut.processes.stop([spin, idle])
+
+
+SERVER = """
+import http.server, socketserver, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", "3")
+        self.end_headers()
+        self.wfile.write(b"hi" + b"\\n")
+socketserver.TCPServer.allow_reuse_address = True
+socketserver.TCPServer((sys.argv[1], int(sys.argv[2])), Handler).serve_forever()
+"""
+
+
+def test_a_service_comes_answers_and_goes(hosts: Hosts, sut: Host, inventory: Inventory) -> None:
+    at = Tcp(inventory.named("sut").address, 40080)
+    server = sut.processes.start(ProcessSpec(["python3", "-c", SERVER, at.address, str(at.port)]))
+    assert sut.sockets.wait_open(at, 60, server) < 60
+    assert hosts["load"].sockets.wait_open(at, 60) < 60, "over the network"
+    answer = hosts["load"].sockets.http(at, "/x?y=1", headers=[("Host", "sut")])
+    assert (answer.status, answer.body, answer.body_bytes, answer.complete) == (200, b"hi\n", 3, True)
+    assert dict(answer.headers)["Content-Length"] == "3"
+    assert answer.body_sha256 == hashlib.sha256(b"hi\n").hexdigest()
+    (owner,) = sut.sockets.owners([at.port])[at.port]
+    assert (owner.pid, owner.address) == (server.pid, at.address)
+    with pytest.raises(HostError, match=rf"sut: a port is taken: port 40080 by python3?\S* \(pid {server.pid}\)"):
+        sut.sockets.require_free([at.port])
+    sut.processes.stop([server])
+    assert sut.sockets.wait_closed(at, 60) < 60
+    sut.sockets.require_free([at.port])
+
+
+def test_a_port_that_connects_to_itself_has_no_listener(sut: Host, inventory: Inventory) -> None:
+    """Leave the kernel two local ports, so that it soon chooses the port itself as source."""
+    at = Tcp(inventory.named("sut").address, 40080)
+    (ports,) = sut.changes.read_sysctls(["net.ipv4.ip_local_port_range"]).values()
+    sut.changes.write_sysctls({"net.ipv4.ip_local_port_range": "40080 40081"})
+    try:
+        with pytest.raises(HostError, match="cannot connect to"):
+            sut.sockets.wait_open(at, 1)
+        sut.sockets.require_free([at.port])
+    finally:
+        sut.changes.write_sysctls({"net.ipv4.ip_local_port_range": str(ports.value)})
+
+
+def test_waiting_for_a_service_ends_when_it_ends(sut: Host) -> None:
+    server = sut.processes.start(ProcessSpec(["/bin/sh", "-c", "sleep 0.1; exit 7"]))
+    began = time.monotonic()
+    with pytest.raises(HostError, match=re.escape("sut: /bin/sh ended before it listened on unix:/x/s: exit code 7")):
+        sut.sockets.wait_open(Unix("/x/s"), 60, server)
+    assert time.monotonic() - began < 60
+    with pytest.raises(HostError, match=re.escape("sut: cannot connect to 127.0.0.1:1: Connection refused for 0.1 s")):
+        sut.sockets.wait_open(Tcp("127.0.0.1", 1), 0.1)
+
+
+@kernel_settings
+def test_tuning_is_applied_verified_and_restored_at_the_end(hosts: Hosts, inventory: Inventory) -> None:
+    spec = inventory.named("sut").model_copy(update={"workdir": f"{hosts['sut'].facts.workdir}-tuning"})
+    profile = {FIN: 30, "net.ipv4.tcp_tw_recycle": 1, "net.ipv4.tcp_syncookies": 1, "vm.swappiness": 1}
+    watcher = hosts["sut"].changes
+    before = watcher.read_sysctls(profile)
+    with connect(spec) as host:
+        facts = host.facts
+        planned = plan(
+            spec,
+            profile,
+            host.changes.read_sysctls(profile),
+            root=facts.root,
+            can_sudo=facts.can_sudo,
+            not_isolated=inventory.not_isolated,
+        )
+        assert planned.values == {FIN: "30"}
+        assert any(
+            "not applied, this host has no such setting: " in each and "tcp_tw_recycle = 1" in each
+            for each in planned.sentences()
+        )
+        assert any("not isolated, not applied" in each and "vm.swappiness = 1" in each for each in planned.sentences())
+        tuned = apply(host.changes, planned)
+        assert tuned.sentences == ()
+        assert tuned.written[FIN].value == watcher.read_sysctls([FIN])[FIN].value == "30"
+        (record,) = host.changes.records()
+        assert (record.kind, record.state, record.text) == ("sysctl", "mine", f"{FIN} (was {before[FIN].value})")
+    assert watcher.read_sysctls(profile) == before
+
+
+CONTROLLER = """
+import sys, time
+from benchkit.hosts.connections import connect
+from benchkit.hosts.inventory import HostSpec
+from benchkit.hosts.processes import ProcessSpec
+host = connect(HostSpec.model_validate_json(sys.argv[1]))
+host.processes.start(ProcessSpec(["/bin/sh", "-c", "trap '' TERM; sleep 62 & sleep 63; sleep 64"]))
+print(host.changes.write_sysctls({sys.argv[2]: "33"})[sys.argv[2]].outcome, flush=True)
+time.sleep(60)
+"""
+
+
+@kernel_settings
+def test_a_controller_that_is_killed_leaves_nothing_on_the_host(sut: Host, inventory: Inventory) -> None:
+    workdir = f"{sut.facts.workdir}-killed"
+    spec = inventory.named("sut").model_copy(update={"workdir": workdir})
+    former = sut.changes.read_sysctls([FIN])
+    mine = ["/bin/sh", "-c", f"ps -eo args | grep -e '[s]leep 6[234]' -e '[e]xec.*{workdir}'"]
+    with subprocess.Popen(
+        [sys.executable, "-c", CONTROLLER, spec.model_dump_json(), FIN], stdout=subprocess.PIPE
+    ) as controller:
+        assert controller.stdout is not None
+        assert controller.stdout.readline() == b"applied\n"
+        assert sut.changes.read_sysctls([FIN])[FIN].value == "33"
+        deadline = time.monotonic() + 30
+        while len(sut.processes.run(mine).stdout.splitlines()) < 3:
+            assert time.monotonic() < deadline
+        controller.kill()
+    killed = time.monotonic()
+    while sut.processes.run(mine).stdout or sut.changes.read_sysctls([FIN]) != former:
+        assert time.monotonic() - killed < 60, sut.processes.run(mine).stdout
+        time.sleep(0.05)
+
+
+def test_a_host_whose_agent_is_killed_is_named_and_restored(hosts: Hosts, inventory: Inventory) -> None:
+    spec = inventory.named("load").model_copy(update={"workdir": f"{hosts['load'].facts.workdir}-dies"})
+    host = connect(spec)
+    process = host.processes.start(ProcessSpec(["sleep", "60"]))
+    parent = host.processes.run(["/bin/sh", "-c", "echo $PPID"]).stdout.decode().strip()
+    hosts["load"].processes.run(["kill", "-KILL", parent])
+    with pytest.raises(HostError, match="load: the agent ended"):
+        process.wait(30)
+    with pytest.raises(HostError, match="load: the agent ended"):
+        host.compare_clocks()
+    assert any("shutdown not confirmed" in failure for failure in host.close())
+    with connect(spec) as after:
+        after.lock.acquire("a run", spec.name, "a test")  # waits until everything is restored
+        state = after.changes.state()
+        assert state.records == ()
+        (report,) = state.reports
+        assert report.reason == "its agent was killed"
+        assert f"process sleep ({process.pid})" in report.undone
+        after.changes.delete_report(report)
+
+
+def test_errors_within_a_connection_come_through_and_it_is_closed(inventory: Inventory, sut: Host) -> None:
+    spec = inventory.named("sut").model_copy(update={"workdir": f"{sut.facts.workdir}-error"})
+    with contextlib.suppress(ZeroDivisionError), connect(spec) as host:
+        process = host.processes.start(ProcessSpec(["sleep", "65"]))
+        raise ZeroDivisionError
+    assert sut.processes.run(["kill", "-0", str(process.pid)]).ended.exit_code != 0
+
+
+@kernel_settings
+def test_an_interrupted_upload_restores_the_hosts_at_once(hosts: Hosts, inventory: Inventory) -> None:
+    """Interrupt an upload of tens of MB at random moments, as Ctrl-C and SIGTERM do."""
+    key = "net.ipv4.tcp_fin_timeout"
+    former = hosts["sut"].changes.read_sysctls([key])[key].value
+    content = os.urandom(40_000_000)
+    for number in range(5):
+        timer = threading.Timer(random.uniform(0.0, 0.4), os.kill, [os.getpid(), signal.SIGINT])  # noqa: S311 - no secret
+        with pytest.raises(KeyboardInterrupt):
+            _upload_until_interrupted(inventory, timer, {key: "31"}, number.to_bytes(8, "big") + content)
+        assert hosts["sut"].changes.read_sysctls([key])[key].value == former
+        assert _partial_files(hosts["sut"]) == []
+    hosts["sut"].files.remove("large")
+
+
+def _partial_files(host: Host) -> list[str]:
+    """Return the partial files that stay in the store: an agent needs a moment to remove its own."""
+    deadline = time.monotonic() + CLOSE_TIMEOUT_S
+    while True:
+        partial = [each for each in host.files.list("store") if each.startswith(".part-")]
+        if not partial or time.monotonic() > deadline:
+            return partial
+        time.sleep(0.05)
+
+
+def _upload_until_interrupted(
+    inventory: Inventory, timer: threading.Timer, sysctls: Mapping[str, str], content: bytes
+) -> None:
+    closing_at = 0.0
+    try:
+        with connect(inventory.named("sut")) as host:
+            assert all(each.outcome == "applied" for each in host.changes.write_sysctls(sysctls).values())
+            timer.start()
+            try:
+                for attempt in itertools.count():
+                    host.files.place([PlacedFile("large", attempt.to_bytes(8, "big") + content)])
+            finally:
+                closing_at = time.monotonic()
+        pytest.fail("it was not interrupted")
+    finally:
+        assert time.monotonic() - closing_at < CLOSE_TIMEOUT_S, "the host confirms its end without a time limit"

@@ -1,0 +1,407 @@
+"""SSH connections and their errors, with real sshds."""
+
+from __future__ import annotations
+
+import logging
+import re
+import shlex
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import fabric
+import pytest
+
+from benchkit.errors import HostError, InputError, LostError
+from benchkit.hosts.connections import Hosts, connect, connect_all
+from benchkit.hosts.inventory import HostSpec, Inventory
+from benchkit.hosts.ssh import SshConnection
+from tests.support.hosts.fixtures import SLOW_STARTS
+
+if TYPE_CHECKING:
+    from tests.support.hosts.fixtures import OddServer
+
+Home = Callable[..., Path]
+
+
+def refused(spec: HostSpec, others: dict[str, HostSpec] | None = None) -> str:
+    """Return the message of a connection that fails."""
+    with pytest.raises(HostError) as caught:
+        connect(spec, others)
+    return str(caught.value)
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    """A private key that no host knows."""
+    path = tmp_path / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True)
+    return path
+
+
+def test_a_plain_connection(odd_server: OddServer, home: Home) -> None:
+    home()
+    with connect(odd_server.spec) as host:
+        assert host.facts.workdir == odd_server.spec.workdir
+
+
+def test_a_read_times_out_although_the_wall_clock_is_set_back(
+    odd_server: OddServer, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home()
+    connection = SshConnection(odd_server.spec, {})
+    connection.open()
+    stream = connection.run("echo here; exec sleep 60")
+    assert stream.receive(100) == b"here\n"
+    stream.time_out_after(0.5)
+    began = time.monotonic()
+    true_s = time.time
+    monkeypatch.setattr(time, "time", lambda: true_s() - (3600 if time.monotonic() > began + 0.1 else 0))
+    with pytest.raises(TimeoutError):
+        stream.receive(100)
+    stream.close()
+
+
+def test_a_slow_and_noisy_start_is_paid_once(odd_server: OddServer, home: Home, hosts: Hosts) -> None:
+    home()
+
+    def starts() -> int:
+        return len(hosts["sut"].files.read(SLOW_STARTS).splitlines())
+
+    with connect(odd_server.at("slow-and-noisy")) as host:
+        once = starts()
+        assert once > 0
+        for _ in range(3):
+            assert host.processes.run(["true"]).ok
+        assert starts() == once
+
+
+@pytest.mark.parametrize(
+    ("oddity", "message"),
+    [
+        ("no-python", "sut: no Python 3.8 or newer: "),
+        ("no-login", "sut: the agent does not start: This account is not available."),
+    ],
+)
+def test_a_host_that_cannot_run_the_agent(odd_server: OddServer, home: Home, oddity: str, message: str) -> None:
+    home()
+    assert refused(odd_server.at(oddity)).startswith(message)
+
+
+def test_an_unknown_host_key_is_refused_with_the_line_that_accepts_it(
+    odd_server: OddServer, home: Home, tmp_path: Path
+) -> None:
+    home()
+    spec = odd_server.spec.model_copy(update={"known_hosts": tmp_path / "known hosts"})
+    (tmp_path / "known hosts").touch()
+    message = refused(spec)
+    assert message.startswith(
+        f"sut: the host key of [{spec.address}]:{spec.port} is unknown: it presents a key of type ssh-ed25519"
+    )
+    assert "fingerprint SHA256:" in message
+    assert f"[{spec.address}]:{spec.port} {odd_server.host_key}" in message
+    line = message.splitlines()[-1].strip()
+    assert shlex.split(line)[0] == "echo"
+    subprocess.run(["/bin/sh", "-c", line], check=True)  # as a user would
+    connect(spec).close()
+
+
+def test_the_fingerprint_is_the_one_that_ssh_keygen_shows(odd_server: OddServer, home: Home, tmp_path: Path) -> None:
+    home()
+    public = tmp_path / "host_key.pub"
+    public.write_text(odd_server.host_key)
+    shown = subprocess.run(["ssh-keygen", "-lf", str(public)], capture_output=True, text=True, check=True).stdout
+    assert shown.split()[1] in refused(odd_server.spec.model_copy(update={"known_hosts": None}))
+
+
+def test_a_changed_host_key_is_refused(odd_server: OddServer, home: Home, tmp_path: Path, key: Path) -> None:
+    home()
+    known = tmp_path / "known_hosts"
+    other = " ".join(key.with_suffix(".pub").read_text().split()[:2])
+    known.write_text(f"[{odd_server.spec.address}]:{odd_server.spec.port} {other}\n")
+    message = refused(odd_server.spec.model_copy(update={"known_hosts": known}))
+    assert f"sut: the host key of {odd_server.spec.address}:{odd_server.spec.port} has changed" in message
+    assert message.count("SHA256:") == 2
+    assert f"ssh-keygen -R '[{odd_server.spec.address}]:{odd_server.spec.port}' -f {known}" in message
+
+
+def test_a_revoked_host_key_is_refused_though_it_is_known(odd_server: OddServer, home: Home, tmp_path: Path) -> None:
+    home()
+    known = tmp_path / "known_hosts"
+    name = f"[{odd_server.spec.address}]:{odd_server.spec.port}"
+    known.write_text(f"{name} {odd_server.host_key}\n@revoked * {odd_server.host_key}\n")
+    assert "is revoked" in refused(odd_server.spec.model_copy(update={"known_hosts": known}))
+
+
+def test_the_inventorys_known_hosts_win_over_the_users_and_bad_lines_do_not_matter(
+    odd_server: OddServer, home: Home, key: Path
+) -> None:
+    ssh = home()
+    other = " ".join(key.with_suffix(".pub").read_text().split()[:2])
+    name = f"[{odd_server.spec.address}]:{odd_server.spec.port}"
+    (ssh / "known_hosts").write_text(
+        f"{name} {other}\nnonsense\n{name} ssh-ed25519 !!!\n# {name}\n@cert-authority * x y\n"
+    )
+    connect(odd_server.spec).close()
+    assert "has changed" in refused(odd_server.spec.model_copy(update={"known_hosts": None}))
+
+
+def test_the_inventorys_known_hosts_win_over_a_hashed_name_of_the_users(
+    odd_server: OddServer, home: Home, key: Path
+) -> None:
+    ssh = home()
+    other = " ".join(key.with_suffix(".pub").read_text().split()[:2])
+    (ssh / "known_hosts").write_text(f"[{odd_server.spec.address}]:{odd_server.spec.port} {other}\n")
+    subprocess.run(["ssh-keygen", "-q", "-H", "-f", str(ssh / "known_hosts")], check=True, capture_output=True)
+    connect(odd_server.spec).close()
+    assert "has changed" in refused(odd_server.spec.model_copy(update={"known_hosts": None}))
+
+
+def test_hashed_names_are_known_names(odd_server: OddServer, home: Home, tmp_path: Path) -> None:
+    home()
+    known = tmp_path / "known_hosts"
+    known.write_text(f"[{odd_server.spec.address}]:{odd_server.spec.port} {odd_server.host_key}\n")
+    subprocess.run(["ssh-keygen", "-q", "-H", "-f", str(known)], check=True, capture_output=True)
+    assert odd_server.spec.address not in known.read_text()
+    connect(odd_server.spec.model_copy(update={"known_hosts": known})).close()
+
+
+def test_a_configuration_that_makes_no_sense_is_named(odd_server: OddServer, home: Home) -> None:
+    home("Host *\n  Port none\n")
+    with pytest.raises(InputError, match=r"sut: ~/\.ssh/config cannot be used: "):
+        connect(odd_server.spec.model_copy(update={"port": None}))
+
+
+@pytest.mark.parametrize("content", ["", "no key\n", "ssh-ed25519 AAAA public\n", "\0\xff\n"])
+def test_an_identity_that_is_no_key(odd_server: OddServer, home: Home, tmp_path: Path, content: str) -> None:
+    home()
+    path = tmp_path / "identity"
+    path.write_text(content, encoding="latin-1")
+    with pytest.raises(InputError, match=r"sut: identity .* is no private key"):
+        connect(odd_server.spec.model_copy(update={"identity": path}))
+
+
+def test_strictness_is_not_for_ssh_config_to_lift(odd_server: OddServer, home: Home) -> None:
+    home("Host *\n  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n")
+    assert "is unknown" in refused(odd_server.spec.model_copy(update={"known_hosts": None}))
+
+
+def test_ssh_config_is_honoured(odd_server: OddServer, home: Home) -> None:
+    spec = odd_server.spec
+    home(
+        f"Host odd\n  HostName {spec.address}\n  Port {spec.port}\n  User root\n  ForwardAgent yes\n"
+        f"  IdentityFile ~/no-such-key\n  IdentityFile {spec.identity}\n  UserKnownHostsFile {spec.known_hosts} ~/none\n"
+    )
+    with connect(HostSpec(name="sut", address="odd", roles=("sut",), workdir=spec.workdir)) as host:
+        forwarded = host.processes.run(["/bin/sh", "-c", "echo ${SSH_AUTH_SOCK-none}"])
+        assert forwarded.stdout == b"none\n", "the host has no access to the user's keys"
+
+
+def test_a_key_that_is_not_accepted(odd_server: OddServer, home: Home, key: Path) -> None:
+    home()
+    message = refused(odd_server.spec.model_copy(update={"identity": key}))
+    target = f"{odd_server.spec.address}:{odd_server.spec.port}"
+    assert f"sut: {target} refuses the login of root: it accepts none of the offered keys" in message
+    assert f"ssh -p {odd_server.spec.port} root@{odd_server.spec.address}" in message
+
+
+def test_no_key_at_all(odd_server: OddServer, home: Home) -> None:
+    home()
+    assert "there is no key to offer" in refused(odd_server.spec.model_copy(update={"identity": None}))
+
+
+def test_a_key_with_a_passphrase_is_not_asked_for(odd_server: OddServer, home: Home, tmp_path: Path) -> None:
+    home()
+    path = tmp_path / "locked"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "secret", "-f", str(path)], check=True)
+    message = refused(odd_server.spec.model_copy(update={"identity": path}))
+    assert "a key needs a passphrase, and benchkit asks for none" in message
+    assert "ssh-add" in message
+
+
+@pytest.mark.parametrize("field", ["identity", "known_hosts"])
+def test_a_file_that_is_not_there(odd_server: OddServer, home: Home, field: str) -> None:
+    home()
+    with pytest.raises(InputError, match=r"sut: cannot read \w+ /no/such: No such file"):
+        connect(odd_server.spec.model_copy(update={field: Path("/no/such")}))
+
+
+def test_a_port_without_a_listener(odd_server: OddServer, home: Home) -> None:
+    home()
+    message = refused(odd_server.spec.model_copy(update={"port": 1}))
+    assert f"sut: cannot connect to {odd_server.spec.address}:1: " in message
+    assert "is sshd running there" in message
+
+
+def test_a_name_that_does_not_resolve(odd_server: OddServer, home: Home) -> None:
+    home()
+    message = refused(odd_server.spec.model_copy(update={"address": "no-such-host.invalid"}))
+    assert message.startswith("sut: the name no-such-host.invalid does not resolve")
+
+
+@pytest.mark.parametrize("greeting", [b"", b"220 mail.example ESMTP\r\n" * 30])
+def test_another_server_than_ssh(home: Home, key: Path, monkeypatch: pytest.MonkeyPatch, greeting: bytes) -> None:
+    home()
+    monkeypatch.setattr("benchkit.hosts.ssh.CONNECT_S", 1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        spec = HostSpec(name="x", address="127.0.0.1", port=server.getsockname()[1], identity=key, roles=("sut",))
+        if greeting:
+            client = socket.create_connection(server.getsockname())
+            client.close()
+        message = refused(spec)
+    assert message.startswith(f"x: no SSH session with 127.0.0.1:{spec.port}: ")
+
+
+def through(odd_server: OddServer, inventory: Inventory) -> tuple[HostSpec, dict[str, HostSpec]]:
+    """Return the lab host `load`, with the odd server as its jump host."""
+    gate = odd_server.spec.model_copy(update={"name": "gate", "roles": ()})
+    return inventory.named("load").model_copy(update={"jump": "gate"}), {"gate": gate}
+
+
+def test_a_jump_host_of_the_inventory(odd_server: OddServer, inventory: Inventory, home: Home) -> None:
+    home()
+    spec, others = through(odd_server, inventory)
+    with connect(spec, others) as host:
+        came_from = host.processes.run(["/bin/sh", "-c", "echo $SSH_CLIENT"]).stdout.split()[0].decode()
+    assert came_from == odd_server.spec.address
+
+
+def test_a_jump_host_is_checked_as_strictly(
+    odd_server: OddServer, inventory: Inventory, home: Home, tmp_path: Path, key: Path
+) -> None:
+    home()
+    spec, others = through(odd_server, inventory)
+    (tmp_path / "empty").touch()
+    unknown = others["gate"].model_copy(update={"known_hosts": tmp_path / "empty"})
+    message = refused(spec, {"gate": unknown})
+    assert message.startswith(
+        f"load: jump host {unknown.address}: the host key of [{unknown.address}]:{unknown.port} is unk"
+    )
+    message = refused(spec, {"gate": others["gate"].model_copy(update={"identity": key})})
+    assert message.startswith(f"load: jump host {unknown.address}: ")
+    assert "refuses the login of root" in message
+    message = refused(spec.model_copy(update={"known_hosts": tmp_path / "empty"}), others)
+    assert message.startswith(f"load: the host key of {spec.address} is unknown")
+    message = refused(spec.model_copy(update={"port": 1}), others)
+    assert message.startswith(f"load: the jump host cannot reach {spec.address}:1")
+
+
+def test_a_jump_host_of_ssh_config_is_checked_as_strictly(
+    odd_server: OddServer, inventory: Inventory, home: Home
+) -> None:
+    gate, spec = odd_server.spec, inventory.named("load")
+    config = (
+        f"Host gate\n  HostName {gate.address}\n  Port {gate.port}\n  User root\n  IdentityFile {gate.identity}\n"
+        "  StrictHostKeyChecking no\n{known}"
+        f"Host {spec.address}\n  ProxyJump gate\n"
+    )
+    home(config.format(known=""))
+    assert refused(spec).startswith(f"load: jump host gate: the host key of [{gate.address}]:{gate.port} is unknown")
+    home(config.format(known=f"  UserKnownHostsFile {gate.known_hosts}\n"))
+    with connect(spec) as host:
+        came_from = host.processes.run(["/bin/sh", "-c", "echo $SSH_CLIENT"]).stdout.split()[0].decode()
+    assert came_from == gate.address
+
+
+def test_a_jump_host_by_address(odd_server: OddServer, inventory: Inventory, home: Home) -> None:
+    gate = odd_server.spec
+    home(f"Host {gate.address}\n  IdentityFile {gate.identity}\n  UserKnownHostsFile {gate.known_hosts}\n")
+    spec = inventory.named("load").model_copy(update={"jump": f"root@{gate.address}:{gate.port}"})
+    connect(spec).close()
+
+
+def test_the_problems_of_all_hosts_are_reported_together(inventory: Inventory, home: Home, key: Path) -> None:
+    home()
+    wrong = [
+        inventory.named("sut").model_copy(update={"identity": key}),
+        inventory.named("load"),
+        HostSpec(name="third", address="no-such-host.invalid", roles=("load",)),
+        HostSpec(name="gate", address="no-such-gate.invalid", roles=()),
+    ]
+    with pytest.raises(HostError) as caught:
+        connect_all(Inventory(hosts=tuple(wrong)))
+    message = str(caught.value)
+    assert "sut: " in message
+    assert "third: the name no-such-host.invalid does not resolve" in message
+    assert "load: " not in message
+    assert "no-such-gate" not in message, "a host without a role is a jump host only"
+
+
+def test_every_step_of_a_connection_is_logged_with_host_and_duration(
+    odd_server: OddServer, inventory: Inventory, home: Home, caplog: pytest.LogCaptureFixture
+) -> None:
+    home()
+    spec, others = through(odd_server, inventory)
+    gate = f"load: jump host {odd_server.spec.address}"
+    with caplog.at_level(logging.DEBUG, "benchkit.hosts"), connect(spec, others) as host:
+        host.processes.run(["true"])
+    steps = [
+        r"load: connecting",
+        rf"{gate}: SSH: connecting to root@\S+",
+        rf"{gate}: SSH: connected to \S+ after \d+\.\d{{3}} s: host key SHA256:\S+",
+        r"load: SSH: connecting to \S+",
+        r"load: SSH: connected to \S+ after \d+\.\d{3} s: host key SHA256:\S+",
+        r"load: SSH: opening a channel",
+        r"load: SSH: channel open after \d+\.\d{3} s",
+        r"load: SSH: command started after \d+\.\d{3} s",
+        r"load: waiting for the start-up program",
+        r"load: the start-up program reports '(have|need)' after \d+\.\d{3} s",
+        r"load: agent \d+ of watchdog \d+ is ready",
+        r"load: request \d+ clock: started, body of 0 bytes",
+        r"load: request \d+ clock: answered after \d+\.\d{6} s, body of 0 bytes",
+        r"load: request \d+ facts: answered after \d+\.\d{6} s, body of 0 bytes",
+        r"load: connected after \d+\.\d{3} s",
+        r"load: running true for up to 30 s",
+        r"load: request \d+ run: answered after \d+\.\d{6} s, body of 0 bytes",
+        r"load: closing the link, waiting up to \d+ s for the agent",
+        r"load: SSH: command ended with exit code 0",
+        r"load: SSH: disconnecting",
+        r"load: the agent ended after \d+\.\d{3} s: everything restored",
+    ]
+    messages = iter(caplog.messages)
+    for step in steps:
+        assert any(re.fullmatch(step, message) for message in messages), f"{step}\n{caplog.text}"
+
+
+def test_a_server_that_hangs_shows_in_the_log(
+    home: Home, key: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    home()
+    monkeypatch.setattr("benchkit.hosts.ssh.CONNECT_S", 1)
+    with socket.create_server(("127.0.0.1", 0)) as server, caplog.at_level(logging.DEBUG, "benchkit.hosts"):
+        port = server.getsockname()[1]
+        refused(HostSpec(name="x", address="127.0.0.1", port=port, user="me", identity=key, roles=("sut",)))
+    assert f"x: SSH: connecting to me@127.0.0.1:{port}" in caplog.messages
+    failed = rf"x: SSH: connecting to me@127\.0\.0\.1:{port} failed after \d+\.\d{{3}} s: SSHException\(.*"
+    assert [message for message in caplog.messages if re.fullmatch(failed, message)], caplog.text
+
+
+def test_a_banner_that_hangs_is_named(home: Home, key: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home()
+    monkeypatch.setattr("benchkit.hosts.ssh.CONNECT_S", 1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        message = refused(HostSpec(name="x", address="127.0.0.1", port=port, user="me", identity=key, roles=("sut",)))
+    start = f"x: no SSH session with 127.0.0.1:{port}: it accepted the connection, then sent no complete SSH greeting"
+    assert message.startswith(start)
+    assert f"ssh -v -p {port} me@127.0.0.1" in message
+
+
+def test_a_server_that_is_killed_while_connecting_is_lost(
+    odd_server: OddServer, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home()
+    open_connection = fabric.Connection.open
+
+    def open_and_lose(connection: fabric.Connection) -> None:
+        open_connection(connection)
+        connection.client.get_transport().close()
+
+    monkeypatch.setattr(fabric.Connection, "open", open_and_lose)
+    with pytest.raises(
+        LostError, match=r"no SSH session with .*: it closed the connection while the session was being"
+    ):
+        connect(odd_server.spec)

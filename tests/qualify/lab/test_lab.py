@@ -1,0 +1,216 @@
+"""Starting, finding, restarting and removing labs, also after a killed `up`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from benchkit.cli.lab import app
+from benchkit.errors import HostError, InputError
+from benchkit.lab.lab import Lab, down, find_lab, up
+from benchkit.lab.processes import find_init_processes
+from benchkit.lab.spec import LabHost, LabSpec
+from benchkit.lab.state import LabFolder, base_folder, locked
+
+Traces = Callable[[str], dict[str, list[str]]]
+NO_TRACES: dict[str, list[str]] = {"processes": [], "links": [], "mounts": [], "groups": [], "files": []}
+
+
+def test_up_and_down_are_idempotent(lab_name: str, traces: Traces) -> None:
+    assert find_lab(lab_name) is None
+    first = up(LabSpec(name=lab_name))
+    assert first.fresh
+    second = up(LabSpec(name=lab_name))
+    assert not second.fresh
+    assert second.state == first.state
+    found = find_lab(lab_name)
+    assert found is not None
+    assert found.state == first.state
+    present = traces(lab_name)
+    assert present["processes"]
+    assert present["files"]
+    assert present["mounts"] == []  # all mounts are in the hosts' namespaces
+
+    assert down(lab_name)
+    assert traces(lab_name) == NO_TRACES
+    assert find_lab(lab_name) is None
+    assert not down(lab_name)
+
+
+def test_other_hosts_are_refused(lab_name: str) -> None:
+    lab = up(LabSpec(name=lab_name))
+    with pytest.raises(InputError) as caught:
+        up(LabSpec(name=lab_name, shared=True))
+    assert "already up with other hosts" in str(caught.value)
+    assert "benchkit lab down" in str(caught.value)
+    unchanged = find_lab(lab_name)
+    assert unchanged is not None
+    assert unchanged.state == lab.state
+
+
+def test_two_labs_have_separate_addresses(lab_name: str) -> None:
+    other_name = f"{lab_name}-b"
+    one = up(LabSpec(name=lab_name))
+    try:
+        other = up(LabSpec(name=other_name, hosts=(LabHost(name="only", roles=("sut",)),)))
+        assert not {host.address for host in one.hosts} & {host.address for host in other.hosts}
+    finally:
+        assert down(other_name)
+    assert all(one.answering().values())
+
+
+def test_the_inventory_has_what_ssh_needs(lab: Lab) -> None:
+    inventory = lab.inventory()
+    assert [(host.name, host.roles) for host in inventory.hosts] == [("sut", ("sut",)), ("load", ("load",))]
+    for spec in inventory.hosts:
+        assert spec.identity is not None
+        assert spec.identity.stat().st_mode & 0o077 == 0
+        assert spec.known_hosts is not None
+        assert spec.address in spec.known_hosts.read_text()
+        assert spec.workdir is not None
+    assert inventory.limits
+
+
+@pytest.mark.parametrize("delay_s", [0.15, 0.25, 0.3, 0.35, 0.4, 0.5])
+def test_down_and_up_work_after_a_killed_up(lab_name: str, traces: Traces, delay_s: float) -> None:
+    script = "import sys; from benchkit.lab.lab import up; from benchkit.lab.spec import LabSpec; up(LabSpec(name=sys.argv[1]))"
+
+    def kill_during_up() -> None:
+        builder = subprocess.Popen([sys.executable, "-c", script, lab_name], start_new_session=True)
+        time.sleep(delay_s)
+        builder.kill()
+        builder.wait()
+
+    kill_during_up()
+    down(lab_name)
+    assert traces(lab_name) == NO_TRACES
+    kill_during_up()
+    lab = up(LabSpec(name=lab_name))
+    assert lab.answering() == {"sut": True, "load": True}
+    assert down(lab_name)
+    assert traces(lab_name) == NO_TRACES
+
+
+@pytest.mark.parametrize(
+    "stage", ["folder created", "state written", "keys created", "switch started", "link created", "groups"]
+)
+def test_down_works_after_a_kill_at_each_stage(lab_name: str, traces: Traces, stage: str) -> None:
+    """Kill `up` at chosen moments, where it enters a function, and remove its remains."""
+    module, function = {
+        "folder created": ("benchkit.lab.namespaces", "plan"),
+        "state written": ("benchkit.lab.namespaces", "start"),
+        "keys created": ("benchkit.lab.openssh", "client_config"),
+        "groups": ("benchkit.lab.openssh", "server_config"),
+        "switch started": ("benchkit.lab.network", "uplink_commands"),
+        "link created": ("benchkit.lab.limits", "uncapped_links"),
+    }[stage]
+    if os.geteuid() != 0:
+        pytest.skip("stages of a lab with namespaces")
+    script = f"""
+import importlib, os, signal, sys
+sys.path.insert(0, {str(Path.cwd())!r})
+def stop(*args, **more): os.kill(os.getpid(), signal.SIGKILL)
+setattr(importlib.import_module({module!r}), {function!r}, stop)
+from benchkit.lab.lab import up
+from benchkit.lab.spec import LabSpec
+up(LabSpec(name={lab_name!r}))
+"""
+    done = subprocess.run([sys.executable, "-c", script], check=False, timeout=30)
+    assert done.returncode == -signal.SIGKILL
+    assert find_lab(lab_name) is None
+    assert down(lab_name)
+    assert traces(lab_name) == NO_TRACES
+
+
+def test_a_lab_with_a_dead_host_is_restarted(lab_name: str) -> None:
+    lab = up(LabSpec(name=lab_name))
+    for init in find_init_processes(lab.folder.key):
+        if init.part in ("host/sut", "supervisor"):
+            init.process.kill()
+            init.process.wait(10)
+    assert find_lab(lab_name) is None
+    restarted = up(LabSpec(name=lab_name))
+    assert restarted.fresh
+    assert restarted.answering() == {"sut": True, "load": True}
+
+
+def test_an_up_that_fails_gives_the_reason_and_removes_everything(
+    lab_name: str, traces: Traces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tempfile.TemporaryDirectory(dir=Path.home()) as folder:  # a host has its own /tmp
+        broken = Path(folder, "sshd")
+        broken.write_text("#!/bin/sh\necho 'sshd is broken' >&2\nexit 1\n")
+        broken.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+        with pytest.raises(HostError) as caught:
+            up(LabSpec(name=lab_name))
+    assert "sshd does not listen on" in str(caught.value)
+    assert "sshd is broken" in str(caught.value)
+    assert traces(lab_name) == NO_TRACES
+
+
+def test_two_at_once_start_one_lab(lab_name: str) -> None:
+    command = [sys.executable, "-c", "from benchkit.cli.lab import app; app()", "up", "--json", "--name", lab_name]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    documents = [json.loads(process.communicate(timeout=30)[0]) for process in processes]
+    assert sorted(document["fresh"] for document in documents) == [False, True]
+    assert documents[0]["hosts"] == documents[1]["hosts"]
+
+
+def test_a_lab_of_an_earlier_boot_is_not_up(lab_name: str, traces: Traces) -> None:
+    lab = up(LabSpec(name=lab_name))
+    lab.folder.write(lab.state.model_copy(update={"boot_id": "another"}))
+    assert find_lab(lab_name) is None
+    assert down(lab_name)
+    assert traces(lab_name) == NO_TRACES
+
+
+def test_a_lab_with_a_damaged_state_is_removed(lab_name: str, traces: Traces) -> None:
+    lab = up(LabSpec(name=lab_name))
+    (lab.folder.path / "state.json").write_text("{")
+    assert find_lab(lab_name) is None
+    assert down(lab_name)
+    assert traces(lab_name) == NO_TRACES
+
+
+def test_the_lock_leaves_no_folder(tmp_path: Path) -> None:
+    base = tmp_path / "base"
+    with locked(base):
+        assert base.is_dir()
+    assert not base.exists()
+
+
+def test_the_command_line_prints_one_document(lab_name: str) -> None:
+    runner = CliRunner()
+    started = runner.invoke(app, ["up", "--name", lab_name, "--json"])
+    assert started.exit_code == 0, started.output
+    status = runner.invoke(app, ["status", "--name", lab_name, "--json"])
+    document = json.loads(status.stdout)
+    assert json.loads(started.stdout) == {**document, "fresh": True}
+    assert [host["name"] for host in document["hosts"]] == ["sut", "load"]
+    assert all(host["answers"] for host in document["hosts"])
+    assert document["folder"] == str(LabFolder(base_folder(), lab_name).path)
+    text = runner.invoke(app, ["status", "--name", lab_name])
+    assert "answers" in text.stdout
+    assert "ssh -F" in text.stdout
+    repeated = runner.invoke(app, ["up", "--name", lab_name])
+    assert "is already up" in repeated.stdout
+    assert json.loads(runner.invoke(app, ["down", "--name", lab_name, "--json"]).stdout) == {
+        "name": lab_name,
+        "up": False,
+        "was_there": True,
+    }
+    removed = runner.invoke(app, ["status", "--name", lab_name, "--json"])
+    assert removed.exit_code == 0
+    assert json.loads(removed.stdout)["up"] is False
+    assert runner.invoke(app, ["down", "--name", lab_name, "-q"]).output == ""

@@ -1,0 +1,152 @@
+"""Owners of labs: which lab a command uses, and which labs it leaves alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from benchkit.cli.inventory_choice import inventory_of
+from benchkit.cli.lab import app
+from benchkit.errors import InputError
+from benchkit.hosts.connections import connect
+from benchkit.lab import owner
+from benchkit.lab.choice import choose_lab, find_holders, remove_abandoned, require_removable
+from benchkit.lab.lab import Lab, down, find_lab, up
+from benchkit.lab.owner import LabOwner, current_owner
+from benchkit.lab.spec import LabHost, LabSpec
+
+ONE_HOST = (LabHost(name="only", roles=("sut",)),)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout without labs, from which benchkit seems to run."""
+    monkeypatch.setattr(owner, "current_checkout", lambda: tmp_path)
+    monkeypatch.delenv("BENCHKIT_LAB", raising=False)
+    return tmp_path
+
+
+def give_away(lab: Lab) -> LabOwner:
+    """Make a lab that of another checkout."""
+    other = LabOwner(checkout=Path("/elsewhere"), user="somebody")
+    lab.folder.write_owner(other)
+    return other
+
+
+@pytest.mark.usefixtures("checkout")
+def test_without_a_name_only_the_lab_of_this_checkout_is_used(
+    lab_name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = up(LabSpec(name=lab_name, hosts=ONE_HOST))
+    inventory = inventory_of(None)
+    assert inventory.lab == lab_name
+    assert capsys.readouterr().err == f"lab: {lab_name}, of this checkout\n"
+
+    give_away(lab)
+    with pytest.raises(
+        InputError, match=f"no lab of this checkout is up.*{lab_name} \\(of /elsewhere and user somebody\\)"
+    ):
+        choose_lab()
+    inventory_of(None, lab_name)  # by its name, any lab may be used
+    assert capsys.readouterr().err == f"lab: {lab_name}, of /elsewhere and user somebody\n"
+
+    (lab.folder.path / "owner.json").unlink()  # a lab of an older version
+    with pytest.raises(InputError, match=f"{lab_name} \\(of an unknown owner"):
+        choose_lab()
+    monkeypatch.setenv("BENCHKIT_LAB", "zzz")
+    with pytest.raises(InputError, match=rf"BENCHKIT_LAB: no lab 'zzz' is up: labs that are up: .*{lab_name}"):
+        choose_lab()
+
+
+@pytest.mark.usefixtures("checkout")
+def test_of_several_labs_of_a_checkout_one_has_to_be_named(lab_name: str) -> None:
+    up(LabSpec(name=lab_name, hosts=ONE_HOST))
+    other = f"{lab_name}-b"
+    try:
+        up(LabSpec(name=other, hosts=ONE_HOST))
+        with pytest.raises(InputError, match=f"several labs: {lab_name}, {other}"):
+            choose_lab()
+        assert CliRunner().invoke(app, ["down"]).exception is not None
+        listed = json.loads(CliRunner().invoke(app, ["status", "--json"]).stdout)["labs"]
+        assert {lab["name"] for lab in listed} == {lab_name, other}
+        assert "--lab NAME selects one" in CliRunner().invoke(app, ["status"]).stdout
+        assert choose_lab(other).name == other
+        down(other)
+        up(LabSpec(name=other, hosts=ONE_HOST), temporary=True)
+        assert choose_lab().name == lab_name, "a temporary lab is nobody's default"
+    finally:
+        down(other)
+
+
+@pytest.mark.usefixtures("checkout")
+def test_up_without_a_name_keeps_clear_of_labs_of_others(lab_name: str) -> None:
+    runner = CliRunner()
+    lab = up(LabSpec(name=lab_name, hosts=ONE_HOST))
+    repeated = json.loads(runner.invoke(app, ["up", "--json"]).stdout)
+    assert (repeated["name"], repeated["fresh"]) == (lab_name, False), "the lab of this checkout, whatever its name"
+    give_away(lab)
+    with pytest.raises(InputError, match=f"the lab {lab_name!r} is not yours to start: it belongs to /elsewhere"):
+        up(LabSpec(name=lab_name, hosts=ONE_HOST))
+    fresh = json.loads(runner.invoke(app, ["up", "--json", "--host", "only=sut"]).stdout)
+    try:
+        assert fresh["name"] != lab_name
+        assert fresh["fresh"]
+    finally:
+        assert json.loads(runner.invoke(app, ["down", "--json"]).stdout)["was_there"]
+    assert find_lab(fresh["name"]) is None
+    assert find_lab(lab_name) is not None
+
+
+def test_a_lab_of_another_owner_is_removed_by_force_only(lab_name: str) -> None:
+    runner = CliRunner()
+    lab = up(LabSpec(name=lab_name, hosts=ONE_HOST))
+    for described in ("/elsewhere and user somebody", "an unknown owner: it was started by an older version"):
+        if "unknown" in described:
+            (lab.folder.path / "owner.json").unlink()
+        else:
+            give_away(lab)
+        refused = runner.invoke(app, ["down", "--name", lab_name])
+        assert isinstance(refused.exception, InputError)
+        assert f"it belongs to {described}" in str(refused.exception)
+        assert "--force" in str(refused.exception)
+        assert find_lab(lab_name) is not None
+    assert runner.invoke(app, ["down", "--name", lab_name, "--force"]).exit_code == 0
+    assert find_lab(lab_name) is None
+
+
+def test_a_lab_that_a_run_holds_is_not_removed(lab_name: str) -> None:
+    lab = up(LabSpec(name=lab_name, hosts=ONE_HOST))
+    require_removable(lab_name)
+    (spec,) = lab.inventory().hosts
+    with connect(spec) as host:
+        require_removable(lab_name)  # a connection alone is no run
+        host.lock_for("r-in-use", "somebody@somewhere")
+        refused = CliRunner().invoke(app, ["down", "--name", lab_name])
+        assert isinstance(refused.exception, InputError)
+        assert "only is in use: r-in-use of somebody@somewhere" in str(refused.exception)
+    assert find_holders(lab) == {}
+    assert CliRunner().invoke(app, ["down", "--name", lab_name]).exit_code == 0
+
+
+def test_a_host_that_does_not_answer_counts_as_held_while_a_session_is_open_on_it(lab_name: str) -> None:
+    lab = up(LabSpec(name=lab_name, hosts=ONE_HOST))
+    (spec,) = lab.inventory().hosts
+    with connect(spec):
+        lab.folder.identity.rename(lab.folder.path / "identity.away")  # no other login is possible
+        with pytest.raises(InputError, match=r"only is in use: .* run on it, and it does not answer"):
+            require_removable(lab_name)
+
+
+def test_labs_of_killed_processes_are_removed_and_no_others(lab_name: str, checkout: Path) -> None:
+    lab = up(LabSpec(name=lab_name, hosts=ONE_HOST), temporary=True)
+    remove_abandoned()
+    assert find_lab(lab_name) is not None, "the process that made it is alive"
+    lab.folder.write_owner(LabOwner(checkout=Path("/elsewhere"), user=current_owner().user, temporary_pid=2**22 + 1))
+    remove_abandoned()
+    assert find_lab(lab_name) is not None, "it belongs to another checkout"
+    lab.folder.write_owner(LabOwner(checkout=checkout, user=current_owner().user, temporary_pid=2**22 + 1))
+    remove_abandoned()
+    assert find_lab(lab_name) is None

@@ -1,0 +1,151 @@
+"""The real load tools, called as benchkit calls them, against a small server on loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scipy.stats import binomtest
+
+from benchkit.loadtools.registry import TOOLS
+from benchkit.loadtools.target import Target
+from benchkit.loadtools.tool import ParsedOutput
+from benchkit.models.load import Load
+from tests.support.loadtools.fixtures import Server, run_generator
+
+
+def _run_generator(load: Load, origin: str, folder: Path) -> ParsedOutput:
+    return run_generator(load, Target(origin.removeprefix("http://")), folder)
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_run_for_a_time_gives_a_complete_result(tool: str, server: Server, tmp_path: Path) -> None:
+    output = _run_generator(Load(tool=tool, connections=3, duration_s=2, path="/slow"), server.origin, tmp_path)
+    result, measured = output.result, output.measurement
+    assert result.complete, result
+    assert result.requests is not None
+    assert 0 < result.requests < 250  # 3 connections with an answer every 30 ms make 200 requests in 2 s
+    assert result.latency.mean_s is not None
+    assert result.latency.mean_s > 0.02
+    assert result.duration_s is not None
+    in_flight = result.latency.mean_s * result.requests / result.duration_s
+    assert in_flight == pytest.approx(3, rel=0.4), "Little's law, however slow this machine is"
+    assert not result.failed
+    assert not result.non_2xx
+    assert measured is not None
+    assert measured.complete
+    # siege cancels its users: one that prints loses 75 lines of its buffer; one that has printed counts no answer.
+    uncounted, lost = (3, 75) if tool == "siege" else (0, 0)
+    assert -uncounted <= result.requests - measured.histograms["raw"].total <= lost
+    assert result.latency == measured.latency()
+    assert result.latency.corrected is False
+    assert result.latency.percentiles["50"] == pytest.approx(result.latency.mean_s, rel=0.5)
+
+
+@pytest.mark.parametrize("tool", [name for name, tool in TOOLS.items() if "request_count" in tool.options])
+def test_a_run_makes_its_count_of_requests(tool: str, server: Server, tmp_path: Path) -> None:
+    rate = 50 if tool in {"vegeta", "openloop"} else None
+    output = _run_generator(
+        Load(tool=tool, connections=4, request_count=40, rate=rate, path="/slow"), server.origin, tmp_path
+    )
+    assert output.result.requests == 40
+    assert output.measurement is not None
+    assert output.measurement.histograms["raw"].total == 40
+
+
+COUNTS: dict[str, dict[str, Any]] = {
+    "wrk": {"duration_s": 1},
+    **{name: {"request_count": 8} for name in ("ab", "hey", "siege", "h2load")},
+    **{name: {"request_count": 8, "rate": 20} for name in ("vegeta", "openloop")},
+}
+
+
+@pytest.mark.parametrize("tool", COUNTS)
+@pytest.mark.parametrize(
+    ("fields", "seen"),
+    [
+        ({"method": "PUT", "body": "k=v", "headers": {"content-length": "3"}}, "PUT k=v a b 3"),
+        ({"method": "POST"}, "POST  a b 0"),
+        ({"method": "POST", "headers": {"Content-Length": "0"}}, "POST  a b 0"),
+    ],
+)
+def test_method_headers_and_body_reach_the_server_with_one_length(
+    tool: str, fields: dict[str, Any], seen: str, server: Server, tmp_path: Path
+) -> None:
+    headers = {"X-Test": "a b", **fields.get("headers", {})}
+    load = Load.model_validate(
+        {"tool": tool, "connections": 2, "path": "/echo", **COUNTS[tool], **fields, "headers": headers}
+    )
+    _run_generator(load, server.origin, tmp_path)
+    assert server.stop() == {seen}
+
+
+ANY_BYTES = bytes(range(256)) * 3
+"""A body that no text can be."""
+MIXES: dict[str, list[dict[str, Any]]] = {
+    "wrk": [
+        {"path": "/count/a", "weight": 5, "headers": {"X-Test": 'a "\\b'}},
+        {"path": "/count/b?q=1", "weight": 2.5, "method": "POST", "body": "k=v\n"},
+        {"path": "/count/c", "weight": 2.5, "method": "PATCH", "body_file": "any"},
+    ],
+    "vegeta": [
+        {"path": "/count/a", "weight": 5, "headers": {"X-Test": "a b"}},
+        {"path": "/count/b?q=1", "weight": 3, "method": "POST", "body": "k=v\n"},
+        {"path": "/count/c", "weight": 2, "method": "PATCH", "body_file": "any"},
+    ],
+    "openloop": [
+        {"path": "/count/a", "weight": 5, "headers": {"X-Test": "a b"}},
+        {"path": "/count/b?q=1", "weight": 3, "method": "POST", "body": "k=v\n"},
+        {"path": "/count/c", "weight": 2, "method": "PATCH", "body_file": "any"},
+    ],
+    "h2load": [{"path": "/count/a", "weight": 3}, {"path": "/count/b?q=1"}],
+    "siege": [
+        {"path": "/count/a", "weight": 5},
+        {"path": "/count/b?q=1", "weight": 3, "method": "POST", "body": "k=v\nw"},
+        {"path": "/count/c", "weight": 2, "method": "PATCH", "body_file": "text"},
+    ],
+    "ab": [{"path": "/count/c", "method": "PATCH", "body_file": "any", "headers": {"X-Test": "a b"}}],
+    "hey": [{"path": "/count/c", "method": "PATCH", "body_file": "any", "headers": {"X-Test": "a b"}}],
+}
+"""The most that each tool can send."""
+
+
+@pytest.mark.parametrize("tool", MIXES)
+def test_requests_arrive_as_they_are_stated_and_by_their_weights(tool: str, server: Server, tmp_path: Path) -> None:
+    load = Load.model_validate({"tool": tool, "connections": 3, "duration_s": 2, "requests": MIXES[tool]})
+    contents = {"any": ANY_BYTES, "text": ANY_BYTES.replace(b"\0", b"")}
+    resolved = tuple(r.with_file_content(contents[r.body_file]) if r.body_file else r for r in load.requests)
+    load = load.model_copy(update={"requests": resolved})
+    result = _run_generator(load, server.origin, tmp_path).result
+    assert not result.non_2xx
+    counts = {tuple(seen[:-1]): seen[-1] for seen in map(json.loads, server.stop())}
+    mix = load.request_mix
+    expected = {(r.method, r.path, r.headers.get("X-Test"), (r.content or b"").hex()): r.weight for r in mix}
+    assert counts.keys() == expected.keys()
+    number, weights = sum(counts.values()), sum(expected.values())
+    assert number > 100
+    for request, weight in expected.items():
+        assert binomtest(counts[request], number, weight / weights).pvalue > 1e-6, (request, counts)
+
+
+def test_ab_does_not_count_answers_of_varying_length_as_failed(server: Server, tmp_path: Path) -> None:
+    result = _run_generator(
+        Load(tool="ab", connections=2, request_count=50, path="/vary"), server.origin, tmp_path
+    ).result
+    assert (result.requests, result.failed, result.failed_length) == (50, 0, 0)
+
+
+def test_siege_writes_nothing_into_the_home_of_its_user(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, folder = tmp_path / "home", tmp_path / "work"
+    home.mkdir()
+    folder.mkdir()
+    monkeypatch.setitem(os.environ, "HOME", str(home))
+    _run_generator(
+        Load(tool="siege", connections=2, request_count=4, histogram=False, path="/slow"), server.origin, folder
+    )
+    assert list(home.iterdir()) == []

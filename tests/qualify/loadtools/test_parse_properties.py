@@ -1,0 +1,203 @@
+"""Properties of every parser: for any text, and for damaged and truncated outputs."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from benchkit.errors import ParseError
+from benchkit.loadtools.registry import TOOLS
+from benchkit.loadtools.text import decode
+from benchkit.models.load_result import LoadResult
+from tests.support.paths import TESTS
+
+FIXTURES = TESTS / "fixtures" / "load"
+OUTPUTS = {path.relative_to(FIXTURES): path.read_text() for path in sorted(FIXTURES.glob("*/*.txt"))}
+ROWS = re.compile(r"v23-[eg]\.|csv|-log\.|hist|hdrplot")
+"""Files of rows, which look complete when truncated between two rows."""
+SUMMARIES = {path: text for path, text in OUTPUTS.items() if not ROWS.search(path.name)}
+
+FIGURE = r"([0-9][0-9.]*)"
+STATED = {
+    "wrk": (
+        rf"^  {FIGURE} threads? and {FIGURE} connections",
+        rf"^    Latency\s+{FIGURE}\S*\s+{FIGURE}\S*\s+{FIGURE}",
+        rf"^  {FIGURE} requests in {FIGURE}\w+, {FIGURE}",
+        rf"errors: connect {FIGURE}, read {FIGURE}, write {FIGURE}, timeout {FIGURE}",
+        rf"^(?:Requests|Transfer)/sec:\s+{FIGURE}",
+        rf"3xx responses: {FIGURE}",
+    ),
+    "ab": (
+        rf"^(?:Concurrency Level|Complete requests|Failed requests|Non-2xx responses|Total transferred):\s+{FIGURE}",
+        rf"^(?:Time taken for tests|Requests per second|Transfer rate):\s+{FIGURE}",
+        rf"^Total:\s+{FIGURE}\s+{FIGURE}\s+{FIGURE}",
+        rf"^\s+[0-9]+%\s+{FIGURE}",
+        rf"\(Connect: {FIGURE}, Receive: {FIGURE}, Length: {FIGURE}, Exceptions: {FIGURE}\)",
+    ),
+    "hey": (
+        rf"^  (?:Total|Slowest|Fastest|Average|Requests/sec|Total data):\s+{FIGURE}",
+        rf"^  [1-9][0-9]*% in {FIGURE}",
+        rf"^  \[[0-9]+\]\t{FIGURE} responses",
+        rf"^  \[{FIGURE}\]\t\D",
+    ),
+    "siege": (
+        rf"^(?:Transactions|Availability|Elapsed time|Data transferred|Failed transactions):\s+{FIGURE}",
+        rf"^(?:Transaction rate|Throughput|Response time|Longest transaction|Shortest transaction):\s+{FIGURE}",
+        rf'"(?:transactions|availability|elapsed_time|failed_transactions|longest_transaction)":\s+{FIGURE}',
+    ),
+    "vegeta": (
+        rf"^Requests .*\]\s+{FIGURE}, {FIGURE}",
+        rf"^Latencies .*\]\s+{FIGURE}\w+, {FIGURE}\w+, {FIGURE}",
+        rf"^Success .*\]\s+{FIGURE}",
+        rf"^Status Codes .*\]\s+[0-9]+:{FIGURE}(?:  [0-9]+:{FIGURE})?",
+        rf'"(?:requests|rate|success|50th|90th|95th|99th|max|min)":{FIGURE}',
+        rf'"latencies":{{{{"total":[0-9]+,"mean":{FIGURE}',
+        rf'"bytes_in":{{{{"total":{FIGURE}',
+        rf'"status_codes":{{{{"200":{FIGURE}',
+    ),
+    "h2load": (
+        rf"^finished in {FIGURE}\w+, {FIGURE} req/s, {FIGURE}",
+        rf"^requests: {FIGURE} total, .* {FIGURE} failed, {FIGURE} errored, {FIGURE} timeout",
+        rf"codes: [0-9]+ 2xx, {FIGURE} 3xx, {FIGURE} 4xx, {FIGURE} 5xx",
+        rf"^traffic: \S+ \({FIGURE}\) total",
+        rf"^time for request:\s+{FIGURE}\w+\s+{FIGURE}\w+\s+{FIGURE}\w+\s+{FIGURE}",
+    ),
+    "openloop": (rf'"(?:duration_s|requests|bytes|i/o timeout)":{FIGURE}',),
+}
+"""Patterns of lines whose figures a LoadResult has; each figure is a group."""
+
+quick = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def _read(tool: str, text: str) -> LoadResult | None:
+    """Return the result of `text`; None where the tool refuses it."""
+    try:
+        return TOOLS[tool].parse(text)
+    except ParseError:
+        return None
+
+
+def _figures(result: LoadResult | None) -> dict[str, Any]:
+    """Return every figure of a result by its path, without notes and flags."""
+    if result is None:
+        return {}
+    plain = result.model_dump(
+        exclude_none=True, exclude={"notes", "complete", "tool", "tool_version", "target", "negotiated"}
+    )
+    latency = plain.pop("latency")
+    for drop in ("covers", "corrected", "resolution_s"):
+        latency.pop(drop, None)
+    groups = {"latency": latency, "percentiles": latency.pop("percentiles"), **plain}
+    return {
+        f"{name}.{key}" if isinstance(group, dict) else name: value
+        for name, group in groups.items()
+        for key, value in (group.items() if isinstance(group, dict) else ((None, group),))
+    }
+
+
+@quick
+@given(st.sampled_from(sorted(TOOLS)), st.text())
+def test_any_text_is_read_or_refused(tool: str, text: str) -> None:
+    _read(tool, text)
+
+
+@quick
+@given(st.sampled_from(sorted(TOOLS)), st.binary())
+def test_any_bytes_are_read_or_refused(tool: str, data: bytes) -> None:
+    _read(tool, decode(data))
+
+
+@quick
+@given(st.data())
+def test_a_damaged_output_is_read_with_finite_figures_or_refused(data: st.DataObject) -> None:
+    path = data.draw(st.sampled_from(sorted(OUTPUTS)))
+    text = OUTPUTS[path]
+    start, length = data.draw(st.integers(0, len(text))), data.draw(st.integers(0, 40))
+    result = _read(path.parent.name, text[:start] + data.draw(st.text(max_size=20)) + text[start + length :])
+    for value in _figures(result).values():
+        assert value >= 0
+        assert math.isfinite(value)
+
+
+@settings(quick, max_examples=400)
+@given(st.data())
+def test_a_truncated_output_gives_no_figure_that_the_whole_does_not(data: st.DataObject) -> None:
+    path = data.draw(st.sampled_from(sorted(SUMMARIES)))
+    text, tool = SUMMARIES[path], path.parent.name
+    whole, end = _figures(_read(tool, text)), data.draw(st.integers(0, len(text) - 1))
+    for part in (text[:end], text[end:]):
+        cut = _read(tool, part)
+        _check_negotiated(cut, _read(tool, text))
+        wrong = {key: value for key, value in _figures(cut).items() if whole.get(key) != value}
+        if tool == "ab":  # without its table, ab's mean is its "Time per request"
+            wrong.pop("latency.mean_s", None)
+        assert not wrong, part
+        if cut is not None and whole.keys() - _figures(cut).keys() - {"connections"}:  # siege's banner may be missing
+            assert not cut.complete, part
+
+
+def _check_negotiated(cut: LoadResult | None, whole: LoadResult | None) -> None:
+    """Check that a part of an output states nothing else of the connections than the whole."""
+    if cut is not None and cut.negotiated is not None:
+        assert whole is not None
+        assert whole.negotiated is not None
+        assert cut.negotiated.model_dump(exclude_none=True).items() <= whole.negotiated.model_dump().items()
+
+
+def _positions(tool: str, text: str) -> Iterator[int]:
+    """Yield the positions of the digits of figures that a LoadResult has."""
+    for pattern in STATED[tool]:
+        for match in re.finditer(pattern, text, re.MULTILINE):
+            for group in range(1, len(match.groups()) + 1):
+                yield from (i for i in range(*match.span(group)) if text[i].isdigit())
+
+
+@pytest.mark.parametrize("path", [p for p, text in SUMMARIES.items() if _read(p.parent.name, text)], ids=str)
+def test_a_changed_digit_changes_the_result_or_is_refused(path: Path) -> None:
+    text, tool = SUMMARIES[path], path.parent.name
+    figures = _figures(_read(tool, text))
+    for position in _positions(tool, text):
+        other = text[:position] + ("7" if text[position] != "7" else "3") + text[position + 1 :]
+        result = _read(tool, other)
+        assert result is None or not result.complete or _figures(result) != figures, other[
+            position - 40 : position + 20
+        ]
+
+
+@pytest.mark.parametrize("path", sorted(SUMMARIES), ids=str)
+def test_encoding_and_quoting_do_not_change_the_result(path: Path) -> None:
+    text, tool = SUMMARIES[path], path.parent.name
+    plain = _read(tool, text)
+    forms = (
+        text.encode("utf-8-sig"),
+        text.replace("\n", "\r\n").encode("utf-16"),
+        text.encode("utf-16-le"),
+        "".join(f"    {line}\n" for line in text.splitlines()).encode(),
+        "".join(f"> {line}\n" for line in text.splitlines()).encode(),
+        "".join(f"\x1b[32m{line}\x1b[0m\n" for line in text.splitlines()).encode(),
+        text.replace(" ", "\u00a0").encode(),
+    )
+    for form in forms:
+        assert _read(tool, decode(form)) == plain, form[:60]
+
+
+@pytest.mark.parametrize("path", sorted(OUTPUTS), ids=str)
+def test_two_runs_in_one_text_are_refused(path: Path) -> None:
+    text, tool = OUTPUTS[path], path.parent.name
+    twice = _read(tool, text + text)
+    assert twice is None or (tool == "siege" and path.name.startswith("v407-log"))
+
+
+@pytest.mark.parametrize("tool", sorted(TOOLS))
+def test_megabytes_of_other_text_are_refused_quickly(tool: str) -> None:
+    """Check that no pattern takes time quadratic in the length of a line or text."""
+    for junk in ("a" * 200_000, "1.5 " * 50_000, "Latency 1 " * 20_000, "((((" * 50_000, "...apr_x: b" * 20_000):
+        assert _read(tool, junk) is None
+        assert _read(tool, junk.replace(" ", "\n")) is None

@@ -1,0 +1,93 @@
+"""Copy runs of a store, without their raw files, into the small store that ships with the notebooks.
+
+    python tests/qualify/notebooks/record_store.py [--small] [--without TABLE]… results notebooks/recorded RUN…
+
+Older runs of the same scenarios are removed there. `--small` leaves out large tables (histograms, samples, slices). The
+runs are real ones of a lab: `notebooks/recorded/README.md` has their commands.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+from collections.abc import Collection
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from benchkit.models.rows import TABLES, LatencyRow, SliceRow, TelemetryRow
+from benchkit.store.parquet_files import read_parquet, write_parquet
+from benchkit.store.schema import arrow_schema
+from benchkit.store.store import Store
+
+FOLDER = re.compile(rb'"/(?:[^"/]+/)*?(scenarios/)?(?=[a-z0-9-]+\.yaml")')
+NAMED = re.compile(rb'/(?:[^"/ ]+/)+(?=athens[:" ])')
+"""Folder of a binary that the inventory names."""
+COPIED = ("manifest.json", "journal.jsonl")
+"""Files of a run; its log names folders of the machine, and its checksums are of all files."""
+LARGE = frozenset({SliceRow.TABLE, *(name for name, row in TABLES.items() if row.IS_LARGE)})
+SHOWN = (
+    *("cpu_s_total", "requests_total", "net_sent_bytes_total", "goroutines", "rss_bytes"),
+    *("accept_queue", "accept_queue_limit", "listen_overflows_total"),
+    *("swap_read_bytes_total", "swap_written_bytes_total", "major_page_faults_total"),
+)
+"""Metrics of copied samples: those that figures and notebooks show."""
+STEP = 1.05
+"""Ratio of the starts of adjacent buckets in copied histograms; wrk records each microsecond."""
+
+
+def record(source: Store, target: Store, names: list[str], without: Collection[str]) -> None:
+    """Copy manifest, journal and tables of these runs, `without` some tables."""
+    runs = [source.run(name) for name in names]
+    scenarios = {run.manifest().scenario["name"] for run in runs}
+    for old in target.runs():
+        if old.manifest().scenario["name"] in scenarios:
+            target.remove(old)
+    for run in runs:
+        folder = target.path / run.path.relative_to(source.path)
+        folder.mkdir(parents=True)
+        for copied in COPIED:
+            # Where the scenario's file and binaries stood is of use on that machine alone.
+            content = FOLDER.sub(rb'"\1', (run.path / copied).read_bytes())
+            (folder / copied).write_bytes(NAMED.sub(b"", content))
+        for table in (name for name in TABLES if name not in without):
+            for files in source.parts(table, runs=[run.run_id]).values():
+                for file in files:
+                    copy = target.path / file.relative_to(source.path)
+                    copy.parent.mkdir(parents=True, exist_ok=True)
+                    if table == LatencyRow.TABLE:
+                        write_parquet(copy, coarsened(read_parquet(file, arrow_schema(table))))
+                    elif table == TelemetryRow.TABLE:
+                        samples = read_parquet(file, arrow_schema(table))
+                        write_parquet(copy, samples.filter(pc.is_in(samples["metric"], pa.array(SHOWN))))
+                    else:
+                        shutil.copyfile(file, copy)
+
+
+def coarsened(rows: pa.Table) -> pa.Table:
+    """Return the rows of histograms with buckets joined that start within a step of each other."""
+    low_us = np.maximum(np.rint(rows["low_s"].to_numpy() * 1e6), 1)
+    steps = pa.array(np.floor(np.log(low_us) / np.log(STEP)))
+    grouped = (
+        rows.append_column("step", steps)
+        .group_by(["trial_id", "series", "step"], use_threads=False)
+        .aggregate([("low_s", "min"), ("high_s", "max"), ("count", "sum")])
+    )
+    columns = dict(zip(rows.column_names, ("trial_id", "series", "low_s_min", "high_s_max", "count_sum"), strict=True))
+    table = pa.table([grouped[column] for column in columns.values()], names=list(columns)).cast(rows.schema)
+    return table.sort_by([("trial_id", "ascending"), ("series", "ascending"), ("low_s", "ascending")])
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--without", action="append", default=[], choices=sorted(TABLES))
+    parser.add_argument("source", type=Path)
+    parser.add_argument("target", type=Path)
+    parser.add_argument("runs", nargs="+")
+    given = parser.parse_args()
+    left_out = {*given.without, *(LARGE if given.small else ())}
+    record(Store(given.source), Store(given.target), given.runs, left_out)

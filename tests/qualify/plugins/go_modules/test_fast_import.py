@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from benchkit.plugins.go_modules.fast_import import Repository, fast_import_stream
+
+
+def git(folder: Path, *argv: str, stdin: bytes = b"") -> str:
+    done = subprocess.run(["git", "-C", folder, *argv], input=stdin, capture_output=True, check=True)
+    return done.stdout.decode()
+
+
+def import_repository(folder: Path, name: str, repository: Repository) -> Path:
+    folder.mkdir()
+    git(folder, "init", "--quiet", "--bare", "--template=", ".")
+    git(folder, "fast-import", "--quiet", "--done", stdin=fast_import_stream(name, repository))
+    return folder
+
+
+def test_a_repository_has_its_versions_submodules_and_major_version(tmp_path: Path) -> None:
+    options = Repository(module="a.example/go/one", versions=3, submodules=("sub",), major=True, untagged=True)
+    repository_folder = import_repository(tmp_path / "one", "one", options)
+    assert git(repository_folder, "tag").split() == ["sub/v0.1.0", "v1.0.0", "v1.1.0", "v1.2.0", "v2.0.0"]
+    assert git(repository_folder, "show", "v1.2.0:go.mod") == "module a.example/go/one\n\ngo 1.20\n"
+    assert git(repository_folder, "show", "v2.0.0:go.mod") == "module a.example/go/one/v2\n\ngo 1.20\n"
+    assert git(repository_folder, "show", "sub/v0.1.0:sub/go.mod") == "module a.example/go/one/sub\n\ngo 1.20\n"
+    assert 'const Version = "v1.1.0"' in git(repository_folder, "show", "v1.1.0:version.go")
+    assert git(repository_folder, "log", "-1", "--format=%s", "main").strip() == "Commit 5"
+    assert git(repository_folder, "describe", "--tags", "main").startswith("v1.2.0-1-g")
+    assert git(repository_folder, "fsck", "--strict") == ""
+
+
+def test_a_repository_without_module_has_no_go_mod(tmp_path: Path) -> None:
+    repository_folder = import_repository(
+        tmp_path / "new", "new", Repository(versions=2, major=True, submodules=("sub",))
+    )
+    assert "go.mod" not in git(repository_folder, "ls-tree", "-r", "--name-only", "v1.1.0")
+    assert "v2.0.0" not in git(repository_folder, "tag")
+
+
+def test_the_same_options_give_the_same_commits(tmp_path: Path) -> None:
+    repository = Repository(module="a.example/x", versions=2, untagged=True)
+    one, two = (import_repository(tmp_path / name, "x", repository) for name in ("one", "two"))
+    assert git(one, "rev-parse", "main") == git(two, "rev-parse", "main")
+    assert fast_import_stream("x", repository) != fast_import_stream("y", repository)
+
+
+@pytest.mark.parametrize("size", [0, 100, 16384, 100_000])
+def test_source_text_has_about_the_requested_size_and_is_valid(tmp_path: Path, size: int) -> None:
+    repository_folder = import_repository(tmp_path / "x", "a-b.c", Repository(module="a.example/x", size_bytes=size))
+    sizes = [int(line.split()[3]) for line in git(repository_folder, "ls-tree", "-r", "-l", "main").splitlines()]
+    assert size <= sum(sizes) <= 1.1 * size + 300
+    git(repository_folder, "worktree", "add", "--quiet", str(tmp_path / "tree"), "main")
+    files = sorted((tmp_path / "tree").glob("*.go"))
+    assert subprocess.run(["gofmt", "-l", *files], capture_output=True, text=True, check=True).stdout == ""
+
+
+def test_invalid_options_are_rejected() -> None:
+    for wrong in ({"module": "nodots"}, {"module": "A.example/x"}, {"versions": 0}, {"size_bytes": -1}):
+        with pytest.raises(ValidationError):
+            Repository.model_validate(wrong)

@@ -1,0 +1,370 @@
+"""The reverse proxy in front of a module proxy: requests of each user to a real nginx, with a stub as module proxy."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import os
+import shutil
+import signal
+import ssl
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from benchkit.errors import InputError
+from benchkit.plugins.go_modules.access import AccessRight, NetrcFile, access_rules, netrc_path, password_of
+from benchkit.plugins.go_modules.certificate import CertificateFile, certificate_path
+from benchkit.plugins.go_modules.reverse_proxy import MODULE_SITE, ReverseProxyOptions
+from benchkit.services import deploy
+from benchkit.services.backend import RenderRequest
+from benchkit.services.endpoint import Endpoint
+from benchkit.services.placement import ServicePlacement
+from benchkit.services.service import ControllerFile, Service
+
+USERS = {
+    "alice": {"may_pull": ["mycompany.com/go"]},
+    "bob": {"may_pull": ["mycompany.com/go/module1", "mycompany.com/go/lib-*"]},
+    "eve": {},
+}
+PRIVATE = ["mycompany.com/go", "Secret.example"]
+
+
+class ModuleProxyStub(BaseHTTPRequestHandler):
+    """A server that answers every request with 200 and records its path and header."""
+
+    requests: list[tuple[str, Mapping[str, str]]]
+
+    def do_GET(self) -> None:
+        self.requests.append((self.path, dict(self.headers)))
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"ok")
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+class RunningProxy:
+    """A running nginx, and the requests that reached the module proxy."""
+
+    def __init__(
+        self, service: Service, requests: list[tuple[str, Mapping[str, str]]], process: subprocess.Popen[bytes]
+    ) -> None:
+        self.service = service
+        self.requests = requests
+        self.process = process
+
+    def request(
+        self, path: str, user: str | None = None, password: str | None = None, method: str = "GET"
+    ) -> tuple[int, bytes]:
+        endpoint = self.service.endpoint
+        if endpoint.protocol == "https1":
+            trusted = ssl.create_default_context(cadata=CertificateFile(endpoint, "certificate").read().decode())
+            connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+                str(endpoint.address), endpoint.port, context=trusted, timeout=10
+            )
+        else:
+            connection = http.client.HTTPConnection(str(endpoint.address), endpoint.port, timeout=10)
+        headers = {}
+        if user is not None:
+            password = password_of(endpoint, user).text if password is None else password
+            headers["Authorization"] = f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
+        connection.putrequest(method, path, skip_host=False)
+        for name, value in headers.items():
+            connection.putheader(name, value)
+        connection.endheaders()
+        answer = connection.getresponse()
+        content = answer.read()
+        connection.close()
+        return answer.status, content
+
+
+@pytest.fixture
+def start_proxy(
+    place: Callable[..., ServicePlacement], tmp_path: Path, free_port: int
+) -> Iterator[Callable[..., RunningProxy]]:
+    """Function that starts a reverse proxy with the given options."""
+    requests: list[tuple[str, Mapping[str, str]]] = []
+    module_proxy = ThreadingHTTPServer(("127.0.0.1", 0), type("Stub", (ModuleProxyStub,), {"requests": requests}))
+    threading.Thread(target=module_proxy.serve_forever, args=(0.01,), daemon=True).start()
+    running: list[subprocess.Popen[bytes]] = []
+
+    def start(folder: Path = tmp_path, **options: object) -> RunningProxy:
+        checked = ReverseProxyOptions.model_validate(
+            {"backend": "module-site", "listen": free_port, "proxy": "proxy", **options}
+        )
+        place_here = replace(place("site", folder, address="127.0.0.1"), user="root", root=True)
+        endpoint = Endpoint("one", MODULE_SITE.protocol(checked), "127.0.0.1", free_port)
+        peers = {"proxy": Endpoint("one", "http1", "127.0.0.1", module_proxy.server_address[1])}
+        service = MODULE_SITE.render(RenderRequest("site", checked, place_here, endpoint, peers))
+        for file in service.files:
+            Path(file.path).parent.mkdir(parents=True, exist_ok=True)
+            content = file.content.read() if isinstance(file.content, ControllerFile) else file.content
+            assert isinstance(content, bytes)
+            Path(file.path).write_bytes(content)
+        subprocess.run(service.setup_commands[0].argv, cwd=service.folder, check=True)
+        for path in deploy.socket_files(service):
+            Path(path).unlink(missing_ok=True)
+        running.append(subprocess.Popen(service.process.argv, cwd=service.folder, process_group=0))
+        proxy = RunningProxy(service, requests, running[-1])
+        deadline = time.monotonic() + 10
+        while True:
+            try:
+                proxy.request("/x")
+            except OSError:
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            else:
+                return proxy
+
+    yield start
+    for process in running:
+        process.terminate()
+        process.wait(10)
+    module_proxy.shutdown()
+    module_proxy.server_close()
+
+
+pytestmark = [
+    pytest.mark.skipif(shutil.which("nginx", path="/usr/sbin:/usr/bin") is None, reason="no nginx"),
+]
+
+M1, M2, LIB = (f"/mycompany.com/go/{name}/@v/v1.0.0.info" for name in ("module1", "module2", "lib-net"))
+PUBLIC = "/github.com/%21burnt%21sushi/toml/@v/v1.0.0.zip"
+CAPITAL = "/!secret.example/x/@v/list"
+
+
+@pytest.mark.parametrize("serve_files", [False, True], ids=["by-the-proxy", "by-files"])
+def test_users_get_the_modules_they_have_rights_to_and_no_other_request_reaches_the_proxy(
+    start_proxy: Callable[..., RunningProxy], *, serve_files: bool
+) -> None:
+    started = start_proxy(users=USERS, private=PRIVATE, serve_files=serve_files)
+    table = {
+        "alice": {M1: 200, M2: 200, LIB: 200, PUBLIC: 200, CAPITAL: 404},
+        "bob": {M1: 200, M2: 404, LIB: 200, PUBLIC: 200, CAPITAL: 404},
+        "eve": {M1: 404, M2: 404, LIB: 404, PUBLIC: 200, CAPITAL: 404},
+    }
+    statuses = {user: {path: started.request(path, user)[0] for path in paths} for user, paths in table.items()}
+    assert statuses == table
+    allowed = [path for paths in table.values() for path, status in paths.items() if status == 200]
+    assert [path for path, _ in started.requests] == allowed
+    assert not any("Authorization" in headers for _, headers in started.requests)
+
+
+def test_requests_without_valid_credentials_get_401_for_every_path(start_proxy: Callable[..., RunningProxy]) -> None:
+    started = start_proxy(users=USERS, private=PRIVATE, serve_files=True)
+    for path in (M1, PUBLIC, "/mycompany.com/go/nothing/@v/list"):
+        assert started.request(path)[0] == 401
+        assert started.request(path, "alice", "wrong")[0] == 401
+        assert started.request(path, "mallory", "x")[0] == 401
+        assert started.request(path, "", "")[0] == 401
+    assert started.requests == []
+
+
+SPELLINGS = (
+    "/mycompany.com/go/module1/../module2/@v/list",
+    "/github.com/x/../../mycompany.com/go/module2/@v/list",
+    "//mycompany.com/go/module2/@v/list",
+    "/./mycompany.com/go/module2/@v/list",
+    "/mycompany.com//go/module2/@v/list",
+    "/mycompany.com/%67o/module2/@v/list",
+    "/mycompany.com%2fgo%2fmodule2/@v/list",
+    "/mycompany.com/go/module1/%2e%2e/module2/@v/list",
+    "/mycompany.com/go/module1/@v/list?x=/mycompany.com/go/module2",
+    "/mycompany.com/go/module1/@v/list%0d%0aX-Y:%20z",
+    "/mycompany.com/go/module1/@v/list%00",
+    "/mycompany.com/go/module2;/@v/list",
+    "/MyCompany.com/go/module2/@v/list",
+    "/mycompany.com/go/Module2/@v/list",
+    "/mycompany.com/go/@v/list",
+    "/mycompany.com/@v/v1.0.0.info",
+    "/mycompany.com/@latest",
+    "/",
+)
+
+
+def test_no_spelling_of_a_path_circumvents_the_rights(start_proxy: Callable[..., RunningProxy]) -> None:
+    started = start_proxy(users=USERS, private=PRIVATE, serve_files=True)
+    statuses = {path: started.request(path, "bob")[0] for path in SPELLINGS}
+    assert set(statuses.values()) <= {400, 404}, statuses
+    assert started.requests == []
+
+
+def test_requests_for_checksum_databases_are_not_passed_on(start_proxy: Callable[..., RunningProxy]) -> None:
+    database = "/sumdb/sum.example.org/supported"
+    started = start_proxy(users=USERS, private=PRIVATE)
+    assert started.request(database)[0] in {401, 404}
+    status, text = started.request(database, "alice")
+    assert (status, text) == (404, b"not found: this server does not pass requests to checksum databases on\n")
+    assert started.request(f"{database}/../../../{M1}", "eve")[0] in {400, 404}
+    assert started.requests == []
+
+
+def test_checksum_databases_are_asked_through_the_upstream_under_the_access_rules(
+    start_proxy: Callable[..., RunningProxy],
+) -> None:
+    requests: list[tuple[str, Mapping[str, str]]] = []
+    stub = type("Stub", (ModuleProxyStub,), {"requests": requests})
+    upstream = ThreadingHTTPServer(("127.0.0.1", 0), stub)
+    threading.Thread(target=upstream.serve_forever, args=(0.01,), daemon=True).start()
+    address = f"127.0.0.1:{upstream.server_address[1]}"
+    database = "/sumdb/sum.example.org"
+    allowed = [
+        f"{database}/supported",
+        f"{database}/lookup/github.com/!burnt!sushi/toml@v1.0.0",
+        f"{database}/tile/8/0/x001/234.p/5",
+    ]
+    denied = [
+        f"{database}/lookup/mycompany.com/go/module1@v1.0.0",
+        f"{database}/lookup/mycompany.com/go/module1/sub@v1.0.0",
+        f"{database}/lookup/!secret.example@v1.0.0",
+        f"{database}/lookup/mycompany.com/go@v1.0.0",
+    ]
+    try:
+        started = start_proxy(users=USERS, private=PRIVATE, serve_files=True, upstream=f"http://{address}/prefix")
+        assert {path: started.request(path, "alice") for path in allowed} == dict.fromkeys(allowed, (200, b"ok"))
+        assert [started.request(path, "alice")[0] for path in denied] == [404] * len(denied)
+        assert [started.request(path)[0] for path in (*allowed, *denied)] == [401] * 7
+        assert started.request(allowed[0], "alice", "wrong")[0] == 401
+    finally:
+        upstream.shutdown()
+        upstream.server_close()
+    assert started.requests == []
+    assert [path for path, _ in requests] == [f"/prefix{path}" for path in allowed]
+    assert {headers["Host"] for _, headers in requests} == {address}
+    assert not any("Authorization" in headers for _, headers in requests)
+    assert started.request(allowed[0], "alice")[0] == 502
+
+
+def test_a_proxy_starts_again_after_it_was_killed(start_proxy: Callable[..., RunningProxy]) -> None:
+    killed = start_proxy(users=USERS, private=PRIVATE)
+    sockets = deploy.socket_files(killed.service)
+    os.killpg(killed.process.pid, signal.SIGKILL)  # master and workers
+    killed.process.wait(10)
+    assert {path.name for path in Path(killed.service.folder).iterdir() if path.is_socket()} == {
+        path.name for path in sockets
+    }
+    started = start_proxy(users=USERS, private=PRIVATE)
+    assert [started.request(M1, user)[0] for user in ("alice", "eve")] == [200, 404]
+
+
+def test_only_get_requests_are_allowed(start_proxy: Callable[..., RunningProxy]) -> None:
+    started = start_proxy(users=USERS, private=PRIVATE)
+    for method in ("POST", "PUT", "DELETE", "CONNECT"):
+        assert started.request(M1, "alice", method=method)[0] in {400, 405}
+    assert started.requests == []
+
+
+def test_cached_versions_are_served_from_files_to_users_with_the_right(
+    start_proxy: Callable[..., RunningProxy], tmp_path: Path
+) -> None:
+    started = start_proxy(users=USERS, private=PRIVATE, serve_files=True)
+    cache = tmp_path / "proxy" / "cache" / "pkg" / "mod" / "cache" / "download"
+    for path in (
+        M2,
+        PUBLIC.replace("%21", "!"),
+        "/mycompany.com/go/module2/@v/list",
+        "/mycompany.com/go/module2/@v/main.info",
+    ):
+        file = cache / path.lstrip("/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"on disk")
+    assert started.request(M2, "alice") == (200, b"on disk")
+    assert started.request(PUBLIC, "bob") == (200, b"on disk")
+    assert started.request(M2, "bob")[0] == 404
+    assert started.request(M2)[0] == 401
+    assert started.requests == []
+    for moving in ("/mycompany.com/go/module2/@v/list", "/mycompany.com/go/module2/@v/main.info"):
+        assert started.request(moving, "alice") == (200, b"ok")
+
+
+def test_the_folder_may_have_blanks_in_its_name(start_proxy: Callable[..., RunningProxy]) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="a {x}; dir") as folder:  # short enough for sockets
+        started = start_proxy(Path(folder), users=USERS, private=PRIVATE, serve_files=True)
+        file = Path(folder) / "proxy" / "cache" / "pkg" / "mod" / "cache" / "download" / M2.lstrip("/")
+        file.parent.mkdir(parents=True)
+        file.write_bytes(b"on disk")
+        assert started.request(M2, "alice") == (200, b"on disk")
+        assert started.request(M1, "alice") == (200, b"ok")
+        assert started.request(M2, "bob")[0] == 404
+
+
+def test_without_users_all_modules_are_open(start_proxy: Callable[..., RunningProxy]) -> None:
+    started = start_proxy(private=PRIVATE)
+    assert started.service.endpoint.protocol == "http1"
+    assert [started.request(path)[0] for path in (M1, PUBLIC, CAPITAL, "/mycompany.com/@latest")] == [
+        200,
+        200,
+        200,
+        404,
+    ]
+
+
+def test_only_hashes_of_passwords_are_on_the_proxy_host(start_proxy: Callable[..., RunningProxy], state: Path) -> None:
+    started = start_proxy(users=USERS, private=PRIVATE)
+    endpoint = started.service.endpoint
+    text = password_of(endpoint, "alice").text
+    for path in Path(started.service.folder).rglob("*"):
+        assert not path.is_file() or text.encode() not in path.read_bytes()
+    lines = (Path(started.service.folder) / "passwords").read_text().splitlines()
+    assert [line.split(":")[0] for line in lines] == ["alice", "bob", "eve"]
+    assert all(line.partition(":")[2].startswith("$2b$05$") for line in lines)
+    assert text in netrc_path(endpoint, "alice").read_text()
+    assert {path.stat().st_mode & 0o777 for path in (state / "benchkit" / "kept").iterdir()} == {0o600}
+    assert "PRIVATE" not in certificate_path(endpoint).read_text() or not certificate_path(endpoint).exists()
+    assert text not in repr(started.service)
+
+
+def test_the_netrc_names_the_server_with_and_without_port() -> None:
+    endpoint = Endpoint("one", "https1", "10.0.0.1", 8443)
+    password = password_of(endpoint, "bob").text
+    assert NetrcFile(endpoint, "bob").read().decode() == (
+        f"machine 10.0.0.1:8443 login bob password {password}\nmachine 10.0.0.1 login bob password {password}\n"
+    )
+
+
+def test_rights_become_ordered_expressions() -> None:
+    assert list(access_rules({"bob": AccessRight(may_pull=("a.example/Go/lib-*",))}, ["a.example/Go"])) == [
+        ('"~^[^:]*:/a\\\\.example/@"', "denied"),
+        ('"~^[^:]*:/sumdb/[^/]+/lookup/a\\\\.example/!go[/@]"', "denied"),
+        ('"~^bob:/a\\\\.example/!go/lib\\\\-[^/]*/"', "allowed"),
+        ('"~^[^:]*:/a\\\\.example/!go/"', "denied"),
+        ('"~^[^:]+:/"', "allowed"),
+    ]
+
+
+def test_a_proxy_on_another_host_is_refused(place: Callable[..., ServicePlacement]) -> None:
+    options = ReverseProxyOptions.model_validate({"backend": "module-site", "listen": 8443, "proxy": "proxy"})
+    endpoint = Endpoint("one", "http1", "10.0.0.1", 8443)
+    peers = {"proxy": Endpoint("other", "http1", "10.0.0.2", 8081)}
+    with pytest.raises(InputError, match="they must share a host"):
+        MODULE_SITE.render(RenderRequest("site", options, place("site"), endpoint, peers))
+
+
+def test_users_without_private_paths_are_refused() -> None:
+    with pytest.raises(ValueError, match="name the module paths that need a right"):
+        ReverseProxyOptions.model_validate(
+            {"backend": "module-site", "listen": 1, "proxy": "proxy", "users": {"bob": {}}}
+        )
+
+
+def test_files_are_served_from_the_cache_of_the_proxy(place: Callable[..., ServicePlacement]) -> None:
+    options = ReverseProxyOptions.model_validate(
+        {"backend": "module-site", "listen": 8080, "proxy": "cache1", "serve_files": True}
+    )
+    endpoint = Endpoint("one", "http1", "10.0.0.1", 8080)
+    service = MODULE_SITE.render(
+        RenderRequest("site", options, place("site"), endpoint, {"cache1": Endpoint("one", "http1", "127.0.0.1", 1)})
+    )
+    content = service.files[0].content
+    assert isinstance(content, bytes)
+    assert "root ../cache1/cache/pkg/mod/cache/download;" in content.decode()

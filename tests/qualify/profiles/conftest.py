@@ -1,0 +1,5 @@
+"""Fixtures."""
+
+from __future__ import annotations
+
+from tests.support.profiles.fixtures import recorded, unpacked

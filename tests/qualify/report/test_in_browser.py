@@ -1,0 +1,147 @@
+"""Reports in a browser: no requests, no messages, sorting, accessibility."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from benchkit.plugins.site.site import write_site
+from benchkit.report.report_files import write_report
+from benchkit.report.run_reader import read_run
+from benchkit.report.stored_run import StoredRun
+from benchkit.store.store import Store
+from tests.support.paths import ROOT
+from tests.support.report.fixtures import watched
+
+if TYPE_CHECKING:
+    from tests.support.browser import Browser
+
+pytestmark = [pytest.mark.skipif(shutil.which("npm") is None, reason="axe-core comes by npm")]
+
+HERE = Path(__file__).parent
+MESSAGES = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
+WCAG_AA = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+RECORDED = ROOT / "notebooks" / "recorded"
+SHOWN = ("nginx-vs-go", "scheduler-overhead")
+DESKTOP, PHONE = (1280, 900), (390, 844)
+
+
+@pytest.fixture(scope="session")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Script of axe-core, at the version that the lock file pins."""
+    folder = tmp_path_factory.mktemp("axe")
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(HERE / "axe" / name, folder)
+    subprocess.run(["npm", "ci", "--ignore-scripts", "--prefix", str(folder)], check=True, capture_output=True)
+    return (folder / "node_modules/axe-core/axe.min.js").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def report(make_run: Callable[..., StoredRun], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Report of two runs, the first with enough trials for filters on tables."""
+    run = watched(make_run({"stack": ["go", "nginx-go"], "connections": [16, 256]}))
+    return write_report(run, tmp_path_factory.mktemp("report"), make_run(seed=8))
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Report of recorded runs, with claims, profiles, verdicts and hosts."""
+    store = Store(RECORDED)
+    views = [read_run(store, run) for run in store.runs() if run.manifest().scenario["name"] in SHOWN]
+    assert len(views) == len(SHOWN)
+    return write_report(views[0], tmp_path_factory.mktemp("recorded"), *views[1:])
+
+
+def show(browser: Browser, page: Path, size: tuple[int, int] = DESKTOP, scheme: str = "light") -> Browser:
+    """Open the page in a window of that size, in light or dark."""
+    browser.open(page)
+    width, height = size
+    browser.call(
+        "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=size == PHONE
+    )
+    browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+    return browser
+
+
+def violations(browser: Browser, axe: str) -> list[dict[str, Any]]:
+    """Return what axe-core finds in the open page."""
+    # The page's policy admits only its own script; the debugger is exempt.
+    browser.run(f"{axe}; undefined")
+    options = {"runOnly": {"type": "tag", "values": [*WCAG_AA, "best-practice"]}}
+    found: list[dict[str, Any]] = browser.run(
+        f"axe.run(document, {options!r}).then((done) => done.violations.map("
+        "({ id, help, nodes }) => ({ id, help, where: nodes.slice(0, 3).map((node) => node.html) })))"
+    )
+    return found
+
+
+def test_the_page_logs_nothing_and_requests_nothing(browser: Browser, report: Path) -> None:
+    show(browser, report)
+    assert browser.happened(*MESSAGES) == []
+    requested = [event["params"]["request"]["url"] for event in browser.happened("Network.requestWillBeSent")]
+    assert [url for url in requested if not url.startswith("data:")] == [report.as_uri()]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_the_page_is_accessible(browser: Browser, report: Path, axe: str, size: tuple[int, int], scheme: str) -> None:
+    assert violations(show(browser, report, size, scheme), axe) == []
+
+
+def test_the_page_of_recorded_runs_is_accessible(browser: Browser, recorded: Path, axe: str) -> None:
+    show(browser, recorded)
+    sections = browser.run("Array.from(document.querySelectorAll('section'), (section) => section.id)")
+    assert {name.rpartition("-")[2] for name in sections} >= {"claims", "verdicts", "profiles", "hosts"}
+    browser.run("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    assert violations(browser, axe) == []
+    show(browser, recorded, PHONE, "dark")
+    assert browser.run("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    assert browser.happened(*MESSAGES) == []
+    requested = [event["params"]["request"]["url"] for event in browser.happened("Network.requestWillBeSent")]
+    assert {url for url in requested if not url.startswith("data:")} == {recorded.as_uri()}
+
+
+def test_the_site_of_a_store_is_accessible(browser: Browser, axe: str, tmp_path: Path) -> None:
+    shutil.copytree(RECORDED, tmp_path / "store")  # estimates of runs are kept in it
+    site = write_site(Store(tmp_path / "store"), tmp_path / "site")
+    pages = [site.page, *sorted((tmp_path / "site" / "scenarios").glob("*.html"))[:2]]
+    assert len(pages) == 3
+    for page in pages:
+        for size, scheme in ((DESKTOP, "light"), (PHONE, "dark")):
+            assert violations(show(browser, page, size, scheme), axe) == []
+            assert browser.run("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+            assert browser.happened(*MESSAGES) == []
+
+
+def test_the_accessibility_check_finds_a_defect(browser: Browser, report: Path, axe: str, tmp_path: Path) -> None:
+    page = tmp_path / "wrong.html"
+    page.write_text(report.read_text(encoding="utf-8").replace('<html lang="en"', "<html"), encoding="utf-8")
+    assert "html-has-lang" in [found["id"] for found in violations(show(browser, page), axe)]
+
+
+def test_a_narrow_screen_does_not_scroll_sideways(browser: Browser, report: Path) -> None:
+    show(browser, report, PHONE)
+    assert browser.run("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+
+
+def test_clicks_sort_a_table_in_both_directions(browser: Browser, report: Path) -> None:
+    show(browser, report)
+    column = "Array.from(document.querySelectorAll('#table-trials thead tr:last-child > *')).findIndex((head) => head.textContent.startsWith('RPS'))"
+    read = (
+        f"(() => {{ const at = {column}; return Array.from(document.querySelectorAll('#table-trials tbody tr'), "
+        "(row) => Number(row.cells[at].dataset.v ?? row.cells[at].textContent.replaceAll(',', ''))); })()"
+    )
+    click = (
+        f"document.querySelectorAll('#table-trials thead tr:last-child > *')[{column}].querySelector('button').click()"
+    )
+    before = browser.run(read)
+    assert before != sorted(before)
+    browser.run(click)
+    assert browser.run(read) == sorted(before)
+    browser.run(click)
+    assert browser.run(read) == sorted(before, reverse=True)

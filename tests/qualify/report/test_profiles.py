@@ -1,0 +1,207 @@
+"""Figures and tables of profiles, on a run with known results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from matplotlib.collections import PathCollection, PolyCollection
+
+from benchkit.models.categories import CATEGORIES
+from benchkit.report.figures.cpu_categories import TONES
+from benchkit.report.figures.registry import get_figure
+from benchkit.report.page import page
+from benchkit.report.rendering import render
+from benchkit.report.sections.profiles import build
+from benchkit.report.sections.section import Material
+from benchkit.report.stored_run import StoredRun
+from benchkit.store.profile_tables import NO_PROFILE
+from benchkit.store.schema import arrow_schema, empty_frame
+from tests.support.report.reading import cells, drawn_texts, records
+
+MakeRun = Callable[..., StoredRun]
+
+SCHEDULING = {
+    ("nethttp", 200): 0.2,
+    ("nethttp", 4000): 0.4,
+    ("gnet", 200): 0.0,
+    ("gnet", 4000): 0.0,
+}
+GOROUTINES = {("nethttp", 200): 215.0, ("nethttp", 4000): 4015.0, ("gnet", 200): 16.0, ("gnet", 4000): 16.0}
+
+
+def with_profiles(run: StoredRun, *, native: bool = False) -> StoredRun:
+    """Return the run with two blocks of pairs after its measured ones, in which profiling takes a tenth of the rate.
+
+    Shares of the scheduler are those above, half of each netpoll's, 0.02 apart in the two profiles; `native` programs
+    have a second service without Go's runtime.
+    """
+    measured = run.trials
+    parts, shares, functions, telemetry = [measured], [], [], []
+    for block in (1, 2):
+        for kind, rate in (("profile", 0.9), ("control", 1.0)):
+            rows = measured[measured["block"] == 1]
+            ids = rows["trial_id"] + f"-{kind}{block}"
+            parts.append(
+                rows.assign(
+                    block=run.manifest.blocks + block, kind=kind, trial_id=ids, rps=rate * rows["rps"], requests=None
+                )
+            )
+            for trial_id, server, connections in zip(
+                ids, rows["factor_server"], rows["factor_connections"], strict=True
+            ):
+                if kind == "profile":
+                    share = SCHEDULING[server, connections]
+                    share += 0.01 * (2 * block - 3) * (share > 0)
+                    named = {"scheduler": share / 2, "netpoll": share / 2, "read/write": 0.9 - share, "other": 0.1}
+                    services = {"app": named, **({"front": {"read/write": 1.0}} if native else {})}
+                    shares += [
+                        {"trial_id": trial_id, "service": service, "category": name, "share": of.get(name, 0.0)}
+                        for service, of in services.items()
+                        for name in CATEGORIES
+                    ]
+                    keys = {"trial_id": trial_id, "host": "sut", "flat_share": 0.0}
+                    functions += [
+                        {**keys, "service": "app", "function": "runtime.mcall", "cum_share": share},
+                        {**keys, "service": "app", "function": "main.main", "cum_share": 1.0},
+                    ]
+                    functions += [{**keys, "service": "front", "function": "ngx_writev", "cum_share": 1.0}] * native
+    for trial_id, server, connections in zip(
+        measured["trial_id"], measured["factor_server"], measured["factor_connections"], strict=True
+    ):
+        telemetry += [
+            {
+                "trial_id": trial_id,
+                "service": "app",
+                "metric": "goroutines",
+                "t_s": t,
+                "value": GOROUTINES[server, connections],
+            }
+            for t in (0.0, 1.0, 2.0)
+        ]
+    tables = {
+        name: pa.Table.from_pylist(rows, schema=arrow_schema(name)).to_pandas()
+        for name, rows in (("profile_share", shares), ("profile", functions), ("telemetry", telemetry))
+    }
+    trials = pd.concat(parts, ignore_index=True).assign(server_cpu_s_per_request=2e-5)
+    return replace(run, trials=trials, table=lambda name: tables.get(name, empty_frame(name)))
+
+
+@pytest.fixture
+def profiled(make_run: MakeRun) -> StoredRun:
+    return with_profiles(make_run({"server": ["nethttp", "gnet"], "connections": [200, 4000]}, blocks=3))
+
+
+def test_scheduler_shows_four_panels_against_connections(profiled: StoredRun) -> None:
+    figure = get_figure("scheduler").draw(profiled)
+    shares, goroutines, rates, cpu = figure.axes
+    assert [axes.get_title(loc="left") for axes in figure.axes] == [
+        "scheduler's share",
+        "goroutines",
+        "requests per second",
+        "server CPU per request",
+    ]
+    drawn = [np.asarray(line.get_ydata(), dtype=float) for line in shares.get_lines()]
+    np.testing.assert_allclose(drawn, [[0.2, 0.4], [0.0, 0.0]])
+    np.testing.assert_allclose(
+        [np.asarray(line.get_ydata(), dtype=float) for line in goroutines.get_lines()], [[215, 4015], [16, 16]]
+    )
+    assert len(rates.get_lines()) == len(cpu.get_lines()) == 2
+    points = [each for each in shares.collections if isinstance(each, PathCollection)]
+    heights = sorted(float(y) for each in points for y in np.asarray(each.get_offsets())[:, 1])
+    np.testing.assert_allclose(heights, [0, 0, 0, 0, 0.19, 0.21, 0.39, 0.41], atol=1e-9)
+
+
+def test_scheduler_shows_the_wait_of_goroutines_beside_the_share(profiled: StoredRun) -> None:
+    assert "wait of goroutines" not in get_figure("scheduler").caption(profiled)
+    waits = profiled.trials["factor_connections"].astype(float) * 1e-7
+    waiting = replace(profiled, trials=profiled.trials.assign(goroutine_wait_mean_s=waits))
+    figure = get_figure("scheduler").draw(waiting)
+    assert len(figure.axes) == 5
+    assert figure.axes[1].get_title(loc="left") == "mean wait of goroutines"
+    drawn = [np.asarray(line.get_ydata(), dtype=float) for line in figure.axes[1].get_lines()]
+    assert np.allclose(drawn, [[2e-5, 4e-4], [2e-5, 4e-4]])
+    assert "The wait of goroutines is another overhead than the share" in get_figure("scheduler").caption(waiting)
+
+
+def test_scheduler_describes_the_ends_of_its_lines(profiled: StoredRun) -> None:
+    alt = get_figure("scheduler").alt(profiled)
+    assert "nethttp 20.0 % at 200, 40.0 % at 4000" in alt
+    assert "gnet 0.0 % at 200, 0.0 % at 4000" in alt
+
+
+def test_scheduler_omits_programs_not_written_in_go(make_run: MakeRun) -> None:
+    run = make_run({"server": ["nethttp", "gnet"], "connections": [200, 4000]}, blocks=2)
+    assert "front" not in get_figure("scheduler").alt(with_profiles(run, native=True))
+
+
+def test_scheduler_needs_two_levels_and_profiles(make_run: MakeRun, run: StoredRun) -> None:
+    scheduler = get_figure("scheduler")
+    assert not scheduler.is_available(run)
+    assert not scheduler.is_available(with_profiles(make_run({"server": ["nethttp", "gnet"], "connections": [200]})))
+    assert not scheduler.is_available(make_run({"server": ["nethttp", "gnet"], "connections": [200, 4000]}))
+
+
+def test_categories_fill_every_bar(profiled: StoredRun) -> None:
+    (axes,) = get_figure("categories").draw(profiled).axes
+    widths: dict[float, float] = {}
+    for collection in axes.collections:
+        assert isinstance(collection, PolyCollection)
+        for path in collection.get_paths():
+            box = path.get_extents()
+            middle = round((box.y0 + box.y1) / 2, 6)
+            widths[middle] = widths.get(middle, 0.0) + box.width
+    assert widths == pytest.approx({0: 1.0, 1: 1.0, 2: 1.0, 3: 1.0})
+
+
+def test_categories_name_services_if_there_are_several(make_run: MakeRun) -> None:
+    run = make_run({"server": ["nethttp", "gnet"], "connections": [200, 4000]}, blocks=2)
+    shown = drawn_texts(get_figure("categories").draw(with_profiles(run, native=True)))
+    assert {"nethttp, connections 200: app", "nethttp, connections 200: front", "20.0 %", "netpoll"} <= set(shown)
+    assert "fastcgi" not in shown, "what no service has needs no key"
+    assert set(TONES) == set(CATEGORIES)
+
+
+@pytest.mark.parametrize("name", ["scheduler", "categories"])
+def test_profile_figures_are_rendered(profiled: StoredRun, name: str) -> None:
+    drawing = render(get_figure(name), profiled)
+    assert drawing.png.startswith(b"\x89PNG")
+    assert drawing.element.startswith("<svg")
+    assert drawing.figure.caption(profiled)
+
+
+def test_the_section_has_shares_costs_and_measured_values(profiled: StoredRun) -> None:
+    content = build(Material(profiled, ()))
+    assert content is not None
+    row = records(content.scheduler)[0]
+    assert row["Cell"] == "nethttp, connections 200"
+    assert (row["Profiles"], row["Scheduler"], row["Lowest"], row["Highest"]) == ("2", "20.0 %", "19.0 %", "21.0 %")
+    assert (row["mcall"], row["netpoll"]) == ("20.0 %", "0.0 %")
+    assert (row["Goroutines"], row["CPU per request"]) == ("215", "20.0 µs")
+    assert list(records(content.shares)[0]) == ["Cell", "scheduler", "netpoll", "read/write", "other"]
+    assert content.costs[0] == (
+        "RPS of profiled trials relative to their partners: 0.900, 95% interval 0.900 to 0.900, over 8 pairs."
+    )
+    assert len(cells(content.costs_by_cell)) == 2 * 5
+    assert content.notices == ()
+
+
+def test_failed_profiles_are_noted_in_the_section_of_profiles_only(profiled: StoredRun) -> None:
+    trial = profiled.trials["trial_id"].iloc[0]
+    notes = pd.DataFrame([{"trial_id": trial, "code": NO_PROFILE, "message": "front on sut: there is no <perf>"}])
+    blind = replace(profiled, notes=notes, table=empty_frame)
+    content = build(Material(blind, ()))
+    assert content is not None
+    assert (content.notices, content.scheduler) == (("front on sut: there is no <perf>",), None)
+    written = page((blind, []))
+    assert "front on sut: there is no &lt;perf&gt;" in written
+    assert "Notes on the tools" not in written
+
+
+def test_a_run_without_profiles_has_no_section(run: StoredRun) -> None:
+    assert build(Material(run, ())) is None
+    assert not get_figure("categories").is_available(run)

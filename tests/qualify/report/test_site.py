@@ -1,0 +1,117 @@
+"""The site of a store: its pages, their links, and what is written again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bs4 import BeautifulSoup
+
+from benchkit.plugins.site.site import write_site
+from benchkit.report.history_figure import alt, render_series
+from benchkit.report.report_files import write_run_report
+from benchkit.run_history.series import history
+from benchkit.store.store import RunFolder, Store
+from tests.support.comparison.fixtures import STARTED, manifest_of, store_run, trials_of
+
+CELLS = [{"stack": "old"}, {"stack": "<new>"}]
+RATIOS = [1.0] * 8 + [0.8] * 6
+UNUSED = 3
+"""Run of which each cell has two trials: too few for an interval."""
+
+AddRun = Callable[[int, float], RunFolder]
+
+
+@pytest.fixture
+def add_run(tmp_path: Path) -> AddRun:
+    """Store a run of this number, with this ratio between its cells."""
+    generator = np.random.default_rng(5)
+
+    def add(number: int, ratio: float) -> RunFolder:
+        blocks = 2 if number == UNUSED else 8
+        noise = 1000 * np.exp(0.01 * generator.standard_normal((2, blocks)))
+        run_id = f"r{number:02}"
+        facts = {"cpus": [0, 1], "kernel": "6.1" if number < 4 else "6.6"}
+        manifest = manifest_of(CELLS, run_id=run_id, started_at=STARTED + timedelta(days=number), facts=facts)
+        rates = {"stack=old": noise[0], "stack=<new>": ratio * noise[1]}
+        return store_run(tmp_path / "store", manifest, trials_of(rates, run_id=run_id, tool="wrk"))
+
+    return add
+
+
+@pytest.fixture
+def store(tmp_path: Path, add_run: AddRun) -> Store:
+    """A store of fourteen runs with a step."""
+    for number, ratio in enumerate(RATIOS):
+        add_run(number, ratio)
+    return Store(tmp_path / "store")
+
+
+def statuses(page: Path) -> dict[str, str]:
+    rows = BeautifulSoup(page.read_text(), "html.parser").select("#table-runs tbody tr")
+    return {row.select("th")[0].text: row.select("td")[3].text for row in rows}
+
+
+def links(page: Path) -> list[str]:
+    return [str(link["href"]) for link in BeautifulSoup(page.read_text(), "html.parser").find_all("a")]
+
+
+def test_pages_link_to_each_other_and_to_the_reports_that_exist(store: Store, tmp_path: Path) -> None:
+    write_run_report(store, store.run("r05"))
+    for run_id, content in (("r06", "planted"), ("r07", (store.run("r05").report / "report.html").read_text())):
+        planted = store.run(run_id).report / "report.html"
+        planted.parent.mkdir()
+        planted.write_text(content)
+    calibration = (
+        store.run("r00").manifest().model_copy(update={"run_id": "r99", "scenario": {"name": "a-calibration"}})
+    )
+    store.create(calibration)
+    store.run("r08").finish("running")
+    site = write_site(store, tmp_path / "site")
+    assert (site.page, site.pages, site.written) == (tmp_path / "site" / "index.html", 3, 3)
+    pages = {path.relative_to(tmp_path / "site") for path in (tmp_path / "site").rglob("*.html")}
+    for page in pages - {Path("runs/r05.html")}:
+        for link in links(tmp_path / "site" / page):
+            if not link.startswith("#"):
+                assert (tmp_path / "site" / page.parent / link).is_file(), f"{page}: {link}"
+    assert {"scenarios/small.html", "runs/r05.html"} <= set(links(site.page))
+    assert not {Path("runs/r06.html"), Path("runs/r07.html")} & pages, (
+        "a site shows no page that is no report of its run"
+    )
+    shown = statuses(site.page)
+    assert (shown["r07"], shown["r08"], "r99" in shown) == ("done", "stopped", False)
+    scenario = (tmp_path / "site" / "scenarios" / "small.html").read_text()
+    assert "shifts with run r08" in scenario
+    assert "stack=&lt;new&gt; relative to stack=old" in scenario, "names are data"
+    assert "<new>" not in scenario
+    assert "shifts with run r08" in site.page.read_text()
+
+
+def test_only_pages_that_changed_are_written_again(store: Store, add_run: AddRun, tmp_path: Path) -> None:
+    write_site(store, tmp_path / "site")
+    before = {path: path.read_bytes() for path in (tmp_path / "site").rglob("*.html")}
+    assert write_site(store, tmp_path / "site").written == 0
+    assert {path: path.read_bytes() for path in (tmp_path / "site").rglob("*.html")} == before
+    add_run(len(RATIOS), RATIOS[-1])
+    assert write_site(store, tmp_path / "site").written == 2
+    (tmp_path / "site" / "scenarios" / "small.html").unlink()
+    assert write_site(store, tmp_path / "site").written == 1
+
+
+def test_the_figure_of_a_series_names_its_runs_and_shifts(store: Store) -> None:
+    found = history("small", store=store.path)
+    (series,) = found.series
+    drawn = render_series(found, series)
+    assert drawn.png.startswith(b"\x89PNG")
+    texts = drawn.svg.decode()
+    assert "r08" in texts
+    assert "r03: not used" in texts
+    assert "hosts and settings 2" in texts
+    assert "shifts with run r08" in alt(found, series)
+    assert render_series(found, series) == drawn, "the same bytes every time"
+    values = history("small", store=store.path, values=True)
+    assert {series.scale for series in values.series} == {"lab"}
+    assert all(render_series(values, each).svg for each in values.series)

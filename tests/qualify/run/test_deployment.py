@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pytest
+
+from benchkit.errors import HostError
+from benchkit.hosts.connections import connect_all
+from benchkit.hosts.sockets import Tcp
+from benchkit.lab.lab import Lab
+from benchkit.plan.planner import make_plan
+from benchkit.run.deployment import down, select_cell, up
+from benchkit.scenario.experiment import Experiment
+from tests.support.builders import experiment, stacks
+from tests.support.needs import separate_hosts
+from tests.support.waiting import wait_until
+
+
+def two_stacks(**fields: object) -> Experiment:
+    """Return an experiment with the cells `stack=one` and `stack=two`."""
+    return experiment(stacks=stacks(one={}, two={"listen": 8081}), factors={"stack": ["one", "two"]}, **fields)
+
+
+@separate_hosts
+def test_up_tunes_hosts_that_another_run_had_tuned_while_planning(lab: Lab) -> None:
+    tuned, key = two_stacks(tuning=[{"profile": "nginx-vs-go", "roles": ["sut"]}]), "net.core.somaxconn"
+    with connect_all(lab.inventory()) as hosts:
+        before = hosts["sut"].changes.read_sysctls([key])[key].value
+        with connect_all(lab.inventory()) as others:
+            others.lock("r1")
+            others["sut"].changes.write_sysctls({key: "65535"})
+            planned = make_plan(tuned, hosts)
+        assert hosts["sut"].changes.read_sysctls([key])[key].value == before != "65535"
+        up(planned, select_cell(planned), hosts, lambda _: None)
+    with connect_all(lab.inventory()) as hosts:
+        while_up = hosts["sut"].changes.read_sysctls([key])[key].value
+        assert down(tuned.scenario.name, hosts) == ("sut",)
+        assert (while_up, hosts["sut"].changes.read_sysctls([key])[key].value) == ("65535", before)
+
+
+@separate_hosts
+def test_down_ends_a_stack_whose_watchdog_was_killed(lab: Lab) -> None:
+    tuned, key = two_stacks(tuning=[{"profile": "nginx-vs-go", "roles": ["sut"]}]), "net.core.somaxconn"
+    with connect_all(lab.inventory()) as hosts:
+        before = hosts["sut"].changes.read_sysctls([key])[key].value
+        planned = make_plan(tuned, hosts)
+        cell = select_cell(planned)
+        up(planned, cell, hosts, lambda _: None)
+    address = Tcp(str(cell.services[0].endpoint.address), cell.services[0].endpoint.port or 0)
+    with connect_all(lab.inventory()) as hosts:
+        sut = hosts["sut"]
+        holder = sut.changes.state().holder
+        assert holder is not None
+        assert sut.processes.run(["kill", "-9", str(holder.pid)]).ok
+        wait_until(lambda: sut.changes.state().holder is None)  # the kernel ends it when it next schedules it
+        assert sut.sockets.http(address, headers=[("Host", "x")]).status == 200
+        assert down(tuned.scenario.name, hosts) == ("sut",)
+        with pytest.raises(HostError):
+            sut.sockets.http(address, headers=[("Host", "x")])
+        assert sut.changes.read_sysctls([key])[key].value == before != "65535"
+        assert [record.text for record in sut.changes.records() if record.state == "abandoned"] == []
+        assert down(tuned.scenario.name, hosts) == ()

@@ -1,0 +1,117 @@
+"""Probes on the lab: real servers whose responses vary, differ or change under load, in both designs."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+import benchkit
+from benchkit.cli.progress import SilentProgress
+from benchkit.hosts.connections import connect_all
+from benchkit.judge.fairness import UNDECLARED
+from benchkit.lab.lab import Lab
+from benchkit.plan.planner import make_plan
+from benchkit.run.loop import execute
+from benchkit.run.opened_run import open_run
+from benchkit.store.store import Store
+from tests.support.builders import experiment, load
+from tests.support.paths import TESTS
+
+SERVER = TESTS / "support/run/answering_server.py"
+KINDS = ("fixed", "newline", "page", "counter", "clock", "broken", "length")
+BLOCKS = 3
+CHECKS = ("unequal-responses", "changed-response")
+ON_A_BUSY_MACHINE = {
+    "generator_cpu": 1,
+    "foreign_cores": 100,
+    "steal": 1,
+    "littles_law": 1,
+    "connections": 0,
+    "server_cpu": 0,
+    "unequal": 100,
+    "neighbour_cpu": 1,
+    "carry_over": 1,
+    "slice_answers": 0.1,
+    "slice_effect": 1,
+    "cold": 1,
+}
+"""Thresholds that exclude no trial because of other work."""
+
+
+@pytest.fixture(scope="module", params=["sliced", "blocks"])
+def stored(request: pytest.FixtureRequest, lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the store of a run of a server of each kind, that of fixed responses being the baseline."""
+    body_file = tmp_path_factory.mktemp("body") / "numbers.json"
+    body_file.write_text("[1,2,3]")
+    services = {
+        kind: {
+            "entry": "app",
+            "services": {
+                "app": {
+                    "backend": "command",
+                    "listen": 18080,
+                    "run": ["python3", SERVER.name, "{port}", kind],
+                    "files": [str(SERVER)],
+                }
+            },
+        }
+        for kind in KINDS
+    }
+    scenario = experiment(
+        stacks=services,
+        factors={"stack": list(KINDS)},
+        load=load(
+            tool="h2load",
+            connections=4,
+            duration_s=1.0,
+            warmup_s=0.2,
+            headers={"content-length": "7"},
+            requests=[{"method": "POST", "body_file": str(body_file)}],
+        ),
+        differs=[{"what": ["header_bytes"], "why": "the length of the body has one digit or two"}],
+        thresholds=ON_A_BUSY_MACHINE,
+        design=request.param,
+        slice_s=0.25,
+        blocks=BLOCKS,
+    )
+    store = Store(tmp_path_factory.mktemp("store"))
+    with connect_all(lab.inventory()) as hosts, open_run(lambda: make_plan(scenario, hosts), hosts, store) as run:
+        outcome = execute(run, SilentProgress())
+    assert (outcome.status, outcome.failures) == ("done", {})
+    return str(store.path)
+
+
+def test_each_server_is_judged_by_what_it_sends(stored: str) -> None:
+    stacks = benchkit.load("trials", store=stored)[["trial_id", "factor_stack"]]
+    found: pd.DataFrame = benchkit.load("verdicts", store=stored).merge(stacks, on="trial_id")
+    found = found[found["check"].isin(CHECKS)]
+    seen = {(row.factor_stack, row.check): row.seen for row in found.itertuples()}
+    assert set(seen) == {("page", "unequal-responses"), ("broken", "changed-response")}
+    assert (
+        seen["page", "unequal-responses"]
+        == "a body of text/html against application/json in most answers of stack=fixed"
+    )
+    assert seen["broken", "changed-response"] == "another body during the load and after the load"
+    assert found.groupby("factor_stack")["trial_id"].nunique().to_dict() == {"page": BLOCKS, "broken": BLOCKS}
+    unchecked = benchkit.load("unchecked", store=stored)
+    assert "changed-response" not in set(unchecked["check"])
+
+
+def test_ratios_of_one_kind_state_how_responses_differ(stored: str) -> None:
+    compared = {ratio.cell_id: ratio for ratio in benchkit.compare("latest", store=stored).ratios}
+    remarks = {
+        kind: [remark for remark in compared[f"stack={kind}"].remarks if UNDECLARED in remark] for kind in KINDS[1:]
+    }
+    assert remarks["newline"] == [f"different answers: 10 bytes of body against 9 ({UNDECLARED})"]
+    assert remarks["length"] == []
+    assert all(remarks[kind] for kind in ("counter", "clock", "page"))
+    with_interval = {kind for kind in KINDS[1:] if compared[f"stack={kind}"].low is not None}
+    assert with_interval == {"newline", "counter", "clock", "length"}
+
+
+def test_every_request_is_probed_at_four_times(stored: str) -> None:
+    trials = benchkit.load("trials", store=stored).set_index("factor_stack")
+    bodies = trials[["probe_body_sha256", "probe_again_sha256", "probe_during_sha256", "probe_after_sha256"]]
+    assert bodies.notna().all(axis=None)
+    assert {len(set(each)) for each in bodies.loc[["fixed"]].to_numpy()} == {1}
+    assert {len(set(each)) for each in bodies.loc[["counter"]].to_numpy()} == {4}

@@ -1,0 +1,291 @@
+"""Sliced blocks on the lab: what is stored of them, and what happens where a cell fails."""
+
+from __future__ import annotations
+
+import _thread
+import threading
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import benchkit
+from benchkit.cli.progress import SilentProgress
+from benchkit.hosts.connections import connect_all
+from benchkit.hosts.host import Host
+from benchkit.lab.lab import Lab
+from benchkit.loadtools.slice_times import turn_s
+from benchkit.plan import side_by_side
+from benchkit.plan.model import RunPlan
+from benchkit.plan.planner import make_plan
+from benchkit.run.judge import rebuild_tables
+from benchkit.run.loop import execute
+from benchkit.run.opened_run import open_run, reopen_run
+from benchkit.run.recorder import RunOutcome
+from benchkit.scenario.experiment import Experiment
+from benchkit.scenario.trial_order import PlannedTrial
+from benchkit.store.store import Store
+from tests.support.builders import experiment, load, stacks
+from tests.support.needs import separate_hosts
+
+SLICE_S = 0.1
+SLICES = 5
+
+
+def sliced(**changes: object) -> Experiment:
+    """Two Go servers on one port, with a control of the first, in slices."""
+    fields: dict[str, object] = {
+        "stacks": stacks(go={"listen": 18080}, fast={"listen": 18080, "backend": "fasthttp"}),
+        "factors": {"stack": ["go", "fast"]},
+        "control": [{"stack": "go"}],
+        "load": load(tool="h2load", duration_s=SLICES * SLICE_S, warmup_s=0.1),
+        "design": "sliced",
+        "slice_s": SLICE_S,
+        "blocks": 1,
+    }
+    return experiment(**(fields | changes))
+
+
+def run_sliced(scenario: Experiment, lab: Lab, store: Store) -> tuple[RunPlan, RunOutcome]:
+    """Run an experiment on the lab."""
+    with connect_all(lab.inventory()) as hosts, open_run(lambda: make_plan(scenario, hosts), hosts, store) as run:
+        return run.plan, execute(run, SilentProgress())
+
+
+@pytest.fixture(scope="module")
+def ran(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, RunPlan, RunOutcome]:
+    """One sliced block."""
+    store = Store(tmp_path_factory.mktemp("store"))
+    plan, outcome = run_sliced(sliced(), lab, store)
+    assert (outcome.status, outcome.failures) == ("done", {})
+    return store, plan, outcome
+
+
+@separate_hosts
+def test_nothing_stays_on_hosts_that_only_some_stacks_use(lab: Lab, tmp_path: Path) -> None:
+    scenario = experiment(
+        stacks=stacks(near={"listen": 18080, "role": "load"}, far={"listen": 18080}),
+        factors={"stack": ["near", "far"]},
+        load=load(tool="h2load", duration_s=SLICE_S, warmup_s=0.1),
+        design="sliced",
+        slice_s=SLICE_S,
+        blocks=1,
+    )
+    with connect_all(lab.inventory()) as hosts:
+        before = {host.name: _folders_of_trials(host) for host in hosts}
+        plan = next(
+            plan
+            for seed in range(20)
+            if (plan := make_plan(scenario, hosts, seed)).planned_trials[0].cell_id == "stack=near"
+        )
+        with open_run(lambda: plan, hosts, Store(tmp_path)) as run:
+            outcome = execute(run, SilentProgress())
+        after = {host.name: _folders_of_trials(host) for host in hosts}
+    assert (plan.design, outcome.status, outcome.failures) == ("sliced", "done", {})
+    assert after == before
+
+
+def _folders_of_trials(host: Host) -> set[str]:
+    return set(host.processes.run(["find", "trials", "-mindepth", "1"]).stdout.decode().split())
+
+
+def _table(store: Store, table: str) -> pd.DataFrame:
+    frame = benchkit.load(table, store=store.path)
+    if "metrics" in frame:  # lists, which nothing can be sorted by
+        frame = frame.assign(metrics=frame["metrics"].map(tuple))
+    return frame.sort_values(list(frame.columns), ignore_index=True)
+
+
+def test_stacks_have_ports_of_their_own(ran: tuple[Store, RunPlan, RunOutcome]) -> None:
+    _, plan, _ = ran
+    assert plan.design == "sliced"
+    ports = [cell.services[0].endpoint.port for cell in plan.cells]
+    assert ports[0] == 18080
+    assert len(set(ports)) == len(ports) == 3
+    assert all(str(port) in cell.target for port, cell in zip(ports, plan.cells, strict=True))
+
+
+def test_a_trial_is_the_sum_of_its_slices(ran: tuple[Store, RunPlan, RunOutcome]) -> None:
+    store, _, _ = ran
+    slices = _table(store, "slices").groupby("trial_id")
+    trials = _table(store, "trials").set_index("trial_id").sort_index()
+    assert (slices.size() == SLICES).all()
+    assert list(slices["requests"].sum()) == list(trials["requests"])
+    assert list(trials["duration_s"]) == pytest.approx([SLICES * SLICE_S] * 3)
+    assert list(trials["rps"]) == pytest.approx(list(trials["requests"] / trials["duration_s"]))
+    cpu_s = trials["server_cpu_s_per_request"] * trials["requests"]
+    assert list(slices["server_cpu_s"].sum()) == pytest.approx(list(cpu_s))
+    assert (trials["latency_p99_s"] > trials["latency_p50_s"]).all()
+
+
+def test_slices_take_turns(ran: tuple[Store, RunPlan, RunOutcome]) -> None:
+    slices = _table(ran[0], "slices").sort_values("started_s")
+    turns_s = turn_s(ran[1].cells[0].pauses, SLICE_S)
+    assert list(slices["started_s"].diff().dropna()) == pytest.approx([turns_s] * (3 * SLICES - 1))
+    assert list(slices["slice"]) == [number for number in range(1, SLICES + 1) for _ in range(3)]
+    assert list(slices["place"]) == [1, 2, 3] * SLICES
+    # Beside other tests the host may starve single slices, or start one so late that it reaches into the next.
+    assert slices["server_cpu_s"].median() > 0
+    assert slices["server_cpu_s"].median() > 5 * slices["neighbour_cpu_s"].median()
+
+
+def test_raw_files_give_the_same_tables(ran: tuple[Store, RunPlan, RunOutcome]) -> None:
+    store, _, outcome = ran
+    names = ("trials", "slices", "latency", "telemetry", "verdicts", "unchecked", "notes")
+    before = {name: _table(store, name) for name in names}
+    with outcome.run.locked():
+        rebuild_tables(store, outcome.run)
+    for name in names:
+        pd.testing.assert_frame_equal(_table(store, name), before[name])
+
+
+def test_a_cell_whose_server_does_not_start_fails_alone(lab: Lab, tmp_path: Path) -> None:
+    dying = {"backend": "command", "run": ["false", "{port}"], "listen": 18080}
+    scenario = sliced(
+        stacks=stacks(go={"listen": 18080}, fast={"listen": 18080, "backend": "fasthttp"}, dying=dying),
+        factors={"stack": ["go", "dying", "fast"]},
+        load=load(tool="h2load", duration_s=10 * SLICE_S),
+        control=[],
+    )
+    store = Store(tmp_path)
+    _, outcome = run_sliced(scenario, lab, store)
+    (failure,) = outcome.failures.values()
+    assert failure.startswith("sut: ")
+    assert sorted(_table(store, "trials")["cell_id"]) == ["stack=fast", "stack=go"]
+    assert len(_table(store, "slices")) == 20
+
+
+GREEDY = """
+import sys
+from http.server import HTTPServer, SimpleHTTPRequestHandler
+from threading import Thread
+SimpleHTTPRequestHandler.protocol_version = "HTTP/1.1"
+servers = [HTTPServer((sys.argv[1], int(port)), SimpleHTTPRequestHandler) for port in sys.argv[2:]]
+for server in servers:
+    Thread(target=server.serve_forever).start()
+"""
+"""A server that listens on several ports."""
+
+
+@pytest.mark.parametrize("first", ["stack=greedy", "stack=go"])
+def test_a_server_that_takes_the_port_of_another_cell_fails_alone_and_at_once(
+    lab: Lab, tmp_path: Path, first: str
+) -> None:
+    greedy = {"backend": "command", "run": ["python3", "-c", GREEDY, "{host}", "18080", "18081"], "listen": 18080}
+    scenario = sliced(
+        stacks=stacks(greedy={**greedy, "env": {"PORT": "{port}"}}, go={"listen": 18080}),
+        factors={"stack": ["greedy", "go"]},
+        control=[],
+    )
+    store = Store(tmp_path)
+    with connect_all(lab.inventory()) as hosts:
+        plans = (make_plan(scenario, hosts, seed) for seed in range(20))
+        plan = next(plan for plan in plans if plan.planned_trials[0].cell_id == first)
+        with open_run(lambda: plan, hosts, store) as run:
+            outcome = execute(run, SilentProgress())
+    assert plan.design == "sliced"
+    (failure,) = outcome.failures.values()
+    if first == "stack=greedy":
+        assert failure.startswith(
+            "sut: app (command) of stack=greedy has port 18081, which app of stack=go needs: python3 ("
+        )
+    else:
+        assert "Address already in use" in failure
+        assert "→ port 18081 is that of app of stack=go; let app listen on " in failure
+    assert "or set `design: blocks`" in failure
+    (cell,) = _table(store, "trials")["cell_id"]
+    assert cell == "stack=go"
+    assert outcome.retries == {}
+
+
+@pytest.mark.parametrize("first", ["app", "front"])
+def test_a_server_that_takes_the_port_of_another_service_of_its_stack_fails_at_once(
+    lab: Lab, tmp_path: Path, first: str
+) -> None:
+    services = {
+        "app": {"backend": "command", "run": ["python3", "-c", GREEDY, "{host}", "{port}", "18090"], "listen": 18080},
+        "front": {"backend": "nginx", "listen": 18090, "upstream": "app"},
+    }
+    ordered = {name: services[name] for name in (first, *services)}
+    scenario = experiment(stacks={"one": {"entry": "front", "services": ordered}}, blocks=1)
+    _, outcome = run_sliced(scenario, lab, Store(tmp_path))
+    (failure,) = outcome.failures.values()
+    if first == "app":
+        assert failure.startswith("sut: app (command) has port 18090, which front needs: python3 (")
+    else:
+        assert "Address already in use" in failure
+        assert "→ port 18090 is that of front; let app listen on " in failure
+    assert "design: blocks" not in failure
+    assert outcome.retries == {}
+
+
+class Interrupting(SilentProgress):
+    """Observer that interrupts the run in the slices of a block, as Ctrl-C does."""
+
+    def __init__(self, block: int, after_s: float) -> None:
+        self._block = block
+        self._timer = threading.Timer(after_s, _thread.interrupt_main)
+
+    def trial_started(self, planned_trial: PlannedTrial, testbed: str | None) -> None:  # noqa: ARG002 - part of the interface
+        """Start the time to the interruption with the first trial of the block."""
+        if planned_trial.block == self._block and planned_trial.position == 1:
+            self._timer.start()
+
+
+def test_an_interrupted_block_is_repeated_whole(lab: Lab, tmp_path: Path) -> None:
+    store, scenario = Store(tmp_path), sliced(blocks=2)
+    with (
+        connect_all(lab.inventory()) as hosts,
+        open_run(lambda: make_plan(scenario, hosts), hosts, store) as run,
+        pytest.raises(KeyboardInterrupt, match=r"keeps [0-9]+ trials"),
+    ):
+        execute(run, Interrupting(2, 1.5))
+    folder = store.run("latest")
+    assert {record.block for record in folder.records()} == {1}
+    with (
+        connect_all(lab.inventory()) as hosts,
+        reopen_run(
+            lambda: make_plan(scenario, hosts), hosts, store, folder, accept_changes=False, retry_failed=False
+        ) as run,
+    ):
+        outcome = execute(run, SilentProgress())
+    assert (outcome.status, outcome.trials) == ("done", 6)
+    trials = _table(store, "trials")
+    assert sorted(trials["block"]) == [1, 1, 1, 2, 2, 2]
+    assert set(_table(store, "slices")["trial_id"]) == set(trials["trial_id"])
+
+
+def test_a_rate_is_kept_by_several_generators_together(lab: Lab, tmp_path: Path) -> None:
+    store, scenario = (
+        Store(tmp_path),
+        sliced(control=[], load=load(tool="h2load", duration_s=1.0, rate=400, processes=2, histogram=True)),
+    )
+    _, outcome = run_sliced(scenario, lab, store)
+    assert outcome.failures == {}
+    trials = _table(store, "trials")
+    assert trials["requests"].between(300, 440).all()
+    for record in outcome.run.records():
+        assert [generator.number for generator in record.generators] == [1, 2]
+        assert all(generator.result is not None and generator.result.requests for generator in record.generators)
+    assert (
+        _table(store, "slices").groupby("trial_id")["requests"].sum().sort_index()
+        == (trials.set_index("trial_id")["requests"].sort_index())
+    ).all()
+
+
+def test_cells_without_room_beside_each_other_run_in_groups(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with connect_all(lab.inventory()) as hosts:
+        memory = min(host.facts.memory_bytes or 0 for host in hosts)
+    monkeypatch.setattr(side_by_side, "PROCESS_BYTES", int(0.3 * memory))  # room for two stacks
+    store = Store(tmp_path)
+    plan, outcome = run_sliced(sliced(), lab, store)
+    assert plan.groups == (("stack=go", "stack=fast"), ("stack=go", "stack=go~control"))
+    assert (outcome.status, outcome.failures, outcome.trials) == ("done", {}, 4)
+    assert outcome.run.manifest().groups == plan.groups
+    trials = _table(store, "trials")
+    cells = {block: set(rows["cell_id"]) for block, rows in trials.groupby("block")}
+    assert cells == {1: set(plan.groups[0]), 2: set(plan.groups[1])}
+    slices = _table(store, "slices")
+    assert set(slices["place"]) == {1, 2}

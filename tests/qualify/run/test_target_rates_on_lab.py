@@ -1,0 +1,108 @@
+"""Runs on the lab at rates that they find themselves: a share of the slowest cell, and a capacity."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import benchkit
+from benchkit.cli.progress import SilentProgress
+from benchkit.hosts.connections import connect_all
+from benchkit.lab.lab import Lab
+from benchkit.plan.planner import make_plan
+from benchkit.run.judge import rebuild_tables
+from benchkit.run.loop import execute
+from benchkit.run.opened_run import open_run
+from benchkit.run.recorder import RunOutcome
+from benchkit.scenario.experiment import Experiment
+from benchkit.store.store import Store
+from tests.support.builders import experiment, load, stacks
+
+SHARE = 0.2
+WINDOW_S = 3.0
+TABLES = ("trials", "series", "latency", "verdicts", "unchecked", "notes")
+
+
+def stored_rows(store: Store) -> dict[str, list[str]]:
+    """Return the rows of all tables of trials, in one order."""
+    frames = {name: benchkit.load(name, store=store.path) for name in TABLES}
+    return {
+        name: sorted(frame.to_json(orient="records", lines=True, date_format="iso").splitlines())
+        for name, frame in frames.items()
+    }
+
+
+def run_and_parse_again(scenario: Experiment, lab: Lab, store: Store) -> RunOutcome:
+    """Run a scenario, and check that its raw files give the same tables once more."""
+    with connect_all(lab.inventory()) as hosts, open_run(lambda: make_plan(scenario, hosts), hosts, store) as run:
+        outcome = execute(run, SilentProgress())
+    assert (outcome.status, outcome.failures) == ("done", {})
+    before = stored_rows(store)
+    with outcome.run.locked():
+        rebuild_tables(store, outcome.run)
+    assert stored_rows(store) == before
+    return outcome
+
+
+def test_all_cells_are_measured_at_a_share_of_the_slowest(lab: Lab, tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    scenario = experiment(
+        stacks=stacks(go={"listen": 18080}, slow={"listen": 18080, "work": "loop:300000"}),
+        factors={"stack": ["go", "slow"]},
+        load=load(tool="openloop", connections=8, duration_s=WINDOW_S, rate={"share_of_slowest": SHARE}),
+        blocks=1,
+    )
+    outcome = run_and_parse_again(scenario, lab, store)
+
+    trials = benchkit.load("trials", store=store.path).set_index(["kind", "cell_id"])
+    full_speed, measured = trials.loc["calibrate"], trials.loc["measure"]
+    rate = float(int(SHARE * full_speed["rps"].min()))
+    assert full_speed["rps"].idxmin() == "stack=slow"
+    assert full_speed["rate_requested"].isna().all()
+    assert full_speed["latency_from"].tolist() == ["sent", "sent"]
+    assert measured["rate_requested"].tolist() == [rate, rate]
+    assert measured["rate_achieved"].tolist() == pytest.approx([rate, rate], rel=0.1)
+    assert measured["latency_from"].tolist() == ["due", "due"]
+    assert (measured["send_lag_p99_s"] >= 0).all()
+    assert any(f"Target rate: {rate:,.0f} requests/s" in notice for notice in outcome.run.manifest().notices)
+
+    series = benchkit.load("series", store=store.path).groupby("trial_id")
+    for _, trial in measured.iterrows():
+        seconds = series.get_group(trial["trial_id"])
+        assert seconds["t_s"].tolist() == list(range(len(seconds)))
+        assert seconds["rps"].sum() == trial["requests"]
+        assert seconds["rps"].iloc[1] == pytest.approx(rate, rel=0.2)
+        assert seconds["in_flight"].iloc[-1] == 0
+        assert seconds["latency_p99_s"].max() <= 1.01 * trial["latency_max_s"]
+
+
+def test_the_capacity_of_a_cell_is_searched_in_its_block(lab: Lab, tmp_path: Path) -> None:
+    """Search for the capacity of a server that needs its core for every request, beside other tests or not."""
+    store = Store(tmp_path)
+    scenario = experiment(
+        stacks=stacks(go={"listen": 18080, "work": "loop:1000000"}),
+        load=load(
+            tool="openloop",
+            connections=16,
+            duration_s=0.5,
+            capacity={"slo": {"p99_s": 0.1, "error_share": 0.01}, "precision": 0.2, "budget_s": 15},
+        ),
+        telemetry="off",
+        blocks=1,
+    )
+    outcome = run_and_parse_again(scenario, lab, store)
+
+    trials = benchkit.load("trials", store=store.path).set_index("kind")
+    (measured,) = (row for _, row in trials.loc[["measure"]].iterrows())
+    probes = trials.loc[["probe"]].sort_values("trial_id")
+    found = outcome.run.record(str(measured["trial_id"])).capacity
+    assert found is not None
+    assert [probe.rate for probe in found.probes] == probes["rate_requested"].dropna().tolist()
+    assert probes["trial_id"].iloc[0] == f"{measured['trial_id']}.q01"
+    assert probes["rps"].iloc[0] == found.ceiling_rps
+    assert len(found.probes) >= 3
+    assert measured["rate_requested"] == measured["capacity_rps"] == found.rps
+    assert measured["capacity_low"] <= measured["capacity_rps"]
+    assert 0.1 * found.ceiling_rps < found.rps < 1.3 * found.ceiling_rps
+    assert probes["capacity_rps"].isna().all()

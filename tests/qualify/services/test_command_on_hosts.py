@@ -1,0 +1,202 @@
+"""Servers of users with the usual faults, on a lab host: each has a clear message, and nothing of it stays."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from benchkit.errors import HostError, InputError, ServiceError
+from benchkit.hosts.connections import Hosts, connect_all
+from benchkit.hosts.processes import Process, ProcessSpec
+from benchkit.hosts.sockets import PortTakenError, Tcp
+from benchkit.lab.lab import Lab
+from benchkit.plan.planner import make_plan
+from benchkit.services import deploy
+from benchkit.services.deploy import RunningService
+from benchkit.services.service import Service
+from tests.support.builders import read_scenario
+from tests.support.paths import TESTS
+
+FAULTY = TESTS / "support/services/faulty_server.py"
+PORT = 8790
+
+
+@pytest.fixture(scope="module")
+def hosts(lab: Lab) -> Iterator[Hosts]:
+    with connect_all(lab.inventory()) as connected:
+        yield connected
+
+
+def plan_service(hosts: Hosts, folder: Path, **options: object) -> Service:
+    app = {"backend": "command", "listen": PORT, "ready": {"within_s": 5}, **options}
+    experiment = read_scenario(folder, stacks={"one": {"entry": "app", "services": {"app": app}}})
+    plan = make_plan(experiment, hosts)
+    assert plan.obstacles == ()
+    return plan.cells[0].services[0]
+
+
+def start(hosts: Hosts, folder: Path, fault: str, address: str = "{host}", **options: object) -> RunningService:
+    """Start a server with a fault that listens on an address. Raises ServiceError."""
+    shutil.copy(FAULTY, folder)
+    run = f"python3 faulty_server.py {fault} {address} {{port}}"
+    service = plan_service(hosts, folder, run=run, files=["faulty_server.py"], **options)
+    host = hosts[service.host]
+    deploy.deploy(host, [service])
+    logs = PurePosixPath("trials") / f"command-{os.getpid()}"
+    host.files.mkdir_temporary(logs)
+    return deploy.start(host, service, logs)
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(hosts: Hosts) -> Iterator[None]:
+    """Check that the test leaves no process and no port in use; kill what it leaves, for the tests after it."""
+    yield
+    host = hosts["sut"]
+    left = host.link.request("process_trees", {}).fields["processes"]
+    if left:
+        host.processes.run(["kill", "-KILL", *(str(each["pid"]) for tree in left for each in tree["members"])])
+    assert left == []
+    host.sockets.require_free([PORT, PORT + 1])
+
+
+def test_a_server_that_needs_no_file_starts_in_a_folder_of_its_own(hosts: Hosts, tmp_path: Path) -> None:
+    service = plan_service(hosts, tmp_path, run="python3 -m http.server --bind {host} {port}")
+    host = hosts[service.host]
+    host.files.remove(service.folder)
+    deploy.deploy(host, [service])
+    logs = host.files.mkdir_temporary(PurePosixPath("trials") / f"command-{os.getpid()}")
+    deploy.stop(host, [deploy.start(host, service, logs)])
+
+
+@pytest.mark.parametrize(
+    ("fault", "parts"),
+    [
+        ("dies", ("app (command) did not start", "exit code 3", "starting\n    database.example: no such host")),
+        ("never-listens", (f"cannot connect to {{address}}:{PORT}", "Connection refused for 5 s", "starting")),
+        (
+            "other-port",
+            (
+                f"it listens on {{address}}:{PORT + 1} instead",
+                f"→ let it listen on {{address}}:{PORT}: ",
+                "; `listen` in a scenario file names another",
+            ),
+        ),
+        (
+            "loopback",
+            (
+                f"it listens on 127.0.0.1:{PORT} instead; Connection refused for ",
+                "→ let it listen on {address}: {{host}} in",
+            ),
+        ),
+        (
+            "only-ipv6",
+            (f"it listens on [::]:{PORT} instead; Connection refused for ", "→ let it listen on {address}: "),
+        ),
+        ("goes-to-background", ("its first process ended and left others in the background", "→ let it run in the f")),
+    ],
+)
+def test_a_server_that_does_not_start_is_explained(
+    hosts: Hosts, tmp_path: Path, fault: str, parts: tuple[str, ...]
+) -> None:
+    with pytest.raises(ServiceError) as caught:
+        start(hosts, tmp_path, fault)
+    address = hosts["sut"].spec.address
+    for part in parts:
+        assert part.format(address=address) in str(caught.value)
+
+
+@pytest.mark.parametrize("address", ["{host}", "0.0.0.0", "::", "::ffff:{host}"])  # noqa: S104 - on a lab host
+def test_a_server_that_begins_to_listen_between_two_looks_at_it_is_ready(
+    hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    host = hosts["sut"]
+    look = host.sockets.listeners
+
+    def listen_and_look(process: Process) -> tuple[Tcp, ...]:
+        if not look(process):
+            assert host.processes.run(["touch", f"/proc/{process.pid}/cwd/go"]).ok
+            host.sockets.wait_open(Tcp(host.spec.address, PORT), 10, process)
+        return look(process)
+
+    monkeypatch.setattr(host.sockets, "listeners", listen_and_look)
+    running = start(hosts, tmp_path, "listens-late", address, ready={"path": "/", "within_s": 10})
+    deploy.stop(host, [running])
+
+
+def test_a_server_that_answers_another_status_than_ready_asks_for_is_explained(hosts: Hosts, tmp_path: Path) -> None:
+    with pytest.raises(ServiceError) as caught:
+        start(hosts, tmp_path, "answers-500", ready={"path": "/health", "within_s": 5})
+    assert "did not start: /health does not answer 200 within 5 s: it answers 500" in str(caught.value)
+
+
+@pytest.mark.parametrize("fault", ["none", "slow"])
+def test_a_program_that_takes_the_port_while_a_server_starts_is_named(hosts: Hosts, tmp_path: Path, fault: str) -> None:
+    sut = hosts["sut"]
+    taker = sut.processes.start(ProcessSpec(["python3", "-m", "http.server", str(PORT)]))
+    sut.sockets.wait_open(Tcp(sut.spec.address, PORT), 10, taker)
+    try:
+        with pytest.raises(PortTakenError) as caught:
+            start(hosts, tmp_path, fault)
+    finally:
+        sut.processes.stop([taker])
+    assert f"sut: a port is taken: port {PORT} by python3 (pid " in str(caught.value)
+
+
+def test_a_server_whose_failure_cannot_be_explained_is_stopped(
+    hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look(_: Process) -> tuple[Tcp, ...]:
+        raise HostError("cannot read its sockets")
+
+    monkeypatch.setattr(hosts["sut"].sockets, "listeners", look)
+    with pytest.raises(HostError, match="cannot read its sockets"):
+        start(hosts, tmp_path, "never-listens", ready={"within_s": 1})
+
+
+def test_children_are_reaped_and_those_that_ignore_the_signal_are_killed_and_noted(
+    hosts: Hosts, tmp_path: Path
+) -> None:
+    running = start(hosts, tmp_path, "leaves-children", stop={"within_s": 0.2}, ready={"path": "/"})
+    assert len(hosts["sut"].processes.running_members(running.process)) == 3
+    (sentence,) = deploy.stop(hosts["sut"], [running])
+    assert sentence.startswith("app did not end within 0.2 s of SIGTERM, and was killed: python3 (")
+    assert sentence.count("python3 (") == 2
+
+
+def test_a_server_that_ignores_its_signal_is_killed_and_another_signal_ends_it(hosts: Hosts, tmp_path: Path) -> None:
+    running = start(hosts, tmp_path, "ignores-term", stop={"within_s": 0.2})
+    (sentence,) = deploy.stop(hosts["sut"], [running])
+    assert "app did not end within 0.2 s of SIGTERM, and was killed: python3 (" in sentence
+    running = start(hosts, tmp_path, "ignores-term", stop={"signal": "INT"})
+    assert deploy.stop(hosts["sut"], [running]) == ()
+
+
+def test_a_missing_program_is_an_obstacle_with_what_to_do(hosts: Hosts, tmp_path: Path) -> None:
+    for run, hint in (("no-such-server -p {port}", "install it on sut's PATH"), ("/opt/no/server", "put it there")):
+        app = {"backend": "command", "listen": PORT, "run": run}
+        experiment = read_scenario(tmp_path, stacks={"one": {"entry": "app", "services": {"app": app}}})
+        (obstacle, *_) = make_plan(experiment, hosts).obstacles
+        assert isinstance(obstacle, HostError)
+        assert str(obstacle).startswith(f"sut: {run.split()[0]} is missing\n  → {hint}")
+
+
+def test_a_build_runs_on_the_host_or_fails_in_the_plan(hosts: Hosts, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "server.sh").write_text(f"#!/bin/sh\nexec python3 {{}}/{FAULTY.name} none $1 $2\n")
+    shutil.copy(FAULTY, tmp_path)
+    build = {"run": ["sh", "-c", "sed s:{}:$0: server.sh > {out}/app; chmod +x {out}/app", "{out}"], "from": "source"}
+    service = plan_service(
+        hosts, tmp_path, run="./app {host} {port}", files=[FAULTY.name], build={**build, "on": "host"}
+    )
+    host = hosts[service.host]
+    deploy.deploy(host, [service])
+    logs = PurePosixPath("trials") / f"command-{os.getpid()}"
+    host.files.mkdir_temporary(logs)
+    deploy.stop(host, [deploy.start(host, service, logs)])
+    with pytest.raises(InputError, match=r"small.yaml:4: .*app.build: .*exit code 1:\n    undefined: main"):
+        plan_service(hosts, tmp_path, run="./app", build={"run": "sh -c 'echo undefined: main; exit 1'"})

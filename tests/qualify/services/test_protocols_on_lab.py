@@ -1,0 +1,143 @@
+"""Every server in every protocol that it speaks, in one run: what was negotiated, and the answers of the load."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import benchkit
+from benchkit.hosts.connections import Hosts, connect_all
+from benchkit.lab.lab import Lab
+from tests.bench.real_runs import run_once
+from tests.support.builders import load, read_scenario
+from tests.unit.services.test_certificates import write_pair
+
+CADDY = os.environ.get("BENCHKIT_CADDY") or shutil.which("caddy")
+OWN = {"certificate": "own.pem"}
+VERIFYING = load(tool="vegeta", rate=100, connections=1, duration_s=0.3)
+"""A load of the tool that verifies certificates, in all four protocols."""
+
+
+def one(**options: object) -> dict[str, Any]:
+    """Return a stack of one server."""
+    return {"entry": "app", "services": {"app": {"listen": 8443, **options}}}
+
+
+def behind_nginx(protocol: str, upstream: dict[str, Any]) -> dict[str, Any]:
+    """Return a stack of a server behind nginx, which speaks this protocol to clients."""
+    front = {"backend": "nginx", "listen": 8443, "upstream": "app", "protocol": protocol}
+    return {"entry": "front", "services": {"app": upstream, "front": front}}
+
+
+def stacks(address: str) -> dict[str, dict[str, Any]]:
+    """Return the stacks, whose names begin with the protocol of their entry."""
+    own = {"backend": "nethttp", "listen": 8444, "protocol": "h2", "tls": {**OWN, "private_key": "own.key"}}
+    there = {"backend": "external", "url": f"https://{address}:8444", "protocol": "h2", "tls": OWN}
+    return {
+        "h2c-nethttp": one(backend="nethttp", protocol="h2c"),
+        "https1-fasthttp": one(backend="fasthttp", protocol="https1"),
+        **{f"{name}-node": one(backend="node", workers=2, protocol=name) for name in ("https1", "h2", "h2c")},
+        **{f"{name}-nginx": one(backend="nginx", file_bytes=12, protocol=name) for name in ("h2", "h2c")},
+        "h2-fcgi": behind_nginx("h2", {"backend": "fcgi", "listen": "unix"}),
+        "https1-upstream": behind_nginx("https1", {"backend": "nethttp", "listen": 8444, "protocol": "https1"}),
+        "h2-external": {"entry": "there", "services": {"app": own, "there": there}},
+    }
+
+
+def trials_of(hosts: Hosts, folder: Path, **scenario: Any) -> pd.DataFrame:  # noqa: ANN401 - fields of a scenario
+    """Run a scenario once; return its trials, none of which may have spoken another protocol or have errors."""
+    experiment = read_scenario(folder, load=VERIFYING, blocks=1, **scenario)
+    run_id = run_once(folder / "store", experiment, hosts)
+    found = benchkit.load("verdicts", store=folder / "store", run_id=run_id)
+    texts = found[found["check"].isin(["protocol-mismatch", "errors"])]["text"]
+    assert texts.empty, "\n".join(texts)
+    trials = benchkit.load("trials", store=folder / "store", run_id=run_id)
+    assert len(trials) == len(experiment.cells)
+    assert (trials["requests"] > 0).all()
+    encrypted = trials["protocol"].isin(["https1", "h2"])
+    assert trials["tls_version"].fillna("none").tolist() == ["1.3" if each else "none" for each in encrypted]
+    return trials
+
+
+def test_servers_speak_the_protocol_that_is_asked_of_them(lab: Lab, tmp_path: Path) -> None:
+    with connect_all(lab.inventory()) as hosts:
+        address = hosts["sut"].spec.address
+        write_pair(tmp_path, address=address)
+        every = stacks(address)
+        trials = trials_of(hosts, tmp_path, stacks=every, factors={"stack": [*every]})
+    asked = [stack.partition("-")[0] for stack in trials["factor_stack"]]
+    assert trials["protocol"].tolist() == asked
+
+
+NAMED_SERVER = """
+import ssl, sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        good = (self.connection.server_hostname, self.headers["Host"]) == ("my.example", "my.example")
+        self.send_response(200 if good else 421)
+        self.send_header("Content-Length", "2")
+        self.send_header("Connection", "keep-alive")
+        self.end_headers()
+        self.wfile.write(b"ok")
+    def log_request(self, *args):
+        pass
+def note_name(connection, name, context):
+    names[connection] = name
+class Connection(ssl.SSLSocket):
+    server_hostname = property(lambda self: names.get(self), lambda self, name: None)
+names = {}
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.minimum_version = ssl.TLSVersion.TLSv1_3
+context.sslsocket_class = Connection
+context.set_alpn_protocols(["http/1.1"])
+context.sni_callback = note_name
+context.load_cert_chain(sys.argv[3], sys.argv[4])
+server = ThreadingHTTPServer((sys.argv[1], int(sys.argv[2])), Handler)
+server.socket = context.wrap_socket(server.socket, server_side=True)
+server.serve_forever()
+"""
+"""A server that answers 421 (Misdirected Request) where the handshake or `Host` has another name than its own."""
+
+
+@pytest.mark.parametrize("tool", ["h2load", "hey", "ab"])
+def test_a_server_with_a_name_of_its_own_is_asked_for_by_that_name(lab: Lab, tmp_path: Path, tool: str) -> None:
+    write_pair(tmp_path, dns_name="my.example")
+    tls = {**OWN, "private_key": "own.key", "server_name": "my.example"}
+    run = ["python3", "-c", NAMED_SERVER, "{host}", "{port}", "{certificate}", "{certificate_key}"]
+    scenario = read_scenario(
+        tmp_path,
+        stacks={"one": one(backend="command", protocol="https1", tls=tls, run=run)},
+        load=load(tool=tool, connections=2, duration_s=1),
+        blocks=1,
+    )
+    with connect_all(lab.inventory()) as hosts:
+        run_id = run_once(tmp_path / "store", scenario, hosts)
+    (trial,) = benchkit.load("trials", store=tmp_path / "store", run_id=run_id).to_dict("records")
+    assert trial["requests"] > 0
+    assert not trial["non_2xx"]
+    assert (trial["protocol"], trial["tls_version"]) == ("https1", "1.3")
+
+
+@pytest.mark.skipif(
+    CADDY is None, reason="no Caddy: BENCHKIT_CADDY names its program, built as services/README.md says"
+)
+def test_caddy_by_the_example_of_the_documentation(lab: Lab, tmp_path: Path) -> None:
+    readme = (Path(benchkit.__file__).parent / "services" / "README.md").read_text(encoding="utf-8")
+    config = re.search(r"A `Caddyfile\.j2` .*?```\n(.*?)```", readme, re.DOTALL)
+    assert config is not None
+    (tmp_path / "Caddyfile.j2").write_text(config[1])
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "index.html").write_text("Hello World\n")
+    files, run = ["site", "Caddyfile.j2"], f"{CADDY} run --config Caddyfile"
+    caddy = one(backend="command", protocol="$protocol", files=files, run=run)
+    with connect_all(lab.inventory()) as hosts:
+        trials = trials_of(hosts, tmp_path, stacks={"caddy": caddy}, factors={"protocol": ["https1", "h2"]})
+    assert trials["protocol"].tolist() == trials["factor_protocol"].tolist()

@@ -1,0 +1,327 @@
+"""Profiles recorded on the lab: of every service and within the window, or the reason why one is missing."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import benchkit
+from benchkit.cli.app import app as command_line
+from benchkit.cli.progress import SilentProgress
+from benchkit.comparison.profiler_cost import profiler_costs
+from benchkit.errors import InputError
+from benchkit.hosts.connections import Hosts, connect_all
+from benchkit.hosts.files import PlacedFile
+from benchkit.lab.lab import Lab
+from benchkit.models.facts import ProgramFact
+from benchkit.models.trial import ProfileRecord, TrialRecord
+from benchkit.plan.model import RunPlan
+from benchkit.plan.planner import make_plan
+from benchkit.profiles.profile_file import read_profile
+from benchkit.report.figures.registry import FIGURES
+from benchkit.report.page import page
+from benchkit.report.rendering import render
+from benchkit.report.run_reader import read_run
+from benchkit.run.judge import rebuild_tables
+from benchkit.run.loop import execute
+from benchkit.run.opened_run import open_run
+from benchkit.run.recorder import RunOutcome
+from benchkit.scenario.read import read_experiment
+from benchkit.services.service import Service
+from benchkit.stats.samples import take_samples
+from benchkit.store.profile_tables import NO_PROFILE
+from benchkit.store.store import Store
+
+SCENARIO = """\
+name: profiled
+title: nginx in front of Go, profiled
+question: Where does the time go?
+factors: {connections: [16]}
+stacks:
+  nginx-go:
+    entry: front
+    services:
+      app: {backend: nethttp, role: sut, listen: "127.0.0.1:9000"}
+      front: {backend: nginx, role: sut, listen: 8080, upstream: app}
+load: {tool: wrk, connections: $connections, duration_s: 1}
+blocks: 1
+profile: {blocks: 1, duration_s: 3}
+"""
+CELL = "connections=16"
+CACHE = Path.home() / ".debug"
+WITHOUT_RIGHTS = '#!/bin/sh\nexec setpriv --bounding-set -all --inh-caps -all perf "$@"\n'
+
+
+Ran = tuple[Store, RunOutcome]
+
+
+@pytest.fixture(scope="module")
+def run_scenario(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Ran]:
+    """A function that runs the scenario, after a test has prepared its hosts and changed its plan."""
+    if shutil.which("perf") is None:
+        pytest.skip("not installed: perf")
+    path = tmp_path_factory.mktemp("scenario") / "profiled.yaml"
+    path.write_text(SCENARIO)
+
+    def run(prepare: Callable[[Hosts], None] | None = None, change: Callable[[RunPlan], RunPlan] | None = None) -> Ran:
+        store = Store(tmp_path_factory.mktemp("store"))
+        with connect_all(lab.inventory()) as hosts:
+            if prepare is not None:
+                prepare(hosts)
+            experiment = read_experiment(str(path))
+
+            def plan() -> RunPlan:
+                made = make_plan(experiment, hosts)
+                return made if change is None else change(made)
+
+            with open_run(plan, hosts, store) as opened:
+                return store, execute(opened, SilentProgress())
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def perf_cache() -> set[Path]:
+    """The files in perf's cache of programs before the run."""
+    return set(CACHE.rglob("*"))
+
+
+@pytest.fixture(scope="module")
+def ran(run_scenario: Callable[..., Ran], perf_cache: set[Path]) -> Ran:  # noqa: ARG001 - read before it runs
+    """The run of the unchanged scenario."""
+    store, outcome = run_scenario()
+    assert (outcome.status, outcome.failures) == ("done", {})
+    return store, outcome
+
+
+@pytest.fixture(scope="module")
+def profiled(ran: Ran) -> TrialRecord:
+    """The only profile trial of the run."""
+    (record,) = [record for record in ran[1].run.records() if record.kind == "profile"]
+    return record
+
+
+def table(store: Store, name: str) -> pd.DataFrame:
+    return benchkit.load(name, store=store.path)
+
+
+def test_the_profile_pass_follows_the_measured_blocks_as_pairs(ran: Ran) -> None:
+    trials = table(ran[0], "trials").sort_values(["block", "position"])
+    assert list(trials["block"]) == [1, 2, 2]
+    assert list(trials["kind"])[:1] == ["measure"]
+    assert sorted(trials["kind"])[:2] == ["control", "measure"]
+    assert (trials["cell_id"] == CELL).all()
+    assert (trials["duration_s"].round() == [1, 3, 3]).all()
+    assert take_samples(trials, "rps").blocks == (1,)
+    over_all, of_cell = profiler_costs(trials)
+    rates = trials.set_index("kind")["rps"]
+    assert over_all.ratio == pytest.approx(rates["profile"] / rates["control"])
+    assert (over_all.pairs, of_cell.cell_id, of_cell.low) == (1, CELL, None)
+
+
+def test_only_trials_of_the_profile_pass_are_profiled(ran: Ran, profiled: TrialRecord) -> None:
+    for record in ran[1].run.records():
+        assert bool(record.profiles) == (record.kind == "profile")
+    assert [(each.service, each.profiler, each.file) for each in profiled.profiles] == [
+        ("app", "pprof", "app.sut.pb.gz"),
+        ("front", "perf", "front.sut.perf.txt.gz"),
+    ]
+    assert {each.why_not for each in profiled.profiles} == {None}
+
+
+def test_the_cpu_time_of_perf_is_attributed_to_benchkit(profiled: TrialRecord) -> None:
+    app, front = profiled.profiles
+    assert app.cpu_s is None, "a part of the server"
+    assert front.cpu_s is not None
+    assert 0 < front.cpu_s < profiled.window_s
+
+
+def test_profiles_lie_within_the_window(ran: Ran, profiled: TrialRecord) -> None:
+    app, front = profiled.profiles
+    assert app.started_s is not None
+    assert app.started_s > 0
+    duration_s = read_profile(content(ran, profiled, app)).duration_s
+    assert duration_s is not None
+    assert duration_s >= 1
+    assert app.started_s + duration_s < profiled.window_s
+    text = gzip.decompress(content(ran, profiled, front)).decode()
+    times = [
+        float(found[1]) for found in re.finditer(r"^\S.*?\s([0-9]+\.[0-9]+):\s+[0-9]+ cpu-clock:", text, re.MULTILINE)
+    ]
+    (watched,) = [each for each in profiled.watched if each.host == "sut"]
+    began, ended = (ns / 1e9 for ns in watched.window_ns)
+    assert times
+    assert began - watched.clock_uncertainty_s <= min(times) < max(times) <= ended + watched.clock_uncertainty_s
+
+
+def test_every_service_has_shares_that_add_up_to_one_with_few_others(ran: Ran, profiled: TrialRecord) -> None:
+    shares = table(ran[0], "profile_share")
+    assert set(shares["trial_id"]) == {profiled.trial_id}
+    functions = table(ran[0], "profile")
+    for service, rows in shares.groupby("service"):
+        assert rows["share"].sum() == pytest.approx(1), service
+        samples = functions["flat_s"][functions["service"] == service].sum() * 99
+        left_over = rows.set_index("category")["share"]["other"] * samples
+        assert left_over <= max(2, 0.1 * samples), service  # two at least: a busy machine gives few samples
+    names = {service: set(rows["function"]) for service, rows in functions.groupby("service")}
+    assert "net/http.(*conn).serve" in names["app"]
+    assert {"ngx_process_events_and_timers", "do_syscall_64"} <= names["front"], "stacks reach into the kernel and back"
+    assert set(functions["host"]) == {"sut"}
+
+
+def test_the_same_rows_are_rebuilt_from_raw_files(ran: Ran) -> None:
+    store, outcome = ran
+    before = {name: table(store, name) for name in ("profile", "profile_share", "notes")}
+    assert rebuild_tables(store, outcome.run).trials == 3
+    for name, rows in before.items():
+        keys = list(rows.columns)
+        rebuilt = table(store, name)
+        assert rows.sort_values(keys).to_dict("list") == rebuilt.sort_values(keys).to_dict("list"), name
+
+
+def test_the_table_of_a_profile_equals_that_of_pprof(ran: Ran, profiled: TrialRecord, tmp_path: Path) -> None:
+    file = tmp_path / "app.pb.gz"
+    file.write_bytes(content(ran, profiled, profiled.profiles[0]))
+    ours = json.loads(output_of(["profile", "top", str(file), "--json"]))["rows"]
+    theirs = subprocess.run(["go", "tool", "pprof", "-top", file], capture_output=True, text=True, check=True).stdout
+    rows = [line.split(maxsplit=5) for line in theirs.partition("flat%")[2].splitlines()[1:]]
+    assert [f"{each['flat_share'] * 100:.2f}%" for each in ours] == [pad(row[1]) for row in rows]
+    assert [f"{each['cum_share'] * 100:.2f}%" for each in ours] == [pad(row[4]) for row in rows]
+    assert [each["function"] for each in ours] == [re.sub(r" \((partial-)?inline\)$", "", row[5]) for row in rows]
+
+
+def test_commands_read_the_profiles_of_a_cell(ran: Ran, tmp_path: Path) -> None:
+    store, outcome = ran
+    at = ["--store", str(store.path)]
+    run = [outcome.run.run_id, "--cell", CELL, "--service", "front", *at]
+    shares = json.loads(output_of(["profile", "shares", *run, "--json"]))
+    stored = table(store, "profile_share").query("service == 'front'").set_index("category")["share"].to_dict()
+    assert shares["categories"] == pytest.approx(stored)
+    page_file = tmp_path / "flame.html"
+    output_of(["profile", "flame", *run, "--base-cell", "connections=16", "-o", str(page_file)])
+    assert "ngx_process_events_and_timers" in page_file.read_text()
+    cells = json.loads(output_of(["profile", "cells", "latest", *at, "--json"]))
+    scheduling = {each["service"]: each["scheduling"] for each in cells["services"]}
+    assert set(scheduling) == {"app", "front"}
+    assert scheduling["front"] == 0, "nginx has no such scheduler"
+    measured = table(store, "trials").query("kind == 'measure'").iloc[0]
+    counts = table(store, "telemetry").query("metric == 'goroutines' and trial_id == @measured.trial_id and t_s >= 0")
+    for each in cells["services"]:
+        rows = counts[(counts["service"] == each["service"]) & (counts["t_s"] <= measured["duration_s"])]
+        assert each["goroutines"] == (None if rows.empty else rows["value"].median())
+    assert {cost["metric"] for cost in cells["profiler_cost"]} == {"rps", "server_cpu_s_per_request"}
+    assert "scheduler" in output_of(["profile", "cells", "latest", *at])
+    refused = CliRunner().invoke(command_line, ["profile", "top", "latest", "--cell", CELL, *at])
+    assert "several services" in str(refused.exception)
+
+
+def test_the_report_shows_the_profiles(ran: Ran) -> None:
+    view = read_run(ran[0], ran[1].run)
+    drawing = render(FIGURES["flame"], view)
+    assert "<title>net/http.(*conn).serve: " in drawing.element or "<title>do_syscall_64 (kernel): " in drawing.element
+    written = page((view, []))
+    assert "The scheduler&#39;s share of the CPU samples" in written
+    assert "RPS of profiled trials relative to their partners" in written
+
+
+def test_perf_leaves_nothing_in_its_cache(ran: Ran, perf_cache: set[Path]) -> None:  # noqa: ARG001 - after it ran
+    assert set(CACHE.rglob("*")) == perf_cache
+
+
+@pytest.fixture(scope="module")
+def without_profiles(run_scenario: Callable[..., Ran]) -> tuple[Ran, Ran]:
+    """Profile trials on a host without perf and with a wrong admin page; and with a perf without rights."""
+
+    def without_perf(hosts: Hosts) -> None:
+        facts = hosts["sut"].facts
+        kept = {name: fact for name, fact in facts.programs.items() if name != "perf"}
+        hosts["sut"].facts = facts.model_copy(update={"programs": kept})
+
+    def without_rights(hosts: Hosts) -> None:
+        facts = hosts["sut"].facts
+        wrapper = PurePosixPath(facts.workdir) / "bin" / "perf"
+        hosts["sut"].files.place([PlacedFile(wrapper, WITHOUT_RIGHTS.encode(), 0o755)])
+        programs = {**facts.programs, "perf": ProgramFact(path=str(wrapper), version=None)}
+        hosts["sut"].facts = facts.model_copy(update={"programs": programs})
+
+    def with_wrong_admin_pages(plan: RunPlan) -> RunPlan:
+        cells = tuple(
+            replace(cell, services=tuple(map(with_wrong_admin_page, cell.services))) for cell in plan.profiled
+        )
+        return only_profiled(replace(plan, profiled=cells))
+
+    return run_scenario(without_perf, with_wrong_admin_pages), run_scenario(without_rights, only_profiled)
+
+
+def with_wrong_admin_page(service: Service) -> Service:
+    """Return the service with the address of an admin page that does not exist."""
+    if service.admin is None or service.admin.kind != "expvar":
+        return service
+    endpoint = replace(service.admin.endpoint, path=service.folder / "nobody.sock")
+    return replace(service, admin=replace(service.admin, endpoint=endpoint))
+
+
+def only_profiled(plan: RunPlan) -> RunPlan:
+    return replace(
+        plan,
+        planned_trials=tuple(planned_trial for planned_trial in plan.planned_trials if planned_trial.kind == "profile"),
+    )
+
+
+def test_a_host_without_profiler_is_noted_and_the_run_continues(without_profiles: tuple[Ran, Ran]) -> None:
+    (store, outcome), _ = without_profiles
+    assert outcome.failures == {}
+    assert (outcome.status, outcome.trials) == ("done", 1)
+    assert any("sut has no perf" in notice for notice in outcome.run.manifest().notices)
+    notes = failures(store)
+    assert len(notes) == 2
+    assert any(note.startswith("app on sut has no profile: ") and "No such file" in note for note in notes), notes
+    assert any(note.startswith("front on sut has no profile: ") and "perf is missing" in note for note in notes)
+    assert table(store, "profile").empty
+    written = page((read_run(store, outcome.run), []))
+    assert "app on sut has no profile" in written
+    with pytest.raises(InputError) as refused:
+        output_of(["profile", "cells", "latest", "--store", str(store.path), "--json"])
+    assert all(note in str(refused.value) for note in notes)
+
+
+def test_a_note_names_the_kernel_setting_that_refuses_perf(without_profiles: tuple[Ran, Ran]) -> None:
+    _, (store, outcome) = without_profiles
+    assert (outcome.status, outcome.trials, outcome.failures) == ("done", 1, {})
+    (note,) = failures(store)
+    assert re.search(
+        r"front on sut has no profile: .*does not let root profile these processes \(kernel\.perf_event_paranoid is -?\d\)",
+        note,
+    )
+    assert set(table(store, "profile_share")["service"]) == {"app"}
+
+
+def failures(store: Store) -> list[str]:
+    notes = table(store, "notes")
+    return [str(message) for message in notes["message"][notes["code"] == NO_PROFILE]]
+
+
+def content(ran: Ran, record: TrialRecord, profile: ProfileRecord) -> bytes:
+    assert profile.file is not None
+    return ran[1].run.raw_file(record.trial_id, profile.file)
+
+
+def output_of(arguments: list[str]) -> str:
+    done = CliRunner().invoke(command_line, arguments, catch_exceptions=False)
+    assert done.exit_code == 0
+    return done.stdout
+
+
+def pad(percent: str) -> str:
+    """Return percentages such as `8%` and `10.5%`, which pprof shortens, with two decimals."""
+    return f"{float(percent.rstrip('%')):.2f}%"

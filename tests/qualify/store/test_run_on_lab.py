@@ -1,0 +1,156 @@
+"""A run with every load tool on the lab: the stored rows, and the same rows rebuilt from raw files."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import benchkit
+from benchkit.cli.progress import SilentProgress
+from benchkit.comparison.agreement import METRICS, agreements, sentence
+from benchkit.hosts.connections import connect_all
+from benchkit.lab.lab import Lab
+from benchkit.loadtools.registry import TOOLS
+from benchkit.models.rows import TABLES
+from benchkit.plan.planner import make_plan
+from benchkit.report.page import page
+from benchkit.report.run_reader import read_run
+from benchkit.run.judge import rebuild_tables
+from benchkit.run.loop import execute
+from benchkit.run.opened_run import open_run
+from benchkit.run.recorder import RunOutcome
+from benchkit.scenario.read import read_experiment
+from benchkit.store.store import Store
+
+
+@pytest.fixture(scope="module")
+def ran(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, RunOutcome]:
+    """One block of the shipped scenario with all tools."""
+    if missing := [
+        name for name, tool in TOOLS.items() if tool.go_program is None and shutil.which(tool.binary) is None
+    ]:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    store = Store(tmp_path_factory.mktemp("store"))
+    experiment = read_experiment("tool-agreement", "smoke", ["blocks=1"])
+    with (
+        connect_all(lab.inventory()) as hosts,
+        open_run(lambda: make_plan(experiment, hosts), hosts, store) as opened,
+    ):
+        outcome = execute(opened, SilentProgress())
+    assert (outcome.status, outcome.failures) == ("done", {})
+    return store, outcome
+
+
+def _table(store: Store, table: str) -> pd.DataFrame:
+    frame = benchkit.load(table, store=store.path)
+    if "metrics" in frame:  # lists, which nothing can be sorted by
+        frame = frame.assign(metrics=frame["metrics"].map(tuple))
+    return frame.sort_values(list(frame.columns), ignore_index=True)
+
+
+def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
+
+
+def test_every_tool_gives_a_row_with_percentiles_of_all_its_requests(ran: tuple[Store, RunOutcome]) -> None:
+    store, _ = ran
+    trials, latency = _table(store, "trials"), _table(store, "latency")
+    assert sorted(trials["tool"]) == sorted(TOOLS)
+    raw = latency[latency["series"] == "raw"].groupby("trial_id")["count"].sum().to_dict()
+    for row in _rows(trials):
+        lost = 80 if row["tool"] == "siege" else 0
+        assert 0 <= row["requests"] - raw[row["trial_id"]] <= lost, row
+        assert not row["latency_corrected"]
+        known = [row[f"latency_{name}_s"] for name in ("p50", "p90", "p99", "max")]
+        known = [seconds for seconds in known if not pd.isna(seconds)]
+        assert known == sorted(known)
+        assert all(seconds >= row["latency_resolution_s"] for seconds in known)
+        assert known or row["tool"] in ("ab", "siege"), row
+        assert row["overhead_s"] >= 0, row
+    assert set(latency.loc[latency["series"] == "corrected", "trial_id"]) == set(
+        trials.loc[trials["tool"] == "wrk", "trial_id"]
+    )
+
+
+def test_percentiles_are_those_of_the_buckets(ran: tuple[Store, RunOutcome]) -> None:
+    """Compute percentiles from the table: the upper end of the bucket that has the request of that rank."""
+    store, _ = ran
+    trials, latency = _table(store, "trials"), _table(store, "latency")
+    for row in _rows(trials):
+        buckets = latency[(latency["trial_id"] == row["trial_id"]) & (latency["series"] == "raw")].sort_values("low_s")
+        ranks = buckets["count"].cumsum().to_numpy()
+        for percent, stored in ((50, row["latency_p50_s"]), (99, row["latency_p99_s"])):
+            at = int(np.searchsorted(ranks, np.ceil(percent / 100 * ranks[-1] - 1e-9)))
+            wanted = buckets["high_s"].iloc[at]
+            if pd.isna(stored):
+                assert wanted < row["latency_resolution_s"], row  # below the tool's step: not known
+            else:
+                assert stored == pytest.approx(min(wanted, row["latency_max_s"]), abs=1e-12), row
+
+
+def test_every_table_is_rebuilt_from_raw_files(ran: tuple[Store, RunOutcome]) -> None:
+    store, outcome = ran
+    before = {table: _table(store, table) for table in TABLES if store.table(table).is_dir()}
+    assert {"trials", "latency", "notes", "factors", "hosts"} <= set(before)
+    assert all(len(frame) for frame in before.values())
+    for table in before:
+        shutil.rmtree(store.table(table))
+    assert rebuild_tables(store, outcome.run).trials == len(TOOLS)
+    for table, frame in before.items():
+        pd.testing.assert_frame_equal(frame, _table(store, table))
+
+
+def test_the_record_of_a_trial_names_its_generator(ran: tuple[Store, RunOutcome]) -> None:
+    _, outcome = ran
+    for record in outcome.run.records():
+        (generator,) = record.generators
+        assert (generator.number, generator.host) == (1, "load")
+        assert generator.result is not None
+        assert generator.result.tool == record.load.tool
+        assert generator.cpu_s > 0
+        names = set(generator.files.values())
+        kept = {path.name.removesuffix(".zst") for path in outcome.run.raw(record.trial_id).iterdir()}
+        assert names <= kept
+        assert json.loads((outcome.run.raw(record.trial_id) / "trial.json").read_text())["generators"][0]["result"]
+    assert outcome.run.manifest().versions["load.vegeta"] == "12.8.4"
+
+
+def test_the_report_shows_the_agreement_of_tools_and_their_notes(ran: tuple[Store, RunOutcome]) -> None:
+    store, outcome = ran
+    run = read_run(store, outcome.run)
+    found = agreements(run.trials)
+    assert {each.metric for each in found} == set(METRICS)
+    html = page((run, ()))
+    assert "Do the tools agree?" in html
+    assert all(sentence(each).split(":")[0] in html for each in found)
+    assert "siege counts times in steps of 10 ms" in html
+
+
+def test_notes_of_every_trial_are_stored(ran: tuple[Store, RunOutcome]) -> None:
+    store, _ = ran
+    trials, notes = _table(store, "trials"), _table(store, "notes")
+    messages = notes.merge(trials[["trial_id", "tool"]], on="trial_id").groupby("tool")["code"].agg(set)
+    assert "siege-resolution" in messages["siege"]
+    assert "wrk-corrected" in messages["wrk"]
+
+
+def test_rows_of_tools_are_never_written_to_disk(ran: tuple[Store, RunOutcome]) -> None:
+    """Compare sizes: the reducer sends kilobytes for a trial of any length."""
+    _, outcome = ran
+    for record in outcome.run.records():
+        sizes = {path.name: path.stat().st_size for path in outcome.run.raw(record.trial_id).iterdir()}
+        assert max(sizes.values()) < 200_000, sizes
+
+
+def test_no_files_remain_on_the_hosts(ran: tuple[Store, RunOutcome], lab: Lab) -> None:
+    assert ran
+    with connect_all(lab.inventory()) as hosts:
+        for host in hosts:
+            assert host.processes.run(["ls", "trials"]).stdout == b""
+            running = host.processes.run(["ps", "-eo", "comm="]).stdout.decode().split()
+            assert set(running).isdisjoint({*TOOLS, "reduce", "nethttp"})

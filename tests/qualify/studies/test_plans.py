@@ -1,0 +1,50 @@
+"""Plans of the shipped scenarios, at the scale of a lab and at that of their studies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from benchkit.comparison.power import analyse_power
+from benchkit.hosts.connections import Hosts, connect_all
+from benchkit.lab.lab import Lab
+from benchkit.plan.planner import make_plan
+from benchkit.resources import shipped
+from benchkit.run.manifest import make_manifest
+from benchkit.scenario.read import read_experiment
+
+FOUR_HOSTS = ("go-module-proxy", "go-module-requests")
+"""Scenarios that need a lab of four hosts."""
+NAMES = sorted({path.stem for path in shipped("scenarios").glob("*.yaml")} - set(FOUR_HOSTS))
+
+
+@pytest.fixture(scope="module")
+def hosts(lab: Lab) -> Iterator[Hosts]:
+    with connect_all(lab.inventory()) as connected:
+        yield connected
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_shipped_scenario_can_be_planned(name: str, hosts: Hosts) -> None:
+    plan = make_plan(read_experiment(name), hosts)
+    assert plan.experiment.scale == "lab"
+    assert plan.blocks >= 6  # fewer cannot show a difference
+    assert plan.obstacles == ()
+    measured = [trial.cell_id for trial in plan.planned_trials if trial.kind == "measure"]
+    supported = {cell.cell_id for cell in plan.cells if cell.unsupported is None}
+    assert supported
+    assert sorted(set(measured)) == sorted(cell_id for cell_id in supported if not cell_id.endswith("~control"))
+    assert len(measured) == plan.blocks * len(set(measured))
+    predicted = {ratio.cell_id for ratio in analyse_power(make_manifest(plan, hosts), (), ()).ratios}
+    assert predicted
+    assert predicted <= {cell.cell_id for cell in plan.cells}
+
+
+def test_published_scales_can_be_planned(hosts: Hosts) -> None:
+    """Plan each study at the scale `paper`, of which a lab supports few cells."""
+    for name in NAMES:
+        experiment = read_experiment(name, "paper")
+        planned = {cell.cell_id: cell for cell in make_plan(experiment, hosts).cells}
+        assert planned.keys() >= {cell.cell_id for cell in experiment.cells}
+        assert all(cell.unsupported or (cell.services and cell.generators) for cell in planned.values())

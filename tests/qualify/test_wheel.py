@@ -1,0 +1,132 @@
+"""The wheel without a checkout: installed by itself, used from an empty folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from benchkit.lab.lab import Lab
+from tests.support.paths import ROOT
+
+SHIPPED = {
+    "scenarios": "_shipped/scenarios",
+    "configs": "_shipped/configs",
+    "notebooks": "_shipped/notebooks",
+    "benchkit/backends": "backends",
+    "benchkit/agent": "agent",
+}
+"""Folders of the checkout, and their places in the package."""
+
+
+@dataclass(frozen=True)
+class Installed:
+    """Environment with benchkit from its wheel, and an empty folder to work in."""
+
+    venv: Path
+    empty: Path
+
+    def run(self, *argv: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run a program of the environment in the empty folder."""
+        env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "BENCHKIT_"))}
+        return subprocess.run(
+            [self.venv / "bin" / argv[0], *argv[1:]],
+            cwd=self.empty,
+            env=env | environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """Wheel built and installed without a network; its dependencies come from the test environment."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder / "dist")]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = (folder / "dist").glob("benchkit-*.whl")
+    venv = folder / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+    install = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--offline", "--no-deps", "--python"]
+    subprocess.run([*install, venv / "bin/python", wheel], check=True)
+    # Only a site folder's own .pth files are read: the one that makes the checkout importable there has no effect here.
+    (site_packages,) = venv.glob("lib/python*/site-packages")
+    (site_packages / "lent.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    (folder / "empty").mkdir()
+    return Installed(venv, folder / "empty")
+
+
+@pytest.fixture(scope="module")
+def package(installed: Installed) -> Path:
+    """Folder from which that environment imports benchkit."""
+    found = installed.run("python", "-c", "import benchkit; print(benchkit.__path__[0])")
+    return Path(found.stdout.strip())
+
+
+def test_the_wheel_is_what_is_imported(installed: Installed, package: Path) -> None:
+    assert package.is_relative_to(installed.venv)
+
+
+@pytest.mark.parametrize("folder", SHIPPED)
+def test_the_wheel_contains_everything_shipped(package: Path, folder: str) -> None:
+    source = ROOT / folder
+    files = {
+        path.relative_to(source): path.read_bytes()
+        for path in source.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert files
+    inside = package / SHIPPED[folder]
+    absent = [str(name) for name in files if not (inside / name).is_file()]
+    assert absent == []
+    assert {name: (inside / name).read_bytes() for name in files} == files
+
+
+def test_the_wheel_has_complete_go_modules(package: Path) -> None:
+    modules = list((package / "backends").glob("*/go.mod"))
+    assert modules
+    for module in modules:  # a module that only pins a published tool has no file of its own
+        assert list(module.parent.rglob("*.go")) or (module.parent / "go.sum").is_file(), module
+
+
+def test_the_wheel_states_its_version(installed: Installed, package: Path) -> None:
+    shown = installed.run("benchkit", "--version")
+    assert shown.stderr == ""
+    assert shown.stdout.split()[0] == "benchkit"
+    assert f'"{shown.stdout.split()[1]}"' in (package / "version.py").read_text(encoding="utf-8")
+
+
+def test_the_wheel_finds_scenarios_by_name(installed: Installed) -> None:
+    checked = installed.run("benchkit", "validate", "quickstart")
+    assert (checked.returncode, checked.stderr) == (0, "")
+
+
+def test_the_wheel_plans_on_a_lab(installed: Installed, lab: Lab) -> None:
+    planned = installed.run("benchkit", "plan", "quickstart", BENCHKIT_LAB=lab.name)
+    assert planned.returncode == 0, planned.stderr
+    assert "quickstart" in planned.stdout
+
+
+def test_the_wheel_runs_and_reports_on_a_lab(installed: Installed, lab: Lab, tmp_path: Path) -> None:
+    environment = {"BENCHKIT_LAB": lab.name, "BENCHKIT_STORE": str(tmp_path)}
+    ran = installed.run(
+        *("benchkit", "run", "quickstart", "--scale", "smoke", "--json"),
+        *("--set", "blocks=1", "--set", "load.warmup_s=0"),
+        **environment,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout)["trials"] == 2
+    report = installed.run("benchkit", "report", "latest", **environment)
+    assert report.returncode == 0, report.stderr
+    assert Path(report.stdout.strip()).is_file()
+
+
+def test_the_wheel_writes_nothing_to_the_current_folder(installed: Installed) -> None:
+    assert list(installed.empty.iterdir()) == []

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from benchkit.agent.common import RefusedError
+from benchkit.agent.workdir import Workdir
+
+
+def test_it_is_made_private_with_the_folders_above_it(tmp_path: Path) -> None:
+    folder = tmp_path / "above" / "workdir"
+    assert Workdir(str(folder)).root == folder.resolve()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert Workdir(str(folder)).root == folder.resolve(), "again is fine"
+
+
+def test_an_open_one_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "workdir"
+    folder.mkdir(mode=0o755)
+    with pytest.raises(RefusedError, match="accessible to other users"):
+        Workdir(str(folder))
+
+
+def test_a_folder_with_other_things_in_it_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "home"
+    folder.mkdir(mode=0o700)
+    (folder / "thesis.tex").touch()
+    with pytest.raises(RefusedError, match="contains other files"):
+        Workdir(str(folder))
+
+
+def test_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with pytest.raises(RefusedError, match="is not a directory"):
+        Workdir(str(tmp_path / "link"))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_another_users_folder_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "workdir"
+    folder.mkdir(mode=0o700)
+    os.chown(folder, 65534, 65534)
+    with pytest.raises(RefusedError, match="another user"):
+        Workdir(str(folder))
+
+
+@pytest.fixture(scope="module")
+def workdir(tmp_path_factory: pytest.TempPathFactory) -> Workdir:
+    """A work directory with links that lead out of it."""
+    made = Workdir(str(tmp_path_factory.mktemp("traps") / "workdir"))
+    (made.root / "a").mkdir()
+    (made.root / "a" / "out").symlink_to("/etc")
+    (made.root / "a" / "loop").symlink_to(made.root)
+    (made.root / "up").symlink_to("..")
+    return made
+
+
+def test_process_may_start_in_any_folder_that_exists(tmp_path: Path) -> None:
+    workdir = Workdir(str(tmp_path / "workdir"))
+    (workdir.root / "sub").mkdir()
+    assert workdir.working_folder(None) == workdir.root
+    assert workdir.working_folder("sub") == workdir.root / "sub"
+    assert workdir.working_folder(str(tmp_path)) == tmp_path
+    with pytest.raises(RefusedError, match="absent is no folder on this host"):
+        workdir.working_folder(str(tmp_path / "absent"))
+    with pytest.raises(RefusedError, match="not below the work directory"):
+        workdir.working_folder("../elsewhere")

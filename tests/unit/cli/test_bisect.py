@@ -1,0 +1,71 @@
+"""`benchkit bisect` from the command line: a real history of a real server, in a lab of the command's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from benchkit.services.go_toolchain import find_go, go_environment
+from tests.support.cli.fixtures import CommandResult
+from tests.support.paths import TESTS
+from tests.unit.services.test_git_source import git
+
+Cli = Callable[..., CommandResult]
+SERVER = (TESTS / "support/servers/plain.js").read_text()
+BUILD = "sh -c 'test ! -e broken && cp server.js {out}'"
+ON_A_BUSY_MACHINE = (
+    "generator_cpu: 1, foreign_cores: 100, steal: 1, littles_law: 1, connections: 0, unequal: 100, neighbour_cpu: 1, "
+    "carry_over: 1, slice_answers: 0.1, slice_effect: 1"
+)
+"""Thresholds that exclude no trial because of other work: the difference searched for is several times as large."""
+SERVED = ("--build", BUILD, "--run", "node server.js {port}")
+
+
+@pytest.fixture
+def history(tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A history of a server after `good`: notes, one that does not build, a comment, and one that computes for 1 ms."""
+    go = find_go()  # its cache of compiled packages is in XDG_CACHE_HOME, too, unless GOCACHE is set
+    environment["GOCACHE"] = go_environment(go, {})["GOCACHE"]
+    environment["XDG_CACHE_HOME"] = str(tmp_path / "cache")
+    folder = tmp_path / "server"
+    folder.mkdir()
+    git(folder, "init", "-q")
+    states = {
+        "good": {"server.js": SERVER},
+        "Add notes": {"notes": "of the server"},
+        "Break the build": {"broken": ""},
+        "Comment": {"server.js": f"// fast\n{SERVER}"},
+        "Compute more": {"server.js": SERVER.replace("?? 0", "?? 200000")},
+    }
+    for subject, files in states.items():
+        (folder / "broken").unlink(missing_ok=True)
+        for name, text in files.items():
+            (folder / name).write_text(text)
+        git(folder, "add", "--all")
+        git(folder, "commit", "-qm", subject)
+    git(folder, "tag", "good", "HEAD~4")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.mark.usefixtures("history")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("good", "HEAD"), "name GOOD and BAD, --build and --run"),
+        (("HEAD", "good", *SERVED), "HEAD is not an ancestor of good"),
+        (("good", "none", *SERVED), "'none' names no commit"),
+        (("good", "HEAD", *SERVED, "--metric", "memory"), "'memory' is no column of `trials`"),
+        (("good", "HEAD", *SERVED, "--duration", "5"), "5 s are too short"),
+        (("good", "HEAD", "--build", "make", "--run", "./app {prt}"), "{prt}"),
+        (("good", "HEAD", *SERVED, "--set", "load.none=1"), "load.none"),
+        (("--resume", "latest"), "no bisection 'latest'"),
+        (("good", "HEAD", "--resume", "latest"), "good, bad cannot be changed in a resumed search"),
+    ],
+)
+def test_mistakes_are_named_before_a_lab_is_started(cli: Cli, arguments: tuple[str, ...], message: str) -> None:
+    done = cli("bisect", *arguments)
+    assert done.code == 2, done.err
+    assert message in done.err

@@ -1,0 +1,95 @@
+"""The load of a comparison, adapted to what a block of its servers shows. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from benchkit.cli.calibration import Observed, adapt
+from benchkit.models.thresholds import Thresholds
+from benchkit.scenario.versus import Comparison, Request
+from tests.support.judge.builders import build_slices, build_trial
+
+COMPARISON = Comparison((Request(),), "h2load", 64, budget_s=60, precision=0.03)
+
+
+def observed(
+    *checks: str,
+    busy: float = 0.1,
+    server: float = 0.9,
+    queue: int | None = 511,
+    is_closing: bool = False,
+    taken: float = 0.0,
+) -> Observed:
+    """Return a block whose load tool and server use these shares of their CPU.
+
+    Idle servers take theirs from the second cell.
+    """
+    record = build_trial().record
+    generators = tuple(
+        each.model_copy(update={"cpu_s": busy * each.wall_s, "cpus": (1,), "threads": 1}) for each in record.generators
+    )
+    services = tuple(
+        each.model_copy(update={"cpu_s": server * record.window_s, "cpus": (0,)}) for each in record.services
+    )
+    record = record.model_copy(update={"generators": generators, "services": services})
+    slices = [build_slices(neighbour_cpu_s=0.25 * share) for share in (0.0, taken)]
+    records = tuple(record.model_copy(update={"slices": each}) for each in slices)
+    return Observed(records, frozenset(checks), Thresholds(), queue, is_closing=is_closing)
+
+
+@pytest.mark.parametrize(
+    ("seen", "changes"),
+    [
+        (observed(), None),
+        (observed("noisy-host", "server-idle"), None),
+        (observed("accept-overflow", queue=5), {"connections": 5}),
+        (observed("missing-connections", queue=5), {"connections": 5}),
+        (observed(queue=5), None),
+        (observed("missing-connections"), {"tool": "hey", "keepalive": False}),
+        (observed(is_closing=True), {"tool": "wrk"}),
+        (observed(taken=0.03), {"is_sliced": False}),
+        (observed(taken=0.009), None),
+        (observed(busy=0.91), {"quota": 0.5}),
+        (observed("missing-connections", queue=None), None),
+        (observed(server=0.25), {"connections": 256}),
+        (observed(server=0.001), {"connections": 511}),
+        (observed(server=0.2, queue=100), {"connections": 100}),
+        (observed(server=0.2, queue=64), {"tool": "hey", "keepalive": False}),
+        (observed(server=0.5), None),
+        (observed(server=0.1, busy=0.95), {"quota": 0.5}),
+        (replace(observed(server=0.25), foreign_share=0.5), None),
+    ],
+)
+def test_a_comparison_is_adapted_to_its_servers(seen: Observed, changes: dict[str, object] | None) -> None:
+    adaptation = adapt(COMPARISON, seen)
+    assert (adaptation and adaptation.comparison) == (changes and replace(COMPARISON, **changes))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        observed("missing-connections", queue=5),
+        observed(is_closing=True),
+        observed(busy=0.95),
+        observed(server=0.1),
+    ],
+)
+def test_what_was_given_is_not_adapted(seen: Observed) -> None:
+    assert adapt(replace(COMPARISON, fixed=frozenset({"tool", "connections", "quota"})), seen) is None
+
+
+def test_short_trials_keep_a_reserve_below_the_limit_of_the_load_tool() -> None:
+    seen = observed(busy=0.88)
+    assert adapt(COMPARISON, seen) is None
+    assert adapt(COMPARISON, seen, reserve=0.034) == adapt(COMPARISON, observed(busy=0.95))
+
+
+def test_adapting_ends() -> None:
+    worst = observed("missing-connections", "server-idle", busy=1.0, server=0.1, queue=5, is_closing=True, taken=0.03)
+    comparison, count = COMPARISON, 0
+    while (adaptation := adapt(comparison, worst, reserve=0.034)) is not None:
+        comparison, count = adaptation.comparison, count + 1
+    assert count == 6
+    assert (comparison.tool, comparison.connections, comparison.quota) == ("hey", 5, 0.25)

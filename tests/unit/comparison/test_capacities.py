@@ -1,0 +1,75 @@
+"""Capacities of cells over the searches of their blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchkit.comparison.capacities import CellCapacity, cell_capacities
+from benchkit.comparison.run_data import RunData
+from benchkit.stats.samples import Exclusion
+from tests.support.comparison.fixtures import manifest_of, trials_of
+
+SEARCH = {"load": {"tool": "openloop", "capacity": {"slo": {"p99_s": 0.01}}}}
+
+
+def found(
+    values: Sequence[float],
+    *,
+    low: float | Sequence[float | None] = 90.0,
+    high: float | Sequence[float | None] | None = 110.0,
+    exclusions: Sequence[Exclusion] = (),
+    scenario: dict[str, Any] = SEARCH,
+) -> CellCapacity:
+    """Return the capacity of the only cell of a run with these searches, a block each."""
+    trials = trials_of({"stack=go": values}, metric="capacity_rps")
+    trials["capacity_low"], trials["capacity_high"] = (np.array(ends, dtype=float) for ends in (low, high))
+    (capacity,) = cell_capacities(RunData(manifest_of([{"stack": "go"}], scenario=scenario), trials, tuple(exclusions)))
+    return capacity
+
+
+def test_one_search_has_its_own_interval() -> None:
+    assert found([100]).sentence == "go: 100 requests/s with p99 latency within 10.0 ms, 90.0 to 110 (1 search)."
+
+
+def test_two_searches_reach_over_their_intervals() -> None:
+    capacity = found([95, 105], low=[88, 99], high=[101, 112])
+    assert (capacity.low, capacity.high) == (88, 112)
+
+
+def test_several_searches_have_the_interval_of_their_mean() -> None:
+    values = 100 * np.exp(0.02 * np.random.default_rng(1).standard_normal(6))
+    capacity = found(list(values))
+    assert capacity.rps == pytest.approx(np.exp(np.log(values).mean()))
+    assert capacity.rps is not None
+    assert capacity.low is not None
+    assert capacity.high is not None
+    assert 90 < capacity.low < capacity.rps < capacity.high < 110
+
+
+def test_a_search_that_is_not_bounded_gives_the_highest_rate_that_it_saw_kept() -> None:
+    capacity = found([80, 100], low=[80, 100], high=None)
+    assert (capacity.rps, capacity.at_least) == (None, 100)
+    assert capacity.sentence == "go: at least 100 requests/s with p99 latency within 10.0 ms (2 searches)."
+    assert found([80, 100], low=[80, 90], high=[None, 110]).rps == pytest.approx(100), "one of them is bounded"
+
+
+def test_an_excluded_search_is_shown_where_there_is_no_other() -> None:
+    excluded = Exclusion("r1.stack=go.b1", "invalid: noisy-host")
+    assert found([50, 100], exclusions=[excluded]).rps == pytest.approx(100)
+    assert found([50], exclusions=[excluded]).sentence.endswith("excluded from comparisons (invalid: noisy-host).")
+
+
+def test_a_search_that_saw_nothing_kept_is_unknown() -> None:
+    capacity = found([np.nan], low=[None], high=None)
+    assert not capacity.is_known
+    assert capacity.sentence == "go: the highest rate with p99 latency within 10.0 ms is unknown after 1 search."
+
+
+@pytest.mark.parametrize("load", [{}, {"capacity": SEARCH["load"]["capacity"], "share_of_capacity": 0.5}])
+def test_other_runs_have_no_capacities(load: dict[str, object]) -> None:
+    trials = trials_of({"stack=go": [1.0]})
+    assert cell_capacities(RunData(manifest_of([{"stack": "go"}], scenario={"load": load}), trials)) == ()

@@ -1,0 +1,388 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchkit.comparison.compare import compare
+from benchkit.comparison.gate import Thresholds
+from benchkit.comparison.markdown import markdown
+from benchkit.comparison.wording import outcome
+from benchkit.errors import InputError
+from benchkit.models.design import ALPHA_PER_LOOK
+from benchkit.models.run import Manifest
+from benchkit.stats.samples import Exclusion
+from benchkit.store.store import RunFolder
+from tests.support.comparison.fixtures import manifest_of, trials_of
+
+MakeTrials = Callable[..., pd.DataFrame]
+MakeManifest = Callable[..., Manifest]
+StoreRun = Callable[[Manifest, pd.DataFrame], RunFolder]
+CELLS = [{"stack": "go"}, {"stack": "nginx"}, {"stack": "other"}]
+
+
+def noisy(
+    seed: int, *rates: float, blocks: int = 8, spread: float = 0.02
+) -> list[np.ndarray[tuple[int], np.dtype[np.float64]]]:
+    generator = np.random.default_rng(seed)
+    return [rate * np.exp(spread * generator.standard_normal(blocks)) for rate in rates]
+
+
+def rates(seed: int, *values: float, **settings: float) -> dict[str, object]:
+    names = ("stack=go", "stack=nginx", "stack=other")
+    return dict(zip(names, noisy(seed, *values, **settings), strict=False))  # type: ignore[arg-type] # blocks is an int
+
+
+def test_cells_of_a_run_relative_to_its_baseline(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    scenario = {"baseline": {"stack": "nginx"}}
+    stored(make_manifest(CELLS, scenario=scenario), make_trials(rates(1, 100, 50, 50.1)))
+    found = compare("r1", store=tmp_path)
+    assert [(r.cell_id, r.baseline, r.outcome, r.worth) for r in found.ratios] == [
+        ("stack=go", "stack=nginx", "higher", "better"),
+        ("stack=other", "stack=nginx", "not shown", None),
+    ]
+    assert found.mode == "cells"
+    assert found.gate is None
+    assert found.notices == ()
+    assert found.resolution["rps"].family == 2
+    assert found.resolution["rps"].noise_sd == pytest.approx(0.02 * np.sqrt(2), rel=0.5)
+    other = compare("r1", store=tmp_path, baseline="stack=go", metrics=["rps", "requests"])
+    assert [(r.cell_id, r.metric) for r in other.ratios] == [
+        ("stack=nginx", "rps"),
+        ("stack=other", "rps"),
+        ("stack=nginx", "requests"),
+        ("stack=other", "requests"),
+    ]
+    assert other.ratios[0].p_holm == pytest.approx(4 * 2 / 256)  # one family over metrics and cells
+    frame = other.frame()
+    assert frame["ratio"].tolist() == [ratio.ratio for ratio in other.ratios]
+    assert "exclusions" not in frame
+
+
+def test_runs_on_different_hosts_are_compared_by_ratios_to_a_common_baseline_alone(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    large = {"cpus": [0, 1, 2, 3], "kernel": "6.1"}
+    stored(make_manifest(CELLS[:2]), make_trials(rates(1, 100, 50)))
+    for run_id, cells, facts in (("r2", CELLS[:2], large), ("r3", CELLS[1:], large), ("r4", CELLS[:2], None)):
+        trials = make_trials(rates(2, 400, 100), run_id=run_id)
+        trials = trials[trials["cell_id"].isin([f"stack={cell['stack']}" for cell in cells])]
+        stored(make_manifest(cells, run_id=run_id, facts=facts), trials)
+    found = compare("r1", "r2", store=tmp_path)
+    (ratio,) = found.ratios
+    assert (ratio.cell_id, ratio.relative_to) == ("stack=nginx", "stack=go")
+    assert ratio.ratio == pytest.approx(0.5, rel=0.05)
+    assert ratio.baseline_value == pytest.approx(0.5, rel=0.05)
+    assert found.notices[0].startswith("The runs had different hosts (host for sut: CPUs was 2, is 4)")
+    with pytest.raises(InputError, match="ran on different hosts, whose rates cannot be compared"):
+        compare("r1", "r3", store=tmp_path)
+    assert {each.relative_to for each in compare("r1", "r4", store=tmp_path).ratios} == {None}
+
+
+def test_excluded_trials_are_not_used(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    trials = make_trials(rates(1, 100, 50))
+    trials.loc[trials["trial_id"] == "r1.stack=nginx.b4", "rps"] = 5_000
+    stored(make_manifest(CELLS[:2]), trials)
+    excluded = [Exclusion("r1.stack=nginx.b4", "a saturated generator", frozenset({"rps"}))]
+    (ratio,) = compare("r1", store=tmp_path, exclusions=excluded).ratios
+    assert ratio.blocks == 7
+    assert ratio.ratio == pytest.approx(0.5, rel=0.02)
+    assert ratio.exclusions[0].reason == "a saturated generator"
+    (exclusion,) = ratio.model_dump(mode="json")["left_out"]  # its name in JSON is part of the contract
+    assert exclusion["reason"] == "a saturated generator"
+
+
+def test_limits_of_a_run_are_notices(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    manifest = make_manifest(CELLS, unsupported={"stack=other": "too few ports"}, status="interrupted")
+    stored(manifest, make_trials(rates(1, 100, 50, blocks=5)))
+    found = compare("r1", store=tmp_path)
+    assert found.notices == (
+        "r1: interrupted; partial results.",
+        "stack=other: skipped, too few ports.",
+        (
+            "5 blocks are too few for the sign-flip test (smallest p 0.062; 6 blocks can): t decides at a fifth of the "
+            "level, which assumes nearly normal noise."
+        ),
+    )
+    assert [ratio.outcome for ratio in found.ratios] == ["lower"]
+
+
+def test_controls_show_the_runs_own_noise(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    made = rates(1, 100, 50)
+    (control,) = noisy(3, 100)
+    stored(make_manifest(CELLS[:2], controls=["stack=go"]), make_trials({**made, "stack=go~control": control}))
+    found = compare("r1", store=tmp_path)
+    assert [ratio.cell_id for ratio in found.controls] == ["stack=go~control"]
+    assert found.controls[0].outcome == "not shown"
+    assert found.resolution["rps"].family == 1
+    assert found.notices == ()
+
+
+def test_a_control_that_differs_is_an_alarm(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    trials = make_trials({**rates(1, 100, 50), "stack=go~control": noisy(3, 80)[0]})
+    stored(make_manifest(CELLS[:2], controls=["stack=go"]), trials)
+    (notice,) = compare("r1", store=tmp_path).notices
+    assert notice.startswith("stack=go~control differs from itself in rps")
+
+
+def test_a_sequential_run_is_labelled_and_not_paired(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    stored(make_manifest(CELLS[:2], scenario={"design": "sequential"}), make_trials(rates(1, 100, 50)))
+    found = compare("r1", store=tmp_path)
+    assert found.notices[0].startswith("The design of r1 is sequential")
+    assert found.ratios[0].test == "welch"
+    assert found.runs[0].design == "sequential"
+    assert found.resolution == {}
+
+
+def test_no_gate_passes_a_sequential_run(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    stored(make_manifest(CELLS[:2], scenario={"design": "sequential"}), make_trials(rates(1, 100, 150)))
+    gate = compare("r1", store=tmp_path, thresholds=Thresholds(metrics={"rps": 0.05})).gate
+    assert gate is not None
+    assert gate.verdict == "inconclusive"
+    assert gate.lines[0].text.endswith("the design is sequential: the ratio includes drift between the cells")
+
+
+def test_comparison_with_a_sequential_run_is_labelled_and_has_no_baseline(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    stored(make_manifest(CELLS[:2], scenario={"design": "sequential"}), make_trials(rates(1, 100, 50)))
+    stored(make_manifest(CELLS[:2], run_id="r2"), make_trials(rates(2, 100, 50), run_id="r2"))
+    assert any(
+        notice.startswith("The design of r1 is sequential") for notice in compare("r1", "r2", store=tmp_path).notices
+    )
+    with pytest.raises(InputError, match="r1 ran cell after cell"):
+        compare("r1", "r2", store=tmp_path, baseline="stack=go")
+
+
+def test_exclusions_of_the_reference_cell_are_recorded(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    stored(make_manifest(CELLS[:2]), make_trials(rates(1, 100, 50)))
+    stored(make_manifest(CELLS[:2], run_id="r2"), make_trials(rates(2, 100, 50), run_id="r2"))
+    excluded = [Exclusion("r1.stack=go.b3", "invalid: errors"), Exclusion("r2.stack=nginx.b1", "invalid: errors")]
+    (ratio,) = compare("r1", "r2", store=tmp_path, baseline="stack=go", exclusions=excluded).ratios
+    assert ratio.blocks == 7
+    assert [trial.trial_id for trial in ratio.exclusions] == ["r1.stack=go.b3", "r2.stack=nginx.b1"]
+
+
+def test_resolution_is_that_of_the_cell_with_the_most_blocks(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    stored(make_manifest(CELLS), make_trials(rates(1, 100, 50, 70)))
+    excluded = [Exclusion(f"r1.stack=nginx.b{block}", "invalid: errors") for block in range(1, 6)]
+    found = compare("r1", store=tmp_path, exclusions=excluded)
+    assert found.notices == ()
+    assert found.resolution["rps"].blocks == 8
+    assert found.resolution["rps"].detectable is not None
+    assert [ratio.blocks for ratio in found.ratios] == [3, 8]
+    assert [ratio.test for ratio in found.ratios] == ["t", "sign-flip"]
+
+
+def test_latencies_measured_in_different_ways_have_a_remark(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    trials = make_trials(rates(1, 100, 50), latency_p99_s=0.01, latency_covers="request", latency_corrected=False)
+    stored(make_manifest(CELLS[:2]), trials)
+    assert not any("closed loop" in notice for notice in compare("r1", store=tmp_path).notices)
+    alike = compare("r1", store=tmp_path, metrics=["latency_p99_s"])
+    reported = "closed loop: coordinated omission hides queueing; no correction applied; connecting not included"
+    assert f"Latencies: {reported}." in alike.notices
+    assert alike.ratios[0].remarks == ()
+    nginx = trials["cell_id"] == "stack=nginx"
+    trials.loc[nginx, "latency_covers"] = "connect+request"
+    stored(make_manifest(CELLS[:2], run_id="r2"), trials.assign(trial_id=trials["trial_id"].str.replace("r1", "r2")))
+    (ratio,) = compare("r2", store=tmp_path, metrics=["latency_p99_s"]).ratios
+    (remark,) = ratio.remarks
+    assert remark.startswith("latencies were measured in different ways: ")
+    assert remark.index("connecting included") < remark.index("baseline: ") < remark.index("connecting not included")
+
+
+def test_adaptive_run_uses_its_stricter_level(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    until = {"until": {"precision": 0.05}}
+    stored(make_manifest(CELLS[:2], scenario=until), make_trials(rates(1, 100, 50)))
+    stored(make_manifest(CELLS[:2], run_id="r2"), make_trials(rates(1, 100, 50), run_id="r2"))
+    (adaptive,), (fixed,) = (compare(run, store=tmp_path).ratios for run in ("r1", "r2"))
+    assert adaptive.confidence == fixed.confidence == 0.95
+    assert adaptive.low is not None
+    assert (adaptive.low, adaptive.high) == pytest.approx(fixed.interval(ALPHA_PER_LOOK))
+    assert adaptive.low < (fixed.low or 0)
+    found = compare("r1", store=tmp_path)
+    assert (found.alpha, found.level) == (0.05, ALPHA_PER_LOOK)
+    assert "at p of at most 0.03" in markdown(found)
+    assert "where p" not in markdown(compare("r2", store=tmp_path))
+
+
+def test_gate_of_an_adaptive_run_uses_its_stricter_level(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    allowed = Thresholds(metrics={"rps": 0.5})
+    trials = make_trials(rates(1, 100, 49))
+    stored(make_manifest(CELLS[:2]), trials)
+    found = compare("r1", store=tmp_path, thresholds=allowed).ratios[0]
+    # What is allowed is set so that the p of the fall lies between the two levels.
+    edge = found.interval(0.04)[1]
+    close = Thresholds(metrics={"rps": 1 - edge})
+    until = {"until": {"precision": 0.05}}
+    stored(make_manifest(CELLS[:2], run_id="r2", scenario=until), make_trials(rates(1, 100, 49), run_id="r2"))
+    gates = [compare(run, store=tmp_path, thresholds=close).gate for run in ("r1", "r2")]
+    assert [gate.verdict for gate in gates if gate] == ["regressed", "inconclusive"]
+    p_values = [gate.lines[0].p_holm for gate in gates if gate]
+    assert p_values == pytest.approx([0.02, 0.02])
+
+
+def test_host_differences_of_two_runs_are_notices(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    stored(make_manifest(CELLS), make_trials(rates(1, 100, 50, 70)))
+    facts = {"cpus": [0, 1], "kernel": "6.6"}
+    after = make_manifest(CELLS, run_id="r2", facts=facts, scenario={"load": {"connections": 9}})
+    stored(after, make_trials(rates(2, 100, 40, 70), run_id="r2"))
+    found = compare("r1", "r2", store=tmp_path)
+    assert found.mode == "runs"
+    assert [side.run_id for side in found.runs] == ["r1", "r2"]
+    assert found.notices[0] == "The hosts have drifted: host sut: kernel was 6.1, is 6.6."
+    assert found.notices[1].startswith("The runs have different settings: scenario: load.connections")
+    assert found.notices[-1].startswith("Two runs are one sample each")
+    assert [(change.what, change.before, change.after) for change in found.drift] == [("kernel", "6.1", "6.6")]
+    assert [(r.cell_id, r.outcome) for r in found.ratios] == [
+        ("stack=go", "not shown"),
+        ("stack=nginx", "lower"),
+        ("stack=other", "not shown"),
+    ]
+    assert found.ratios[1].ratio == pytest.approx(0.8, rel=0.03)
+    assert found.resolution == {}
+
+
+def test_unchanged_reference_cell_cancels_host_changes(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    stored(make_manifest(CELLS[:2]), make_trials(rates(1, 100, 50)))
+    stored(make_manifest(CELLS[:2], run_id="r2"), make_trials(rates(2, 80, 40), run_id="r2"))
+    assert [r.outcome for r in compare("r1", "r2", store=tmp_path).ratios] == ["lower", "lower"]
+    found = compare("r1", "r2", store=tmp_path, baseline="stack=go")
+    (ratio,) = found.ratios
+    assert (ratio.cell_id, ratio.relative_to, ratio.outcome) == ("stack=nginx", "stack=go", "not shown")
+    assert found.notices == ()
+
+
+def test_cell_missing_in_one_run_does_not_pass(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    stored(make_manifest(CELLS), make_trials(rates(1, 100, 50, 70)))
+    stored(make_manifest(CELLS[:2], run_id="r2"), make_trials(rates(2, 100, 50), run_id="r2"))
+    found = compare("r1", "r2", store=tmp_path, thresholds=Thresholds(metrics={"rps": 0.2}))
+    assert "stack=other is in one of the runs only." in found.notices
+    assert found.gate is not None
+    assert [line.verdict for line in found.gate.lines] == ["passed", "passed", "inconclusive"]
+    assert found.gate.verdict == "inconclusive"
+
+
+def test_the_gate_adds_the_metrics_of_its_thresholds(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    trials = make_trials(rates(1, 100, 50)).assign(latency_p99_s=0.5)
+    stored(make_manifest(CELLS[:2]), trials)
+    found = compare("r1", store=tmp_path, thresholds=Thresholds(metrics={"latency_p99_s": 0.1}))
+    assert found.metrics == ("rps", "latency_p99_s")
+    assert found.gate is not None
+    assert found.gate.verdict == "passed"  # the rate has halved, and has no threshold
+
+
+def test_invalid_comparisons_are_refused(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    stored(make_manifest(CELLS[:2]), make_trials(rates(1, 100, 50)))
+    stored(make_manifest([{"stack": "x"}], run_id="r2"), make_trials({"stack=x": [1, 2]}, run_id="r2"))
+    with pytest.raises(InputError, match="r1 and r2 have no cell in common: stack=go, stack=nginx; stack=x"):
+        compare("r1", "r2", store=tmp_path)
+    with pytest.raises(InputError, match="r1 cannot be compared with itself"):
+        compare("r1", "r1", store=tmp_path)
+    with pytest.raises(InputError, match="no run 'r3'"):
+        compare("r1", "r3", store=tmp_path)
+    with pytest.raises(InputError, match="no level 'gone'"):
+        compare("r1", store=tmp_path, baseline="stack=gone")
+    with pytest.raises(InputError, match="no metric 'rsp'"):
+        compare("r1", store=tmp_path, metrics=["rsp"])
+
+
+def test_a_run_of_one_cell_compares_nothing(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    stored(make_manifest([{}]), make_trials({"only": [1, 2, 3]}))
+    found = compare("r1", store=tmp_path)
+    assert found.ratios == ()
+    assert found.frame().empty
+
+
+def test_ratios_with_an_external_server_are_marked(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    manifest = make_manifest(CELLS[:2])
+    go, nginx = manifest.cells
+    there = nginx.model_copy(update={"external": {"app": "http://192.0.2.1:80"}})
+    stored(manifest.model_copy(update={"cells": (go, there)}), make_trials(rates(1, 100, 50)))
+    found = compare("r1", store=tmp_path)
+    assert found.ratios[0].remarks == (
+        "unwatched: stack=nginx uses an external server, which was neither started afresh nor watched",
+    )
+    assert found.notices[0].startswith("stack=nginx: app (http://192.0.2.1:80) is external: neither started afresh")
+    after = manifest.model_copy(update={"run_id": "r2", "cells": (go, there)})
+    stored(after, make_trials(rates(2, 100, 50), run_id="r2"))
+    between = {ratio.cell_id: ratio.remarks for ratio in compare("r1", "r2", store=tmp_path).ratios}
+    assert any(remark.startswith("unwatched: ") for remark in between["stack=nginx"])
+    assert not any(remark.startswith(("unwatched: ", "A/A")) for remark in between["stack=go"])
+
+
+@pytest.mark.parametrize(
+    ("metric", "columns", "sentence"),
+    [
+        (
+            "server_cpu_s_per_request",
+            {"rate_requested": 500.0, "rps": 500.0},
+            "nginx uses 1.99 times the CPU per request of go",
+        ),
+        ("capacity_rps", {"rate_requested": 500.0, "rps": 500.0}, "nginx has 1.99 times the capacity of go"),
+        ("rps", {"server_cpu_s_per_request": 1e-4}, "nginx serves 1.99 times"),
+    ],
+)
+def test_a_comparison_opens_with_what_the_load_leaves_free(
+    tmp_path: Path, stored: StoreRun, metric: str, columns: dict[str, object], sentence: str
+) -> None:
+    stored(manifest_of(CELLS[:2]), trials_of(rates(1, 100, 200), metric=metric, **columns))  # type: ignore[arg-type]
+    found = compare("r1", store=tmp_path)
+    assert found.metrics == (metric,)
+    assert found.answer is not None
+    assert found.answer.sentences[0].startswith(sentence)
+    gated = compare("r1", store=tmp_path, gated=True)
+    assert gated.gate is not None
+    assert [line.metric for line in gated.gate.lines] == [metric]
+
+
+def test_ratio_of_unusable_trials_has_its_measured_point_with_a_mark(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    stored(make_manifest(CELLS[:2]), make_trials(rates(1, 100, 50)))
+    excluded = [Exclusion(f"r1.stack=nginx.b{block}", "invalid: errors") for block in range(1, 9)]
+    (ratio,) = compare("r1", store=tmp_path, exclusions=excluded).ratios
+    assert ratio.ratio == pytest.approx(0.5, rel=0.02)
+    assert (ratio.blocks, ratio.low, ratio.is_unusable) == (0, None, True)
+    assert outcome(ratio, brief=True) == "measured, not usable"

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchkit.comparison.gate import (
+    GateResult,
+    Thresholds,
+    default_thresholds,
+    judge_ratios,
+    parse_thresholds,
+    read_thresholds,
+)
+from benchkit.comparison.ratios import block_ratios
+from benchkit.errors import InputError
+from benchkit.stats.cell_pairs import ComparedCells
+from benchkit.stats.samples import Exclusion, take_samples
+
+MakeTrials = Callable[..., pd.DataFrame]
+NOISE = np.array([0.98, 1.02, 1.0, 0.99, 1.01, 1.0])
+
+Gate = Callable[..., GateResult]
+
+
+@pytest.fixture
+def gate(make_trials: MakeTrials) -> Gate:
+    """Cells relative to a baseline at a gate, with given true ratios."""
+
+    def judged(
+        *ratios: float, allowed: float = 0.05, metric: str = "rps", blocks: int = 6, spread: float = 1
+    ) -> GateResult:
+        cells = {f"c{i}": 100 * ratio * NOISE[:blocks] ** spread for i, ratio in enumerate(ratios)}
+        trials = make_trials({"base": np.full(blocks, 100), **cells}, metric=metric)
+        pairs = [ComparedCells(cell, "base") for cell in cells]
+        return judge_ratios(block_ratios(take_samples(trials, metric), pairs), Thresholds(metrics={metric: allowed}))
+
+    return judged
+
+
+def test_passed_ratio_names_excluded_trials(make_trials: MakeTrials) -> None:
+    trials = make_trials({"base": 100 * NOISE, "c": 120 / NOISE})
+    samples = take_samples(trials, "rps", [Exclusion("r1.c.b1", "invalid: errors")])
+    (line,) = judge_ratios(block_ratios(samples, [ComparedCells("c", "base")]), Thresholds(metrics={"rps": 0.05})).lines
+    assert line.verdict == "passed"
+    assert line.remarks == ("1 trial excluded: invalid: errors",)
+
+
+def test_limitation_of_all_ratios_is_inconclusive(make_trials: MakeTrials) -> None:
+    trials = make_trials({"base": 100 * NOISE, "c": 120 / NOISE, "d": 50 / NOISE})
+    ratios = block_ratios(take_samples(trials, "rps"), [ComparedCells("c", "base"), ComparedCells("d", "base")])
+    made = judge_ratios(ratios, Thresholds(metrics={"rps": 0.05}), limitation="the hosts were on fire")
+    assert made.verdict == "inconclusive"
+    assert [line.verdict for line in made.lines] == ["inconclusive", "inconclusive"]
+    assert all(line.text.endswith("is allowed; the hosts were on fire") for line in made.lines)
+
+
+@pytest.mark.parametrize("metric", ["non_2xx", "errors_timeout"])
+def test_counts_of_failures_are_no_metric_of_a_gate(metric: str) -> None:
+    with pytest.raises(InputError, match=f"{metric} has no ratio: it is zero in healthy trials"):
+        parse_thresholds([f"{metric}=5%"])
+
+
+def test_ratio_within_the_threshold_passes(gate: Gate) -> None:
+    result = gate(1.0, 1.3, 0.99)
+    assert (result.verdict, result.exit_code) == ("passed", 0)
+    assert [line.verdict for line in result.lines] == ["passed"] * 3
+    assert result.lines[0].limit == pytest.approx(0.95)
+
+
+def test_ratio_beyond_the_threshold_regresses(gate: Gate) -> None:
+    result = gate(1.0, 0.8)
+    assert (result.verdict, result.exit_code) == ("regressed", 3)
+    assert [line.verdict for line in result.lines] == ["passed", "regressed"]
+    assert result.lines[1].text.endswith("at least 0.95 is allowed")
+    # Latency is worse when it rises, and its threshold is a rise.
+    result = gate(1.2, 0.8, metric="latency_p99_s")
+    assert [line.verdict for line in result.lines] == ["regressed", "passed"]
+    assert result.lines[0].limit == pytest.approx(1.05)
+
+
+def test_interval_across_the_threshold_is_inconclusive(gate: Gate) -> None:
+    result = gate(1.3, 0.95)
+    assert (result.verdict, result.exit_code) == ("inconclusive", 4)
+    assert [line.verdict for line in result.lines] == ["passed", "inconclusive"]
+    assert gate(0.8, spread=15).verdict == "inconclusive"  # too noisy to tell, though the point is far beyond
+
+
+def test_too_few_blocks_are_inconclusive(gate: Gate) -> None:
+    result = gate(1.5, blocks=2)
+    assert result.verdict == "inconclusive"
+    assert (
+        result.lines[0].text
+        == "2 blocks have usable trials of both cells; an interval needs 3; at least 0.95 is allowed"
+    )
+    assert result.lines[0].p_holm is None
+    assert judge_ratios([], Thresholds(metrics={"rps": 0.05})).verdict == "inconclusive"
+
+
+def test_an_alarm_is_adjusted_for_the_number_of_ratios_and_a_pass_is_not(gate: Gate) -> None:
+    alone = gate(0.93)
+    assert alone.verdict == "regressed"
+    among = gate(0.93, *[1.0] * 19)
+    assert among.verdict == "inconclusive"
+    assert among.lines[0].p_holm == pytest.approx(20 * (alone.lines[0].p_holm or 0))
+    assert all(line.verdict == "passed" for line in among.lines[1:])
+
+
+def test_gate_ignores_invalid_trials_and_controls(make_trials: MakeTrials) -> None:
+    trials = make_trials({"a": 100 * NOISE, "b": 100 / NOISE, "b~control": 50 * NOISE})
+    trials.loc[trials["trial_id"] == "r1.b.b1", "rps"] = 1
+    pairs = [ComparedCells("b", "a"), ComparedCells("b~control", "b", control=True)]
+    excluded = Exclusion("r1.b.b1", "the service was killed")
+    result = judge_ratios(
+        block_ratios(take_samples(trials, "rps", [excluded]), pairs), Thresholds(metrics={"rps": 0.1})
+    )
+    assert [line.cell_id for line in result.lines] == ["b"]
+    assert result.verdict == "passed"
+
+
+def test_constant_cells_are_judged_by_their_value(make_trials: MakeTrials) -> None:
+    trials = make_trials({"a": [100] * 6, "b": [100] * 6, "c": [50] * 6})
+    ratios = block_ratios(take_samples(trials, "rps"), [ComparedCells("b", "a"), ComparedCells("c", "a")])
+    assert [line.verdict for line in judge_ratios(ratios, Thresholds(metrics={"rps": 0.05})).lines] == [
+        "passed",
+        "regressed",
+    ]
+
+
+def test_thresholds_are_read_from_a_file_and_from_options(tmp_path: Path) -> None:
+    path = tmp_path / "gate.yaml"
+    path.write_text("metrics:\n  rps: 5%\n  latency_p99_s: 0.1\n")
+    assert read_thresholds(path).metrics == {"rps": 0.05, "latency_p99_s": 0.1}
+    assert parse_thresholds(["rps=5%", "latency_p99_s=0.1"]).metrics == {"rps": 0.05, "latency_p99_s": 0.1}
+    assert default_thresholds(["rps"]).metrics == {"rps": 0.05}
+
+
+@pytest.mark.parametrize(
+    ("text", "reported"),
+    [
+        ("metrics:\n  rps: much\n", r"gate.yaml:2: metrics.rps: found 'much'"),
+        ("metrics:\n  rps: 150%\n", r"gate.yaml:2: metrics.rps"),
+        ("metrics:\n  rps: -1\n", r"gate.yaml:2: metrics.rps"),
+        ("metrics:\n  rps: .nan\n", r"gate.yaml:2: metrics.rps"),
+        ("metrics: {}\n", r"gate.yaml:1: metrics"),
+        ("metrics:\n  rsp: 5%\n", "gate.yaml: no metric 'rsp' with a better direction: did you mean 'rps'"),
+        ("metrics:\n  bytes_total: 5%\n", "no metric 'bytes_total' with a better direction"),
+        ("limits: {}\n", "no such field"),
+    ],
+)
+def test_invalid_thresholds_are_refused(text: str, reported: str, tmp_path: Path) -> None:
+    path = tmp_path / "gate.yaml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=reported):
+        read_thresholds(path)
+
+
+@pytest.mark.parametrize("text", ["rps", "rps=", "rps=much", "rps=120%", "rps=nan", "rps=-0.1", "=5%", "rsp=5%"])
+def test_invalid_typed_thresholds_are_refused(text: str) -> None:
+    with pytest.raises(InputError, match="--threshold"):
+        parse_thresholds([text])

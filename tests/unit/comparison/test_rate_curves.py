@@ -1,0 +1,123 @@
+"""Latency against rate: points, bands, the capacity and the knee."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchkit.comparison.rate_curves import RatePoint, find_knee, rate_curves_of, rate_factor
+from benchkit.comparison.run_data import RunData
+from benchkit.errors import InputError
+from benchkit.models.levels import cell_id
+from benchkit.models.metrics import P50, P99
+from benchkit.report.figures.registry import get_figure
+from benchkit.report.rendering import render
+from benchkit.report.stored_run import StoredRun
+from benchkit.stats.samples import Exclusion
+from benchkit.store.schema import empty_frame
+from tests.support.comparison.fixtures import manifest_of, trials_of
+
+SHARES = (0.1, 0.3, 0.5, 0.7, 0.9, 1.2)
+CAPACITY = 1000.0
+SCENARIO = {
+    "factors": {"stack": ["go", "c"], "share": list(SHARES)},
+    "load": {"rate": {"share_of_capacity": "$share"}, "capacity": {"slo": {"p99_s": 0.01}}},
+}
+LEVELS: list[dict[str, str | int | bool | float]] = [
+    {"stack": stack, "share": share} for stack in ("go", "c") for share in SHARES
+]
+EXCLUDED = cell_id({"stack": "go", "share": 1.2})
+
+
+def queueing(share: float) -> float:
+    """Return the p99 of a queue at a share of its capacity, which overload lets grow to 0.4 s."""
+    return 0.001 / (1 - share) if share < 1 else 0.4
+
+
+def run_of(blocks: int = 6, noise: float = 0.02) -> RunData:
+    generator = np.random.default_rng(1)
+    trials = trials_of({cell_id(levels): np.full(blocks, 1.0) for levels in LEVELS})
+    share = [float(cell.rpartition("=")[2]) for cell in trials["cell_id"]]
+    trials["rate_requested"] = [CAPACITY * each for each in share]
+    p99 = np.array([queueing(each) for each in share]) * np.exp(noise * generator.standard_normal(len(share)))
+    trials[P50], trials[P99], trials["latency_p999_s"] = p99 / 4, p99, 3 * p99
+    first = {"cell_id": cell_id(LEVELS[0]), "trial_id": "r1.q", "block": 0, "position": 1, "kind": "calibrate"}
+    found = {"capacity_rps": CAPACITY, "capacity_low": 960.0, "capacity_high": 1040.0}
+    trials = pd.concat([trials, pd.DataFrame([first | found])], ignore_index=True)
+    of_overload = trials.loc[trials["cell_id"] == EXCLUDED, "trial_id"]
+    exclusions = tuple(Exclusion(each, "invalid: rate-held", frozenset({P50, P99})) for each in of_overload)
+    return RunData(manifest_of(LEVELS, scenario=SCENARIO), trials, exclusions)
+
+
+def test_each_stack_has_a_curve_with_bands_its_capacity_and_its_knee() -> None:
+    go, other = rate_curves_of(run_of())
+    assert (dict(go.levels), go.factor) == ({"stack": "go"}, "share")
+    assert [point.rate for point in go.points[P99]] == [CAPACITY * share for share in SHARES[:-1]]
+    for point in go.points[P99]:
+        assert point.low is not None
+        assert point.high is not None
+        assert point.low < point.value < point.high
+        assert point.value == pytest.approx(queueing(point.level), rel=0.03)
+    assert go.capacity is not None
+    assert (go.capacity.rps, go.capacity.low, go.capacity.high) == (CAPACITY, 960, 1040)
+    assert other.capacity is None  # no cell of it was searched
+    assert go.objective is not None
+    assert go.objective.p99_s == 0.01
+    assert go.knee == pytest.approx(700)
+    frame = go.frame()
+    assert len(frame) == 2 * (len(SHARES) - 1) + len(SHARES)
+    assert set(frame["factor_stack"]) == {"go"}
+
+
+def points(*values: float, reach: float = 0.01) -> list[RatePoint]:
+    return [
+        RatePoint(level=rate, rate=rate, value=value, low=value * (1 - reach), high=value * (1 + reach), blocks=6)
+        for rate, value in enumerate(values, start=1)
+    ]
+
+
+def test_a_curve_within_its_band_has_no_knee() -> None:
+    assert find_knee(points(1, 1, 1, 1, 8)) == 4
+    assert find_knee(points(1, 2, 4, 8, 16)) is None
+    assert find_knee(points(1, 1.9, 4, 8, 16, reach=0.1)) is None
+    assert find_knee(points(1, 8)) is None
+
+
+@pytest.mark.parametrize(
+    ("load", "factor"),
+    [
+        ({"rate": {"share_of_capacity": "$share"}}, "share"),
+        ({"share_of_slowest": "$share"}, "share"),
+        ({"rate": "$share"}, "share"),
+        ({"rate": "$few"}, None),
+        ({"rate": 500, "connections": "$share"}, None),
+        ({"rate": "$share", "shape": {"form": "step"}}, None),
+    ],
+)
+def test_the_factor_of_the_rate(load: dict[str, object], factor: str | None) -> None:
+    assert rate_factor({"factors": {"share": [1, 2, 3], "few": [1, 2]}, "load": load}) == factor
+
+
+def test_a_run_without_rates_has_no_curves() -> None:
+    with pytest.raises(InputError, match="no factor sets its target rate"):
+        rate_curves_of(RunData(manifest_of([{"stack": "go"}], scenario={"load": {}}), trials_of({"stack=go": [1.0]})))
+
+
+def test_the_figure_shows_excluded_trials_and_the_table_all_points(tmp_path: Path) -> None:
+    data = run_of()
+    run = StoredRun(manifest=data.manifest, trials=data.trials, hosts=empty_frame("hosts"))
+    run.__dict__["data"] = data
+    figure = get_figure("latency-against-rate")
+    assert figure.is_available(run)
+    assert "knee at 700 requests/s" in figure.alt(run)
+    assert figure.table is not None
+    table = figure.table(run)
+    assert table is not None
+    assert len(table.rows) == sum(len(each) for curves in rate_curves_of(data) for each in curves.points.values())
+    svg = render(figure, run).svg
+    assert svg.startswith(b"<?xml")
+    assert b"invalid: rate-held" in svg
+    (tmp_path / "figure.svg").write_bytes(svg)

@@ -1,0 +1,80 @@
+"""Effects of testbeds, on runs whose true effects are known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchkit.comparison.compare import compare_cells
+from benchkit.comparison.run_data import RunData
+from benchkit.comparison.testbed_effect import effects_of_testbeds, find_testbeds, notices_about_testbeds, ratio_effects
+from benchkit.models.levels import Levels
+from benchkit.stats.cell_pairs import ComparedCells
+from benchkit.stats.samples import take_samples
+from tests.support.comparison.fixtures import manifest_of, trials_of
+
+CELLS: list[Levels] = [{"stack": "go"}, {"stack": "nginx"}]
+PAIR = ComparedCells("stack=nginx", "stack=go")
+BLOCKS = 16
+NOISE, BLOCK_NOISE = 0.01, 0.03
+
+
+def run_of(*, testbeds: str = "ab", effect: float = 1.0, ratio_effect: float = 1.0, seed: int = 1) -> pd.DataFrame:
+    """Return trials of two cells, one at half the rate of the other; `effect` multiplies both on testbed b.
+
+    `ratio_effect` multiplies the second cell there. What a block has in common is three times the noise of a trial.
+    """
+    rng = np.random.default_rng(seed)
+    names = np.array([testbeds[block % len(testbeds)] for block in range(BLOCKS)])
+    of_block = np.exp(BLOCK_NOISE * rng.standard_normal(BLOCKS)) * np.where(names == "b", effect, 1.0)
+    noise = np.exp(NOISE * rng.standard_normal((2, BLOCKS)))
+    rates = {
+        "stack=go": 1000 * of_block * noise[0],
+        "stack=nginx": 500 * of_block * noise[1] * np.where(names == "b", ratio_effect, 1.0),
+    }
+    trials = trials_of(rates)
+    return trials.assign(testbed=[names[block - 1] for block in trials["block"]])
+
+
+def test_the_effect_of_a_testbed_is_found_and_is_in_no_ratio() -> None:
+    trials = run_of(effect=0.9)
+    (effect,) = effects_of_testbeds(take_samples(trials, "rps"), find_testbeds(trials))
+    assert (effect.testbed, effect.reference, effect.blocks) == ("b", "a", (8, 8))
+    assert effect.ratio == pytest.approx(0.9, rel=0.03)
+    assert effect.is_shown
+    comparison = compare_cells(RunData(manifest_of(CELLS), trials), ["rps"])
+    equal = compare_cells(RunData(manifest_of(CELLS), run_of()), ["rps"])
+    assert comparison.ratios[0].ratio == pytest.approx(equal.ratios[0].ratio)
+    assert comparison.ratios[0].low == pytest.approx(equal.ratios[0].low)
+    (division, shown) = (notice for notice in comparison.notices if "estbed" in notice)
+    assert "testbeds a (8 blocks), b (8 blocks)" in division
+    assert shown.startswith("Testbed b: ")
+    assert "ratios do not" in shown
+
+
+def test_a_ratio_that_depends_on_the_testbed_is_named() -> None:
+    trials = run_of(ratio_effect=0.9)
+    (effect,) = ratio_effects(take_samples(trials, "rps"), [PAIR], find_testbeds(trials))
+    assert effect.pair == ("stack=nginx", "stack=go")
+    assert effect.ratio == pytest.approx(0.9, rel=0.03)
+    notices = list(notices_about_testbeds(trials, [take_samples(trials, "rps")], [PAIR]))
+    assert "the ratio of stack=nginx to stack=go in" in notices[-1]
+    assert "it depends on the testbed" in notices[-1]
+
+
+def test_a_missing_trial_takes_its_cell_from_its_block_alone() -> None:
+    trials = run_of(effect=0.9)
+    missing = trials.drop(trials[(trials["block"] == 2) & (trials["cell_id"] == "stack=nginx")].index)
+    (effect,) = effects_of_testbeds(take_samples(missing, "rps"), find_testbeds(missing))
+    assert effect.blocks == (8, 8)
+    assert effect.ratio == pytest.approx(0.9, rel=0.03), "not the block's mean over the cells that it has"
+
+
+@pytest.mark.parametrize("testbeds", ["a", "aaaaaaab", "ab"])
+def test_nothing_is_said_that_few_blocks_cannot_show(testbeds: str) -> None:
+    trials = run_of(testbeds=testbeds)
+    effects = effects_of_testbeds(take_samples(trials, "rps"), found) if (found := find_testbeds(trials)) else None
+    assert (None if effects is None else len(effects)) == {"a": None, "aaaaaaab": 0, "ab": 1}[testbeds]
+    notices = list(notices_about_testbeds(trials, [take_samples(trials, "rps")], [PAIR]))
+    assert len(notices) == (0 if testbeds == "a" else 1)

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import benchkit
+from benchkit.comparison.run_data import RunData
+from benchkit.comparison.trend import trends_of
+from benchkit.errors import InputError
+from benchkit.models.run import Manifest
+from benchkit.stats.samples import Exclusion
+from benchkit.store.store import RunFolder
+
+MakeTrials = Callable[..., pd.DataFrame]
+MakeManifest = Callable[..., Manifest]
+StoreRun = Callable[..., RunFolder]
+LEVELS = (100, 200, 400, 1600)
+GRID = [{"stack": stack, "connections": n} for stack in ("go", "gnet") for n in LEVELS]
+
+
+def rates(blocks: int = 10, *, power: float = -0.5, bend: float = 0.0, spread: float = 0.02) -> dict[str, object]:
+    generator = np.random.default_rng(6)
+    shared = np.exp(0.3 * generator.standard_normal(blocks))  # what a block has more or less of
+    made: dict[str, object] = {}
+    for stack in ("go", "gnet"):
+        for n in LEVELS:
+            x = np.log2(n / 400)
+            rate = 1e4 * 2 ** ((power if stack == "go" else 0) * x + bend * x**2)
+            made[f"stack={stack},connections={n}"] = rate * shared * np.exp(spread * generator.standard_normal(blocks))
+    return made
+
+
+def test_the_slope_of_a_power_law_is_found_with_its_interval(
+    make_trials: MakeTrials, make_manifest: MakeManifest
+) -> None:
+    go, gnet = trends_of(RunData(make_manifest(GRID), make_trials(rates())), "rps", "connections")
+    assert (go.levels, gnet.levels) == ({"stack": "go"}, {"stack": "gnet"})
+    assert go.per_doubling == pytest.approx(2**-0.5, rel=0.02)
+    assert go.low is not None
+    assert go.high is not None
+    assert go.low < 2**-0.5 < go.high < go.low * 1.05
+    assert go.p is not None
+    assert go.p < 1e-6
+    assert gnet.per_doubling == pytest.approx(1, rel=0.02)
+    assert gnet.p is not None
+    assert gnet.p > 0.05
+    assert [point.level for point in go.points] == [100, 200, 400, 1600]
+    assert all(point.band_low < point.line < point.band_high for point in go.points)
+    assert all(point.low < point.value < point.high for point in go.points)
+
+
+def test_a_bend_is_noticed(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+    manifest = make_manifest(GRID)
+    straight, _ = trends_of(RunData(manifest, make_trials(rates())), "rps", "connections")
+    bent, _ = trends_of(RunData(manifest, make_trials(rates(bend=-0.1))), "rps", "connections")
+    assert straight.p_curved is not None
+    assert bent.p_curved is not None
+    assert bent.p_curved < 1e-3 < straight.p_curved
+
+
+def test_two_levels_have_a_slope_and_no_bend(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+    manifest = make_manifest([{"connections": 8}, {"connections": 16}])
+    trials = make_trials({"connections=8": [10, 11, 12], "connections=16": [20, 22, 24]})
+    (trend,) = trends_of(RunData(manifest, trials), "rps", "connections")
+    assert trend.per_doubling == pytest.approx(2)
+    assert trend.p_curved is None
+
+
+def test_excluded_trials_are_in_no_line(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+    manifest = make_manifest(GRID)
+    out = [Exclusion(f"r1.stack=go,connections=100.b{block}", "invalid") for block in (1, 2)]
+    go, gnet = trends_of(RunData(manifest, make_trials(rates()), tuple(out)), "rps", "connections")
+    assert (go.blocks, gnet.blocks) == (8, 10)
+    removed = [Exclusion(f"r1.stack=go,connections=400.b{block}", "invalid: errors") for block in range(1, 11)]
+    go, _ = trends_of(RunData(manifest, make_trials(rates()), tuple(removed)), "rps", "connections")
+    assert go.reason == (
+        "0 blocks have every level; a line needs 3 (stack=go,connections=400: invalid: errors (10 trials))"
+    )
+    few, _ = trends_of(RunData(manifest, make_trials(rates(2))), "rps", "connections")
+    assert few.points == ()
+    assert few.reason == "2 blocks have every level; a line needs 3"
+
+
+def test_text_factor_has_no_trend(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+    manifest = make_manifest(GRID)
+    with pytest.raises(InputError, match="no trend over 'stack': its level is go, not a positive number"):
+        trends_of(RunData(manifest, make_trials(rates())), "rps", "stack")
+    with pytest.raises(InputError, match="its level is nothing"):
+        trends_of(RunData(manifest, make_trials(rates())), "rps", "rate")
+    with pytest.raises(InputError, match="no two cells differ only in it"):
+        trends_of(RunData(make_manifest(GRID[:1]), make_trials(rates())), "rps", "connections")
+
+
+def test_a_sequential_design_has_no_line(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+    manifest = make_manifest(GRID, scenario={"design": "sequential"})
+    go, _ = trends_of(RunData(manifest, make_trials(rates())), "rps", "connections")
+    assert go.points == ()
+    assert (go.reason or "").startswith("the design is sequential")
+
+
+def test_users_have_the_trends_of_a_stored_run_as_tables(
+    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+) -> None:
+    stored(make_manifest(GRID), make_trials(rates()))
+    go, gnet = benchkit.trends("latest", "connections", store=tmp_path)
+    assert (go.levels, gnet.levels) == ({"stack": "go"}, {"stack": "gnet"})
+    frame = go.frame()
+    assert list(frame.columns[:3]) == ["factor_stack", "factor_connections", "value"]
+    assert frame["factor_connections"].tolist() == [100, 200, 400, 1600]
+    assert (frame["band_low"] < frame["line"]).all()
+    assert set(frame["factor_stack"]) == {"go"}

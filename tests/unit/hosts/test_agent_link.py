@@ -1,0 +1,240 @@
+"""The link to an agent over a stream in this process: answers, failures, and what the log shows of them."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+
+import pytest
+
+from benchkit.errors import LostError
+from benchkit.hosts import agent_link
+from benchkit.hosts.agent_link import AgentLink, RefusedError, Reply
+from tests.support.hosts.fake_link import HOST, FakeStream, Fields, Request, ScriptedAgent, refusal
+
+SECRET = "token-of-a-user"  # noqa: S105 - must not be logged
+
+
+@pytest.fixture(autouse=True)
+def _log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "benchkit.hosts")
+
+
+def link_to(agent: ScriptedAgent, *, exit_code: int = 0, stderr: str = "") -> AgentLink:
+    stream = FakeStream(agent, exit_code, stderr)
+    return AgentLink(HOST, stream, stream.receive)
+
+
+def test_each_request_is_logged_before_and_after(caplog: pytest.LogCaptureFixture) -> None:
+    link = link_to(ScriptedAgent({"run": Reply({}, SECRET.encode())}))
+    link.request("run", {"command": {"argv": ["login", SECRET], "env": {"TOKEN": SECRET}}}, SECRET.encode())
+    link.close(1)
+    size = len(SECRET)
+    assert f"{HOST}: request 1 run: started, body of {size} bytes" in caplog.messages
+    (answered,) = [message for message in caplog.messages if "run: answered" in message]
+    assert re.fullmatch(rf"{HOST}: request 1 run: answered after \d+\.\d{{6}} s, body of {size} bytes", answered)
+    assert SECRET not in caplog.text
+
+
+def test_a_request_that_hangs_is_logged_as_started_and_as_unanswered(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_link, "ANSWER_TIMEOUT_S", 0.1)
+    link = link_to(ScriptedAgent({"facts": None}))
+    with pytest.raises(LostError, match=f"{HOST}: no answer from the agent: waited"):
+        link.request("facts", {})
+    assert f"{HOST}: request 1 facts: started, body of 0 bytes" in caplog.messages
+    assert not [message for message in caplog.messages if "facts: answered" in message]
+    (unanswered,) = [message for message in caplog.messages if "requests without an answer" in message]
+    assert re.search(r"1 facts after \d+\.\d{3} s$", unanswered)
+    assert f"{HOST}: link lost: no answer from the agent: waited 0 s" in caplog.messages
+    with pytest.raises(LostError):
+        link.request("facts", {})
+    link.close(1)
+
+
+def test_a_refusal_is_logged_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
+    link = link_to(ScriptedAgent({"mkdir": refusal("bad-path", "'..' is not below the work directory")}))
+    with pytest.raises(RefusedError, match="not below"):
+        link.request("mkdir", {"path": ".."})
+    link.close(1)
+    assert [message for message in caplog.messages if "mkdir: refused after" in message and "bad-path" in message]
+
+
+def test_an_agent_that_ends_fails_all_requests() -> None:
+    agent = ScriptedAgent({"wait": None, "stop": LostError("it ends", where=HOST)})
+    link = link_to(agent, exit_code=1, stderr="killed")
+    waiting = [link.submit("wait", {"id": number}) for number in range(3)]
+    link.submit("stop", {})
+    for future in waiting:
+        with pytest.raises(LostError, match=f"{HOST}: the agent ended: killed"):
+            link.result(future, 1)
+    assert link.is_dead
+    assert link.close(1) == ["shutdown not confirmed: killed"]
+    assert not link.shutdown_confirmed
+
+
+def test_closing_returns_what_the_agent_could_not_restore(caplog: pytest.LogCaptureFixture) -> None:
+    link = link_to(ScriptedAgent({}), stderr="noise\nbenchkit agent: a.b is '2' and should be '1'\n")
+    assert link.close(1) == ["a.b is '2' and should be '1'"]
+    assert link.shutdown_confirmed
+    assert [message for message in caplog.messages if "not restored: a.b is '2'" in message]
+
+
+class StuckStream(FakeStream):
+    """A stream whose host accepts nothing after the first request, until it is closed."""
+
+    def __init__(self, agent: ScriptedAgent) -> None:
+        super().__init__(agent)
+        self.closed = threading.Event()
+
+    def send(self, content: bytes) -> None:
+        if self._agent.requests:
+            assert self.closed.wait(30)
+            raise OSError("closed")
+        super().send(content)
+
+    def close(self) -> None:
+        self.closed.set()
+        super().close()
+
+
+def test_a_link_is_cut_where_the_host_does_not_accept_the_frame_that_is_being_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(agent_link, "FRAME_TIMEOUT_S", 0.1)
+    stream = StuckStream(ScriptedAgent({"upload": {"stored": False}}))
+    link = AgentLink(HOST, stream, stream.receive)
+    uploads = [link.submit("upload", {}, bytes(10)) for _ in range(3)]
+    assert link.result(uploads[0], 1).fields == {"stored": False}
+    (failure,) = link.close(20)
+    assert "the link was closed, and its watchdog restores it" in failure
+    assert stream.closed.is_set()
+    for future in uploads[1:]:
+        with pytest.raises(LostError):
+            link.result(future, 0)
+
+
+def test_the_goodbye_does_not_wait_for_frames_that_were_not_sent_yet() -> None:
+    """Drop the frames behind the one that is being sent: nobody waits for their answers."""
+    received: list[str] = []
+    gate = threading.Event()
+
+    class SlowStream(FakeStream):
+        def send(self, content: bytes) -> None:
+            received.append(content.partition(b'"op":"')[2].partition(b'"')[0].decode())
+            gate.wait(30)
+            super().send(content)
+
+    stream = SlowStream(ScriptedAgent({"upload": {"stored": False}}))
+    link = AgentLink(HOST, stream, stream.receive)
+    for _ in range(5):
+        link.submit("upload", {}, bytes(10))
+    while not received:
+        time.sleep(0.001)
+    threading.Timer(0.1, gate.set).start()
+    assert link.close(20) == []
+    assert received == ["upload", "goodbye"]
+
+
+def test_patience_counts_from_the_last_piece_of_a_transfer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait behind the uploads of a slow link as long as they proceed; a hanging host still fails the request."""
+    monkeypatch.setattr(agent_link, "ANSWER_TIMEOUT_S", 0.6)
+
+    def arrive(_: Request) -> Fields:
+        time.sleep(0.2)
+        return {"stored": False}
+
+    link = link_to(ScriptedAgent({"upload": arrive, "list": {"entries": {}}, "hash": None}))
+    for _ in range(4):
+        link.submit("upload", {}, bytes(10))
+    assert link.request("list", {"path": "x"}).fields == {"entries": {}}
+    with pytest.raises(LostError, match="no answer from the agent"):
+        link.request("hash", {"path": "x"})
+    link.close(1)
+
+
+def test_no_frame_is_sent_by_the_thread_that_signals_interrupt() -> None:
+    """Send requests and the goodbye outside of the main thread: an interruption there would tear a frame."""
+    senders: list[threading.Thread] = []
+
+    class WatchedStream(FakeStream):
+        def send(self, content: bytes) -> None:
+            senders.append(threading.current_thread())
+            super().send(content)
+
+    stream = WatchedStream(ScriptedAgent({"upload": {"stored": False}}))
+    link = AgentLink(HOST, stream, stream.receive)
+    link.request("upload", {}, bytes(10))
+    assert link.close(1) == []
+    assert len(senders) == 2
+    assert threading.main_thread() not in senders
+
+
+class BusyHost(FakeStream):
+    """A stream to a host that is slow to end its agent: silence, then the end of the output, then the exit code."""
+
+    SILENCES, EXIT_S = 3, 10.0
+
+    def __init__(self, agent: ScriptedAgent) -> None:
+        super().__init__(agent)
+        self._silences = 0
+        self._has_ended = False
+
+    def end_input(self) -> None:
+        """Begin to end the agent."""
+        self._silences = self.SILENCES
+
+    def receive(self, size: int) -> bytes:
+        """End the output after a few timeouts."""
+        try:
+            return super().receive(size)
+        except TimeoutError:
+            if self._silences == 0:
+                raise
+            self._silences -= 1
+            if self._silences == 0:
+                super().end_input()
+            raise
+
+    def exit_code(self, timeout_s: float) -> int | None:
+        """Return the exit code to those who wait long enough for it, without letting them wait."""
+        self._has_ended = self._has_ended or timeout_s >= self.EXIT_S
+        return 0 if self._has_ended else None
+
+
+def test_closing_waits_for_the_agent_of_a_busy_host_as_long_as_it_was_told_to() -> None:
+    stream = BusyHost(ScriptedAgent({}))
+    link = AgentLink(HOST, stream, stream.receive)
+    link.request("clock", {})
+    assert link.close(2 * BusyHost.EXIT_S) == []
+    assert link.shutdown_confirmed
+
+
+def test_an_end_without_an_exit_code_is_not_confirmed() -> None:
+    stream = BusyHost(ScriptedAgent({}))
+    link = AgentLink(HOST, stream, stream.receive)
+    assert link.close(BusyHost.EXIT_S / 2) == ["shutdown not confirmed: the agent ended, without an exit code"]
+    assert not link.shutdown_confirmed
+
+
+def test_closing_gives_up_a_host_that_does_not_answer_the_goodbye(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_link, "HEARTBEAT_TIMEOUT_S", 0.1)
+
+    class SilentStream(FakeStream):
+        def send(self, content: bytes) -> None:
+            del content
+
+        def end_input(self) -> None:
+            pass
+
+        def exit_code(self, timeout_s: float) -> int | None:
+            assert timeout_s <= agent_link.LAST_OUTPUT_S, "nothing is known to have ended"
+            return None
+
+    stream = SilentStream(ScriptedAgent({}))
+    link = AgentLink(HOST, stream, stream.receive)
+    (failure,) = link.close(3600)
+    assert failure == "shutdown not confirmed: no heartbeat from the host, without an exit code"

@@ -1,0 +1,89 @@
+"""Files on a host, with a scripted agent."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from benchkit.errors import HostError, LostError
+from benchkit.hosts.agent_link import RefusedError, Reply
+from benchkit.hosts.files import CHUNK_BYTES, Files, PlacedFile
+from tests.support.hosts.fake_link import HOST, FakeLink, Request, refusal
+
+CONTENT = bytes(range(256)) * 12_000
+
+
+def sha256_of(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def serve_content(request: Request) -> Reply:
+    """Return the requested chunk of CONTENT."""
+    start = request.args["offset"]
+    return Reply({"size": len(CONTENT)}, CONTENT[start : start + request.args["limit"]])
+
+
+def test_only_missing_files_are_uploaded_in_chunks() -> None:
+    large = sha256_of(CONTENT)
+    link = FakeLink(
+        {
+            "missing_files": {"missing": [[large, 0o644]]},
+            "upload": lambda request: {"stored": request.args["offset"] + len(request.body) == len(CONTENT)},
+            "place": {"changed": ["large"]},
+        }
+    )
+    placed = Files(link, HOST).place([PlacedFile("large", CONTENT), PlacedFile("small", b"x")])
+    assert (placed.changed, placed.sent_bytes) == (("large",), len(CONTENT))
+    uploads = [request for request in link.agent.requests if request.op == "upload"]
+    *full, last = [len(request.body) for request in uploads]
+    assert set(full) == {CHUNK_BYTES}
+    assert 0 < last <= CHUNK_BYTES
+    assert b"".join(request.body for request in uploads) == CONTENT
+    assert link.agent.args("place") == [{"files": [("large", large, 0o644), ("small", sha256_of(b"x"), 0o644)]}]
+
+
+def test_a_file_that_changes_during_its_upload_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x")
+    link = FakeLink({"missing_files": lambda request: {"missing": request.args["files"]}, "upload": {"stored": False}})
+    with pytest.raises(HostError, match=rf"{HOST}: a file was not uploaded: .*changed while it was sent"):
+        Files(link, HOST).place([PlacedFile("file", tmp_path / "file")])
+    assert link.agent.args("place") == []
+
+
+def test_a_fetched_file_is_complete(tmp_path: Path) -> None:
+    link = FakeLink({"read": serve_content, "hash": {"sha256": sha256_of(CONTENT)}})
+    assert Files(link, HOST).fetch("log", tmp_path / "log") == len(CONTENT)
+    assert (tmp_path / "log").read_bytes() == CONTENT
+
+
+def test_a_file_that_changes_during_its_fetch_is_not_kept(tmp_path: Path) -> None:
+    link = FakeLink({"read": serve_content, "hash": {"sha256": sha256_of(CONTENT + b"more")}})
+    with pytest.raises(HostError, match="log changed while it was fetched"):
+        Files(link, HOST).fetch("log", tmp_path / "log")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_fetch_that_is_refused_or_lost_leaves_no_file(tmp_path: Path) -> None:
+    with pytest.raises(RefusedError, match="there is no log"):
+        Files(FakeLink({"read": refusal("not-found", "there is no log")}), HOST).fetch("log", tmp_path / "log")
+    lost = FakeLink({"read": lambda request: {"size": 9} if request.args["limit"] == 0 else None})
+    with pytest.raises(LostError, match="no answer from the agent"):
+        Files(lost, HOST).fetch("log", tmp_path / "log")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_paths_of_folders_and_compressed_files_come_from_the_agent() -> None:
+    link = FakeLink(
+        {
+            "mkdir": {"path": "/w/a"},
+            "mkdir_temporary": {"path": "/w/t"},
+            "compress": {"path": "/w/a/x.gz", "size": 3},
+            "remove": {"removed": False},
+        }
+    )
+    files = Files(link, HOST)
+    assert (files.mkdir("a"), files.mkdir_temporary("t")) == (PurePosixPath("/w/a"), PurePosixPath("/w/t"))
+    assert files.compress("a/x") == PurePosixPath("/w/a/x.gz")
+    assert files.remove("a/x") is False

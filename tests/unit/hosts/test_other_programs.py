@@ -1,0 +1,46 @@
+"""Tests of the programs that use CPU time besides a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from benchkit.hosts.other_programs import (
+    ProcessKey,
+    ProcessSnapshot,
+    busiest_programs,
+    describe_programs,
+)
+from benchkit.hosts.processes import SeenProcess
+
+
+def snapshot(at_s: float, processes: Mapping[int, tuple[int, str, float]]) -> ProcessSnapshot:
+    """Return a snapshot of one machine, by pid: parent, name and CPU time."""
+    return ProcessSnapshot(
+        at_s,
+        {
+            ProcessKey("one", pid, 7.0): SeenProcess(pid, parent, 7.0, name, cpu_s)
+            for pid, (parent, name, cpu_s) in processes.items()
+        },
+    )
+
+
+def test_busiest_programs_come_first_and_idle_ones_are_left_out() -> None:
+    before = snapshot(10.0, {5: (1, "python3", 100.0), 6: (1, "idle", 3.0), 7: (1, "sshd", 1.0)})
+    after = snapshot(12.0, {5: (1, "python3", 100.5), 6: (1, "idle", 3.01), 7: (1, "sshd", 1.0), 8: (7, "new", 1.8)})
+    found = busiest_programs(before, after)
+    assert [(each.title, each.cores) for each in found] == [("new (pid 8)", 0.9), ("python3 (pid 5)", 0.25)]
+    assert describe_programs(found) == (
+        "another program, new (pid 8), uses 0.90 of a core; python3 (pid 5) uses 0.25 of a core"
+    )
+
+
+def test_parent_of_a_process_that_ended_has_only_its_time_since_then() -> None:
+    before = snapshot(10.0, {5: (1, "make", 1.0), 6: (5, "sh", 0.5), 7: (6, "cc1", 60.0)})
+    after = snapshot(12.0, {5: (1, "make", 1.0 + 0.5 + 60.0 + 1.0)})
+    assert [(each.title, each.cores) for each in busiest_programs(before, after)] == [("make (pid 5)", 0.5)]
+
+
+def test_time_of_an_orphan_is_in_the_ancestor_that_took_it_over() -> None:
+    before = snapshot(10.0, {5: (1, "init", 0.0), 6: (5, "sshd", 0.1), 7: (6, "agent", 60.0)})
+    after = snapshot(12.0, {5: (1, "init", 60.0), 6: (5, "sshd", 0.1)})
+    assert busiest_programs(before, after) == ()

@@ -1,0 +1,56 @@
+"""Tests of the check accept-overflow."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchkit.judge.check import LOAD
+from tests.support.judge.builders import Telemetry, build_load, build_trial, finding_of
+
+
+def counter_increase(metric: str, by: float) -> Telemetry:
+    return {(metric, "sut", None, None): {-0.01: 7.0, 3.05: 7.0 + by}}
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        *("listen_overflows_total", "listen_drops_total", "req_queue_full_drops_total"),
+        "req_queue_full_cookies_total",
+    ],
+)
+def test_one_dropped_connection_of_64_is_invalid(metric: str) -> None:
+    found = finding_of("accept-overflow", build_trial(counter_increase(metric, 1)))
+    assert found is not None
+    assert (found.severity, found.metrics) == ("invalid", LOAD)
+
+
+@pytest.mark.parametrize(("dropped", "severity"), [(0, None), (100, "suspect"), (101, "invalid")])
+def test_severity_follows_the_share_of_dropped_connections(dropped: int, severity: str | None) -> None:
+    short = build_load(keepalive=False)
+    found = finding_of("accept-overflow", build_trial(counter_increase("listen_drops_total", dropped), load=short))
+    assert (found.severity if found else None) == severity
+
+
+def test_drops_before_the_window_do_not_count() -> None:
+    before: Telemetry = {("listen_drops_total", "sut", None, None): {-0.9: 0.0, -0.01: 90.0, 3.05: 90.0}}
+    assert finding_of("accept-overflow", build_trial(before)) is None
+
+
+@pytest.mark.parametrize(("depth", "expected"), [(510, False), (511, True)])
+def test_full_accept_queue_is_suspect(depth: int, *, expected: bool) -> None:
+    found = finding_of("accept-overflow", build_trial({("accept_queue", "sut", "app", "0.0.0.0:8080"): {1.0: depth}}))
+    assert (found is not None) == expected
+    assert found is None or found.severity == "suspect"
+
+
+def test_the_kernels_warning_is_evidence_and_no_finding_of_its_own() -> None:
+    warning: Telemetry = {("syn_flood_warnings_total", "sut", "app", None): {-0.9: 0.0, -0.01: 1.0, 3.05: 1.0}}
+    assert finding_of("accept-overflow", build_trial(warning)) is None
+    found = finding_of("accept-overflow", build_trial(warning | counter_increase("listen_drops_total", 1)))
+    assert found is not None
+    assert found.seen.endswith("; the kernel's log warned of possible SYN flooding on the port of app")
+    silent = {key: dict.fromkeys(samples, 0.0) for key, samples in warning.items()}
+    found = finding_of("accept-overflow", build_trial(silent | counter_increase("listen_drops_total", 1)))
+    assert found is not None
+    assert "SYN flooding" not in found.seen

@@ -1,0 +1,178 @@
+"""Tests of the check cold."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from benchkit.judge.check import ALL, Finding
+from benchkit.judge.checks.cold import MIN_SPEED_SAMPLES, first_over_last
+from tests.support.comparison.fixtures import MakeManifest, MakeTrials
+from tests.support.judge.builders import (
+    SERVERS,
+    WINDOW_S,
+    Telemetry,
+    build_generator,
+    build_load,
+    build_service,
+    build_slices,
+    build_trial,
+    counted_slices,
+    run_findings,
+    skip_reason,
+    trial_ids,
+)
+
+
+def served_requests(first: float, last: float) -> Telemetry:
+    """Return request counts at these rates in the first and the last third, with the mean of both in the second."""
+    third, rates = WINDOW_S / 3, (first, (first + last) / 2, last)
+    times = (-0.01, third, 2 * third, WINDOW_S + 0.05)
+    counts = (0.0, rates[0] * third, sum(rates[:2]) * third, sum(rates) * third)
+    return {("requests_total", "sut", "app", "1"): dict(zip(times, counts, strict=True))}
+
+
+@pytest.mark.parametrize("first", [0.8, 1.0, 1.25])
+def test_ratio_of_first_to_last_third(first: float) -> None:
+    assert first_over_last(build_trial(served_requests(first * 50_000, 50_000))) == pytest.approx(first, rel=0.01)
+
+
+def loop_samples(host: str, core: int, first: float, last: float, count: int = MIN_SPEED_SAMPLES) -> Telemetry:
+    """Return so many loop times of a core in the first third of the window and in the last."""
+    starts = {0.05: first, 2 * WINDOW_S / 3 + 0.05: last}
+    times = {start + 0.09 * n: loop * 1e-5 for start, loop in starts.items() for n in range(count)}
+    return {("cpu_loop_s", host, None, str(core)): times}
+
+
+@pytest.mark.parametrize("slower", [0.7, 1.0, 1.6])
+def test_ratio_is_corrected_for_the_speed_of_the_servers_cores(slower: float) -> None:
+    rate = 50_000 / slower
+    samples = served_requests(rate, 50_000) | loop_samples("sut", 0, slower, 1.0)
+    assert first_over_last(build_trial(samples)) == pytest.approx(1.0, rel=0.01)
+    assert first_over_last(build_trial(served_requests(rate, 50_000))) == pytest.approx(rate / 50_000, rel=0.01)
+
+
+def test_cold_server_is_detected_while_its_core_gets_faster() -> None:
+    samples = served_requests(20_000, 50_000) | loop_samples("sut", 0, 1.3, 1.0)
+    assert first_over_last(build_trial(samples)) == pytest.approx(0.4 * 1.3, rel=0.01)
+
+
+def test_other_cores_and_few_samples_are_ignored() -> None:
+    others = loop_samples("sut", 5, 1.6, 1.0) | loop_samples("sut", 0, 1.6, 1.0, count=MIN_SPEED_SAMPLES - 1)
+    assert first_over_last(build_trial(served_requests(40_000, 50_000) | others)) == pytest.approx(0.8, rel=0.01)
+
+
+def test_target_rate_is_not_corrected_for_core_speed() -> None:
+    samples = served_requests(50_000, 50_000) | loop_samples("sut", 0, 0.6, 1.0)
+    assert first_over_last(build_trial(samples, load=build_load(rate=50_000.0))) == pytest.approx(1.0, rel=0.01)
+
+
+def test_short_window_is_skipped() -> None:
+    short = build_trial(served_requests(1, 2), generators=(build_generator(wall_s=2.9, cpu_s=1.0),))
+    assert "shorter than 3 s" in skip_reason("cold", short)
+    assert first_over_last(short) is None
+
+
+def test_too_few_samples_are_skipped() -> None:
+    seldom: Telemetry = {("requests_total", "sut", "app", "1"): {-0.01: 0, 1.0: 9, 3.05: 10}}
+    assert skip_reason("cold", build_trial(seldom))
+    assert first_over_last(build_trial(seldom)) is None
+
+
+def test_only_the_entry_service_counts() -> None:
+    front = build_service(name="front", backend="nginx")
+    counted: Telemetry = {("requests_total", "sut", "front", "1"): {0.0: 0, 0.5: 1, 1.0: 2, 1.5: 3, 2.0: 4}}
+    scenario = {"stacks": {"only": {"entry": "front"}}}
+    cold_behind = {**served_requests(1, 2), **counted}
+    warm = build_trial(cold_behind, services=(build_service(), front), scenario=scenario)
+    assert first_over_last(warm) == pytest.approx(1.0)
+
+
+def test_server_without_answers_has_no_ratio() -> None:
+    assert first_over_last(build_trial(served_requests(0, 0))) is None
+
+
+def test_no_answers_in_the_first_third_give_the_lowest_ratio() -> None:
+    found = first_over_last(build_trial(served_requests(0, 50_000)))
+    assert found is not None
+    assert 0 < found < 1e-3
+
+
+def cold_findings(make_trials: MakeTrials, make_manifest: MakeManifest, *ratios: float | None) -> dict[str, Finding]:
+    trials = make_trials({"stack=a": [100.0] * len(ratios)}).assign(rate_first_over_last=np.array(ratios, dtype=float))
+    return run_findings("cold", make_manifest(SERVERS[:1], blocks=len(ratios)), trials)
+
+
+def test_server_that_is_slow_at_first_in_every_trial_is_cold(
+    make_trials: MakeTrials, make_manifest: MakeManifest
+) -> None:
+    expected = cold_findings(make_trials, make_manifest, 0.8, 0.85, 0.92, 0.7)
+    assert set(expected) == trial_ids("stack=a", 4)
+    assert {(each.severity, each.metrics) for each in expected.values()} == {("invalid", ALL)}
+    assert "over 4 trials of the cell the server answered 18.7 % fewer requests" in expected["r1.stack=a.b1"].seen
+
+
+def test_more_cells_need_more_evidence(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+    """Add cells without any trend to one whose one-sided t test has p = 0.013."""
+    noisy, steady = [0.8, 0.85, 0.93, 0.75], [1.1, 0.92, 1.05, 0.97]
+
+    def cold_cells(*cells: list[float]) -> set[str]:
+        names = [f"stack={name}" for name, _ in zip("abcdefgh", cells, strict=False)]
+        trials = make_trials(dict.fromkeys(names, [100.0] * 4)).sort_values(["cell_id", "block"])
+        ratios = [ratio for cell in cells for ratio in cell]
+        servers = [{"stack": name.removeprefix("stack=")} for name in names]
+        return set(run_findings("cold", make_manifest(servers, blocks=4), trials.assign(rate_first_over_last=ratios)))
+
+    assert cold_cells(noisy, steady) == trial_ids("stack=a", 4)
+    assert cold_cells(noisy, *[steady] * 6) == set()
+
+
+def test_very_slow_start_needs_no_t_test(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+    """Use ratios whose one-sided t test has p = 0.052."""
+    assert set(cold_findings(make_trials, make_manifest, 0.1, 0.1, 0.6)) == trial_ids("stack=a", 3)
+    assert set(cold_findings(make_trials, make_manifest, 0.1, 0.1, 0.8)) == trial_ids("stack=a", 3)
+
+
+@pytest.mark.parametrize(
+    "ratios",
+    [
+        (0.95, 0.92, 0.93, 0.94),  # within the threshold
+        (0.6, 1.3, 0.7, 1.4),  # a host whose speed changes by itself
+        (0.55, 0.95, 1.0),  # as much on average, but by one trial alone
+        (0.1, 0.1, 0.82),  # not clearly in each
+        (1.3, 1.4, 1.5),
+        (None, None),
+    ],
+)
+def test_other_cells_are_not_cold(
+    make_trials: MakeTrials, make_manifest: MakeManifest, ratios: tuple[float | None, ...]
+) -> None:
+    assert cold_findings(make_trials, make_manifest, *ratios) == {}
+
+
+def test_single_trial_is_compared_with_the_threshold(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+    assert set(cold_findings(make_trials, make_manifest, 0.89)) == trial_ids("stack=a", 1)
+    assert cold_findings(make_trials, make_manifest, 0.91) == {}
+    assert "in the only trial of the cell" in cold_findings(make_trials, make_manifest, 0.5)["r1.stack=a.b1"].seen
+
+
+def test_trials_without_a_ratio_are_ignored(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+    assert set(cold_findings(make_trials, make_manifest, 0.5, None, 0.5, 0.6)) == trial_ids("stack=a", 4) - {
+        "r1.stack=a.b2"
+    }
+
+
+@pytest.mark.parametrize(("first", "expected"), [(800, 0.8), (1000, 1.0), (0, 1 / 3000)])
+def test_ratio_of_first_to_last_slices(first: int, expected: float) -> None:
+    counted = counted_slices([first] * 3 + [900] * 4 + [1000] * 3)
+    trial = dataclasses.replace(build_trial(served_requests(1, 50_000), slices=build_slices(10)), slices=counted)
+    assert first_over_last(trial) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("requests", "why"), [([1000] * 8, "8 slices"), ([1000] * 8 + [None], "unknown")])
+def test_slices_that_show_no_change(requests: list[int | None], why: str) -> None:
+    trial = dataclasses.replace(build_trial(slices=build_slices()), slices=counted_slices(requests))
+    assert first_over_last(trial) is None
+    assert why in skip_reason("cold", trial)

@@ -1,0 +1,130 @@
+"""Tests of the check rate-held."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from benchkit.judge.evidence import Evidence
+from benchkit.models.metrics import LATENCIES
+from benchkit.models.shape import Shape
+from tests.support.judge.builders import (
+    WINDOW_S,
+    Telemetry,
+    build_generator,
+    build_load,
+    build_service,
+    build_trial,
+    core_counters,
+    finding_of,
+    sent_traffic,
+    skip_reason,
+)
+
+RATE = 10_000.0
+
+
+def at_rate(
+    achieved: float | None = RATE,
+    samples: Telemetry | None = None,
+    *,
+    lag_s: float | None = None,
+    **fields: Any,  # noqa: ANN401 - fields of the record
+) -> Evidence:
+    """Return a trial of open loop that achieved this rate; its p99 latency is 1 ms."""
+    row = {"rate_requested": RATE, "rate_achieved": achieved, "send_lag_p99_s": lag_s, "latency_p99_s": 0.001}
+    load = build_load(tool="vegeta", rate=RATE)
+    return build_trial(samples, row=row, load=load, **fields)
+
+
+def spare() -> dict[str, Any]:
+    """Return a server that used half of its CPU."""
+    return {
+        "samples": {("cpu_s_total", "sut", "app", None): {-0.01: 0.0, 3.05: 0.5 * WINDOW_S}}
+        | core_counters("sut", 0, user=0.5),
+        "services": (build_service(cpu_s=0.5 * WINDOW_S),),
+    }
+
+
+@pytest.mark.parametrize(("achieved", "expected"), [(9_910.0, False), (9_890.0, True), (12_000.0, False)])
+def test_both_sides_of_the_threshold(achieved: float, *, expected: bool) -> None:
+    found = finding_of("rate-held", at_rate(achieved))
+    assert (found is not None) == expected
+    assert found is None or (found.severity, found.metrics) == ("invalid", LATENCIES)
+
+
+def test_closed_loops_have_no_rate_to_hold() -> None:
+    assert finding_of("rate-held", build_trial(row={"rate_achieved": None})) is None
+
+
+def test_a_tool_without_a_rate_is_not_checked() -> None:
+    assert skip_reason("rate-held", at_rate(None)) == "the tool reports no rate"
+
+
+def test_a_load_tool_without_cpu_was_at_fault() -> None:
+    found = finding_of("rate-held", at_rate(5_000, generators=(build_generator(cpu_s=0.95 * WINDOW_S),)))
+    assert found is not None
+    assert found.means.startswith("The load tool was at fault: the load tool (wrk) on load used 95.0 % of the CPU")
+
+
+def test_a_load_tool_that_sent_in_time_was_not_at_fault() -> None:
+    """Fill the cores of both: the lag shows which of them was the limit."""
+    full: Telemetry = {("cpu_s_total", "sut", "app", None): {-0.01: 0.0, 3.05: 0.97 * WINDOW_S}}
+    busy: dict[str, Any] = {
+        "services": (build_service(cpu_s=0.97 * WINDOW_S),),
+        "generators": (build_generator(cpu_s=0.95 * WINDOW_S),),
+    }
+    in_time, late = (finding_of("rate-held", at_rate(5_000, full, lag_s=lag_s, **busy)) for lag_s in (1e-5, 9e-4))
+    assert in_time is not None
+    assert late is not None
+    assert in_time.means.startswith("The server was at fault: service app used")
+    assert late.means.startswith(
+        "The load tool was at fault: a hundredth of the requests was sent at least 900 µs late"
+    )
+
+
+def test_a_quota_of_the_load_host_makes_the_load_tool_late() -> None:
+    """It answers late, too, so that its lag is a small part of its latencies."""
+    waited: Telemetry = {("cgroup_throttled_s_total", "load", None, None): {-0.01: 0.0, 3.05: 0.7 * WINDOW_S}}
+    found = finding_of("rate-held", at_rate(100, waited, lag_s=1e-5))
+    assert found is not None
+    assert found.means.startswith("The load tool was at fault: a CPU quota withheld CPU time from load for 70.0 %")
+
+
+def test_a_server_without_cpu_was_at_fault() -> None:
+    full: Telemetry = {("cpu_s_total", "sut", "app", None): {-0.01: 0.0, 3.05: 0.97 * WINDOW_S}}
+    found = finding_of("rate-held", at_rate(5_000, full, services=(build_service(cpu_s=0.97 * WINDOW_S),)))
+    assert found is not None
+    assert found.means.startswith("The server was at fault: service app used")
+
+
+def test_a_full_link_was_at_fault() -> None:
+    capped = {host: {"link_bps": 100e6} for host in ("sut", "load")}
+    found = finding_of("rate-held", at_rate(5_000, sent_traffic("sut", 95e6), facts=capped))
+    assert found is not None
+    assert found.means.startswith("The link was at fault: host sut sent 95.0 Mbit/s over eth0")
+
+
+def test_nobody_is_blamed_without_evidence() -> None:
+    found = finding_of("rate-held", at_rate(5_000, **spare()))
+    assert found is not None
+    assert found.means.startswith("Neither the load tool nor the server was out of CPU.")
+
+
+@pytest.mark.parametrize(("lag_s", "expected"), [(None, False), (0.000_09, False), (0.000_11, True)])
+def test_late_requests_are_the_load_tools(lag_s: float | None, *, expected: bool) -> None:
+    found = finding_of("rate-held", at_rate(lag_s=lag_s))
+    assert (found is not None) == expected
+    assert found is None or "sent at least 110 µs late, and the" in found.seen
+
+
+def test_a_server_that_cannot_follow_a_shape_is_no_finding() -> None:
+    load = build_load(tool="vegeta", rate=RATE, shape=Shape(form="step", start_s=1, length_s=1))
+
+    def found(lag_s: float) -> object:
+        row = {"rate_achieved": 0.9 * RATE, "send_lag_p99_s": lag_s, "latency_p99_s": 0.001}
+        return finding_of("rate-held", build_trial(load=load, row=row))
+
+    assert found(0.00009) is None
+    assert found(0.00011) is not None

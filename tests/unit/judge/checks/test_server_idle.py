@@ -1,0 +1,144 @@
+"""Tests of the check server-idle."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchkit.judge.check import RATES
+from benchkit.judge.evidence import Evidence
+from tests.support.judge.builders import (
+    WINDOW_S,
+    Telemetry,
+    build_load,
+    build_service,
+    build_slices,
+    build_trial,
+    build_watch,
+    core_counters,
+    finding_of,
+)
+
+SEQUENTIAL = {"design": "sequential"}
+
+
+def trial_with_cpu_use(share: float, **fields: object) -> Evidence:
+    taken: Telemetry = {
+        ("cpu_s_total", "sut", "app", None): {-0.01: 0, 3.05: share * WINDOW_S},
+        **core_counters("sut", 0, user=share),
+    }
+    return build_trial(taken, **fields)  # type: ignore[arg-type] # fields of the record
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.61, False), (0.59, True)])
+def test_share_of_one_core(share: float, *, expected: bool) -> None:
+    found = finding_of("server-idle", trial_with_cpu_use(share))
+    assert (found is not None) == expected
+    assert found is None or (found.severity, found.metrics) == ("invalid", RATES)
+
+
+def test_target_rate_is_not_checked() -> None:
+    assert finding_of("server-idle", trial_with_cpu_use(0.1, load=build_load(rate=100.0))) is None
+
+
+def test_interrupts_count_as_use() -> None:
+    taken: Telemetry = {("cpu_s_total", "sut", "app", None): {-0.01: 0, 3.05: 0.5 * WINDOW_S}}
+    assert finding_of("server-idle", build_trial({**taken, **core_counters("sut", 0, user=0.5, softirq=0.2)})) is None
+
+
+def test_charged_interrupts_are_not_counted_twice() -> None:
+    """Charge interrupts to the processes, with the core half idle."""
+    taken: Telemetry = {("cpu_s_total", "sut", "app", None): {-0.01: 0, 3.05: 0.5 * WINDOW_S}}
+    assert (
+        finding_of("server-idle", build_trial({**taken, **core_counters("sut", 0, user=0.3, softirq=0.2)})) is not None
+    )
+
+
+@pytest.mark.parametrize("limit", [{"parallelism": 1}, {"parallelism": 4, "quota": 1.0}])
+def test_interrupts_fill_cores_but_no_quota(limit: dict[str, object]) -> None:
+    one = build_service(cpus=(0, 1, 2, 3), **limit)
+    taken: Telemetry = {("cpu_s_total", "sut", "app", None): {-0.01: 0, 3.05: 0.2 * WINDOW_S}}
+    busy = {
+        key: value for cpu in (0, 1, 2, 3) for key, value in core_counters("sut", cpu, user=0.05, softirq=0.2).items()
+    }
+    assert finding_of("server-idle", build_trial({**taken, **busy}, services=(one,))) is not None
+    full = {
+        key: value for cpu in (0, 1, 2, 3) for key, value in core_counters("sut", cpu, user=0.05, softirq=0.6).items()
+    }
+    assert finding_of("server-idle", build_trial({**taken, **full}, services=(one,))) is None
+
+
+@pytest.mark.parametrize(("front", "behind", "expected"), [(0.2, 0.1, True), (0.7, 0.1, False), (0.2, 0.2, False)])
+def test_quota_applies_to_its_role(front: float, behind: float, *, expected: bool) -> None:
+    taken: Telemetry = {
+        ("cpu_s_total", "sut", name, None): {-0.01: 0, 3.05: share * WINDOW_S}
+        for name, share in (("front", front), ("app", behind))
+    }
+    services = (build_service(quota=0.3), build_service(name="front", backend="nginx"))
+    seen = {**taken, **core_counters("sut", 0, user=front + behind)}
+    assert (finding_of("server-idle", build_trial(seen, services=services)) is not None) == expected
+
+
+@pytest.mark.parametrize(("each", "expected"), [(0.08, True), (0.1, False)])
+def test_services_of_a_role_share_its_quota(each: float, *, expected: bool) -> None:
+    taken: Telemetry = {
+        ("cpu_s_total", "sut", name, None): {-0.01: 0, 3.05: each * WINDOW_S} for name in ("front", "app")
+    }
+    services = (build_service(quota=0.3), build_service(name="front", quota=0.3))
+    seen = {**taken, **core_counters("sut", 0, user=2 * each)}
+    assert (finding_of("server-idle", build_trial(seen, services=services)) is not None) == expected
+
+
+@pytest.mark.parametrize(("parallelism", "expected"), [(1, False), (4, True)])
+def test_parallelism_limits_the_available_cpu(parallelism: int, *, expected: bool) -> None:
+    four = build_service(cpus=(0, 1, 2, 3), parallelism=parallelism)
+    assert (finding_of("server-idle", build_trial(services=(four,))) is not None) == expected
+
+
+def test_quota_limits_the_available_cpu() -> None:
+    quota = (build_watch("sut", cpu_quota=0.5), build_watch("load"))
+    assert finding_of("server-idle", trial_with_cpu_use(0.4, watched=quota)) is None
+
+
+def test_one_full_service_of_a_stack_is_enough() -> None:
+    """Put a proxy of four workers in front of a full Go server of one thread."""
+    front = build_service(name="front", backend="nginx", cpu_s=0.8, cpus=(0, 1, 2, 3), parallelism=4)
+    app = build_service(cpus=(0, 1, 2, 3), parallelism=1)
+    assert finding_of("server-idle", build_trial(services=(app, front))) is None
+
+
+def test_cpu_time_comes_from_the_record_without_telemetry() -> None:
+    assert (
+        finding_of(
+            "server-idle",
+            build_trial(without=("cpu_s_total",), services=(build_service(cpu_s=1.0),), scenario=SEQUENTIAL),
+        )
+        is not None
+    )
+
+
+@pytest.mark.parametrize(
+    ("design", "severity"), [("sliced", "suspect"), ("blocks", "suspect"), ("sequential", "invalid")]
+)
+def test_a_server_that_used_what_others_left_of_its_core_is_suspect_in_a_random_order(
+    design: str, severity: str
+) -> None:
+    taken: Telemetry = {("cpu_s_total", "sut", "app", None): {-0.01: 0, 3.05: 0.45 * WINDOW_S}}
+    trial = build_trial({**taken, **core_counters("sut", 0, user=0.95)}, scenario={"design": design})
+    found = finding_of("server-idle", trial)
+    assert found is not None
+    assert found.severity == severity
+    assert ("something else may have" in found.text) == (severity == "suspect")
+
+
+@pytest.mark.parametrize(("user", "severity"), [(0.5, "invalid"), (0.95, "suspect")])
+def test_server_that_waits_for_a_load_tool_beside_others_is_disturbed(user: float, severity: str) -> None:
+    """Fill the core of the load tool with work of others, or leave it to the tool's 60 %."""
+    idle: Telemetry = {("cpu_s_total", "sut", "app", None): {-0.01: 0, 3.05: 0.3 * WINDOW_S}}
+    trial = build_trial({**idle, **core_counters("sut", 0, user=0.3), **core_counters("load", 1, user=user)})
+    found = finding_of("server-idle", trial)
+    assert found is not None
+    assert found.severity == severity
+
+
+def test_idle_server_in_a_sliced_block_beside_idle_cores() -> None:
+    assert finding_of("server-idle", trial_with_cpu_use(0.5, slices=build_slices())) is not None

@@ -1,0 +1,48 @@
+"""Tests of the check throttled."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchkit.judge.check import ALL
+from tests.support.judge.builders import WINDOW_S, Telemetry, build_trial, core_counters, finding_of, skip_reason
+
+
+@pytest.mark.parametrize(("steal", "expected"), [(0.019, False), (0.021, True)])
+def test_cpu_time_withheld_by_the_hypervisor(steal: float, *, expected: bool) -> None:
+    found = finding_of("throttled", build_trial(core_counters("sut", 0, user=0.9, steal=steal)))
+    assert (found is not None) == expected
+    assert found is None or (found.severity, found.metrics) == ("suspect", ALL)
+
+
+def test_time_stolen_from_another_core_does_not_count() -> None:
+    assert finding_of("throttled", build_trial(core_counters("sut", 1, user=0.6, steal=0.5))) is None
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.019, False), (0.021, True)])
+def test_cpu_time_withheld_by_a_quota(share: float, *, expected: bool) -> None:
+    waited: Telemetry = {("cgroup_throttled_s_total", "sut", None, None): {-0.01: 0.0, 3.05: share * WINDOW_S}}
+    assert (finding_of("throttled", build_trial(waited)) is not None) == expected
+    # What the scenario asks for holds in a group of its own: what is seen here is somebody else's nevertheless.
+    asked = {"roles": {"sut": {"quota": 0.5}}}
+    assert (finding_of("throttled", build_trial(waited, scenario=asked)) is not None) == expected
+
+
+@pytest.mark.parametrize(("hertz", "expected"), [(2.38e9, False), (2.37e9, True)])
+def test_low_clock_rate(hertz: float, *, expected: bool) -> None:
+    found = finding_of("throttled", build_trial({("cpu_frequency_hz", "sut", None, "0"): {1.0: hertz}}))
+    assert (found is not None) == expected
+    assert found is None or found.severity == "suspect"
+
+
+def test_clock_rate_counts_only_under_load() -> None:
+    """Let the core clock down before and after the load."""
+    idle = {-0.01: 1.2e9, 3.02: 1.2e9}
+    assert finding_of("throttled", build_trial({("cpu_frequency_hz", "sut", None, "0"): {**idle, 1.0: 2.6e9}})) is None
+    reported = skip_reason("throttled", build_trial({("cpu_frequency_hz", "sut", None, "0"): idle}))
+    assert reported == "unknown: clock rate under load of sut"
+
+
+def test_idle_core_may_clock_down() -> None:
+    slow: Telemetry = {("cpu_frequency_hz", "load", None, "1"): {1.0: 1.2e9}}
+    assert finding_of("throttled", build_trial({**slow, **core_counters("load", 1, user=0.4)})) is None

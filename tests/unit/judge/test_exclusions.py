@@ -1,0 +1,59 @@
+"""Tests of the exclusions that follow from verdicts."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from benchkit.judge.check import ALL, Finding
+from benchkit.judge.exclusions import exclusions
+from benchkit.judge.judge import combine_results
+from benchkit.models.metrics import METRICS
+from benchkit.store.schema import arrow_table
+from tests.support.comparison.fixtures import MakeManifest, MakeTrials
+from tests.support.judge.builders import SERVERS
+
+
+def verdict_table(*findings: tuple[str, str, Finding]) -> pd.DataFrame:
+    """Return the table `verdicts` of findings, each with its trial_id and check."""
+    rows = [
+        row
+        for trial_id, check, finding in findings
+        for row in combine_results({check: [finding]}).verdict_rows(trial_id, "trial")
+    ]
+    frame: pd.DataFrame = arrow_table("verdicts", rows).to_pandas()
+    return frame
+
+
+def build_finding(severity: str, *metrics: str) -> Finding:
+    texts = {"seen": "it", "threshold": "limit: none", "means": "Thus.", "advice": "Do."}
+    return Finding.model_validate({"severity": severity, "metrics": metrics, **texts})
+
+
+def test_invalid_trials_are_excluded_for_the_metrics_of_their_findings(
+    make_trials: MakeTrials, make_manifest: MakeManifest
+) -> None:
+    verdicts = verdict_table(
+        ("r1.stack=a.b1", "link-saturated", build_finding("invalid", "rps")),
+        ("r1.stack=a.b1", "generator-saturated", build_finding("invalid", "rps")),
+        ("r1.stack=a.b2", "shared-cpus", build_finding("suspect", "rps", "server_cpu_s_per_request")),
+    )
+    excluded = exclusions(make_trials({"stack=a": [1, 2, 3]}), verdicts, make_manifest(SERVERS[:1]))
+    assert [(each.trial_id, each.covers("rps"), each.reason) for each in excluded] == [
+        ("r1.stack=a.b1", True, "invalid: link-saturated, generator-saturated")
+    ]
+    assert not any(each.covers("server_cpu_s_per_request") for each in excluded)
+
+
+def test_findings_on_all_figures_exclude_those_per_request(
+    make_trials: MakeTrials, make_manifest: MakeManifest
+) -> None:
+    verdicts = verdict_table(("r1.stack=a.b1", "noisy-host", build_finding("invalid", *ALL)))
+    (excluded,) = exclusions(make_trials({"stack=a": [1, 2, 3]}), verdicts, make_manifest(SERVERS[:1]))
+    per_request = {name for name in METRICS if name.endswith("_per_request")}
+    assert {name for name in per_request if excluded.covers(name)} == per_request
+
+
+def test_percentiles_of_too_few_requests_are_excluded(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+    trials = make_trials({"stack=a": [1.0, 1.0, 1.0]}, metric="latency_p999_s").assign(requests=[9_999, 10_000, 12_000])
+    excluded = exclusions(trials, verdict_table(), make_manifest(SERVERS[:1]))
+    assert [(each.trial_id, each.metrics) for each in excluded] == [("r1.stack=a.b1", frozenset({"latency_p999_s"}))]

@@ -1,0 +1,104 @@
+"""Tests of all checks together."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchkit.judge.evidence import Evidence, RunEvidence
+from benchkit.judge.judge import judge_run, judge_trial
+from benchkit.judge.registry import CHECKS
+from benchkit.models.thresholds import Thresholds
+from tests.support.comparison.fixtures import MakeManifest, MakeTrials
+from tests.support.judge.builders import (
+    EQUAL_PROBES,
+    SERVERS,
+    WINDOW_S,
+    build_generator,
+    build_service,
+    build_trial,
+    finding_of,
+    host_rows,
+)
+
+SKIPPED_WHEN_HEALTHY = ["link-saturated"]
+"""The healthy trial does not record the speed of its links."""
+
+
+def test_healthy_trial_is_valid() -> None:
+    judgement = judge_trial(build_trial(), Thresholds())
+    assert judgement.findings == ()
+    assert judgement.verdict == "valid"
+    assert list(judgement.skipped) == SKIPPED_WHEN_HEALTHY
+
+
+def test_registry_has_every_check() -> None:
+    assert sorted(CHECKS) == sorted(
+        [
+            *("accept-overflow", "busy-neighbour", "carry-over", "changed-response", "cold"),
+            *("disturbed-slice", "drifted-host", "errors"),
+            *("few-requests-in-slice", "generator-saturated", "handshake-share", "link-saturated"),
+            *("littles-law", "missing-connections", "noisy-host", "observed", "overran", "plateau", "ports-exhausted"),
+            "protocol-mismatch",
+            "capacity-found",
+            "rate-held",
+            *("server-idle", "service-restarted", "shared-cpus", "stalled", "throttled", "too-few-samples"),
+            *("tool-limit", "unequal-responses", "uneven-load", "unstable"),
+        ]
+    )
+
+
+def test_most_checks_are_skipped_without_telemetry() -> None:
+    bare = Evidence(
+        record=build_trial().record.model_copy(
+            update={
+                "services": (build_service(pids_before=(), pids_after=(), cpus=()),),
+                "generators": (build_generator(cpus=()),),
+                "watched": (),
+            }
+        ),
+        row=build_trial().row,
+    )
+    judgement = judge_trial(bare, Thresholds())
+    assert judgement.verdict == "valid"
+    assert set(judgement.skipped) >= {
+        *("accept-overflow", "cold", "generator-saturated", "link-saturated", "missing-connections", "noisy-host"),
+        *("server-idle", "service-restarted", "shared-cpus", "stalled", "throttled"),
+    }
+
+
+def test_checks_that_need_the_host_of_an_external_server_are_skipped() -> None:
+    judgement = judge_trial(build_trial(services=(), external=("app",)), Thresholds())
+    assert judgement.findings == ()
+    reason = "app is external: its host is not watched"
+    assert {check for check, why in judgement.skipped.items() if why == reason} == {
+        *(
+            "accept-overflow",
+            "cold",
+            "drifted-host",
+            "handshake-share",
+            "link-saturated",
+            "missing-connections",
+            "noisy-host",
+        ),
+        *("server-idle", "service-restarted", "shared-cpus", "stalled", "throttled"),
+    }
+    saturated = build_trial(services=(), external=("app",), generators=(build_generator(cpu_s=0.95 * WINDOW_S),))
+    assert [each.check for each in judge_trial(saturated, Thresholds()).findings] == ["generator-saturated"]
+
+
+def test_text_has_observation_limit_consequence_and_advice() -> None:
+    finding = finding_of("generator-saturated", build_trial(generators=(build_generator(cpu_s=0.95 * WINDOW_S),)))
+    assert finding is not None
+    assert finding.text == (
+        "The load tool (wrk) on load used 95.0 % of the CPU available to it (limit: 90.0 %). The load tool was the "
+        "limit, so the rate and the latencies are the tool's and not the server's. Give it more cores, threads or "
+        "processes, add a load host, or lower the server's CPU."
+    )
+
+
+def test_run_is_judged_by_its_recorded_thresholds(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+    trials = make_trials({"stack=a": 1000 * np.exp([-0.15, 0, 0.15])}, **EQUAL_PROBES)
+    hosts = host_rows(("sut", "block 1", "kernel", "6.1"))
+    strict, lax = (make_manifest(SERVERS[:1], thresholds={"spread": spread, "gone": 1.0}) for spread in (0.1, 0.5))
+    assert {each.verdict for each in judge_run(RunEvidence(strict, trials, hosts)).values()} == {"suspect"}
+    assert {each.verdict for each in judge_run(RunEvidence(lax, trials, hosts)).values()} == {"valid"}

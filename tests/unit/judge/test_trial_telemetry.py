@@ -1,0 +1,93 @@
+"""Tests of telemetry series: built from rows in any order, with values over the measured window."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchkit.judge.checks import cold
+from benchkit.judge.trial_telemetry import Series, TrialTelemetry
+from benchkit.models.rows import Columns, TelemetryRow
+from tests.support.judge.builders import Telemetry, build_trial, telemetry_columns
+
+WINDOW_S = 3.0
+
+
+def sampled(t_s: list[float], values: list[float | None], *, instance: str | None = None) -> TrialTelemetry:
+    """Return one metric of one host, with its rows in this order."""
+    same = {
+        "trial_id": "t",
+        "metric": "m",
+        "host": "sut",
+        "role": "sut",
+        "service": None,
+        "unit": "1",
+        "instance": instance,
+    }
+    texts = {name: [text] * len(t_s) for name, text in same.items()}
+    return TrialTelemetry(Columns(TelemetryRow, {**texts, "t_s": t_s, "value": values}))
+
+
+def test_samples_are_sorted_and_absent_values_dropped() -> None:
+    (series,) = sampled([2, 0.5, 1, 1.5], [30, 10, None, float("nan")]).series("m")
+    assert (series.t_s, series.values) == ([0.5, 2.0], [10.0, 30.0])
+
+
+def test_series_are_found_by_host_service_and_instance() -> None:
+    watched = TrialTelemetry(
+        telemetry_columns(
+            {
+                ("m", "sut", None, "0"): {0.0: 1},
+                ("m", "sut", "app", "1"): {0.0: 2},
+                ("m", "load", None, "0"): {0.0: 3},
+                ("other", "sut", None, "0"): {0.0: 4},
+            }
+        )
+    )
+    assert [each.values for each in watched.series("m")] == [[1.0], [2.0], [3.0]]
+    assert [each.values for each in watched.series("m", "sut")] == [[1.0], [2.0]]
+    assert [each.values for each in watched.series("m", "sut", "app")] == [[2.0]]
+    assert [each.values for each in watched.series("m", service="app")] == [[2.0]]
+    assert list(watched.series("m", "elsewhere")) == list(watched.series("nothing")) == []
+    load = watched.instance("m", "load", "0")
+    assert load is not None
+    assert load.values == [3.0]
+    assert watched.instance("m", "load", "1") is None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_counters_grow_linearly_between_their_samples(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    t_s, values = np.sort(random.uniform(-2, 5, 20)), np.cumsum(random.uniform(0, 9, 20))
+    series = Series("sut", None, None, t_s.tolist(), values.tolist())
+    grown = series.growth(WINDOW_S)
+    assert grown is not None
+    snapped = series.aligned_times(WINDOW_S)
+    start, end = np.interp([max(0.0, snapped[0]), min(WINDOW_S, snapped[-1])], snapped, values)
+    assert grown.increase == pytest.approx(end - start, rel=1e-12)
+
+
+def test_states_are_sampled_within_the_window() -> None:
+    """Ignore samples just outside the window, which count for counters."""
+    (series,) = sampled([-0.01, 0.1, 2.9, 3.01], [0, 64, 63, 0]).series("m")
+    assert series.aligned_times(WINDOW_S) == [0.0, 0.1, 2.9, 3.0]
+    assert (series.in_window(WINDOW_S), series.maximum(WINDOW_S)) == ([64, 63], 64)
+    (unseen,) = sampled([-0.01, 3.01], [64, 64]).series("m")
+    assert (unseen.in_window(WINDOW_S), unseen.maximum(WINDOW_S)) == ([], None)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_request_counts_of_processes_are_interpolated_and_summed(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    looks = [(np.sort(random.uniform(0.2, 2.8, 9)), np.cumsum(random.uniform(0, 9, 9))) for _ in range(3)]
+    counted: Telemetry = {
+        ("requests_total", "sut", "app", str(number)): dict(zip(t_s.tolist(), counts.tolist(), strict=True))
+        for number, (t_s, counts) in enumerate(looks, 1)
+    }
+    found = cold._request_counts(build_trial(counted))
+    assert found is not None
+    t_s, served = found
+    seen = TrialTelemetry(telemetry_columns(counted)).series("requests_total")
+    expected = sum(np.interp(t_s, each.aligned_times(WINDOW_S), each.values) for each in seen)
+    assert len(t_s) == len(looks[0][0])
+    assert served == pytest.approx(expected, rel=1e-12)

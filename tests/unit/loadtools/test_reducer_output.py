@@ -1,0 +1,139 @@
+"""The reducer's file of recorded outputs and of real tools, compared with the parsers; and invalid files."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+import sys
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped] # the library has no types
+
+from benchkit.errors import ParseError
+from benchkit.loadtools.generators.generator import REDUCER
+from benchkit.loadtools.measurement import Measurement
+from benchkit.loadtools.reducer_output import ReducerOutput, measurement, read
+from benchkit.loadtools.registry import get_tool
+from benchkit.loadtools.vegeta import measure as vegeta_measure
+from benchkit.services.go_build import build
+from tests.support.loadtools.fixtures import GOARCH
+
+
+@pytest.fixture(scope="module")
+def reducer() -> Path:
+    """The reducer, built for this machine."""
+    return build(REDUCER, goos=sys.platform, goarch=GOARCH).path
+
+
+def measured(reduction: ReducerOutput) -> Measurement:
+    """Return what the tool of a reduction measured."""
+    rows = get_tool(reduction.tool).rows
+    assert rows is not None
+    return vegeta_measure.measurement(reduction) if reduction.tool == "vegeta" else measurement(reduction, rows)
+
+
+# -- invalid files
+
+
+def document(**changed: object) -> dict[str, Any]:
+    """Return the reducer's file of three rows of hey, with changed fields."""
+    library = HdrHistogram(1, 3_600_000_000, 4)
+    for us in (300, 300, 2000):
+        library.record_value(us)
+    whole: dict[str, Any] = {
+        "reduction": 1,
+        "tool": "hey",
+        "ended": "whole",
+        "rows": 3,
+        "unread": {"count": 0, "first": None},
+        "resolution_ns": 100_000,
+        "latency": {
+            "histogram_us": library.encode().decode(),
+            "min_ns": 300_000,
+            "max_ns": 2_000_000,
+            "sum_ns": 2_600_000,
+        },
+        "status": {"200": 3},
+        "errors": {},
+        "other_errors": 0,
+        "bytes_in": None,
+        "bytes_out": None,
+        "span": {"origin": "run", "first_start_ns": 0, "last_start_ns": 500_000, "last_end_ns": 2_500_000},
+        "seconds": {"event": "end", "counts": [[0, 3]], "beyond": 0},
+        "rest": {"bytes": 0, "dropped": 0},
+    }
+    return {**whole, **changed}
+
+
+def measure_document(whole: dict[str, Any]) -> object:
+    return measured(read(json.dumps(whole)))
+
+
+def document_with_histogram(encoded: str) -> dict[str, Any]:
+    return document(latency={**document()["latency"], "histogram_us": encoded})
+
+
+def wrapped(payload: bytes, *, cookie: int = 0x1C849314) -> str:
+    packed = zlib.compress(payload)
+    return base64.b64encode(struct.pack(">II", cookie, len(packed)) + packed).decode()
+
+
+def payload(numbers: bytes, *, highest: int = 3_600_000_000, digits: int = 4) -> bytes:
+    return struct.pack(">IIIIQQd", 0x1C849313, len(numbers), 0, digits, 1, highest, 1.0) + numbers
+
+
+def test_a_complete_file_is_read() -> None:
+    found = measured(read(json.dumps(document())))
+    assert list(found.histograms["raw"].rows()) == [(300e-6, 300e-6, 2), (2e-3, 2e-3, 1)]
+    assert found.histograms["raw"].mean_s == pytest.approx(2.6e-3 / 3)
+
+
+def test_a_histogram_encoded_by_hand_is_read() -> None:
+    zeros_to_300, zeros_to_2000 = b"\xd7\x04", b"\xc5\x1a"  # zigzag: -300 and -1699
+    numbers = zeros_to_300 + b"\x04" + zeros_to_2000 + b"\x02"
+    assert measure_document(document_with_histogram(wrapped(payload(numbers)))) == measure_document(document())
+
+
+@pytest.mark.parametrize(
+    ("whole", "message"),
+    [
+        (document(reduction=2), "reduction"),
+        (document(tool="wrk"), "tool"),
+        (document(rows=-1), "rows"),
+        (document(rows=None), "rows"),
+        (document(surplus=1), "surplus"),
+        (document(rows=4), "4 rows, but 3 counts"),
+        (document(latency={**document()["latency"], "min_ns": -1}), "min_ns"),
+        (document_with_histogram(""), "cannot be decoded"),
+        (document_with_histogram("HISTFAAAAB"), "cannot be decoded"),
+        (document_with_histogram("µ"), "cannot be decoded"),
+        (document_with_histogram(wrapped(b"")), "cannot be decoded"),
+        (document_with_histogram(wrapped(payload(b"\x04"), cookie=7)), "cannot be decoded"),
+        (document_with_histogram(wrapped(payload(b"\x80"))), "cannot be decoded"),
+        (document_with_histogram(wrapped(payload(b"\x02" + b"\xff" * 8 + b"\x7f" + b"\x02"))), "cannot be decoded"),
+        (document_with_histogram(wrapped(payload(b"\x02" * 400_000))), "cannot be decoded"),
+        (document_with_histogram(wrapped(payload(b"\x02", digits=3))), "unknown layout"),
+        (document_with_histogram(wrapped(payload(b"\x02", digits=4_000_000_000))), "unknown layout"),
+        (document_with_histogram(wrapped(payload(b"\x02", highest=1 << 62))), "unknown layout"),
+        (document_with_histogram(wrapped(payload(b"\x02"))), "3 rows, but 1 counts"),
+        (document_with_histogram(wrapped(b"\x00" * 50_000_000)), "more data than any histogram"),
+        (document_with_histogram(document()["latency"]["histogram_us"][:-8]), "cannot be decoded"),
+    ],
+)
+def test_invalid_files_are_refused(whole: dict[str, Any], message: str) -> None:
+    with pytest.raises(ParseError) as refused:
+        measure_document(whole)
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["", "{", "null", "[]", '{"reduction": 1}', "HTTP/1.1 200 OK", "\ud800", b"\xff\xfe"])
+def test_text_that_is_no_json_is_refused(text: str | bytes) -> None:
+    with pytest.raises(ParseError, match="not a complete file of benchkit's reducer"):
+        read(text)
+
+
+# -- real tools

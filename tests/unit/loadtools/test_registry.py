@@ -1,0 +1,74 @@
+"""The registered load tools: alike in shape, with everything elsewhere that a tool needs."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+from benchkit.cli.lab_prepare import lab_programs
+from benchkit.hosts import facts, packages
+from benchkit.loadtools import registry
+from benchkit.loadtools.registry import TOOLS
+from benchkit.loadtools.tool import ALWAYS
+from benchkit.models.load import Load
+from benchkit.models.protocol import is_tls
+from tests.support.paths import TESTS
+
+PACKAGE = Path(registry.__file__).parents[1]
+FIXTURES = TESTS / "fixtures" / "load"
+README = PACKAGE / "README.md"
+
+
+def test_every_package_of_a_tool_is_registered() -> None:
+    found = {path.name for path in (PACKAGE / "tools").iterdir() if (path / "__init__.py").is_file()}
+    assert found == set(TOOLS)
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_a_tool_has_a_parser_and_a_command_of_the_same_shape(name: str) -> None:
+    output = importlib.import_module(f"benchkit.loadtools.{name}.output")
+    command = importlib.import_module(f"benchkit.loadtools.{name}.command")
+    assert command.TOOL is TOOLS[name]
+    assert output.parse is TOOLS[name].parse
+    assert {"read", "to_result"} <= vars(output).keys()
+    assert TOOLS[name].options <= Load.model_fields.keys() - ALWAYS
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_a_tool_that_takes_a_rate_says_how_it_holds_it(name: str) -> None:
+    assert ("rate" in TOOLS[name].options) == (TOOLS[name].rate is not None)
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_a_tool_that_speaks_tls_says_how_it_verifies_and_resumes(name: str) -> None:
+    assert any(map(is_tls, TOOLS[name].protocols)) == (TOOLS[name].tls is not None)
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_hosts_can_have_the_program_of_a_tool(name: str) -> None:
+    program = TOOLS[name].required_program
+    if program is None:
+        return
+    assert program in packages.PROGRAMS, (
+        f"add {program!r} to PROGRAMS in benchkit/hosts/packages.py: no host could be prepared for {name}"
+    )
+    assert program in facts.PROGRAMS, (
+        f"add {program!r} to PROGRAMS in benchkit/hosts/facts.py: hosts would never be asked for it, and lack it"
+    )
+    assert program in lab_programs()
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_a_tool_has_recorded_outputs_with_expected_results(name: str) -> None:
+    outputs = sorted((FIXTURES / name).glob("*.txt"))
+    assert outputs
+    for path in outputs:
+        assert path.with_suffix(".made.json").is_file(), path
+        assert path.with_suffix(".expected.json").is_file(), path
+
+
+def test_the_page_on_load_tools_has_a_row_for_each_in_every_table() -> None:
+    assert sorted(re.findall(r"^\| `(\w+)` \|", README.read_text(), re.MULTILINE)) == sorted([*TOOLS] * 4)

@@ -1,0 +1,228 @@
+"""Requests of a load: their forms, how each tool is given them, and what it cannot send."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import PurePosixPath
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from benchkit.loadtools.generators.execution import place_inputs
+from benchkit.loadtools.generators.generator import plan_generators
+from benchkit.loadtools.registry import TOOLS
+from benchkit.loadtools.target import Target
+from benchkit.models.load import Load
+from benchkit.models.request import MAX_CYCLE, Request, request_cycle
+from tests.support.loadtools.fixtures import place
+
+TARGET = Target("10.0.0.2:8080")
+ORIGIN = TARGET.origin
+PAGE: dict[str, Any] = {"path": "/a", "weight": 2, "headers": {"X-A": 'say "a\\b"'}}
+UPLOAD: dict[str, Any] = {"method": "POST", "path": "/b", "body": "k=v"}
+
+
+def _load(tool: str, *requests: dict[str, Any], **fields: Any) -> Load:  # noqa: ANN401 - any field of a load
+    return Load.model_validate({"tool": tool, "connections": 4, "duration_s": 5, "requests": requests, **fields})
+
+
+def test_one_request_may_be_stated_by_the_fields_of_the_load() -> None:
+    fields: dict[str, Any] = {"method": "PUT", "path": "/a", "headers": {"A": "b"}, "body": "x"}
+    short = Load.model_validate({"tool": "hey", "connections": 1, **fields})
+    assert short.request_mix == (Request.model_validate(fields),) == _load("hey", fields).request_mix
+
+
+def test_headers_of_the_load_go_to_all_requests_which_may_override_them() -> None:
+    load = _load("wrk", {"headers": {"x-a": "own"}}, {"path": "/b"}, headers={"X-A": "common", "X-B": "1"})
+    assert [dict(request.headers) for request in load.request_mix] == [
+        {"X-B": "1", "x-a": "own"},
+        {"X-A": "common", "X-B": "1"},
+    ]
+
+
+@pytest.mark.parametrize("fields", [{"path": "/c"}, {"method": "PUT"}, {"body": "x"}])
+def test_requests_exclude_the_fields_of_a_single_one(fields: dict[str, str]) -> None:
+    with pytest.raises(ValidationError, match="requests excludes method, path and body"):
+        _load("wrk", PAGE, **fields)
+
+
+@pytest.mark.parametrize("headers", [{"Content-Length": "3"}, {"content-length": "3"}])
+def test_a_length_follows_from_the_body_and_another_one_is_refused(headers: dict[str, str]) -> None:
+    load = Load.model_validate({"tool": "wrk", "connections": 1, "method": "POST", "body": "k=v", "headers": headers})
+    assert [(dict(each.headers), each.content_length) for each in load.request_mix] == [({}, 3)]
+    lengths = {
+        method: Request.model_validate({"method": method}).content_length for method in ("GET", "POST", "DELETE")
+    }
+    assert lengths == {"GET": None, "POST": 0, "DELETE": None}
+    with pytest.raises(ValidationError, match="Content-Length is 3, but the body has 2 bytes"):
+        Load.model_validate({"tool": "wrk", "connections": 1, "method": "POST", "body": "ab", "headers": headers})
+
+
+def test_a_number_of_requests_is_their_count_as_in_earlier_versions() -> None:
+    assert Load.model_validate({"tool": "ab", "connections": 4, "requests": 40}).request_count == 40
+    stored = Load(tool="ab", connections=4, request_count=40).model_dump(mode="json")
+    assert Load.model_validate({**stored, "requests": None}).request_count == 40
+    with pytest.raises(ValidationError, match="are the same"):
+        Load.model_validate({"tool": "ab", "connections": 4, "requests": 40, "request_count": 50})
+
+
+def test_a_stored_load_is_read_again_as_it_was() -> None:
+    load = _load("wrk", PAGE, {"path": "/c", "body_file": "big.bin", "expect": {"status": 404}})
+    assert Load.model_validate_json(load.model_dump_json()) == load
+
+
+def test_repetitions_are_spread_evenly() -> None:
+    requests = [Request(path=f"/{name}", weight=weight) for name, weight in (("a", 0.5), ("b", 0.3), ("c", 0.2))]
+    cycle = request_cycle(requests)
+    assert cycle is not None
+    assert "".join(request.path[1] for request in cycle) == _smooth((5, 3, 2))
+
+
+def _smooth(counts: tuple[int, ...]) -> str:
+    """Return the order of smooth weighted round-robin, by its definition: the one that lags most comes next."""
+    order, total = "", sum(counts)
+    for turn in range(1, total + 1):
+        lags = [count * turn / total - order.count(name) for name, count in zip("abc", counts, strict=True)]
+        order += "abc"[lags.index(max(lags))]
+    return order
+
+
+@given(st.lists(st.integers(1, 300), min_size=1, max_size=4))
+def test_a_cycle_has_every_request_by_its_weight(weights: list[int]) -> None:
+    requests = [Request(path=f"/{number}", weight=weight / 10) for number, weight in enumerate(weights)]
+    cycle = request_cycle(requests)
+    assert cycle is not None or sum(weights) > MAX_CYCLE
+    if cycle is not None:
+        shares = {request.path: cycle.count(request) / len(cycle) for request in requests}
+        assert shares == pytest.approx({r.path: r.weight * 10 / sum(weights) for r in requests})
+
+
+WRK_SCRIPT = r"""
+local requests, limits = {}, {0.66666666666666663, 1}
+
+function init()
+   math.randomseed(benchkit_thread)
+   requests[1] = wrk.format("GET", "/a", {["X-A"] = "say \"a\\b\"", ["Connection"] = "close"}, nil)
+   requests[2] = wrk.format("POST", "/b", {["Connection"] = "close"}, content("wrk.body.2"))
+end
+
+function request()
+"""
+
+
+def test_wrk_is_given_a_script() -> None:
+    load = _load("wrk", PAGE, UPLOAD, histogram=False, keepalive=False)
+    assert TOOLS["wrk"].command(load, TARGET)[-3:] == ["-s", "benchkit.lua", ORIGIN]
+    files = TOOLS["wrk"].files(load, TARGET)
+    assert WRK_SCRIPT in files["benchkit.lua"].decode()
+    assert files["wrk.body.2"] == b"k=v"
+    recording = TOOLS["wrk"].files(load.model_copy(update={"histogram": True}), TARGET)["benchkit.lua"]
+    assert recording.startswith(files["benchkit.lua"])
+    assert b"function done(summary, latency)" in recording
+
+
+def test_vegeta_is_given_targets() -> None:
+    files = TOOLS["vegeta"].files(_load("vegeta", PAGE, UPLOAD), TARGET)
+    page, upload = f'GET {ORIGIN}/a\nX-A: say "a\\b"\n', f"POST {ORIGIN}/b\n@vegeta.body.2\n"
+    assert files == {"vegeta.targets": f"{page}\n{upload}\n{page}".encode(), "vegeta.body.2": b"k=v"}
+
+
+def test_openloop_is_given_requests_as_they_are_sent() -> None:
+    files = TOOLS["openloop"].files(_load("openloop", PAGE, UPLOAD, keepalive=False), TARGET)
+    requests = [
+        (each["Method"], base64.b64decode(each["Bytes"]).decode()) for each in json.loads(files["openloop.requests"])
+    ]
+    end = "Connection: close\r\n\r\n"
+    page = f'GET /a HTTP/1.1\r\nHost: {TARGET.authority}\r\nX-A: say "a\\b"\r\n{end}'
+    upload = f"POST /b HTTP/1.1\r\nHost: {TARGET.authority}\r\nContent-Length: 3\r\n{end}k=v"
+    assert requests == [("GET", page), ("POST", upload), ("GET", page)]
+    own_host = _load("openloop", {"method": "PUT", "path": "/", "headers": {"host": "a.example"}})
+    (only,) = json.loads(TOOLS["openloop"].files(own_host, TARGET)["openloop.requests"])
+    assert base64.b64decode(only["Bytes"]) == b"PUT / HTTP/1.1\r\nhost: a.example\r\nContent-Length: 0\r\n\r\n"
+
+
+def test_h2load_is_given_uris() -> None:
+    load = _load("h2load", {"path": "/a", "weight": 2}, {"path": "/b"})
+    assert TOOLS["h2load"].command(load, TARGET)[-1] == "-ih2load.uris"
+    assert TOOLS["h2load"].files(load, TARGET) == {"h2load.uris": f"{ORIGIN}/a\n{ORIGIN}/b\n{ORIGIN}/a\n".encode()}
+
+
+def test_siege_is_given_urls() -> None:
+    load = _load("siege", {"path": "/a", "weight": 2}, UPLOAD)
+    assert TOOLS["siege"].command(load, TARGET)[-1] == "-fsiege.urls"
+    files = TOOLS["siege"].files(load, TARGET)
+    assert files["siege.urls"].decode() == f"{ORIGIN}/a\n{ORIGIN}/b POST <siege.body.2\n{ORIGIN}/a\n"
+
+
+def test_ab_is_given_one_request_whose_content_type_it_does_not_double() -> None:
+    load = _load("ab", {**UPLOAD, "method": "PATCH", "headers": {"content-type": "text/csv", "A": "b"}})
+    words = ["-p", "ab.body.1", "-m", "PATCH", "-T", "text/csv", "-H", "A: b", f"{ORIGIN}/b"]
+    assert TOOLS["ab"].command(load, TARGET)[-len(words) :] == words
+    assert TOOLS["ab"].files(load, TARGET) == {"ab.body.1": b"k=v"}
+
+
+UNCARRIED: dict[str, tuple[Load, str]] = {
+    "ab sends one": (_load("ab", PAGE, UPLOAD), "ab sends one request, not 2"),
+    "hey sends one": (_load("hey", PAGE, UPLOAD), "hey sends one request, not 2"),
+    "h2load has one method and body": (
+        _load("h2load", {"method": "PUT"}, UPLOAD),
+        "; ".join(f"h2load sends the same {part} with every request, and theirs differ" for part in ("method", "body")),
+    ),
+    "siege has the same headers": (
+        _load("siege", PAGE, UPLOAD),
+        "siege sends the same headers with every request, and theirs differ",
+    ),
+    "siege ends a body at a zero": (
+        _load("siege", {"path": "/a"}, {**UPLOAD, "body": "a\0b"}),
+        "request 2, POST /b: body: siege ends a body at its first zero byte",
+    ),
+    "an incomplete list on each connection": (
+        _load("h2load", {"path": "/a", "weight": 2}, {"path": "/b"}, duration_s=None, request_count=40),
+        "every connection of h2load goes through a list of 3 requests: request_count must be a multiple of 12",
+    ),
+    "too long a list": (
+        _load("vegeta", {"path": "/a", "weight": 0.9999}, {"path": "/b", "weight": 0.0001}),
+        "vegeta knows no weights, and repeating requests by these takes a list of more than 1000",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", UNCARRIED)
+def test_what_a_tool_cannot_send_is_an_objection_to_the_requests(case: str) -> None:
+    load, why = UNCARRIED[case]
+    objections = TOOLS[load.tool].objections(load)
+    assert "; ".join(objection.why for objection in objections) == why
+    assert {objection.field for objection in objections} == {"requests"}
+    assert all(objection.concerns_requests for objection in objections)
+
+
+def test_wrk_draws_by_any_weights() -> None:
+    load = _load("wrk", {"path": "/a", "weight": 0.9999}, {"path": "/b", "weight": 0.0001})
+    assert TOOLS["wrk"].objections(load) == ()
+    assert b"limits = {}, {0.99990000000000001, 1}" in TOOLS["wrk"].files(load, TARGET)["benchkit.lua"]
+
+
+VALUE = 'Bearer 1f7e "very" \\secret'
+IN_ARGUMENTS = frozenset({"ab", "hey", "h2load", "siege"})
+"""Tools that take headers as arguments alone."""
+
+
+@pytest.mark.parametrize(
+    ("tool", "histogram"), [*((tool, True) for tool in TOOLS), *((tool, False) for tool in TOOLS if tool != "vegeta")]
+)
+def test_secret_headers_are_in_private_files_where_a_tool_reads_headers_from_one(tool: str, *, histogram: bool) -> None:
+    load = Load.model_validate(
+        {"tool": tool, "connections": 1, "duration_s": 1, "headers": {"Authorization": VALUE}, "histogram": histogram}
+    )
+    (generator,) = plan_generators(load, TARGET, [place("load")])
+    assert VALUE not in repr((generator, generator.argv))
+    assert any(VALUE in argument for argument in generator.command) == (tool in IN_ARGUMENTS)
+    assert any("{env: AUTHORIZATION}" in argument for argument in generator.argv) == (tool in IN_ARGUMENTS)
+    modes = {PurePosixPath(file.path).name: file.mode for file in place_inputs(generator, PurePosixPath("/w"))}
+    private = {name for name, mode in modes.items() if mode == 0o600}
+    assert bool(private) == (tool not in IN_ARGUMENTS)
+    assert generator.as_warm_up().secret_files == private

@@ -1,0 +1,144 @@
+"""Slices of load on a host with a scripted agent: how outputs are collected, and what makes them unusable."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import time
+from pathlib import PurePosixPath
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from benchkit.errors import HostError, HostStateError
+from benchkit.hosts.agent_link import Reply
+from benchkit.hosts.clock import Clock
+from benchkit.hosts.connections import Hosts
+from benchkit.hosts.files import Files
+from benchkit.hosts.processes import Processes
+from benchkit.loadtools.generators.generator import plan_generators
+from benchkit.loadtools.generators.slices import PlannedSlice, SliceRun, run_slices
+from benchkit.loadtools.target import Target
+from benchkit.models.load import Load
+from benchkit.run.retries import cause_of
+from tests.support.hosts.fake_link import FakeLink, Request
+from tests.support.loadtools.fixtures import place
+from tests.unit.hosts.test_processes import ENDED
+
+FULL = "No space left on device: 0.0 of 4.2 MB are free, and 150 of 200 inodes"
+LOAD = Load.model_validate({"tool": "wrk", "connections": 8, "duration_s": 1})
+ROWS = Load.model_validate({"tool": "h2load", "connections": 8, "duration_s": 1})
+FOLDER = PurePosixPath("/w/block")
+
+
+def agent_of(*ends: dict[str, Any], reducer_exit_code: int = 0) -> FakeLink:
+    """Return the link to an agent whose load tools end so; each output that it lists has its own name as content."""
+    reports = [
+        {
+            "started_ns": 1,
+            "late_s": 0.0,
+            "overran": "signal" in end,
+            "ended": {**ENDED, "signal": None, "memory_kills": None, **end},
+            "outputs": {},
+        }
+        for end in ends
+    ]
+    names = names_of(len(ends))
+    outputs = [f"{name}.1.{suffix}" for name in names for suffix in ("txt", "json")]
+    archives: list[bytes] = []
+
+    def archive(request: Request) -> dict[str, str]:
+        stream = io.BytesIO()
+        with tarfile.open(fileobj=stream, mode="w") as packed:
+            for name in request.args["names"]:
+                member = tarfile.TarInfo(name)
+                member.size = len(name)
+                packed.addfile(member, io.BytesIO(name.encode()))
+        archives.append(stream.getvalue())
+        return {"path": request.args["path"]}
+
+    def read(request: Request) -> Reply:
+        content = archives[-1] if request.args["path"].endswith(".tar") else b"x"
+        offset = request.args["offset"]
+        return Reply({"size": len(content)}, content[offset : offset + request.args["limit"]])
+
+    reduced = {**ENDED, "signal": None, "memory_kills": None, "exit_code": reducer_exit_code}
+    return FakeLink(
+        {
+            "timetable_run": {"processes": reports},
+            "timetable_stop": {},
+            "start": {"id": 1, "pid": 2, "start": 0, "started_ns": 3, "late_s": None},
+            "wait": {"ended": reduced},
+            "list": {"entries": {**dict.fromkeys(outputs, 1), "cell1.1.1.stderr.txt": 0, "outputs.tar": 9}},
+            "archive": archive,
+            "read": read,
+        }
+    )
+
+
+def names_of(count: int) -> list[str]:
+    """Return the names of the first slices of a cell."""
+    return [f"cell1.{number}" for number in range(1, count + 1)]
+
+
+def run_on(link: FakeLink, load: Load, count: int) -> list[list[SliceRun]]:
+    """Run this number of slices of a load on the host of an agent."""
+    clock = Clock(0, 0.0, 0.001)
+    host = SimpleNamespace(
+        name="load", clock=clock, files=Files(link, "load"), processes=Processes(link, "load", lambda: clock)
+    )
+    generators = plan_generators(load, Target("10.0.0.2:8080"), [place("load")])
+    slices = [
+        PlannedSlice(name, "cell1", generators, time.monotonic(), time.monotonic() + 1) for name in names_of(count)
+    ]
+    return run_slices(cast("Hosts", {"load": host}), slices, FOLDER)
+
+
+def run_with(*ends: dict[str, Any]) -> list[list[SliceRun]]:
+    """Run slices of wrk that end so."""
+    return run_on(agent_of(*ends), LOAD, len(ends))
+
+
+def test_all_slices_of_a_generator_have_one_reducer_and_their_outputs_one_archive() -> None:
+    link = agent_of({"exit_code": 0}, {"exit_code": 1}, {"exit_code": 0})
+    runs = run_on(link, ROWS, 3)
+    (start,) = link.agent.args("start")
+    assert start["command"]["argv"] == ["/w/tools/reduce", "-tool", "h2load", "cell1.1.1", "cell1.3.1"]
+    assert start["command"]["cwd"] == "/w/block"
+    (archive,) = link.agent.args("archive")
+    assert archive["path"] == "/w/block/outputs.tar"
+    assert [run.output for (run,) in runs] == [
+        {"txt": f"{name}.1.txt".encode(), "json": f"{name}.1.json".encode()} for name in names_of(3)
+    ]
+
+
+def test_a_reducer_that_fails_is_an_error_with_what_it_printed() -> None:
+    with pytest.raises(HostError, match="load: the reducer of h2load failed with exit code 1: x"):
+        run_on(agent_of({"exit_code": 0}, {"exit_code": 0}, reducer_exit_code=1), ROWS, 2)
+
+
+@pytest.mark.parametrize("exit_code", [0, 1])
+def test_a_slice_that_ended_on_a_full_disk_is_a_host_state_also_where_the_disk_has_room_again(exit_code: int) -> None:
+    """Distrust also the output of a tool that ended well: most tools ignore what the kernel refuses to write."""
+    with pytest.raises(
+        HostStateError, match=f"load: no room for the output of wrk at the end of a slice: {FULL}"
+    ) as lost:
+        run_with({"exit_code": 0}, {"exit_code": exit_code, "full_disk": FULL}, {"exit_code": 0})
+    assert cause_of(lost.value, is_host_lost=False) == "host-state"
+
+
+def test_a_tool_that_fails_with_room_on_the_disk_fails_in_its_slice_alone() -> None:
+    failures = [runs[0].failure for runs in run_with({"exit_code": 0}, {"exit_code": 1}, {"exit_code": 0})]
+    assert failures == [None, "wrk failed with exit code 1: x", None]
+
+
+def test_a_tool_that_was_ended_at_its_limit_has_not_failed_and_its_rows_are_reduced() -> None:
+    link = agent_of({"exit_code": 0}, {"exit_code": None, "signal": 2})
+    runs = run_on(link, ROWS, 2)
+    assert [(run.failure, run.process.overran) for (run,) in runs] == [(None, False), (None, True)]
+    (reducer,) = link.agent.args("start")
+    assert reducer["command"]["argv"][-2:] == ["cell1.1.1", "cell1.2.1"]
+    (timetable,) = link.agent.args("timetable_run")
+    window_ns, limit_ns = 10**9, 2 * 10**9
+    assert all(limit_ns <= each["limit_ns"] - each["at_ns"] < limit_ns + window_ns for each in timetable["starts"])

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from benchkit.errors import InputError
+from benchkit.plan import cells
+from benchkit.plan.cells import plan_cell, skip_equal_cells
+from benchkit.plan.model import PlannedCell, describe_cell
+from tests.support.builders import experiment, load, planned_cells, stacks
+from tests.unit.plan.test_host_capabilities import capabilities
+
+
+def test_a_cell_that_equals_an_earlier_one_on_these_hosts_is_skipped() -> None:
+    """Cells without services differ in their loads only."""
+    factors = {"stack": ["one", "two"], "connections": [1, 2]}
+    planned = planned_cells(
+        experiment(factors=factors, stacks=stacks(one={}, two={"listen": 8081}), load=load(connections="$connections"))
+    )
+    assert [cell.unsupported for cell in skip_equal_cells(planned)] == [
+        None,
+        None,
+        "on these hosts the same as stack=one,connections=1",
+        "on these hosts the same as stack=one,connections=2",
+    ]
+    assert not any(cell.same_as for cell in skip_equal_cells(planned))
+    unsupported = planned_cells(experiment(factors={"stack": ["one"]}), one="too small")
+    assert [cell.unsupported for cell in skip_equal_cells(unsupported)] == ["too small"]
+
+
+def test_a_stack_that_is_written_twice_is_a_control() -> None:
+    factors = {"stack": ["one", "two"], "connections": [1, 2]}
+    planned = planned_cells(
+        experiment(factors=factors, stacks=stacks(one={}, two={}), load=load(connections="$connections"))
+    )
+    assert [(cell.unsupported, cell.same_as) for cell in skip_equal_cells(planned)] == [
+        (None, None),
+        (None, None),
+        (None, "stack=one,connections=1"),
+        (None, "stack=one,connections=2"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("jump", "seen", "message"),
+    [
+        (None, ("10.0.0.1", "10.0.0.1"), None),
+        (None, ("10.0.0.1", "192.0.2.1"), "box sees it at 10.0.0.1; other sees it at 192.0.2.1"),
+        (None, (None, None), "box sees it at no address"),
+        ("gate.example", ("10.0.0.1", "10.0.0.1"), "other is behind a jump host"),
+    ],
+)
+def test_the_address_of_the_controller_is_the_one_that_all_hosts_see(
+    jump: str | None, seen: tuple[str | None, str | None], message: str | None
+) -> None:
+    there = {"entry": "app", "services": {"app": {"backend": "external", "url": "http://{controller}:81"}}}
+    made = experiment(stacks={"one": there}, roles={"load": {}})
+    box, other = (capabilities(controller_address=address) for address in seen)
+    hosts = {"box": box, "other": replace(other, spec=other.spec.model_copy(update={"name": "other", "jump": jump}))}
+    if message is None:
+        assert plan_cell(made, made.cells[0], {"load": ("box", "other")}, hosts).target == "http://10.0.0.1:81/"
+        return
+    with pytest.raises(InputError, match=message):
+        plan_cell(made, made.cells[0], {"load": ("box", "other")}, hosts)
+
+
+def test_each_cell_is_described_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    described: list[str] = []
+    describe = describe_cell
+
+    def record(cell: PlannedCell) -> str:
+        described.append(cell.cell_id)
+        return describe(cell)
+
+    monkeypatch.setattr(cells, "describe_cell", record)
+    sizes = list(range(1, 301))
+    planned = planned_cells(experiment(factors={"n": sizes}, load=load(connections="$n")))
+    assert len(list(skip_equal_cells(planned))) == len(described) == len(sizes)

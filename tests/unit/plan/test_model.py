@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from benchkit.errors import HostError
+from benchkit.hosts.tuning import Setting, TuningPlan
+from benchkit.plan.model import SWITCH_S, count_switches
+from benchkit.scenario.trial_order import PlannedTrial
+from tests.support.builders import experiment, load, planned_cells, run_plan
+
+
+def test_a_setting_that_is_not_applied_stops_a_run_only_where_tuning_is_required() -> None:
+    plan = run_plan(experiment(), tuning_required=frozenset({"sut"}))
+    plan.require_tuning("sut", [])
+    plan.require_tuning("load", ["load: not applied"])
+    with pytest.raises(HostError, match="a; b") as caught:
+        plan.require_tuning("sut", ["a", "b"])
+    assert caught.value.hint == "the scenario requires this tuning"
+
+
+def test_the_duration_of_a_run_is_known_if_that_of_every_trial_is() -> None:
+    trials = (PlannedTrial(1, 1, "only"), PlannedTrial(2, 1, "only"))
+    timed = run_plan(experiment(load=load(warmup_s=1, duration_s=5)), planned_trials=trials)
+    assert timed.seconds == pytest.approx(2 * (1 + 5 + 0.5))
+    at_a_rate = experiment(load=load(tool="vegeta", duration_s=None, requests=100, rate=50))
+    assert run_plan(at_a_rate, planned_trials=trials).seconds == pytest.approx(2 * (2 + 0.5))
+    by_requests = experiment(load=load(tool="hey", duration_s=None, requests=100))
+    assert run_plan(by_requests, planned_trials=trials).seconds is None
+
+
+def test_switches_are_counted_where_the_settings_of_two_trials_differ() -> None:
+    plain, tuned, other = planned_cells(
+        experiment(factors={"connections": [1, 2, 3]}, load=load(connections="$connections"))
+    )
+    tuned, other = (
+        replace(cell, tuning=(TuningPlan("sut", (Setting("net.core.somaxconn", value, "128", "apply"),)),))
+        for cell, value in ((tuned, "256"), (other, "512"))
+    )
+    already = replace(plain, tuning=(TuningPlan("sut", (Setting("net.core.somaxconn", "128", "128", "already"),)),))
+    assert count_switches([]) == 0
+    assert count_switches([plain, already, plain]) == 0
+    assert count_switches([tuned, tuned, plain, other, tuned]) == 4
+    order = tuple(PlannedTrial(1, place, cell.cell_id) for place, cell in enumerate((plain, tuned, other), start=1))
+    plan = run_plan(experiment(), cells=(plain, tuned, other), planned_trials=order)
+    assert plan.tuning_switches == 2
+    assert plan.seconds == pytest.approx(3 * (1 + 0.5) + 2 * SWITCH_S)

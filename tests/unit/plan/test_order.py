@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from collections import Counter
+
+from benchkit.plan.design import plan_design
+from benchkit.plan.model import PlannedCell
+from benchkit.plan.order import control_cells, order_trials
+from benchkit.scenario.experiment import Experiment
+from tests.support.builders import experiment, planned_cells, stacks
+
+
+def two_stacks(**fields: object) -> Experiment:
+    return experiment(
+        stacks=stacks(go={}, nginx={"listen": 8081}), factors={"stack": ["go", "nginx"]}, blocks=5, **fields
+    )
+
+
+def with_controls(experiment: Experiment, **unsupported: str) -> tuple[PlannedCell, ...]:
+    cells = planned_cells(experiment, **unsupported)
+    return *cells, *control_cells(experiment, cells)
+
+
+def test_a_control_repeats_its_cell_in_every_block() -> None:
+    scenario = two_stacks(control=[{"stack": "go"}])
+    cells = with_controls(scenario)
+    assert [cell.cell_id for cell in cells] == ["stack=go", "stack=nginx", "stack=go~control"]
+    assert (cells[2].spec.services, cells[2].spec.levels) == (cells[0].spec.services, cells[0].spec.levels)
+    assert cells[2].load == cells[0].load
+    design = plan_design(scenario, cells, {}, {})
+    trials = order_trials(scenario, design, 1)
+    assert Counter((trial.cell_id, trial.kind) for trial in trials) == {
+        ("stack=go", "measure"): 5,
+        ("stack=nginx", "measure"): 5,
+        ("stack=go~control", "control"): 5,
+    }
+    assert design.notices == ()
+
+
+def test_an_unsupported_cell_has_no_control() -> None:
+    scenario = two_stacks(control=[{"stack": "go"}])
+    design = plan_design(scenario, with_controls(scenario, go="too many connections"), {}, {})
+    trials = order_trials(scenario, design, 1)
+    assert {trial.cell_id for trial in trials} == {"stack=nginx"}
+
+
+def test_a_sequential_design_gives_a_notice() -> None:
+    scenario = two_stacks(design="sequential")
+    design = plan_design(scenario, with_controls(scenario), {}, {})
+    trials, (notice,) = order_trials(scenario, design, 1), design.notices
+    assert [trial.cell_id for trial in trials] == ["stack=go"] * 5 + ["stack=nginx"] * 5
+    assert notice.startswith("The design is sequential")
+
+
+def test_abba_with_one_supported_cell_runs_that_cell_alone() -> None:
+    scenario = two_stacks(design="abba")
+    design = plan_design(scenario, with_controls(scenario), {}, {})
+    assert (len(order_trials(scenario, design, 3)), design.notices) == (4 * 5, ())
+    design = plan_design(scenario, with_controls(scenario, nginx="no nginx"), {}, {})
+    trials, notices = order_trials(scenario, design, 3), design.notices
+    assert [trial.cell_id for trial in trials] == ["stack=go"] * 5
+    assert notices == ("ABBA needs two cells, and these hosts do not support both: the other cell runs alone.",)

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from benchkit.plan.cells import plan_cell
+from benchkit.plan.design import PlannedDesign, plan_design
+from benchkit.plan.host_capabilities import HostCapabilities
+from benchkit.plan.side_by_side import next_shift
+from benchkit.scenario.experiment import Experiment
+from tests.support.builders import experiment, load, stack, stacks
+from tests.unit.plan.test_host_capabilities import capabilities
+
+ROLES = {"sut": ("box",), "load": ("box",)}
+
+
+def sliced(memory_bytes: int | None = None, **fields: Any) -> PlannedDesign:  # noqa: ANN401 - fields of a scenario
+    """Plan a sliced scenario of two stacks on one host."""
+    defaults: dict[str, Any] = {
+        "stacks": stacks(one={}, two={"backend": "fasthttp"}),
+        "factors": {"stack": ["one", "two"]},
+        "load": load(tool="h2load"),
+        "design": "sliced",
+    }
+    scenario: Experiment = experiment(**(defaults | fields))
+    host = capabilities(memory_bytes=memory_bytes)
+    hosts: dict[str, HostCapabilities] = {"box": host}
+    cells = [plan_cell(scenario, cell, ROLES, hosts) for cell in scenario.cells]
+    return plan_design(scenario, cells, ROLES, hosts)
+
+
+def test_each_stack_has_ports_and_folders_of_its_own() -> None:
+    planned = sliced()
+    assert planned.design == "sliced"
+    services = [cell.services[0] for cell in planned.cells]
+    assert [service.endpoint.port for service in services] == [8080, 8081]
+    assert planned.cells[1].target == "http://10.0.0.5:8081/"
+    assert len({service.folder for service in services}) == 2
+    assert "8081" in " ".join(services[1].process.argv)
+    assert planned.notices == ()
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"load": load(tool="wrk")}, "wrk takes whole seconds, not 0.25"),
+        ({"load": load(tool="h2load", duration_s=None, request_count=100)}, "ends after a number of requests"),
+        ({"load": load(tool="h2load", duration_s=0.2)}, "the window of stack=one has 0.2 s, a slice 0.25 s"),
+        ({"factors": {"stack": ["one"]}, "stacks": stacks(one={})}, "there is only one cell"),
+        ({"memory_bytes": 256 << 20}, "their stacks may take"),
+        (
+            {"stacks": {"one": stack(), "two": stack(backend="command", run=["nginx", "8080"])}},
+            "app of stack=two always listens on port 8080",
+        ),
+        ({"stacks": stacks(one={}, two={"outage": True})}, "app of stack=two has an outage in its window"),
+    ],
+)
+def test_cells_that_cannot_be_side_by_side_run_in_blocks(fields: dict[str, Any], reason: str) -> None:
+    planned = sliced(**fields)
+    assert planned.design == "blocks"
+    assert reason in planned.why
+    (notice,) = planned.notices
+    assert notice.startswith("The design is blocks, not sliced, because ")
+    assert all(":8080/" in cell.target for cell in planned.cells)
+
+
+WRK_CONNECTS = (
+    "wrk opens its connections within the measured time: for about 15% of a slice of 1 s. h2load and openloop open them "
+    "before."
+)
+
+
+@pytest.mark.parametrize(
+    ("fields", "notices"),
+    [
+        ({"tool": "h2load"}, ()),
+        ({"tool": "wrk"}, (WRK_CONNECTS,)),
+        ({"tool": "wrk", "connections": 10}, ()),
+        ({"tool": "wrk", "keepalive": False}, ()),
+    ],
+)
+def test_the_plan_states_what_connecting_costs_where_it_is_in_the_slice(
+    fields: dict[str, Any], notices: tuple[str, ...]
+) -> None:
+    planned = sliced(load=load(**({"connections": 500} | fields)), slice_s=1)
+    assert planned.design == "sliced"
+    assert planned.notices == notices
+
+
+THREE: dict[str, Any] = {
+    "stacks": stacks(one={}, two={"backend": "fasthttp"}, three={"backend": "gnet"}),
+    "factors": {"stack": ["one", "two", "three"]},
+}
+
+
+def test_cells_are_grouped_where_memory_has_no_room_for_all() -> None:
+    planned = sliced(memory_bytes=400 << 20, **THREE)
+    assert planned.design == "sliced"
+    assert planned.groups == (("stack=one", "stack=two"), ("stack=one", "stack=three"))
+    assert "; 2 groups, because their stacks may take" in planned.why
+    (notice,) = planned.notices
+    assert notice.startswith("The cells run in 2 groups, each with its baseline, because their stacks may take")
+    assert [cell.services[0].endpoint.port for cell in planned.cells] == [8080, 8081, 8081]
+
+
+def test_cells_are_grouped_where_two_always_listen_on_one_port() -> None:
+    fixed = {"backend": "command", "run": ["nginx", "9000"], "listen": 9000}
+    planned = sliced(**(THREE | {"stacks": stacks(one={}, two=fixed, three=fixed)}))
+    assert planned.groups == (("stack=one", "stack=two"), ("stack=one", "stack=three"))
+    assert "2 groups, because app of stack=three always listens on port 9000" in planned.why
+    assert [cell.services[0].endpoint.port for cell in planned.cells] == [8080, 9000, 9000]
+
+
+def test_cells_with_room_for_all_are_in_no_groups() -> None:
+    assert sliced(**THREE).groups == ()
+
+
+def test_the_next_ports_are_free_for_all_services_of_a_stack() -> None:
+    used = {("a", 80), ("a", 81), ("b", 90)}
+    assert next_shift({("a", 80)}, used) == 2
+    assert next_shift({("a", 80), ("b", 88)}, used) == 3
+    assert next_shift({("b", 80)}, used) == 0
+    assert next_shift(set(), used) == 0

@@ -1,0 +1,6 @@
+"""Fixtures."""
+
+from __future__ import annotations
+
+from tests.support.comparison.fixtures import make_manifest, make_trials, stored
+from tests.support.report.fixtures import make_run, run

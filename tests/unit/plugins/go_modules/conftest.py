@@ -1,0 +1,5 @@
+"""Fixtures."""
+
+from __future__ import annotations
+
+from tests.support.plugins.go_modules.fixtures import free_port, place, state

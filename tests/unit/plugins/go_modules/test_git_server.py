@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from benchkit.plugins.go_modules.fast_import import Repository
+from benchkit.plugins.go_modules.git_server import GIT_SSH, GitServerOptions
+from benchkit.plugins.go_modules.ssh import SshKeyFile, git_reader, repository_url
+from benchkit.services.backend import RenderRequest
+from benchkit.services.endpoint import Endpoint
+from benchkit.services.placement import ServicePlacement
+from benchkit.services.service import ControllerFile, File, Service
+
+OPTIONS = {
+    "backend": "git-ssh",
+    "listen": 2222,
+    "readers": ("proxy", "developers"),
+    "repositories": {
+        "module1": Repository(module="a.example/go/module1", versions=2),
+        "new-*": Repository(versions=1),
+        "new-old": Repository(module="a.example/go/new-old"),
+    },
+}
+SERVER = Endpoint("vcs", "ssh", "10.0.0.1", 2222, user="bench")
+
+
+@pytest.fixture
+def service(place: Callable[..., ServicePlacement], tmp_path: Path) -> Service:
+    """Git server rendered for this machine, with its files placed."""
+    folder = tmp_path / "stack" / "cell"
+    request = RenderRequest("vcs", GitServerOptions.model_validate(OPTIONS), place("vcs", folder), SERVER, {})
+    service = GIT_SSH.render(request)
+    for file in service.files:
+        write_file(file)
+    return service
+
+
+def write_file(file: File) -> None:
+    path = Path(file.path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = file.content.read() if isinstance(file.content, ControllerFile) else file.content
+    assert isinstance(content, bytes)
+    path.write_bytes(content)
+    path.chmod(file.mode)
+
+
+def test_each_reader_has_a_key_restricted_to_the_read_script(service: Service) -> None:
+    folder = Path(service.folder)
+    lines = {reader: (folder / f"reader_{reader}.pub").read_text() for reader in ("proxy", "developers")}
+    assert lines["proxy"].split()[-1] != lines["developers"].split()[-1]
+    for line in lines.values():
+        assert line.startswith(f'command="{folder}/read.sh",restrict ssh-ed25519 ')
+    config = (folder / "sshd_config").read_text()
+    assert f'AuthorizedKeysFile "{folder}/reader_proxy.pub" "{folder}/reader_developers.pub"' in config
+    assert "AllowUsers bench\n" in config
+    assert "PermitRootLogin no" in config
+    assert "PerSourcePenalties" not in config  # OpenSSH before 9.8 would not start with it
+    assert (folder / "host_key").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_given_host_key_is_used_unchanged(tmp_path: Path) -> None:
+    reader = git_reader(SERVER, "proxy", PurePosixPath(tmp_path), "ssh-ed25519 AAAA")
+    assert [file.content for file in reader.files if file.path.name == "ssh_known_hosts"] == [
+        b"[10.0.0.1]:2222 ssh-ed25519 AAAA\n"
+    ]
+
+
+def test_a_key_is_created_once_and_not_part_of_repr(state: Path) -> None:
+    key = SshKeyFile("host vcs", "private")
+    assert key.read() == key.read() == SshKeyFile("host vcs", "private").read()
+    assert key.read() != SshKeyFile("host other", "private").read()
+    assert b"PRIVATE" in key.read()
+    assert "PRIVATE" not in repr(key)
+    folder_of_secrets = state / "benchkit" / "kept"
+    assert folder_of_secrets.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in folder_of_secrets.iterdir()} == {0o600}
+
+
+def test_repository_urls_name_user_and_port() -> None:
+    assert repository_url(SERVER, "module1") == "ssh://bench@10.0.0.1:2222/module1"

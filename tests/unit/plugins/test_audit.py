@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from benchkit.errors import InputError
+from benchkit.plugins.foreign.checks import AuditFinding, Context, run_checks
+from benchkit.plugins.foreign.result import PublishedResult
+from benchkit.plugins.foreign.table import read_table
+from tests.support.paths import TESTS
+
+PUBLISHED = TESTS / "fixtures" / "published"
+
+
+def findings(*results: PublishedResult, **context: float) -> list[AuditFinding]:
+    return list(run_checks(results, Context(**context))[0])  # type: ignore[arg-type] # all are numbers
+
+
+def codes(*results: PublishedResult, **context: float) -> list[tuple[str, str]]:
+    return [(finding.check, finding.severity) for finding in findings(*results, **context)]
+
+
+def public_table() -> str:
+    """Return a table as web-frameworks#9775 describes it: 174 of 380 servers between 96.0k and 97.4k req/s."""
+    rates = [*np.linspace(97_400, 96_000, 174), *np.geomspace(95_000, 2_000, 206)]
+    lines = ["| | Language | Framework | Speed (64) | p99 |", "|---|---|---|---:|---:|"]
+    lines += [f"| {i} | x | server{i} | {rate:,.0f} | 0.55 ms |" for i, rate in enumerate(rates, start=1)]
+    return "\n".join(lines) + "\n"
+
+
+def test_a_plateau_of_a_public_table_is_found_with_its_size() -> None:
+    results, unused = read_table(public_table(), "table.md")
+    assert len(results) == 380
+    assert unused == ["Language"]
+    assert {result.connections for result in results} == {64}
+    (found, *others) = [finding for finding in findings(*results, noise=0.02) if finding.check == "plateau"]
+    assert others == []
+    assert "174 of 380 results lie between 96,000 and 97,400 requests/s" in found.text
+    assert len(found.results) == 174
+    ranks = next(finding for finding in findings(*results, noise=0.02) if finding.check == "rank-noise")
+    count = re.search(r"(\d+) results cannot be told from the first", ranks.text)
+    assert count is not None
+    assert int(count[1]) >= 174
+
+
+def test_equal_rates_of_two_servers_and_rates_that_spread_are_no_plateau() -> None:
+    spread = [PublishedResult(name=str(i), rps=1000 * 1.1**i) for i in range(20)]
+    assert codes(*spread) == []
+    assert codes(*(PublishedResult(name=name, rps=1000) for name in "ab")) == []
+    assert codes(*(PublishedResult(name=name, rps=1000) for name in "abc")) == [("plateau", "suspect")]
+
+
+def test_percentiles_that_rate_and_connections_contradict_are_found() -> None:
+    table = "framework,requests/s,connections,p50,p99\nfulmine,148906,512,1.19 ms,2.19 ms\nfulmine,172187,64,0.31 ms,0.55 ms\n"
+    (found,) = findings(*read_table(table, "table.csv").results)
+    assert (found.check, found.results) == ("littles-law", ("fulmine, 512 connections",))
+    assert "a mean of 3.44 ms, more than the p99 of 2.19 ms" in found.text
+    assert "the slowest 1 % would take 127 ms on average" in found.text
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"rps": 1000.0, "connections": 10, "mean_s": 0.010}, []),
+        ({"rps": 1000.0, "connections": 10, "mean_s": 0.013}, [("littles-law", "invalid")]),
+        ({"rps": 1000.0, "connections": 10, "mean_s": 0.005}, [("littles-law", "invalid")]),
+        ({"rps": 1000.0, "connections": 10, "mean_s": 0.005, "resolution_s": 0.01}, []),
+        ({"rps": 1000.0, "connections": 10, "mean_s": 0.005, "tool": "wrk", "corrected": None}, []),
+        ({"rps": 1000.0, "connections": 10, "max_s": 0.005}, [("littles-law", "invalid")]),
+        ({"rps": 1000.0, "requests": 9000, "duration_s": 10.0}, [("rate-and-count", "suspect")]),
+        ({"rps": 1000.0, "requests": 9900, "duration_s": 10.0}, []),
+        ({"requests": 10_000, "failures": 1}, [("errors", "suspect")]),
+        ({"requests": 10_000, "failures": 100}, [("errors", "invalid")]),
+        ({"requests": 500, "percentiles": {50: 0.1, 90: 0.2, 99: 0.3}}, [("too-few-samples", "suspect")]),
+        ({"requests": 1000, "percentiles": {99: 0.3}}, []),
+        ({"bytes_per_s": 1.2e8}, [("link", "invalid")]),
+        ({"bytes_per_s": 1.0e8}, []),
+        ({"complete": False}, [("incomplete", "invalid")]),
+    ],
+)
+def test_single_results(fields: dict[str, object], expected: list[tuple[str, str]]) -> None:
+    result = PublishedResult.model_validate({"name": "one", **fields})
+    assert codes(result, link_bps=1e9) == expected
+
+
+def test_ranks_are_compared_with_the_spread_of_repetitions() -> None:
+    table = "name,rps\na,100\na,102\na,98\nb,101\nb,99\nb,97\nc,50\nc,51\nc,49\n"
+    (found,) = findings(*read_table(table, "t.csv").results)
+    assert found.check == "rank-noise"
+    assert "1 of 2 neighbours in rank" in found.text
+    assert "2 results cannot be told from the first" in found.text
+
+
+def test_checks_that_lack_their_data_are_skipped_with_the_reason() -> None:
+    _, skipped = run_checks([PublishedResult(name=name, rps=rps) for name, rps in (("a", 1.0), ("b", 2.0))], Context())
+    reasons = {each.check: each.why for each in skipped}
+    assert reasons["rank-noise"] == "each server was measured once, so that the noise is unknown (--noise states it)"
+    assert reasons["link"] == "the rate of the link is not known (--link)"
+    assert {each.results for each in skipped if each.check == "link"} == {2}
+
+
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        ("server;req/s;mean (ms)\na;1.234,5;2,5\n", None),
+        ("server;req/s;mean (ms)\na;1234,5;2,5\n", [("a", None, 1234.5, 0.0025)]),
+        ("name,rps,mean\na,12.5k,250us\n", [("a", None, 12500.0, 0.00025)]),
+        ("name,rps,mean\na,1,250\n", [("a", None, 1.0, None)]),  # no unit
+        ('[{"framework": "a", "rps": 5, "connections": 64}]', [("a", 64, 5.0, None)]),
+        ("Framework,64,256\na,10,20\nb,30,\n", [("a", 64, 10.0, None), ("a", 256, 20.0, None), ("b", 64, 30.0, None)]),
+    ],
+)
+def test_tables(table: str, expected: list[tuple[str, int | None, float, float | None]] | None) -> None:
+    results = read_table(table, "t").results
+    if expected is None:
+        assert results == []  # a number that cannot be read is none
+        return
+    assert [(each.name, each.connections, each.rps, each.mean_s) for each in results] == expected
+
+
+@pytest.mark.parametrize(
+    ("heading", "cell", "expected"),
+    [
+        ("Throughput", "903.77 MB", 903.77e6),
+        ("Throughput (MiB/s)", "2", 2.0 * 1024**2),
+        ("Transfer/sec", "13.07KB", 13070.0),
+        ("transfer rate [B/s]", "5", 5.0),
+        ("bytes/s", "1,000,000", 1e6),
+        ("Throughput", "5", None),  # of requests, perhaps
+    ],
+)
+def test_rates_of_a_table_in_bytes_are_compared_with_the_link(heading: str, cell: str, expected: float | None) -> None:
+    (result,) = read_table(f'name,req/s,{heading}\na,10,"{cell}"\n', "t").results
+    assert result.bytes_per_s == expected
+    linked = {each.check for each in findings(result, link_bps=1.0)}
+    assert ("link" in linked) == (expected is not None)
+
+
+def test_a_published_table_contradicts_itself() -> None:
+    """The results of the-benchmarker/web-frameworks of 2026-02-11: 333 frameworks at three numbers of connections."""
+    table = PUBLISHED / "web-frameworks-2026-02-11.csv"
+    results = read_table(table.read_text(), table.name).results
+    found = findings(*results, noise=0.03)
+    by_check = Counter(each.check for each in found)
+    assert by_check == {"rank-noise": 3, "littles-law": 88}
+    for finding in found:
+        if finding.check == "littles-law":
+            (result,) = [each for each in results if each.label == finding.results[0]]
+            assert result.rps is not None
+            assert result.connections is not None
+            assert result.connections / result.rps > result.percentiles[99.0]
+    assert {each.check for each in findings(*results, noise=0.03, is_rate_held=True)} == {"rank-noise"}
+
+
+@pytest.mark.parametrize(("text", "message"), [("nothing", "nor a table"), ("a,b\n1,2\n", "no column .* is a rate")])
+def test_other_text_is_an_error(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_table(text, "t")
+
+
+def test_json_results_have_their_own_names() -> None:
+    document = json.dumps({"results": [{"framework": "a", "requests per second": "1,000"}]})
+    assert [(each.name, each.rps) for each in read_table(document, "t").results] == [("a", 1000.0)]

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchkit.errors import ParseError
+from benchkit.models.profile import Frame, Profile, ValueType
+from benchkit.profiles.perf_script import looks_like_perf_script, parse_perf_script
+from benchkit.profiles.profile_file import read_profile
+from benchkit.profiles.top import top
+from tests.support.paths import TESTS
+
+FIXTURES = TESTS / "fixtures" / "profiles"
+RECORDED = sorted(path.name for path in FIXTURES.glob("*.perf.txt.gz"))
+
+CLOCK = ValueType("cpu-clock", "nanoseconds")
+SAMPLES = ValueType("samples", "count")
+
+STACK = """\
+nginx 4711/4712 [001]  5158.414337:    3412969 cpu-clock:pppH:
+\tffffffff81e2eed9 sock_write_iter+0x179 ([kernel.kallsyms])
+\tffffffffc0a01234 nf_hook_slow+0x44 ([nf_tables])
+\tffffffffc0b01234 [unknown] ([unknown])
+\t           fde9d writev+0x4d (/usr/lib/x86_64-linux-gnu/libc.so.6)
+\t           1da0a std::pair<int (ns::(anonymous namespace)::P::*)(), 1>::get(int, char)+0x1a (/usr/bin/a (1).so)
+\t             ae7 __vdso_time+0x27 ([vdso])
+\t               0 [unknown] ([unknown])
+
+"""
+
+
+def frames_of(profile: Profile, sample: int = 0) -> list[Frame]:
+    return [profile.frames[place] for place in profile.stacks[profile.samples[sample]]]
+
+
+def test_a_stack_is_read_line_by_line() -> None:
+    profile = parse_perf_script(STACK)
+    assert frames_of(profile) == [
+        Frame("sock_write_iter", "[kernel.kallsyms]", kernel=True),
+        Frame("nf_hook_slow", "[nf_tables]", kernel=True),
+        Frame("", None, kernel=True),
+        Frame("writev", "/usr/lib/x86_64-linux-gnu/libc.so.6"),
+        Frame("std::pair<int (ns::(anonymous namespace)::P::*)(), 1>::get(int, char)", "/usr/bin/a (1).so"),
+        Frame("__vdso_time", "[vdso]"),
+        Frame("", None),
+    ]
+    assert profile.value_types == (SAMPLES, CLOCK)
+    assert profile.values == ((1,), (3412969,))
+    assert (profile.default_value, profile.profiler) == (1, "perf")
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "nginx 4711 [001] 5158.414337:    3412969 cpu-clock:",
+        "nginx 4711 5158.414337:    3412969 cpu-clock:u:  ",
+        "nginx: worker process  4711/4711  5158.414337468:    3412969 cpu-clock:khpppH:",
+        "a b [1] 2.5: c  26028 [000]  5138.104642:    3412969 cpu-clock:",
+        "   :4711  4711 [001] 5158.414337:    3412969 cpu-clock:",
+        "nginx  4711 3412969 cpu-clock:",
+    ],
+)
+def test_all_forms_of_sample_headers_are_read(header: str) -> None:
+    profile = parse_perf_script(f"{header}\n\t fde9d writev+0x4d (libc.so.6)\n\n")
+    assert profile.value_types == (SAMPLES, CLOCK)
+    assert profile.values == ((1,), (3412969,))
+    assert frames_of(profile) == [Frame("writev", "libc.so.6")]
+
+
+def test_comments_windows_line_ends_and_empty_stacks_are_accepted() -> None:
+    text = "# captured on: today\n#\n" + STACK + "swapper 0 [000] 5158.5: 10 cpu-clock:\n\n"
+    assert parse_perf_script(text).values[1] == (3412969, 10)
+    assert read_profile(text.replace("\n", "\r\n").encode()) == parse_perf_script(text)
+
+
+def test_without_stacks_each_line_is_a_sample() -> None:
+    text = "  sh  7 [000] 1.5: 10 cycles:  55ce02ffd78c app::round (x)+0x19c (/opt/a)\n" * 2
+    profile = parse_perf_script(text)
+    assert frames_of(profile, 1) == [Frame("app::round (x)", "/opt/a")]
+    assert profile.value_types == (SAMPLES, ValueType("cycles", "count"))
+
+
+def test_each_event_is_a_value_and_the_clock_is_the_default_one() -> None:
+    frame = "\t fde9d writev+0x4d (libc.so.6)\n\n"
+    profile = parse_perf_script(f"a 1 1.5: 7 page-faults:u:\n{frame}a 1 1.6: 9 task-clock:\n{frame}")
+    assert profile.value_types == (SAMPLES, ValueType("page-faults", "count"), ValueType("task-clock", "nanoseconds"))
+    assert profile.values == ((1, 1), (7, 0), (0, 9))
+    assert profile.default_value == 2
+
+
+def test_a_tracepoint_keeps_its_whole_name() -> None:
+    profile = parse_perf_script("a 1 1.5: 1 sched:sched_switch:\n\t fde9d x+0x1 (y)\n\n")
+    assert profile.value_types[1].kind == "sched:sched_switch"
+
+
+def test_without_periods_samples_are_only_counted() -> None:
+    profile = parse_perf_script("a 1 1.5: cpu-clock:\n\t fde9d x (y)\n\na 1 1.6: cpu-clock:\n\t fde9d x (y)\n\n")
+    assert (profile.value_types, profile.values, profile.default_value) == ((SAMPLES,), ((1, 1),), 0)
+    assert len(profile.stacks) == len(profile.frames) == 1
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_every_sample_and_frame_of_a_recording_is_read(
+    name: str, recorded: Callable[[str], Profile], unpacked: Callable[[str], bytes]
+) -> None:
+    """Count in another way: header lines, sums of their periods, lines of frames."""
+    profile, text = recorded(name), unpacked(name).decode()
+    heads = re.findall(r"^.*?[0-9]+\.[0-9]{6}: +(?:([0-9]+) )?cpu-clock:", text, re.MULTILINE)
+    assert len(profile.samples) == len(heads) > 90
+    if heads[0]:
+        assert sum(profile.values[1]) == sum(map(int, heads))
+    frames = re.findall(r"^\t.*\)$|cpu-clock: +[0-9a-f]+ .*\)$", text, re.MULTILINE)
+    assert sum(len(profile.stacks[stack]) for stack in profile.samples) == len(frames)
+    assert {frame.kernel for frame in profile.frames if frame.module == "[kernel.kallsyms]"} <= {True}
+    assert not any(frame.kernel for frame in profile.frames if (frame.module or "").startswith("/"))
+
+
+def test_inlined_frames_are_kept_and_marked(recorded: Callable[[str], Profile]) -> None:
+    profile = recorded("native-inlined.perf.txt.gz")
+    marks = {frame.function: frame.inlined for frame in profile.frames}
+    assert marks["spin"] is marks["mix"] is True
+    assert marks["app::work"] is False
+    table = {row.function: row.inlined for row in top(profile).rows}
+    assert table["mix"] == "inline"
+    operator = next(name for name in marks if name.startswith("app::Table<") and name.endswith("::operator[]"))
+    assert " " in operator
+    assert not marks[operator]
+
+
+def test_the_names_of_a_deleted_program_are_unknown(recorded: Callable[[str], Profile]) -> None:
+    labels = {frame.label for frame in recorded("native-deleted.perf.txt.gz").frames}
+    assert "[native]" in labels
+    assert not any("deleted" in label or "unknown" in label for label in labels)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("nothing\n", "line 1 is not the first line of a sample: 'nothing'"),
+        (STACK + "\nsomething else\n", "line 11 is not the first line of a sample"),
+        (STACK.replace("+0x4d (", "+0x4d "), "line 5 is not a frame"),
+        (STACK.removesuffix("\n"), "it ends in the middle of a sample"),
+        (STACK[: STACK.index("\n") + 1], "it ends in the middle of a sample"),
+        ("# comment\n\n", "it contains no sample"),
+    ],
+)
+def test_other_text_is_refused(text: str, why: str) -> None:
+    with pytest.raises(ParseError, match=re.escape(why)):
+        parse_perf_script(text)
+
+
+@pytest.mark.parametrize("name", ["native-fields.perf.txt.gz", "native-flat.perf.txt.gz"])
+def test_a_truncated_recording_loses_complete_samples_or_is_refused(
+    name: str, unpacked: Callable[[str], bytes]
+) -> None:
+    text = unpacked(name).decode()[:6000]
+    text = text[: text.rindex("\n\n") + 2] if "\n\n" in text else text[: text.rindex("\n") + 1]
+    whole = parse_perf_script(text)
+    refused = 0
+    for end in range(1, len(text), 7):
+        try:
+            part = parse_perf_script(text[:end])
+        except ParseError:
+            refused += 1
+            continue
+        read = range(len(part.samples))
+        assert [frames_of(part, i) for i in read] == [frames_of(whole, i) for i in read]
+    assert refused > len(text) / 7 * 0.9
+
+
+@given(st.text())
+def test_any_text_is_refused_or_parsed(text: str) -> None:
+    try:
+        profile = parse_perf_script(text)
+    except ParseError:
+        return
+    assert looks_like_perf_script(text)
+    assert profile.samples

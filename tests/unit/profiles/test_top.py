@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from benchkit.models.profile import Frame, Profile, ValueType
+from benchkit.profiles.top import FunctionRow, top
+
+
+def profile_of(*samples: tuple[str, int]) -> Profile:
+    """Return a profile of stacks written outermost first: `main > work > step+`, a plus for an inlined frame."""
+    frames: dict[Frame, int] = {}
+    stacks: list[tuple[int, ...]] = []
+    for stack, _ in samples:
+        names = [name for name in stack.split(" > ") if name]
+        made = [Frame(name.removesuffix("+"), inlined=name.endswith("+")) for name in names]
+        stacks.append(tuple(frames.setdefault(frame, len(frames)) for frame in reversed(made)))
+    return Profile(
+        profiler="pprof",
+        value_types=(ValueType("cpu", "nanoseconds"),),
+        default_value=0,
+        frames=tuple(frames),
+        stacks=tuple(stacks),
+        samples=tuple(range(len(stacks))),
+        values=(tuple(value for _, value in samples),),
+    )
+
+
+@pytest.fixture(scope="session")
+def pprof() -> str:
+    """The program behind `go tool pprof`; started directly, it takes half the time."""
+    if shutil.which("go") is None:
+        pytest.skip("there is no go command")
+    subprocess.run(["go", "tool", "pprof", "-h"], capture_output=True, check=False)  # builds it where it is not there
+    return subprocess.run(["go", "tool", "-n", "pprof"], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_a_recursive_function_counts_once() -> None:
+    table = top(profile_of(("main > walk > walk > walk > visit", 5), ("main > walk > walk", 2)))
+    assert table.rows == (
+        FunctionRow("visit", 5, 5, None),
+        FunctionRow("walk", 2, 7, None),
+        FunctionRow("main", 0, 7, None),
+    )
+
+
+def test_rows_are_sorted_by_value_then_by_name() -> None:
+    profile = profile_of(("main > b", 5), ("main > a", 5), ("main > c > d", 7))
+    assert [row.function for row in top(profile).rows] == ["d", "a", "b", "c", "main"]
+    assert [row.function for row in top(profile, order="cum").rows] == ["main", "c", "d", "a", "b"]
+
+
+def test_inlined_functions_are_marked_by_how_they_are_called() -> None:
+    marks = {row.function: row.inlined for row in top(profile_of(("f > a+ > b", 3), ("g > a+", 2), ("g > b+", 2))).rows}
+    assert marks == {"a": "inline", "b": "partial-inline", "f": None, "g": None}
+
+
+def test_one_call_that_is_not_inlined_makes_the_mark_partial() -> None:
+    marks = {row.function: row.inlined for row in top(profile_of(("f > a+", 3), ("f > a", 2))).rows}
+    assert marks == {"a": None, "f": None}
+
+
+def test_small_functions_are_dropped_and_skipped_as_callers() -> None:
+    profile = profile_of(("main > big", 996), ("main > small > big+", 4))
+    table = top(profile)
+    assert [(row.function, row.flat, row.cum) for row in table.rows] == [("big", 1000, 1000), ("main", 0, 1000)]
+    assert table.functions == 3
+    assert [row.function for row in top(profile, least_share=0).rows] == ["big", "main", "small"]
+    assert [row.function for row in top(profile, most_rows=1).rows] == ["big"]
+
+
+def test_shares_are_relative_to_absolute_values() -> None:
+    table = top(profile_of(("a", 6), ("b", -2)))
+    assert (table.total, [(row.function, row.flat) for row in table.rows]) == (8, [("a", 6), ("b", -2)])
+    assert table.share(-2) == -0.25
+
+
+def test_a_profile_without_samples_has_no_rows() -> None:
+    table = top(profile_of())
+    assert (table.total, table.rows, table.share(0)) == (0, (), 0.0)
+
+
+def test_a_sample_without_a_stack_counts_only_for_the_total() -> None:
+    table = top(profile_of(("", 10), ("a", 10)))
+    assert [(row.flat, table.share(row.flat)) for row in table.rows] == [(10, 0.5)]
+
+
+def test_unnamed_functions_are_merged_by_file() -> None:
+    frames = (Frame("", "/bin/x"), Frame("", "/lib/y"), Frame(""), Frame("", "/opt/x"))
+    profile = Profile("perf", (ValueType("samples", "count"),), 0, frames, ((0, 1, 2, 3),), (0,), ((1,),))
+    assert sorted(row.function for row in top(profile).rows) == ["<unknown>", "[x]", "[x]", "[y]"]

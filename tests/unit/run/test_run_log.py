@@ -1,0 +1,54 @@
+"""The log file of a run."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from benchkit.run.run_log import ROOT, log_step, run_log
+
+logger = logging.getLogger("benchkit.tests.run_log")
+
+
+def test_a_log_has_every_level_and_is_appended_to(tmp_path: Path) -> None:
+    path, level = tmp_path / "run.log", ROOT.level
+    with run_log(path):
+        logger.debug("first")
+    logger.warning("between two runs")
+    with run_log(path):
+        logger.info("second")
+    lines = path.read_text().splitlines()
+    assert [line.split(": ", 1)[1] for line in lines] == ["first", "second"]
+    assert all(line.split()[0].endswith("Z") for line in lines)
+    assert [line.split()[1] for line in lines] == ["DEBUG", "INFO"]
+    assert ROOT.level == level
+
+
+def test_a_step_is_logged_with_its_host_and_its_duration_also_where_it_fails(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail() -> None:
+        with log_step(logger, "deploy", "sut"):
+            raise ValueError("no room")
+
+    caplog.set_level("INFO", "benchkit")
+    with log_step(logger, "tune", "load"):
+        pass
+    with pytest.raises(ValueError, match="no room"):
+        fail()
+    ended, failed = (record.getMessage() for record in caplog.records)
+    assert ended.startswith("load: tune: done in 0.0")
+    assert failed.startswith("sut: deploy: failed after 0.0")
+    assert failed.endswith(" s: no room")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_log_that_cannot_be_written_is_reported_once_and_ends_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with run_log(Path("/dev/full")):
+        logger.info("first")
+        logger.info("second")
+    assert capsys.readouterr().err == (
+        "cannot write /dev/full: No space left on device; the run continues without its log\n"
+    )

@@ -1,0 +1,165 @@
+"""Target rates that a run finds itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+import pytest
+
+from benchkit.document import SourceMap
+from benchkit.errors import InputError
+from benchkit.loadtools.generators.generator import plan_generators
+from benchkit.loadtools.target import Target
+from benchkit.models.load import Load
+from benchkit.models.rows import TrialRow
+from benchkit.plan.model import OVERHEAD_S, PlannedCell, RunPlan
+from benchkit.plan.order import calibrations
+from benchkit.run.target_rates import CALIBRATION_S, TargetRates
+from benchkit.run.trial_queue import TrialQueue
+from benchkit.scenario.experiment import Cell
+from benchkit.scenario.trial_order import PlannedTrial, calibration_trials, planned_trials
+from tests.support.builders import experiment, load, run_plan
+from tests.support.loadtools.fixtures import place
+
+LOAD = Load.model_validate(
+    {"tool": "vegeta", "connections": 8, "duration_s": 10, "processes": 2, "rate": {"share_of_slowest": 0.5}}
+)
+TRIAL = PlannedTrial(1, 1, "stack=go")
+
+
+def planned(load: Load, cell_id: str = "stack=go") -> PlannedCell:
+    spec = Cell(cell_id, {}, "app", (), load, SourceMap.__new__(SourceMap))
+    return PlannedCell(spec, (), load, plan_generators(load, Target("10.0.0.2:8080"), [place("a")]), "")
+
+
+def plan(load: Load = LOAD) -> RunPlan:
+    cells = (planned(load),)
+    return RunPlan(cast("object", None), 1, {}, cells, (), (), (), (), frozenset())  # type: ignore[arg-type]
+
+
+def full_speed(cell_id: str, rps: float | None, kind: str = "calibrate") -> TrialRow:
+    return TrialRow(cell_id=cell_id, trial_id=cell_id, block=0, position=1, kind=kind, rps=rps)
+
+
+def test_the_share_is_one_of_two_forms_and_never_both() -> None:
+    assert (LOAD.rate, LOAD.share_of_slowest) == (None, 0.5)
+    for rate in ({"share_of_slowest": 1.5}, {"share": 0.5}, {}):
+        with pytest.raises(ValueError, match="share_of_slowest"):
+            Load.model_validate({"tool": "vegeta", "connections": 8, "rate": rate})
+    with pytest.raises(ValueError, match="give one of them"):
+        Load.model_validate({**LOAD.model_dump(), "rate": {"share_of_slowest": 0.5}})
+
+
+def test_the_rate_is_a_share_of_the_slowest_and_divided_among_generators() -> None:
+    rows = [full_speed("stack=go", 8001.0), full_speed("stack=node", 4003.0), full_speed("stack=c", 100.0, "measure")]
+    cell, notice = TargetRates([*rows, full_speed("stack=broken", None)]).cell_of(TRIAL, plan())
+    assert cell.load.rate == 2001
+    assert [each.load.rate for each in cell.generators] == [1000.5, 1000.5]
+    assert [each.argv[-2] for each in cell.generators] == ["-rate=1000500/1000s"] * 2
+    assert {each.reducer for each in cell.generators} == {
+        ("/w/tools/reduce", "-tool", "vegeta", "-interval", "999500ns")
+    }
+    assert notice == (
+        "Target rate: 2,001 requests/s, 50.0 % of the 4,003 requests/s of the slowest cell at full speed, stack=node."
+    )
+
+
+def test_calibrations_run_at_full_speed_for_a_short_time() -> None:
+    cell, notice = TargetRates().cell_of(replace(TRIAL, kind="calibrate"), plan())
+    assert (cell.load.rate, cell.load.duration_s, notice) == (None, CALIBRATION_S, None)
+    assert {each.reducer for each in cell.generators} == {("/w/tools/reduce", "-tool", "vegeta")}
+
+
+def test_stated_rates_stay() -> None:
+    stated = plan(Load(tool="vegeta", connections=8, duration_s=10, rate=300))
+    cell, notice = TargetRates([full_speed("stack=go", 1.0)]).cell_of(TRIAL, stated)
+    assert (cell, notice) == (stated.cells[0], None)
+
+
+def test_no_rate_is_invented() -> None:
+    with pytest.raises(InputError, match="no cell has answered at full speed"):
+        TargetRates([full_speed("stack=go", None)]).cell_of(TRIAL, plan())
+
+
+def test_only_supported_cells_with_a_share_are_calibrated() -> None:
+    cells = [
+        planned(LOAD),
+        planned(LOAD, "stack=go~control"),
+        replace(planned(LOAD, "stack=c"), unsupported="no"),
+        planned(LOAD.model_copy(update={"share_of_slowest": None}), "stack=d"),
+    ]
+    assert calibrations(cells) == (PlannedTrial(0, 1, "stack=go", "calibrate"),)
+
+
+def test_calibrations_come_first_and_are_no_measured_block() -> None:
+    measured = planned_trials("blocks", ["a", "b"], 2, 1)
+    queue = TrialQueue((*calibration_trials(["a", "b"]), *measured), together=True)
+    batches = []
+    for batch in queue.batches():
+        batches.append(batch)
+        for trial in batch:
+            assert queue.finish(trial, None, 1.0) is None
+    assert [[trial.kind for trial in batch] for batch in batches] == [
+        ["calibrate"],
+        ["calibrate"],
+        ["measure", "measure"],
+        ["measure", "measure"],
+    ]
+
+
+def with_shares(*shares: float, tool: str = "vegeta") -> RunPlan:
+    fields = {"tool": tool, "connections": 8, "duration_s": 10, "capacity": {"slo": {"p99_s": 0.01}}}
+    loads = [Load.model_validate({**fields, "rate": {"share_of_capacity": share}}) for share in shares]
+    cells = tuple(planned(load, f"share={load.share_of_capacity}") for load in loads)
+    return replace(plan(), cells=cells)
+
+
+def searched(cell_id: str, rps: float, high: float | None) -> TrialRow:
+    return replace(full_speed(cell_id, rps), capacity_rps=rps, capacity_low=0.96 * rps, capacity_high=high)
+
+
+def test_cells_that_differ_in_their_share_alone_have_one_search() -> None:
+    shares = with_shares(0.1, 0.5, 1.2)
+    control = replace(shares.cells[1], spec=replace(shares.cells[1].spec, cell_id="share=0.5~control"))
+    other = with_shares(0.5, tool="h2load").cells[0]
+    other = replace(other, spec=replace(other.spec, cell_id="tool=h2load,share=0.5"))
+    several = replace(shares, cells=(*shares.cells, control, other))
+    assert calibrations(several.cells) == (
+        PlannedTrial(0, 1, "share=0.1", "calibrate"),
+        PlannedTrial(0, 2, "tool=h2load,share=0.5", "calibrate"),
+    )
+    rates = TargetRates([searched("share=0.1", 1001.0, 1050.0)])
+    found = {
+        cell_id: rates.cell_of(PlannedTrial(1, 1, cell_id), several)
+        for cell_id in ("share=0.1", "share=0.5", "share=1.2", "share=0.5~control")
+    }
+    assert [cell.load.rate for cell, _ in found.values()] == [100.0, 500.0, 1201.0, 500.0]
+    assert {notice for _, notice in found.values()} == {
+        "Capacity of share=0.1: 1,001 requests/s [961, 1,050]; target rates are shares of it."
+    }
+    assert not any(cell.load.searches_capacity for cell, _ in found.values())
+    with pytest.raises(InputError, match="the capacity is unknown"):
+        rates.cell_of(PlannedTrial(1, 1, "tool=h2load,share=0.5"), several)
+    _, notice = TargetRates([searched("share=0.1", 1001.0, None)]).cell_of(PlannedTrial(1, 1, "share=0.5"), several)
+    assert notice is not None
+    assert notice.startswith("Capacity of share=0.1: at least 1,001 requests/s [961, unknown]")
+
+
+def test_the_search_before_the_first_block_takes_its_time_and_the_others_theirs() -> None:
+    shares = with_shares(0.1, 0.5)
+    search, _ = TargetRates().cell_of(PlannedTrial(0, 1, "share=0.1", "calibrate"), shares)
+    assert search.load.searches_capacity
+    scenario = experiment(
+        factors={"share": [0.1, 0.5]},
+        load=load(
+            tool="vegeta",
+            duration_s=10,
+            rate={"share_of_capacity": "$share"},
+            capacity={"slo": {"p99_s": 0.01}, "budget_s": 30},
+        ),
+    )
+    whole = run_plan(scenario)
+    measured = planned_trials("blocks", [cell.cell_id for cell in whole.cells], 1, 1)
+    whole = replace(whole, planned_trials=(*calibrations(whole.cells), *measured))
+    assert whole.seconds == (30 + 10 + OVERHEAD_S) + 2 * (10 + OVERHEAD_S)

@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchkit.cli.progress import SilentProgress
+from benchkit.comparison.adaptive import StopDecision, StopRule, stop_rule
+from benchkit.models.design import StopCondition
+from benchkit.models.rows import TrialRow
+from benchkit.models.run import CellRecord, Manifest
+from benchkit.run.loop import note_early_stop
+from benchkit.run.trial_queue import TrialQueue
+from benchkit.scenario.profile_pass import ProfilePass, profile_trials
+from benchkit.scenario.trial_order import PlannedTrial, planned_trials
+from benchkit.stats.cell_pairs import ComparedCells
+from benchkit.stats.samples import Exclusion
+from tests.support.run.fixtures import OpenRecorder
+
+BLOCKS = 20
+ORDER = planned_trials("blocks", ["a", "b"], BLOCKS, 1)
+RULE = StopRule(StopCondition(precision=0.05), (("rps", ComparedCells("b", "a")),), BLOCKS)
+
+
+class Messages(SilentProgress):
+    """Observer that keeps the messages of a run."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def notify(self, text: str) -> None:
+        self.texts.append(text)
+
+
+def row(planned_trial: PlannedTrial, spread: float) -> TrialRow:
+    noise = np.random.default_rng([planned_trial.block, planned_trial.position]).standard_normal()
+    rate = {"a": 100, "b": 50}[planned_trial.cell_id] * float(np.exp(spread * noise))
+    return TrialRow(
+        cell_id=planned_trial.cell_id,
+        trial_id=f"t{planned_trial.block}.{planned_trial.position}",
+        block=planned_trial.block,
+        position=planned_trial.position,
+        kind=planned_trial.kind,
+        rps=rate,
+    )
+
+
+def run_queue(
+    queue: TrialQueue, spread: float, *, took_s: float = 1.0, failing: frozenset[int] = frozenset()
+) -> tuple[list[PlannedTrial], list[StopDecision]]:
+    """Run the queue, the trials of the `failing` blocks without success; return the trials and the decisions."""
+    ran, decisions = [], []
+    for (planned_trial,) in queue.batches():
+        ran.append(planned_trial)
+        decision = queue.finish(
+            planned_trial, None if planned_trial.block in failing else row(planned_trial, spread), took_s
+        )
+        decisions += [decision] if decision else []
+    return ran, decisions
+
+
+def test_without_a_rule_everything_runs_in_the_order_of_the_plan() -> None:
+    queue = TrialQueue(ORDER)
+    ran, decisions = run_queue(queue, 0.001)
+    assert tuple(ran) == ORDER
+    assert decisions == []
+    assert queue.early_stop is None
+
+
+def test_a_run_with_the_wanted_precision_ends_after_a_whole_block() -> None:
+    queue = TrialQueue(ORDER, RULE)
+    ran, decisions = run_queue(queue, 0.01)
+    assert tuple(ran) == ORDER[: 2 * 7]
+    assert [decision.blocks for decision in decisions] == [1, 2, 3, 4, 5, 6, 7]
+    assert [decision.stop for decision in decisions] == [False] * 6 + [True]
+    assert queue.early_stop == decisions[-1]
+
+
+def test_a_run_without_the_wanted_precision_runs_all_blocks() -> None:
+    queue = TrialQueue(ORDER, RULE)
+    ran, decisions = run_queue(queue, 0.5)
+    assert tuple(ran) == ORDER
+    assert decisions[-1].reason == "all 20 blocks are done"
+    assert queue.early_stop is None
+
+
+def test_an_early_stop_is_recorded_and_reported_once_also_by_a_resumed_run(open_recorder: OpenRecorder) -> None:
+    queue, observer = TrialQueue(ORDER, RULE), Messages()
+    run_queue(queue, 0.01)
+    with open_recorder(blocks=BLOCKS) as recorder:
+        note_early_stop(queue, recorder, observer)
+        note_early_stop(queue, recorder, observer)
+    run = recorder.run.manifest()
+    assert run.blocks == 7
+    assert list(run.notices) == observer.texts
+    (text,) = observer.texts
+    assert text.startswith("Ended after 7 of at most 20 blocks: ")
+
+
+def test_no_block_starts_that_would_exceed_the_time_budget() -> None:
+    rule = StopRule(StopCondition(precision=0.05, budget_s=25), RULE.ratios, BLOCKS)
+    queue = TrialQueue(ORDER, rule)
+    ran, _ = run_queue(queue, 0.5, took_s=2.0)  # a block takes four seconds
+    assert len(ran) == 2 * 6
+    assert queue.early_stop is not None
+    assert queue.early_stop.reason == "the time budget is spent (25 s)"
+
+
+def test_blocks_of_failed_trials_add_nothing_to_the_precision() -> None:
+    queue = TrialQueue(ORDER, RULE)
+    ran, _ = run_queue(queue, 0.01, failing=frozenset({2, 5}))
+    assert ran[-1].block == 9
+    assert queue.early_stop is not None
+    assert queue.early_stop.blocks == 9
+
+
+def test_a_resumed_queue_decides_as_an_uninterrupted_one() -> None:
+    whole, resumed = TrialQueue(ORDER, RULE), TrialQueue(ORDER, RULE)
+    ran, _ = run_queue(whole, 0.06)
+    assert 14 < len(ran) < len(ORDER)
+    before = ran[:9]
+    for planned_trial in before:
+        resumed.finish(planned_trial, row(planned_trial, 0.06), 1.0)
+    after = [
+        planned_trial
+        for (planned_trial,) in resumed.batches()
+        if planned_trial not in before and (resumed.finish(planned_trial, row(planned_trial, 0.06), 1.0) or True)
+    ]
+    assert before + after == ran
+
+
+def test_the_profile_pass_runs_however_early_the_blocks_before_it_ended() -> None:
+    profiled = profile_trials(ProfilePass(blocks=1), ["a", "b"], BLOCKS, 1)
+    queue = TrialQueue((*ORDER, *profiled), RULE)
+    ran, decisions = run_queue(queue, 0.01)
+    assert tuple(ran) == (*ORDER[: 2 * 7], *profiled)
+    assert len(decisions) == 7
+
+
+def test_excluded_trials_add_nothing_to_the_precision() -> None:
+    queue = TrialQueue(ORDER, RULE)
+    out: list[Exclusion] = []
+    for (planned_trial,) in queue.batches():
+        made = row(planned_trial, 0.001)
+        if planned_trial.cell_id == "b" and planned_trial.block <= 3:
+            out.append(Exclusion(made.trial_id, "invalid"))
+        decision = queue.finish(planned_trial, made, 1.0, out)
+    assert decision is not None
+    assert decision.widest is not None
+    assert (decision.blocks, decision.widest.blocks) == (10, 7)
+
+
+@pytest.mark.parametrize("until", [None, {"precision": 0.1}])
+def test_the_rule_of_a_run_has_the_ratios_to_its_baseline_and_of_its_claims(until: dict[str, float] | None) -> None:
+    cells = tuple(CellRecord(cell_id=f"stack={name}", levels={"stack": name}) for name in ("go", "nginx", "node"))
+    claims = [
+        {"text": "x", "ratio": {"of": {"stack": "node"}, "to": {"stack": "nginx"}}, "at_least": 1},
+        {"text": "at another scale", "ratio": {"of": {"stack": "zig"}, "to": {"stack": "nginx"}}, "at_least": 1},
+    ]
+    manifest = Manifest.model_validate(
+        {
+            "run_id": "r1",
+            "scenario": {"name": "small", "baseline": {"stack": "go"}, "claims": claims, "until": until},
+            "scale": "lab",
+            "seed": 1,
+            "blocks": 9,
+            "cells": cells,
+            "hosts": (),
+            "versions": {},
+            "started_at": "2026-03-01T10:00:00Z",
+        }
+    )
+    rule = stop_rule(manifest)
+    if until is None:
+        assert rule is None
+        return
+    assert rule is not None
+    assert rule.max_blocks == 9
+    assert rule.ratios == (
+        ("rps", ComparedCells("stack=nginx", "stack=go")),
+        ("rps", ComparedCells("stack=node", "stack=go")),
+        ("rps", ComparedCells("stack=node", "stack=nginx")),
+    )
+
+
+def test_the_trials_of_a_block_run_together_where_the_design_asks_for_it() -> None:
+    profiled = profile_trials(ProfilePass(blocks=1), ["a", "b"], 2, 1)
+    order = (*planned_trials("sliced", ["a", "b"], 2, 1), *profiled)
+    queue = TrialQueue(order, together=True)
+    batches = []
+    for batch in queue.batches():
+        batches.append(batch)
+        for trial in batch:
+            queue.finish(trial, None, 1.0)
+    assert [len(batch) for batch in batches] == [2, 2, 1, 1, 1, 1]
+    assert [trial for batch in batches for trial in batch] == list(order)
+    assert [len(batch) for batch in TrialQueue(order).batches()] == [1] * 8
+
+
+def test_an_interrupted_batch_comes_again_whole() -> None:
+    queue = TrialQueue(planned_trials("sliced", ["a", "b", "c"], 2, 1), together=True)
+    batches = queue.batches()
+    first = next(batches)
+    assert queue.interrupt(first[0]) == ()
+    again = next(batches)
+    assert [(trial.cell_id, trial.block, trial.round) for trial in again] == [(trial.cell_id, 1, 2) for trial in first]

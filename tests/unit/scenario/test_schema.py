@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchkit.document import parse_document, read_document
+from benchkit.hosts.inventory import parse_inventory
+from benchkit.resources import shipped
+from benchkit.scenario.read import read_experiment
+from benchkit.scenario.schema import SCHEMAS, Schema, scenario_schema
+from benchkit.services.registry import BACKENDS
+from tests.support import json_schema
+from tests.support.builders import load, scenario, stack, write_scenario
+
+SHIPPED = sorted(shipped("scenarios").glob("*.yaml"))
+
+
+@pytest.fixture(scope="module")
+def validator() -> Any:  # noqa: ANN401 - jsonschema has no types
+    """Validator of scenario files."""
+    return json_schema.validator(scenario_schema())
+
+
+def refused(validator: Any, data: object) -> list[str]:  # noqa: ANN401 - jsonschema has no types
+    """Return the places of errors."""
+    return [".".join(map(str, error.absolute_path)) for error in validator.iter_errors(data)]
+
+
+@pytest.mark.parametrize("kind", SCHEMAS)
+def test_schemas_are_valid_and_refer_to_what_they_define(kind: str) -> None:
+    schema = SCHEMAS[kind]()
+    json_schema.validator(schema)
+    names = {reference.removeprefix("#/$defs/") for reference in references(schema)}
+    assert names == set(schema["$defs"])
+
+
+def references(node: object) -> list[str]:
+    if isinstance(node, list):
+        return [name for item in node for name in references(item)]
+    if not isinstance(node, dict):
+        return []
+    own = [node["$ref"]] if isinstance(node.get("$ref"), str) else []
+    return own + [name for value in node.values() for name in references(value)]
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_shipped_scenarios_fit_the_schema_that_their_first_line_names(validator: Any, path: Path) -> None:  # noqa: ANN401
+    assert refused(validator, read_document(path).data) == []
+    first = path.read_text().splitlines()[0]
+    assert first == "# yaml-language-server: $schema=scenario.schema.json"
+
+
+def test_the_shipped_schema_is_that_of_the_models() -> None:
+    text = (shipped("scenarios") / "scenario.schema.json").read_text()
+    assert json.loads(text) == scenario_schema(), "run `benchkit fields --schema > scenarios/scenario.schema.json`"
+
+
+def test_every_backend_has_its_own_options(validator: Any) -> None:  # noqa: ANN401
+    assert isinstance(validator.schema, dict)
+    for name, backend in BACKENDS.items():
+        schema: Schema = validator.schema["$defs"][f"backend {name}"]
+        assert set(schema["properties"]) == set(backend.options.model_fields)
+        assert schema["additionalProperties"] is False
+
+
+VARIED = {
+    "factors": {"n": [1, 2], "server": ["nethttp", "gnet"], "on": [True]},
+    "stacks": {"one": stack(backend="$server", gomaxprocs="$n", body_size="$n", cpus="$n")},
+    "load": load(connections="$n", keepalive="$on", headers={"x-note": "$$n"}),
+}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        VARIED,
+        {"telemetry": "off"},
+        {"telemetry": {"interval_s": 0.5}},
+        {"stacks": {"one": stack(listen="unix", inject_fault=["delay:5ms"])}},
+        {"stacks": {"one": stack(listen="127.0.0.1:80", inject_fault="delay:5ms", work="loop:10")}},
+        {"scales": {"lab": {}, "smoke": {"blocks": 1, "load": {"requests": 5, "duration_s": None, "tool": "hey"}}}},
+        {"tools": {"hey": {"duration_s": 2}}},
+        {"claims": [{"text": "x", "ratio": {"of": {"stack": "one"}, "to": {"stack": "one"}}, "between": [1, 2]}]},
+    ],
+)
+def test_what_the_schema_accepts_is_what_editors_should_accept(validator: Any, fields: dict[str, Any]) -> None:  # noqa: ANN401
+    assert refused(validator, scenario(**fields)) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "place"),
+    [
+        ({"blocs": 2}, ""),
+        ({"blocks": 0}, "blocks"),
+        ({"blocks": "many"}, "blocks"),
+        ({"name": "A b"}, "name"),
+        ({"design": "block"}, "design"),
+        ({"load": {"connections": 4}}, "load"),
+        ({"load": load(tool="wrrk")}, "load.tool"),
+        ({"load": load(conections=4)}, "load"),
+        ({"load": load(keepalive="x")}, "load.keepalive"),
+        ({"tools": {"wrrk": {}}}, "tools"),
+        ({"tools": {"wrk": {"thread": 1}}}, "tools.wrk"),
+        ({"stacks": {"one": stack(backend="nginxx")}}, "stacks.one.services.app.backend"),
+        ({"stacks": {"one": stack(backend="nginx", gomaxprocs=1, status=True)}}, "stacks.one.services.app"),
+        ({"stacks": {"one": stack(gomaxproc=1)}}, "stacks.one.services.app"),
+        ({"stacks": {"one": stack(gomaxprocs=0)}}, "stacks.one.services.app.gomaxprocs"),
+        ({"stacks": {"one": stack(backend="$server", gomaxproc=1)}}, "stacks.one.services.app"),
+        ({"stacks": {"one": stack(listen=70000)}}, "stacks.one.services.app.listen"),
+        ({"stacks": {"one": stack(work="loop")}}, "stacks.one.services.app.work"),
+        ({"stacks": {"one": {"services": {}}}}, "stacks.one"),
+        ({"roles": {"sut": {"cpu": 1}}}, "roles.sut"),
+        ({"roles": {"Sut": {}}}, "roles"),
+        ({"factors": {"n": []}}, "factors.n"),
+        ({"factors": {"n": ["a b"]}}, "factors.n.0"),
+        ({"telemetry": "of"}, "telemetry"),
+        ({"scales": {"lap": {}}}, "scales"),
+        ({"scales": {"lab": {"title": "x"}}}, "scales.lab"),
+        ({"scales": {"lab": {"load": {"tol": 1}}}}, "scales.lab"),
+        ({"claims": [{"text": "x"}]}, "claims.0"),
+        ({"claims": [{"text": "x", "ratio": {"of": {}, "to": {"stack": "one"}}}]}, "claims.0.ratio.of"),
+        ({"until": {"precision": 5}}, "until"),
+        ({"thresholds": {"server_cpu": 2}}, "thresholds.server_cpu"),
+        ({"tuning": [{"profile": "no such"}]}, "tuning.0.profile"),
+    ],
+)
+def test_mistakes_are_found_where_they_are(validator: Any, fields: dict[str, Any], place: str) -> None:  # noqa: ANN401
+    places = refused(validator, scenario(**fields))
+    assert place in places, places
+
+
+def test_a_scenario_that_the_schema_accepts_may_be_read(validator: Any, tmp_path: Path) -> None:  # noqa: ANN401
+    path = write_scenario(tmp_path, **VARIED)
+    assert refused(validator, read_document(path).data) == []
+    assert len(read_experiment(str(path)).cells) == 4
+
+
+def test_inventories_have_a_schema() -> None:
+    validator = json_schema.validator(SCHEMAS["inventory"]())
+    text = "hosts: {a: {address: 192.0.2.1, port: 2222, identity: key, roles: [sut], link_bps: 1e9}}"
+    document = parse_document(text, "inventory.yaml")
+    assert parse_inventory(document, Path()).hosts[0].port == 2222
+    assert refused(validator, document.data) == []
+    mistakes: tuple[object, ...] = ({"a": {"roles": []}}, {"a": {"address": "b", "roles": [], "prot": 1}}, {})
+    for mistake in mistakes:
+        assert refused(validator, {"hosts": mistake})
+
+
+def test_shipped_tuning_profiles_fit_their_schema() -> None:
+    validator = json_schema.validator(SCHEMAS["tuning-file"]())
+    for path in (shipped("configs") / "tuning").glob("*.yaml"):
+        assert refused(validator, read_document(path).data) == []
+    assert refused(validator, {"description": "x", "sysctl": {"net.core.somaxconn": [1]}})

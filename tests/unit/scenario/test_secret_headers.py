@@ -1,0 +1,74 @@
+"""Secret headers of scenarios: read on the controller, required by runs alone, and never part of what is stored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchkit.errors import InputError
+from benchkit.scenario.cell_load import require_secrets
+from benchkit.scenario.experiment import Experiment
+from tests.support.builders import load, read_scenario
+
+VALUE = "Bearer 5b1c-very-secret"
+
+
+def _sent(experiment: Experiment) -> list[dict[str, object]]:
+    return [dict(cell.load.revealed.request_mix[0].headers) for cell in experiment.cells]
+
+
+def test_values_come_from_the_environment_or_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN", VALUE)
+    (tmp_path / "cookie.txt").write_text("sid=5b1c5b1c\n")
+    headers = {"Authorization": {"env": "TOKEN"}, "X-Own": {"file": "cookie.txt"}}
+    experiment = read_scenario(tmp_path, load=load(headers=headers))
+    require_secrets(experiment)
+    assert _sent(experiment) == [{"Authorization": VALUE, "X-Own": "sid=5b1c5b1c"}]
+
+
+def test_levels_name_variables_and_are_no_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALICE", "alice-alice")
+    monkeypatch.setenv("BOB", "bob-bob-bob")
+    factors = {"user": ["ALICE", "BOB"]}
+    by_name = read_scenario(tmp_path, load=load(headers={"Cookie": {"env": "$user"}}), factors=factors)
+    assert _sent(by_name) == [{"Cookie": "alice-alice"}, {"Cookie": "bob-bob-bob"}]
+    with pytest.raises(InputError, match=r"small\.yaml:5: load\.headers\.Cookie: levels are shown everywhere"):
+        read_scenario(tmp_path, load=load(headers={"Cookie": "$user"}), factors=factors)
+
+
+@pytest.mark.parametrize(
+    ("source", "value", "problem"),
+    [
+        ({"env": "TOKEN"}, None, "{env: TOKEN}: this environment variable is not set"),
+        ({"env": "TOKEN"}, "", "{env: TOKEN}: the value is empty"),
+        ({"env": "TOKEN"}, "two\nlines-of-it", "{env: TOKEN}: the value has"),
+        ({"file": "none.txt"}, None, "none.txt is no file"),
+    ],
+)
+def test_a_missing_value_stops_a_run_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: dict[str, str], value: str | None, problem: str
+) -> None:
+    monkeypatch.delenv("TOKEN", raising=False)
+    if value is not None:
+        monkeypatch.setenv("TOKEN", value)
+    experiment = read_scenario(tmp_path, load=load(headers={"Authorization": source}))
+    with pytest.raises(InputError) as failure:
+        require_secrets(experiment)
+    assert str(failure.value).startswith(f"{tmp_path / 'small.yaml'}:5: load.headers.Authorization: ")
+    assert problem in str(failure.value)
+    assert not value or value not in str(failure.value)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        f"load.headers.Authorization={VALUE}",
+        f"load.headers={{Cookie: {VALUE}}}",
+        f"load={{requests: [{{headers: {{x-token: {VALUE}}}}}]}}",
+    ],
+)
+def test_settings_are_stored_and_take_no_secret_in_clear(tmp_path: Path, setting: str) -> None:
+    with pytest.raises(InputError, match="a secret header in clear") as failure:
+        read_scenario(tmp_path, settings=[setting])
+    assert VALUE not in str(failure.value)

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchkit.errors import InputError
+from benchkit.hosts.known_sysctls import is_unknown
+from benchkit.resources import shipped
+from benchkit.scenario.tuning_profiles import UsedProfile
+from tests.support.builders import Fields, read_scenario
+
+
+def used_profile(folder: Path, profile: str, **fields: object) -> UsedProfile:
+    (used,) = read_scenario(folder, tuning=[{"profile": profile, **fields}]).tuning
+    return used
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (shipped("configs") / "tuning").glob("*.yaml")))
+def test_shipped_profiles_name_settings_of_some_linux_version(tmp_path: Path, name: str) -> None:
+    sysctl = used_profile(tmp_path, name).profile.sysctl
+    assert sysctl
+    assert [key for key in sysctl if is_unknown(key)] == []
+
+
+def test_a_profile_may_be_a_file_beside_the_scenario(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("description: Mine\nsysctl: {net.core.somaxconn: 7}\nlimits: {nofile: 99}\n")
+    profile = used_profile(tmp_path, "mine.yaml").profile
+    assert profile.sysctl == {"net.core.somaxconn": 7}
+    assert profile.limits.nofile == 99
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("description: x\nsysctl:\n  net.core: {somaxconn: 7}\n", "mine.yaml:3: sysctl.net.core"),
+        ("description: x\nsysctls: {}\n", "mine.yaml:2: sysctls: no such field; did you mean 'sysctl'?"),
+        ("description: x\nsysctl: {net.core.somaxconn: 1.5}\n", "mine.yaml:2: sysctl.net.core.somaxconn"),
+        ("description: x\nsysctl: {net.core.somaxconn: '1; rm'}\n", "mine.yaml:2: sysctl.net.core.somaxconn"),
+        ("description: x\nlimits: {nofile: 0}\n", "mine.yaml:2: limits.nofile: found 0"),
+        (
+            "description: x\nlimits: {nofiles: 1}\n",
+            "mine.yaml:2: limits.nofiles: no such field; did you mean 'nofile'?",
+        ),
+    ],
+)
+def test_faults_of_a_profile_name_its_own_file(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "mine.yaml").write_text(text)
+    with pytest.raises(InputError) as caught:
+        used_profile(tmp_path, "mine.yaml")
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("profile", "roles", "message"),
+    [
+        (
+            "nginx-vs-goo",
+            ["sut"],
+            "small.yaml:7: tuning.0.profile: no tuning profile 'nginx-vs-goo'; did you mean 'nginx-vs-go'?",
+        ),
+        ("none.yaml", ["sut"], "small.yaml:7: tuning.0.profile: no file "),
+        ("nginx-vs-go", ["sutt"], "small.yaml:7: tuning.0.roles: no role 'sutt'; did you mean 'sut'?"),
+    ],
+)
+def test_unknown_profiles_and_roles_are_reported(tmp_path: Path, profile: str, roles: list[str], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        used_profile(tmp_path, profile, roles=roles)
+    assert message in str(caught.value)
+
+
+def test_the_levels_of_a_factor_are_profiles(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("description: Mine\nsysctl: {net.core.somaxconn: 7}\n")
+    fields: Fields = {"tuning": [{"profile": "reuseport"}, {"profile": "$kernel", "roles": ["load"]}]}
+    read = read_scenario(tmp_path, **fields, factors={"kernel": ["none", "nginx-vs-go", "mine.yaml"]})
+    assert [used.use.profile for used in read.run_tuning] == ["reuseport"]
+    by_cell = {cell.cell_id: read.cell_tuning(cell.levels) for cell in read.cells}
+    assert {name: [used.profile.description for used in profiles] for name, profiles in by_cell.items()} == {
+        "kernel=none": [],
+        "kernel=nginx-vs-go": ["Server of the study of 2013, nginx against Go"],
+        "kernel=mine.yaml": ["Mine"],
+    }
+    assert by_cell["kernel=mine.yaml"][0].use.roles == ("load",)
+
+
+def test_a_factor_alone_is_the_tuning_of_the_server(tmp_path: Path) -> None:
+    read = read_scenario(tmp_path, tuning="$kernel", factors={"kernel": ["none", "reuseport"]})
+    assert [(used.use.roles, used.levels) for used in read.tuning] == [(("sut",), {"kernel": "reuseport"})]
+
+
+@pytest.mark.parametrize(
+    ("tuning", "levels", "message"),
+    [
+        ("$kernel", ["reusepor"], "factors.kernel.0: no tuning profile 'reusepor'; did you mean 'reuseport'?"),
+        ("$kernel", ["none", 7], "factors.kernel.1: no tuning profile '7'"),
+        ("$kernal", ["none"], "tuning: $kernal refers to no factor; did you mean 'kernel'?"),
+    ],
+)
+def test_levels_that_are_no_profiles_are_reported(
+    tmp_path: Path, tuning: str, levels: list[object], message: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        read_scenario(tmp_path, tuning=tuning, factors={"kernel": levels})
+    assert message in str(caught.value)

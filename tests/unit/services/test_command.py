@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from benchkit.errors import BenchkitError, InputError, UnsupportedError
+from benchkit.hosts.processes import StopSignal
+from benchkit.plan.records import cell_record
+from benchkit.services.carried_files import LocalFile
+from benchkit.services.command_build import BuiltFolder
+from benchkit.services.command_line import fill_in, split_command
+from benchkit.services.placement import Program, ServicePlacement
+from benchkit.services.rendering import ServiceSpec, render_services
+from benchkit.services.service import File, Folder, ReadyRequest, Service, SetupCommand
+from tests.support.builders import planned_cells, read_scenario
+
+RUN = ["./app", "--port", "{port}"]
+
+
+def read_spec(folder: Path, **options: object) -> ServiceSpec:
+    app = {"backend": "command", "listen": 8080, "run": RUN, **options}
+    (spec,) = read_scenario(folder, stacks={"one": {"entry": "app", "services": {"app": app}}}).cells[0].services
+    return spec
+
+
+def place(spec: ServiceSpec) -> ServicePlacement:
+    return ServicePlacement(
+        host="sut",
+        address="10.0.0.1",
+        cpus=(0, 1),
+        folder=PurePosixPath("/w") / spec.name,
+        user="bench",
+        root=False,
+        goos="linux",
+        goarch="arm64",
+        nofile=20000,
+        programs={"python3": Program("/usr/bin/python3", (3, 11)), "make": Program("/usr/bin/make", ())},
+    )
+
+
+def render(folder: Path, **options: object) -> Service:
+    (service,) = render_services([read_spec(folder, **options)], place)
+    return service
+
+
+def test_a_command_is_one_process_with_placeholders_filled_in(tmp_path: Path) -> None:
+    service = render(
+        tmp_path,
+        run="python3 -m app --bind {host}:{port} --workers '{cpus}' --data={folder}/data '{\"a\": {}}' {{port}}",
+        env={"MODE": "production", "OUT": "{out}", "SIZE": 3},
+        ready={"path": "/health", "status": 204, "within_s": 20},
+        stop={"signal": "INT", "within_s": 7},
+        may_use_cpus=1,
+    )
+    assert service.process.argv == (
+        *("/usr/bin/python3", "-m", "app", "--bind", "10.0.0.1:8080", "--workers", "2"),
+        *("--data=/w/app/data", '{"a": {}}', "{port}"),
+    )
+    assert service.process.env == {"MODE": "production", "OUT": "/w/app", "SIZE": "3"}
+    assert (service.process.cpus, service.process.nofile) == ((0, 1), 20000)
+    assert (service.ready_request, service.ready_timeout_s) == (ReadyRequest("/health", 204), 20)
+    assert service.stop == StopSignal(signal.SIGINT, 7)
+    assert service.parallelism == 1
+
+
+def test_a_unix_socket_has_no_port(tmp_path: Path) -> None:
+    service = render(tmp_path, listen="unix", run="python3 app.py {socket}")
+    assert service.process.argv[2] == "/w/app/app.sock"
+    with pytest.raises(InputError, match=r"app\.run: \{port\} has no value here: the service listens on a unix socket"):
+        read_spec(tmp_path, listen="unix")
+
+
+def test_files_are_carried_and_templates_rendered(tmp_path: Path) -> None:
+    (tmp_path / "site" / "deep").mkdir(parents=True)
+    (tmp_path / "site" / "deep" / "page.j2").write_text("{{ not ours }}")
+    (tmp_path / "start").write_text("#!/bin/sh\n")
+    (tmp_path / "start").chmod(0o700)
+    (tmp_path / "config.toml.j2").write_text('address = "{{ host }}:{{ port }}"\nroot = "{{ folder }}"\n')
+    service = render(tmp_path, run="./start", files=["site/", "start", "config.toml.j2"])
+    app = PurePosixPath("/w/app")
+    assert service.files == (
+        File(app / "site/deep/page.j2", LocalFile(tmp_path / "site/deep/page.j2")),
+        File(app / "start", LocalFile(tmp_path / "start"), 0o755),
+        File(app / "config.toml", b'address = "10.0.0.1:8080"\nroot = "/w/app"\n'),
+    )
+    assert service.process.argv == ("/w/app/start",)
+
+
+def test_runs_record_the_contents_of_files_and_bodies(tmp_path: Path) -> None:
+    def recorded(content: str) -> Mapping[str, str]:
+        (tmp_path / "site").mkdir(exist_ok=True)
+        (tmp_path / "site" / "page").write_text(content)
+        (tmp_path / "body.bin").write_text(content)
+        app = {"backend": "command", "listen": 8080, "run": "python3 app", "files": ["site"]}
+        requests = {"tool": "wrk", "connections": 1, "duration_s": 1, "requests": [{"body_file": "body.bin"}]}
+        experiment = read_scenario(tmp_path, stacks={"one": {"entry": "app", "services": {"app": app}}}, load=requests)
+        (cell,) = planned_cells(experiment)
+        return cell_record(cell).files
+
+    first, second = recorded("one"), recorded("other")
+    assert list(first) == list(second) == ["site of app", "body body.bin"]
+    assert all(first[name] != second[name] for name in first)
+    assert recorded("one") == first
+
+
+def test_a_build_runs_on_the_controller_for_the_host_or_on_the_host(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "main.c").write_text("int main() {}")
+    build = {"run": "make -C . OUT={out}", "from": "src", "env": {"MODE": "release", "LEVEL": 2}}
+    here = render(tmp_path, build=build)
+    env = {"LEVEL": "2", "MODE": "release"}
+    wanted = BuiltFolder(("make", "-C", ".", "OUT={out}"), tmp_path / "src", "linux", "arm64", env=tuple(env.items()))
+    assert here.folders == (Folder(PurePosixPath("/w/app"), wanted),)
+    assert here.process.argv == ("/w/app/app", "--port", "8080")
+    there = render(tmp_path, build={**build, "on": "host"})
+    assert there.folders == ()
+    assert there.files == (File(PurePosixPath("/w/app/source/main.c"), LocalFile(tmp_path / "src" / "main.c")),)
+    argv = ("/usr/bin/make", "-C", ".", "OUT=/w/app")
+    assert there.setup_commands == (SetupCommand(argv, 900.0, env, PurePosixPath("/w/app/source")),)
+
+
+def test_programs_of_the_host_are_those_by_name_or_absolute_path(tmp_path: Path) -> None:
+    for run, programs in (
+        ("uvicorn app:app", ("uvicorn",)),
+        ("/opt/bin/app", ("/opt/bin/app",)),
+        ("{out}/app", ()),
+        (["./app"], ()),
+    ):
+        assert read_spec(tmp_path, run=run).programs == programs
+    spec = read_spec(tmp_path, run="./app", build={"run": "cargo build", "on": "host"})
+    assert spec.programs == ("cargo",)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"run": []}, "app.run: found none; allowed: at least 1 of them"),
+        ({"run": "./app 'x"}, 'app.run: found "./app \'x", which cannot be split into arguments: No closing quotation'),
+        ({"run": "./app | tee log"}, "app.run: found '|', which only a shell understands"),
+        ({"run": "./app {prot}"}, "app.run: no placeholder {prot}; did you mean '{port}'?"),
+        ({"env": {"A": "{socket}"}}, "app.env.A: {socket} has no value here: the service listens on a port"),
+        ({"env": {"A": True}}, "app.env.A: found true"),
+        ({"files": ["missing"]}, "missing does not exist"),
+        ({"build": {"run": "make {port}"}}, "app.build.run: no placeholder {port}; did you mean '{out}'?"),
+        ({"build": {"run": "make", "from": "missing"}}, "app.build.from: "),
+        ({"build": {"run": "make", "form": "x"}}, "app.build.form: no such field; did you mean 'from'?"),
+        ({"stop": {"signal": "KILL"}}, "app.stop.signal: found 'KILL'; allowed: the name of a signal"),
+        ({"ready": {"path": "health"}}, "app.ready.path: found 'health'"),
+        ({"may_use_cpus": 0}, "app.may_use_cpus: found 0"),
+    ],
+)
+def test_faults_name_file_line_and_field(tmp_path: Path, options: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_spec(tmp_path, **options)
+    assert message in str(caught.value)
+    assert "small.yaml:4: stacks.one.services.app." in str(caught.value)
+
+
+def test_a_program_that_is_carried_by_nobody_is_rejected(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"small.yaml:4: .*app.run: ./app is neither among `files` nor built"):
+        render(tmp_path)
+    (tmp_path / "app").write_text("#!/bin/sh\n")
+    with pytest.raises(InputError, match=r"app.run: ./app is not executable"):
+        render(tmp_path, files=["app"])
+    with pytest.raises(UnsupportedError, match="sut has no python3"):
+        render_services([read_spec(tmp_path, run="python3 x")], lambda spec: replace(place(spec), programs={}))
+
+
+def test_two_files_of_one_name_are_rejected(tmp_path: Path) -> None:
+    (tmp_path / "app").write_text("")
+    (tmp_path / "app.j2").write_text("")
+    with pytest.raises(InputError, match=r"app.files: two of them have the name app"):
+        render(tmp_path, run="python3 app", files=["app", "app.j2"])
+
+
+def test_text_is_split_as_a_shell_splits_it_and_lists_stay() -> None:
+    assert split_command("a 'b c' \"d\"e") == ["a", "b c", "de"]
+    assert split_command(["a", "b c"]) == ["a", "b c"]
+    assert fill_in("{a}{{a}}{}{A}", {"a": "1"}) == "1{a}{}{A}"
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "benchkit" / "builds" / "outputs"
+
+
+def test_a_build_is_kept_by_its_content(tmp_path: Path, cache: Path) -> None:
+    script = 'mkdir {out}/bin && echo "$GOOS/$GOARCH" > {out}/bin/app && chmod +x {out}/bin/app; echo x >> runs'
+    built = [BuiltFolder(("sh", "-c", script + end), tmp_path, "linux", "arm64").build() for end in ("", "; true")]
+    assert built[0] == built[1]
+    assert (built[0].folder / "bin" / "app").read_text() == "linux/arm64\n"
+    assert (built[0].folder / "bin" / "app").stat().st_mode & 0o111
+    assert [*cache.iterdir()] == [built[0].folder]
+    BuiltFolder(("sh", "-c", script), tmp_path, "linux", "arm64").build()
+    assert (tmp_path / "runs").read_text() == "x\nx\n"
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_build_has_the_variables_of_its_scenario(tmp_path: Path) -> None:
+    argv = ("sh", "-c", 'echo "$MODE $GOFLAGS" > {out}/app')
+    built = [BuiltFolder(argv, tmp_path, "linux", "arm64", env=(("MODE", mode),)) for mode in ("one", "other two")]
+    assert [(each.build().folder / "app").read_text() for each in built] == [
+        "one -buildvcs=false\n",
+        "other two -buildvcs=false\n",
+    ]
+    assert [str(each).split(" sh ")[0] for each in built] == ["`MODE=one", "`MODE='other two'"]
+    own = BuiltFolder(argv, tmp_path, "linux", "arm64", env=(("GOFLAGS", "-trimpath"),))
+    assert (own.build().folder / "app").read_text() == " -trimpath\n"
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (("sh", "-c", "echo broken source; exit 3"), r"failed: exit code 3:\n    broken source"),
+        (("no-such-compiler",), r"cannot run the build `no-such-compiler`: No such file or directory"),
+        (("./denied",), r"cannot run the build `./denied`: Permission denied"),
+        (("true",), r"the build `true` left no file"),
+    ],
+)
+@pytest.mark.usefixtures("cache")
+def test_a_build_that_fails_shows_its_last_lines(
+    tmp_path: Path, argv: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("no-such-compiler", "denied"):  # the kernel denies the permission to run a folder, also on the PATH
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with pytest.raises(BenchkitError, match=message):
+        BuiltFolder(argv, tmp_path, "linux", "amd64").build()

