@@ -195,7 +195,7 @@ def _of_backend(name: str, options: Schema) -> Schema:
 def _enumerate_metrics(defs: Mapping[str, Schema]) -> None:
     """Set the allowed metrics, which the models leave to a check that names the nearest one."""
     defs["Claim"]["properties"]["metric"]["enum"] = [*METRICS, *PROFILE_METRICS]
-    defs["Until"]["properties"]["metrics"]["items"] = {"enum": [*METRICS]}
+    defs["StopCondition"]["properties"]["metrics"]["items"] = {"enum": [*METRICS]}
 
 
 def _partial(definition: Schema) -> Schema:

@@ -11,7 +11,7 @@ import benchkit
 from benchkit.models.rows import TABLES, columns_of
 from benchkit.store.schema import arrow_schema
 
-PAGE = Path(benchkit.__file__).parent / "results" / "README.md"
+PAGE = Path(benchkit.__file__).parent / "store" / "README.md"
 _PART = re.compile(r"(<!-- (\w+): [^\n]* -->\n).*?(<!-- end -->)", re.DOTALL)
 
 

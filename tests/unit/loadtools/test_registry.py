@@ -17,13 +17,13 @@ from benchkit.models.load import Load
 from benchkit.models.protocol import is_tls
 from tests.support.paths import TESTS
 
-PACKAGE = Path(registry.__file__).parents[1]
+PACKAGE = Path(registry.__file__).parent
 FIXTURES = TESTS / "fixtures" / "load"
 README = PACKAGE / "README.md"
 
 
 def test_every_package_of_a_tool_is_registered() -> None:
-    found = {path.name for path in (PACKAGE / "tools").iterdir() if (path / "__init__.py").is_file()}
+    found = {path.name for path in PACKAGE.iterdir() if (path / "command.py").is_file()}
     assert found == set(TOOLS)
 
 
