@@ -1,21 +1,43 @@
 """Errors that benchkit raises deliberately; the command line turns each into one message and an exit code.
 
-A message says what failed, where, why and what to do next. Exit codes: 1 failed, 2 bad input or usage, 130 interrupted.
+A message says what failed, where, why and what to do next.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
+from enum import IntEnum
 
 from benchkit.models.clean_text import legible
 from benchkit.redaction import redacted
 
 
+class ExitCode(IntEnum):
+    """Exit codes of the command line, the same for every command."""
+
+    DONE = 0
+    FAILED = 1
+    BAD_INPUT = 2
+    REGRESSED = 3
+    INCONCLUSIVE = 4
+    INTERRUPTED = 130
+    """128 + SIGINT, as shells report it."""
+
+    @property
+    def meaning(self) -> str:
+        """Meaning in a word or two, as help texts and README have it: `bad input`."""
+        return self.name.lower().replace("_", " ")
+
+
+EXIT_CODES_HELP = f"Exit codes: {', '.join(f'{code:d} {code.meaning}' for code in ExitCode)}."
+"""All exit codes in a sentence, for help texts."""
+
+
 class BenchkitError(Exception):
     """Base of all errors: what failed, where, why, and a hint at what to do next."""
 
-    exit_code = 1
+    exit_code = ExitCode.FAILED
 
     def __init__(self, what: str, *, where: str | None = None, why: str | None = None, hint: str | None = None) -> None:
         """Store the parts of the message, which may quote what others print; all but `what` are optional."""
@@ -34,7 +56,7 @@ class BenchkitError(Exception):
 class InputError(BenchkitError):
     """A file, option or value that benchkit does not accept."""
 
-    exit_code = 2
+    exit_code = ExitCode.BAD_INPUT
 
 
 class FieldError(InputError):

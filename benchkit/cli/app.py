@@ -13,11 +13,8 @@ import typer
 
 from benchkit.cli.commands import Commands
 from benchkit.cli.console import prepare_streams
-from benchkit.errors import BenchkitError, InputError
+from benchkit.errors import EXIT_CODES_HELP, BenchkitError, ExitCode, InputError
 from benchkit.version import __version__
-
-INTERRUPTED = 130
-"""Exit code of an interrupted command: 128 + SIGINT, as shells report it."""
 
 WRITABLE_BY_ALL = 0o002
 """Permission that no file of benchkit has, whatever the user's umask is: results are evidence."""
@@ -33,6 +30,7 @@ app = typer.Typer(
     name="benchkit",
     cls=Commands,
     help="Which HTTP server set-up is faster, why, and whether the number can be believed.",
+    epilog=EXIT_CODES_HELP,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # importing rich would triple the time of --help
@@ -124,7 +122,7 @@ def main() -> NoReturn:
             print(f"  and {note}", file=sys.stderr)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+        sys.exit(ExitCode.INTERRUPTED)
     except OSError as error:  # a store that cannot be written, a disk that is full
         if debug:
             raise

@@ -28,6 +28,7 @@ from benchkit.cli.options import (
 )
 from benchkit.cli.progress import SilentProgress, retrying
 from benchkit.cli.servers import SERVER_HELP, Certificate, Files, Names, Save
+from benchkit.errors import ExitCode
 
 if TYPE_CHECKING:
     from benchkit.run.opened_run import OpenedRun
@@ -161,7 +162,7 @@ def capacity(
             )
         is_known = _print(outcome, stored_in, save, json=json)
     if outcome.failures or outcome.not_restored or not is_known:
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 class SearchProgress(SilentProgress):

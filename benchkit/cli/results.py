@@ -12,6 +12,7 @@ from benchkit.cli.commands import add_subcommands
 from benchkit.cli.completion import complete_run
 from benchkit.cli.options import ClusterAddress, Json, RunId, StoreFolder, StoreToRead, WorkerProcesses
 from benchkit.cli.transfer import pull, push
+from benchkit.errors import ExitCode
 
 if TYPE_CHECKING:
     from benchkit.store.progress import Progress
@@ -265,7 +266,7 @@ def _reparse_all(store: Store, workers: int | None, cluster: str | None, *, json
     done = [each.value for each in results if each.value is not None]
     say(f"{counted(sum(done), 'trial')} of {counted(len(done), 'run')} rebuilt")
     if len(done) < len(results):
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 @app.command()
@@ -317,7 +318,7 @@ def check(
     damaged = [result for result in results if result.damages]
     if damaged:
         say(f"{counted(len(damaged), 'run')} damaged")
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 @app.command()
@@ -345,7 +346,7 @@ def compact(store: StoreFolder = None, json: Json = False) -> None:
             say(f"tables of {counted(joined, 'interrupted run')} completed")
         say(f"{counted(done.runs['trials'], 'run')} in one file for each of {counted(len(done.runs), 'table')}")
     if damaged:
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 @app.command("rm")

@@ -30,6 +30,7 @@ from benchkit.cli.options import (
     Tags,
     WaitIdle,
 )
+from benchkit.errors import ExitCode
 
 if TYPE_CHECKING:
     from benchkit.cli.progress import SilentProgress
@@ -129,7 +130,7 @@ def run(
     )
     print_run_summary(outcome, stored_in, quiet=quiet, json=json, lab=chosen.lab)
     if outcome.failures or outcome.not_restored:
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,7 @@ def demo(
         report = write_run_report(outcome, stored_in)
     print_run_summary(outcome, stored_in, quiet=quiet, json=json, lab=lab.name, report=report)
     if outcome.failures or outcome.not_restored:
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 def run_experiment(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from benchkit.cli.options import InventoryFile, Json, LabName, Quiet, Scale, ScenarioName, Set
-from benchkit.errors import InputError
+from benchkit.errors import ExitCode, InputError
 
 if TYPE_CHECKING:
     from benchkit.hosts.connections import Hosts
@@ -100,7 +100,7 @@ def status(
     else:
         _print_statuses(statuses)
     if not all(service.is_up for service in statuses):
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 @app.command()
@@ -159,7 +159,7 @@ def _print_holding_hosts(scenario: str, given: _GivenHosts, error: InputError, *
         holder = deployment.holder_name(name)
         print(f"{holder} is up on {', '.join(held)}" if held else f"{holder} is not up")
     if not held:
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 @dataclass(frozen=True)

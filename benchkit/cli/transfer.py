@@ -9,6 +9,7 @@ import typer
 
 from benchkit.cli.completion import complete_run
 from benchkit.cli.options import Json, StoreFolder
+from benchkit.errors import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -129,4 +130,4 @@ def _transfer(transfers: Iterable[Callable[[], Transfer]], done: str, *, every: 
     if json:
         print_json({"runs": [asdict(result) for result in results], "refused": refused})
     if refused:
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FAILED)

@@ -8,6 +8,7 @@ import typer
 
 from benchkit.cli.completion import complete_scenario
 from benchkit.cli.options import Json
+from benchkit.errors import ExitCode
 
 
 def validate(
@@ -40,7 +41,7 @@ def validate(
     for fault in faults:
         say(str(fault))
     if faults:
-        raise typer.Exit(InputError.exit_code)
+        raise typer.Exit(ExitCode.BAD_INPUT)
     if not json:
         for scenario, shown_scale, cells in checked:
             print(f"{scenario} at {shown_scale} scale: {units.counted(cells, 'cell')}, no fault found")

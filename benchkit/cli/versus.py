@@ -33,6 +33,7 @@ from benchkit.cli.options import (
     finite,
 )
 from benchkit.cli.servers import SERVER_HELP, Certificate, Files, Names, Save
+from benchkit.errors import ExitCode
 from benchkit.models.design import Design
 from benchkit.models.response_differences import ResponsePart
 
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from benchkit.scenario.versus import Comparison
     from benchkit.store.store import RunFolder, Store
 
-INTERRUPTED = 130
 MIN_REFS = 2
 """Sides of a ratio."""
 
@@ -181,10 +181,10 @@ def versus(
                 )
                 print(f"scenario  {save}{in_lab}")
     if is_interrupted:
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(ExitCode.INTERRUPTED)
     results = server_results(read_run_data(stored_in, outcome.run))
     if outcome.failures or outcome.not_restored or not has_answer(results):
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 def _servers(

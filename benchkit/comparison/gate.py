@@ -12,7 +12,7 @@ from scipy import special
 
 from benchkit.comparison.ratio import Ratio
 from benchkit.document import read_document
-from benchkit.errors import InputError, suggestion
+from benchkit.errors import ExitCode, InputError, suggestion
 from benchkit.models.base import Frozen
 from benchkit.models.metrics import FAILURES, METRICS, metric_column, metric_named
 from benchkit.stats.multiple_tests import ALPHA, holm
@@ -20,7 +20,11 @@ from benchkit.stats.samples import describe_exclusions
 
 Verdict = Literal["passed", "regressed", "inconclusive"]
 
-EXIT_CODES: Mapping[Verdict, int] = {"passed": 0, "regressed": 3, "inconclusive": 4}
+EXIT_CODES: Mapping[Verdict, ExitCode] = {
+    "passed": ExitCode.DONE,
+    "regressed": ExitCode.REGRESSED,
+    "inconclusive": ExitCode.INCONCLUSIVE,
+}
 """Exit codes of the contract."""
 
 DEFAULT_WORSENING = 0.05
@@ -73,8 +77,8 @@ class GateResult(Frozen):
     lines: tuple[GateLine, ...]
 
     @property
-    def exit_code(self) -> int:
-        """Exit code: 0 passed, 3 regressed, 4 inconclusive."""
+    def exit_code(self) -> ExitCode:
+        """Exit code of a command that gates."""
         return EXIT_CODES[self.verdict]
 
 

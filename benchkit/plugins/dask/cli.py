@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from benchkit.cli.options import InventoryFile, Json, LabName, Quiet, finite
+from benchkit.errors import ExitCode
 
 app = typer.Typer(help="A cluster of Dask on the inventory's hosts, for work on many runs.", no_args_is_help=True)
 
@@ -64,7 +65,7 @@ def status(*, inventory: InventoryFile = None, lab: LabName = None, json: Json =
         held = f", held: {', '.join(found.hosts)}" if found.hosts else ""
         print(f"{found.address} is up{held}" if found.is_up else f"no cluster is up{held}")
     if not found.is_up:
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 @app.command()

@@ -1,10 +1,12 @@
-"""Suggestions for names that do not exist."""
+"""Exit codes, and suggestions for names that do not exist."""
 
 from __future__ import annotations
 
 import pytest
 
-from benchkit.errors import suggestion
+from benchkit.cli.app import app
+from benchkit.errors import EXIT_CODES_HELP, suggestion
+from tests.support.paths import ROOT
 
 
 @pytest.mark.parametrize(
@@ -18,3 +20,8 @@ from benchkit.errors import suggestion
 )
 def test_a_similar_name_is_suggested(wanted: str, start: str) -> None:
     assert suggestion(wanted, ["rps", "latency_p99_s", "latency_p999_s"]).startswith(start)
+
+
+def test_readme_and_help_state_the_same_exit_codes() -> None:
+    assert EXIT_CODES_HELP in " ".join((ROOT / "README.md").read_text().split())
+    assert app.info.epilog == EXIT_CODES_HELP
