@@ -50,6 +50,12 @@ MOST_CONNECTIONS = 512
 LEAST_LEFT = 0.01
 """Share of the CPU that other programs leave at least."""
 
+LONG_SLICE_S = 1.0
+"""Length of slices beyond which a slow server gets fewer connections: a minute would have too few of them."""
+
+FEWEST_CONNECTIONS = 8
+"""Connections that a slow server gets at least: several for each of its workers."""
+
 GENERATOR_RESERVE = 0.034
 """Share of its CPU by which the load tool has to be below its limit in a short trial. Twice the standard deviation of
 that share between the blocks of a run, 0.017 in nine cells of the recorded runs in which it was above 0.4."""
@@ -132,6 +138,11 @@ class Observed:
         )
 
     @property
+    def slowest_rate(self) -> float | None:
+        """Requests per second of the slowest server that answered; None where none did."""
+        return min((rate for record in self.records if (rate := _rate(record)) > 0), default=None)
+
+    @property
     def neighbour_inequality(self) -> float:
         """Difference between the CPU time that servers without load took from one cell and from another."""
         from benchkit.judge.checks.busy_neighbour import inequality, neighbour_share
@@ -183,6 +194,8 @@ def _adaptations(comparison: Comparison, observed: Observed, reserve: float) -> 
     if loses and is_queue_short and queue is not None and "connections" not in comparison.fixed:
         reason = f"A server has a listen queue of {queue}, so that {queue} connections are used and not {connections}."
         yield Adaptation(replace(comparison, connections=queue), reason)
+    if not observed.is_idle and "connections" not in comparison.fixed:
+        yield from _load_for_slow_servers(comparison, observed)
     if "tool" not in comparison.fixed and comparison.keepalive:
         if observed.is_closing and comparison.tool != RECONNECTING_TOOL:
             reason = f"A server closes connections, so that the load tool is {RECONNECTING_TOOL}, which opens new ones."
@@ -203,6 +216,22 @@ def _adaptations(comparison: Comparison, observed: Observed, reserve: float) -> 
     ):
         reason = f"A server gets {quota:g} CPUs, so that the load tool is not the limit."
         yield Adaptation(replace(comparison, quota=quota), reason)
+
+
+def _load_for_slow_servers(comparison: Comparison, observed: Observed) -> Iterator[Adaptation]:
+    """Yield a load of fewer connections, where a busy server answers so slowly that its slices would be long."""
+    from benchkit.scenario.versus import slice_for
+
+    rate, fewer = observed.slowest_rate, comparison.connections
+    while (
+        rate is not None
+        and fewer // 2 >= FEWEST_CONNECTIONS
+        and slice_for(rate, fewer, observed.thresholds.slice_answers) > LONG_SLICE_S
+    ):
+        fewer //= 2
+    if fewer < comparison.connections:
+        reason = f"A server answers {rate:,.0f} requests a second, so that {fewer} connections are used."
+        yield Adaptation(replace(comparison, connections=fewer), reason)
 
 
 def _load_for_idle_servers(comparison: Comparison, share: float, queue: int) -> Iterator[Adaptation]:
@@ -273,11 +302,11 @@ def calibrate(
     _require_running(outcome, with_tool=True)
     if not quiet and observed.generator_share >= observed.thresholds.generator_cpu:
         say("The load tool stays the limit: rates are its own. More load hosts or --tool wrk may help.")
-    rates = [rate for record in observed.records if (rate := _rate(record)) > 0]
+    rate = observed.slowest_rate
     slice_s = (
-        slice_for(min(rates), comparison.connections, observed.thresholds.slice_answers)
-        if rates
-        else comparison.slice_s
+        comparison.slice_s
+        if rate is None
+        else slice_for(rate, comparison.connections, observed.thresholds.slice_answers)
     )
     return replace(comparison, slice_s=slice_s, spent_s=time.monotonic() - began_s)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from benchkit.cli.calibration import Observed, adapt
+from benchkit.models.load_result import LoadResult
 from benchkit.models.thresholds import Thresholds
 from benchkit.scenario.versus import Comparison, Request
 from tests.support.judge.builders import build_slices, build_trial
@@ -21,14 +22,23 @@ def observed(
     queue: int | None = 511,
     is_closing: bool = False,
     taken: float = 0.0,
+    rate: float = 50_000,
 ) -> Observed:
-    """Return a block whose load tool and server use these shares of their CPU.
+    """Return a block whose load tool and server use these shares of their CPU, at this rate.
 
     Idle servers take theirs from the second cell.
     """
     record = build_trial().record
     generators = tuple(
-        each.model_copy(update={"cpu_s": busy * each.wall_s, "cpus": (1,), "threads": 1}) for each in record.generators
+        each.model_copy(
+            update={
+                "cpu_s": busy * each.wall_s,
+                "cpus": (1,),
+                "threads": 1,
+                "result": LoadResult(tool="h2load", rps=rate),
+            }
+        )
+        for each in record.generators
     )
     services = tuple(
         each.model_copy(update={"cpu_s": server * record.window_s, "cpus": (0,)}) for each in record.services
@@ -58,6 +68,11 @@ def observed(
         (observed(server=0.2, queue=100), {"connections": 100}),
         (observed(server=0.2, queue=64), {"tool": "hey", "keepalive": False}),
         (observed(server=0.5), None),
+        (observed(rate=2_000), None),
+        (observed(rate=1_500), {"connections": 32}),
+        (observed(rate=280), {"connections": 8}),
+        (observed(rate=20), {"connections": 8}),
+        (observed(rate=280, server=0.25), {"connections": 256}),
         (observed(server=0.1, busy=0.95), {"quota": 0.5}),
         (replace(observed(server=0.25), foreign_share=0.5), None),
     ],
@@ -74,6 +89,7 @@ def test_a_comparison_is_adapted_to_its_servers(seen: Observed, changes: dict[st
         observed(is_closing=True),
         observed(busy=0.95),
         observed(server=0.1),
+        observed(rate=280),
     ],
 )
 def test_what_was_given_is_not_adapted(seen: Observed) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from benchkit.judge.check import LOAD
-from tests.support.judge.builders import build_load, build_trial, finding_of, skip_reason
+from tests.support.judge.builders import build_load, build_slices, build_trial, finding_of, skip_reason
 
 
 @pytest.mark.parametrize(("factor", "expected"), [(0.81, False), (0.79, True), (1.19, False), (1.21, True)])
@@ -23,6 +25,14 @@ def test_tolerance_includes_the_resolution_of_the_tool(step: float, *, expected:
     assert (
         finding_of("littles-law", build_trial(row={"latency_mean_s": 0.001, "latency_resolution_s": step})) is not None
     ) == expected
+
+
+@pytest.mark.parametrize(("window_s", "expected"), [(10.0, True), (0.5, False)])
+def test_requests_that_the_end_of_a_window_cuts_off_have_no_latency(window_s: float, *, expected: bool) -> None:
+    """With 200 ms a request, half a second lacks a fifth of the time in flight."""
+    cut = build_trial(row={"rps": 320.0 * 0.65, "latency_mean_s": 0.2})
+    cut = replace(cut, record=cut.record.model_copy(update={"slices": build_slices(count=2, duration_s=window_s)}))
+    assert (finding_of("littles-law", cut) is not None) == expected
 
 
 def test_streams_are_in_flight_side_by_side() -> None:
