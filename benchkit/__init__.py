@@ -22,7 +22,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from benchkit.errors import BenchkitError, InputError
-from benchkit.version import __version__
 
 if TYPE_CHECKING:
     from benchkit.comparison.compare import compare
@@ -32,6 +31,8 @@ if TYPE_CHECKING:
     from benchkit.comparison.trend import trends
     from benchkit.explore import claims, figure, figures, find, history_figure, percentiles, published, runs
     from benchkit.run_history.series import history
+
+__version__ = "0.1.0"
 
 __all__ = [
     "BenchkitError",

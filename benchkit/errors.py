@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from enum import IntEnum
 
-from benchkit.models.clean_text import legible
-from benchkit.redaction import redacted
+from benchkit.safe_text import legible, redacted
 
 
 class ExitCode(IntEnum):

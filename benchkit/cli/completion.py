@@ -18,7 +18,7 @@ def complete_scenario(incomplete: str) -> list[str]:
     """Return the shipped scenarios and the YAML files here that begin so."""
     from pathlib import Path
 
-    from benchkit.resources import shipped
+    from benchkit.files import shipped
 
     names = sorted(file.stem for file in shipped("scenarios").glob("*.yaml"))
     return _starting_with(incomplete, [*names, *sorted(str(file) for file in Path().glob("*.y*ml"))])

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from benchkit.errors import InputError
-from benchkit.models.clean_text import legible, legible_json
 from benchkit.models.scale import Scale
+from benchkit.safe_text import legible, legible_json
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from benchkit.errors import InputError
-from benchkit.regular_files import read_bounded
+from benchkit.files import read_bounded
 
 STDIN = "-"
 

@@ -8,18 +8,17 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from benchkit.jobs import Workers
-    from benchkit.store.run_jobs import RunResult, Value
+    from benchkit.store.run_jobs import RunResult, ValueT, Workers
     from benchkit.store.store import RunFolder, Store
 
 
 def run_on_all(
     title: str,
-    function: Callable[[Store, RunFolder], Value],
+    function: Callable[[Store, RunFolder], ValueT],
     store: Store,
     workers: int | None,
     cluster: str | None,
-) -> list[RunResult[Value]]:
+) -> list[RunResult[ValueT]]:
     """Call a function for each run of a store, and show how far it is; runs with a problem are named.
 
     `workers` and `cluster` are the options of these names. Raises InputError where both are given.
@@ -42,7 +41,7 @@ def run_on_all(
 def _workers(number: int | None, cluster: str | None) -> Workers:
     """Return the workers that the options name. Raises InputError where both are given."""
     from benchkit.errors import InputError
-    from benchkit.jobs import Workers
+    from benchkit.store.run_jobs import Workers
 
     if number is not None and cluster is not None:
         raise InputError("--workers and --cluster exclude each other", hint="a cluster has its own number of workers")

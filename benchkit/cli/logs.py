@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from benchkit.errors import InputError
-from benchkit.redaction import RedactingFormatter
+from benchkit.safe_text import RedactingFormatter
 
 LEVELS = ("debug", "info", "warning", "error")
 

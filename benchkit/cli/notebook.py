@@ -58,7 +58,7 @@ def notebook(
 
 def _copies(into: Path) -> Path:
     """Copy missing notebooks to the user's folder and return it; existing files stay unchanged."""
-    from benchkit.resources import shipped
+    from benchkit.files import shipped
 
     try:
         into.mkdir(exist_ok=True)

@@ -9,7 +9,7 @@ from typing import IO, Any, Literal, cast
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from benchkit.models.clean_text import legible
+from benchkit.safe_text import legible
 
 
 class Terminal(Console):

@@ -18,10 +18,10 @@ from benchkit.comparison.ratio import Ratio
 from benchkit.comparison.run_data import RunData
 from benchkit.judge.run_differences import FactDifference
 from benchkit.models.base import Frozen
-from benchkit.models.clean_text import clean
 from benchkit.models.levels import level_text
 from benchkit.models.metrics import CPU, PERCENTILES, RPS, metric_named
 from benchkit.models.run import Manifest
+from benchkit.safe_text import clean
 from benchkit.stats.samples import INVALID, ExcludedTrial, Reals, geometric_mean, take_samples
 
 Trust = Literal["yes", "with care", "no"]

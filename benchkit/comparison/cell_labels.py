@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from benchkit.models.clean_text import clean
 from benchkit.models.design import controlled
 from benchkit.models.levels import level_text
 from benchkit.models.run import CellRecord, Manifest
+from benchkit.safe_text import clean
 
 Level = str | int | float | bool
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from benchkit.errors import HostError
+from benchkit.files import open_regular, read_regular
 from benchkit.hosts.agent_link import Link, Reply
-from benchkit.regular_files import open_regular, read_regular
 
 HostPath = str | PurePosixPath
 """A path on a host: absolute, or relative to its work directory."""

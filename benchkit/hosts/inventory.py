@@ -32,8 +32,8 @@ from pydantic import AfterValidator, Field, IPvAnyAddress, model_validator
 
 from benchkit.document import Document, read_document
 from benchkit.errors import InputError
+from benchkit.files import open_regular
 from benchkit.models.base import Frozen
-from benchkit.regular_files import open_regular
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _ADDRESS = re.compile(r"[A-Za-z0-9:\[][A-Za-z0-9._:%\[\]-]{0,252}")

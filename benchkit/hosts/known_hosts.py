@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from benchkit.regular_files import read_regular
+from benchkit.files import read_regular
 
 DEFAULT_PORT = 22
 _MARKER, _KEY, _FIELDS = 0, 3, 4

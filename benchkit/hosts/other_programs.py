@@ -19,8 +19,8 @@ from benchkit import units
 from benchkit.hosts.connections import Hosts, run_on_hosts
 from benchkit.hosts.cpu_affinity import pid_namespace, this_machine
 from benchkit.hosts.processes import SeenProcess
-from benchkit.models.clean_text import clean
 from benchkit.models.trial import OtherProgram
+from benchkit.safe_text import clean
 
 MOST = 3
 """Programs that are named."""

@@ -14,8 +14,8 @@ from benchkit.hosts.host_runner import NOT_FOUND, STEP_TIMEOUT_S, SYSTEM_PATH
 from benchkit.hosts.inventory import HostSpec
 from benchkit.hosts.ssh import SshConnection, SshStream
 from benchkit.hosts.steps import StepOutcome
-from benchkit.models.clean_text import legible
 from benchkit.models.facts import ProgramFact, RecordedFacts
+from benchkit.safe_text import legible
 
 FACTS_TIMEOUT_S = 30.0
 RECEIVE_BYTES = 65536

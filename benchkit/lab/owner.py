@@ -13,8 +13,8 @@ from pathlib import Path
 
 from pydantic import Field
 
+from benchkit.files import PACKAGE
 from benchkit.models.base import Frozen
-from benchkit.resources import PACKAGE
 
 
 class LabOwner(Frozen):

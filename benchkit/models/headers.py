@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr, StringConstraints, mod
 
 from benchkit.errors import InputError
 from benchkit.models.base import Frozen
-from benchkit.redaction import redact_from_now_on
+from benchkit.safe_text import redact_from_now_on
 
 VALUE = r"^[!-~]([ -~]*[!-~])?$"
 VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"

@@ -11,10 +11,10 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from benchkit.models.clean_text import legible
 from benchkit.report import palette
 from benchkit.report.tables import Table
 from benchkit.report.theme import SERIES, TONES
+from benchkit.safe_text import legible
 
 _TAGS = {"number": "<td", "name": "<th scope=row", "text": "<td class=text", "prose": "<td class=prose"}
 """Opening tag of the cells of a column, by its kind."""

@@ -15,9 +15,9 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont
 from matplotlib.ft2font import FT2Font
 
-from benchkit.models.clean_text import REPLACEMENT, clean
 from benchkit.report.svg import HOVER
 from benchkit.report.theme import GRID, INK, MUTED, SERIES, SURFACE
+from benchkit.safe_text import REPLACEMENT, clean
 
 Params = ParamSpec("Params")
 

@@ -12,11 +12,11 @@ from benchkit import units
 from benchkit.comparison.capacities import CellCapacity, cell_capacities
 from benchkit.comparison.cell_labels import CellView
 from benchkit.comparison.ratio import Ratio
-from benchkit.models.clean_text import clean
 from benchkit.models.columns import Metric
 from benchkit.models.metrics import RPS, metric_named
 from benchkit.report.metric_values import numbers
 from benchkit.report.stored_run import StoredRun, cached_per_run
+from benchkit.safe_text import clean
 from benchkit.stats.samples import geometric_mean
 
 ERRORS = ("errors_connect", "errors_read", "errors_write", "errors_timeout")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from benchkit.judge.summary import checks_by_trial, verdict_label
-from benchkit.models.clean_text import clean
 from benchkit.report.stored_run import StoredRun, cached_per_run
+from benchkit.safe_text import clean
 
 State = Literal["valid", "suspect", "invalid", "failed", "missing", "not judged"]
 

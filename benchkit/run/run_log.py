@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchkit.redaction import RedactingFormatter
+from benchkit.safe_text import RedactingFormatter
 
 ROOT = logging.getLogger("benchkit")
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from benchkit.errors import InputError
+from benchkit.files import read_regular
 from benchkit.models.base import Frozen
 from benchkit.models.run import CodeState, RunStatus
-from benchkit.regular_files import read_regular
 from benchkit.run_history.conditions import Conditions
 from benchkit.store.durable_files import file_states, make_folders, write_atomically
 from benchkit.store.store import Store

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from benchkit.document import Document
 from benchkit.errors import InputError
+from benchkit.files import read_regular
 from benchkit.loadtools.load_shares import objections
 from benchkit.loadtools.registry import TOOLS, get_tool
 from benchkit.loadtools.tool import NEED_RATE
 from benchkit.models.headers import Headers, HeaderValue, SecretValue
 from benchkit.models.load import COUNT, OLD_COUNT, RATE, Load, has_old_count
-from benchkit.regular_files import read_regular
 from benchkit.scenario.experiment import Experiment
 
 MAX_SECRET_BYTES = 64 << 10

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchkit.document import Document, SourceMap
+from benchkit.files import shipped
 from benchkit.models.levels import Levels
 from benchkit.models.load import Load
 from benchkit.models.scale import Scale
-from benchkit.resources import shipped
 from benchkit.scenario.model import Scenario
 from benchkit.scenario.tuning_profiles import UsedProfile
 from benchkit.services.external import ExternalService

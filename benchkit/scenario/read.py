@@ -8,9 +8,9 @@ from typing import get_args
 
 from pydantic import BaseModel
 
-from benchkit import resources
 from benchkit.document import Document, Origin, Origins, SourceMap, parse_document, read_document
 from benchkit.errors import InputError, suggestion
+from benchkit.files import shipped
 from benchkit.models.base import Frozen
 from benchkit.models.headers import without_secrets
 from benchkit.models.levels import Name
@@ -46,7 +46,7 @@ def find_scenario(name: str) -> Path:
     path = Path(name)
     if path.suffix in {".yaml", ".yml"} or path.is_file():
         return path
-    folder = resources.shipped("scenarios")
+    folder = shipped("scenarios")
     names = sorted(file.stem for file in folder.glob("*.yaml"))
     if name not in names:
         raise InputError(

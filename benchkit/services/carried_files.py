@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from benchkit.errors import BenchkitError, InputError
-from benchkit.regular_files import read_regular
+from benchkit.files import read_regular
 from benchkit.services.service import ControllerFile, File
 
 TEMPLATE_SUFFIX = ".j2"

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from benchkit.document import SourceMap
 from benchkit.errors import FieldError, InputError, UnsupportedError
+from benchkit.files import read_regular
 from benchkit.models.protocol import CertificateKey, TlsOptions
-from benchkit.regular_files import read_regular
 from benchkit.services.endpoint import Endpoint
 from benchkit.services.service import ControllerFile, File
 

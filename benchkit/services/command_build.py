@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchkit.errors import BenchkitError
-from benchkit.regular_files import read_regular
+from benchkit.files import read_regular
 from benchkit.services.carried_files import files_below
 from benchkit.services.command_line import fill_in
 from benchkit.services.git_source import GitState, checked_out

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchkit.errors import BenchkitError, InputError
-from benchkit.regular_files import read_regular
+from benchkit.files import read_regular
 from benchkit.services.go_toolchain import find_go, go_environment, run_go
 
 CACHE_ENVIRONMENT = "XDG_CACHE_HOME"

@@ -9,9 +9,9 @@ from pydantic import Field
 
 from benchkit.document import SourceMap
 from benchkit.errors import InputError, UnsupportedError
+from benchkit.files import BACKENDS
 from benchkit.models.cpus import CpuCount
 from benchkit.models.protocol import HttpProtocol, Protocol
-from benchkit.resources import BACKENDS
 from benchkit.services.backend import Backend, RenderRequest
 from benchkit.services.go_build import oldest_release, release_numbers
 from benchkit.services.go_program import go_executable, go_process

@@ -12,7 +12,7 @@ from jinja2 import ChoiceLoader, FileSystemLoader, PrefixLoader, StrictUndefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from benchkit.errors import InputError
-from benchkit.resources import shipped
+from benchkit.files import shipped
 
 SHIPPED_PREFIX = "benchkit"
 """Prefix of shipped templates in a scenario's own: `{% extends "benchkit/http.conf.j2" %}`."""

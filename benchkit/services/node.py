@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from benchkit.errors import FieldError, UnsupportedError
-from benchkit.resources import BACKENDS
+from benchkit.files import BACKENDS
 from benchkit.services.backend import Backend, RenderRequest
 from benchkit.services.go_build import release_numbers
 from benchkit.services.go_program import EXECUTABLE

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from benchkit.errors import InputError
-from benchkit.regular_files import open_regular, read_regular
+from benchkit.files import open_regular, read_regular
 from benchkit.store.durable_files import BY_UMASK, PRIVATE, write_atomically
 from benchkit.store.run_files import files_of_run, is_file_of_run
 from benchkit.store.store import RunFolder, Store

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from benchkit.errors import InputError
-from benchkit.regular_files import MAX_BYTES, open_regular
+from benchkit.files import MAX_BYTES, open_regular
 from benchkit.units import size
 
 _CHUNK = 1 << 20

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from benchkit.errors import InputError
-from benchkit.regular_files import read_regular
+from benchkit.files import read_regular
 from benchkit.store.journal_events import JournalEvent, parse_event
 from benchkit.validation import first_fault
 

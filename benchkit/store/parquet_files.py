@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 from pydantic_core import from_json
 
 from benchkit.errors import InputError
+from benchkit.files import open_regular
 from benchkit.models.run import SCHEMA_VERSION
-from benchkit.regular_files import open_regular
 from benchkit.store.durable_files import atomic_file
 from benchkit.store.schema import VERSION_KEY
 

@@ -21,11 +21,11 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from benchkit.errors import BenchkitError, InputError
+from benchkit.files import read_regular
 from benchkit.models.levels import Name
 from benchkit.models.run import Manifest, RunId, RunStatus
 from benchkit.models.trial import TrialRecord
-from benchkit.redaction import redacted_bytes
-from benchkit.regular_files import read_regular
+from benchkit.safe_text import redacted_bytes
 from benchkit.store.compression import compress, decompress
 from benchkit.store.durable_files import (
     BY_UMASK,

@@ -20,7 +20,7 @@ from pathlib import Path
 from pydantic_core import from_json
 
 from benchkit.errors import InputError
-from benchkit.regular_files import read_regular
+from benchkit.files import read_regular
 from benchkit.store.checksums import (
     Checksums,
     changed_files,

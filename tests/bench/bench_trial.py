@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from statistics import median
 
-from benchkit.resources import BACKENDS
+from benchkit.files import BACKENDS
 from benchkit.store.store import Store
 from tests.support.builders import load, write_scenario
 

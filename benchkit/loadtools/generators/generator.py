@@ -11,12 +11,12 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 
 from benchkit.errors import UnsupportedError
+from benchkit.files import BACKENDS
 from benchkit.loadtools.load_shares import divide_load, objections, warm_up_load
 from benchkit.loadtools.registry import get_tool
 from benchkit.loadtools.target import Target
 from benchkit.loadtools.tool import Tool
 from benchkit.models.load import Load
-from benchkit.resources import BACKENDS
 from benchkit.services.certificates import authority_file, authority_name
 from benchkit.services.placement import ServicePlacement
 from benchkit.services.service import File, GoSource

@@ -17,6 +17,7 @@ import base64
 import json
 from collections.abc import Iterable, Iterator, Mapping
 
+from benchkit.files import BACKENDS
 from benchkit.loadtools.openloop.output import parse
 from benchkit.loadtools.requests import RequestPart, RequestSupport, repeated_requests, reserved_headers
 from benchkit.loadtools.target import Target
@@ -25,7 +26,6 @@ from benchkit.models.headers import CONTENT_LENGTH, has_header
 from benchkit.models.load import Load
 from benchkit.models.request import Request
 from benchkit.models.shape import NS_PER_S, RateStage
-from benchkit.resources import BACKENDS
 
 REQUESTS = "openloop.requests"
 PROGRAM = GoProgram(BACKENDS / "openloop", ".", "1", "openloop")

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from benchkit.files import BACKENDS
 from benchkit.loadtools.requests import RequestSupport, body_file, body_files, header_lines, repeated_requests
 from benchkit.loadtools.target import Target
 from benchkit.loadtools.tool import (
@@ -34,7 +35,6 @@ from benchkit.loadtools.tool import (
 from benchkit.loadtools.vegeta.output import parse
 from benchkit.models.load import Load
 from benchkit.models.request import Request
-from benchkit.resources import BACKENDS
 
 NS_PER_S = 1_000_000_000
 

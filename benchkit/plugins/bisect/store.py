@@ -7,9 +7,9 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from benchkit.errors import InputError
+from benchkit.files import read_regular
 from benchkit.models.run import RunId
 from benchkit.plugins.bisect.record import BisectionRecord
-from benchkit.regular_files import read_regular
 from benchkit.store.durable_files import PRIVATE, make_folders, write_atomically
 from benchkit.validation import first_fault
 

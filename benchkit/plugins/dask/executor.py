@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from benchkit.errors import BenchkitError, InputError
-from benchkit.extras import needs_extra
-from benchkit.jobs import Item, Result, Workers
+from benchkit.store.run_jobs import ItemT, ResultT, Workers
 from benchkit.units import counted
 
 if TYPE_CHECKING:
@@ -23,14 +22,28 @@ _PACKAGES = ("benchkit", "numpy", "scipy", "pandas", "pyarrow", "pydantic", "das
 """Packages whose versions decide about results, or about the protocol."""
 
 
+@contextlib.contextmanager
+def needs_extra(extra: str, where: str) -> Iterator[None]:
+    """Import packages of an extra within the block; `where` names what asked for them. Raises InputError without it."""
+    try:
+        yield
+    except ImportError as error:
+        raise InputError(
+            f"a package of the extra {extra!r} is not installed here",
+            where=where,
+            why=str(error),
+            hint=f"pip install 'benchkit[{extra}]'",
+        ) from None
+
+
 def run_on_workers(
-    function: Callable[[Item], Result],
-    items: Sequence[Item],
+    function: Callable[[ItemT], ResultT],
+    items: Sequence[ItemT],
     workers: Workers,
     *,
     notify: Callable[[str], None],
     advance: Callable[[], None],
-) -> list[Result]:
+) -> list[ResultT]:
     """Call a function for each item on the workers of a cluster, and return its results, in the order of the items."""
     with _client(workers, len(items), notify) as client:
         return _run_on(client, function, items, advance)
@@ -126,8 +139,8 @@ def _require_versions(client: Client, address: str) -> None:
 
 
 def _run_on(
-    client: Client, function: Callable[[Item], Result], items: Sequence[Item], advance: Callable[[], None]
-) -> list[Result]:
+    client: Client, function: Callable[[ItemT], ResultT], items: Sequence[ItemT], advance: Callable[[], None]
+) -> list[ResultT]:
     import distributed
 
     futures: list[Any] = client.map(function, items, pure=False)

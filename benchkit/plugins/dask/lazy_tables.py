@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from benchkit.comparison.stored_tables import Selection
 from benchkit.errors import InputError
-from benchkit.extras import needs_extra
+from benchkit.plugins.dask.executor import needs_extra
 from benchkit.store.compact import with_keys
 from benchkit.store.parquet_files import refuse_newer
 from benchkit.store.schema import VERSION_KEY, arrow_schema

@@ -6,7 +6,6 @@ from matplotlib.figure import Figure
 
 from benchkit import units
 from benchkit.errors import InputError
-from benchkit.models.clean_text import clean
 from benchkit.plugins.flame.functions import function_table
 from benchkit.plugins.flame.icicle import draw_icicle, omission, shares
 from benchkit.plugins.flame.selection import SelectedProfile, baseline_profile, compared_profile
@@ -16,6 +15,7 @@ from benchkit.report.palette import LESS, MORE, SAME, STEPS, change_tone
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.style import styled
 from benchkit.report.theme import Tone
+from benchkit.safe_text import clean
 
 TITLE = "Difference from the baseline's flame graph"
 

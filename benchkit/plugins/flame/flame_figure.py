@@ -6,7 +6,6 @@ from matplotlib.figure import Figure
 
 from benchkit import units
 from benchkit.errors import InputError
-from benchkit.models.clean_text import clean
 from benchkit.plugins.flame.functions import amount, function_table
 from benchkit.plugins.flame.icicle import draw_icicle, omission, shares
 from benchkit.plugins.flame.selection import SelectedProfile, baseline_profile
@@ -15,6 +14,7 @@ from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.palette import KERNEL, tone
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.style import styled
+from benchkit.safe_text import clean
 
 TITLE = "Flame graph of the baseline"
 

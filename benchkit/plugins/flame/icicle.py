@@ -12,12 +12,12 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 from benchkit import units
-from benchkit.models.clean_text import clean
 from benchkit.plugins.flame.tree import CallTree, Node
 from benchkit.report.layout import WIDTH_IN, new_figure, shorten
 from benchkit.report.palette import EVERYTHING
 from benchkit.report.style import drawable, hover
 from benchkit.report.theme import INK, SURFACE, Tone
+from benchkit.safe_text import clean
 
 MIN_SHARE = 0.002
 """Share of the whole from which a call is drawn: narrower ones are a point wide on paper."""

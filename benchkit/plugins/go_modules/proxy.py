@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field
 
 from benchkit.errors import UnsupportedError
+from benchkit.files import BACKENDS
 from benchkit.models.levels import Name
 from benchkit.plugins.go_modules.module_paths import PathPattern
 from benchkit.plugins.go_modules.ssh import git_reader
-from benchkit.resources import BACKENDS
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
 from benchkit.services.endpoint import Endpoint
 from benchkit.services.go_program import go_executable, go_process

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, model_validator
 
 from benchkit.errors import FieldError, UnsupportedError
+from benchkit.files import shipped
 from benchkit.models.levels import Name
 from benchkit.models.protocol import Protocol
 from benchkit.plugins.go_modules.access import AccessRight, PasswordFile, access_rules, netrc_path
@@ -22,7 +23,6 @@ from benchkit.plugins.go_modules.certificate import CertificateFile, certificate
 from benchkit.plugins.go_modules.module_paths import PathPattern
 from benchkit.plugins.go_modules.proxy import CACHE, DOWNLOADS, Upstream, upstream_service, upstream_url
 from benchkit.plugins.go_modules.ssh import PRIVATE_FILE
-from benchkit.resources import shipped
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
 from benchkit.services.endpoint import Endpoint
 from benchkit.services.nginx import ADMIN_SOCKET, nginx_arguments, relative_authority, worker_user

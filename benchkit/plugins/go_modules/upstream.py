@@ -14,10 +14,10 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from benchkit.errors import BenchkitError
+from benchkit.files import BACKENDS
 from benchkit.plugins.go_modules.module_paths import escape_path
 from benchkit.plugins.go_modules.proxy import Upstream, upstream_service, upstream_url
 from benchkit.plugins.go_modules.vanity import SOURCES
-from benchkit.resources import BACKENDS
 from benchkit.services.backend import Backend, OptionsT, RenderRequest, ServiceOptions
 from benchkit.services.go_program import go_executable, go_process
 from benchkit.services.go_toolchain import find_go, go_environment, run_go

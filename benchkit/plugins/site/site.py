@@ -11,17 +11,16 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from benchkit import units
+from benchkit import __version__, units
 from benchkit.errors import InputError
+from benchkit.files import open_regular, read_regular
 from benchkit.models.metrics import metric_named
 from benchkit.models.run import Manifest
-from benchkit.regular_files import open_regular, read_regular
 from benchkit.report import html
 from benchkit.report.history_figure import render_series
 from benchkit.report.report_files import make_folder, write_error, write_file
 from benchkit.run_history.series import History, Series, history
 from benchkit.store.store import RunFolder, Store
-from benchkit.version import __version__
 
 logger = logging.getLogger(__name__)
 

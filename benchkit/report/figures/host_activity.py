@@ -13,7 +13,6 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from benchkit import units
 from benchkit.comparison.cell_labels import CellView
-from benchkit.models.clean_text import clean
 from benchkit.report.counter_rates import counter_sums, rates
 from benchkit.report.figures.figure import ReportFigure, more_in_table, provenance
 from benchkit.report.layout import line_legend, new_figure, sample_evenly
@@ -22,6 +21,7 @@ from benchkit.report.stored_run import StoredRun
 from benchkit.report.style import drawable, styled, tick
 from benchkit.report.tables import Column, Entry, Table
 from benchkit.report.trial_marks import DOTTED, draw_time_series, shade_window
+from benchkit.safe_text import clean
 
 TITLE = "Hosts before, during and after the measured window"
 

@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 
 from benchkit import units
 from benchkit.comparison.agreement import Agreement, ToolFigures, agreement_trials, title_and_format
-from benchkit.models.clean_text import clean
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.layout import (
     label_rows,
@@ -27,6 +26,7 @@ from benchkit.report.stored_run import StoredRun
 from benchkit.report.style import hover, styled
 from benchkit.report.theme import INK
 from benchkit.report.trial_marks import Mark, draw_marks
+from benchkit.safe_text import clean
 
 TITLE = "Results of each load tool"
 

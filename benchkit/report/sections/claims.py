@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from benchkit import units
 from benchkit.comparison.claim_result import ClaimResult
-from benchkit.models.clean_text import clean
 from benchkit.models.metrics import metric_named
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.tables import Column, Entry, Table
+from benchkit.safe_text import clean
 from benchkit.units import ABSENT
 
 

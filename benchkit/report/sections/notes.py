@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from benchkit import units
-from benchkit.models.clean_text import clean
 from benchkit.report.sections.section import Material, Section, TableContent
 from benchkit.report.tables import Column, Entry, Table
+from benchkit.safe_text import clean
 from benchkit.store.profile_tables import PROFILE_NOTES
 
 

@@ -9,11 +9,11 @@ from benchkit import units
 from benchkit.comparison.profiler_cost import METRICS, ProfilerCost, profiler_costs
 from benchkit.comparison.scheduler_share import ServiceProfile
 from benchkit.models.categories import CATEGORIES, STUDIED
-from benchkit.models.clean_text import clean
 from benchkit.models.metrics import metric_named
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.tables import Column, Entry, Table
+from benchkit.safe_text import clean
 from benchkit.store.profile_tables import PROFILE_NOTES
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from benchkit import units
 from benchkit.comparison.cell_labels import level_name
 from benchkit.comparison.published_figures import PublishedComparison, published_figures
-from benchkit.models.clean_text import clean
 from benchkit.models.metrics import metric_named
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.tables import Column, Entry, Table
+from benchkit.safe_text import clean
 from benchkit.units import ABSENT
 
 

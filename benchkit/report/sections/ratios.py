@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from benchkit.comparison.comparison import Comparison
 from benchkit.comparison.ratio import Ratio
 from benchkit.comparison.wording import outcome, p_value
-from benchkit.models.clean_text import clean
 from benchkit.models.metrics import metric_named
 from benchkit.report.ratio_labels import cell_names
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.tables import Column, Entry, Table
+from benchkit.safe_text import clean
 from benchkit.stats.samples import describe_exclusions
 from benchkit.units import ABSENT
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from benchkit import units
 from benchkit.comparison.agreement import Agreement, sentence, title_and_format
-from benchkit.models.clean_text import clean
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.tables import Column, Entry, Table
+from benchkit.safe_text import clean
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ from benchkit.judge.summary import (
     group_findings,
     group_skipped_checks,
 )
-from benchkit.models.clean_text import clean
 from benchkit.report.noise_notes import noise_notes
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.tables import Column, Entry, Table
 from benchkit.report.trial_matrix import State, trial_matrix
+from benchkit.safe_text import clean
 from benchkit.stats.samples import SEARCH_KINDS
 from benchkit.units import ABSENT
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from benchkit import units
 from benchkit.comparison.worker_balance import WorkerBalance, worker_balances
-from benchkit.models.clean_text import clean
 from benchkit.report.sections.section import Material, Section, TableContent
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.tables import Column, Entry, Table
+from benchkit.safe_text import clean
 
 
 def build(material: Material) -> TableContent | None:

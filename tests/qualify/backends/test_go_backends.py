@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 
-from benchkit.resources import BACKENDS
+from benchkit.files import BACKENDS
 from benchkit.services.go_build import pinned_toolchain
 from benchkit.services.go_toolchain import find_go, go_environment, run_go
 from benchkit.services.registry import BACKENDS as REGISTRY

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.resources import BACKENDS
+from benchkit.files import BACKENDS
 
 NODE = BACKENDS / "node"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.resources import shipped
+from benchkit.files import shipped
 from tests.support.paths import TESTS
 
 CI = shipped("configs") / "ci"

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from benchkit.hosts.connections import connect_all
-from benchkit.jobs import Workers, run_jobs
 from benchkit.lab.lab import Lab
 from benchkit.plugins.dask.cluster import DASHBOARD_PORT, FOLDER, HOLDER, SCHEDULER_PORT
+from benchkit.store.run_jobs import Workers, run_jobs
 from tests.support.cli.fixtures import Cli
 from tests.support.needs import separate_hosts, shared_environment
 from tests.support.waiting import wait_until

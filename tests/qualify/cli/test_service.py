@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from benchkit.files import shipped
 from benchkit.hosts.connections import connect_all
 from benchkit.hosts.sockets import Tcp
 from benchkit.lab.lab import Lab
-from benchkit.resources import shipped
 from tests.support.cli.fixtures import Cli
 from tests.support.needs import separate_hosts
 

@@ -16,8 +16,8 @@ import psutil
 import pytest
 
 from benchkit.errors import BenchkitError, InputError
-from benchkit.jobs import FEW_JOBS, Workers, run_jobs
 from benchkit.plugins.dask import executor as jobs
+from benchkit.store.run_jobs import FEW_JOBS, Workers, run_jobs
 
 
 class Watched:

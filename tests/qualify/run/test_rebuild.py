@@ -9,11 +9,10 @@ from datetime import UTC, datetime
 import psutil
 import pytest
 
-from benchkit.jobs import Workers
 from benchkit.plugins.foreign.imported import OutputFile, import_run, read_cell
 from benchkit.report.report_files import write_run_report
 from benchkit.run.judge import rebuild_run
-from benchkit.store.run_jobs import RunResult, run_on_runs
+from benchkit.store.run_jobs import RunResult, Workers, run_on_runs
 from benchkit.store.store import Store
 from tests.support.many_runs import copy_run, digest, remove_tables
 from tests.support.paths import TESTS

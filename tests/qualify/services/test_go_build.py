@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import BenchkitError, InputError
-from benchkit.resources import BACKENDS
+from benchkit.files import BACKENDS
 from benchkit.services import go_build, go_toolchain
 from benchkit.services.go_build import BuiltBinary, build, cache_folder, pinned_toolchain
 

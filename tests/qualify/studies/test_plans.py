@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from benchkit.comparison.power import analyse_power
+from benchkit.files import shipped
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.lab.lab import Lab
 from benchkit.plan.planner import make_plan
-from benchkit.resources import shipped
 from benchkit.run.manifest import make_manifest
 from benchkit.scenario.read import read_experiment
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from benchkit.files import shipped
 from benchkit.hosts.inventory import HostSpec, Inventory, load_inventory
 from benchkit.models.facts import HostFacts, Interface, ProgramFact
 from benchkit.plan.cells import plan_cell
 from benchkit.plan.host_capabilities import HostCapabilities
 from benchkit.plan.model import PlannedCell
 from benchkit.plan.planner import require_roles
-from benchkit.resources import shipped
 from benchkit.scenario.read import read_experiment
 
 CONNECTIONS = 300_000

@@ -263,7 +263,7 @@ def test_event_loops_need_few_goroutines_and_wait_for_the_network_outside_the_sc
 
 def test_every_go_server_is_in_a_study() -> None:
     """Check that a shipped scenario uses each Go backend."""
-    from benchkit.resources import shipped  # noqa: PLC0415 - only here
+    from benchkit.files import shipped  # noqa: PLC0415 - only here
 
     text = "\n".join(path.read_text() for path in shipped("scenarios").glob("*.yaml"))
     unused = [name for name, kind in BACKENDS.items() if issubclass(kind.options, GoServerOptions) and name not in text]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from benchkit.resources import shipped
+from benchkit.files import shipped
 from tests.support.paths import TESTS
 
 CI = shipped("configs") / "ci"

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from benchkit import units
-from benchkit.models.clean_text import clean, legible
 from benchkit.report.tables import Column, Entry, Group, Table, number
+from benchkit.safe_text import clean, legible
 
 
 @pytest.mark.parametrize(

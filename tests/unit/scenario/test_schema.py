@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from benchkit.document import parse_document, read_document
+from benchkit.files import shipped
 from benchkit.hosts.inventory import parse_inventory
-from benchkit.resources import shipped
 from benchkit.scenario.read import read_experiment
 from benchkit.scenario.schema import SCHEMAS, Schema, scenario_schema
 from benchkit.services.registry import BACKENDS

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import InputError
+from benchkit.files import shipped
 from benchkit.hosts.known_sysctls import is_unknown
-from benchkit.resources import shipped
 from benchkit.scenario.tuning_profiles import UsedProfile
 from tests.support.builders import Fields, read_scenario
 

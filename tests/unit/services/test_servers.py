@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from benchkit.errors import InputError, UnsupportedError
-from benchkit.resources import BACKENDS as SOURCES
+from benchkit.files import BACKENDS as SOURCES
 from benchkit.scenario.read import read_experiment
 from benchkit.services.endpoint import Endpoint
 from benchkit.services.node_release import NodeProgram, download_command

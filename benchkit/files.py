@@ -1,7 +1,8 @@
-"""Files of others, read so that none can block a command or fill the memory.
+"""Files that are read: those of others within limits, and those that benchkit ships.
 
 A name in a store, a scenario or an inventory may lead to a FIFO, which blocks until somebody writes, or to a device,
-which never ends: only regular files are read, and up to a limit.
+which never ends: only regular files are read, and up to a limit. Shipped scenarios and configs are at the top level of
+a checkout, and inside the package in a wheel.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import errno
 import io
 import os
 import stat
+from pathlib import Path
 from typing import BinaryIO
 
 from benchkit import units
@@ -49,3 +51,13 @@ def read_bounded(file: BinaryIO, name: str, max_bytes: int = MAX_BYTES) -> bytes
         if len(content) > max_bytes:
             raise OSError(errno.EFBIG, f"larger than {units.size(max_bytes)}", name)
     return bytes(content)
+
+
+PACKAGE = Path(__file__).resolve().parent
+BACKENDS = PACKAGE / "backends"
+
+
+def shipped(folder: str) -> Path:
+    """Return the shipped folder of that name: `scenarios` or `configs`."""
+    inside = PACKAGE / "_shipped" / folder
+    return inside if inside.is_dir() else PACKAGE.parent / folder

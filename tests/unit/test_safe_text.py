@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchkit.errors import HostError
-from benchkit.redaction import redact_from_now_on, redacted, redacted_bytes
+from benchkit.safe_text import redact_from_now_on, redacted, redacted_bytes
 
 
 def test_known_values_and_their_credentials_are_replaced_in_place() -> None:

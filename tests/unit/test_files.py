@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.regular_files import read_regular
+from benchkit.files import read_regular
 
 
 @pytest.fixture

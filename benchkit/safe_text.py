@@ -1,0 +1,78 @@
+"""Text of others, made safe to show and to store: legible, and without the secrets that this process knows.
+
+What benchkit writes itself names the source of a secret, never its value. Redaction is for what it only passes on:
+messages of load tools, logs of servers, bodies of responses.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import unicodedata
+from collections.abc import Callable
+
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+_UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
+"""Unicode categories without a glyph: control, format (bidirectional overrides among them), surrogates, private,
+none."""
+
+
+def legible(text: str) -> str:
+    """Return the text with every character without a glyph replaced, except line feeds and tabs."""
+    return _substituted(text, lambda _: REPLACEMENT)
+
+
+def legible_json(text: str) -> str:
+    """Return the JSON text with every character without a glyph escaped: the same document, safe in a terminal."""
+    return _substituted(text, lambda char: json.dumps(char)[1:-1])
+
+
+def clean(text: str) -> str:
+    """Return the text on one line, with single spaces and without such characters."""
+    return legible(" ".join(text.split()))
+
+
+def _substituted(text: str, substitute: Callable[[str], str]) -> str:
+    if text.replace("\n", "").replace("\t", "").isprintable():
+        return text
+    return "".join(
+        substitute(char) if unicodedata.category(char) in _UNPRINTABLE and char not in "\n\t" else char for char in text
+    )
+
+
+SHORTEST = 8
+"""Fewest characters of a value that is searched for: a shorter one stands in too much text by chance."""
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9-]* +(?=\S)")
+"""Start of a value with an authentication scheme, as in `Bearer abc` (RFC 9110, 11.4): servers log what follows."""
+
+_known: set[str] = set()
+
+
+def redact_from_now_on(value: str) -> None:
+    """Have a value, and its part behind an authentication scheme, redacted for as long as this process runs."""
+    _known.update(part for part in (value, _SCHEME.sub("", value, count=1)) if len(part) >= SHORTEST)
+
+
+def redacted(text: str) -> str:
+    """Return text with every known value replaced by as many asterisks, so that lengths stay true."""
+    for value in sorted(_known, key=len, reverse=True):
+        text = text.replace(value, "*" * len(value))
+    return text
+
+
+def redacted_bytes(content: bytes) -> bytes:
+    """Return the content of a file likewise."""
+    for value in sorted(_known, key=len, reverse=True):
+        content = content.replace(value.encode(), b"*" * len(value))
+    return content
+
+
+class RedactingFormatter(logging.Formatter):
+    """A log formatter whose lines have no known value."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        return redacted(super().format(record))
