@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from benchkit.scenario.experiment import Experiment
     from benchkit.scenario.versus import Comparison
     from benchkit.stats.samples import Exclusion
-    from benchkit.store.journal_events import FailureCause
+    from benchkit.store.journal import FailureCause
     from benchkit.store.store import RunFolder, Store
 
     MakeFields = Callable[[Comparison], Mapping[str, object]]
@@ -69,7 +69,7 @@ LOST_CONNECTIONS = frozenset({"accept-overflow", "missing-connections"})
 
 def experiment_of(fields: Mapping[str, object], settings: Sequence[str] = ()) -> Experiment:
     """Return the experiment of options of the command line, with `--set` settings. Raises InputError."""
-    from benchkit.scenario.cell_load import require_secrets
+    from benchkit.scenario.cell_parts import require_secrets
     from benchkit.scenario.read import experiment_of_options
     from benchkit.scenario.versus import options_of
 

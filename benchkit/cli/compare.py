@@ -111,7 +111,7 @@ def _print(found: Comparison, form: str) -> None:
 def _show(found: Comparison) -> None:
     """Print the comparison: the answer, caveats, then a table per metric, the statistical power, claims and gate."""
     from benchkit.comparison.wording import describe_runs
-    from benchkit.models.terms import explain
+    from benchkit.models.design import explain
 
     if found.answer is not None:
         for sentence in (*found.answer.sentences, found.answer.trust_sentence):

@@ -49,7 +49,7 @@ def complete_scale(incomplete: str) -> list[str]:
     """Return the scales that begin so."""
     from typing import get_args
 
-    from benchkit.models.scale import Scale
+    from benchkit.models import Scale
 
     return _starting_with(incomplete, get_args(Scale))
 

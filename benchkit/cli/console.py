@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from benchkit.errors import InputError
-from benchkit.models.scale import Scale
+from benchkit.models import Scale
 from benchkit.safe_text import legible, legible_json
 
 if TYPE_CHECKING:

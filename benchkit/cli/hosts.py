@@ -188,7 +188,7 @@ def prepare(
     from benchkit.hosts.connections import connect_all
     from benchkit.hosts.host_runner import HostRunner
     from benchkit.plan.planner import require_roles
-    from benchkit.scenario.programs import needed_programs
+    from benchkit.scenario.experiment import needed_programs
     from benchkit.scenario.read import read_experiment
 
     experiment = read_experiment(scenario)

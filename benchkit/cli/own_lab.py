@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from benchkit.lab.lab import Lab
-    from benchkit.models.cpus import SplitCpus
+    from benchkit.models.base import SplitCpus
 
 
 def split_cpus() -> SplitCpus:
@@ -20,7 +20,7 @@ def split_cpus() -> SplitCpus:
     from benchkit.lab.cpus import divide_cpus, usable_cores
     from benchkit.lab.lab import require_linux
     from benchkit.lab.spec import LabSpec
-    from benchkit.models.cpus import SplitCpus
+    from benchkit.models.base import SplitCpus
 
     require_linux()
     cores = usable_cores()

@@ -165,7 +165,7 @@ def _load(cell: PlannedCell) -> str:
 def _show(plan: RunPlan) -> None:
     from benchkit.cli.console import print_table
     from benchkit.cli.versus_display import describe_connections
-    from benchkit.models.terms import explain
+    from benchkit.models.design import explain
 
     scenario = plan.experiment.scenario
     print(f"{scenario.name}: {scenario.title}\n{scenario.question.strip()}\n")

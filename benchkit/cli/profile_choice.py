@@ -79,7 +79,7 @@ def _require_file(what: str, store: str | None) -> None:
 def _of_cell(run: RunFolder, cell: str, service: str | None) -> tuple[str, Profile]:
     from benchkit.errors import InputError, suggestion
     from benchkit.stats.cell_pairs import cells_with_levels, levels_of
-    from benchkit.store.merged_profile import read_merged_profile
+    from benchkit.store.profile_tables import read_merged_profile
 
     manifest = run.manifest()
     cells = [each.cell_id for each in cells_with_levels(levels_of(cell, manifest.cells), manifest.cells)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from benchkit.models.headers import SecretValue
+    from benchkit.models.request import SecretValue
     from benchkit.scenario.versus import Request
 
 
@@ -57,7 +57,7 @@ def request_headers(lines: Sequence[str], from_environment: Sequence[str]) -> di
     """Return the headers of the options. Raises BadParameter, which quotes no value."""
     from pydantic import ValidationError
 
-    from benchkit.models.headers import SecretValue
+    from benchkit.models.request import SecretValue
 
     headers: dict[str, str | SecretValue] = dict(_pairs(lines, "--header", "NAME: VALUE"))
     for name, variable in _pairs(from_environment, "--header-env", "NAME: VARIABLE"):

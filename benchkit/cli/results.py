@@ -88,8 +88,8 @@ def trials(
     """Show every trial of a run, whether it can be believed, and why it failed if it did."""
     from benchkit.cli.console import print_json, print_table
     from benchkit.judge.summary import finding_details, group_findings, group_skipped_checks
+    from benchkit.models.design import explain
     from benchkit.models.metrics import P50, P99
-    from benchkit.models.terms import explain
     from benchkit.store.progress import read_progress
     from benchkit.store.store_choice import open_store
     from benchkit.store.tables import load
@@ -328,8 +328,8 @@ def compact(store: StoreFolder = None, json: Json = False) -> None:
     Many runs are then read as fast as one; no row is lost.
     """
     from benchkit.cli.console import print_json, say
-    from benchkit.store.compact import compact as copy_together
     from benchkit.store.store import Store, store_path
+    from benchkit.store.tables import compact as copy_together
     from benchkit.store.tables import merge_killed_runs
     from benchkit.units import counted
 

@@ -23,7 +23,7 @@ def print_run_summary(
     from benchkit.comparison.claims import judge_claims
     from benchkit.comparison.compare import answer_of_run, compare_cells
     from benchkit.comparison.run_data import read_run_data
-    from benchkit.models.terms import explain
+    from benchkit.models.design import explain
 
     for why in outcome.not_restored.values():
         say(f"benchkit: not restored: {why}\n  → the record is kept on the host; run `benchkit hosts restore`")

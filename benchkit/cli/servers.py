@@ -11,7 +11,7 @@ import typer
 
 if TYPE_CHECKING:
     from benchkit.hosts.inventory import Inventory
-    from benchkit.models.cpus import SplitCpus
+    from benchkit.models.base import SplitCpus
 
 SERVER_HELP = (
     "Command line of each server, in quotes ({port} stands for its port), or the URL of one that is up. {controller} in a "

@@ -34,8 +34,7 @@ from benchkit.cli.options import (
 )
 from benchkit.cli.servers import SERVER_HELP, Certificate, Files, Names, Save
 from benchkit.errors import ExitCode
-from benchkit.models.design import Design
-from benchkit.models.response_differences import ResponsePart
+from benchkit.models.design import Design, ResponsePart
 
 if TYPE_CHECKING:
     from benchkit.cli.calibration import MakeFields

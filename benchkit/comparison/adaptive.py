@@ -17,7 +17,7 @@ from benchkit.models.rows import TrialRow
 from benchkit.models.run import Manifest
 from benchkit.stats.cell_pairs import ComparedCells, requested_ratios
 from benchkit.stats.samples import Exclusion, take_samples
-from benchkit.store.schema import arrow_table
+from benchkit.store.parquet_files import arrow_table
 
 Review = Callable[[Sequence[Exclusion]], str | None]
 """Function of the exclusions in the first block of a run: the reason to end the run after it, or None."""

@@ -18,8 +18,7 @@ import pandas as pd
 from pydantic import Field
 
 from benchkit import units
-from benchkit.models.base import Frozen
-from benchkit.models.levels import level_text
+from benchkit.models.base import Frozen, level_text
 from benchkit.models.metrics import P50, P99, metric_named
 from benchkit.stats.samples import STEPS
 

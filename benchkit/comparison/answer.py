@@ -17,8 +17,7 @@ from benchkit.comparison.cell_labels import cell_views, factors, level_name
 from benchkit.comparison.ratio import Ratio
 from benchkit.comparison.run_data import RunData
 from benchkit.judge.run_differences import FactDifference
-from benchkit.models.base import Frozen
-from benchkit.models.levels import level_text
+from benchkit.models.base import Frozen, level_text
 from benchkit.models.metrics import CPU, PERCENTILES, RPS, metric_named
 from benchkit.models.run import Manifest
 from benchkit.safe_text import clean

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from benchkit.models.base import level_text
 from benchkit.models.design import controlled
-from benchkit.models.levels import level_text
 from benchkit.models.run import CellRecord, Manifest
 from benchkit.safe_text import clean
 

@@ -12,9 +12,9 @@ from benchkit.comparison.ratio import Ratio
 from benchkit.comparison.ratios import block_ratios
 from benchkit.comparison.run_data import RunData
 from benchkit.errors import InputError
+from benchkit.models.base import cpu_places
 from benchkit.models.claims import Claim, Need, claims_of
-from benchkit.models.cpus import cpu_places
-from benchkit.models.profile_metrics import PROFILE_METRICS
+from benchkit.models.profile import PROFILE_METRICS
 from benchkit.models.run import HostRecord, Manifest
 from benchkit.stats.cell_pairs import claim_pairs
 from benchkit.stats.samples import take_samples

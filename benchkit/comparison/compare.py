@@ -30,7 +30,7 @@ from benchkit.judge.run_differences import (
 from benchkit.models.claims import claims_of
 from benchkit.models.design import controlled, until_of
 from benchkit.models.metrics import CPU, P99, RPS, metric_column
-from benchkit.models.profile_metrics import PROFILE_METRICS
+from benchkit.models.profile import PROFILE_METRICS
 from benchkit.stats.cell_pairs import baseline_pairs, cells_with_levels, levels_of, scenario_baseline
 from benchkit.stats.multiple_tests import ALPHA
 from benchkit.stats.samples import Exclusion, take_samples

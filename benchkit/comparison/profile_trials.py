@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from benchkit.comparison.profiler_cost import profile_pass_exclusions
-from benchkit.models.categories import SCHEDULING, STUDIED
-from benchkit.models.profile_metrics import CUMULATIVE, HEADLINE, PROFILE_METRICS, SHARE
+from benchkit.models.profile import CUMULATIVE, HEADLINE, PROFILE_METRICS, SCHEDULING, SHARE, STUDIED
 from benchkit.models.run import Manifest
 from benchkit.stats.samples import Exclusion
 

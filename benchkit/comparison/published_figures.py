@@ -8,9 +8,8 @@ import pandas as pd
 
 from benchkit.comparison.run_data import RunData
 from benchkit.comparison.scheduler_share import ServiceProfile
-from benchkit.models.base import Frozen
-from benchkit.models.levels import Level, level_texts
-from benchkit.models.published import Published, published_of
+from benchkit.models.base import Frozen, Level, level_texts
+from benchkit.models.claims import Published, published_of
 from benchkit.models.run import CellRecord
 from benchkit.stats.cell_pairs import cells_with_levels
 

@@ -15,7 +15,7 @@ from benchkit.models.base import Frozen
 from benchkit.models.claims import claims_of
 from benchkit.models.design import Design, design_of, until_of
 from benchkit.models.metrics import CAPACITY, CPU, GOODPUT, RPS
-from benchkit.models.profile_metrics import PROFILE_METRICS
+from benchkit.models.profile import PROFILE_METRICS
 from benchkit.models.run import Manifest
 from benchkit.stats.multiple_tests import ALPHA
 from benchkit.stats.samples import Exclusion

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from benchkit.comparison.run_data import RunData
 from benchkit.models.base import Frozen
-from benchkit.models.categories import CATEGORIES, SCHEDULING, STUDIED
+from benchkit.models.profile import CATEGORIES, SCHEDULING, STUDIED
 from benchkit.stats.samples import Exclusion
 
 GOROUTINES = "goroutines"

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from benchkit.errors import InputError, suggestion
+from benchkit.models import Scale
 from benchkit.models.metrics import METRICS, metric_column
 from benchkit.models.rows import TABLES, column_names
-from benchkit.models.scale import Scale
 from benchkit.registry import Registry
 from benchkit.store import tables
 from benchkit.store.store import Part, Store

@@ -12,9 +12,8 @@ from scipy import special
 
 from benchkit.comparison.run_data import RunData, read_run_data
 from benchkit.errors import InputError
-from benchkit.models.base import Frozen
+from benchkit.models.base import Frozen, level_text
 from benchkit.models.design import controlled
-from benchkit.models.levels import level_text
 from benchkit.models.run import CellRecord
 from benchkit.stats.inference import MIN_BLOCKS, t_p_values, t_quantile, t_statistics
 from benchkit.stats.multiple_tests import ALPHA

@@ -11,14 +11,14 @@ from urllib.parse import urlsplit
 import pandas as pd
 
 from benchkit.judge.trial_telemetry import TrialTelemetry
+from benchkit.models.base import STACK
 from benchkit.models.design import design_of
 from benchkit.models.facts import RecordedFacts
-from benchkit.models.levels import STACK
 from benchkit.models.rows import SliceRow, TrialRow
 from benchkit.models.run import ControllerRecord, Manifest
 from benchkit.models.trial import TrialRecord, WatchRecord
 from benchkit.stats.samples import SEARCH_KINDS
-from benchkit.store.schema import empty_frame
+from benchkit.store.parquet_files import empty_frame
 
 Severity = Literal["suspect", "invalid"]
 """`suspect`: shown, marked and ranked with a warning; `invalid`: shown, never ranked or used in a ratio."""

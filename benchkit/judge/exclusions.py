@@ -13,7 +13,7 @@ from benchkit.models.metrics import PERCENTILES
 from benchkit.models.run import Manifest
 from benchkit.models.thresholds import Thresholds, thresholds_of
 from benchkit.stats.samples import Exclusion
-from benchkit.store.schema import empty_frame
+from benchkit.store.parquet_files import empty_frame
 
 
 def exclusions(trials: pd.DataFrame, verdicts: pd.DataFrame, manifest: Manifest) -> tuple[Exclusion, ...]:

@@ -12,9 +12,8 @@ from typing import Any, get_args
 
 import pandas as pd
 
-from benchkit.models.base import Frozen
-from benchkit.models.levels import level_texts
-from benchkit.models.response_differences import Difference, Trait
+from benchkit.models.base import Frozen, level_texts
+from benchkit.models.design import Difference, Trait
 from benchkit.models.run import Manifest
 
 TRAITS: tuple[Trait, ...] = get_args(Trait)

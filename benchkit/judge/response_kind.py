@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from benchkit.models.response_differences import Trait
+from benchkit.models.design import Trait
 from benchkit.models.trial import ProbeRecord
 
 SHORT_BYTES = 40

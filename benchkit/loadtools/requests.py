@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from benchkit.models.headers import CONTENT_LENGTH, has_header
 from benchkit.models.load import Load
-from benchkit.models.request import MAX_CYCLE, Request, request_cycle
+from benchkit.models.request import CONTENT_LENGTH, MAX_CYCLE, Request, has_header, request_cycle
 
 RequestPart = Literal["method", "path", "headers", "body"]
 

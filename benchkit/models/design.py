@@ -1,14 +1,15 @@
-"""The design of a run: how its trials are ordered, when it may end early, and how control cells are named."""
+"""The design of a run: order of trials, early end, names of controls, intended differences, and the words of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, PositiveFloat, PositiveInt
 
-from benchkit.models.base import Frozen
-from benchkit.models.levels import Name
+from benchkit.models.base import Frozen, Levels, Name
 from benchkit.models.metrics import metric_column
 
 Design = Literal["blocks", "abba", "sequential", "sliced"]
@@ -92,3 +93,69 @@ def until_of(scenario: Mapping[str, Any]) -> StopCondition | None:
     """Return the condition under which a run of the stored scenario ends early, or None."""
     until = scenario.get("until")
     return None if until is None else StopCondition.model_validate(until)
+
+
+Trait = Literal["status", "header_bytes", "body_bytes", "body"]
+"""Property in which the responses of two cells are compared."""
+
+
+class ResponsePart(StrEnum):
+    """Part of a response, as a person names it."""
+
+    BODY = "body"
+    STATUS = "status"
+    HEADERS = "headers"
+
+    @property
+    def traits(self) -> tuple[Trait, ...]:
+        """Traits that may differ where the part does."""
+        match self:
+            case ResponsePart.BODY:
+                return ("body_bytes", "body")
+            case ResponsePart.STATUS:
+                return ("status",)
+            case ResponsePart.HEADERS:
+                return ("header_bytes",)
+
+
+class Difference(Frozen):
+    """A difference between the responses of compared cells that the scenario intends."""
+
+    what: tuple[Trait, ...] = Field(
+        min_length=1,
+        description="properties of the responses that differ; two real servers nearly always differ in header_bytes",
+        examples=[["header_bytes"]],
+    )
+    why: str = Field(
+        min_length=1,
+        description="reason, shown with every ratio that it affects",
+        examples=["nginx sends headers of its own"],
+    )
+    cells: Levels = Field(
+        default_factory=dict,
+        description="levels that one of the two cells must have; empty: applies to all cells",
+        examples=[{"stack": "nginx-go"}],
+    )
+    varies: bool = Field(
+        default=False,
+        description="also from one response to the next of the same cell, so that responses under load are not compared "
+        "with the probe",
+    )
+
+
+TERMS: Mapping[str, str] = MappingProxyType(
+    {
+        "cell": "one combination that is compared",
+        "block": "one repetition of all cells, in random order",
+        "slice": "a short turn of load within a block",
+        "stack": "the servers of a cell",
+        "trial": "one cell in one block",
+        "suspect": "used with care",
+        "invalid": "shown, and used in no ratio",
+    }
+)
+
+
+def explain(*terms: str) -> str:
+    """Return the meanings of words in one line: `cell: one combination that is compared · …`."""
+    return " · ".join(f"{term}: {TERMS[term]}" for term in terms)

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from benchkit import units
 from benchkit.models.columns import FailureMetric, Metric, PercentileMetric
-from benchkit.models.profile_metrics import PROFILE_METRICS
+from benchkit.models.profile import PROFILE_METRICS
 from benchkit.models.rows import TrialRow, columns_of
 
 METRICS: Mapping[str, Metric] = MappingProxyType(

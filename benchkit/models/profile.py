@@ -1,4 +1,4 @@
-"""A CPU profile: samples with their stacks, from any profiler.
+"""A CPU profile from any profiler: samples with their stacks, the categories of CPU time, and the metrics of both.
 
 The model serves pprof and perf. Equal frames and equal stacks are stored once, and a sample refers to its stack: 10⁵
 samples of a server have some thousand stacks.
@@ -6,13 +6,55 @@ samples of a server have some thousand stacks.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import PurePosixPath
 from types import MappingProxyType
-from typing import Literal
+from typing import Final, Literal, get_args
+
+from benchkit import units
+from benchkit.models.columns import Metric
+
+Category = Literal[
+    "scheduler",
+    "netpoll",
+    "epoll",
+    "read/write",
+    "accept/close",
+    "gc",
+    "allocation",
+    "channel/lock",
+    "http",
+    "handler",
+    "fastcgi",
+    "kernel network",
+    "other",
+]
+CATEGORIES: tuple[Category, ...] = get_args(Category)
+
+SCHEDULING: frozenset[Category] = frozenset({"scheduler", "netpoll"})
+"""The headline share: Go's scheduler and its polling of the network (netpoll under findRunnable)."""
+
+STUDIED: Mapping[str, re.Pattern[str]] = MappingProxyType(
+    {
+        name: re.compile(rf"(?:{function})(?:\.abi0)?$")
+        for name, function in {
+            "mcall": r"runtime\.mcall",
+            "schedule": r"runtime\.schedule",
+            "findrunnable": r"runtime\.find[rR]unnable",
+            "netpoll": r"runtime\.netpoll",
+            "epollwait": r"runtime\.epollwait|(?:runtime/internal|internal/runtime)/syscall(?:/linux)?\.EpollWait",
+        }.items()
+    }
+)
+"""Functions whose cumulative shares study 4 printed, under all their names over time; a profile has one name of each.
+
+From Go 1.21 on, EpollWait is inlined into netpoll, and perf does not show it.
+"""
+
 
 Profiler = Literal["pprof", "perf"]
 
@@ -109,3 +151,28 @@ class Profile:
         names.
         """
         return any(frame.kernel and frame.module is not None for frame in self.frames)
+
+
+SHARE: Final = "profile_share/"
+"""Prefix of the share of a category, or of `scheduling`: categories are disjoint, and add up to 1."""
+CUMULATIVE: Final = "profile_cumulative/"
+"""Prefix of the cumulative share of a scheduler function with all that it calls, as study 4 printed it."""
+HEADLINE = "scheduling"
+"""The scheduler with its polling of the network, which is most of its work at many connections."""
+
+
+def _metric(name: str, title: str) -> Metric:
+    return Metric(name=name, description=title, unit="share", title=title, better=None, format=units.share)
+
+
+PROFILE_METRICS: Mapping[str, Metric] = MappingProxyType(
+    {
+        metric.name: metric
+        for metric in (
+            _metric(f"{SHARE}{HEADLINE}", f"CPU share of {' and '.join(sorted(SCHEDULING, reverse=True))}"),
+            *(_metric(f"{SHARE}{category}", f"CPU share of {category}") for category in CATEGORIES),
+            *(_metric(f"{CUMULATIVE}{function}", f"cumulative CPU share of {function}") for function in STUDIED),
+        )
+    }
+)
+"""All of them, by name: `profile_share/scheduling`, `profile_share/gc`, `profile_cumulative/mcall`."""

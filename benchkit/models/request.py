@@ -1,16 +1,217 @@
-"""A request of a load: what a load tool sends, how often in relation to the others, and the expected response."""
+"""The requests of a load, and headers of requests and responses, as scenarios and stored trials have them.
+
+A header value that nobody else may read is a `SecretValue`: it names its source, and its value is neither stored nor
+shown. So is the text of a header that is known to hold secrets (`is_secret`): its source is then a variable that has to
+be set to use the stored load again.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Annotated, Self
 
-from pydantic import BeforeValidator, Field, PositiveFloat, PrivateAttr, StringConstraints, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PositiveFloat,
+    PrivateAttr,
+    StringConstraints,
+    model_serializer,
+    model_validator,
+)
 
+from benchkit.errors import InputError
 from benchkit.models.base import Frozen
-from benchkit.models.headers import CONTENT_LENGTH, Headers, header_value, revealed
+from benchkit.safe_text import redact_from_now_on
+
+VALUE = r"^[!-~]([ -~]*[!-~])?$"
+VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
+
+HeaderName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]
+TextValue = Annotated[str, StringConstraints(pattern=VALUE)]
+"""Header names and values of RFC 9110, 5.1 and 5.5: tokens, and visible characters with blanks between them."""
+
+NOT_STORED = "(not stored)"
+"""Stands for the value of a secret header of a response."""
+
+_SECRET_NAME = re.compile(
+    r"auth(enti|ori[sz]|\b)|cookie|token|secret|passw|credential|session|signature|(api|access|private)[-_]?key",
+    re.IGNORECASE,
+)
+
+
+def is_secret(name: str) -> bool:
+    """Return whether a header of this name is known to hold what nobody else may read."""
+    return _SECRET_NAME.search(name) is not None
+
+
+def variable_name(header: str) -> str:
+    """Return the environment variable that stands for a header's value: `X_API_KEY` for `X-Api-Key`."""
+    name = re.sub(r"[^A-Z0-9]+", "_", header.upper())
+    return f"_{name}" if name[:1].isdigit() else name
+
+
+class SecretValue(Frozen):
+    """A header value that is read when a run starts, on the controller, and that is never stored or shown."""
+
+    env: Annotated[str, StringConstraints(pattern=VARIABLE)] | None = Field(
+        default=None, description="environment variable of the controller with the value", examples=["TOKEN"]
+    )
+    file: Annotated[str, StringConstraints(min_length=1)] | None = Field(
+        default=None,
+        description="file of the controller with the value, relative to the scenario's file",
+        examples=["token.txt"],
+    )
+    _value: str | None = PrivateAttr(default=None)
+    _problem: str = PrivateAttr(default="it was not read")
+    _is_given: bool = PrivateAttr(default=False)
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.env is None) == (self.file is None):
+            raise ValueError("a secret value is either {env: NAME} or {file: PATH}")
+        return self
+
+    @model_serializer
+    def _source(self) -> dict[str, str]:
+        return {name: source for name, source in (("env", self.env), ("file", self.file)) if source is not None}
+
+    def __str__(self) -> str:
+        """Return the source, `{env: TOKEN}`, which stands for the value wherever that is shown."""
+        return f"{{env: {self.env}}}" if self.file is None else f"{{file: {self.file}}}"
+
+    @property
+    def is_read(self) -> bool:
+        """True where the value is known."""
+        return self._value is not None
+
+    @property
+    def is_given(self) -> bool:
+        """True for the value of a known secret header that was given as text."""
+        return self._is_given
+
+    @property
+    def problem(self) -> str:
+        """Reason why the value is not known, for a message."""
+        return self._problem
+
+    def reveal(self) -> str:
+        """Return the value, for what sends it: never store or show it. Raises InputError where it is unknown."""
+        if self._value is None:
+            raise InputError(f"the value of {self} is not known", why=self._problem)
+        return self._value
+
+    def with_value(self, value: str) -> Self:
+        """Return the same with its value. Raises ValueError, without the value, where no header can have it."""
+        if not re.fullmatch(VALUE, value):
+            why = "is empty" if not value else "has blanks at its ends, or characters other than visible ASCII"
+            raise ValueError(f"the value {why}")
+        redact_from_now_on(value)
+        copied = self.model_copy()
+        copied._value = value  # noqa: SLF001 - of the same class
+        return copied
+
+    def with_problem(self, problem: str) -> Self:
+        """Return the same without a value, and the reason."""
+        copied = self.model_copy()
+        copied._problem = problem  # noqa: SLF001 - of the same class
+        return copied
+
+    @classmethod
+    def given(cls, header: str, value: object) -> Self:
+        """Return the value of a known secret header that was given as text. Raises ValueError, without the value."""
+        if not isinstance(value, str):
+            raise ValueError(f"{header} is text, {{env: NAME}} or {{file: PATH}}")  # noqa: TRY004 - pydantic's rule
+        try:
+            secret = cls(env=variable_name(header)).with_value(value)
+        except ValueError as error:
+            raise ValueError(f"{header}: {error}") from None
+        secret._is_given = True  # noqa: SLF001 - of this class
+        return secret
+
+
+def _with_secrets(headers: object) -> object:
+    """Return headers with the text of known secret ones as secret values, before anything quotes it in a message."""
+    if not isinstance(headers, Mapping):
+        return headers
+    return {
+        name: SecretValue.given(name, value)
+        if isinstance(name, str) and is_secret(name) and not isinstance(value, Mapping | SecretValue)
+        else value
+        for name, value in headers.items()
+    }
+
+
+HeaderValue = TextValue | SecretValue
+Headers = Annotated[Mapping[HeaderName, HeaderValue], BeforeValidator(_with_secrets)]
+
+
+def _without_values(pairs: object) -> object:
+    """Return the headers of a response without the values of secret ones."""
+    if not isinstance(pairs, Sequence) or isinstance(pairs, str):
+        return pairs
+    return tuple(
+        (pair[0], NOT_STORED) if isinstance(pair, Sequence) and pair and is_secret(str(pair[0])) else pair
+        for pair in pairs
+    )
+
+
+ResponseHeaders = Annotated[tuple[tuple[str, str], ...], BeforeValidator(_without_values)]
+"""Headers of a response in their order; a session cookie or a token is as secret as one of a request."""
+
+CONTENT_LENGTH = "Content-Length"
+
+
+def header_value(headers: Headers, name: str) -> HeaderValue | None:
+    """Return the value of a header, None where there is none; case does not matter (RFC 9110, 5.1)."""
+    return next((value for each, value in headers.items() if each.lower() == name.lower()), None)
+
+
+def has_header(headers: Headers, name: str) -> bool:
+    """Return whether there is a header of this name."""
+    return header_value(headers, name) is not None
+
+
+def without_header(headers: Headers, name: str) -> dict[str, HeaderValue]:
+    """Return the headers without the one of this name."""
+    return {each: value for each, value in headers.items() if each.lower() != name.lower()}
+
+
+def merged_headers(common: Headers, own: Headers) -> dict[str, HeaderValue]:
+    """Return the headers with those in `own` overriding common ones of the same name."""
+    return {**{name: value for name, value in common.items() if not has_header(own, name)}, **own}
+
+
+def secret_values(headers: Headers) -> Iterator[tuple[str, SecretValue]]:
+    """Yield the headers with secret values."""
+    yield from ((name, value) for name, value in headers.items() if isinstance(value, SecretValue))
+
+
+def revealed(headers: Headers) -> dict[str, str]:
+    """Return the headers as they are sent. Raises InputError where a secret value is unknown."""
+    return {name: value.reveal() if isinstance(value, SecretValue) else value for name, value in headers.items()}
+
+
+def without_secrets(part: object) -> object:
+    """Return a part of a scenario, as data, with the source of each known secret header instead of its text."""
+    if isinstance(part, list | tuple):
+        return [without_secrets(each) for each in part]
+    if not isinstance(part, Mapping):
+        return part
+    return {
+        key: {name: _source_of(name, each) for name, each in value.items()}
+        if key == "headers" and isinstance(value, Mapping)
+        else without_secrets(value)
+        for key, value in part.items()
+    }
+
+
+def _source_of(name: str, value: object) -> object:
+    return value if not is_secret(name) or isinstance(value, Mapping) else {"env": variable_name(name)}
+
 
 WITH_CONTENT = frozenset({"POST", "PUT", "PATCH"})
 """Methods that anticipate content: a request without any states a length of zero (RFC 9110, 8.6)."""

@@ -1,7 +1,7 @@
 """The rows of all tables: each table is one model, and each column is one field of it.
 
-From these models derive the Arrow schemas (`benchkit.store.schema`), the metrics (`benchkit.models.metrics`) and the
-documentation of the columns. The partition keys `scenario` and `run_id` stand only in the path of a file. To add a
+From these models derive the Arrow schemas (`benchkit.store.parquet_files`), the metrics (`benchkit.models.metrics`) and
+the documentation of the columns. The partition keys `scenario` and `run_id` stand only in the path of a file. To add a
 column, add a field; to add a table, add a class and list it in `TABLES`.
 """
 
@@ -439,7 +439,7 @@ class ProfileShareRow(Row):
 
     trial_id: Annotated[str, Column(description="trial")]
     service: Annotated[str, Column(description="service")]
-    category: Annotated[str, Column(description="category (`benchkit.models.categories`)")]
+    category: Annotated[str, Column(description="category (`benchkit.models.profile`)")]
     share: Annotated[float, Column(description="share of the profile")]
 
 

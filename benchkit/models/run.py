@@ -7,10 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints, TypeAdapter, ValidationError
 
-from benchkit.models.base import Frozen
+from benchkit.models.base import NAME_FORM, Frozen, Name
 from benchkit.models.facts import RecordedFacts
-from benchkit.models.headers import without_secrets
-from benchkit.models.levels import NAME_FORM, Name
+from benchkit.models.request import without_secrets
 
 SCHEMA_VERSION = 1
 """Version of the store's layout and tables; a newer one is refused, an older one is read."""

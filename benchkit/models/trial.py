@@ -9,11 +9,11 @@ from pydantic import AwareDatetime, Field
 
 from benchkit.models.base import Frozen
 from benchkit.models.capacity import CapacityEstimate
-from benchkit.models.headers import ResponseHeaders
 from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult
 from benchkit.models.profile import Profiler
 from benchkit.models.protocol import HttpProtocol, Negotiated, TlsOptions
+from benchkit.models.request import ResponseHeaders
 from benchkit.models.run import RawFileName, TrialId, TrialKind
 
 ProcessId = tuple[int, int]

@@ -14,7 +14,7 @@ from benchkit.hosts.private_folders import hint_at_private_folder
 from benchkit.hosts.tuning import TuningPlan
 from benchkit.loadtools.generators.generator import plan_generators
 from benchkit.loadtools.target import Target
-from benchkit.models.levels import STACK
+from benchkit.models.base import STACK
 from benchkit.models.protocol import HttpProtocol, Protocol
 from benchkit.plan.host_capabilities import (
     HostCapabilities,

@@ -12,7 +12,7 @@ from benchkit.errors import InputError, UnsupportedError
 from benchkit.hosts.host import Host
 from benchkit.hosts.inventory import HostSpec
 from benchkit.hosts.tuning import TuningPlan
-from benchkit.models.cpus import Cpus
+from benchkit.models.base import Cpus
 from benchkit.models.facts import HostFacts
 from benchkit.plan.tuning_plan import nofile_limit
 from benchkit.services.placement import CpuQuota, Program, ServicePlacement

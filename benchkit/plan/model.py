@@ -16,8 +16,7 @@ from benchkit.models.load import Load
 from benchkit.plan.slice_timetable import slice_count
 from benchkit.plan.tuning_plan import tuning_required_error
 from benchkit.scenario.experiment import Cell, Experiment
-from benchkit.scenario.profile_pass import is_profile_pass
-from benchkit.scenario.trial_order import PlannedTrial
+from benchkit.scenario.trial_order import PlannedTrial, is_profile_pass
 from benchkit.services.builds import Build, list_builds
 from benchkit.services.endpoint import Endpoint
 from benchkit.services.service import Service

@@ -23,10 +23,9 @@ from benchkit.plan.secret_headers import missing_secrets, secret_notices
 from benchkit.plan.service_checks import build_services, check_configs, check_go_releases, check_node_releases
 from benchkit.plan.testbeds import combine_plans, compared_facts
 from benchkit.plan.tuning_plan import plan_cell_tuning, plan_tuning, tuning_required_error
-from benchkit.scenario.cell_load import check_generators
-from benchkit.scenario.experiment import Experiment
+from benchkit.scenario.cell_parts import check_generators
+from benchkit.scenario.experiment import Experiment, load_program, needed_programs
 from benchkit.scenario.model import LOAD_ROLE
-from benchkit.scenario.programs import load_program, needed_programs
 from benchkit.units import counted
 
 Roles = Mapping[str, tuple[str, ...]]

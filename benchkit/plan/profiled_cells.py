@@ -9,8 +9,7 @@ from benchkit.models.design import controlled
 from benchkit.plan.host_capabilities import HostCapabilities
 from benchkit.plan.model import PlannedCell
 from benchkit.scenario.experiment import Experiment
-from benchkit.scenario.profile_pass import profile_trials
-from benchkit.scenario.trial_order import PlannedTrial
+from benchkit.scenario.trial_order import PlannedTrial, profile_trials
 from benchkit.services.profilers import PERF, needs_perf
 
 

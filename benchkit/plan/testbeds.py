@@ -13,9 +13,9 @@ from itertools import chain
 
 from benchkit.errors import BenchkitError, InputError
 from benchkit.judge.run_differences import machine_facts
+from benchkit.models.base import TESTBED, cell_id
 from benchkit.models.design import control_of, controlled
 from benchkit.models.facts import Interface, RecordedFacts
-from benchkit.models.levels import TESTBED, cell_id
 from benchkit.plan.model import PlannedCell, RunPlan
 from benchkit.units import counted
 

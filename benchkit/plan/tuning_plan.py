@@ -13,7 +13,7 @@ from benchkit.hosts.host import Host
 from benchkit.hosts.known_sysctls import is_unknown, spelling_hint
 from benchkit.hosts.tuning import TuningPlan
 from benchkit.scenario.experiment import Experiment
-from benchkit.scenario.tuning_profiles import SysctlValue, UsedProfile
+from benchkit.scenario.tuning import SysctlValue, UsedProfile
 
 
 def plan_tuning(

@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from benchkit.models.categories import Category
+from benchkit.models.profile import Category
 
 Kernel = Literal["call", "apart"]
 """Treatment of kernel frames under a system call.

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from benchkit.models.categories import CATEGORIES, SCHEDULING, STUDIED, Category
-from benchkit.models.profile import Frame, Profile
+from benchkit.models.profile import CATEGORIES, SCHEDULING, STUDIED, Category, Frame, Profile
 from benchkit.profiles.share_rules import Kernel, Rule, rules
 
 

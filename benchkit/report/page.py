@@ -9,8 +9,8 @@ from datetime import UTC
 from markupsafe import Markup
 
 from benchkit import __version__, units
+from benchkit.models.design import TERMS, explain
 from benchkit.models.run import Manifest
-from benchkit.models.terms import TERMS, explain
 from benchkit.report import html
 from benchkit.report.rendering import Drawing
 from benchkit.report.sections.registry import SECTIONS

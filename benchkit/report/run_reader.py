@@ -8,7 +8,7 @@ import pandas as pd
 
 from benchkit.models.profile import Profile
 from benchkit.report.stored_run import StoredRun
-from benchkit.store.merged_profile import read_merged_profile
+from benchkit.store.profile_tables import read_merged_profile
 from benchkit.store.progress import read_progress
 from benchkit.store.store import RunFolder, Store
 from benchkit.store.tables import load, load_columns, load_trials

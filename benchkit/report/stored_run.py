@@ -27,8 +27,8 @@ from benchkit.models.profile import Profile
 from benchkit.models.run import Manifest
 from benchkit.report.metric_values import MetricValues, metric_values
 from benchkit.stats.samples import Exclusion
+from benchkit.store.parquet_files import empty_frame
 from benchkit.store.progress import Progress
-from benchkit.store.schema import empty_frame
 
 Result = TypeVar("Result")
 

@@ -10,8 +10,8 @@ from benchkit import units
 from benchkit.comparison.connection_memory import FACTOR, ConnectionMemory, connection_memory_of
 from benchkit.comparison.scalability import Scalability, scalability_of
 from benchkit.comparison.trend import Trend, trends_of
+from benchkit.models.base import level_text
 from benchkit.models.design import controlled
-from benchkit.models.levels import level_text
 from benchkit.models.metrics import metric_named
 from benchkit.report.cell_lines import Line, lines_along, numeric_factor
 from benchkit.report.stored_run import StoredRun

@@ -25,9 +25,9 @@ from benchkit.models.run import Manifest
 from benchkit.models.thresholds import thresholds_of
 from benchkit.models.trial import TrialRecord
 from benchkit.stats.samples import Exclusion
-from benchkit.store.journal_events import HostFactsRead
+from benchkit.store.journal import HostFactsRead
+from benchkit.store.parquet_files import arrow_table
 from benchkit.store.reparse import ContentByTable, RebuiltRun, reparse
-from benchkit.store.schema import arrow_table
 from benchkit.store.store import RunFolder, Store
 from benchkit.store.tables import RunTables
 from benchkit.store.trial_tables import TrialTables

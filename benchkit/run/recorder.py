@@ -22,13 +22,13 @@ from benchkit.run.trial_queue import hash_order
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.stats.samples import Exclusion
 from benchkit.store.checksums import remove_checksums, write_checksums
-from benchkit.store.journal import Journal
-from benchkit.store.journal_events import (
+from benchkit.store.journal import (
     BlockEnded,
     BlockInterrupted,
     FailureCause,
     HostFactsRead,
     HostLost,
+    Journal,
     LeftoverRestored,
     RunEnded,
     RunResumed,

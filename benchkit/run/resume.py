@@ -21,7 +21,7 @@ from benchkit.run.recorder import RunRecorder
 from benchkit.run.steps.trial_state import trial_id_of
 from benchkit.run.trial_queue import TrialQueue, hash_order
 from benchkit.scenario.trial_order import PlannedTrial
-from benchkit.store.journal_events import BlockInterrupted, TrialEnded, TrialFailed
+from benchkit.store.journal import BlockInterrupted, TrialEnded, TrialFailed
 from benchkit.store.progress import Progress, read_progress
 from benchkit.store.store import RunFolder
 from benchkit.store.trial_tables import read_output

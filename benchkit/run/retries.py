@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from benchkit.errors import HostStateError, InputError, LoadToolError, LostError, ServiceError
-from benchkit.store.journal_events import FailureCause
+from benchkit.store.journal import FailureCause
 
 MAX_ATTEMPTS = 3
 """Attempts at a trial in which hosts are lost; each takes as long as a reconnection."""

@@ -31,7 +31,7 @@ from benchkit.run.wall_clocks import WallClocks
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.services import deploy
 from benchkit.services.service import File
-from benchkit.store.journal_events import ClocksSet, HostReconnected, ProgramsInstalled, ServicesDeployed
+from benchkit.store.journal import ClocksSet, HostReconnected, ProgramsInstalled, ServicesDeployed
 from benchkit.units import cores, share
 
 logger = logging.getLogger(__name__)

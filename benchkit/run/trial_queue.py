@@ -16,8 +16,7 @@ from types import MappingProxyType
 
 from benchkit.comparison.adaptive import StopDecision, StopRule
 from benchkit.models.rows import TrialRow
-from benchkit.scenario.profile_pass import is_profile_pass
-from benchkit.scenario.trial_order import PlannedTrial
+from benchkit.scenario.trial_order import PlannedTrial, is_profile_pass
 from benchkit.stats.samples import Exclusion
 
 CALIBRATION_BLOCK = 0

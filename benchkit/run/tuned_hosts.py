@@ -12,8 +12,7 @@ from benchkit.hosts.connections import Hosts
 from benchkit.hosts.tuning import TuningPlan, apply
 from benchkit.plan.model import PlannedCell, RunPlan
 from benchkit.run.run_log import log_step
-from benchkit.store.journal import Journal
-from benchkit.store.journal_events import HostRestored, HostTuned, TuningSwitched
+from benchkit.store.journal import HostRestored, HostTuned, Journal, TuningSwitched
 
 Settings = tuple[TuningPlan, ...]
 

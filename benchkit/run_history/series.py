@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Literal
 from benchkit import units
 from benchkit.comparison.ratio import Direction
 from benchkit.errors import InputError, suggestion
-from benchkit.models.base import Frozen
+from benchkit.models.base import Frozen, Name
 from benchkit.models.columns import Metric
-from benchkit.models.levels import Name
 from benchkit.models.metrics import METRICS, metric_column, metric_named
 from benchkit.models.run import Manifest, RunStatus
 from benchkit.run_history.change_points import ALPHA, Shift, find_shifts

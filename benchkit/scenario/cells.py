@@ -9,10 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from benchkit.document import Document
 from benchkit.errors import InputError, suggestion
-from benchkit.models.headers import is_secret
-from benchkit.models.levels import STACK, Level, Levels, cell_id, level_text
-from benchkit.scenario.cell_load import typed_load, with_new_count
-from benchkit.scenario.cell_services import typed_services
+from benchkit.models.base import STACK, Level, Levels, cell_id, level_text
+from benchkit.models.request import is_secret
+from benchkit.scenario.cell_parts import typed_load, typed_services, with_new_count
 from benchkit.scenario.experiment import Cell
 from benchkit.scenario.model import REFERENCE, Scenario
 from benchkit.validation import Location

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from benchkit.document import Document
 from benchkit.errors import InputError, suggestion
 from benchkit.loadtools.registry import TOOLS
-from benchkit.models.claims import Claim
-from benchkit.models.levels import Levels, cell_id, level_text
+from benchkit.models.base import Levels, cell_id, level_text
+from benchkit.models.claims import Claim, Published
 from benchkit.models.metrics import METRICS
-from benchkit.models.profile_metrics import PROFILE_METRICS
-from benchkit.models.published import Published
+from benchkit.models.profile import PROFILE_METRICS
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.model import LOAD_ROLE, Scenario
 from benchkit.scenario.trial_order import CELLS_OF_ABBA

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchkit.document import Document, SourceMap
 from benchkit.files import shipped
-from benchkit.models.levels import Levels
+from benchkit.loadtools.registry import get_tool
+from benchkit.models import Scale
+from benchkit.models.base import Levels
 from benchkit.models.load import Load
-from benchkit.models.scale import Scale
-from benchkit.scenario.model import Scenario
-from benchkit.scenario.tuning_profiles import UsedProfile
+from benchkit.scenario.model import LOAD_ROLE, Scenario
+from benchkit.scenario.tuning import UsedProfile
 from benchkit.services.external import ExternalService
+from benchkit.services.profilers import PERF
 from benchkit.services.rendering import ServiceSpec
 
 
@@ -90,3 +93,23 @@ class Experiment:
     def controlled(self) -> tuple[str, ...]:
         """Names of the cells that have a control."""
         return tuple(cell.cell_id for cell in self.cells if self.scenario.has_control(cell.levels))
+
+
+def needed_programs(experiment: Experiment) -> dict[str, set[str]]:
+    """Return the programs that the hosts of each role need: for services, load tools and profilers."""
+    needed: defaultdict[str, set[str]] = defaultdict(set)
+    profile = experiment.scenario.profile
+    for cell in experiment.cells:
+        if (program := load_program(cell.load.tool)) is not None:
+            needed[LOAD_ROLE].add(program)
+        for service in cell.services:
+            programs = needed[service.options.role]
+            programs.update(service.programs)
+            if profile is not None and profile.includes(service.name) and not service.backend.has_own_profiler:
+                programs.add(PERF)
+    return dict(needed)
+
+
+def load_program(tool: str) -> str | None:
+    """Return the program that a load host must have for a tool; None if benchkit builds the tool."""
+    return get_tool(tool).required_program

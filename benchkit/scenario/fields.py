@@ -21,7 +21,7 @@ from benchkit.hosts.inventory import InventoryFile
 from benchkit.models.load import Load
 from benchkit.scenario.model import Scenario
 from benchkit.scenario.schema import Schema, model_schema, resolved
-from benchkit.scenario.tuning_profiles import TuningProfile
+from benchkit.scenario.tuning import TuningProfile
 from benchkit.services.backend import ServiceOptions
 from benchkit.services.registry import BACKENDS, service_options
 

@@ -10,18 +10,35 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PositiveInt, StringConstraints, field_validator
+from pydantic import BeforeValidator, Field, PositiveInt, StringConstraints, field_validator
 
-from benchkit.models.base import Frozen
-from benchkit.models.claims import Claim
-from benchkit.models.cpus import Cpus
-from benchkit.models.design import SLICE_S, Design, StopCondition
-from benchkit.models.levels import Level, Levels, Name
-from benchkit.models.published import Published
-from benchkit.models.response_differences import Difference
+from benchkit.models.base import Cpus, Frozen, Level, Levels, Name
+from benchkit.models.claims import Claim, Published
+from benchkit.models.design import SLICE_S, Design, Difference, StopCondition
 from benchkit.models.thresholds import Thresholds
-from benchkit.scenario.profile_pass import ProfilePass
-from benchkit.scenario.telemetry_options import Telemetry, TelemetryOptions
+from benchkit.scenario.trial_order import ProfilePass
+
+OFF = "off"
+
+
+class TelemetryOptions(Frozen):
+    """Options of host telemetry during a trial."""
+
+    interval_s: float = Field(default=1.0, ge=0.1, le=60, description="seconds from one sample to the next")
+
+
+def _off_is_none(value: object) -> object:
+    """Map `off` to None; the word is text in YAML 1.2 and false in YAML 1.1, which some editors still write."""
+    off = isinstance(value, str) and value.lower() == OFF
+    return None if off or value is False else value
+
+
+Telemetry = Annotated[
+    TelemetryOptions | None,
+    BeforeValidator(_off_is_none, json_schema_input_type=Literal["off", False] | TelemetryOptions | None),
+]
+"""`off` (None here), or the fields of `TelemetryOptions`."""
+
 
 LOAD_ROLE = "load"
 """The role of the hosts that generate the load."""

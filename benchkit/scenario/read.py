@@ -11,16 +11,15 @@ from pydantic import BaseModel
 from benchkit.document import Document, Origin, Origins, SourceMap, parse_document, read_document
 from benchkit.errors import InputError, suggestion
 from benchkit.files import shipped
-from benchkit.models.base import Frozen
-from benchkit.models.headers import without_secrets
-from benchkit.models.levels import Name
-from benchkit.models.scale import Scale
-from benchkit.scenario.cell_load import check_generators
+from benchkit.models import Scale
+from benchkit.models.base import Frozen, Name
+from benchkit.models.request import without_secrets
+from benchkit.scenario.cell_parts import check_generators
 from benchkit.scenario.cells import combinations, typed_cell
 from benchkit.scenario.checks import Factors, check_cells, check_scenario
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.model import LOAD_ROLE, Scenario
-from benchkit.scenario.tuning_profiles import tuning_profiles
+from benchkit.scenario.tuning import tuning_profiles
 
 SCALES: tuple[Scale, ...] = get_args(Scale)
 DEFAULT_SCALE: Scale = "lab"

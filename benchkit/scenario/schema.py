@@ -16,13 +16,13 @@ from pydantic.json_schema import models_json_schema
 
 from benchkit.hosts.inventory import InventoryFile
 from benchkit.loadtools.registry import TOOLS
+from benchkit.models import Scale
 from benchkit.models.load import Load
 from benchkit.models.metrics import METRICS
-from benchkit.models.profile_metrics import PROFILE_METRICS
-from benchkit.models.scale import Scale
+from benchkit.models.profile import PROFILE_METRICS
 from benchkit.scenario.model import Scenario
 from benchkit.scenario.read import FIXED
-from benchkit.scenario.tuning_profiles import TuningProfile
+from benchkit.scenario.tuning import TuningProfile
 from benchkit.services.registry import service_options
 
 Schema = dict[str, Any]

@@ -19,12 +19,10 @@ from benchkit.document import Origin, Origins
 from benchkit.errors import InputError
 from benchkit.loadtools.registry import get_tool
 from benchkit.loadtools.slice_times import pauses, turn_s
-from benchkit.models.cpus import SplitCpus
-from benchkit.models.design import Design, StopCondition
-from benchkit.models.headers import SecretValue, without_secrets
-from benchkit.models.levels import NAME_FORM
+from benchkit.models.base import NAME_FORM, SplitCpus
+from benchkit.models.design import Design, ResponsePart, StopCondition
 from benchkit.models.load import Load
-from benchkit.models.response_differences import ResponsePart
+from benchkit.models.request import SecretValue, without_secrets
 from benchkit.models.run import CALIBRATION
 from benchkit.scenario.model import Scenario
 from benchkit.services.command_line import shell_operator

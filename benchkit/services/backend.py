@@ -15,9 +15,7 @@ from pydantic import Field
 
 from benchkit.document import SourceMap
 from benchkit.errors import UnsupportedError
-from benchkit.models.base import Frozen
-from benchkit.models.cpus import Cpus
-from benchkit.models.levels import Name
+from benchkit.models.base import Cpus, Frozen, Name
 from benchkit.models.protocol import HttpProtocol, Protocol, TlsOptions, is_tls
 from benchkit.services.endpoint import FIRST_UNPRIVILEGED_PORT, Endpoint, Listen
 from benchkit.services.placement import ServicePlacement

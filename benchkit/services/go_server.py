@@ -10,7 +10,7 @@ from pydantic import Field
 from benchkit.document import SourceMap
 from benchkit.errors import InputError, UnsupportedError
 from benchkit.files import BACKENDS
-from benchkit.models.cpus import CpuCount
+from benchkit.models.base import CpuCount
 from benchkit.models.protocol import HttpProtocol, Protocol
 from benchkit.services.backend import Backend, RenderRequest
 from benchkit.services.go_build import oldest_release, release_numbers

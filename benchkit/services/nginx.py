@@ -22,8 +22,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from benchkit.document import SourceMap
 from benchkit.errors import FieldError, InputError, UnsupportedError
-from benchkit.models.cpus import CpuCount
-from benchkit.models.levels import Name
+from benchkit.models.base import CpuCount, Name
 from benchkit.models.protocol import Protocol, TlsOptions, is_http2
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
 from benchkit.services.certificates import authority_file, tls_paths, verified_name

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from benchkit.errors import UnsupportedError
-from benchkit.models.cpus import Cpus, cpu_places
+from benchkit.models.base import Cpus, cpu_places
 from benchkit.units import counted
 
 

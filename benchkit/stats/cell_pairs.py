@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchkit.errors import InputError, suggestion
+from benchkit.models.base import TESTBED, LevelTexts, cell_id, level_texts
 from benchkit.models.claims import CellPair, claims_of
 from benchkit.models.design import controlled
-from benchkit.models.levels import TESTBED, LevelTexts, cell_id, level_texts
-from benchkit.models.profile_metrics import PROFILE_METRICS
+from benchkit.models.profile import PROFILE_METRICS
 from benchkit.models.run import CellRecord
 
 

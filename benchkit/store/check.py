@@ -13,19 +13,20 @@ from benchkit.models.run import Manifest
 from benchkit.models.trial import TrialRecord
 from benchkit.store.checksums import changed_files, read_checksums
 from benchkit.store.durable_files import write_atomically
-from benchkit.store.journal import journal_content, read_journal, read_undamaged_lines
-from benchkit.store.journal_events import (
+from benchkit.store.journal import (
     BlockInterrupted,
     HostFactsRead,
     JournalEvent,
     RunEnded,
     TrialEnded,
     TrialStarted,
+    journal_content,
+    read_journal,
+    read_undamaged_lines,
 )
-from benchkit.store.parquet_files import read_parquet
+from benchkit.store.parquet_files import arrow_schema, read_parquet
 from benchkit.store.progress import read_progress
 from benchkit.store.run_files import irregular_entries
-from benchkit.store.schema import arrow_schema
 from benchkit.store.store import RunFolder, Store
 from benchkit.store.tables import RunTables, unknown_cells
 from benchkit.store.trial_tables import read_output

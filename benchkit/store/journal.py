@@ -1,21 +1,287 @@
-"""The journal of a run: one JSON object per line for every finished step, on disk before the next step begins."""
+"""The journal of a run: one JSON object per line for every finished step, on disk before the next step begins.
+
+Stored names (`event`) stay as earlier runs have them. A kind of line that this version does not know is read as
+`OtherEvent`.
+"""
 
 from __future__ import annotations
 
 import io
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
-from pydantic import ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
 from benchkit.errors import InputError
 from benchkit.files import read_regular
-from benchkit.store.journal_events import JournalEvent, parse_event
+from benchkit.models.facts import RecordedFacts
+from benchkit.models.run import RunStatus, TrialId
 from benchkit.validation import first_fault
+
+FailureCause = Literal["host-lost", "host-state", "server", "scenario", "load-tool", "other"]
+"""Cause of a trial's failure: the connection to a host, a state of a host that may pass (no space, a port in use), a
+service under test, the scenario or a text that cannot be read, a load tool that cannot measure the server and has to be
+another one, or anything else, such as a load tool that failed."""
+
+
+class JournalEvent(BaseModel):
+    """A line of the journal: something that happened, and when."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    event: str
+    at: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC))
+
+
+class OtherEvent(JournalEvent):
+    """An event of a kind that this version does not know, with its fields as they are."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+
+class RunStarted(JournalEvent):
+    """The start of a run."""
+
+    event: Literal["run-started"] = "run-started"
+    run_id: str = ""
+    seed: int | None = None
+    trials: int | None = None
+    order: str | None = None
+    """Hash of the planned order of trials."""
+
+
+class RunResumed(JournalEvent):
+    """The start of a process that resumes the run."""
+
+    event: Literal["run-resumed"] = "run-resumed"
+    changes: tuple[str, ...] = ()
+    """Accepted differences from the start of the run."""
+
+
+class RunEnded(JournalEvent):
+    """The end of a process that worked on the run; missing where it was killed."""
+
+    event: Literal["run-ended"] = "run-ended"
+    status: RunStatus
+    trials: int | None = None
+    failed: int | None = None
+
+
+class HostFactsRead(JournalEvent):
+    """Facts of a host at a stage of the run: `start`, `tuned`, `block n`, `end` or `restored`."""
+
+    event: Literal["host-facts"] = "host-facts"
+    host: str
+    roles: tuple[str, ...] = ()
+    stage: str
+    facts: RecordedFacts
+
+
+class LeftoverRestored(JournalEvent):
+    """A change of an earlier run that was restored before this one, by the watchdog of its host or by this run."""
+
+    event: Literal["put-back"] = "put-back"
+    host: str
+    by: str
+    text: str
+    at_s: float | None = None
+    how: str | None = None
+
+
+class HostTuned(JournalEvent):
+    """Settings applied to a host, each with its outcome."""
+
+    model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)  # stored runs have the name `short`
+
+    event: Literal["tuned"] = "tuned"
+    host: str
+    outcomes: dict[str, str]
+    not_applied: tuple[str, ...] = Field(default=(), alias="short")
+    """Settings that do not have the planned value, in sentences."""
+
+
+class TuningSwitched(JournalEvent):
+    """Kernel settings of a host changed from those of one cell to those of another, before a trial."""
+
+    event: Literal["tuning-switched"] = "tuning-switched"
+    cell_id: str
+    host: str
+    restored: tuple[str, ...] = ()
+    outcomes: dict[str, str] = {}
+    """Outcome of each setting of the cell."""
+    not_applied: tuple[str, ...] = ()
+    """Settings that do not have the planned value, in sentences."""
+    took_s: float
+
+
+class HostRestored(JournalEvent):
+    """Settings restored on a host, and what could not be restored."""
+
+    event: Literal["restored"] = "restored"
+    host: str
+    settings: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()
+
+
+class ProgramsInstalled(JournalEvent):
+    """Programs of generators installed on a host."""
+
+    event: Literal["programs-placed"] = "programs-placed"
+    host: str
+    changed: tuple[str, ...] = ()
+    """Paths of the files that the host did not have yet."""
+    sent_bytes: int = 0
+
+
+class ServicesDeployed(JournalEvent):
+    """The services of a cell deployed on a host, with their configuration files."""
+
+    event: Literal["deployed"] = "deployed"
+    cell_id: str
+    host: str
+    configs: dict[str, str] = {}
+    changed: tuple[str, ...] = ()
+    """Paths of the files that the host did not have yet."""
+    sent_bytes: int = 0
+
+
+class HostLost(JournalEvent):
+    """A host that was lost and is not used any more."""
+
+    event: Literal["host-lost"] = "host-lost"
+    host: str
+    why: str
+
+
+class TestbedLost(JournalEvent):
+    """A testbed with a lost host: the others run its unfinished blocks."""
+
+    event: Literal["testbed-lost"] = "testbed-lost"
+    testbed: str
+    why: str
+
+
+class HostReconnected(JournalEvent):
+    """A lost host that is connected and ready again."""
+
+    event: Literal["host-reconnected"] = "host-reconnected"
+    host: str
+    after_s: float
+
+
+class ClocksSet(JournalEvent):
+    """Wall clocks that were set during the run."""
+
+    event: Literal["clocks-set"] = "clocks-set"
+    text: str
+
+
+class TrialStarted(JournalEvent):
+    """The start of an attempt at a trial."""
+
+    event: Literal["trial-started"] = "trial-started"
+    trial_id: TrialId
+    cell_id: str
+    block: int
+    round: int = 1
+    position: int
+    attempt: int = 1
+
+
+class TrialEnded(JournalEvent):
+    """The end of a trial whose raw files are stored."""
+
+    event: Literal["trial-ended"] = "trial-ended"
+    trial_id: TrialId
+    cell_id: str = ""
+    wall_s: float = 0.0
+
+
+class TrialFailed(JournalEvent):
+    """A failed attempt at a trial; `will_retry` if another attempt follows."""
+
+    model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)  # journals have the name `again`
+
+    event: Literal["trial-failed"] = "trial-failed"
+    trial_id: TrialId
+    cell_id: str = ""
+    why: str
+    will_retry: bool = Field(default=False, alias="again")
+    cause: FailureCause | None = None
+    """None in journals of earlier versions."""
+    pause_s: float | None = None
+    """Pause before the next attempt, where a state of a host has to pass."""
+
+
+class TrialSkipped(JournalEvent):
+    """A trial that was not attempted; a resumed run attempts it."""
+
+    event: Literal["trial-skipped"] = "trial-skipped"
+    trial_id: TrialId
+    cell_id: str
+    block: int
+    round: int = 1
+    position: int
+    why: str
+
+
+class BlockInterrupted(JournalEvent):
+    """A block that a pause interrupted, or whose failed trials are repeated, as `round`; its `trials` are excluded."""
+
+    event: Literal["block-split"] = "block-split"
+    block: int
+    round: int
+    trials: tuple[TrialId, ...]
+    why: Literal["pause", "retry-failed"] = "pause"
+
+
+class BlockEnded(JournalEvent):
+    """The decision after a block whether the run ends early."""
+
+    event: Literal["block-ended"] = "block-ended"
+    stop: bool
+    reason: str
+    blocks: int
+    precision: float | None = None
+    blocks_expected: int | None = None
+
+
+_KINDS: dict[str, type[JournalEvent]] = {
+    kind.model_fields["event"].default: kind
+    for kind in (
+        RunStarted,
+        RunResumed,
+        RunEnded,
+        HostFactsRead,
+        LeftoverRestored,
+        HostTuned,
+        TuningSwitched,
+        HostRestored,
+        ProgramsInstalled,
+        ServicesDeployed,
+        HostLost,
+        TestbedLost,
+        HostReconnected,
+        ClocksSet,
+        TrialStarted,
+        TrialEnded,
+        TrialFailed,
+        TrialSkipped,
+        BlockInterrupted,
+        BlockEnded,
+    )
+}
+
+
+def parse_event(document: Mapping[str, object]) -> JournalEvent:
+    """Return a line of the journal as an event. Raises pydantic's ValidationError for a line that is none."""
+    return _KINDS.get(str(document.get("event")), OtherEvent).model_validate(document)
+
 
 _END = b"\n"
 _CHUNK = 1 << 16

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from benchkit.store.journal_events import (
+from benchkit.store.journal import (
     BlockInterrupted,
     HostFactsRead,
     JournalEvent,

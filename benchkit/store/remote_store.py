@@ -20,7 +20,7 @@ from benchkit.errors import InputError
 from benchkit.models.run import Manifest, RunId
 from benchkit.models.trial import TrialRecord
 from benchkit.store.checksums import Checksums, checksums_path, file_sha256, parse_checksums
-from benchkit.store.journal_events import JournalEvent
+from benchkit.store.journal import JournalEvent
 from benchkit.store.remote_files import RemoteFiles
 from benchkit.store.store import COMPRESSED, RECORD, Part, RunFolder, Store
 from benchkit.validation import is_valid_name

@@ -14,10 +14,10 @@ from benchkit.models.rows import FactorRow, HostRow, TrialRow
 from benchkit.models.run import Manifest
 from benchkit.models.trial import TrialRecord
 from benchkit.store.checksums import damaged_trials, update_checksums
-from benchkit.store.journal_events import HostFactsRead, JournalEvent, TrialEnded
+from benchkit.store.journal import HostFactsRead, JournalEvent, TrialEnded
+from benchkit.store.parquet_files import Rows, arrow_schema, arrow_table
 from benchkit.store.progress import Progress, read_progress
 from benchkit.store.row_builders import INTERRUPTED, factor_rows, host_rows, host_rows_of
-from benchkit.store.schema import Rows, arrow_schema, arrow_table
 from benchkit.store.store import RunFolder, Store
 from benchkit.store.tables import RunTables
 from benchkit.store.trial_tables import (

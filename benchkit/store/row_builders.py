@@ -11,15 +11,15 @@ import numpy as np
 
 from benchkit.loadtools.measurement import Measurement
 from benchkit.loadtools.overload import overload_of
+from benchkit.models.base import level_text
 from benchkit.models.facts import RecordedFacts
-from benchkit.models.levels import level_text
 from benchkit.models.load_result import LoadResult
 from benchkit.models.metrics import PERCENTILES
 from benchkit.models.protocol import Negotiated
 from benchkit.models.rows import Columns, FactorRow, HostRow, LatencyRow, NoteRow, SeriesRow, SliceRow, TrialRow
 from benchkit.models.run import CellRecord
 from benchkit.models.trial import ProbeMoment, ProbeRecord, TrialRecord
-from benchkit.store.journal_events import HostFactsRead, JournalEvent
+from benchkit.store.journal import HostFactsRead, JournalEvent
 
 INTERRUPTED = "split"
 """Kind, in the table, of a trial whose block was interrupted by a pause and repeated: stored, and in no figure or

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchkit.models.levels import Name
+from benchkit.models.base import Name
 from benchkit.models.rows import TABLES
 from benchkit.models.run import RunId, TrialId
 from benchkit.validation import is_valid_name

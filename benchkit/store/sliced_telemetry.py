@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchkit.models.telemetry import AGENT_SERVICE, TELEMETRY_METRICS, is_of_load_tool, neighbour_service
-from benchkit.store.telemetry_file import FORMAT, Key, Series
+from benchkit.store.telemetry_table import FORMAT, Key, Series
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]

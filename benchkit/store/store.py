@@ -2,7 +2,7 @@
 
     runs/<run_id>/manifest.json, journal.jsonl, run.log, raw/<trial_id>/…
     tables/<table>/scenario=<name>/run_id=<id>/*.parquet
-    compact/<table>.parquet                                copies, see `benchkit.store.compact`
+    compact/<table>.parquet                                copies, see `benchkit.store.tables`
     compact/history/<scenario>/<metric>.jsonl              estimates of runs, see `benchkit.run_history.estimates`
 
 A file or a trial's folder appears complete or not at all: it is written under another name, synced, then renamed.
@@ -22,15 +22,16 @@ from pydantic import BaseModel, ValidationError
 
 from benchkit.errors import BenchkitError, InputError
 from benchkit.files import read_regular
-from benchkit.models.levels import Name
+from benchkit.models.base import Name
 from benchkit.models.run import Manifest, RunId, RunStatus
 from benchkit.models.trial import TrialRecord
 from benchkit.safe_text import redacted_bytes
-from benchkit.store.compression import compress, decompress
 from benchkit.store.durable_files import (
     BY_UMASK,
     PARTIAL,
     PRIVATE,
+    compress,
+    decompress,
     is_locked,
     make_folders,
     sync_folder,
@@ -38,8 +39,7 @@ from benchkit.store.durable_files import (
     write_atomically,
     write_synced,
 )
-from benchkit.store.journal import Journal, read_journal
-from benchkit.store.journal_events import JournalEvent, TrialEnded
+from benchkit.store.journal import Journal, JournalEvent, TrialEnded, read_journal
 from benchkit.store.parquet_files import current_files, refuse_newer
 from benchkit.store.remote_files import is_url
 from benchkit.store.run_files import JOURNAL, LOCK, LOG, MANIFEST, REPORT, table_folders

@@ -1,17 +1,67 @@
-"""The raw telemetry of a trial as rows of the `telemetry` table. Pure."""
+"""The raw telemetry of a trial: the file that an agent writes, read as series and as rows of `telemetry`. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from pydantic_core import from_json
 
 from benchkit.errors import ParseError
 from benchkit.models.rows import Columns, NoteRow, TelemetryRow
 from benchkit.models.telemetry import TELEMETRY_METRICS, generator_service, reducer_service
 from benchkit.models.trial import TrialRecord, WatchRecord
-from benchkit.store.telemetry_file import Key, Series, read_telemetry
+
+FORMAT = 1
+
+Key = tuple[str | None, str, str | None]
+"""Service (None: the host), metric, instance."""
+
+
+@dataclass
+class Series:
+    """The samples of one metric."""
+
+    t_ns: list[int] = field(default_factory=list)
+    """Times on the host's monotonic clock, ascending."""
+    numbers: list[float] = field(default_factory=list)
+
+
+def read_telemetry(content: bytes) -> dict[Key, Series]:
+    """Read the series in a telemetry file, in the order in which they begin. Raises ParseError for other content.
+
+    The file of a killed agent ends within a line; it is read up to there.
+    """
+    found: dict[Key, Series] = {}
+    groups: dict[int, list[Series]] = {}
+    for line in _lines(content):
+        match line:
+            case {"group": int(number), "service": service, "series": list(keys)}:
+                groups[number] = [found.setdefault((service, metric, instance), Series()) for metric, instance in keys]
+            case {"t_ns": int(t_ns), "values": dict(values)}:
+                for number, row in values.items():
+                    for series, value in zip(groups[int(number)], row, strict=True):
+                        series.t_ns.append(t_ns)
+                        series.numbers.append(value)
+    return {key: series for key, series in found.items() if series.t_ns}
+
+
+def _lines(content: bytes) -> Iterator[Mapping[str, Any]]:
+    lines = content.split(b"\n")
+    for i, line in enumerate(lines):
+        if i + 1 == len(lines):  # the text after the last line end is incomplete
+            return
+        try:
+            document = from_json(line)
+        except ValueError as error:
+            raise ParseError(f"line {i + 1} of the telemetry is not JSON: {error}") from None
+        if i == 0 and (not isinstance(document, dict) or document.get("format") != FORMAT):
+            raise ParseError(f"not a telemetry file of format {FORMAT}", why=f"it begins with {line[:60]!r}")
+        yield document
+
 
 LOAD_ROLE = "load"
 NOT_WATCHED = "not-watched"

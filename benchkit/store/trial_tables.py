@@ -24,6 +24,7 @@ from benchkit.models.rows import (
     VerdictRow,
 )
 from benchkit.models.trial import GeneratorRecord, TrialRecord
+from benchkit.store.parquet_files import Rows
 from benchkit.store.profile_tables import read_profiles
 from benchkit.store.row_builders import (
     latency_columns,
@@ -33,7 +34,6 @@ from benchkit.store.row_builders import (
     slice_rows,
     trial_row,
 )
-from benchkit.store.schema import Rows
 from benchkit.store.slice_files import unpack_slices
 from benchkit.store.telemetry_table import (
     main_process_cpu_s,

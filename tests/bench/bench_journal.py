@@ -6,8 +6,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from benchkit.store.journal import Journal
-from benchkit.store.journal_events import TrialEnded, TrialStarted
+from benchkit.store.journal import Journal, TrialEnded, TrialStarted
 
 TRIALS = 500
 LIMIT_S = 0.005

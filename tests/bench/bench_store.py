@@ -11,9 +11,8 @@ import pandas as pd
 import pytest
 
 from benchkit.models.rows import FactorRow, TelemetryRow, TrialRow
-from benchkit.store.compact import compact
 from benchkit.store.store import Store
-from benchkit.store.tables import RunTables, load
+from benchkit.store.tables import RunTables, compact, load
 
 RUNS, TRIALS = 1000, 20
 CELLS = ("go", "nginx")

@@ -30,14 +30,14 @@ from benchkit.run.steps.trial_state import make_trial
 from benchkit.run.testbed import install_programs
 from benchkit.run.trial import run_trial
 from benchkit.scenario.experiment import Experiment
+from benchkit.scenario.model import TelemetryOptions
 from benchkit.scenario.read import read_experiment
-from benchkit.scenario.telemetry_options import TelemetryOptions
 from benchkit.services import deploy
 from benchkit.services.deploy import RunningService
 from benchkit.stats.cell_pairs import ComparedCells
 from benchkit.stats.samples import take_samples
 from benchkit.store.row_builders import trial_row
-from benchkit.store.telemetry_file import Key, Series, read_telemetry
+from benchkit.store.telemetry_table import Key, Series, read_telemetry
 from benchkit.store.trial_tables import read_output
 
 SOCKETS = 15_000

@@ -22,9 +22,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchkit.models.levels import Levels, cell_id
+from benchkit.models import Scale
+from benchkit.models.base import Levels, cell_id
 from benchkit.models.run import CellRecord, Manifest
-from benchkit.models.scale import Scale
 from benchkit.plan.model import PlannedCell, RunPlan
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.read import read_experiment, stored_experiment

@@ -9,8 +9,7 @@ from pydantic import Field
 
 from benchkit.document import MAX_BYTES, parse_document, read_document
 from benchkit.errors import InputError
-from benchkit.models.base import Frozen
-from benchkit.models.levels import Name
+from benchkit.models.base import Frozen, Name
 
 
 class Engine(Frozen):

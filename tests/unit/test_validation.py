@@ -14,9 +14,9 @@ from benchkit.models.run import Manifest
 from benchkit.models.trial import TrialRecord
 from benchkit.plugins.go_modules.vanity import VanityFile
 from benchkit.scenario.model import Scenario
-from benchkit.scenario.tuning_profiles import TuningProfile
+from benchkit.scenario.tuning import TuningProfile
 from benchkit.services.registry import BACKENDS
-from benchkit.store import journal_events
+from benchkit.store import journal
 from benchkit.validation import ALLOWED, fault_messages, first_fault
 
 READ: tuple[type[BaseModel], ...] = (
@@ -27,7 +27,7 @@ READ: tuple[type[BaseModel], ...] = (
     InventoryFile,
     Manifest,
     TrialRecord,
-    *journal_events._KINDS.values(),
+    *journal._KINDS.values(),
     *(backend.options for backend in BACKENDS.values()),
 )
 """Models of what benchkit reads from files."""

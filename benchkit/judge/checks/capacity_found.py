@@ -8,8 +8,8 @@ from typing import Any
 from benchkit import units
 from benchkit.judge.check import Check, CheckResult, Finding, RunCheckResult
 from benchkit.judge.evidence import Evidence, RunEvidence
+from benchkit.models.base import Level
 from benchkit.models.capacity import CapacityEstimate, ProbeOutcome
-from benchkit.models.levels import Level
 from benchkit.models.load import RATE
 from benchkit.models.metrics import GOODPUT, LATENCIES
 from benchkit.models.thresholds import Thresholds

@@ -11,7 +11,7 @@ from benchkit.judge.check import ALL, Check, CheckResult, Finding, RunCheckResul
 from benchkit.judge.evidence import Evidence, RunEvidence
 from benchkit.judge.fairness import varying_traits
 from benchkit.judge.response_kind import ResponseKind
-from benchkit.models.levels import level_texts
+from benchkit.models.base import level_texts
 from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import ProbeRound
 

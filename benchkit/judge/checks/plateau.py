@@ -13,7 +13,7 @@ import pandas as pd
 from benchkit import units
 from benchkit.judge.check import RATES, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
 from benchkit.judge.evidence import RunEvidence
-from benchkit.models.levels import STACK
+from benchkit.models.base import STACK
 from benchkit.models.thresholds import Thresholds
 
 MIN_SERVERS = 3

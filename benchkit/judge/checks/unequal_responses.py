@@ -14,7 +14,7 @@ from benchkit.judge.check import ALL, Check, CheckResult, Finding, RunCheckResul
 from benchkit.judge.evidence import Evidence, RunEvidence
 from benchkit.judge.fairness import declared_traits, varying_traits
 from benchkit.judge.response_kind import ResponseKind, similar_sizes
-from benchkit.models.levels import level_texts
+from benchkit.models.base import level_texts
 from benchkit.models.protocol import is_http2
 from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import ProbeMoment, ProbeRecord, TrialRecord

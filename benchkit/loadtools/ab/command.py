@@ -26,8 +26,8 @@ from benchkit.loadtools.tool import (
     reserved_arguments,
     whole_seconds,
 )
-from benchkit.models.headers import has_header
 from benchkit.models.load import Load
+from benchkit.models.request import has_header
 
 MAX_CONCURRENCY = 20_000
 """MAX_CONCURRENCY in ab.c."""

@@ -22,10 +22,8 @@ from benchkit.loadtools.openloop.output import parse
 from benchkit.loadtools.requests import RequestPart, RequestSupport, repeated_requests, reserved_headers
 from benchkit.loadtools.target import Target
 from benchkit.loadtools.tool import GoProgram, Objection, RateSupport, RequestRows, Tool, either_time_or_count
-from benchkit.models.headers import CONTENT_LENGTH, has_header
-from benchkit.models.load import Load
-from benchkit.models.request import Request
-from benchkit.models.shape import NS_PER_S, RateStage
+from benchkit.models.load import NS_PER_S, Load, RateStage
+from benchkit.models.request import CONTENT_LENGTH, Request, has_header
 
 REQUESTS = "openloop.requests"
 PROGRAM = GoProgram(BACKENDS / "openloop", ".", "1", "openloop")

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from benchkit.loadtools.requests import body_file, has_body
-from benchkit.models.headers import has_header
 from benchkit.models.load import Load
-from benchkit.models.request import Request
+from benchkit.models.request import Request, has_header
 
 _START = """\
 -- Requests of benchkit. Every thread draws them by their weights, with a seed of its own that is the same in every trial.

@@ -6,8 +6,7 @@ from typing import Literal
 
 from pydantic import AwareDatetime, Field
 
-from benchkit.models.base import Frozen
-from benchkit.models.cpus import SplitCpus
+from benchkit.models.base import Frozen, SplitCpus
 from benchkit.models.request import Request
 from benchkit.models.run import RunId
 from benchkit.services.git_source import Commit

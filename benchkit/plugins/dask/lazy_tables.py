@@ -15,12 +15,10 @@ import pyarrow.compute as pc
 from benchkit.comparison.stored_tables import Selection
 from benchkit.errors import InputError
 from benchkit.plugins.dask.executor import needs_extra
-from benchkit.store.compact import with_keys
-from benchkit.store.parquet_files import refuse_newer
-from benchkit.store.schema import VERSION_KEY, arrow_schema
+from benchkit.store.parquet_files import VERSION_KEY, arrow_schema, refuse_newer
 from benchkit.store.store import Part
 from benchkit.store.store_choice import open_store
-from benchkit.store.tables import CELL_KEYS, read_rows
+from benchkit.store.tables import CELL_KEYS, read_rows, with_keys
 
 if TYPE_CHECKING:
     import dask.dataframe as dd

@@ -14,7 +14,7 @@ from benchkit.cli.options import Json, StoreFolder, Tags
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from benchkit.models.levels import Levels
+    from benchkit.models.base import Levels
     from benchkit.plugins.foreign.imported import OutputFile
 
 
@@ -67,7 +67,7 @@ def import_outputs(
     from benchkit.cli.console import print_json, say
     from benchkit.cli.tags import parse_tags
     from benchkit.errors import InputError
-    from benchkit.models.levels import NAME_FORM, Name
+    from benchkit.models.base import NAME_FORM, Name
     from benchkit.plugins.foreign.imported import import_into, import_run, read_cell
     from benchkit.store.store import Store, existing_store, store_path
     from benchkit.store.tables import load as load_table
@@ -127,7 +127,7 @@ def _levels(texts: Sequence[str]) -> Levels:
     from pydantic import TypeAdapter, ValidationError
 
     from benchkit.errors import InputError
-    from benchkit.models.levels import NAME_FORM, Levels
+    from benchkit.models.base import NAME_FORM, Levels
 
     try:
         return TypeAdapter[Levels](Levels).validate_python(_values("--factor", texts))

@@ -19,7 +19,7 @@ from benchkit import __version__
 from benchkit.errors import BenchkitError, InputError
 from benchkit.loadtools.registry import get_tool, read_output, tools_with_rate
 from benchkit.loadtools.text import decode
-from benchkit.models.levels import Levels, cell_id
+from benchkit.models.base import Levels, cell_id
 from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult
 from benchkit.models.run import CellRecord, Manifest

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from benchkit.models.base import Frozen
-from benchkit.models.levels import Name
+from benchkit.models.base import Frozen, Name
 from benchkit.plugins.go_modules.module_paths import PathPattern, path_expression
 from benchkit.services.endpoint import Endpoint
 from benchkit.services.secret_files import get_or_create, save_copy, secret_path

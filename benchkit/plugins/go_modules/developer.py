@@ -14,8 +14,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, StringConstraints, model_validator
 
-from benchkit.models.base import Frozen
-from benchkit.models.levels import Name
+from benchkit.models.base import Frozen, Name
 from benchkit.plugins.go_modules.access import NetrcFile
 from benchkit.plugins.go_modules.certificate import CertificateFile
 from benchkit.plugins.go_modules.go_settings import GoSettings

@@ -13,8 +13,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from benchkit.models.base import Frozen
-from benchkit.models.levels import Name
+from benchkit.models.base import Frozen, Name
 
 ModulePath = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]*\.[a-z]+(/[a-z0-9][a-z0-9._-]*)*$")]
 """Import paths in lower case; capitals would have to be escaped in URLs."""

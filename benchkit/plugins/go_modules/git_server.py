@@ -11,7 +11,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from benchkit.models.levels import Name
+from benchkit.models.base import Name
 from benchkit.models.protocol import Protocol
 from benchkit.plugins.go_modules.fast_import import Repository, fast_import_stream
 from benchkit.plugins.go_modules.ssh import PRIVATE_FILE, SshKeyFile, host_key_name, reader_key_name, server_config

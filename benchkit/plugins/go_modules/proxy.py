@@ -18,7 +18,7 @@ from pydantic import AfterValidator, Field
 
 from benchkit.errors import UnsupportedError
 from benchkit.files import BACKENDS
-from benchkit.models.levels import Name
+from benchkit.models.base import Name
 from benchkit.plugins.go_modules.module_paths import PathPattern
 from benchkit.plugins.go_modules.ssh import git_reader
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions

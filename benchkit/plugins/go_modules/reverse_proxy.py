@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 
 from benchkit.errors import FieldError, UnsupportedError
 from benchkit.files import shipped
-from benchkit.models.levels import Name
+from benchkit.models.base import Name
 from benchkit.models.protocol import Protocol
 from benchkit.plugins.go_modules.access import AccessRight, PasswordFile, access_rules, netrc_path
 from benchkit.plugins.go_modules.certificate import CertificateFile, certificate_path

@@ -13,8 +13,7 @@ from ruamel.yaml import YAML
 from benchkit.document import SourceMap, read_document
 from benchkit.errors import FieldError
 from benchkit.files import BACKENDS
-from benchkit.models.base import Frozen
-from benchkit.models.levels import Name
+from benchkit.models.base import Frozen, Name
 from benchkit.plugins.go_modules.ssh import repository_url
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
 from benchkit.services.endpoint import Endpoint

@@ -13,8 +13,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MultipleLocator, NullFormatter, NullLocator
 
 from benchkit import units
-from benchkit.models.levels import level_texts
-from benchkit.models.published import published_of
+from benchkit.models.base import level_texts
+from benchkit.models.claims import published_of
 from benchkit.report.figures.figure import ReportFigure, name_extremes, provenance
 from benchkit.report.layout import label_rows, new_figure, rows_height, write_beside
 from benchkit.report.stored_run import StoredRun, cached_per_run

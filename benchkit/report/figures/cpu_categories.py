@@ -13,7 +13,7 @@ from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 from benchkit import units
 from benchkit.comparison.scheduler_share import ServiceProfile
-from benchkit.models.categories import CATEGORIES, Category
+from benchkit.models.profile import CATEGORIES, Category
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.layout import label_rows, new_figure, rows_height, write_beside
 from benchkit.report.stored_run import StoredRun

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from benchkit import units
 from benchkit.comparison.ratio import Ratio
-from benchkit.models.levels import cell_id
+from benchkit.models.base import cell_id
 from benchkit.models.metrics import metric_named
 from benchkit.report.figures.figure import ReportFigure, name_extremes, provenance
 from benchkit.report.layout import (

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from benchkit import units
 from benchkit.comparison.profiler_cost import METRICS, ProfilerCost, profiler_costs
 from benchkit.comparison.scheduler_share import ServiceProfile
-from benchkit.models.categories import CATEGORIES, STUDIED
 from benchkit.models.metrics import metric_named
+from benchkit.models.profile import CATEGORIES, STUDIED
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.tables import Column, Entry, Table

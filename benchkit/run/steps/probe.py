@@ -16,9 +16,8 @@ from typing import Literal, Self
 from benchkit.errors import HostError, HostStateError, LoadToolError, LostError, ServiceError
 from benchkit.hosts.sockets import HttpAnswer
 from benchkit.loadtools.registry import get_tool
-from benchkit.models.headers import CONTENT_LENGTH, has_header, revealed
 from benchkit.models.load import Load
-from benchkit.models.request import Request
+from benchkit.models.request import CONTENT_LENGTH, Request, has_header, revealed
 from benchkit.models.trial import ProbeRecord, ProbeRound
 from benchkit.run.steps.trial_state import Trial
 from benchkit.safe_text import clean

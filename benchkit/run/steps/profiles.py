@@ -10,7 +10,7 @@ from benchkit.hosts.profilers import start_perf, start_pprof
 from benchkit.models.profile import Profiler
 from benchkit.models.trial import ProfileRecord
 from benchkit.run.steps.trial_state import ProfileCapture, Trial
-from benchkit.scenario.profile_pass import ProfilePass
+from benchkit.scenario.trial_order import ProfilePass
 from benchkit.services.deploy import RunningService, socket_of
 from benchkit.services.profilers import PPROF_PATH, call_graph_of, perf_map_folder, profiler_of, writes_perf_map
 from benchkit.services.service import Service

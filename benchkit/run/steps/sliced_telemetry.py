@@ -19,7 +19,7 @@ from benchkit.run.steps.sliced_load import SlicedLoad
 from benchkit.run.steps.telemetry_steps import watched_service
 from benchkit.run.steps.trial_state import Trial
 from benchkit.store.sliced_telemetry import BlockTelemetry, Reals, block_service, telemetry_of_trial
-from benchkit.store.telemetry_file import Key, read_telemetry
+from benchkit.store.telemetry_table import Key, read_telemetry
 
 CPU_S = "cpu_s_total"
 BUSY = ("cpu_user_s_total", "cpu_system_s_total", "cpu_irq_s_total", "cpu_softirq_s_total")

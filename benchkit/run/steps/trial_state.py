@@ -26,9 +26,8 @@ from benchkit.models.trial import (
     WatchRecord,
 )
 from benchkit.plan.model import PlannedCell, RunPlan
-from benchkit.scenario.profile_pass import ProfilePass
-from benchkit.scenario.telemetry_options import TelemetryOptions
-from benchkit.scenario.trial_order import PlannedTrial
+from benchkit.scenario.model import TelemetryOptions
+from benchkit.scenario.trial_order import PlannedTrial, ProfilePass
 from benchkit.services.deploy import RunningService
 from benchkit.services.profilers import with_perf_map
 

@@ -21,7 +21,7 @@ import pytest
 
 from benchkit.hosts.agent_link import AgentLink, RefusedError
 from benchkit.models.telemetry import HOST_METRICS, TELEMETRY_METRICS
-from benchkit.store.telemetry_file import Key, Series, read_telemetry
+from benchkit.store.telemetry_table import Key, Series, read_telemetry
 
 Fields = Mapping[str, Any]
 FAST_S = 0.05

@@ -13,7 +13,7 @@ import pytest
 
 from benchkit.lab.lab import Lab
 from benchkit.store.checksums import write_checksums
-from benchkit.store.compression import decompress
+from benchkit.store.durable_files import decompress
 from benchkit.store.store import RunFolder, Store
 from tests.qualify.chaos.interference import HeldLoadTool
 from tests.qualify.chaos.kit import SCENARIO, Bench, on_host

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import benchkit
-from benchkit.store.journal_events import BlockEnded
+from benchkit.store.journal import BlockEnded
 from benchkit.store.store import Store
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ import pytest
 
 from benchkit.lab.lab import Lab
 from benchkit.loadtools.registry import TOOLS
-from benchkit.store.compression import decompress
+from benchkit.store.durable_files import decompress
 from tests.qualify.chaos.kit import on_host
 from tests.support.builders import load, write_scenario
 from tests.support.cli.fixtures import CommandResult

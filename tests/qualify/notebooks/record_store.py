@@ -19,8 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchkit.models.rows import TABLES, LatencyRow, SliceRow, TelemetryRow
-from benchkit.store.parquet_files import read_parquet, write_parquet
-from benchkit.store.schema import arrow_schema
+from benchkit.store.parquet_files import arrow_schema, read_parquet, write_parquet
 from benchkit.store.store import Store
 
 FOLDER = re.compile(rb'"/(?:[^"/]+/)*?(scenarios/)?(?=[a-z0-9-]+\.yaml")')

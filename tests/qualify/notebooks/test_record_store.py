@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from benchkit.store.schema import arrow_schema
+from benchkit.store.parquet_files import arrow_schema
 from tests.qualify.notebooks.record_store import STEP, coarsened
 
 

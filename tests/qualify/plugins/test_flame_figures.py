@@ -30,8 +30,8 @@ from benchkit.report.rendering import render
 from benchkit.report.report_files import draw_figures
 from benchkit.report.run_reader import read_run
 from benchkit.report.stored_run import StoredRun
+from benchkit.store.parquet_files import arrow_table, empty_frame
 from benchkit.store.profile_tables import read_profiles
-from benchkit.store.schema import arrow_table, empty_frame
 from benchkit.store.store import Store
 from tests.support.paths import TESTS
 from tests.support.report.reading import drawn_texts, parse, texts

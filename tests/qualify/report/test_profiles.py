@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from matplotlib.collections import PathCollection, PolyCollection
 
-from benchkit.models.categories import CATEGORIES
+from benchkit.models.profile import CATEGORIES
 from benchkit.report.figures.cpu_categories import TONES
 from benchkit.report.figures.registry import get_figure
 from benchkit.report.page import page
@@ -19,8 +19,8 @@ from benchkit.report.rendering import render
 from benchkit.report.sections.profiles import build
 from benchkit.report.sections.section import Material
 from benchkit.report.stored_run import StoredRun
+from benchkit.store.parquet_files import arrow_schema, empty_frame
 from benchkit.store.profile_tables import NO_PROFILE
-from benchkit.store.schema import arrow_schema, empty_frame
 from tests.support.report.reading import cells, drawn_texts, records
 
 MakeRun = Callable[..., StoredRun]

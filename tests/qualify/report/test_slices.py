@@ -11,7 +11,7 @@ from matplotlib.collections import LineCollection
 from benchkit.report.figures.registry import get_figure
 from benchkit.report.rendering import render
 from benchkit.report.stored_run import StoredRun
-from benchkit.store.schema import arrow_schema, empty_frame
+from benchkit.store.parquet_files import arrow_schema, empty_frame
 
 ROUNDS = 8
 

@@ -20,7 +20,7 @@ from benchkit.run.opened_run import OpenedRun, open_run
 from benchkit.run.steps.trial_state import Trial
 from benchkit.run.trial import run_trial
 from benchkit.scenario.experiment import Experiment
-from benchkit.store.journal_events import TuningSwitched
+from benchkit.store.journal import TuningSwitched
 from benchkit.store.store import Store
 from tests.qualify.chaos.kit import Bench
 from tests.support.builders import Fields, load, read_scenario, stacks, write_scenario

@@ -16,8 +16,8 @@ from benchkit.models.rows import TABLES
 from benchkit.run.check import CheckedRun, check_store
 from benchkit.run.judge import rebuild_tables
 from benchkit.store.checksums import write_checksums
-from benchkit.store.journal_events import BlockInterrupted, HostFactsRead, RunEnded
-from benchkit.store.schema import Rows
+from benchkit.store.journal import BlockInterrupted, HostFactsRead, RunEnded
+from benchkit.store.parquet_files import Rows
 from benchkit.store.store import RunFolder, Store
 from benchkit.store.tables import RunTables
 from tests.unit.store.test_store import stored

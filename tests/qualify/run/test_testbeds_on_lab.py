@@ -24,7 +24,7 @@ from benchkit.run.opened_run import open_run, reopen_run
 from benchkit.run.recorder import RunOutcome
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.trial_order import PlannedTrial
-from benchkit.store import journal_events
+from benchkit.store import journal
 from benchkit.store.store import Store
 from tests.support.builders import experiment, load, stacks
 from tests.support.needs import separate_hosts
@@ -167,7 +167,7 @@ def test_the_blocks_of_a_lost_testbed_are_run_by_the_other(rack: Lab, tmp_path: 
     assert (outcome.status, outcome.failures, outcome.trials) == ("done", {}, BLOCKS * CELLS)
     trials = trials_of(store)
     assert_complete(trials)
-    (lost,) = (event for event in outcome.run.history() if isinstance(event, journal_events.TestbedLost))
+    (lost,) = (event for event in outcome.run.history() if isinstance(event, journal.TestbedLost))
     assert lost.testbed == "b"
     assert any("Testbed b was lost" in notice for notice in outcome.run.manifest().notices)
     assert any("Testbed b was lost" in text for text in observer.texts)

@@ -22,7 +22,7 @@ import benchkit
 from benchkit.errors import InputError
 from benchkit.models.run import RunStatus
 from benchkit.store.checksums import checksums_path, write_checksums
-from benchkit.store.journal_events import RunEnded
+from benchkit.store.journal import RunEnded
 from benchkit.store.remote_files import RemoteFiles
 from benchkit.store.remote_store import RemoteStore
 from benchkit.store.run_files import is_file_of_run

@@ -13,7 +13,7 @@ from benchkit.hosts.connections import connect
 from benchkit.hosts.inventory import Inventory
 from benchkit.lab.lab import Lab
 from benchkit.scenario.read import read_experiment
-from benchkit.store.journal_events import ServicesDeployed
+from benchkit.store.journal import ServicesDeployed
 from tests.qualify.studies.conftest import RunStudy, StudyRun
 
 pytestmark = [

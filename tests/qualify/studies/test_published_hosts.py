@@ -11,13 +11,13 @@ from benchkit.comparison.claims import judge_claims
 from benchkit.comparison.run_data import RunData
 from benchkit.hosts.inventory import HostSpec
 from benchkit.models.facts import HostFacts, Interface, ProgramFact
-from benchkit.models.profile_metrics import PROFILE_METRICS
+from benchkit.models.profile import PROFILE_METRICS
 from benchkit.models.run import HostRecord
 from benchkit.plan.cells import plan_cell, skip_equal_cells
 from benchkit.plan.host_capabilities import HostCapabilities
 from benchkit.plan.records import cell_record
 from benchkit.scenario.read import read_experiment
-from benchkit.store.schema import empty_frame
+from benchkit.store.parquet_files import empty_frame
 from tests.support.builders import manifest
 
 PROGRAMS = {

@@ -13,7 +13,7 @@ from benchkit.comparison.run_data import read_run_data
 from benchkit.hosts.inventory import Inventory
 from benchkit.lab.lab import Lab, down, up
 from benchkit.lab.spec import LabHost, LabSpec
-from benchkit.models.categories import STUDIED
+from benchkit.models.profile import STUDIED
 from benchkit.report.figures.registry import get_figure
 from benchkit.report.run_reader import read_run
 from benchkit.services.go_server import GoServerOptions

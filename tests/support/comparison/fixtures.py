@@ -13,10 +13,10 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from benchkit.models.levels import Levels, cell_id
+from benchkit.models.base import Levels, cell_id
 from benchkit.models.run import CellRecord, HostRecord, Manifest
+from benchkit.store.parquet_files import arrow_schema
 from benchkit.store.row_builders import factor_rows, host_rows
-from benchkit.store.schema import arrow_schema
 from benchkit.store.store import RunFolder, Store
 from benchkit.store.tables import RunTables
 

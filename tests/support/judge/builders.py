@@ -32,7 +32,7 @@ from benchkit.models.trial import (
     TrialRecord,
     WatchRecord,
 )
-from benchkit.store.schema import arrow_schema, empty_frame
+from benchkit.store.parquet_files import arrow_schema, empty_frame
 
 WINDOW_S = 3.0
 FACTS = {

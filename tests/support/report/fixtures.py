@@ -14,12 +14,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from benchkit.models.levels import cell_id
+from benchkit.models.base import cell_id
 from benchkit.models.run import CellRecord, HostRecord, Manifest
 from benchkit.models.telemetry import TELEMETRY_METRICS
 from benchkit.report.stored_run import StoredRun
+from benchkit.store.parquet_files import arrow_schema, empty_frame
 from benchkit.store.row_builders import factor_rows
-from benchkit.store.schema import arrow_schema, empty_frame
 from benchkit.store.store import Store
 from benchkit.store.tables import RunTables
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import benchkit
 from benchkit.models.rows import TABLES, columns_of
-from benchkit.store.schema import arrow_schema
+from benchkit.store.parquet_files import arrow_schema
 
 PAGE = Path(benchkit.__file__).parent / "store" / "README.md"
 _PART = re.compile(r"(<!-- (\w+): [^\n]* -->\n).*?(<!-- end -->)", re.DOTALL)

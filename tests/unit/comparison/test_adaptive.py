@@ -13,7 +13,7 @@ from benchkit.models.rows import TrialRow
 from benchkit.models.run import Manifest
 from benchkit.stats.cell_pairs import ComparedCells
 from benchkit.stats.samples import Exclusion
-from benchkit.store.schema import arrow_schema, rows_from_arrow
+from benchkit.store.parquet_files import arrow_schema, rows_from_arrow
 
 MakeTrials = Callable[..., pd.DataFrame]
 UNTIL = StopCondition(precision=0.05, budget_s=600)

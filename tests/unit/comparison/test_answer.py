@@ -16,7 +16,7 @@ from benchkit.comparison.run_data import RunData, run_data_from_tables
 from benchkit.models.metrics import CPU, P99
 from benchkit.models.run import Manifest
 from benchkit.stats.samples import Exclusion
-from benchkit.store.schema import empty_frame
+from benchkit.store.parquet_files import empty_frame
 from benchkit.store.store import RunFolder
 
 MakeTrials = Callable[..., pd.DataFrame]

@@ -23,7 +23,7 @@ from benchkit.models.run import Manifest
 from benchkit.report.run_reader import read_run
 from benchkit.report.sections import claims, ratios
 from benchkit.report.sections.section import Material
-from benchkit.store.schema import arrow_schema
+from benchkit.store.parquet_files import arrow_schema
 from benchkit.store.store import RunFolder, Store
 from benchkit.store.tables import RunTables
 

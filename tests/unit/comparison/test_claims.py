@@ -13,7 +13,7 @@ from benchkit.comparison.compare import compare_all_metrics
 from benchkit.comparison.run_data import RunData, run_data_from_tables
 from benchkit.models.run import Manifest
 from benchkit.stats.samples import Exclusion
-from benchkit.store.schema import empty_frame
+from benchkit.store.parquet_files import empty_frame
 
 MakeTrials = Callable[..., pd.DataFrame]
 MakeManifest = Callable[..., Manifest]

@@ -11,13 +11,13 @@ import pytest
 from benchkit.comparison.rate_curves import RatePoint, find_knee, rate_curves_of, rate_factor
 from benchkit.comparison.run_data import RunData
 from benchkit.errors import InputError
-from benchkit.models.levels import cell_id
+from benchkit.models.base import cell_id
 from benchkit.models.metrics import P50, P99
 from benchkit.report.figures.registry import get_figure
 from benchkit.report.rendering import render
 from benchkit.report.stored_run import StoredRun
 from benchkit.stats.samples import Exclusion
-from benchkit.store.schema import empty_frame
+from benchkit.store.parquet_files import empty_frame
 from tests.support.comparison.fixtures import manifest_of, trials_of
 
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9, 1.2)

@@ -7,10 +7,10 @@ import pytest
 
 from benchkit.comparison.run_data import RunData
 from benchkit.comparison.scheduler_share import ProfileData, service_profiles
-from benchkit.models.categories import CATEGORIES
+from benchkit.models.profile import CATEGORIES
 from benchkit.models.run import Manifest
 from benchkit.stats.samples import Exclusion
-from benchkit.store.schema import empty_frame
+from benchkit.store.parquet_files import empty_frame
 
 MakeTrials = Callable[..., pd.DataFrame]
 MakeManifest = Callable[..., Manifest]

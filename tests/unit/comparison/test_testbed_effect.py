@@ -9,7 +9,7 @@ import pytest
 from benchkit.comparison.compare import compare_cells
 from benchkit.comparison.run_data import RunData
 from benchkit.comparison.testbed_effect import effects_of_testbeds, find_testbeds, notices_about_testbeds, ratio_effects
-from benchkit.models.levels import Levels
+from benchkit.models.base import Levels
 from benchkit.stats.cell_pairs import ComparedCells
 from benchkit.stats.samples import take_samples
 from tests.support.comparison.fixtures import manifest_of, trials_of

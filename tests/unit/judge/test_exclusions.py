@@ -8,7 +8,7 @@ from benchkit.judge.check import ALL, Finding
 from benchkit.judge.exclusions import exclusions
 from benchkit.judge.judge import combine_results
 from benchkit.models.metrics import METRICS
-from benchkit.store.schema import arrow_table
+from benchkit.store.parquet_files import arrow_table
 from tests.support.comparison.fixtures import MakeManifest, MakeTrials
 from tests.support.judge.builders import SERVERS
 

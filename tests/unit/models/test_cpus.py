@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.models.cpus import cpu_places
+from benchkit.models.base import cpu_places
 
 
 @pytest.mark.parametrize(("text", "places"), [("0", (0,)), ("2-3", (2, 3)), ("0-1,6", (0, 1, 6)), ("3,1", (3, 1))])

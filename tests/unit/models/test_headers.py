@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from benchkit.models.headers import NOT_STORED, SecretValue, is_secret, without_secrets
 from benchkit.models.load import Load
+from benchkit.models.request import NOT_STORED, SecretValue, is_secret, without_secrets
 from benchkit.models.trial import ProbeRecord
 
 VALUE = "Bearer 7d41-very-secret"

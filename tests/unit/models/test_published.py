@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from benchkit.errors import InputError
-from benchkit.models.published import Published, published_of
+from benchkit.models.claims import Published, published_of
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.read import SCALES, read_experiment, scales_of
 from tests.support.builders import read_scenario, stacks

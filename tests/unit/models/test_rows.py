@@ -22,7 +22,7 @@ from benchkit.models.rows import (
     column_names,
     columns_of,
 )
-from benchkit.store.schema import arrow_schema, arrow_table, rows_from_arrow
+from benchkit.store.parquet_files import arrow_schema, arrow_table, rows_from_arrow
 
 CONTRACT = {
     "trials": """cell_id trial_id block position kind started_at duration_s tool connections rate_requested

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.models.load import Load
-from benchkit.models.shape import NS_PER_S, RateStage, Shape
+from benchkit.models.load import NS_PER_S, Load, RateStage, Shape
 
 RATE = 1000.0
 

@@ -7,7 +7,7 @@ import re
 from typer.testing import CliRunner
 
 from benchkit.cli.app import app
-from benchkit.models.terms import TERMS, explain
+from benchkit.models.design import TERMS, explain
 from tests.support.paths import ROOT
 
 SCENARIOS = ROOT / "scenarios"

@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from benchkit.models.categories import CATEGORIES, Category
-from benchkit.models.profile import Frame, Profile, ValueType
+from benchkit.models.profile import CATEGORIES, Category, Frame, Profile, ValueType
 from benchkit.profiles.share_rules import Kernel
 from benchkit.profiles.shares import Shares, categories, shares
 

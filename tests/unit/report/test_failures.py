@@ -6,7 +6,7 @@ from dataclasses import replace
 from benchkit.report.sections.failures import build
 from benchkit.report.sections.section import Material
 from benchkit.report.stored_run import StoredRun
-from benchkit.store.journal_events import BlockInterrupted, JournalEvent, parse_event
+from benchkit.store.journal import BlockInterrupted, JournalEvent, parse_event
 from benchkit.store.progress import Progress, read_progress
 from tests.support.report.reading import cells
 

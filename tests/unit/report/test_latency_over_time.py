@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from benchkit.report.figures.registry import get_figure
 from benchkit.report.stored_run import StoredRun
-from benchkit.store.schema import arrow_schema, empty_frame
+from benchkit.store.parquet_files import arrow_schema, empty_frame
 
 SECONDS = 5
 STALL_S = 0.75

@@ -12,7 +12,7 @@ from benchkit.report.page import page
 from benchkit.report.sections.published import build
 from benchkit.report.sections.section import Material
 from benchkit.report.stored_run import StoredRun
-from benchkit.store.schema import empty_frame
+from benchkit.store.parquet_files import empty_frame
 from benchkit.units import ABSENT
 from tests.qualify.report.test_profiles import with_profiles
 

@@ -12,7 +12,7 @@ from benchkit.report.figures.registry import get_figure
 from benchkit.report.sections.results import build
 from benchkit.report.sections.section import Material
 from benchkit.report.stored_run import StoredRun
-from benchkit.store.schema import arrow_schema, empty_frame
+from benchkit.store.parquet_files import arrow_schema, empty_frame
 
 ROUNDS = 8
 

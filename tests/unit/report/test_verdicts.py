@@ -17,7 +17,7 @@ from benchkit.report.rendering import render
 from benchkit.report.sections import trials, verdicts
 from benchkit.report.sections.section import Material
 from benchkit.report.summary import describe_cell, summarise
-from benchkit.store.schema import arrow_schema
+from benchkit.store.parquet_files import arrow_schema
 from tests.support.report.reading import cells, records
 
 if TYPE_CHECKING:

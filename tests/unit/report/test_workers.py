@@ -9,7 +9,7 @@ from benchkit.report.page import page
 from benchkit.report.sections.section import Material
 from benchkit.report.sections.workers import build
 from benchkit.report.stored_run import StoredRun
-from benchkit.store.schema import empty_frame
+from benchkit.store.parquet_files import empty_frame
 from tests.unit.comparison.test_worker_balance import watched
 from tests.unit.report.test_verdicts import ids, judged
 

@@ -12,8 +12,7 @@ from benchkit.comparison.adaptive import StopDecision, StopRule
 from benchkit.models.design import StopCondition
 from benchkit.run.trial_queue import TrialQueue
 from benchkit.run.workers import run_concurrently
-from benchkit.scenario.profile_pass import ProfilePass, profile_trials
-from benchkit.scenario.trial_order import PlannedTrial, calibration_trials, planned_trials
+from benchkit.scenario.trial_order import PlannedTrial, ProfilePass, calibration_trials, planned_trials, profile_trials
 from benchkit.stats.cell_pairs import ComparedCells
 from tests.unit.run.test_trial_queue import row
 

@@ -13,7 +13,7 @@ from benchkit.run.check import check_store
 from benchkit.run.recorder import RunOutcome, RunRecorder, recording
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.store.checksums import read_checksums
-from benchkit.store.journal_events import RunEnded
+from benchkit.store.journal import RunEnded
 from benchkit.store.progress import read_progress
 from benchkit.store.trial_tables import read_output
 from tests.support.run.fixtures import CELL, OpenRecorder

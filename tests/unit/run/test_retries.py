@@ -8,7 +8,7 @@ from benchkit.errors import HostError, HostStateError, InputError, LostError, Pa
 from benchkit.hosts.agent_link import ResourceExhaustedError
 from benchkit.hosts.sockets import PortTakenError
 from benchkit.run.retries import MAX_FAILURES_IN_ROW, RUN_PAUSES_S, TRIAL_PAUSES_S, RetryPolicy, cause_of
-from benchkit.store.journal_events import FailureCause
+from benchkit.store.journal import FailureCause
 
 TIME_WAIT_S = 60.0
 

@@ -10,8 +10,7 @@ from benchkit.models.rows import TrialRow
 from benchkit.models.run import CellRecord, Manifest
 from benchkit.run.loop import note_early_stop
 from benchkit.run.trial_queue import TrialQueue
-from benchkit.scenario.profile_pass import ProfilePass, profile_trials
-from benchkit.scenario.trial_order import PlannedTrial, planned_trials
+from benchkit.scenario.trial_order import PlannedTrial, ProfilePass, planned_trials, profile_trials
 from benchkit.stats.cell_pairs import ComparedCells
 from benchkit.stats.samples import Exclusion
 from tests.support.run.fixtures import OpenRecorder

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import InputError
-from benchkit.scenario.cell_load import check_generators
+from benchkit.scenario.cell_parts import check_generators
 from tests.support.builders import load, read_scenario
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from benchkit.errors import InputError
-from benchkit.models.scale import Scale
+from benchkit.models import Scale
 from benchkit.scenario.experiment import Experiment
 from tests.support.builders import load, read_scenario, stacks
 

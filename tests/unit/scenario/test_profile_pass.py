@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from benchkit.errors import InputError
+from benchkit.models import Scale
 from benchkit.models.design import control_of
 from benchkit.models.load import Load
-from benchkit.models.scale import Scale
-from benchkit.scenario.experiment import Experiment
-from benchkit.scenario.profile_pass import ProfilePass, is_profile_pass, profile_trials
-from benchkit.scenario.programs import needed_programs
+from benchkit.scenario.experiment import Experiment, needed_programs
 from benchkit.scenario.read import WITH_PROFILES, read_experiment
+from benchkit.scenario.trial_order import ProfilePass, is_profile_pass, profile_trials
 from benchkit.services.profilers import PERF
 from tests.support.builders import load, read_scenario, stack
 

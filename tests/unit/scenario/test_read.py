@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import InputError
-from benchkit.models.levels import cell_id
-from benchkit.models.scale import Scale
+from benchkit.models import Scale
+from benchkit.models.base import cell_id
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.read import SCALES, read_experiment, scenario_name, stored_experiment, vary_experiment
 from benchkit.services.go_server import GoServerOptions

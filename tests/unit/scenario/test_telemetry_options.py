@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import InputError
+from benchkit.scenario.model import TelemetryOptions
 from benchkit.scenario.read import read_experiment
-from benchkit.scenario.telemetry_options import TelemetryOptions
 from tests.support.builders import experiment, read_scenario, write_scenario
 
 

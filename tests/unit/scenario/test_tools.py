@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from benchkit.errors import InputError
+from benchkit.models import Scale
 from benchkit.models.load import Load
-from benchkit.models.scale import Scale
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.read import read_experiment
 from tests.support.builders import load, read_scenario

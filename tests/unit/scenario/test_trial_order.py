@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from benchkit.errors import InputError
+from benchkit.models.base import cell_id
 from benchkit.models.design import StopCondition, control_of, controlled, design_of, until_of
-from benchkit.models.levels import cell_id
 from benchkit.scenario.trial_order import PlannedTrial, abba, planned_trials, randomised_blocks, sequential
 
 

@@ -7,7 +7,7 @@ import pytest
 from benchkit.errors import InputError
 from benchkit.files import shipped
 from benchkit.hosts.known_sysctls import is_unknown
-from benchkit.scenario.tuning_profiles import UsedProfile
+from benchkit.scenario.tuning import UsedProfile
 from tests.support.builders import Fields, read_scenario
 
 

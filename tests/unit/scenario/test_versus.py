@@ -10,10 +10,10 @@ import pytest
 from benchkit.document import read_document
 from benchkit.errors import InputError
 from benchkit.loadtools.slice_times import pauses, turn_s
-from benchkit.models.cpus import SplitCpus
-from benchkit.models.headers import SecretValue
+from benchkit.models.base import SplitCpus
+from benchkit.models.design import Difference, ResponsePart
 from benchkit.models.load import Load
-from benchkit.models.response_differences import Difference, ResponsePart
+from benchkit.models.request import SecretValue
 from benchkit.scenario.model import Scenario
 from benchkit.scenario.read import experiment_of_options
 from benchkit.scenario.versus import (

@@ -11,9 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchkit.models.rows import TABLES, FactorRow, TelemetryRow, TrialRow
-from benchkit.store.compact import compact
 from benchkit.store.store import Store
-from benchkit.store.tables import RunTables, load, merge_killed_runs
+from benchkit.store.tables import RunTables, compact, load, merge_killed_runs
 from tests.unit.store.test_store import manifest
 
 

@@ -12,13 +12,12 @@ import pytest
 
 import benchkit
 from benchkit.errors import InputError
-from benchkit.store.compact import compact
-from benchkit.store.compression import compress, decompress
+from benchkit.store.durable_files import compress, decompress
 from benchkit.store.journal import read_journal
 from benchkit.store.parquet_files import read_parquet
 from benchkit.store.reparse import reparse
 from benchkit.store.store import Store
-from benchkit.store.tables import RunTables
+from benchkit.store.tables import RunTables, compact
 from tests.unit.store.test_store import stored
 
 
@@ -95,7 +94,7 @@ def test_compact_skips_a_run_that_is_removed_meanwhile(store: Store, monkeypatch
             shutil.rmtree(path.parent)
         return read_parquet(path, schema)
 
-    monkeypatch.setattr("benchkit.store.compact.read_parquet", remove_and_read)
+    monkeypatch.setattr("benchkit.store.tables.read_parquet", remove_and_read)
     done = compact(store)
     assert (done.runs["trials"], done.damaged) == (1, ())
 

@@ -20,13 +20,11 @@ from benchkit.errors import InputError
 from benchkit.models.rows import NoteRow
 from benchkit.models.run import CellRecord
 from benchkit.services.secret_files import get_or_create
-from benchkit.store.compact import compact
 from benchkit.store.durable_files import make_folders, write_atomically
-from benchkit.store.journal import Journal, read_journal
-from benchkit.store.journal_events import ClocksSet, OtherEvent
+from benchkit.store.journal import ClocksSet, Journal, OtherEvent, read_journal
 from benchkit.store.row_builders import factor_rows
 from benchkit.store.store import Store
-from benchkit.store.tables import RunTables
+from benchkit.store.tables import RunTables, compact
 from tests.unit.store.test_store import WRK, manifest, record, stored
 
 if TYPE_CHECKING:

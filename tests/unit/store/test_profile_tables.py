@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from benchkit.models.categories import CATEGORIES
 from benchkit.models.load import Load
+from benchkit.models.profile import CATEGORIES
 from benchkit.models.rows import ProfileRow
 from benchkit.models.trial import GeneratorRecord, ProbeRecord, ProfileRecord, TrialRecord
+from benchkit.store.parquet_files import arrow_table, rows_from_arrow
 from benchkit.store.profile_tables import NO_KERNEL, NO_PROFILE, ProfileTables, read_profiles
-from benchkit.store.schema import arrow_table, rows_from_arrow
 from tests.support.paths import TESTS
 
 FIXTURES = TESTS / "fixtures" / "profiles"

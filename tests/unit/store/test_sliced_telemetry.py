@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from benchkit.store.sliced_telemetry import BlockTelemetry, block_service, telemetry_of_trial
-from benchkit.store.telemetry_file import Series, read_telemetry
+from benchkit.store.telemetry_table import Series, read_telemetry
 
 MS = 1_000_000
 FIRST = [(100 * MS, 200 * MS), (400 * MS, 500 * MS)]

@@ -19,11 +19,10 @@ from benchkit.models.trial import GeneratorRecord, ProbeRecord, ServiceRecord, S
 from benchkit.report.report_files import make_folder
 from benchkit.run.check import check_store
 from benchkit.store.durable_files import write_atomically
-from benchkit.store.journal import Journal, read_journal
-from benchkit.store.journal_events import ClocksSet, HostFactsRead, RunStarted, TrialEnded
+from benchkit.store.journal import ClocksSet, HostFactsRead, Journal, RunStarted, TrialEnded, read_journal
+from benchkit.store.parquet_files import VERSION_KEY, arrow_schema
 from benchkit.store.reparse import reparse
 from benchkit.store.row_builders import host_rows, trial_row
-from benchkit.store.schema import VERSION_KEY, arrow_schema
 from benchkit.store.store import LARGE_BYTES, RunFolder, Store, store_path
 from benchkit.store.tables import RunTables, load_columns
 from tests.support import builders

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from benchkit.errors import ParseError
-from benchkit.store.telemetry_file import read_telemetry
+from benchkit.store.telemetry_table import read_telemetry
 
 WRITTEN = b"""\
 {"format":1,"interval_s":1.0}

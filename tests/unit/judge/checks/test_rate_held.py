@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from benchkit.judge.evidence import Evidence
+from benchkit.models.load import Shape
 from benchkit.models.metrics import LATENCIES
-from benchkit.models.shape import Shape
 from tests.support.judge.builders import (
     WINDOW_S,
     Telemetry,

@@ -12,8 +12,7 @@ from pydantic import Field, StringConstraints
 from benchkit.document import Document, SourceMap, read_document
 from benchkit.errors import InputError, suggestion
 from benchkit.files import shipped
-from benchkit.models.base import Frozen
-from benchkit.models.levels import Level, Levels, level_text
+from benchkit.models.base import Frozen, Level, Levels, level_text
 from benchkit.scenario.model import NO_PROFILE, Scenario, TuningUse
 from benchkit.validation import Location
 
