@@ -13,10 +13,9 @@ from benchkit.hosts.bootstrap import OLDEST_PYTHON
 
 if TYPE_CHECKING:
     from benchkit.hosts.connections import Hosts
-    from benchkit.hosts.host_changes import HostState
+    from benchkit.hosts.host_changes import HostTraces
+    from benchkit.hosts.install import PackageState, Privilege, Runner
     from benchkit.hosts.inventory import HostSpec, Inventory
-    from benchkit.hosts.package_steps import PackageState, Privilege
-    from benchkit.hosts.steps import Runner
     from benchkit.models.facts import RecordedFacts
 
 NO_PYTHON = f"no Python {OLDEST_PYTHON} or newer"
@@ -88,13 +87,13 @@ def check(inventory: InventoryFile = None, lab: LabName = None, json: Json = Fal
             print(f"- {limit}")
 
 
-def _examine(inventory: Inventory) -> list[tuple[HostSpec, RecordedFacts, HostState, tuple[str, ...]]]:
+def _examine(inventory: Inventory) -> list[tuple[HostSpec, RecordedFacts, HostTraces, tuple[str, ...]]]:
     """Return all hosts with their facts, benchkit's traces there, and notices; those without Python by plain commands.
 
     What benchkit changed on a host without Python is not known.
     """
     from benchkit.hosts.connections import connect_all
-    from benchkit.hosts.host_changes import HostState
+    from benchkit.hosts.host_changes import HostTraces
     from benchkit.hosts.plain_host import PlainHost
 
     with connect_all(inventory, needs_python=False) as hosts:
@@ -105,7 +104,7 @@ def _examine(inventory: Inventory) -> list[tuple[HostSpec, RecordedFacts, HostSt
     for name in without_python:
         with PlainHost(specs[name], specs) as host:
             notice = f"{NO_PYTHON}: `benchkit hosts prepare SCENARIO` installs it"
-            plain[name] = (host.spec, host.facts(), HostState((), (), None), (notice,))
+            plain[name] = (host.spec, host.facts(), HostTraces((), (), None), (notice,))
     return [(found | plain)[name] for name in specs if name in found or name in plain]
 
 
@@ -186,7 +185,7 @@ def prepare(
     from benchkit.cli.console import print_json
     from benchkit.cli.inventory_choice import inventory_of
     from benchkit.hosts.connections import connect_all
-    from benchkit.hosts.host_runner import HostRunner
+    from benchkit.hosts.plain_host import HostRunner
     from benchkit.plan.planner import require_roles
     from benchkit.scenario.experiment import needed_programs
     from benchkit.scenario.read import read_experiment
@@ -254,9 +253,8 @@ def _prepare_without_python(
 
 def _prepare(spec: HostSpec, facts: RecordedFacts, runner: Runner, lacking: list[str], *, yes: bool) -> dict[str, Any]:
     """Install packages on one host, or report why not and the line to run there."""
-    from benchkit.hosts.package_steps import install_steps, survey
+    from benchkit.hosts.install import install_steps, run_steps, survey
     from benchkit.hosts.packages import Manager, packages_for
-    from benchkit.hosts.steps import run_steps
 
     manager = next((known for known in get_args(Manager) if known == facts.package_manager), None)
     if manager is None:
@@ -299,6 +297,6 @@ def _obstacle(host: str, state: PackageState, packages: tuple[str, ...], *, yes:
 def _line(state: PackageState, packages: tuple[str, ...]) -> str:
     from dataclasses import replace
 
-    from benchkit.hosts.package_steps import install_steps, shell_line
+    from benchkit.hosts.install import install_steps, shell_line
 
     return shell_line(install_steps(replace(state, privilege="root"), packages), sudo=state.privilege != "root")

@@ -16,7 +16,7 @@ from benchkit.errors import HostError, InputError, suggestion
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from benchkit.hosts.package_steps import PackageState, Privilege
+    from benchkit.hosts.install import PackageState, Privilege
 
 PROGRAMS = ("sshd", "ip", "tc", "nginx", "git", "ssh")
 """Programs of a lab, of the shipped scenarios and of the tests, other than load tools."""
@@ -39,9 +39,8 @@ def prepare(
     them.
     """
     from benchkit.cli.signals import signals_interrupt
-    from benchkit.hosts.package_steps import install_steps, survey
+    from benchkit.hosts.install import LocalRunner, install_steps, run_steps, survey
     from benchkit.hosts.packages import manager_here, packages_for
-    from benchkit.hosts.steps import LocalRunner, run_steps
 
     wanted = _wanted(also or ())
     lacking = _lacking(wanted)
@@ -127,7 +126,7 @@ def _advice(state: PackageState, packages: tuple[str, ...], unpackaged: tuple[st
     """Return the line that installs `packages`, and the home pages of programs that no package has."""
     from dataclasses import replace
 
-    from benchkit.hosts.package_steps import install_steps, shell_line
+    from benchkit.hosts.install import install_steps, shell_line
 
     needs_root = state.manager != "brew" and os.geteuid() != 0
     sudo = needs_root and shutil.which("sudo") is not None

@@ -27,7 +27,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 
 from benchkit.errors import HostError, LostError
-from benchkit.hosts.stream import Stream
+from benchkit.hosts.agent_link import Stream
 
 LEASE_S = 60.0
 """Lease of an agent: without a heartbeat for this long it restores everything and ends."""

@@ -10,7 +10,7 @@ SAMPLES = 8
 
 
 @dataclass(frozen=True)
-class Sample:
+class ClockExchange:
     """One request for the host's clocks and its answer, in nanoseconds."""
 
     sent_ns: int
@@ -47,7 +47,7 @@ class Clock:
         return (host_ns - self.monotonic_offset_ns) / 1e9
 
 
-def estimate(samples: Iterable[Sample]) -> Clock:
+def estimate(samples: Iterable[ClockExchange]) -> Clock:
     """Estimate the offsets from the fastest exchange, as if the host read its clocks in the middle of it.
 
     Half of the exchange's duration bounds the error, whatever the asymmetry of the two directions: F. Cristian,
@@ -81,9 +81,9 @@ def controller_wall_offset_ns() -> int:
 def compare(read_clocks: Callable[[], Mapping[str, int]]) -> Clock:
     """Compare clocks by reading those of the host a few times."""
 
-    def sample() -> Sample:
+    def sample() -> ClockExchange:
         wall, sent = time.time_ns(), time.monotonic_ns()
         answer = read_clocks()
-        return Sample(sent, time.monotonic_ns(), wall, answer["monotonic_ns"], answer["wall_ns"])
+        return ClockExchange(sent, time.monotonic_ns(), wall, answer["monotonic_ns"], answer["wall_ns"])
 
     return estimate([sample() for _ in range(SAMPLES)])

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import io
 import logging
+import re
 import time
 import uuid
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -32,6 +33,11 @@ OTHERS = 0o077
 """Permissions of everybody but the owner of a file (chmod(2))."""
 COMPRESS_TIMEOUT_S = 120.0
 ARCHIVE_TIMEOUT_S = 120.0
+
+PRIVATE_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - names for a message
+"""Folders of which each host of a lab has its own."""
+
+_PATH = re.compile(rf"(?<![\w/.-])(?:{'|'.join(map(re.escape, PRIVATE_FOLDERS))})/[^\s\"'`:;,()\[\]]+")
 
 logger = logging.getLogger(__name__)
 progress_logger = logging.getLogger(f"{__name__}.progress")
@@ -246,3 +252,19 @@ def _chunks(content: bytes | Path) -> Iterator[tuple[int, bytes]]:
             yield offset, piece
             offset += len(piece) or 1
             piece = source.read(CHUNK_BYTES)
+
+
+def hint_at_private_folder(*texts: str | None, is_on_host: Callable[[str], bool] = lambda _: False) -> str | None:
+    """Return a hint for a path in these texts that this machine has, in a folder that a host may have of its own.
+
+    `is_on_host` tells if the host has a path as well: then it needs no hint.
+    """
+    for text in texts:
+        for path in _PATH.findall(text or ""):
+            if Path(path).exists() and not is_on_host(path):
+                folder = next(folder for folder in PRIVATE_FOLDERS if path.startswith(f"{folder}/"))
+                return (
+                    f"{path} is on this machine; a host of a lab has a {folder} of its own and does not see it: "
+                    "put the file into another folder, such as that of the scenario"
+                )
+    return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from types import MappingProxyType, TracebackType
 from typing import Self
@@ -14,12 +13,10 @@ from benchkit.hosts import clock as clocks
 from benchkit.hosts.agent_link import Link
 from benchkit.hosts.clock import Clock
 from benchkit.hosts.facts import facts_request, parse_facts, parse_variable_facts, version_queries
-from benchkit.hosts.files import Files
-from benchkit.hosts.host_changes import HostChanges, Leftovers
-from benchkit.hosts.host_lock import HostLock
+from benchkit.hosts.files import Files, hint_at_private_folder
+from benchkit.hosts.host_changes import HostChanges, HostLock, Leftovers
 from benchkit.hosts.host_telemetry import Telemetry
 from benchkit.hosts.inventory import HostSpec
-from benchkit.hosts.private_folders import hint_at_private_folder
 from benchkit.hosts.processes import Processes
 from benchkit.hosts.sockets import Sockets
 from benchkit.models.facts import HostFacts, RecordedFacts
@@ -31,15 +28,6 @@ FACTS_TIMEOUT_S = 20.0
 NO_PROGRAMS: Mapping[str, str] = MappingProxyType({})
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class CoreTimes:
-    """CPU time of the host's cores since its boot: core → kind (user, system, idle, steal, …) → seconds."""
-
-    cores: Mapping[int, Mapping[str, float]]
-    monotonic_ns: int
-    """Instant of the reading, on the host's monotonic clock."""
 
 
 class Host:
@@ -98,11 +86,6 @@ class Host:
     def clock(self) -> Clock:
         """Result of the last comparison of clocks."""
         return self._clock
-
-    def cores(self) -> CoreTimes:
-        """Return the CPU time of every core of the machine since its boot."""
-        fields = self.link.request("cores", {}).fields
-        return CoreTimes({int(core): times for core, times in fields["cores"].items()}, fields["monotonic_ns"])
 
     def variable_facts(self, sysctls: Iterable[str] = (), programs: Mapping[str, str] = NO_PROGRAMS) -> RecordedFacts:
         """Return the facts that may change while the host is up, read now, with its clock offset.

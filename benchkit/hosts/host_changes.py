@@ -1,4 +1,4 @@
-"""The changes that benchkit makes on a host: each recorded there before it is made, and restored from that record."""
+"""The lock of a host, and the changes made there: each recorded before it is made, and restored from that record."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from typing import Any, Literal
 from benchkit.errors import HostError
 from benchkit.hosts.agent_link import Link
 from benchkit.hosts.files import progress_logger
-from benchkit.hosts.host_lock import LockHolder
+
+LOCK_TIMEOUT_S = 45.0
+"""Time for another holder to end and to restore what it changed."""
 
 CHANGE_TIMEOUT_S = 60.0
 """Time for all writes of one request; each may be a call of sudo."""
@@ -21,6 +23,89 @@ ChangeScope = Literal["run", "cell"]
 """Purpose of a kernel setting: the whole run, or the trials of one cell, over the settings of the run."""
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class LockHolder:
+    """The process that holds a host."""
+
+    pid: int
+    state: Literal["running", "ending", "kept", "silent"]
+    """"ending": it is about to restore what it changed; "kept": a stack that stays up without a controller; "silent":
+    it does not answer."""
+    run: str | None = None
+    who: str | None = None
+    """User and machine of the controller."""
+    since: datetime | None = None
+    lease_s: float | None = None
+    heartbeat_age_s: float | None = None
+    """Time since its controller's last heartbeat."""
+
+    @classmethod
+    def from_message(cls, message: Mapping[str, Any] | None) -> LockHolder | None:
+        """Convert the agent's message; None where nothing holds the host."""
+        if message is None:
+            return None
+        since = message.get("since")
+        return cls(
+            pid=message["pid"],
+            state=message["state"],
+            run=message.get("run"),
+            who=message.get("who"),
+            since=None if since is None else datetime.fromtimestamp(since, UTC),
+            lease_s=message.get("lease_s"),
+            heartbeat_age_s=message.get("heard_s"),
+        )
+
+    def __str__(self) -> str:
+        """Return the holder as a phrase for messages."""
+        if self.run is None or self.since is None:
+            return f"process {self.pid}, which does not answer"
+        return f"{self.run} of {self.who} since {self.since:%Y-%m-%d %H:%M:%S} UTC"
+
+
+@dataclass(frozen=True)
+class LockResult:
+    """The outcome of locking a host."""
+
+    shared_with: str | None
+    """Another host of the same run on the same machine, which holds the lock; None: this connection holds it."""
+    waited: bool
+    """True where another holder restored its changes first: facts gathered before are out of date."""
+
+
+class HostLock:
+    """The lock of one host; safe for many threads."""
+
+    def __init__(self, link: Link, host: str) -> None:
+        """Send requests to the host's agent over its link."""
+        self._link = link
+        self._host = host
+
+    def acquire(self, run: str, host: str, who: str, *, take_over: bool = False) -> LockResult:
+        """Lock the host for a run until the end of this connection.
+
+        A host that another run holds is refused; with `take_over` only while that run's lease has not expired. A holder
+        that is restoring its changes is waited for. Raises RefusedError (`held`) naming the holder.
+        """
+        logger.info("%s: locking the host for %s", self._host, run)
+        args = {"run": run, "host": host, "who": who, "take_over": take_over}
+        result = LockResult(**self._link.request("lock", args, timeout_s=LOCK_TIMEOUT_S).fields)
+        shared = f", shared with {result.shared_with}" if result.shared_with else ""
+        logger.info("%s: locked for %s%s", self._host, run, shared)
+        return result
+
+    def keep(self, lease_s: float | None = None) -> None:
+        """Keep processes, changes and lock after this connection, for `lease_s` seconds or (None) until `release`."""
+        self._link.request("keep", {"lease_s": lease_s})
+
+    def release(self) -> LockHolder | None:
+        """End the holder of the host, which restores everything, if it is a kept stack or a run with an expired lease.
+
+        Raises RefusedError (`held`) for a live run, and where the holder cannot be ended.
+        """
+        logger.info("%s: ending the holder of the host", self._host)
+        return LockHolder.from_message(self._link.request("release", {}, timeout_s=LOCK_TIMEOUT_S).fields["ended"])
 
 
 @dataclass(frozen=True)
@@ -72,7 +157,7 @@ class RestoredChange:
 
 
 @dataclass(frozen=True)
-class Report:
+class WatchdogReport:
     """A watchdog's report of what it restored after a connection that ended without a goodbye."""
 
     name: str
@@ -99,18 +184,18 @@ class Report:
 class Leftovers:
     """The traces of an earlier run on a host."""
 
-    reports: tuple[Report, ...] = ()
+    reports: tuple[WatchdogReport, ...] = ()
     """Reports of what its watchdog restored."""
     restored: tuple[RestoredChange, ...] = ()
     """Changes that were still in place, and were restored now."""
 
 
 @dataclass(frozen=True)
-class HostState:
+class HostTraces:
     """The traces of benchkit on a host: changes to undo, reports of watchdogs, the holder of the host."""
 
     records: tuple[Record, ...]
-    reports: tuple[Report, ...]
+    reports: tuple[WatchdogReport, ...]
     holder: LockHolder | None
 
 
@@ -174,7 +259,7 @@ class HostChanges:
         """
         self._link.request("remove_perf_maps", {"folder": str(folder)})
 
-    def state(self) -> HostState:
+    def state(self) -> HostTraces:
         """Return the changes to undo, of all connections, the reports of watchdogs and the holder. Raises HostError."""
         state = self._link.request("records", {}).fields
         records = [
@@ -184,7 +269,7 @@ class HostChanges:
         orphans = [
             Record("process", "abandoned", None, f"process {each['pid']} ({each['name']})") for each in state["orphans"]
         ]
-        return HostState(
+        return HostTraces(
             records=(*records, *orphans),
             reports=tuple(_report(each) for each in state["reports"]),
             holder=LockHolder.from_message(state["holder"]),
@@ -194,7 +279,7 @@ class HostChanges:
         """Return the changes to undo, of all connections. Raises HostError."""
         return self.state().records
 
-    def delete_report(self, report: Report) -> None:
+    def delete_report(self, report: WatchdogReport) -> None:
         """Delete a watchdog's report after reading it. Raises HostError."""
         self._link.request("delete_report", {"name": report.name})
 
@@ -269,12 +354,12 @@ def _text(record: Mapping[str, Any]) -> str:  # noqa: PLR0911 - one for each kin
             return f"a record of the kind {kind}"
 
 
-def _report(message: Mapping[str, Any]) -> Report:
+def _report(message: Mapping[str, Any]) -> WatchdogReport:
     undone = [
         *(f"process {name}" for name in message["ended"]),
         *(_text(each["record"]) for each in message["undone"] if not each.get("notes")),
     ]
-    return Report(
+    return WatchdogReport(
         name=message["name"],
         at=datetime.fromtimestamp(message["at"], UTC),
         reason=message["reason"],

@@ -8,7 +8,7 @@ from typing import Any
 
 from benchkit.hosts.agent_link import Link
 from benchkit.hosts.files import HostPath
-from benchkit.hosts.processes import Process
+from benchkit.hosts.processes import HostProcess
 from benchkit.hosts.sockets import Tcp, Unix, address_message
 
 SNAPSHOT_TIMEOUT_S = 5.0
@@ -32,7 +32,7 @@ class WatchedService:
     """A process to sample with all its descendants, under its name in the telemetry."""
 
     name: str
-    process: Process | None
+    process: HostProcess | None
     """None: all processes that a timetable starts under this name."""
     listeners: Sequence[Tcp | Unix] = ()
     """Sockets whose accept queues and established connections are sampled."""

@@ -95,11 +95,11 @@ def _safe_jump(text: str) -> str:
     return text
 
 
-Name = Annotated[str, AfterValidator(_safe_name)]
+HostName = Annotated[str, AfterValidator(_safe_name)]
 """A name that is safe in paths, tables and figures."""
 Address = Annotated[str, AfterValidator(_safe_address)]
 User = Annotated[str, AfterValidator(_safe_user)]
-Workdir = Annotated[str, AfterValidator(_safe_workdir)]
+WorkdirPath = Annotated[str, AfterValidator(_safe_workdir)]
 Jump = Annotated[str, AfterValidator(_safe_jump)]
 ProgramPath = Annotated[str, AfterValidator(_safe_program)]
 
@@ -126,7 +126,7 @@ class HostFields(Frozen):
     known_hosts: Path | None = Field(
         default=None, description="file read in addition to the user's known_hosts files", examples=["known_hosts"]
     )
-    roles: tuple[Name, ...] = Field(
+    roles: tuple[HostName, ...] = Field(
         default=(),
         description="roles of the host: sut, load, …; none for a jump host; absent: those that its testbed gives it",
         examples=[["sut"]],
@@ -137,7 +137,7 @@ class HostFields(Frozen):
         examples=["bench@gate.example"],
     )
     sudo: bool = Field(default=False, description="allow changes that need root, through `sudo -n`")
-    workdir: Workdir | None = Field(
+    workdir: WorkdirPath | None = Field(
         default=None, description="benchkit's folder on the host [default: ~/.benchkit]", examples=["/srv/benchkit"]
     )
     service_address: IPvAnyAddress | None = Field(
@@ -151,7 +151,7 @@ class HostFields(Frozen):
         description="rate of the host's link, bits per second; unknown if absent",
         examples=[1000000000],
     )
-    programs: Mapping[Name, ProgramPath] = Field(
+    programs: Mapping[HostName, ProgramPath] = Field(
         default_factory=dict,
         description="executables of the host by the names used in scenarios and by benchkit",
         examples=[{"nginx-mainline": "/opt/nginx-1.29/sbin/nginx"}],
@@ -161,8 +161,10 @@ class HostFields(Frozen):
 class HostSpec(HostFields):
     """One host of an inventory."""
 
-    name: Name
-    testbed: Name | None = Field(default=None, description="group of hosts that it belongs to; None: there are none")
+    name: HostName
+    testbed: HostName | None = Field(
+        default=None, description="group of hosts that it belongs to; None: there are none"
+    )
     written: str | None = Field(default=None, description="file and line in the inventory, for messages")
 
 
@@ -205,15 +207,15 @@ class Inventory(Frozen):
         raise InputError(f"no host named {name!r}", hint=f"the inventory has: {', '.join(h.name for h in self.hosts)}")
 
 
-class InventoryFile(Frozen):
+class InventoryContent(Frozen):
     """The content of an inventory file."""
 
-    hosts: Mapping[Name, HostFields] = Field(
+    hosts: Mapping[HostName, HostFields] = Field(
         min_length=1,
         description="the hosts by name",
         examples=[{"server": {"address": "192.0.2.10", "roles": ["sut"]}}],
     )
-    testbeds: Mapping[Name, Mapping[Name, Annotated[tuple[Name, ...], Field(min_length=1)]]] = Field(
+    testbeds: Mapping[HostName, Mapping[HostName, Annotated[tuple[HostName, ...], Field(min_length=1)]]] = Field(
         default_factory=dict,
         description="groups of equal hosts among which the blocks of a run are divided: hosts by role, by testbed",
         examples=[{"a": {"sut": ["server-a"], "load": ["client-a"]}, "b": {"sut": ["server-b"], "load": ["client-b"]}}],
@@ -240,7 +242,7 @@ def load_inventory(path: Path) -> Inventory:
 
 def parse_inventory(document: Document, folder: Path) -> Inventory:
     """Convert a document to an inventory; relative paths in it start from `folder`."""
-    written = document.validated(InventoryFile)
+    written = document.validated(InventoryContent)
     places = _places(document, written)
     hosts = tuple(
         HostSpec(
@@ -258,7 +260,7 @@ def parse_inventory(document: Document, folder: Path) -> Inventory:
     return Inventory(hosts=hosts, limits=written.limits, not_isolated=written.not_isolated)
 
 
-def _places(document: Document, written: InventoryFile) -> dict[str, dict[str, object]]:
+def _places(document: Document, written: InventoryContent) -> dict[str, dict[str, object]]:
     """Return testbed and roles of the hosts that testbeds name. Raises InputError for a host at no or two places."""
     testbed_of: dict[str, str] = {}
     roles: dict[str, tuple[str, ...]] = {}

@@ -13,7 +13,7 @@ Manager = Literal["apt", "dnf", "apk", "pacman", "brew"]
 
 
 @dataclass(frozen=True)
-class Program:
+class ProgramPackages:
     """A program that hosts need, and its source."""
 
     packages: Mapping[Manager, str]
@@ -26,74 +26,74 @@ class Program:
     """The file that shows it is there, for a module of another program; None: an executable of this name."""
 
 
-PROGRAMS: Mapping[str, Program] = MappingProxyType(
+PROGRAMS: Mapping[str, ProgramPackages] = MappingProxyType(
     {
-        "sshd": Program(
+        "sshd": ProgramPackages(
             {"apt": "openssh-server", "dnf": "openssh-server", "apk": "openssh-server", "pacman": "openssh"},
             "https://www.openssh.com",
         ),
-        "ip": Program(
+        "ip": ProgramPackages(
             {"apt": "iproute2", "dnf": "iproute", "apk": "iproute2", "pacman": "iproute2"},
             "https://github.com/iproute2/iproute2",
         ),
-        "tc": Program(
+        "tc": ProgramPackages(
             {"apt": "iproute2", "dnf": "iproute-tc", "apk": "iproute2", "pacman": "iproute2"},
             "https://github.com/iproute2/iproute2",
         ),
-        "nginx": Program(
+        "nginx": ProgramPackages(
             {"apt": "nginx", "dnf": "nginx", "apk": "nginx", "pacman": "nginx", "brew": "nginx"},
             "https://nginx.org",
         ),
         # A module of nginx, for cells with a Lua script.
-        "nginx-lua": Program(
+        "nginx-lua": ProgramPackages(
             {"apt": "libnginx-mod-http-lua", "apk": "nginx-mod-http-lua"},
             "https://github.com/openresty/lua-nginx-module",
             file="/usr/lib/nginx/modules/ngx_http_lua_module.so",
         ),
-        "wrk": Program({"apt": "wrk", "apk": "wrk", "brew": "wrk"}, "https://github.com/wg/wrk"),
-        "ab": Program(
+        "wrk": ProgramPackages({"apt": "wrk", "apk": "wrk", "brew": "wrk"}, "https://github.com/wg/wrk"),
+        "ab": ProgramPackages(
             {"apt": "apache2-utils", "dnf": "httpd-tools", "apk": "apache2-utils", "pacman": "apache", "brew": "httpd"},
             "https://httpd.apache.org",
         ),
-        "hey": Program(
+        "hey": ProgramPackages(
             {"apt": "hey", "apk": "hey", "pacman": "hey", "brew": "hey"},
             "https://github.com/rakyll/hey",
         ),
-        "h2load": Program(
+        "h2load": ProgramPackages(
             {"apt": "nghttp2-client", "dnf": "nghttp2", "apk": "nghttp2", "pacman": "nghttp2", "brew": "nghttp2"},
             "https://nghttp2.org",
         ),
-        "siege": Program(
+        "siege": ProgramPackages(
             {"apt": "siege", "dnf": "siege", "pacman": "siege", "brew": "siege"},
             "https://github.com/JoeDog/siege",
         ),
-        "node": Program(
+        "node": ProgramPackages(
             {"apt": "nodejs", "dnf": "nodejs", "apk": "nodejs", "pacman": "nodejs", "brew": "node"},
             "https://nodejs.org",
         ),
-        "taskset": Program(
+        "taskset": ProgramPackages(
             {"apt": "util-linux", "dnf": "util-linux", "apk": "util-linux-misc", "pacman": "util-linux"},
             "https://github.com/util-linux/util-linux",
         ),
-        "perf": Program(
+        "perf": ProgramPackages(
             {"apt": "linux-perf", "dnf": "perf", "apk": "perf", "pacman": "perf"},
             "https://perfwiki.github.io",
         ),
-        "python3": Program(
+        "python3": ProgramPackages(
             {"apt": "python3", "dnf": "python3", "apk": "python3", "pacman": "python", "brew": "python"},
             "https://www.python.org",
         ),
-        "git": Program(
+        "git": ProgramPackages(
             {"apt": "git", "dnf": "git", "apk": "git", "pacman": "git", "brew": "git"}, "https://git-scm.com"
         ),
-        "ssh": Program(
+        "ssh": ProgramPackages(
             {"apt": "openssh-client", "dnf": "openssh-clients", "apk": "openssh-client", "pacman": "openssh"},
             "https://www.openssh.com",
         ),
-        "go": Program(
+        "go": ProgramPackages(
             {"apt": "golang-go", "dnf": "golang", "apk": "go", "pacman": "go", "brew": "go"}, "https://go.dev/dl"
         ),
-        "chromium": Program(
+        "chromium": ProgramPackages(
             {"apt": "chromium", "dnf": "chromium", "apk": "chromium", "pacman": "chromium", "brew": "chromium"},
             "https://www.chromium.org",
         ),

@@ -1,7 +1,11 @@
-"""A host without an agent, over plain commands of its login shell: enough to describe it and to install Python."""
+"""Hosts as machines that run installation steps: through their agent, or over plain commands of the login shell.
+
+Plain commands are enough to describe a host without Python and to install it there.
+"""
 
 from __future__ import annotations
 
+import os
 import shlex
 import time
 from collections.abc import Mapping
@@ -9,13 +13,21 @@ from types import TracebackType
 from typing import Self
 
 from benchkit.errors import HostError
+from benchkit.hosts.agent_link import RefusedError
 from benchkit.hosts.facts import GOARCH, PACKAGE_MANAGERS, PROGRAMS, version_queries
-from benchkit.hosts.host_runner import NOT_FOUND, STEP_TIMEOUT_S, SYSTEM_PATH
+from benchkit.hosts.host import Host
+from benchkit.hosts.install import StepOutcome
 from benchkit.hosts.inventory import HostSpec
+from benchkit.hosts.packages import SBIN
 from benchkit.hosts.ssh import SshConnection, SshStream
-from benchkit.hosts.steps import StepOutcome
 from benchkit.models.facts import ProgramFact, RecordedFacts
 from benchkit.safe_text import legible
+
+STEP_TIMEOUT_S = 1800.0
+"""Time for a step: a package manager waits for its lock (DPkg::Lock::Timeout) and downloads over slow links."""
+NOT_FOUND = 127
+SYSTEM_PATH = os.pathsep.join(("/usr/local/bin", "/usr/bin", "/bin", *SBIN))
+"""PATH of installation steps; dpkg requires the folders of daemons."""
 
 FACTS_TIMEOUT_S = 30.0
 RECEIVE_BYTES = 65536
@@ -35,6 +47,32 @@ _FACTS = (
     'version=$(python3 --version 2>&1) && echo "python=${version#Python }"',
 )
 """Commands of any POSIX shell, each of which prints a fact as `name=value`, or nothing."""
+
+
+class HostRunner:
+    """Runs steps on a host as its login user; their output is returned when they end."""
+
+    def __init__(self, host: Host) -> None:
+        """Run steps on this host."""
+        self._host = host
+
+    def run(self, argv: tuple[str, ...], *, stdin: str | None = None, shown: bool = True) -> StepOutcome:
+        """Run a command and wait for its end. Raises HostError where the host is lost."""
+        try:
+            done = self._host.processes.run(
+                argv,
+                env={"PATH": SYSTEM_PATH},
+                stdin=(stdin or "").encode(),
+                timeout_s=STEP_TIMEOUT_S,
+                max_bytes=OUTPUT_BYTES,
+            )
+        except RefusedError as error:
+            if error.kind != "not-found":
+                raise
+            return StepOutcome(NOT_FOUND, f"{argv[0]}: not found")
+        code = done.ended.exit_code
+        text = (done.stderr or done.stdout).decode(errors="replace") if shown else ""
+        return StepOutcome(-(done.ended.signal or 0) if code is None else code, text)
 
 
 class PlainHost:

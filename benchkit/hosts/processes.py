@@ -154,7 +154,7 @@ class CpuTime:
 
 
 @dataclass(frozen=True)
-class Process:
+class HostProcess:
     """A process started on a host; its methods are safe for many threads."""
 
     link: Link = field(repr=False)
@@ -212,7 +212,7 @@ class Stopped:
     """The outcome of stopping processes."""
 
     ended: Mapping[int, ExitStatus | None]
-    """Exit status by `Process.id`; None where the process did not end."""
+    """Exit status by `HostProcess.id`; None where the process did not end."""
     killed: tuple[str, ...]
     """Processes, descendants included, that had to be killed after the grace period: `name (pid)`."""
 
@@ -249,11 +249,11 @@ class Processes:
         self._host = host
         self._clock = clock
 
-    def start(self, spec: ProcessSpec) -> Process:
+    def start(self, spec: ProcessSpec) -> HostProcess:
         """Start a process. Raises HostError."""
         return self.start_all([spec])[0]
 
-    def start_all(self, specs: Iterable[ProcessSpec], at_s: float | None = None) -> list[Process]:
+    def start_all(self, specs: Iterable[ProcessSpec], at_s: float | None = None) -> list[HostProcess]:
         """Start processes, all at the instant `at_s` of the controller's `time.monotonic()` where it is given.
 
         Where one cannot be started, the others are stopped. Raises HostError.
@@ -265,7 +265,7 @@ class Processes:
         futures = [
             self._link.submit("start", {"command": spec.command(), **_streams(spec), "at_ns": at_ns}) for spec in specs
         ]
-        started: list[Process] = []
+        started: list[HostProcess] = []
         failure: HostError | None = None
         for spec, future in zip(specs, futures, strict=True):
             try:
@@ -342,7 +342,7 @@ class Processes:
         )
 
     def stop(
-        self, processes: Iterable[Process], *, signum: signal.Signals = signal.SIGTERM, grace_s: float = 5
+        self, processes: Iterable[HostProcess], *, signum: signal.Signals = signal.SIGTERM, grace_s: float = 5
     ) -> Stopped:
         """Stop processes with all their descendants: send `signum`, and kill them after the grace period.
 
@@ -362,27 +362,27 @@ class Processes:
             killed=tuple(f"{each['name']} ({each['pid']})" for each in reply["killed"]),
         )
 
-    def cpu_times(self, processes: Iterable[Process]) -> Mapping[int, CpuTime]:
-        """Return the CPU times of process trees, by `Process.id`, all read at once. Raises HostError."""
+    def cpu_times(self, processes: Iterable[HostProcess]) -> Mapping[int, CpuTime]:
+        """Return the CPU times of process trees, by `HostProcess.id`, all read at once. Raises HostError."""
         reply = self._link.request("cpu_times", {"ids": [process.id for process in processes]}).fields
         return {int(number): CpuTime(**used) for number, used in reply["cpu"].items()}
 
-    def members(self, process: Process) -> tuple[int, ...]:
+    def members(self, process: HostProcess) -> tuple[int, ...]:
         """Return the pids of a process and of its descendants. Raises HostError where all have ended."""
         pids = self.running_members(process)
         if not pids:
             raise HostError(f"no process of {process.argv[0]} is running", where=self._host)
         return pids
 
-    def running_members(self, process: Process) -> tuple[int, ...]:
+    def running_members(self, process: HostProcess) -> tuple[int, ...]:
         """Return the pids of a process and of its descendants that are running. Raises HostError."""
         trees = self._link.request("process_trees", {}).fields["processes"]
         return tuple(member["pid"] for tree in trees if tree["id"] == process.id for member in tree["members"])
 
-    def _started(self, spec: ProcessSpec, future: Future[Reply], remaining_s: float) -> Process:
+    def _started(self, spec: ProcessSpec, future: Future[Reply], remaining_s: float) -> HostProcess:
         report = self._link.result(future, remaining_s).fields
         argv = tuple(spec.argv)
-        return Process(
+        return HostProcess(
             self._link,
             self._host,
             report["id"],

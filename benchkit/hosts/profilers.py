@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 
 from benchkit.errors import HostError
 from benchkit.hosts.host import Host
-from benchkit.hosts.processes import Process, ProcessSpec, ToFile
+from benchkit.hosts.processes import HostProcess, ProcessSpec, ToFile
 from benchkit.hosts.sockets import Tcp, Unix
 
 PPROF_TIMEOUT_S = 5.0
@@ -112,7 +112,7 @@ class PerfCapture:
 
     host: Host
     program: str
-    process: Process
+    process: HostProcess
     folder: PurePosixPath
     """Folder of this recording; removed with the trial's folder."""
     after_s: float
@@ -167,7 +167,7 @@ class PerfCapture:
 
 def start_perf(
     host: Host,
-    service: Process,
+    service: HostProcess,
     *,
     frequency_hz: int,
     call_graph: Literal["fp", "dwarf"],

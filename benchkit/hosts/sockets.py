@@ -8,10 +8,9 @@ from typing import Any
 
 from benchkit.errors import HostError, HostStateError
 from benchkit.hosts.agent_link import Link
-from benchkit.hosts.certificate_key import key_kind
 from benchkit.hosts.files import HostPath
 from benchkit.hosts.http2 import Http2Request
-from benchkit.hosts.processes import Process
+from benchkit.hosts.processes import HostProcess
 from benchkit.models.protocol import HttpProtocol, Negotiated, is_http2, is_tls
 
 MAX_HTTP2 = 16 << 20
@@ -138,7 +137,7 @@ class Sockets:
         self._host = host
 
     def wait_open(
-        self, at: Tcp | Unix, timeout_s: float, process: Process | None = None, *, waited_s: float = 0.0
+        self, at: Tcp | Unix, timeout_s: float, process: HostProcess | None = None, *, waited_s: float = 0.0
     ) -> float:
         """Wait until a socket accepts connections; return the seconds it took.
 
@@ -228,7 +227,7 @@ class Sockets:
         owners_of = self._link.request("port_owners", {"ports": list(ports)}).fields["owners"]
         return {int(port): tuple(PortOwner(**owner) for owner in owners) for port, owners in owners_of.items()}
 
-    def listeners(self, process: Process) -> tuple[Tcp, ...]:
+    def listeners(self, process: HostProcess) -> tuple[Tcp, ...]:
         """Return the TCP addresses on which a process and its descendants listen. Raises HostError.
 
         An IPv4 address of an IPv6 socket (`::ffff:10.0.0.1`), as Java binds it, is returned as an IPv4 address.
@@ -242,7 +241,7 @@ class Sockets:
         if taken:
             raise self._taken(taken)
 
-    def require_own_listener(self, process: Process, port: int, wait_s: float, older_wait_s: float) -> None:
+    def require_own_listener(self, process: HostProcess, port: int, wait_s: float, older_wait_s: float) -> None:
         """Check that it is a process or its descendants that listen on a port which accepts connections.
 
         Raises PortTakenError where another program does, and the process ends within `wait_s` seconds because of that,
@@ -288,3 +287,16 @@ def _negotiated(tls: Mapping[str, Any] | None, *, http2: bool) -> Negotiated:
 def address_message(at: Tcp | Unix) -> dict[str, Any]:
     """Return the agent's message for an address."""
     return {"tcp": [at.address, at.port]} if isinstance(at, Tcp) else {"unix": str(at.path)}
+
+
+def key_kind(certificate: bytes) -> str | None:
+    """Return the kind of the key of a certificate (DER), as `rsa-2048` or `ecdsa-p256`; None for another kind."""
+    from cryptography import x509  # noqa: PLC0415 - slow, and only TLS needs it
+    from cryptography.hazmat.primitives.asymmetric import ec, rsa  # noqa: PLC0415
+
+    key = x509.load_der_x509_certificate(certificate).public_key()
+    if isinstance(key, rsa.RSAPublicKey):
+        return f"rsa-{key.key_size}"
+    if isinstance(key, ec.EllipticCurvePublicKey):
+        return "ecdsa-" + ("p256" if key.curve.name == "secp256r1" else key.curve.name)
+    return None

@@ -12,7 +12,7 @@ import shlex
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from paramiko.hostkeys import HostKeyEntry, HostKeys, InvalidHostKey
 
 from benchkit.errors import HostError, InputError, LostError
 from benchkit.hosts.inventory import HostSpec, parse_jump, require_files
-from benchkit.hosts.known_hosts import is_plain, known_name, read_lines, revoked_keys
+from benchkit.regular_files import read_regular
 
 CONNECT_S = 10
 """Timeout of each step: TCP, banner, key exchange, authentication, opening a channel."""
@@ -37,6 +37,9 @@ GLOBAL_KNOWN_HOSTS = Path("/etc/ssh/ssh_known_hosts")
 
 logging.getLogger("paramiko").addHandler(logging.NullHandler())  # failures are raised, not logged
 logger = logging.getLogger(__name__)
+
+DEFAULT_PORT = 22
+_MARKER, _KEY, _FIELDS = 0, 3, 4
 
 
 class UnknownHostKeyError(paramiko.SSHException):
@@ -357,3 +360,26 @@ def _unknown_key(error: UnknownHostKeyError, where: str, files: list[Path]) -> H
         hint=f"check the fingerprint on the host (ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub), then accept it with\n"
         f"    echo {shlex.quote(line)} >> {shlex.quote(str(files[0]))}",
     )
+
+
+def known_name(host: str, port: int) -> str:
+    """Return a host's name as known_hosts files write it."""
+    return host if port == DEFAULT_PORT else f"[{host}]:{port}"
+
+
+def read_lines(file: Path) -> list[list[str]]:
+    """Return the fields of each line of a file; nothing where it does not exist or cannot be read."""
+    try:
+        return [line.split() for line in read_regular(file).decode("utf-8", "replace").splitlines()]
+    except OSError:  # most of these files do not exist
+        return []
+
+
+def revoked_keys(lines: Iterable[list[str]]) -> frozenset[str]:
+    """Return the keys, in base64, that lines revoke."""
+    return frozenset(fields[_KEY] for fields in lines if fields[:1] == ["@revoked"] and len(fields) >= _FIELDS)
+
+
+def is_plain(fields: list[str]) -> bool:
+    """Return True for a line with hosts and a key: no comment, no marker."""
+    return bool(fields) and not fields[_MARKER].startswith(("#", "@"))

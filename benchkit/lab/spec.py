@@ -11,7 +11,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from benchkit.errors import InputError
-from benchkit.hosts.inventory import Name as Role
+from benchkit.hosts.inventory import HostName as Role
 from benchkit.models.base import Frozen
 
 NAME_VARIABLE = "BENCHKIT_LAB"

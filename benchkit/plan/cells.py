@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from benchkit.errors import HostError, InputError, UnsupportedError
+from benchkit.hosts.files import hint_at_private_folder
 from benchkit.hosts.packages import PROGRAMS
-from benchkit.hosts.private_folders import hint_at_private_folder
 from benchkit.hosts.tuning import TuningPlan
 from benchkit.loadtools.generators.generator import plan_generators
 from benchkit.loadtools.target import Target

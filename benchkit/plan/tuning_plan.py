@@ -10,8 +10,7 @@ from benchkit.errors import HostError, InputError
 from benchkit.hosts import tuning as host_tuning
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.host import Host
-from benchkit.hosts.known_sysctls import is_unknown, spelling_hint
-from benchkit.hosts.tuning import TuningPlan
+from benchkit.hosts.tuning import TuningPlan, is_unknown, spelling_hint
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.tuning import SysctlValue, UsedProfile
 

@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
 from benchkit.errors import InputError, suggestion
-from benchkit.hosts.inventory import InventoryFile
+from benchkit.hosts.inventory import InventoryContent
 from benchkit.models.load import Load
 from benchkit.scenario.model import Scenario
 from benchkit.scenario.schema import Schema, model_schema, resolved
@@ -82,7 +82,7 @@ def parts() -> Mapping[str, Part]:
         "services": ServiceOptions,
         **service_options(),
         "tuning-file": TuningProfile,
-        "inventory": InventoryFile,
+        "inventory": InventoryContent,
     }
     return {name: Part(name, _summary(name, model), model) for name, model in models.items()}
 

@@ -14,7 +14,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from benchkit.hosts.inventory import InventoryFile
+from benchkit.hosts.inventory import InventoryContent
 from benchkit.loadtools.registry import TOOLS
 from benchkit.models import Scale
 from benchkit.models.load import Load
@@ -107,7 +107,7 @@ def scenario_schema() -> Schema:
 
 def inventory_schema() -> Schema:
     """Return the schema of inventory files."""
-    return _file_schema(InventoryFile, "benchkit inventory")
+    return _file_schema(InventoryContent, "benchkit inventory")
 
 
 def tuning_schema() -> Schema:

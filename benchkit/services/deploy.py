@@ -11,10 +11,9 @@ from functools import partial
 from pathlib import PurePosixPath
 
 from benchkit.errors import HostError, HostStateError, LostError, ServiceError
-from benchkit.hosts.files import Placed, PlacedFile
+from benchkit.hosts.files import Placed, PlacedFile, hint_at_private_folder
 from benchkit.hosts.host import Host
-from benchkit.hosts.private_folders import hint_at_private_folder
-from benchkit.hosts.processes import Completed, Process, ProcessSpec, StopSignal, ToFile
+from benchkit.hosts.processes import Completed, HostProcess, ProcessSpec, StopSignal, ToFile
 from benchkit.hosts.sockets import HttpHop, Tcp, Unix
 from benchkit.services.carried_files import files_below, mode_of
 from benchkit.services.certificates import tls_paths
@@ -52,7 +51,7 @@ class RunningService:
     """A service that was started, with its process and its log."""
 
     service: Service
-    process: Process
+    process: HostProcess
     log: PurePosixPath
 
 
@@ -246,7 +245,7 @@ def explain_rejection(output: str, name: str, text: str) -> str:
     return " / ".join(explained)
 
 
-def _wait_until_ready(host: Host, service: Service, process: Process) -> None:
+def _wait_until_ready(host: Host, service: Service, process: HostProcess) -> None:
     """Wait until a service accepts connections and, where it has a ready request, answers it. Raises HostError."""
     deadline = time.monotonic() + service.ready_timeout_s
     socket = socket_of(service.endpoint)
@@ -283,7 +282,7 @@ def _wait_until_ready(host: Host, service: Service, process: Process) -> None:
         time.sleep(READY_PAUSE_S)
 
 
-def _wait_open(host: Host, service: Service, process: Process) -> None:
+def _wait_open(host: Host, service: Service, process: HostProcess) -> None:
     """Wait until a service accepts connections; no longer if two looks find its port at another address.
 
     One look is not enough: a service may begin to listen after its last refused connection and before the look.

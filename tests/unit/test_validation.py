@@ -8,7 +8,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails, PydanticKnownError
 from pydantic_core.core_schema import ErrorType
 
-from benchkit.hosts.inventory import InventoryFile
+from benchkit.hosts.inventory import InventoryContent
 from benchkit.models.load import Load
 from benchkit.models.run import Manifest
 from benchkit.models.trial import TrialRecord
@@ -24,7 +24,7 @@ READ: tuple[type[BaseModel], ...] = (
     Load,
     TuningProfile,
     VanityFile,
-    InventoryFile,
+    InventoryContent,
     Manifest,
     TrialRecord,
     *journal._KINDS.values(),

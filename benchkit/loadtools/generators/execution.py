@@ -19,7 +19,7 @@ from benchkit.errors import HostError, HostStateError
 from benchkit.hosts.connections import Hosts, run_on_hosts
 from benchkit.hosts.files import PlacedFile
 from benchkit.hosts.host import Host
-from benchkit.hosts.processes import ExitStatus, Process, ProcessSpec, ToFile
+from benchkit.hosts.processes import ExitStatus, HostProcess, ProcessSpec, ToFile
 from benchkit.loadtools.generators.generator import Generator
 from benchkit.loadtools.generators.limits import time_limit_s
 from benchkit.loadtools.generators.rows import RowFiles, reduce_rows, require_room
@@ -78,7 +78,7 @@ class GeneratorProcess:
     generator: Generator
     host: Host
     folder: PurePosixPath
-    process: Process | None = None
+    process: HostProcess | None = None
     ended: ExitStatus | None = None
     overran: bool = False
 
@@ -308,7 +308,7 @@ def _wait_for_all(futures: Sequence[Future[None]]) -> None:
             future.result()
 
 
-def _started(process: Process | None) -> Process:
+def _started(process: HostProcess | None) -> HostProcess:
     if process is None:
         raise AssertionError("start was not called")
     return process

@@ -21,7 +21,7 @@ from pathlib import PurePosixPath
 from benchkit.errors import HostError, InputError
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.host import Host
-from benchkit.hosts.processes import Process, ProcessSpec, StopSignal, ToFile
+from benchkit.hosts.processes import HostProcess, ProcessSpec, StopSignal, ToFile
 from benchkit.hosts.sockets import Tcp
 from benchkit.plan.host_capabilities import HostCapabilities
 from benchkit.plugins.dask.executor import connect_client, version_differences, versions
@@ -151,7 +151,7 @@ def _python(host: Host) -> str:
     )
 
 
-def _start(host: Host, part: str, python: str, *options: str) -> Process:
+def _start(host: Host, part: str, python: str, *options: str) -> HostProcess:
     """Start a part of Dask that outlives this connection; its log has no limit, as it prints a line for each event."""
     host.files.mkdir_temporary(FOLDER)
     return host.processes.start(
@@ -164,7 +164,7 @@ def _start(host: Host, part: str, python: str, *options: str) -> Process:
     )
 
 
-def _wait_until_open(host: Host, at: Tcp, process: Process) -> None:
+def _wait_until_open(host: Host, at: Tcp, process: HostProcess) -> None:
     try:
         host.sockets.wait_open(at, START_TIMEOUT_S, process)
     except HostError as error:

@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import HostError, LostError
-from benchkit.hosts.agent_link import AgentLink
+from benchkit.hosts.agent_link import AgentLink, Stream
 from benchkit.hosts.bootstrap import AgentFile, agent_file, command, start
-from benchkit.hosts.stream import Stream
 from tests.support.agent.fixtures import PYTHONS
 
 Open = Callable[..., Stream]

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from benchkit.hosts.agent_link import AgentLink, RefusedError
-from benchkit.hosts.host_changes import HostChanges, Report
-from benchkit.hosts.host_lock import HostLock
+from benchkit.hosts.host_changes import HostChanges, HostLock, WatchdogReport
 from benchkit.hosts.processes import ProcessSpec, StopSignal
 from tests.support.waiting import wait_until
 
@@ -82,7 +81,7 @@ def pids(agent: AgentLink) -> tuple[int, int]:
     return agent.hello().fields["pid"], agent.hello().fields["watchdog"]
 
 
-def reports(launch: Launch, inside: list[str]) -> tuple[Report, ...]:
+def reports(launch: Launch, inside: list[str]) -> tuple[WatchdogReport, ...]:
     """Return the reports that the next connection reads, and check that no changes remain."""
     agent = launch(prefix=inside)
     state = HostChanges(agent, "here").state()

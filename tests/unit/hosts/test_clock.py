@@ -5,7 +5,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchkit.hosts.clock import SAMPLES, Clock, Sample, compare, estimate
+from benchkit.hosts.clock import SAMPLES, Clock, ClockExchange, compare, estimate
 
 delays = st.integers(0, 10**9)
 
@@ -16,7 +16,7 @@ def test_the_truth_lies_within_the_uncertainty(offset_ns: int, ways: list[tuple[
     now = 10**12
     for there, back in ways:
         host = now + there + offset_ns
-        samples.append(Sample(now, now + there + back, now, host, host))
+        samples.append(ClockExchange(now, now + there + back, now, host, host))
         now += there + back
     clock = estimate(samples)
     assert abs(clock.monotonic_offset_ns - offset_ns) <= clock.uncertainty_s * 1e9 + 1

@@ -9,8 +9,7 @@ import pytest
 
 from benchkit.errors import HostError, LostError
 from benchkit.hosts.agent_link import RefusedError
-from benchkit.hosts.host_changes import HostChanges, Leftovers
-from benchkit.hosts.host_lock import HostLock
+from benchkit.hosts.host_changes import HostChanges, HostLock, Leftovers
 from benchkit.hosts.host_telemetry import Telemetry, TelemetrySummary
 from benchkit.hosts.inventory import HostSpec
 from benchkit.hosts.tuning import apply, plan

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from benchkit.hosts.known_sysctls import is_unknown, spelling_hint
+from benchkit.hosts.tuning import is_unknown, spelling_hint
 
 
 def test_a_misspelt_setting_is_distinguished_from_one_that_kernels_removed() -> None:

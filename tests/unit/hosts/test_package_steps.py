@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.hosts.package_steps import PackageState, install_steps, shell_line, survey
+from benchkit.hosts.install import InstallStep, PackageState, StepOutcome, install_steps, shell_line, survey
 from benchkit.hosts.packages import Manager
-from benchkit.hosts.steps import Step, StepOutcome
 
 APT = (
     *("env", "DEBIAN_FRONTEND=noninteractive", "NEEDRESTART_SUSPEND=1"),
@@ -19,13 +18,13 @@ UPDATE = ("apt-get", "update", "-o", "DPkg::Lock::Timeout=300")
 POLICY = "/usr/sbin/policy-rc.d"
 
 
-def argvs(steps: tuple[Step, ...]) -> list[tuple[str, ...]]:
+def argvs(steps: tuple[InstallStep, ...]) -> list[tuple[str, ...]]:
     return [step.argv for step in steps]
 
 
 def test_packages_without_daemons_take_one_step() -> None:
     assert install_steps(PackageState("apt", "root"), ["wrk", "hey"]) == (
-        Step((*APT, "wrk", "hey"), retry_after=UPDATE),
+        InstallStep((*APT, "wrk", "hey"), retry_after=UPDATE),
     )
 
 
@@ -60,7 +59,7 @@ def test_a_policy_of_the_host_is_neither_replaced_nor_removed() -> None:
 
 def test_lists_are_updated_first_only_where_they_do_not_know_the_packages() -> None:
     steps = install_steps(PackageState("apt", "root", lists_current=False), ["wrk"])
-    assert steps == (Step(UPDATE), Step((*APT, "wrk")))
+    assert steps == (InstallStep(UPDATE), InstallStep((*APT, "wrk")))
 
 
 def test_with_sudo_every_command_goes_through_it() -> None:
@@ -107,10 +106,10 @@ def test_the_policy_forbids_while_it_is_young(tmp_path: Path) -> None:
 def test_a_line_clears_up_after_a_failure_and_skips_the_rest(tmp_path: Path) -> None:
     policy, never = tmp_path / "po'licy", tmp_path / "never"
     steps = (
-        Step(("tee", str(policy)), stdin='#!/bin/sh\necho "$0 100%" \\n\n'),
-        Step(("cmp", str(policy), "/dev/null")),
-        Step(("touch", str(never))),
-        Step(("rm", str(policy)), always=True),
+        InstallStep(("tee", str(policy)), stdin='#!/bin/sh\necho "$0 100%" \\n\n'),
+        InstallStep(("cmp", str(policy), "/dev/null")),
+        InstallStep(("touch", str(never))),
+        InstallStep(("rm", str(policy)), always=True),
     )
     shown = subprocess.run(["sh", "-c", shell_line(steps, sudo=False)], capture_output=True, text=True, check=False)
     assert shown.stdout.startswith('#!/bin/sh\necho "$0 100%" \\n\n')

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import tempfile
 
-from benchkit.hosts.private_folders import hint_at_private_folder
+from benchkit.hosts.files import hint_at_private_folder
 
 
 def test_only_paths_that_this_machine_has_in_such_a_folder_get_the_hint() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import HostError
-from benchkit.hosts.steps import LocalRunner, Step, StepOutcome, run_steps
+from benchkit.hosts.install import InstallStep, LocalRunner, StepOutcome, run_steps
 
 RUNNER = LocalRunner()
 
@@ -21,16 +21,16 @@ def touch(path: Path) -> tuple[str, ...]:
 
 def test_steps_are_carried_out_in_order(tmp_path: Path) -> None:
     file = tmp_path / "file"
-    run_steps([Step(("tee", str(file)), stdin="text\n"), Step(("cp", str(file), f"{file}.copy"))], RUNNER)
+    run_steps([InstallStep(("tee", str(file)), stdin="text\n"), InstallStep(("cp", str(file), f"{file}.copy"))], RUNNER)
     assert Path(f"{file}.copy").read_text() == "text\n"
 
 
 def test_after_a_failure_only_the_clearing_up_is_done(tmp_path: Path) -> None:
     steps = [
-        Step(touch(tmp_path / "before")),
-        Step(("false",)),
-        Step(touch(tmp_path / "after")),
-        Step(touch(tmp_path / "cleared"), always=True),
+        InstallStep(touch(tmp_path / "before")),
+        InstallStep(("false",)),
+        InstallStep(touch(tmp_path / "after")),
+        InstallStep(touch(tmp_path / "cleared"), always=True),
     ]
     with pytest.raises(HostError, match=r"`false` failed: exit code 1") as caught:
         run_steps(steps, RUNNER, where="host a")
@@ -40,9 +40,9 @@ def test_after_a_failure_only_the_clearing_up_is_done(tmp_path: Path) -> None:
 
 def test_clean_up_commands_that_fail_are_reported(tmp_path: Path) -> None:
     steps = [
-        Step(("false",)),
-        Step(("rm", str(tmp_path / "none")), always=True),
-        Step(touch(tmp_path / "x"), always=True),
+        InstallStep(("false",)),
+        InstallStep(("rm", str(tmp_path / "none")), always=True),
+        InstallStep(touch(tmp_path / "x"), always=True),
     ]
     with pytest.raises(HostError, match=r"`false` failed") as caught:
         run_steps(steps, RUNNER)
@@ -52,15 +52,15 @@ def test_clean_up_commands_that_fail_are_reported(tmp_path: Path) -> None:
 
 def test_a_step_is_tried_once_more_after_what_may_mend_it(tmp_path: Path) -> None:
     file = tmp_path / "list"
-    run_steps([Step(("cat", str(file)), retry_after=touch(file))], RUNNER)
+    run_steps([InstallStep(("cat", str(file)), retry_after=touch(file))], RUNNER)
     with pytest.raises(HostError, match="failed"):
-        run_steps([Step(("cat", str(tmp_path / "other")), retry_after=("true",))], RUNNER)
+        run_steps([InstallStep(("cat", str(tmp_path / "other")), retry_after=("true",))], RUNNER)
 
 
 def test_a_command_that_does_not_exist_is_a_failure_with_its_name() -> None:
     assert RUNNER.run(("benchkit-has-no-such-command",)) == StepOutcome(127, "benchkit-has-no-such-command: not found")
     with pytest.raises(HostError, match=r"benchkit-has-no-such-command: not found \(exit code 127\)"):
-        run_steps([Step(("benchkit-has-no-such-command",))], RUNNER)
+        run_steps([InstallStep(("benchkit-has-no-such-command",))], RUNNER)
 
 
 def test_a_folder_with_the_name_of_a_missing_command_is_no_reason(
@@ -75,7 +75,7 @@ def test_a_folder_with_the_name_of_a_missing_command_is_no_reason(
 def test_a_command_ended_by_a_signal_is_a_failure() -> None:
     killed = (sys.executable, "-c", "import os; os.kill(os.getpid(), 9)")
     with pytest.raises(HostError, match="signal 9"):
-        run_steps([Step(killed)], RUNNER)
+        run_steps([InstallStep(killed)], RUNNER)
 
 
 def test_what_commands_print_leaves_stdout_alone(capfd: pytest.CaptureFixture[str]) -> None:
@@ -86,7 +86,8 @@ def test_what_commands_print_leaves_stdout_alone(capfd: pytest.CaptureFixture[st
 
 _INTERRUPTED = """
 import sys
-from benchkit.hosts.steps import LocalRunner, Step, run_steps
+from benchkit.hosts.install import InstallStep
+from benchkit.hosts.install import LocalRunner, run_steps
 policy, started, go, finished, never = sys.argv[1:]
 package_manager = '''
 import pathlib, sys, time
@@ -100,10 +101,10 @@ for _ in range(2000):
 '''
 run_steps(
     [
-        Step(("tee", policy), stdin="exit 101"),
-        Step((sys.executable, "-c", package_manager, started, go, finished)),
-        Step(("touch", never)),
-        Step(("rm", policy), always=True),
+        InstallStep(("tee", policy), stdin="exit 101"),
+        InstallStep((sys.executable, "-c", package_manager, started, go, finished)),
+        InstallStep(("touch", never)),
+        InstallStep(("rm", policy), always=True),
     ],
     LocalRunner(),
 )

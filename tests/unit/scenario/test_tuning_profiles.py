@@ -6,7 +6,7 @@ import pytest
 
 from benchkit.errors import InputError
 from benchkit.files import shipped
-from benchkit.hosts.known_sysctls import is_unknown
+from benchkit.hosts.tuning import is_unknown
 from benchkit.scenario.tuning import UsedProfile
 from tests.support.builders import Fields, read_scenario
 

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from benchkit.document import Document, parse_document
 from benchkit.errors import FieldError, InputError, UnsupportedError
-from benchkit.hosts.certificate_key import key_kind
+from benchkit.hosts.sockets import key_kind
 from benchkit.models.protocol import TlsOptions
 from benchkit.services import certificates
 from benchkit.services.certificates import RunAuthority, RunCertificate, authority_name, tls_files, verified_name
