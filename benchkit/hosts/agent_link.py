@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import logging
 import math
+import os
 import threading
 import time
 from collections import deque
@@ -16,7 +18,6 @@ from typing import Any, Protocol
 from benchkit.agent.common import HOST_STATE
 from benchkit.agent.frames import FAILURE_PREFIX, FrameError, FrameReader, pack
 from benchkit.errors import HostError, HostStateError, LostError
-from benchkit.hosts.bootstrap import full_disk_hint
 from benchkit.hosts.clock import elapsed_s
 
 
@@ -120,6 +121,8 @@ FRAME_TIMEOUT_S = 2.0
 the host."""
 LAST_OUTPUT_S = 1.0
 """Wait for what an ending agent printed, and its exit code, which may still be in transit when the link breaks."""
+
+FULL_HINT = "make room on its disk, then run the command again; `workdir` in the inventory may name another disk"
 
 logger = logging.getLogger(__name__)
 
@@ -409,3 +412,9 @@ class AgentLink:
     def _dead(self) -> LostError:
         what, why = self._end or ("the link is dead", None)
         return LostError(what, where=self._host, why=why, hint=full_disk_hint(why))
+
+
+def full_disk_hint(printed: str | None) -> str | None:
+    """Return what to do about a full disk, if that is the reason that an agent printed for not starting."""
+    is_full = any(os.strerror(number) in (printed or "") for number in (errno.ENOSPC, errno.EDQUOT))
+    return FULL_HINT if is_full else None

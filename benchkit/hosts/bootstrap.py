@@ -10,12 +10,10 @@ the start of each Python.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import io
 import json
 import logging
-import os
 import re
 import shlex
 import time
@@ -27,15 +25,13 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 
 from benchkit.errors import HostError, LostError
-from benchkit.hosts.agent_link import Stream
+from benchkit.hosts.agent_link import Stream, full_disk_hint
 
 LEASE_S = 60.0
 """Lease of an agent: without a heartbeat for this long it restores everything and ends."""
 
 DEFAULT_WORKDIR = "~/.benchkit"
 OLDEST_PYTHON = "3.8"
-
-FULL_HINT = "make room on its disk, then run the command again; `workdir` in the inventory may name another disk"
 
 _STATUS = re.compile(rb"(?:^|\n)benchkit-agent (have|need|old [0-9.]+)\n")
 _MAX_BANNER = 65536
@@ -211,12 +207,6 @@ def _start_error(stream: Stream, host: str, output: bytes) -> HostError:
     return HostError(
         "the agent does not start", where=host, why=printed or f"exit code {code}", hint=full_disk_hint(printed)
     )
-
-
-def full_disk_hint(printed: str | None) -> str | None:
-    """Return what to do about a full disk, if that is the reason that an agent printed for not starting."""
-    is_full = any(os.strerror(number) in (printed or "") for number in (errno.ENOSPC, errno.EDQUOT))
-    return FULL_HINT if is_full else None
 
 
 def _printable(output: bytes) -> str:

@@ -21,8 +21,8 @@ import paramiko
 from paramiko.hostkeys import HostKeyEntry, HostKeys, InvalidHostKey
 
 from benchkit.errors import HostError, InputError, LostError
+from benchkit.files import read_regular
 from benchkit.hosts.inventory import HostSpec, parse_jump, require_files
-from benchkit.regular_files import read_regular
 
 CONNECT_S = 10
 """Timeout of each step: TCP, banner, key exchange, authentication, opening a channel."""
