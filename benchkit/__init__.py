@@ -26,9 +26,8 @@ from benchkit.errors import BenchkitError, InputError
 if TYPE_CHECKING:
     from benchkit.comparison.compare import compare
     from benchkit.comparison.rate_curves import rate_curves
-    from benchkit.comparison.scalability import scalability
     from benchkit.comparison.stored_tables import load
-    from benchkit.comparison.trend import trends
+    from benchkit.comparison.trends import scalability, trends
     from benchkit.explore import claims, figure, figures, find, history_figure, percentiles, published, runs
     from benchkit.run_history.series import history
 
@@ -68,8 +67,8 @@ _MODULES: Mapping[str, str] = MappingProxyType(
         "published": "benchkit.explore",
         "rate_curves": "benchkit.comparison.rate_curves",
         "runs": "benchkit.explore",
-        "scalability": "benchkit.comparison.scalability",
-        "trends": "benchkit.comparison.trend",
+        "scalability": "benchkit.comparison.trends",
+        "trends": "benchkit.comparison.trends",
     }
 )
 """The module of each function, by name."""

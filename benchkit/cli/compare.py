@@ -13,10 +13,10 @@ from benchkit.cli.options import Json, RunId, StoreToRead
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from benchkit.comparison.claim_result import ClaimResult
-    from benchkit.comparison.comparison import Comparison
+    from benchkit.comparison.claims import ClaimResult
+    from benchkit.comparison.compare import Comparison
     from benchkit.comparison.gate import Thresholds
-    from benchkit.comparison.ratio import Ratio
+    from benchkit.comparison.ratios import Ratio
 
 FORMATS = ("text", "json", "markdown", "junit")
 
@@ -97,11 +97,11 @@ def _print(found: Comparison, form: str) -> None:
 
         print_json(found.model_dump(mode="json"))
     elif form == "markdown":
-        from benchkit.comparison.markdown import markdown
+        from benchkit.comparison.texts import markdown
 
         print(markdown(found), end="")
     elif form == "junit":
-        from benchkit.comparison.junit import junit
+        from benchkit.comparison.texts import junit
 
         print(junit(found), end="")
     else:
@@ -110,7 +110,7 @@ def _print(found: Comparison, form: str) -> None:
 
 def _show(found: Comparison) -> None:
     """Print the comparison: the answer, caveats, then a table per metric, the statistical power, claims and gate."""
-    from benchkit.comparison.wording import describe_runs
+    from benchkit.comparison.texts import describe_runs
     from benchkit.models.design import explain
 
     if found.answer is not None:
@@ -150,7 +150,7 @@ def _show_metric(ratios: list[Ratio], found: Comparison) -> None:
     """Print the table of one metric; values that all rows share stand above it, so that it fits 80 columns."""
     from benchkit import units
     from benchkit.cli.console import print_table
-    from benchkit.comparison.wording import describe_baseline, interval, outcome, p_value, value_titles
+    from benchkit.comparison.texts import describe_baseline, interval, outcome, p_value, value_titles
     from benchkit.models.metrics import metric_named
 
     if not ratios:

@@ -127,9 +127,8 @@ def show_cells(run: RunId, store: StoreToRead = None, json: Json = False) -> Non
     """
     from benchkit import units
     from benchkit.cli.console import print_json, print_table, say
-    from benchkit.comparison.profiler_cost import METRICS, profile_pass_exclusions, profiler_costs
-    from benchkit.comparison.run_data import read_run_data
-    from benchkit.comparison.scheduler_share import ProfileData, service_profiles
+    from benchkit.comparison.cpu_profiles import METRICS, ProfileData, profiler_costs, service_profiles
+    from benchkit.comparison.run_data import profile_pass_exclusions, read_run_data
     from benchkit.errors import InputError
     from benchkit.store.profile_tables import PROFILE_NOTES
     from benchkit.store.store_choice import open_store

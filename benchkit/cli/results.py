@@ -180,7 +180,7 @@ def agreement(run: RunId, store: StoreToRead = None, json: Json = False) -> None
     """Show how far the load tools of a run disagree about the same cell, beyond the noise between trials."""
     from benchkit.cli.console import print_json
     from benchkit.comparison.agreement import agreements, sentence
-    from benchkit.comparison.caveats import caveats_of
+    from benchkit.comparison.notes import caveats_of
     from benchkit.errors import InputError
     from benchkit.store.store_choice import open_store
     from benchkit.store.tables import load

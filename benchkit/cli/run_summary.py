@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from benchkit.comparison.comparison import Comparison
+    from benchkit.comparison.compare import Comparison
     from benchkit.comparison.run_data import RunData
     from benchkit.run.recorder import RunOutcome
     from benchkit.store.store import Store
@@ -75,7 +75,7 @@ def _show(cells: list[dict[str, Any]], compared: Comparison) -> None:
     """Print the cells with their ratios and notes."""
     from benchkit import units
     from benchkit.cli.console import print_table
-    from benchkit.comparison.wording import outcome
+    from benchkit.comparison.texts import outcome
     from benchkit.models.metrics import RPS, metric_named
 
     ratios = {ratio.cell_id: ratio for ratio in compared.ratios}

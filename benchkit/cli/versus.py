@@ -269,9 +269,8 @@ def _print_answer(outcome: RunOutcome, store: Store, *, quiet: bool) -> None:
     from benchkit.cli.versus_display import describe_interruption, print_measured, print_results
     from benchkit.comparison.cell_labels import cell_views
     from benchkit.comparison.compare import answer_of_run
-    from benchkit.comparison.measured_server import measure_server
     from benchkit.comparison.run_data import read_run_data
-    from benchkit.comparison.server_results import server_results
+    from benchkit.comparison.server_results import measure_server, server_results
 
     data = read_run_data(store, outcome.run)
     answer = answer_of_run(data)
@@ -299,9 +298,8 @@ def _print_document(outcome: RunOutcome, store: Store, report: Path | None, save
     """Print everything as one JSON document."""
     from benchkit.cli.console import print_json
     from benchkit.comparison.compare import answer_of_run
-    from benchkit.comparison.measured_server import measure_server
     from benchkit.comparison.run_data import read_run_data
-    from benchkit.comparison.server_results import server_results
+    from benchkit.comparison.server_results import measure_server, server_results
 
     data = read_run_data(store, outcome.run)
     answer = answer_of_run(data)

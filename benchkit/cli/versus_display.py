@@ -23,9 +23,8 @@ from benchkit.models.design import until_of
 
 if TYPE_CHECKING:
     from benchkit.cli.progress import Positions
-    from benchkit.comparison.measured_server import MeasuredServer
     from benchkit.comparison.run_data import RunData
-    from benchkit.comparison.server_results import ServerResult
+    from benchkit.comparison.server_results import MeasuredServer, ServerResult
     from benchkit.plan.model import RunPlan
     from benchkit.scenario.trial_order import PlannedTrial
 

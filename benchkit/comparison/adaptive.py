@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from benchkit.comparison.ratio import Ratio
-from benchkit.comparison.ratios import block_ratios, value_alone
+from benchkit.comparison.ratios import Ratio, block_ratios, value_alone
 from benchkit.judge.exclusions import run_check_exclusions
 from benchkit.models.base import Frozen
 from benchkit.models.design import StopCondition, until_of

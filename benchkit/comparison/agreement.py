@@ -23,7 +23,7 @@ from benchkit.models.metrics import P50, P99, metric_named
 from benchkit.stats.samples import STEPS
 
 if TYPE_CHECKING:
-    from benchkit.comparison.caveats import Caveat
+    from benchkit.comparison.notes import Caveat
 
 METRICS = ("rps", "latency_mean_s", P50, P99, "server_cpu_s_per_request")
 """Columns of `trials` in which tools can disagree."""

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from benchkit import units
-from benchkit.comparison.caveats import because, with_caveats
 from benchkit.comparison.cell_labels import cell_views, factors, level_name
-from benchkit.comparison.ratio import Ratio
+from benchkit.comparison.notes import because, with_caveats
+from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.run_data import RunData
 from benchkit.judge.run_differences import FactDifference
 from benchkit.models.base import Frozen, level_text

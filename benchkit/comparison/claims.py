@@ -4,20 +4,45 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal
 
-from benchkit.comparison.caveats import with_caveats
-from benchkit.comparison.cell_remarks import with_cell_remarks, with_response_remarks
-from benchkit.comparison.claim_result import ClaimResult, State
-from benchkit.comparison.ratio import Ratio
-from benchkit.comparison.ratios import block_ratios
+from benchkit.comparison.notes import with_caveats, with_cell_remarks, with_response_remarks
+from benchkit.comparison.ratios import Ratio, block_ratios
 from benchkit.comparison.run_data import RunData
 from benchkit.errors import InputError
-from benchkit.models.base import cpu_places
+from benchkit.models.base import Frozen, cpu_places
 from benchkit.models.claims import Claim, Need, claims_of
 from benchkit.models.profile import PROFILE_METRICS
 from benchkit.models.run import HostRecord, Manifest
 from benchkit.stats.cell_pairs import claim_pairs
 from benchkit.stats.samples import take_samples
+
+State = Literal["holds", "refuted", "undecided", "not testable here"]
+
+
+class ClaimResult(Frozen):
+    """Result of a claim; `ratios` are the measured ones, each with its interval."""
+
+    text: str
+    expectation: str
+    expected: tuple[float | None, float | None] = (None, None)
+    """Smallest and largest ratio that the claim allows; None: no limit on that side."""
+    metric: str
+    published: float | None
+    state: State
+    reason: str
+    ratios: tuple[Ratio, ...] = ()
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Remarks on its ratios, each once."""
+        return tuple(dict.fromkeys(remark for ratio in self.ratios for remark in ratio.remarks))
+
+    @property
+    def sentence(self) -> str:
+        """State and figures: `holds: 0.91 [0.88, 0.94]: at least 0.9, published 0.95`."""
+        published = "" if self.published is None else f", published {self.published:g}"
+        return f"{self.state}: {self.reason}{published}"
 
 
 def judge_claims(data: RunData) -> tuple[ClaimResult, ...]:

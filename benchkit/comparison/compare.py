@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 import pandas as pd
 
-from benchkit.comparison import gate, latency_notes
 from benchkit.comparison.answer import Answer, write_answer
-from benchkit.comparison.capacities import cell_capacities
-from benchkit.comparison.caveats import with_caveats
-from benchkit.comparison.cell_remarks import with_cell_remarks, with_response_remarks, with_response_remarks_between
-from benchkit.comparison.claims import judge_claims
-from benchkit.comparison.comparison import Comparison
-from benchkit.comparison.ratio import Ratio, with_outcomes
-from benchkit.comparison.ratios import block_ratios, run_ratios, sequential_ratios
-from benchkit.comparison.resolution import Resolution, noise_of, resolution
-from benchkit.comparison.run_data import RunData, read_run_data
+from benchkit.comparison.capacities import CellCapacity, cell_capacities
+from benchkit.comparison.claims import ClaimResult, judge_claims
+from benchkit.comparison.gate import GateResult, Thresholds, default_thresholds, judge_ratios
+from benchkit.comparison.notes import (
+    notes_on_latencies,
+    with_caveats,
+    with_cell_remarks,
+    with_latency_remarks,
+    with_response_remarks,
+    with_response_remarks_between,
+)
+from benchkit.comparison.power import Resolution, noise_of, resolution
+from benchkit.comparison.ratios import Ratio, block_ratios, run_ratios, sequential_ratios, with_outcomes
+from benchkit.comparison.run_data import ComparedRun, RunData, read_run_data
 from benchkit.comparison.testbed_effect import notices_about_testbeds
 from benchkit.errors import InputError
-from benchkit.judge.run_differences import (
-    FactDifference,
-    host_differences,
-    machine_differences,
-    setting_differences,
-)
+from benchkit.judge.run_differences import FactDifference, host_differences, machine_differences, setting_differences
+from benchkit.models.base import Frozen
 from benchkit.models.claims import claims_of
 from benchkit.models.design import controlled, until_of
 from benchkit.models.metrics import CPU, P99, RPS, metric_column
@@ -36,6 +36,82 @@ from benchkit.stats.multiple_tests import ALPHA
 from benchkit.stats.samples import Exclusion, take_samples
 from benchkit.store.store_choice import open_store
 from benchkit.store.tables import load
+
+_FRAME = (
+    "metric",
+    "cell_id",
+    "baseline",
+    "baseline_value",
+    "value",
+    "ratio",
+    "low",
+    "high",
+    "p_holm",
+    "outcome",
+    "worth",
+    "blocks",
+    "reason",
+    "remarks",
+)
+"""Columns of the table of ratios that a reader needs."""
+_NOT_IN_FRAME = frozenset({"exclusions", "reservations", "uses_invalid", "is_unusable"})
+
+
+class Comparison(Frozen):
+    """Cells of a run relative to a baseline, or the same cells in two runs, the second relative to the first.
+
+    `drift` (of hosts) and `asked` (of scenarios) hold the differences between two runs; `notices` are sentences to read
+    before any ratio. `alpha` is the probability that a family of comparisons of equal cells shows any difference,
+    `level` the largest `p_holm` that shows one: less than `alpha` in runs that may end early.
+    """
+
+    mode: Literal["cells", "runs"]
+    runs: tuple[ComparedRun, ...]
+    metrics: tuple[str, ...]
+    drift: tuple[FactDifference, ...] = ()
+    asked: tuple[FactDifference, ...] = ()
+    notices: tuple[str, ...] = ()
+    answer: Answer | None = None
+    """The result in sentences; of a comparison without metrics of its own choice with p99 latency besides RPS."""
+    alpha: float
+    level: float
+    ratios: tuple[Ratio, ...]
+    capacities: tuple[CellCapacity, ...] = ()
+    """Capacities of the cells, of the second run in a comparison of two; empty where none was searched for."""
+    resolution: Mapping[str, Resolution]
+    """Resolution by metric, of comparisons within a run."""
+    claims: tuple[ClaimResult, ...] = ()
+    """Results of the scenario's claims, of comparisons within a run; each claim is evaluated by itself."""
+    gate: GateResult | None = None
+
+    @property
+    def decides(self) -> str:
+        """Rule by which a difference is shown, as a clause."""
+        shown = f"differences are shown at {self.alpha:.0%} over all comparisons (Holm)"
+        if self.level == self.alpha:
+            return shown
+        return (
+            f"{shown}; as the run could end early by its intervals, each of them is of {1 - self.level:.0%} and each "
+            f"difference at p of at most {self.level:g}, which keeps {1 - self.alpha:.0%} and {self.alpha:.0%} over the run"
+        )
+
+    @property
+    def controls(self) -> tuple[Ratio, ...]:
+        """Ratios of cells to themselves under another name: the run's own noise."""
+        return tuple(ratio for ratio in self.ratios if ratio.control)
+
+    def frame(self, *, full: bool = False) -> pd.DataFrame:
+        """Return the ratios as a table, a row each; their remarks are one text.
+
+        The columns are those that a reader needs; all fields of a ratio if `full`, most of them for further
+        computation.
+        """
+        columns = [name for name in Ratio.model_fields if name not in _NOT_IN_FRAME] if full else list(_FRAME)
+        rows = [
+            {**ratio.model_dump(include=set(columns)), "remarks": "; ".join(ratio.remarks)} for ratio in self.ratios
+        ]
+        return pd.DataFrame(rows, columns=columns)
+
 
 ANSWER_METRICS = (RPS, P99)
 """Metrics of the sentences that open the comparison of runs at full speed, unless metrics are chosen: each a family of
@@ -74,7 +150,7 @@ def compare(
     metrics: Sequence[str] = (),
     baseline: str | None = None,
     exclusions: Iterable[Exclusion] | None = None,
-    thresholds: gate.Thresholds | None = None,
+    thresholds: Thresholds | None = None,
     gated: bool = False,
 ) -> Comparison:
     """Compare the cells of a stored run with a baseline, or with the same cells in `run2`, relative to `run`.
@@ -92,7 +168,7 @@ def compare(
     chosen = tuple(map(metric_column, metrics)) or (primary_metric(*data),)
     answers_alone = bool(metrics or thresholds or gated)
     if gated and thresholds is None:
-        thresholds = gate.default_thresholds(chosen)
+        thresholds = default_thresholds(chosen)
     wanted = tuple(dict.fromkeys((*chosen, *(thresholds.metrics if thresholds else ()))))
     if run2 is None:
         comparison = compare_cells(data[0], wanted, baseline).model_copy(update={"claims": judge_claims(data[0])})
@@ -112,7 +188,7 @@ def compare(
         return comparison
     limitation = data[0].limitation if run2 is None else None
     return comparison.model_copy(
-        update={"gate": gate.judge_ratios(comparison.ratios, thresholds, comparison.level, limitation=limitation)}
+        update={"gate": judge_ratios(comparison.ratios, thresholds, comparison.level, limitation=limitation)}
     )
 
 
@@ -129,7 +205,7 @@ def compare_cells(data: RunData, metrics: Sequence[str], baseline: str | None = 
         for ratio in estimate(of_metric, pairs, data.alpha)
     ]
     ratios = with_response_remarks(with_outcomes(ratios, data.alpha), data.trials, data.manifest)
-    ratios = latency_notes.with_latency_remarks(ratios, data.trials, data.trials)
+    ratios = with_latency_remarks(ratios, data.trials, data.trials)
     ratios = with_caveats(ratios, {data.manifest.run_id: data.basis})
     ratios = with_cell_remarks(ratios, cells)
     notices = [
@@ -230,7 +306,7 @@ def compare_runs(
         ]
         ratios += run_ratios(samples[0], samples[1], compared, reference, alpha)
     ratios = with_response_remarks_between(with_outcomes(ratios, alpha), before.trials, after.trials, after.manifest)
-    ratios = latency_notes.with_latency_remarks(ratios, before.trials, after.trials)
+    ratios = with_latency_remarks(ratios, before.trials, after.trials)
     ratios = with_caveats(ratios, {data.manifest.run_id: data.basis for data in runs})
     ratios = with_cell_remarks(ratios, [cell for data in runs for cell in data.manifest.cells])
     changes = host_differences(*facts)
@@ -302,7 +378,7 @@ def _comparison(
         mode=mode,
         runs=tuple(data.compared_run for data in runs),
         metrics=tuple(metrics),
-        notices=(*notices, *latency_notes.notices(metrics, [data.trials for data in runs]), *alarms, *limits),
+        notices=(*notices, *notes_on_latencies(metrics, [data.trials for data in runs]), *alarms, *limits),
         alpha=ALPHA,
         level=alpha,
         ratios=tuple(ratios),

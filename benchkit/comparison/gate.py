@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 from scipy import special
 
-from benchkit.comparison.ratio import Ratio
+from benchkit.comparison.ratios import Ratio
 from benchkit.document import read_document
 from benchkit.errors import ExitCode, InputError, suggestion
 from benchkit.models.base import Frozen

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pandas as pd
 
+from benchkit.comparison.cpu_profiles import ServiceProfile
 from benchkit.comparison.run_data import RunData
-from benchkit.comparison.scheduler_share import ServiceProfile
 from benchkit.models.base import Frozen, Level, level_texts
 from benchkit.models.claims import Published, published_of
 from benchkit.models.run import CellRecord

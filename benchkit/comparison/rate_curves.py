@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from benchkit.comparison.run_data import RunData, read_run_data
-from benchkit.comparison.trend import cells_along
+from benchkit.comparison.trends import cells_along
 from benchkit.errors import InputError
 from benchkit.models.base import Frozen
 from benchkit.models.capacity import Objective, goal_of

@@ -1,4 +1,4 @@
-"""Stored runs, read for analysis."""
+"""Stored runs, read for comparisons: trials, exclusions and findings, and the shares of profiled trials."""
 
 from __future__ import annotations
 
@@ -8,19 +8,82 @@ from functools import cached_property
 
 import pandas as pd
 
-from benchkit.comparison.caveats import Caveat, RatioBasis, caveats_of, disturbed_trials, ratio_basis
-from benchkit.comparison.profile_trials import ProfileTrials, read_profile_trials
-from benchkit.judge.exclusions import exclusions
+from benchkit.comparison.notes import Caveat, RatioBasis, caveats_of, disturbed_trials, ratio_basis
+from benchkit.judge.checks import cold, observed
+from benchkit.judge.exclusions import exclusions as verdict_exclusions
 from benchkit.models.base import Frozen
 from benchkit.models.claims import claims_of
 from benchkit.models.design import Design, design_of, until_of
 from benchkit.models.metrics import CAPACITY, CPU, GOODPUT, RPS
-from benchkit.models.profile import PROFILE_METRICS
+from benchkit.models.profile import CUMULATIVE, HEADLINE, PROFILE_METRICS, SCHEDULING, SHARE, STUDIED
 from benchkit.models.run import Manifest
 from benchkit.stats.multiple_tests import ALPHA
 from benchkit.stats.samples import Exclusion
 from benchkit.store.store import RunFolder, Store
 from benchkit.store.tables import load, load_trials
+
+IGNORED_CHECKS = (observed.CHECK.code, cold.CHECK.code)
+"""Checks with findings that profiling itself causes: perf starts in the first third of the window and slows it."""
+
+
+@dataclass(frozen=True, eq=False)
+class ProfileTrials:
+    """Profiled trials as rows like those of measured ones, with a column for each profile metric.
+
+    A share is that of the one service that was profiled; where a trial has profiles of several, it is unknown.
+    `exclusions` name trials whose load was not the one that was asked for.
+    """
+
+    trials: pd.DataFrame
+    exclusions: tuple[Exclusion, ...]
+
+
+def read_profile_trials(
+    manifest: Manifest, trials: pd.DataFrame, verdicts: pd.DataFrame, table: Callable[[str], pd.DataFrame]
+) -> ProfileTrials | None:
+    """Return the profiled trials of a run; `table` reads its other tables by name. None for a run without profiles."""
+    profiled = trials[trials["kind"] == "profile"]
+    if profiled.empty:
+        return None
+    rows = profiled.set_index("trial_id", drop=False).assign(kind="measure")
+    shares = _single_service(table("profile_share"))
+    by_category = shares.pivot_table(index="trial_id", columns="category", values="share", aggfunc="sum")
+    by_category[HEADLINE] = by_category[[name for name in by_category.columns if name in SCHEDULING]].sum(
+        axis="columns"
+    )
+    functions = _single_service(table("profile"))
+    names = functions["function"].astype(str)
+    columns = {f"{SHARE}{name}": by_category[name] for name in by_category.columns}
+    for name, pattern in STUDIED.items():
+        matching = functions[names.map(lambda label, pattern=pattern: bool(pattern.match(label))).astype(bool)]
+        sums = matching.groupby("trial_id")["cum_share"].sum()
+        columns[f"{CUMULATIVE}{name}"] = sums.reindex(by_category.index, fill_value=0.0)
+    for name in PROFILE_METRICS:
+        values = columns.get(name)
+        rows[name] = pd.NA if values is None else values.reindex(rows.index)
+        rows[name] = pd.to_numeric(rows[name]).astype("float64")
+    return ProfileTrials(
+        rows.reset_index(drop=True),
+        tuple(
+            Exclusion(each.trial_id, each.reason)
+            for each in profile_pass_exclusions(trials, verdicts, manifest)
+            if each.covers("rps")
+        ),
+    )
+
+
+def profile_pass_exclusions(trials: pd.DataFrame, verdicts: pd.DataFrame, manifest: Manifest) -> tuple[Exclusion, ...]:
+    """Return the exclusions in the pass, except for findings that profiling itself causes.
+
+    Excluding the trials that profiling slowed most would make it look cheap.
+    """
+    profiled = verdicts["trial_id"].isin(trials["trial_id"][trials["kind"] == "profile"])
+    return verdict_exclusions(trials, verdicts[~(profiled & verdicts["check"].isin(IGNORED_CHECKS))], manifest)
+
+
+def _single_service(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of trials in which one service was profiled."""
+    return rows[rows.groupby("trial_id")["service"].transform("nunique") == 1]
 
 
 class ComparedRun(Frozen):
@@ -131,7 +194,7 @@ def run_data_from_tables(
     caveats = caveats_of(verdicts)
     disturbed = tuple(disturbed_trials(caveats)) if without is None else ()
     if without is None:
-        without = exclusions(trials, verdicts, manifest)
+        without = verdict_exclusions(trials, verdicts, manifest)
     is_about_profiles = any(claim.metric in PROFILE_METRICS for claim in claims_of(manifest.scenario))
     profiled = read_profile_trials(manifest, trials, verdicts, table) if table and is_about_profiles else None
     return RunData(manifest, trials, tuple(without), caveats, disturbed, profiled)

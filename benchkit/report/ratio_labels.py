@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from benchkit.comparison.ratio import Ratio
-from benchkit.comparison.wording import NOT_USABLE
+from benchkit.comparison.ratios import Ratio
+from benchkit.comparison.texts import NOT_USABLE
 from benchkit.models.design import controlled
 from benchkit.report.stored_run import StoredRun
 

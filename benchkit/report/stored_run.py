@@ -16,13 +16,10 @@ import pandas as pd
 from benchkit.comparison.agreement import Agreement, agreements
 from benchkit.comparison.answer import Answer
 from benchkit.comparison.cell_labels import CellView, cell_views
-from benchkit.comparison.claim_result import ClaimResult
-from benchkit.comparison.claims import judge_claims
-from benchkit.comparison.compare import answer_of_run, compare_all_metrics
-from benchkit.comparison.comparison import Comparison
-from benchkit.comparison.profiler_cost import profile_pass_exclusions
-from benchkit.comparison.run_data import RunData, run_data_from_tables
-from benchkit.comparison.scheduler_share import ProfileData, ServiceProfile, service_profiles
+from benchkit.comparison.claims import ClaimResult, judge_claims
+from benchkit.comparison.compare import Comparison, answer_of_run, compare_all_metrics
+from benchkit.comparison.cpu_profiles import ProfileData, ServiceProfile, service_profiles
+from benchkit.comparison.run_data import RunData, profile_pass_exclusions, run_data_from_tables
 from benchkit.models.profile import Profile
 from benchkit.models.run import Manifest
 from benchkit.report.metric_values import MetricValues, metric_values

@@ -11,7 +11,7 @@ import pandas as pd
 from benchkit import units
 from benchkit.comparison.capacities import CellCapacity, cell_capacities
 from benchkit.comparison.cell_labels import CellView
-from benchkit.comparison.ratio import Ratio
+from benchkit.comparison.ratios import Ratio
 from benchkit.models.columns import Metric
 from benchkit.models.metrics import RPS, metric_named
 from benchkit.report.metric_values import numbers

@@ -7,9 +7,15 @@ from itertools import chain
 from typing import Protocol, TypeVar
 
 from benchkit import units
-from benchkit.comparison.connection_memory import FACTOR, ConnectionMemory, connection_memory_of
-from benchkit.comparison.scalability import Scalability, scalability_of
-from benchkit.comparison.trend import Trend, trends_of
+from benchkit.comparison.trends import (
+    CONNECTIONS,
+    ConnectionMemory,
+    Scalability,
+    Trend,
+    connection_memory_of,
+    scalability_of,
+    trends_of,
+)
 from benchkit.models.base import level_text
 from benchkit.models.design import controlled
 from benchkit.models.metrics import metric_named
@@ -43,7 +49,7 @@ def connection_memory_along(run: StoredRun) -> dict[str, ConnectionMemory]:
     """
     if run.data.design == "sequential":
         return {}
-    memory = _by_line(run, FACTOR, lambda: connection_memory_of(run.data))
+    memory = _by_line(run, CONNECTIONS, lambda: connection_memory_of(run.data))
     return {name: found for name, found in memory.items() if found.reason is None}
 
 

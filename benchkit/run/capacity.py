@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from benchkit import units
-from benchkit.comparison.capacity_probe import judge_probe
-from benchkit.comparison.capacity_search import MAX_PROBES, MIN_PROBES, CapacitySearch
+from benchkit.comparison.capacity_search import MAX_PROBES, MIN_PROBES, CapacitySearch, judge_probe
 from benchkit.errors import InputError
 from benchkit.models.capacity import CapacityEstimate, CapacityGoal, CapacityProbe, ProbeOutcome, highest_held
 from benchkit.models.thresholds import Thresholds

@@ -2,24 +2,102 @@
 
 They are computed once for each run and kept in the store; a run whose trials or manifest were written since is computed
 again. `results rm` and deleting the file lose nothing.
+
+Each comes with the conditions of its run: hosts and settings, which are all that can change its results but the code
+under test.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
+import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from benchkit.comparison.ratios import block_ratios, sequential_ratios
 from benchkit.errors import InputError
 from benchkit.files import read_regular
+from benchkit.judge.run_differences import COMPARED_SETTINGS, relevant_facts
 from benchkit.models.base import Frozen
-from benchkit.models.run import CodeState, RunStatus
-from benchkit.run_history.conditions import Conditions
+from benchkit.models.design import controlled
+from benchkit.models.run import CodeState, HostRecord, Manifest, RunStatus
+from benchkit.stats.cell_pairs import baseline_pairs, scenario_baseline
+from benchkit.stats.inference import MIN_BLOCKS, serial_inflation
+from benchkit.stats.samples import Samples, describe_exclusions, take_samples
 from benchkit.store.durable_files import file_states, make_folders, write_atomically
+from benchkit.store.row_builders import flatten_facts
 from benchkit.store.store import Store
+
+if TYPE_CHECKING:
+    from benchkit.comparison.run_data import RunData
+
+_NO_CONDITION = re.compile(r"factors(\..*)?|.*\.source\.ref")
+"""Settings that say which cells and which state of the code were measured."""
+
+_GIB = 1 << 30
+_MAX_LISTED = 4
+
+
+class Conditions(Frozen):
+    """Fingerprints of hosts and settings: runs of equal conditions can be compared by their values."""
+
+    hosts: str
+    settings: str
+
+
+def conditions_of(manifest: Manifest, tools: Iterable[str]) -> Conditions:
+    """Return the conditions of a run with these load tools; names of hosts do not matter, their roles do."""
+    hosts = sorted([sorted(host.roles), sorted(_host_facts(manifest, host, tools).items())] for host in manifest.hosts)
+    return Conditions(hosts=_fingerprint(hosts), settings=_fingerprint(sorted(_settings(manifest).items())))
+
+
+def condition_differences(before: Manifest, after: Manifest, tools: Iterable[str]) -> tuple[str, ...]:
+    """Return the differences between the conditions of two runs, as clauses."""
+    used = tuple(tools)
+    one, other = (
+        {"+".join(sorted(host.roles)): _host_facts(manifest, host, used) for host in manifest.hosts}
+        for manifest in (before, after)
+    )
+    found: list[str] = []
+    for roles in sorted({*one, *other}):
+        found += _differences(f"host for {roles}", one.get(roles, {}), other.get(roles, {}))
+    found += _differences("scenario", _settings(before), _settings(after))
+    more = len(found) - _MAX_LISTED
+    return (*found[:_MAX_LISTED], *([f"{more} more"] if more > 0 else []))
+
+
+def _host_facts(manifest: Manifest, host: HostRecord, tools: Iterable[str]) -> dict[str, str]:
+    """Return the relevant facts of a host, with the programs that the scenario uses; memory in two digits."""
+    words = {text for _, text in flatten_facts(manifest.scenario) if text is not None}
+    facts = relevant_facts(host.facts.with_programs({*tools, *words}))
+    if host.facts.memory_bytes is not None:
+        facts["memory_bytes"] = f"{host.facts.memory_bytes / _GIB:.2g} GiB"
+    return facts
+
+
+def _settings(manifest: Manifest) -> dict[str, str]:
+    flat = flatten_facts({name: manifest.scenario.get(name) for name in COMPARED_SETTINGS})
+    return {name: text for name, text in flat if text is not None and not _NO_CONDITION.fullmatch(name)}
+
+
+def _differences(where: str, before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    return [
+        f"{where}: {name} was {before.get(name, 'absent')}, is {after.get(name, 'absent')}"
+        for name in sorted({*before, *after})
+        if before.get(name) != after.get(name)
+    ]
+
+
+def _fingerprint(value: object) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:8]
+
 
 logger = logging.getLogger(__name__)
 
@@ -92,9 +170,7 @@ def read_estimates(
 
 def _compute(store: Store, run_ids: Sequence[str], metric: str) -> Iterator[RunEstimates]:
     """Yield the estimates of these runs from their trials; running ones are omitted."""
-    # They import pandas, which takes as long as everything that a history of kept estimates needs.
-    from benchkit.comparison.run_data import read_run_data  # noqa: PLC0415
-    from benchkit.run_history.run_estimates import estimates_of  # noqa: PLC0415
+    from benchkit.comparison.run_data import read_run_data  # noqa: PLC0415 - pandas, which kept estimates do not need
 
     for run_id in run_ids:
         folder = store.folder(run_id)
@@ -126,3 +202,67 @@ def _write(file: Path, kept: Iterable[_Kept]) -> None:
         write_atomically(file, content)
     except OSError as error:
         logger.info("cannot keep the estimates in %s: %s", file, error.strerror)
+
+
+def estimates_of(data: RunData, metric: str) -> RunEstimates:
+    """Return the estimates of a metric of a run: of each cell relative to its baseline, and of its values."""
+    manifest = data.manifest
+    samples = take_samples(data.trials, metric, data.exclusions)
+    apart = take_samples(data.trials, metric, data.exclusions_between_runs)
+    tools = tuple(sorted({str(tool) for tool in data.trials["tool"].dropna()}))
+    commits = {
+        cell.cell_id: tuple(dict.fromkeys(build.commit for build in cell.builds.values() if build.commit is not None))
+        for cell in manifest.cells
+    }
+    return RunEstimates(
+        run_id=manifest.run_id,
+        started_at=manifest.started_at,
+        status=manifest.status,
+        scale=manifest.scale,
+        conditions=conditions_of(manifest, tools),
+        tools=tools,
+        tags=manifest.tags,
+        code=manifest.code,
+        is_imported=manifest.is_imported,
+        alpha=data.alpha,
+        estimates=tuple(
+            estimate.model_copy(update={"commits": commits[estimate.cell_id]})
+            for estimate in (*_ratio_estimates(data, samples), *_value_estimates(data, apart))
+        ),
+    )
+
+
+def _ratio_estimates(data: RunData, samples: Samples) -> Iterator[Estimate]:
+    cells = data.manifest.cells
+    pairs, _ = baseline_pairs(cells, scenario_baseline(data.manifest.scenario, cells))
+    estimate = sequential_ratios if data.design == "sequential" else block_ratios
+    for ratio in estimate(samples, [pair for pair in pairs if not pair.control]):
+        yield Estimate(
+            cell_id=ratio.cell_id,
+            baseline=ratio.baseline,
+            blocks=ratio.blocks,
+            log=None if ratio.ratio is None else math.log(ratio.ratio),
+            error=ratio.log_error,
+            df=ratio.df,
+            remark=ratio.reason or describe_exclusions(ratio.exclusions),
+        )
+
+
+def _value_estimates(data: RunData, samples: Samples) -> Iterator[Estimate]:
+    """Yield the mean logarithm of each cell, with a variance that allows for neighbouring blocks being alike."""
+    inflation = serial_inflation([samples.logs])
+    for cell in data.manifest.cells:
+        if cell.unsupported is not None or controlled(cell.cell_id) is not None:
+            continue
+        logs = samples.known(cell.cell_id)
+        has_interval = len(logs) >= MIN_BLOCKS
+        few = f"{len(logs)} usable trials; an interval needs {MIN_BLOCKS}"
+        remarks = (*([] if has_interval else [few]), describe_exclusions(samples.excluded_of(cell.cell_id)))
+        yield Estimate(
+            cell_id=cell.cell_id,
+            blocks=len(logs),
+            log=float(logs.mean()) if len(logs) else None,
+            error=math.sqrt(float(logs.var(ddof=1)) * inflation / len(logs)) if has_interval else None,
+            df=len(logs) - 1.0 if has_interval else None,
+            remark="; ".join(filter(None, remarks)),
+        )

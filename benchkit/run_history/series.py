@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from benchkit import units
-from benchkit.comparison.ratio import Direction
+from benchkit.comparison.ratios import Direction
 from benchkit.errors import InputError, suggestion
 from benchkit.models.base import Frozen, Name
 from benchkit.models.columns import Metric
 from benchkit.models.metrics import METRICS, metric_column, metric_named
 from benchkit.models.run import Manifest, RunStatus
 from benchkit.run_history.change_points import ALPHA, Shift, find_shifts
-from benchkit.run_history.conditions import Conditions, condition_differences
-from benchkit.run_history.estimates import Estimate, RunEstimates, read_estimates
+from benchkit.run_history.estimates import Conditions, Estimate, RunEstimates, condition_differences, read_estimates
 from benchkit.stats.inference import t_quantile
 from benchkit.store.store import Store
 from benchkit.store.store_choice import open_store

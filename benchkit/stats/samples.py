@@ -73,7 +73,7 @@ class CpuLeft:
     outside: Reals
     """Left by what is no part of the run; 0 where that is unknown of a cell of the block."""
     neighbours: Reals
-    """Left by servers without load, times the cells of the block: see `benchkit.comparison.bias`."""
+    """Left by servers without load, times the cells of the block: see `benchkit.comparison.ratios`."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from scipy import stats
 
-from benchkit.comparison.ratio import Ratio
+from benchkit.comparison.ratios import Ratio
 from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
 from benchkit.scenario.read import read_experiment

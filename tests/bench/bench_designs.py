@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 from benchkit.comparison.compare import compare
-from benchkit.comparison.ratio import Ratio
-from benchkit.comparison.resolution import Noise, mde, noise_of
+from benchkit.comparison.power import Noise, mde, noise_of
+from benchkit.comparison.ratios import Ratio
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.lab.lab import Lab
 from benchkit.scenario.read import read_experiment

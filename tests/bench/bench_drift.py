@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchkit.cli.progress import SilentProgress
-from benchkit.comparison.ratio import Ratio
-from benchkit.comparison.resolution import mde, noise_of
+from benchkit.comparison.power import mde, noise_of
+from benchkit.comparison.ratios import Ratio
 from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
 from benchkit.scenario.read import read_experiment

@@ -20,10 +20,9 @@ import pytest
 from scipy.optimize import brentq
 
 from benchkit.comparison.compare import compare
-from benchkit.comparison.ratio import Ratio
+from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.run_data import read_run_data
-from benchkit.comparison.scalability import fit_block
-from benchkit.comparison.trend import cells_along
+from benchkit.comparison.trends import cells_along, fit_block
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.lab.lab import Lab
 from benchkit.stats.samples import take_samples

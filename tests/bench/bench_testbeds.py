@@ -14,7 +14,7 @@ import pytest
 
 import benchkit
 from benchkit.comparison.compare import compare
-from benchkit.comparison.ratio import Ratio
+from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.testbed_effect import effects_of_testbeds, find_testbeds
 from benchkit.hosts.connections import connect_all
 from benchkit.hosts.inventory import Inventory

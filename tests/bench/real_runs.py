@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchkit.cli.progress import SilentProgress
 from benchkit.comparison.compare import compare
-from benchkit.comparison.ratio import Ratio
+from benchkit.comparison.ratios import Ratio
 from benchkit.hosts.connections import Hosts
 from benchkit.plan.planner import make_plan
 from benchkit.run.loop import execute

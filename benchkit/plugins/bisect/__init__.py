@@ -1,1 +1,1 @@
-"""benchkit/plugins/bisect."""
+"""The search for the commit that made a server slower."""

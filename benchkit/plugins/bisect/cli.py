@@ -105,9 +105,8 @@ def bisect(
     from benchkit.cli.own_lab import own_lab, split_cpus
     from benchkit.cli.requests import read_requests
     from benchkit.cli.signals import signals_interrupt
-    from benchkit.plugins.bisect.record import StepOptions
+    from benchkit.plugins.bisect.record import StepOptions, read_bisection
     from benchkit.plugins.bisect.search import next_commit
-    from benchkit.plugins.bisect.store import read_bisection
     from benchkit.scenario.versus import DEFAULT_CONNECTIONS, DEFAULT_TOOL
     from benchkit.store.store import Store, store_path
 
@@ -205,7 +204,7 @@ def _new_record(good: str, bad: str, *, build: str, run: str, metric: str, optio
 def _require_valid(record: BisectionRecord) -> None:
     """Find mistakes in the scenario of a step, before a lab is started. Raises InputError."""
     from benchkit.cli.calibration import experiment_of
-    from benchkit.plugins.bisect.scenario import step_fields
+    from benchkit.plugins.bisect.commit_comparison import step_fields
 
     fields = step_fields(record, record.commits[-1].commit, threshold=None, error_rate=0.01)
     experiment_of(fields, record.options.settings)
@@ -216,8 +215,8 @@ def _search(record: BisectionRecord, inventory: Inventory, store: Store, *, quie
     from benchkit.cli.console import say
     from benchkit.errors import BenchkitError
     from benchkit.plugins.bisect.commit_comparison import CommitComparison
-    from benchkit.plugins.bisect.loop import continue_search
-    from benchkit.plugins.bisect.store import save_bisection
+    from benchkit.plugins.bisect.record import save_bisection
+    from benchkit.plugins.bisect.search import continue_search
 
     def save(state: BisectionRecord) -> None:
         save_bisection(store.path, state)

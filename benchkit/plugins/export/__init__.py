@@ -1,1 +1,1 @@
-"""benchkit/plugins/export."""
+"""Results of a run for other tools."""

@@ -76,7 +76,7 @@ def _texts(
     """Return the exported texts by file name. Raises InputError where there is nothing to export."""
     from benchkit.comparison.run_data import read_run_data
     from benchkit.errors import InputError, suggestion
-    from benchkit.plugins.export.formats import benchstat, csv, merged_by_cell
+    from benchkit.plugins.export.formats import benchstat, merged_by_cell, trials_csv
     from benchkit.store.store_choice import open_store
     from benchkit.store.tables import load
 
@@ -90,7 +90,7 @@ def _texts(
         raise InputError("--cell selects one of several files, and only hgrm has several", where=f"--format {form}")
     trials = data.trials.sort_values("trial_id")
     if form == "csv":
-        return {f"{found.run_id}.csv": csv(trials)}
+        return {f"{found.run_id}.csv": trials_csv(trials)}
     if form == "benchstat":
         return {f"{found.run_id}.txt": benchstat(data.manifest, trials, data.exclusions)}
     if form == "otava":
@@ -108,7 +108,7 @@ def _texts(
 
 
 def _exchanged(data: RunData, form: str) -> str:
-    from benchkit.plugins.export.services import bencher_json, conbench_json, openmetrics
+    from benchkit.plugins.export.formats import bencher_json, conbench_json, openmetrics
 
     return {"bmf": bencher_json, "conbench": conbench_json, "openmetrics": openmetrics}[form](data)
 
@@ -116,7 +116,7 @@ def _exchanged(data: RunData, form: str) -> str:
 def _otava(data: RunData, store: Store) -> str:
     """Return the history of the run's scenario, of the metrics that the run has."""
     from benchkit.comparison.compare import ANSWER_METRICS
-    from benchkit.plugins.export.services import otava_csv
+    from benchkit.plugins.export.formats import otava_csv
     from benchkit.run_history.series import history
 
     metrics = [name for name in ANSWER_METRICS if data.trials[name].notna().any()]

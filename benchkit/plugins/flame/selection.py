@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from benchkit.comparison.cell_labels import baseline
-from benchkit.comparison.scheduler_share import ServiceProfile
+from benchkit.comparison.cpu_profiles import ServiceProfile
 from benchkit.models.profile import Profile
 from benchkit.report.stored_run import StoredRun, cached_per_run
 

@@ -1,1 +1,1 @@
-"""benchkit/plugins/foreign."""
+"""Results that others measured."""

@@ -15,7 +15,7 @@ import numpy as np
 from benchkit import units
 from benchkit.models.base import Frozen
 from benchkit.models.thresholds import Thresholds
-from benchkit.plugins.foreign.result import PublishedResult
+from benchkit.plugins.foreign.published import PublishedResult
 from benchkit.stats.inference import t_quantile
 
 BITS = 8

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator
 
 from benchkit import units
-from benchkit.comparison.trend import Trend
+from benchkit.comparison.trends import Trend
 from benchkit.report.cell_lines import MAX_LINES, PREFERRED, Line, lines_along, numeric_factor, set_factor_axes
 from benchkit.report.figures.figure import ReportFigure, more_in_table, provenance
 from benchkit.report.layout import line_legend, new_figure

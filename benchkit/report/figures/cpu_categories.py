@@ -12,7 +12,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 from benchkit import units
-from benchkit.comparison.scheduler_share import ServiceProfile
+from benchkit.comparison.cpu_profiles import ServiceProfile
 from benchkit.models.profile import CATEGORIES, Category
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.layout import label_rows, new_figure, rows_height, write_beside

@@ -17,7 +17,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 
 from benchkit import units
 from benchkit.comparison.cell_labels import CellView, panels_of
-from benchkit.comparison.latency_notes import latency_note
+from benchkit.comparison.notes import latency_note
 from benchkit.models.columns import PercentileMetric
 from benchkit.report.figures.figure import ReportFigure, more_in_table, provenance
 from benchkit.report.latency_curves import Reals, histogram_curves, stored_percentiles

@@ -13,7 +13,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from benchkit import units
 from benchkit.comparison.cell_labels import CellView, panels_of
-from benchkit.comparison.latency_notes import latency_note
+from benchkit.comparison.notes import latency_note
 from benchkit.models.columns import PercentileMetric
 from benchkit.models.metrics import P99, PERCENTILES
 from benchkit.report.figures.figure import ReportFigure, more_in_table, provenance

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchkit import units
-from benchkit.comparison.ratio import Ratio
+from benchkit.comparison.ratios import Ratio
 from benchkit.models.base import cell_id
 from benchkit.models.metrics import metric_named
 from benchkit.report.figures.figure import ReportFigure, name_extremes, provenance

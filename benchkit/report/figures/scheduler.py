@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchkit import units
-from benchkit.comparison.scheduler_share import goroutines_of, scheduler_shares
+from benchkit.comparison.cpu_profiles import goroutines_of, scheduler_shares
 from benchkit.report.cell_lines import MAX_LINES, Line, lines_along, numeric_factor, set_factor_axes
 from benchkit.report.figures.figure import ReportFigure, more_in_table, provenance
 from benchkit.report.layout import line_legend, new_figure

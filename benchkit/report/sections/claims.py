@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from benchkit import units
-from benchkit.comparison.claim_result import ClaimResult
+from benchkit.comparison.claims import ClaimResult
 from benchkit.models.metrics import metric_named
 from benchkit.report.sections.section import Material, Section
 from benchkit.report.tables import Column, Entry, Table

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from benchkit import units
-from benchkit.comparison.profiler_cost import METRICS, ProfilerCost, profiler_costs
-from benchkit.comparison.scheduler_share import ServiceProfile
+from benchkit.comparison.cpu_profiles import METRICS, ProfilerCost, ServiceProfile, profiler_costs
 from benchkit.models.metrics import metric_named
 from benchkit.models.profile import CATEGORIES, STUDIED
 from benchkit.report.sections.section import Material, Section

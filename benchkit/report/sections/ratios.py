@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from benchkit.comparison.comparison import Comparison
-from benchkit.comparison.ratio import Ratio
-from benchkit.comparison.wording import outcome, p_value
+from benchkit.comparison.compare import Comparison
+from benchkit.comparison.ratios import Ratio
+from benchkit.comparison.texts import outcome, p_value
 from benchkit.models.metrics import metric_named
 from benchkit.report.ratio_labels import cell_names
 from benchkit.report.sections.section import Material, Section

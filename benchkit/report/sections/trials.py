@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from benchkit import units
-from benchkit.comparison.latency_notes import latency_note
+from benchkit.comparison.notes import latency_note
 from benchkit.judge.summary import checks_by_trial, verdict_label
 from benchkit.models.design import control_of
 from benchkit.models.metrics import P50, P99, PERCENTILES

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.comparison.profiler_cost import profiler_costs
+from benchkit.comparison.cpu_profiles import profiler_costs
 
 MakeTrials = Callable[..., pd.DataFrame]
 Pairs = Mapping[str, Sequence[tuple[float, float]]]

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from benchkit.comparison.run_data import RunData
-from benchkit.comparison.trend import trends_of
+from benchkit.comparison.trends import trends_of
 from benchkit.models.run import Manifest
 
 MakeTrials = Callable[..., pd.DataFrame]

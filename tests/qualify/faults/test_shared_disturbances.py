@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 import pytest
 
 from benchkit.comparison.compare import compare
-from benchkit.comparison.ratio import Ratio
+from benchkit.comparison.ratios import Ratio
 from tests.bench.real_runs import interval
 from tests.qualify.faults.conftest import FaultLabs
 from tests.qualify.faults.disturbances import busy_loop, cpus_of, quota

@@ -14,7 +14,7 @@ from matplotlib.collections import LineCollection, PathCollection, PolyCollectio
 from matplotlib.figure import Figure
 
 from benchkit.comparison.cell_labels import cell_views
-from benchkit.comparison.trend import trends_of
+from benchkit.comparison.trends import trends_of
 from benchkit.report.cell_lines import numeric_factor
 from benchkit.report.counter_rates import counter_sums, rates
 from benchkit.report.figures.accept_queue import overflows

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from benchkit.comparison.adaptive import decide
-from benchkit.comparison.ratio import with_outcomes
-from benchkit.comparison.ratios import block_ratios
+from benchkit.comparison.ratios import block_ratios, with_outcomes
 from benchkit.models.design import StopCondition
 from benchkit.stats.cell_pairs import ComparedCells
 from benchkit.stats.samples import Samples

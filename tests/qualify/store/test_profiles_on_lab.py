@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import benchkit
 from benchkit.cli.app import app as command_line
 from benchkit.cli.progress import SilentProgress
-from benchkit.comparison.profiler_cost import profiler_costs
+from benchkit.comparison.cpu_profiles import profiler_costs
 from benchkit.errors import InputError
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.files import PlacedFile

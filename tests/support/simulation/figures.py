@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from scipy import stats
 
-from benchkit.comparison.resolution import Noise, mde
+from benchkit.comparison.power import Noise, mde
 from benchkit.models.design import ALPHA_PER_LOOK
 from benchkit.stats.inference import (
     binary_patterns,

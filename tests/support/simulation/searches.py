@@ -9,13 +9,12 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from benchkit.comparison.ratio import Ratio
+from benchkit.comparison.ratios import Ratio
 from benchkit.models.design import ALPHA_PER_LOOK
 from benchkit.models.request import Request
-from benchkit.plugins.bisect.loop import Compared, continue_search
+from benchkit.plugins.bisect.commit_comparison import MIN_BLOCKS, USUAL_BLOCKS
 from benchkit.plugins.bisect.record import BisectionRecord, StepOptions
-from benchkit.plugins.bisect.scenario import MIN_BLOCKS, USUAL_BLOCKS
-from benchkit.plugins.bisect.search import answer_of, classify, step_error_rate
+from benchkit.plugins.bisect.search import Compared, answer_of, classify, continue_search, step_error_rate
 from benchkit.services.git_source import Commit
 from benchkit.stats.inference import t_statistics
 from benchkit.stats.samples import Reals

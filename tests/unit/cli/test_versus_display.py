@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 
 from benchkit.cli.versus_display import results_table
-from benchkit.comparison.ratio import Ratio
+from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.server_results import ServerResult, has_answer
 
 RATIO = Ratio(metric="rps", cell_id="b", baseline="a", blocks=0, ratio=0.5, is_unusable=True)

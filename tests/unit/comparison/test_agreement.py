@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from benchkit.comparison.agreement import Agreement, agreements, sentence
-from benchkit.comparison.caveats import Caveat
+from benchkit.comparison.notes import Caveat
 
 TOOLS = ("wrk", "ab", "hey", "h2load")
 

@@ -10,9 +10,9 @@ import pytest
 
 from benchkit.comparison.answer import Answer, choose_headlines, write_answer
 from benchkit.comparison.compare import compare, compare_cells
-from benchkit.comparison.markdown import markdown
-from benchkit.comparison.ratio import Ratio
+from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.run_data import RunData, run_data_from_tables
+from benchkit.comparison.texts import markdown
 from benchkit.models.metrics import CPU, P99
 from benchkit.models.run import Manifest
 from benchkit.stats.samples import Exclusion

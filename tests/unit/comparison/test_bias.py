@@ -8,9 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from benchkit.comparison.bias import CONTAINED, bias_of
-from benchkit.comparison.ratio import Ratio, with_outcomes
-from benchkit.comparison.ratios import block_ratios
+from benchkit.comparison.ratios import CONTAINED, Ratio, bias_of, block_ratios, with_outcomes
 from benchkit.stats.cell_pairs import ComparedCells
 from benchkit.stats.inference import t_quantile, t_statistics
 from benchkit.stats.samples import take_samples

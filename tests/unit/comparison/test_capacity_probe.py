@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchkit.comparison.capacity_probe import judge_probe
+from benchkit.comparison.capacity_search import judge_probe
 from benchkit.models.capacity import Objective
 from benchkit.models.rows import TrialRow, VerdictRow
 from benchkit.models.thresholds import Thresholds

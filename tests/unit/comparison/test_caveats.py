@@ -14,11 +14,10 @@ import pytest
 from typer.testing import CliRunner
 
 from benchkit.cli.app import app
-from benchkit.comparison.caveats import CROWDED
 from benchkit.comparison.compare import compare
 from benchkit.comparison.gate import Thresholds
-from benchkit.comparison.junit import junit
-from benchkit.comparison.markdown import markdown
+from benchkit.comparison.notes import CROWDED
+from benchkit.comparison.texts import junit, markdown
 from benchkit.models.run import Manifest
 from benchkit.report.run_reader import read_run
 from benchkit.report.sections import claims, ratios

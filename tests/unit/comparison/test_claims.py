@@ -7,8 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.comparison.claim_result import ClaimResult
-from benchkit.comparison.claims import judge_claims
+from benchkit.comparison.claims import ClaimResult, judge_claims
 from benchkit.comparison.compare import compare_all_metrics
 from benchkit.comparison.run_data import RunData, run_data_from_tables
 from benchkit.models.run import Manifest

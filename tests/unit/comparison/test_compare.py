@@ -9,8 +9,7 @@ import pytest
 
 from benchkit.comparison.compare import compare
 from benchkit.comparison.gate import Thresholds
-from benchkit.comparison.markdown import markdown
-from benchkit.comparison.wording import outcome
+from benchkit.comparison.texts import markdown, outcome
 from benchkit.errors import InputError
 from benchkit.models.design import ALPHA_PER_LOOK
 from benchkit.models.run import Manifest

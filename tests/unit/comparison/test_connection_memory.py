@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.comparison.connection_memory import connection_memory_of
 from benchkit.comparison.run_data import RunData
+from benchkit.comparison.trends import connection_memory_of
 from benchkit.models.run import Manifest
 
 MakeTrials = Callable[..., pd.DataFrame]

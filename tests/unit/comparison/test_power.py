@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.comparison.power import MAX_RUNS, analyse_power, earlier_runs, planned_ratios
-from benchkit.comparison.resolution import Noise, mde, noise_of
+from benchkit.comparison.power import MAX_RUNS, Noise, analyse_power, earlier_runs, mde, noise_of, planned_ratios
 from benchkit.comparison.run_data import RunData
 from benchkit.models.design import ALPHA_PER_LOOK
 from benchkit.models.run import Manifest

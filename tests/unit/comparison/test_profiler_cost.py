@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.comparison.profiler_cost import in_profile_pass, profile_pass_exclusions, profiler_costs
+from benchkit.comparison.cpu_profiles import in_profile_pass, profiler_costs
+from benchkit.comparison.run_data import profile_pass_exclusions
 from benchkit.models.run import Manifest
 from benchkit.stats.samples import Exclusion, take_samples
 

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.comparison.ratio import Ratio, with_outcomes
-from benchkit.comparison.ratios import block_ratios, run_ratios, sequential_ratios
+from benchkit.comparison.ratios import Ratio, block_ratios, run_ratios, sequential_ratios, with_outcomes
 from benchkit.stats.cell_pairs import ComparedCells
 from benchkit.stats.samples import Exclusion, take_samples
 

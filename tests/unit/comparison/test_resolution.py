@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from benchkit.comparison.resolution import Noise, mde, noise_of, resolution
+from benchkit.comparison.power import Noise, mde, noise_of, resolution
 from benchkit.stats.samples import Exclusion
 
 MakeTrials = Callable[..., pd.DataFrame]

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from benchkit.comparison.run_data import RunData
-from benchkit.comparison.scalability import Scalability, scalability_of
+from benchkit.comparison.trends import Scalability, scalability_of
 from benchkit.errors import InputError
 from benchkit.models.run import Manifest
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pandas as pd
 import pytest
 
+from benchkit.comparison.cpu_profiles import ProfileData, service_profiles
 from benchkit.comparison.run_data import RunData
-from benchkit.comparison.scheduler_share import ProfileData, service_profiles
 from benchkit.models.profile import CATEGORIES
 from benchkit.models.run import Manifest
 from benchkit.stats.samples import Exclusion

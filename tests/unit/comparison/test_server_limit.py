@@ -3,7 +3,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from benchkit.comparison.server_limit import SERVER_CPU, describe_limit
+from benchkit.comparison.server_results import SERVER_CPU, describe_limit
 
 TRIALS = pd.DataFrame({"trial_id": ["t1", "t2", "t3"]})
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from benchkit.comparison.ratio import Ratio
+from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.server_results import ServerResult, has_answer
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import benchkit
 from benchkit.comparison.run_data import RunData
-from benchkit.comparison.trend import trends_of
+from benchkit.comparison.trends import trends_of
 from benchkit.errors import InputError
 from benchkit.models.run import Manifest
 from benchkit.stats.samples import Exclusion

@@ -7,12 +7,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from benchkit.comparison.cell_remarks import with_response_remarks
 from benchkit.comparison.claims import judge_claims
 from benchkit.comparison.compare import compare
-from benchkit.comparison.markdown import markdown
-from benchkit.comparison.ratio import Ratio
+from benchkit.comparison.notes import with_response_remarks
+from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.run_data import RunData
+from benchkit.comparison.texts import markdown
 from benchkit.judge.fairness import (
     UNDECLARED,
     answers_by_cell,

@@ -9,8 +9,7 @@ import pytest
 
 from benchkit.errors import InputError
 from benchkit.plugins.foreign.checks import AuditFinding, Context, run_checks
-from benchkit.plugins.foreign.result import PublishedResult
-from benchkit.plugins.foreign.table import read_table
+from benchkit.plugins.foreign.published import PublishedResult, read_table
 from tests.support.paths import TESTS
 
 PUBLISHED = TESTS / "fixtures" / "published"

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from benchkit.comparison.ratio import Ratio
+from benchkit.comparison.ratios import Ratio
 from benchkit.plugins.bisect.record import Judgement, Step
 from benchkit.plugins.bisect.search import (
     Bisection,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import csv as csv_module
+import csv
 import io
 import math
 import re
@@ -16,16 +16,14 @@ from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped] # the li
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from benchkit.comparison.claim_result import ClaimResult
-from benchkit.comparison.compare import compare_cells
-from benchkit.comparison.comparison import Comparison
+from benchkit.comparison.claims import ClaimResult
+from benchkit.comparison.compare import Comparison, compare_cells
 from benchkit.comparison.gate import GateLine, GateResult, Thresholds, judge_ratios
-from benchkit.comparison.junit import junit
-from benchkit.comparison.markdown import code, markdown, text
 from benchkit.comparison.run_data import ComparedRun, RunData
+from benchkit.comparison.texts import code, junit, markdown, text
 from benchkit.errors import InputError
 from benchkit.models.run import Manifest
-from benchkit.plugins.export.formats import benchstat, csv, hgrm, merged_by_cell
+from benchkit.plugins.export.formats import benchstat, hgrm, merged_by_cell, trials_csv
 from benchkit.stats.samples import Exclusion
 
 MakeTrials = Callable[..., pd.DataFrame]
@@ -138,7 +136,7 @@ def test_junit_needs_a_gate(compared: Comparison) -> None:
 
 def test_csv_is_the_table(make_trials: MakeTrials) -> None:
     trials = make_trials({"a,b": [1.5, np.nan]})
-    rows = list(csv_module.DictReader(io.StringIO(csv(trials))))
+    rows = list(csv.DictReader(io.StringIO(trials_csv(trials))))
     assert list(rows[0]) == list(trials.columns)
     assert [(row["cell_id"], row["rps"], row["latency_p99_s"]) for row in rows] == [("a,b", "1.5", ""), ("a,b", "", "")]
 

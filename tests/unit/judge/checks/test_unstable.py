@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from benchkit import units
-from benchkit.comparison.resolution import Noise, half_width
+from benchkit.comparison.power import Noise, half_width
 from benchkit.judge.check import RATES, Finding
 from tests.support.comparison.fixtures import MakeManifest, MakeTrials
 from tests.support.judge.builders import SERVERS, run_findings, skipped_trials, trial_ids

@@ -8,13 +8,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from benchkit.comparison.ratio import Ratio
+from benchkit.comparison.ratios import Ratio
 from benchkit.errors import BenchkitError
 from benchkit.models.request import Request
-from benchkit.plugins.bisect.loop import Compared, continue_search
+from benchkit.plugins.bisect.commit_comparison import commit_fields, comparison_of
 from benchkit.plugins.bisect.record import BisectionRecord, StepOptions
-from benchkit.plugins.bisect.scenario import commit_fields, comparison_of
-from benchkit.plugins.bisect.search import answer_of
+from benchkit.plugins.bisect.search import Compared, answer_of, continue_search
 from benchkit.services.git_source import Commit
 
 GOOD = "g" * 40

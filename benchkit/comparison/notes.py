@@ -1,7 +1,6 @@
-"""Caveats of ratios: findings about the trials that a ratio uses.
+"""Notes on ratios: the findings about their trials, what their cells are, and how latencies were measured.
 
-No ratio uses trials that a verdict makes invalid. It does use suspect ones, and the reader must know. The same holds
-for invalid trials that are used on request.
+No ratio uses trials that a verdict makes invalid, unless on request. It does use suspect ones, and says so.
 """
 
 from __future__ import annotations
@@ -14,10 +13,12 @@ from statistics import fmean
 import pandas as pd
 
 from benchkit import units
-from benchkit.comparison.ratio import Ratio
+from benchkit.comparison.ratios import Ratio
 from benchkit.judge.evidence import Severity
+from benchkit.judge.fairness import answers_by_cell, mismatch_remarks, response_mismatches, with_declared_reasons
 from benchkit.judge.registry import CHECKS
 from benchkit.models.metrics import CPU
+from benchkit.models.run import CellRecord, Manifest
 from benchkit.stats.samples import Exclusion, is_comparable
 
 NOISY_HOST = "noisy-host"
@@ -247,3 +248,143 @@ def _ordered(checks: Iterable[str]) -> list[str]:
     """Sort checks as they are listed everywhere; those of another version come last."""
     order = list(CHECKS)
     return sorted(checks, key=lambda check: (order.index(check) if check in order else len(order), check))
+
+
+UNWATCHED = "unwatched: {cell} uses an external server, which was neither started afresh nor watched"
+
+SAME_SERVER = "A/A: both cells have the same server, byte for byte, so any difference is noise"
+
+
+def with_cell_remarks(ratios: Iterable[Ratio], cells: Iterable[CellRecord]) -> list[Ratio]:
+    """Return ratios with remarks about their cells, which are those of one run, or of two runs that are compared."""
+    by_id = {cell.cell_id: cell for cell in sorted(cells, key=lambda cell: bool(cell.external))}
+    return [_with_remarks(ratio, by_id) for ratio in ratios]
+
+
+def _with_remarks(ratio: Ratio, cells: dict[str, CellRecord]) -> Ratio:
+    names = dict.fromkeys((ratio.cell_id, ratio.baseline, *([ratio.relative_to] if ratio.relative_to else [])))
+    unwatched = [UNWATCHED.format(cell=name) for name in names if name in cells and cells[name].external]
+    own = [cells[name] for name in dict.fromkeys((ratio.cell_id, ratio.baseline)) if name in cells]
+    first = {cell.same_as or cell.cell_id for cell in own}
+    if len(own) == len(first):
+        return ratio.with_remarks(unwatched)
+    return ratio.with_remarks([SAME_SERVER, *unwatched], unwatched).model_copy(update={"same_server": True})
+
+
+def with_response_remarks(ratios: Iterable[Ratio], trials: pd.DataFrame, manifest: Manifest) -> list[Ratio]:
+    """Return the ratios within a run with remarks about the answers of their cells."""
+    return with_response_remarks_between(ratios, trials, trials, manifest)
+
+
+def with_response_remarks_between(
+    ratios: Iterable[Ratio], before: pd.DataFrame, after: pd.DataFrame, manifest: Manifest
+) -> list[Ratio]:
+    """Return the ratios of the same cells in two runs likewise; `manifest` is that of the second run."""
+    sides = [trials[is_comparable(trials)] for trials in (before, after)]
+    answers_before, answers_after = map(answers_by_cell, sides)
+    annotated = []
+    for ratio in ratios:
+        found = response_mismatches(ratio.cell_id, ratio.baseline, answers_after, answers_before)
+        if found and ratio.exclusions:
+            excluded = [trial.trial_id for trial in ratio.exclusions]
+            remaining = [answers_by_cell(side[~side["trial_id"].isin(excluded)]) for side in reversed(sides)]
+            if ratio.cell_id in remaining[0] and ratio.baseline in remaining[1]:
+                found = response_mismatches(ratio.cell_id, ratio.baseline, *remaining)
+        found = with_declared_reasons(found, manifest)
+        doubtful = [each for each in found if each.casts_doubt]
+        annotated.append(ratio.with_remarks(mismatch_remarks(found), mismatch_remarks(doubtful)) if found else ratio)
+    return annotated
+
+
+CLOSED_LOOP = "closed loop: coordinated omission hides queueing"
+
+_LATENCY = "latency_"
+"""Prefix of the names of latency metrics."""
+
+_KIND = ["rate_requested", "latency_from", "latency_corrected", "latency_covers"]
+"""Columns of `trials` that describe how latencies were measured."""
+
+
+def latency_notes(trials: pd.DataFrame) -> tuple[str, ...]:
+    """Return how these latencies were measured: the loop, the correction, what a latency covers."""
+    return (
+        _loop(trials),
+        _correction(trials["latency_corrected"]),
+        _coverage(trials["latency_covers"]),
+    )
+
+
+def latency_note(trials: pd.DataFrame) -> str:
+    """Return the notes as one line."""
+    return "; ".join(part for part in latency_notes(trials) if part)
+
+
+def _loop(trials: pd.DataFrame) -> str:
+    """Describe the loop: without a target rate, a tool sends the next request only after an answer."""
+    closed = trials["rate_requested"].isna()
+    if closed.all():
+        return CLOSED_LOOP
+    at_rate = f"sent at a target rate, {_origin(trials.loc[~closed, 'latency_from'])}"
+    return at_rate if not closed.any() else f"{at_rate}; {CLOSED_LOOP}, in the trials without a target rate"
+
+
+def _origin(instants: pd.Series) -> str:
+    """Describe from when times count under a target rate; runs before this column counted from sending."""
+    from_due = instants.eq("due")
+    if from_due.all():
+        return "times from when a request was due"
+    hidden = "times from when a request was sent: how long it waited for that is hidden"
+    return hidden if not from_due.any() else f"{hidden}, in some trials"
+
+
+def _correction(corrected: pd.Series) -> str:
+    values = {None if pd.isna(value) else bool(value) for value in corrected}
+    if len(values) != 1:
+        return "the tool's own correction applied in some trials"
+    words = {
+        True: "the tool's own correction applied",
+        False: "no correction applied",
+        None: "the tool does not state a correction",
+    }
+    return words[values.pop()]
+
+
+def _coverage(covers: pd.Series) -> str:
+    values = {str(value) for value in covers.dropna()}
+    words = {"request": "connecting not included", "connect+request": "connecting included"}
+    return words.get(values.pop(), "") if len(values) == 1 else ""
+
+
+def notes_on_latencies(metrics: Iterable[str], runs: Sequence[pd.DataFrame]) -> list[str]:
+    """Return the note above ratios of latencies, over the measured trials of all runs; none without such a metric."""
+    if not any(metric.startswith(_LATENCY) for metric in metrics):
+        return []
+    measured = pd.concat([_kinds(trials) for trials in runs])
+    return [] if measured.empty else [f"Latencies: {latency_note(measured)}."]
+
+
+def with_latency_remarks(ratios: Iterable[Ratio], before: pd.DataFrame, after: pd.DataFrame) -> list[Ratio]:
+    """Return the ratios of `after` to `before`, with a remark where latencies were measured in different ways."""
+    kinds = [_kinds(trials) for trials in (before, after)]
+    if len(pd.concat(kinds)[_KIND].drop_duplicates()) <= 1:
+        return list(ratios)
+    notes_before, notes_after = (
+        {str(cell_id): latency_note(rows) for cell_id, rows in side.groupby("cell_id")} for side in kinds
+    )
+    annotated = []
+    for ratio in ratios:
+        own, base = notes_after.get(ratio.cell_id), notes_before.get(ratio.baseline)
+        if ratio.metric.startswith(_LATENCY) and own != base and own and base:
+            remark = f"latencies were measured in different ways: {own}; baseline: {base}"
+            annotated.append(ratio.with_remarks([remark]))
+        else:
+            annotated.append(ratio)
+    return annotated
+
+
+def _kinds(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return how latencies of measured trials were measured, each way of a cell once; all target rates are one way."""
+    kinds = trials.loc[is_comparable(trials), ["cell_id", *_KIND]]
+    return kinds.assign(
+        rate_requested=kinds["rate_requested"].where(kinds["rate_requested"].isna(), 1.0)
+    ).drop_duplicates()

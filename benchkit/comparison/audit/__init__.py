@@ -1,1 +1,0 @@
-"""Other people's results, examined with the checks that such data allow."""

@@ -1,0 +1,223 @@
+"""Texts of a comparison: phrases that all outputs share, Markdown for a pull request, JUnit XML for CI servers."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from benchkit import units
+from benchkit.comparison.claims import ClaimResult
+from benchkit.comparison.compare import Comparison
+from benchkit.comparison.gate import GateLine
+from benchkit.comparison.ratios import Ratio
+from benchkit.errors import InputError
+from benchkit.models.metrics import metric_named
+from benchkit.stats.samples import describe_exclusions
+
+NOT_USABLE = "measured, not usable"
+"""Mark of a ratio without usable trials."""
+
+
+def headline(comparison: Comparison) -> str:
+    """Return the result in one line: the gate's verdict, or the number of differences that are shown."""
+    if comparison.gate is not None:
+        return f"benchkit: {comparison.gate.verdict}"
+    compared = [ratio for ratio in comparison.ratios if not ratio.control]
+    shown = sum(ratio.outcome in {"higher", "lower"} for ratio in compared)
+    return f"benchkit: {shown} of {units.counted(len(compared), 'comparison')} show a difference"
+
+
+def value_titles(comparison: Comparison) -> tuple[str, str]:
+    """Return the column titles of the two values of a ratio: the baseline's and the cell's."""
+    return ("before", "after") if comparison.mode == "runs" else ("baseline", "value")
+
+
+def interval(ratio: Ratio) -> str:
+    """Return the interval as text."""
+    return units.ABSENT if ratio.low is None or ratio.high is None else f"{ratio.low:.3f} to {ratio.high:.3f}"
+
+
+def p_value(ratio: Ratio) -> str:
+    """Return the adjusted p that decides, as text."""
+    if ratio.p_holm is None:
+        return units.ABSENT
+    return "< 0.001" if ratio.p_holm < 0.001 else f"{ratio.p_holm:.3f}"  # noqa: PLR2004 - what is not printed as 0.000
+
+
+def outcome(ratio: Ratio, *, brief: bool = False) -> str:
+    """Return the difference that the ratio shows, or the reason why it shows none, unless brief."""
+    if ratio.outcome == "undecided":
+        mark = NOT_USABLE if ratio.is_unusable else "undecided"
+        return mark if brief or not ratio.reason else f"{mark}: {ratio.reason}"
+    shown = f"{ratio.outcome} ({ratio.worth})" if ratio.worth else ratio.outcome
+    kind = "control" if ratio.control else ""
+    out = describe_exclusions(ratio.exclusions)
+    return "; ".join(part for part in (shown, kind, out.partition(":")[0] if brief else out) if part)
+
+
+def describe_baseline(ratio: Ratio, comparison: Comparison) -> str:
+    """Return the baseline of the ratio; between runs the first run."""
+    if comparison.mode == "cells":
+        return ratio.baseline
+    before = comparison.runs[0].run_id
+    return f"{before}, relative to {ratio.relative_to}" if ratio.relative_to else before
+
+
+def describe_runs(comparison: Comparison) -> str:
+    """Return scenario and runs of a comparison in one line."""
+    first, last = comparison.runs[0], comparison.runs[-1]
+    runs = last.run_id if comparison.mode == "cells" else f"{last.run_id} over {first.run_id}"
+    return f"{last.scenario} at {last.scale} scale, {runs}"
+
+
+_SPECIAL = re.compile(r"([\\`*_\[\]|~]|^[-+#>]|(?<=^[0-9])[.)])")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
+
+
+def markdown(comparison: Comparison) -> str:
+    """Return the comparison in GitHub's Markdown: a heading with the result, the answer, the notices, one table."""
+    lines = [f"### {text(headline(comparison))}", ""]
+    if comparison.answer is not None:
+        lines += [f"**{text(' '.join(comparison.answer.sentences))}**", ""]
+        lines += [text(comparison.answer.trust_sentence), ""]
+    lines += [f"{_runs(comparison)}.", ""]
+    for notice in comparison.notices:
+        lines += [f"> {text(notice)}", ""]
+    if comparison.ratios:
+        lines += [*_table(comparison), ""]
+        lines.append(f"Intervals are of {comparison.ratios[0].confidence:.0%}; {comparison.decides}.")
+    if comparison.claims:
+        lines += ["", *_claims(comparison.claims)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def text(plain: str) -> str:
+    """Escape text so that Markdown, and HTML within it, shows it unchanged: no markup, no link, no mention."""
+    one_line = _CONTROL.sub(" ", plain)
+    escaped = _SPECIAL.sub(r"\\\1", one_line).replace("&", "&amp;").replace("<", "&lt;")
+    return escaped.replace("@", "@<!-- -->").replace("://", ":<!-- -->//")
+
+
+def code(plain: str) -> str:
+    """Return a name as code within a table.
+
+    A code span has no escapes but that of a table's bar, which a backslash before it would take away: then it is HTML.
+    """
+    if "\\|" in plain:
+        return f"<code>{text(plain)}</code>"
+    one_line = _CONTROL.sub(" ", plain).replace("|", "\\|")
+    ticks = "`" * (1 + max((len(run) for run in re.findall(r"`+", one_line)), default=0))
+    pad = " " if one_line.startswith("`") or one_line.endswith("`") else ""
+    return f"{ticks}{pad}{one_line}{pad}{ticks}"
+
+
+def _runs(comparison: Comparison) -> str:
+    names = " → ".join(code(side.run_id) for side in comparison.runs)
+    last = comparison.runs[-1]
+    return f"{text(last.scenario)} at {last.scale} scale, {names}"
+
+
+def _table(comparison: Comparison) -> Iterator[str]:
+    one, other = value_titles(comparison)
+    heads = ["cell", "metric", one, other, "ratio", "interval", "p", "difference"]
+    right = [False, False, True, True, True, True, True, False]
+    verdicts: Sequence[str] = ()
+    if comparison.gate is not None:
+        heads.append("gate")
+        right.append(False)
+        by_ratio = {(line.metric, line.cell_id, line.baseline): line.verdict for line in comparison.gate.lines}
+        verdicts = [by_ratio.get((r.metric, r.cell_id, r.baseline), "") for r in comparison.ratios]
+    yield _row(heads)
+    yield _row(["---:" if number else "---" for number in right])
+    for i, ratio in enumerate(comparison.ratios):
+        cells = [
+            *_cells(ratio),
+            *(["**regressed**" if verdicts[i] == "regressed" else verdicts[i]] if verdicts else []),
+        ]
+        yield _row(cells)
+
+
+def _claims(claims: Sequence[ClaimResult]) -> Iterator[str]:
+    yield _row(["claim", "published", "measured here", ""])
+    yield _row(["---", "---:", "---", "---"])
+    for claim in claims:
+        published = "" if claim.published is None else f"{claim.published:g}"
+        measured = "; ".join((claim.reason, *claim.remarks))
+        yield _row([text(claim.text), published, text(measured), f"**{claim.state}**"])
+
+
+def _cells(ratio: Ratio) -> list[str]:
+    metric = metric_named(ratio.metric)
+    shown = units.ratio if ratio.relative_to else metric.format
+    return [
+        code(ratio.cell_id),
+        text(metric.title),
+        shown(ratio.baseline_value),
+        shown(ratio.value),
+        units.ABSENT if ratio.ratio is None else f"{ratio.ratio:.3f}",
+        interval(ratio),
+        p_value(ratio),
+        text("; ".join((outcome(ratio), *ratio.remarks))),
+    ]
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML 1.0 cannot represent, even escaped (W3C, Extensible Markup Language 1.0, section 2.2)."""
+
+
+def junit(comparison: Comparison) -> str:
+    """Return the gate's lines as test cases, a suite for each metric: regressed is a failure, inconclusive an error.
+
+    The notices are the output of every suite. Raises InputError for a comparison without a gate.
+    """
+    gate = comparison.gate
+    if gate is None:
+        raise InputError("JUnit XML is about a gate", hint="add --gate, --thresholds FILE or --threshold METRIC=SHARE")
+    by_metric: defaultdict[str, list[GateLine]] = defaultdict(list)
+    for line in gate.lines:
+        by_metric[line.metric].append(line)
+    root = ET.Element("testsuites", {"name": "benchkit", **_counts(list(gate.lines))})
+    runs = " -> ".join(side.run_id for side in comparison.runs)
+    for metric, lines in (by_metric or {"none": []}).items():
+        suite = ET.SubElement(root, "testsuite", {"name": _xml(metric), **_counts(lines)})
+        properties = ET.SubElement(suite, "properties")
+        for name, value in (("runs", runs), ("verdict", gate.verdict), ("scenario", comparison.runs[-1].scenario)):
+            ET.SubElement(properties, "property", {"name": name, "value": _xml(value)})
+        for line in lines:
+            _case(suite, line)
+        if comparison.notices:
+            ET.SubElement(suite, "system-out").text = _xml("\n".join(comparison.notices))
+    ET.indent(root)
+    return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _case(suite: ET.Element, line: GateLine) -> None:
+    name = line.cell_id if line.cell_id == line.baseline else f"{line.cell_id} over {line.baseline}"
+    case = ET.SubElement(suite, "testcase", {"classname": _xml(line.metric), "name": _xml(name), "time": "0"})
+    kinds = {"regressed": "failure", "inconclusive": "error"}
+    if line.verdict in kinds:
+        found = ET.SubElement(case, kinds[line.verdict], {"type": line.verdict, "message": _xml(line.full_text)})
+        found.text = _xml(line.full_text)
+    if line.remarks:
+        ET.SubElement(case, "system-out").text = _xml("\n".join(line.remarks))
+
+
+def _counts(lines: list[GateLine]) -> dict[str, str]:
+    verdicts = [line.verdict for line in lines]
+    return {
+        "tests": str(len(lines)),
+        "failures": str(verdicts.count("regressed")),
+        "errors": str(verdicts.count("inconclusive")),
+        "skipped": "0",
+        "time": "0",
+    }
+
+
+def _xml(text: str) -> str:
+    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
