@@ -24,7 +24,7 @@ def inventory_of(path: Path | None, lab: str | None = None, *, quiet: bool = Fal
         return load_inventory(path)
     from benchkit.cli.console import say
     from benchkit.lab.choice import choose_lab
-    from benchkit.lab.owner import describe_owner
+    from benchkit.lab.state import describe_owner
 
     chosen = choose_lab(lab)
     if not quiet:

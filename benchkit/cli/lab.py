@@ -135,7 +135,7 @@ def down(
 def _list(labs: Sequence[Lab], *, json: bool) -> None:
     """Print a line for each of several labs of this checkout, of which a command needs one by name."""
     from benchkit.cli.console import print_json, print_table
-    from benchkit.lab.owner import describe_owner
+    from benchkit.lab.state import describe_owner
 
     if json:
         print_json({"labs": [_document(lab, lab.answering()) for lab in labs]})
@@ -147,7 +147,7 @@ def _list(labs: Sequence[Lab], *, json: bool) -> None:
 
 def _show(lab: Lab, what: str, *, json: bool) -> None:
     from benchkit.cli.console import print_json, print_table
-    from benchkit.lab.owner import describe_owner
+    from benchkit.lab.state import describe_owner
     from benchkit.units import bits_per_s
 
     answering = lab.answering()

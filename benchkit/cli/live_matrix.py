@@ -67,7 +67,7 @@ class RunningTrial:
 
 
 @dataclass
-class Picture:
+class RunMatrix:
     """State of the display, filled by `LiveProgress` and drawn for a width and height."""
 
     title: str
@@ -177,7 +177,7 @@ class LiveProgress(SilentProgress):
         """Show the trials of the plan and the activity on its hosts."""
         self._plan = plan
         self._hosts = hosts
-        self.picture = Picture(
+        self.picture = RunMatrix(
             title=plan.experiment.scenario.name,
             cells=tuple(
                 dict.fromkeys(

@@ -17,8 +17,8 @@ def split_cpus() -> SplitCpus:
 
     Raises InputError where this machine cannot have a lab.
     """
-    from benchkit.lab.cpus import divide_cpus, usable_cores
     from benchkit.lab.lab import require_linux
+    from benchkit.lab.limits import divide_cpus, usable_cores
     from benchkit.lab.spec import LabSpec
     from benchkit.models.base import SplitCpus
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from benchkit.errors import HostError
-from benchkit.lab.inside.mounts import unescape
+from benchkit.lab.inside.host import unescape
 
 CONTROLLERS = ("cpu", "cpuacct")
 _REMOVE_DEADLINE_S = 5.0

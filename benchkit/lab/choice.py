@@ -9,9 +9,9 @@ from benchkit.errors import HostError, InputError
 from benchkit.hosts.connections import connect
 from benchkit.hosts.inventory import HostSpec
 from benchkit.lab.lab import Lab, down, find_lab, has_processes, lab_names, labs_up, owner_of
-from benchkit.lab.owner import describe_owner
 from benchkit.lab.processes import find_sessions
 from benchkit.lab.spec import DEFAULT_NAME, NAME_VARIABLE, name_origin, requested_name
+from benchkit.lab.state import describe_owner
 
 _MAX_CONNECTIONS = 8
 

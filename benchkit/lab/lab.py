@@ -19,13 +19,20 @@ from dataclasses import dataclass, field
 from benchkit.errors import HostError, InputError
 from benchkit.hosts.inventory import HostSpec, Inventory
 from benchkit.lab import loopback, namespaces
-from benchkit.lab.init_launcher import NotPermittedError
-from benchkit.lab.inside.commands import answers
-from benchkit.lab.owner import LabOwner, current_owner, describe_owner
-from benchkit.lab.processes import find_init_processes, kill_all
-from benchkit.lab.programs import find_programs
+from benchkit.lab.inside.system import answers
+from benchkit.lab.processes import NotPermittedError, find_init_processes, find_programs, kill_all
 from benchkit.lab.spec import LabSpec
-from benchkit.lab.state import HostState, LabFolder, LabState, base_folder, boot_id, locked
+from benchkit.lab.state import (
+    LabFolder,
+    LabOwner,
+    LabState,
+    StartedHost,
+    base_folder,
+    boot_id,
+    current_owner,
+    describe_owner,
+    locked,
+)
 
 ANSWER_TIMEOUT_S = 2.0
 Progress = Callable[[str], None]
@@ -38,7 +45,7 @@ class Lab:
     state: LabState
     folder: LabFolder = field(repr=False)
     owner: LabOwner | None = None
-    """Checkout and user that started it; None for a lab of an older version of benchkit."""
+    """Checkout and user that started it; None where that record is missing or damaged."""
     fresh: bool = False
     """True where the call that returned it also started it: then the caller should remove it."""
 
@@ -48,7 +55,7 @@ class Lab:
         return self.state.spec.name
 
     @property
-    def hosts(self) -> tuple[HostState, ...]:
+    def hosts(self) -> tuple[StartedHost, ...]:
         """Its hosts as they were started."""
         return self.state.hosts
 

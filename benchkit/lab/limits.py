@@ -1,11 +1,16 @@
-"""Limits of a lab compared with separate machines, as sentences for messages and reports."""
+"""Division of the CPUs of this machine among the hosts of a lab, and limits of labs as sentences."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-from benchkit.lab.cpus import overlaps
-from benchkit.lab.state import HostState
+from benchkit.lab.spec import LabHost
+from benchkit.lab.state import StartedHost
+
+SERVER_ROLE = "sut"
+_TOPOLOGY = Path("/sys/devices/system/cpu")
 
 ONE_KERNEL = (
     "The hosts of this lab are one machine: kernel, memory, caches and disk are shared; sysctls outside net.* and some "
@@ -24,7 +29,84 @@ LOOPBACK = (
 )
 
 
-def shared_cpus(hosts: Sequence[HostState]) -> list[str]:
+def divide_cpus(
+    hosts: Sequence[LabHost], cores: Sequence[Sequence[int]], *, shared: bool
+) -> dict[str, tuple[int, ...]]:
+    """Return the CPUs of each host. `cores` are the usable CPUs by physical core, in the order of the machine.
+
+    Servers under test get the first half of the cores and all other hosts the second, so that no load generator and no
+    proxy takes CPU time from a server. Within a half each host gets its own cores; where there are more hosts than
+    cores, cores are assigned in turn. A lab without servers under test, or with nothing else, divides all cores. With
+    one core, or with `shared`, every host has every CPU.
+    """
+    everything = tuple(sorted(cpu for core in cores for cpu in core))
+    if shared or len(cores) < 2:  # noqa: PLR2004 - a single core cannot be divided
+        return {host.name: everything for host in hosts}
+    servers = [host.name for host in hosts if SERVER_ROLE in host.roles]
+    others = [host.name for host in hosts if SERVER_ROLE not in host.roles]
+    if not servers or not others:
+        return _spread(servers or others, cores)
+    half = len(cores) // 2
+    return {**_spread(servers, cores[:half]), **_spread(others, cores[half:])}
+
+
+def usable_cores() -> list[tuple[int, ...]]:
+    """Return the CPUs that this process may use, grouped by physical core."""
+    return group_by_core(os.sched_getaffinity(0), {cpu: _siblings(cpu) for cpu in os.sched_getaffinity(0)})
+
+
+def group_by_core(cpus: set[int], siblings: Mapping[int, frozenset[int]]) -> list[tuple[int, ...]]:
+    """Return `cpus` by physical core: with hyper-threading, CPU 0 and CPU 1 are often threads of one core."""
+    groups = {tuple(sorted((siblings[cpu] & cpus) | {cpu})) for cpu in cpus}
+    return sorted(groups)
+
+
+def parse_cpu_list(text: str) -> frozenset[int]:
+    """Return the CPUs of a list in the kernel's format, `0-2,8` (cpuset(7), FORMATS, List format)."""
+    cpus: set[int] = set()
+    for part in text.strip().split(","):
+        first, dash, last = part.partition("-")
+        cpus.update(range(int(first), int(last if dash else first) + 1))
+    return frozenset(cpus)
+
+
+def overlaps(cpus: Mapping[str, Sequence[int]]) -> list[tuple[tuple[str, ...], tuple[int, ...]]]:
+    """Return each group of hosts that share CPUs once, with the CPUs that exactly these hosts share."""
+    users: dict[int, tuple[str, ...]] = {}
+    for name, allowed in cpus.items():
+        for cpu in allowed:
+            users[cpu] = (*users.get(cpu, ()), name)
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for cpu in sorted(users):
+        if len(users[cpu]) > 1:
+            groups.setdefault(users[cpu], []).append(cpu)
+    return [(names, tuple(shared)) for names, shared in groups.items()]
+
+
+def _spread(names: Sequence[str], cores: Sequence[Sequence[int]]) -> dict[str, tuple[int, ...]]:
+    """Return equal numbers of neighbouring cores by host; the first hosts get the remainder.
+
+    With more hosts than cores, cores are assigned in turn.
+    """
+    if len(names) > len(cores):
+        return {name: tuple(sorted(cores[i % len(cores)])) for i, name in enumerate(names)}
+    share, remainder = divmod(len(cores), len(names))
+    shares: dict[str, tuple[int, ...]] = {}
+    start = 0
+    for i, name in enumerate(names):
+        end = start + share + (1 if i < remainder else 0)
+        shares[name] = tuple(sorted(cpu for core in cores[start:end] for cpu in core))
+        start = end
+    return shares
+
+
+def _siblings(cpu: int) -> frozenset[int]:
+    """Return the CPUs of the same physical core; only this one where the kernel has no topology."""
+    path = _TOPOLOGY / f"cpu{cpu}" / "topology" / "thread_siblings_list"
+    return parse_cpu_list(path.read_text()) if path.is_file() else frozenset({cpu})
+
+
+def shared_cpus(hosts: Sequence[StartedHost]) -> list[str]:
     """Return a sentence for each group of hosts that may run on the same CPUs."""
     return [
         f"{_list(names)} share CPU {_list([str(cpu) for cpu in cpus])}: each can take CPU time from the other."
@@ -32,7 +114,7 @@ def shared_cpus(hosts: Sequence[HostState]) -> list[str]:
     ]
 
 
-def have_separate_cpus(hosts: Sequence[HostState]) -> bool:
+def have_separate_cpus(hosts: Sequence[StartedHost]) -> bool:
     """Return whether no two hosts have a CPU in common."""
     return not overlaps({host.name: host.cpus for host in hosts})
 

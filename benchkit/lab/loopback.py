@@ -17,13 +17,11 @@ import psutil
 
 from benchkit.errors import HostError
 from benchkit.lab import limits, openssh
-from benchkit.lab.cpus import divide_cpus, usable_cores
-from benchkit.lab.init_launcher import START_DEADLINE_S, InitLauncher
-from benchkit.lab.processes import process_mark
-from benchkit.lab.programs import openssh_version
+from benchkit.lab.limits import divide_cpus, usable_cores
+from benchkit.lab.openssh import login_account, openssh_version, session_environment, write_access
+from benchkit.lab.processes import START_DEADLINE_S, InitLauncher, process_mark
 from benchkit.lab.spec import LabSpec
-from benchkit.lab.ssh_access import login_account, session_environment, write_access
-from benchkit.lab.state import HostState, LabFolder, LabState, boot_id
+from benchkit.lab.state import LabFolder, LabState, StartedHost, boot_id
 
 PROGRAMS = ("sshd", "ssh-keygen")
 PORTS = range(20000, 32768)
@@ -40,7 +38,7 @@ def plan(spec: LabSpec, folder: LabFolder, lab_id: str, now: float, *, reason: s
     for i, host in enumerate(spec.hosts):
         address = _address(folder.key, i)
         hosts.append(
-            HostState(
+            StartedHost(
                 name=host.name,
                 roles=host.roles,
                 testbed=host.testbed,

@@ -1,31 +1,108 @@
-"""A lab whose hosts have their own namespaces, as root on Linux."""
+"""A lab whose hosts have their own namespaces and links to a private switch, as root on Linux."""
 
 from __future__ import annotations
 
 import json
+import math
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ipaddress import IPv4Network
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from benchkit.errors import HostError
-from benchkit.lab import cgroups, limits, network, openssh
-from benchkit.lab.cpus import divide_cpus, usable_cores
-from benchkit.lab.init_launcher import START_DEADLINE_S, InitLauncher, NotPermittedError, init_command
-from benchkit.lab.inside.commands import CommandError, run_batch
-from benchkit.lab.inside.mounts import writable_sysctls
-from benchkit.lab.processes import process_mark
-from benchkit.lab.programs import find_programs, openssh_version
+from benchkit.lab import cgroups, limits, openssh
+from benchkit.lab.inside.host import writable_sysctls
+from benchkit.lab.inside.system import CommandError, run_batch
+from benchkit.lab.limits import divide_cpus, usable_cores
+from benchkit.lab.openssh import login_account, openssh_version, session_environment, write_access
+from benchkit.lab.processes import (
+    START_DEADLINE_S,
+    InitLauncher,
+    NotPermittedError,
+    find_programs,
+    init_command,
+    process_mark,
+)
 from benchkit.lab.spec import LabSpec
-from benchkit.lab.ssh_access import login_account, session_environment, write_access
-from benchkit.lab.state import HostState, LabFolder, LabState, boot_id
+from benchkit.lab.state import LabFolder, LabState, StartedHost, boot_id
+
+BRIDGE = "switch"
+UPLINK = "uplink"
+PREFIX = 24
+CONTROLLER_INDEX = 1
+FIRST_HOST_INDEX = 11
+
+POOLS = (IPv4Network("198.18.0.0/15"), IPv4Network("10.0.0.0/8"))
+"""Networks from which a lab's is chosen: first the block for benchmarks (RFC 2544, appendix C.2.2), which no
+company's network routes, then private addresses."""
+
+TBF_BURST_S = 0.01
+"""Size of the bucket as a time: tc-tbf(8) requires at least rate / HZ, and 100 is the smallest HZ of kernels."""
+TBF_MIN_BURST_BYTES = 1 << 16
+"""Smallest bucket: one segmentation-offload packet of up to 64 KiB, which would otherwise be split before sending."""
+TBF_LATENCY = "50ms"
+"""Longest time that a packet waits for tokens, as in the examples of tc-tbf(8)."""
 
 SSH_PORT = 22
 WORKDIR = "/run/benchkit"
 """Work directory, in the host's own /run, which ends with the host."""
 _FOLDER = Path("/run/benchkit-lab")
 """Folder of a host's keys and configuration, in its own /run too."""
+
+
+def choose_subnet(used: Iterable[IPv4Network], seed: int) -> IPv4Network:
+    """Return a /24 that no route or address of this machine overlaps; `seed` decides where the search starts."""
+    taken = [network for network in used if network.prefixlen > 0]  # without the default route
+    for candidate in _candidates(seed):
+        if not any(candidate.overlaps(network) for network in taken):
+            return candidate
+    raise HostError(
+        "no free network for the lab",
+        why=f"routes of this machine cover {' and '.join(str(pool) for pool in POOLS)}",
+        hint="take down a VPN or a lab, then `benchkit lab up` again",
+    )
+
+
+def used_networks(ip: str) -> list[IPv4Network]:
+    """Return the destinations of this machine's IPv4 routes, of all tables (its addresses are local routes)."""
+    completed = subprocess.run(
+        [ip, "-json", "-4", "route", "show", "table", "all"], capture_output=True, text=True, check=False
+    )
+    if completed.returncode != 0:
+        raise HostError("cannot list the routes of this machine", why=completed.stderr.strip(), where=ip)
+    return networks_of(json.loads(completed.stdout or "[]"))
+
+
+def networks_of(routes: Iterable[dict[str, Any]]) -> list[IPv4Network]:
+    """Return the destinations of routes as `ip -json route` prints them."""
+    return [IPv4Network(route["dst"], strict=False) for route in routes if route.get("dst") not in (None, "default")]
+
+
+def cap_discipline(bps: float | None) -> str | None:
+    """Return the queueing discipline that limits the rate of a link's sending side; None without a limit."""
+    if bps is None:
+        return None
+    burst = max(math.ceil(bps / 8 * TBF_BURST_S), TBF_MIN_BURST_BYTES)
+    return f"root tbf rate {bps:.0f}bit burst {burst}b latency {TBF_LATENCY}"
+
+
+def uplink_commands(link: str, subnet: IPv4Network, switch_pid: int) -> list[str]:
+    """Return the `ip` commands that link this machine to the lab's switch."""
+    return [
+        f"link add {link} type veth peer name {UPLINK} netns {switch_pid}",
+        f"addr add {subnet[CONTROLLER_INDEX]}/{PREFIX} dev {link}",
+        f"link set {link} up",
+    ]
+
+
+def _candidates(seed: int) -> Iterator[IPv4Network]:
+    for pool in POOLS:
+        count = 1 << (PREFIX - pool.prefixlen)
+        first = seed % count
+        yield from islice(pool.subnets(new_prefix=PREFIX), first, None)
+        yield from islice(pool.subnets(new_prefix=PREFIX), first)
 
 
 def required_programs(spec: LabSpec) -> list[str]:
@@ -35,7 +112,7 @@ def required_programs(spec: LabSpec) -> list[str]:
 
 def plan(spec: LabSpec, folder: LabFolder, lab_id: str, programs: Mapping[str, str], now: float) -> LabState:
     """Return the lab as it will be started, with everything that `down` needs to remove it."""
-    subnet = network.choose_subnet(network.used_networks(programs["ip"]), int(folder.key, 16))
+    subnet = choose_subnet(used_networks(programs["ip"]), int(folder.key, 16))
     cpus = divide_cpus(spec.hosts, usable_cores(), shared=spec.shared)
     return LabState(
         lab_id=lab_id,
@@ -47,11 +124,11 @@ def plan(spec: LabSpec, folder: LabFolder, lab_id: str, programs: Mapping[str, s
         created_at=now,
         subnet=str(subnet),
         hosts=tuple(
-            HostState(
+            StartedHost(
                 name=host.name,
                 roles=host.roles,
                 testbed=host.testbed,
-                address=str(subnet[network.FIRST_HOST_INDEX + i]),
+                address=str(subnet[FIRST_HOST_INDEX + i]),
                 port=SSH_PORT,
                 cpus=cpus[host.name],
                 link_bps=host.link_bps,
@@ -72,14 +149,14 @@ def start(state: LabState, folder: LabFolder, programs: Mapping[str, str]) -> La
     config = {
         "kind": "switch",
         "ip": programs["ip"],
-        "bridge": network.BRIDGE,
-        "uplink": network.UPLINK,
+        "bridge": BRIDGE,
+        "uplink": UPLINK,
         "hosts": _host_configs(state, folder, programs),
     }
     with InitLauncher(process_mark(folder.key, state.lab_id, "switch"), config, folder.log("switch")) as switch:
         pid = switch.receive()["pid"]
         try:
-            run_batch(programs["ip"], network.uplink_commands(folder.link, IPv4Network(state.subnet), pid))
+            run_batch(programs["ip"], uplink_commands(folder.link, IPv4Network(state.subnet), pid))
         except CommandError as error:
             kind = NotPermittedError if error.refused else HostError
             raise kind("the lab did not start", where="this machine", why=str(error)) from None
@@ -127,12 +204,12 @@ def _host_configs(state: LabState, folder: LabFolder, programs: Mapping[str, str
             "ip": programs["ip"],
             "tc": programs.get("tc"),
             "port": f"port{i}",
-            "bridge": network.BRIDGE,
+            "bridge": BRIDGE,
             "address": host.address,
-            "prefix": network.PREFIX,
+            "prefix": PREFIX,
             "ssh_port": host.port,
             "deadline_s": START_DEADLINE_S,
-            "cap": network.cap_discipline(host.link_bps),
+            "cap": cap_discipline(host.link_bps),
             "cpus": host.cpus,
             "own_tmp": len(state.hosts) > 1,
             "cgroups": cgroups.create(trees, folder.key, host.name),
@@ -167,7 +244,7 @@ def _host_configs(state: LabState, folder: LabFolder, programs: Mapping[str, str
 
 
 def _hosts_file_lines(state: LabState) -> str:
-    controller = IPv4Network(state.subnet)[network.CONTROLLER_INDEX]
+    controller = IPv4Network(state.subnet)[CONTROLLER_INDEX]
     return "".join([f"{controller} controller\n", *(f"{host.address} {host.name}\n" for host in state.hosts)])
 
 

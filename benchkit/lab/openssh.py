@@ -1,19 +1,38 @@
-"""OpenSSH for a lab: temporary keys, and the configuration of servers and client."""
+"""OpenSSH for a lab: temporary keys, the configuration of servers and client, and the sessions on its hosts."""
 
 from __future__ import annotations
 
+import os
+import pwd
+import re
 import subprocess
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from benchkit.errors import HostError
+from benchkit.lab.processes import MARK_VARIABLE, process_mark
+from benchkit.lab.state import LabFolder, LabState, StartedHost
 
 KEY_TYPE = "ed25519"
+_VERSION = re.compile(r"OpenSSH_(\d+)\.(\d+)")
 PENALTIES_SINCE = (9, 8)
 """First version whose sshd blocks addresses that connect without logging in, as the wait for its banner does.
 
 Older versions reject the option that turns this off (release notes of OpenSSH 9.8).
 """
+
+_NO_SHELLS = frozenset({"false", "nologin"})
+
+
+def openssh_version(sshd: str) -> tuple[int, int]:
+    """Return major and minor version of an OpenSSH server; (0, 0) where it is unknown.
+
+    Servers before 9.2 have no -V, but print their version with the error message about it.
+    """
+    completed = subprocess.run([sshd, "-V"], capture_output=True, text=True, check=False)
+    match = _VERSION.search(completed.stderr + completed.stdout)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 def make_keys(ssh_keygen: str, paths: Iterable[Path]) -> None:
@@ -107,3 +126,51 @@ def client_config(hosts: Iterable[tuple[str, str, int]], *, user: str, identity:
 def _quoted(text: Path | str) -> str:
     """Return an argument of OpenSSH's configuration files, which split at blanks."""
     return f'"{text}"'
+
+
+def write_access(ssh_keygen: str, folder: LabFolder, state: LabState) -> None:
+    """Create a key pair for the client and one for each host, and write known_hosts and the client's configuration."""
+    make_keys(ssh_keygen, [folder.identity, *(folder.host_key(host.name) for host in state.hosts)])
+    folder.known_hosts.write_text(
+        "".join(
+            known_hosts_line(host.address, host.port, public_key(folder.host_key(host.name))) for host in state.hosts
+        )
+    )
+    folder.ssh_config.write_text(
+        client_config(
+            [(host.name, host.address, host.port) for host in state.hosts],
+            user=state.user,
+            identity=folder.identity,
+            known_hosts=folder.known_hosts,
+        )
+    )
+
+
+def session_environment(folder: LabFolder, state: LabState, host: StartedHost) -> dict[str, str]:
+    """Return the environment of every session on a host; `lab down` finds sessions by its mark.
+
+    A bash that sshd starts reads ~/.bashrc only where it is the outermost shell (bash(1), SHLVL). What start-up files
+    of the user print, wait for or leave behind has no place on a lab's hosts; of what they set, PATH is passed on,
+    without the programs of benchkit's own environment.
+    """
+    mark = process_mark(folder.key, state.lab_id, f"host/{host.name}")
+    programs = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    own = str(Path(sys.prefix) / "bin") if sys.prefix != sys.base_prefix else None
+    return {MARK_VARIABLE: mark, "PATH": os.pathsep.join(each for each in programs if each != own), "SHLVL": "1"}
+
+
+def login_account() -> str:
+    """Return the account that this process runs as. Raises HostError where it does not allow logins."""
+    number = os.geteuid()
+    try:
+        account = pwd.getpwuid(number)
+    except KeyError:
+        raise HostError("cannot log in to this account", why=f"user {number} has no entry in /etc/passwd") from None
+    shell = Path(account.pw_shell or "/bin/sh")
+    if shell.name in _NO_SHELLS or not os.access(shell, os.X_OK):
+        raise HostError(
+            f"cannot log in as {account.pw_name}",
+            why=f"its shell is {shell}",
+            hint="run `benchkit lab up` as a user with a login shell",
+        )
+    return account.pw_name

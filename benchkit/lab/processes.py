@@ -1,23 +1,146 @@
-"""Finding and killing the processes of a lab, without the help of the process that started them.
+"""Programs and processes of a lab: starting its init processes, finding and killing all of its processes.
 
 Every init process has a mark on its command line, `benchkit-lab:KEY:ID:PART`; sessions on a host have one in their
-environment. KEY identifies the lab's folder, ID one call of `up`, PART the role of the process.
+environment. KEY identifies the folder of the lab, ID one call of `up`, PART the role of the process. So they are found
+without the process that started them.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import selectors
+import shutil
+import subprocess
+import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
 
 import psutil
 
-from benchkit.errors import HostError
+from benchkit.errors import HostError, InputError
 
+_SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+"""Folders of system programs, which a user's PATH often lacks."""
+
+_ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+"""Environment of init processes: nothing of the caller's session."""
+START_DEADLINE_S = 15.0
+_PACKAGES = Path(__file__).parents[2]
+_BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from benchkit.lab.inside.start import main; main()"
+_CHUNK = 1 << 16
 MARK_VARIABLE = "BENCHKIT_LAB_HOST"
 END_DEADLINE_S = 10.0
 _POLL_S = 0.005
+
+
+def find_programs(names: Iterable[str]) -> dict[str, str]:
+    """Return the path of each program.
+
+    Raises InputError naming all missing ones, with the command that installs them.
+    """
+    search_path = os.pathsep.join([os.environ.get("PATH", os.defpath), *_SYSTEM_FOLDERS])
+    paths = {name: shutil.which(name, path=search_path) for name in names}
+    if missing := [name for name, path in paths.items() if path is None]:
+        raise InputError(
+            f"missing on this machine: {', '.join(missing)}",
+            where="lab",
+            hint="run `benchkit lab prepare`, which installs them or prints how",
+        )
+    return {name: path for name, path in paths.items() if path is not None}
+
+
+class NotPermittedError(HostError):
+    """The kernel, or the container around this process, does not allow namespaces."""
+
+
+def init_command(mark: str) -> list[str]:
+    """Return the command of an init process: Python's standard library only, without the caller's environment."""
+    return [sys.executable, "-I", "-S", "-c", _BOOT, str(_PACKAGES), mark]
+
+
+class InitLauncher:
+    """An init process that is being started; a context manager that closes its pipes at the end."""
+
+    def __init__(self, mark: str, config: Mapping[str, Any], log: Path) -> None:
+        """Start the process with `config` as its first message; `log` is the file for its stderr and its children's."""
+        with log.open("ab") as stderr:
+            self._process = subprocess.Popen(
+                init_command(mark),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                cwd="/",
+                env=_ENVIRONMENT,
+                start_new_session=True,
+            )
+        self._log = log
+        self._deadline = time.monotonic() + START_DEADLINE_S
+        self._received = b""
+        self.send(config)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                stream.close()
+        self._process.wait(START_DEADLINE_S)  # it has forked the lasting process, or reached the end of stdin
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Send a message. Raises HostError where the process has ended."""
+        if self._process.stdin is None:
+            raise TypeError("the process has no pipe")
+        try:
+            self._process.stdin.write(json.dumps(message).encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise self._ended() from None
+
+    def receive(self) -> dict[str, Any]:
+        """Return the next message.
+
+        Raises NotPermittedError or HostError for a message of failure, and after the deadline.
+        """
+        while b"\n" not in self._received:
+            chunk = self._read()
+            if not chunk:
+                raise self._ended()
+            self._received += chunk
+        line, _, self._received = self._received.partition(b"\n")
+        message: dict[str, Any] = json.loads(line)
+        if "failed" in message:
+            kind = NotPermittedError if message["refused"] else HostError
+            raise kind("the lab did not start", where="this machine", why=message["failed"])
+        return message
+
+    def _read(self) -> bytes:
+        stdout = self._process.stdout
+        if stdout is None:
+            raise TypeError("the process has no pipe")
+        with selectors.DefaultSelector() as selector:
+            selector.register(stdout, selectors.EVENT_READ)
+            if not selector.select(max(0.0, self._deadline - time.monotonic())):
+                raise HostError(
+                    f"the lab was not ready within {START_DEADLINE_S:g} s",
+                    where="this machine",
+                    why=self._last_log_line(),
+                )
+        return os.read(stdout.fileno(), _CHUNK)
+
+    def _ended(self) -> HostError:
+        return HostError("the lab's init process ended", where="this machine", why=self._last_log_line())
+
+    def _last_log_line(self) -> str:
+        lines = self._log.read_text(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "its log is empty"
 
 
 @dataclass(frozen=True)

@@ -163,8 +163,8 @@ def _parse_host(text: str) -> LabHost:
 
 def _reasons(error: ValueError) -> str:
     lines = str(error).splitlines()
-    find_init_processes = [line.strip().partition("Value error, ")[2].partition(" [type=")[0] for line in lines]
-    return "; ".join(line for line in find_init_processes if line) or str(error)
+    messages = [line.strip().partition("Value error, ")[2].partition(" [type=")[0] for line in lines]
+    return "; ".join(line for line in messages if line) or str(error)
 
 
 def _parse_links(links: Iterable[str], names: Sequence[str]) -> dict[str, float]:

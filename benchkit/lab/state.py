@@ -1,6 +1,8 @@
-"""State of a lab between two commands: a folder with its keys, logs and state file, and a lock over all labs.
+"""State of a lab between two commands: a folder with its keys, logs, owner and state, and a lock over all labs.
 
-The state is written before anything is created, so that `down` finds everything, even where `up` was killed.
+The state is written before anything is created, so that `down` finds everything, even where `up` was killed. The owner,
+the checkout and user that started the lab, is in a file of its own, which is written first: it is known even where the
+state is damaged.
 """
 
 from __future__ import annotations
@@ -8,17 +10,19 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import pwd
 import shutil
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from benchkit.errors import HostError
-from benchkit.lab.owner import LabOwner
+from benchkit.files import PACKAGE
 from benchkit.lab.spec import LabSpec
 from benchkit.models.base import Frozen
 
@@ -30,7 +34,62 @@ _STATE = "state.json"
 _OWNER = "owner.json"
 
 
-class HostState(Frozen):
+class LabOwner(Frozen):
+    """The checkout and user to whom a lab belongs."""
+
+    checkout: Path = Field(
+        description="folder of the sources that started the lab, or the environment they are installed in"
+    )
+    user: str
+    temporary_pid: int | None = Field(
+        default=None, description="process that made the lab for itself, and removes it at its end"
+    )
+
+    def is_current(self) -> bool:
+        """Return whether this checkout and user own the lab."""
+        return (self.checkout, self.user) == (current_checkout(), current_user())
+
+    def is_abandoned(self) -> bool:
+        """Return whether the process that made the lab for itself has ended without removing it."""
+        return self.temporary_pid is not None and not Path(f"/proc/{self.temporary_pid}").exists()
+
+    def __str__(self) -> str:
+        """Return the owner as a phrase for messages."""
+        checkout = "this checkout" if self.checkout == current_checkout() else str(self.checkout)
+        user = "" if self.user == current_user() else f" and user {self.user}"
+        return (
+            f"{checkout}{user}{'' if self.temporary_pid is None else f', temporary, for process {self.temporary_pid}'}"
+        )
+
+
+def describe_owner(owner: LabOwner | None) -> str:
+    """Return the owner as a phrase for messages, also an unknown one."""
+    return "an unknown owner: its record is missing or damaged" if owner is None else str(owner)
+
+
+def current_owner(temporary_pid: int | None = None) -> LabOwner:
+    """Return this checkout and user as owner."""
+    return LabOwner(checkout=current_checkout(), user=current_user(), temporary_pid=temporary_pid)
+
+
+def current_checkout() -> Path:
+    """Return the folder of the running sources, or the environment that benchkit is installed in."""
+    sources = PACKAGE.parent
+    return sources if (sources / "pyproject.toml").is_file() else Path(sys.prefix).resolve()
+
+
+def current_user() -> str:
+    """Return the user who works here; for root under sudo, the one who called it."""
+    number = os.geteuid()
+    if number == 0 and os.environ.get("SUDO_USER"):
+        return os.environ["SUDO_USER"]
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"uid {number}"
+
+
+class StartedHost(Frozen):
     """One host as it was started."""
 
     name: str
@@ -55,7 +114,7 @@ class LabState(Frozen):
     user: str
     created_at: float
     subnet: str | None = None
-    hosts: tuple[HostState, ...]
+    hosts: tuple[StartedHost, ...]
     made: tuple[Path, ...] = ()
     """Folders outside the lab's own that were created for it."""
     cgroups: tuple[Path, ...] = ()
@@ -121,7 +180,7 @@ class LabFolder:
         (self.path / _OWNER).write_text(owner.model_dump_json())
 
     def owner(self) -> LabOwner | None:
-        """Return the owner of the lab; None where none is recorded, as by older versions of benchkit."""
+        """Return the owner of the lab; None where none is recorded, or the record is damaged."""
         try:
             return LabOwner.model_validate_json((self.path / _OWNER).read_bytes())
         except (FileNotFoundError, NotADirectoryError, ValidationError):

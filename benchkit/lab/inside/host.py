@@ -1,24 +1,62 @@
-"""The init process of a lab host: it creates and prepares the host's namespaces, and ends with its sshd.
+"""The init process of a lab host: it creates and prepares the namespaces of the host, and ends with its sshd.
 
-An outer process stays in the network namespace of the switch until it has connected the host's link there.
+An outer process stays in the network namespace of the switch until it has connected the link of the host there. The
+file system of a host is that of the machine, with private mounts over the folders that hosts must not share. All of
+them are in the mount namespace of the host, and end with its last process.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchkit.lab.inside import mounts
-from benchkit.lab.inside.commands import cap_link, open_log, run_batch, wait_for_banner
-from benchkit.lab.inside.kernel import CLONE_NEWIPC, CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUTS, unshare
-from benchkit.lab.inside.messages import detach_streams, send
+from benchkit.lab.inside.system import (
+    CLONE_NEWIPC,
+    CLONE_NEWNET,
+    CLONE_NEWNS,
+    CLONE_NEWPID,
+    CLONE_NEWUTS,
+    MS_BIND,
+    MS_MOVE,
+    MS_NODEV,
+    MS_NOEXEC,
+    MS_NOSUID,
+    MS_RDONLY,
+    MS_REC,
+    MS_REMOUNT,
+    MS_SLAVE,
+    cap_link,
+    detach_streams,
+    mount,
+    open_log,
+    run_batch,
+    send,
+    unmount,
+    unshare,
+    wait_for_banner,
+)
+
+_OCTAL = re.compile(r"\\([0-7]{3})")
+_SAFE = MS_NOSUID | MS_NODEV
+_SCRATCH = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # noqa: S108 - private mounts of the host
+_RUN = Path("/run")
+_LOGS = Path("/var/log")
+_PROC = Path("/proc")
+_SYS = Path("/sys")
+_SYSCTLS = _PROC / "sys"
+_SYSCTLS_ISOLATED = _SYSCTLS / "net"
+_SYSCTLS_PER_LINK = ("conf", "neigh")
+_CGROUPS = _SYS / "fs" / "cgroup"
+_PROC_READ_ONLY = tuple(_PROC / name for name in ("acpi", "bus", "fs", "irq", "mtrr", "sysrq-trigger"))
+"""Parts of /proc that affect the whole machine (the list that container runtimes protect)."""
 
 
-def run(config: Mapping[str, Any]) -> None:
+def run_host(config: Mapping[str, Any]) -> None:
     """Start the host of `config`, and run as its process 1 until its sshd ends."""
     os.dup2(open_log(config["log"]), 2)
     for part in config["cgroups"]:
@@ -61,7 +99,7 @@ def _run_as_process_one(config: Mapping[str, Any], connected_read: int, unshared
     os.write(unshared_write, b".")
     os.close(unshared_write)
     os.chdir("/")
-    mounts.prepare(config)
+    prepare_mounts(config)
     socket.sethostname(config["name"])
     if not os.read(connected_read, 1):
         os._exit(1)  # the outer process has sent the reason
@@ -73,9 +111,154 @@ def _run_as_process_one(config: Mapping[str, Any], connected_read: int, unshared
     capped = bool(config["cap"]) and cap_link(config["tc"], [f"qdisc add dev eth0 {config['cap']}"])
     sshd = subprocess.Popen(config["sshd"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     wait_for_banner(config["address"], config["ssh_port"], sshd, config["deadline_s"], 2)
-    send({"ready": config["name"], "capped": capped, "writable": mounts.writable_sysctls()})
+    send({"ready": config["name"], "capped": capped, "writable": writable_sysctls()})
     detach_streams()
     while True:
         pid, status = os.wait()  # a process 1 also reaps the orphans of its host
         if pid == sshd.pid:
             os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
+
+
+def prepare_mounts(config: Mapping[str, Any]) -> None:
+    """Mount the host's own /run, /var/log, files of /etc, /proc, /sys and cgroups; beside other hosts its own /tmp."""
+    log_folders = list(_folders(_LOGS))
+    shadow = _shadow_with_key_login(Path("/etc/shadow"))
+    mount(
+        "none", "/", None, MS_REC | MS_SLAVE
+    )  # unmounts of the machine are seen here, changes here are not seen there
+    mount_points = _mount_points()
+    _unmount_below(mount_points, _RUN)
+    _private_run(config, shadow)
+    if config["own_tmp"]:
+        _unmount_below(mount_points, *_SCRATCH)
+        _private_scratch()
+    _unmount_below(mount_points, _LOGS)
+    _private_logs(log_folders)
+    cgroups = _collect_cgroups(config)
+    _unmount_below(mount_points, _SYS, _PROC)
+    _private_proc()
+    _private_sys(cgroups)
+
+
+def writable_sysctls() -> list[str]:
+    """Return the sysctls that this process may write, as paths below /proc/sys, without those of single links."""
+    writable = []
+    for folder, _, files in os.walk(_SYSCTLS):
+        parent = Path(folder)
+        if parent.parent.name in _SYSCTLS_PER_LINK and parent.name not in ("all", "default"):
+            continue
+        for name in files:
+            path = parent / name
+            if os.access(path, os.W_OK):
+                writable.append(str(path.relative_to(_SYSCTLS)))
+    return sorted(writable)
+
+
+def unescape(text: str) -> str:
+    """Return a path of mountinfo, which has blanks and some other characters as three octal digits (proc(5))."""
+    return _OCTAL.sub(lambda match: chr(int(match[1], 8)), text)
+
+
+def _private_run(config: Mapping[str, Any], shadow: str | None) -> None:
+    """Mount a /run with the files that sshd needs, and the host's files of /etc over the machine's."""
+    mount("tmpfs", _RUN, "tmpfs", _SAFE, "mode=755")
+    for name, mode in (("lock", 0o1777), ("sshd", 0o755)):
+        folder = _RUN / name
+        folder.mkdir()
+        folder.chmod(mode)
+    host_folder = Path(config["folder"])
+    host_folder.mkdir(mode=0o700)
+    for name, text in config["files"].items():
+        _write(host_folder / name, text, 0o600)
+    etc = dict(config["etc"])
+    if shadow is not None:
+        etc["shadow"] = shadow
+    for name, text in etc.items():
+        path, target = host_folder / f"etc-{name}", Path("/etc") / name
+        _write(path, text, 0o640 if name == "shadow" else 0o644)
+        if target.exists():  # a bind mount needs an existing file
+            mount(str(path), target, None, MS_BIND)
+
+
+def _private_scratch() -> None:
+    """Mount an empty /tmp and the like."""
+    for folder in _SCRATCH:
+        if folder.is_dir():
+            mount("tmpfs", folder, "tmpfs", _SAFE, "mode=1777")
+
+
+def _private_logs(folders: Sequence[tuple[str, os.stat_result]]) -> None:
+    """Mount an empty /var/log with the folders that daemons expect."""
+    if not folders:
+        return
+    mount("tmpfs", _LOGS, "tmpfs", _SAFE, "mode=755")
+    for name, facts in folders:
+        folder = _LOGS / name
+        folder.mkdir(exist_ok=True)
+        os.chown(folder, facts.st_uid, facts.st_gid)
+        folder.chmod(facts.st_mode & 0o7777)
+
+
+def _private_proc() -> None:
+    """Mount a /proc with the host's own processes; only sysctls that its network namespace isolates are writable."""
+    mount("proc", _PROC, "proc", _SAFE | MS_NOEXEC)
+    mount(str(_SYSCTLS_ISOLATED), _SYSCTLS_ISOLATED, None, MS_BIND)
+    mount(str(_SYSCTLS), _SYSCTLS, None, MS_BIND | MS_REC)
+    for path in (_SYSCTLS, *(path for path in _PROC_READ_ONLY if path.exists())):
+        if path is not _SYSCTLS:
+            mount(str(path), path, None, MS_BIND)
+        mount("none", path, None, MS_REMOUNT | MS_BIND | MS_RDONLY | _SAFE | MS_NOEXEC)
+
+
+def _collect_cgroups(config: Mapping[str, Any]) -> Path:
+    """Mount the host's cgroups in one folder, while the machine's /sys is still visible, and return the folder."""
+    folder = Path(config["folder"]) / "cgroup"
+    folder.mkdir()
+    mount("tmpfs", folder, "tmpfs", _SAFE | MS_NOEXEC, "mode=755")
+    for part in config["cgroups"]:
+        target = folder / part["name"]
+        target.mkdir(exist_ok=True)
+        mount(part["source"], target, None, MS_BIND)
+    return folder
+
+
+def _private_sys(cgroups: Path) -> None:
+    """Mount a read-only /sys with the host's own network links, and its own cgroups, which are writable."""
+    mount("sysfs", _SYS, "sysfs", _SAFE | MS_NOEXEC | MS_RDONLY)
+    if _CGROUPS.is_dir():
+        mount(str(cgroups), _CGROUPS, None, MS_MOVE)
+
+
+def _mount_points() -> list[Path]:
+    """Return all mount points, in the order of mounting."""
+    text = (_PROC / "self" / "mountinfo").read_text(errors="surrogateescape")
+    return [Path(unescape(line.split()[4])) for line in text.splitlines()]
+
+
+def _unmount_below(points: Sequence[Path], *folders: Path) -> None:
+    """Unmount mount points in folders that are about to be covered.
+
+    Otherwise a disk that the machine unmounts would stay busy in this namespace, where no user can see it.
+    """
+    for point in reversed(points):
+        if any(point.is_relative_to(folder) for folder in folders):
+            unmount(point)
+
+
+def _folders(root: Path) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield the folders below `root`, parents before children."""
+    for folder, _, _ in os.walk(root):
+        yield os.path.relpath(folder, root), os.stat(folder)  # noqa: PTH116 - os.walk gives text
+
+
+def _shadow_with_key_login(path: Path) -> str | None:
+    """Return the shadow file with root's entry unlocked and without expiry: sshd without PAM refuses locked ones."""
+    if not path.is_file():
+        return None
+    lines = path.read_text().splitlines()
+    return "".join(f"{'root:*:19000:0:99999:7:::' if line.startswith('root:') else line}\n" for line in lines)
+
+
+def _write(path: Path, text: str, mode: int) -> None:
+    path.write_text(text)
+    path.chmod(mode)

@@ -1,19 +1,150 @@
-"""Start of an init process, configured by the first line on stdin (`benchkit.lab.init_launcher` has the command).
+"""Init processes of a lab, each configured by the first line on its stdin.
 
-Errors are sent to stdout as messages; stderr is the lab's log.
+`benchkit.lab.processes` has the command that starts one. Errors are sent to stdout as messages; stderr is its log.
+
+A lab with namespaces has a switch between its hosts: a bridge in a network namespace of its own, so that no firewall,
+connection tracking or network manager of the machine affects traffic between hosts. One link leads to the machine. All
+hosts are children of the switch in its PID namespace: when it ends, the kernel kills all of them. The link of host
+number i is `port<i>` there; setting it down disconnects the host.
+
+A lab without namespaces has a supervisor: the parent of one sshd for each host, and of all orphans below it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
+import subprocess
 import sys
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any
 
-from benchkit.lab.inside import host, supervisor, switch
-from benchkit.lab.inside.commands import CommandError
-from benchkit.lab.inside.kernel import RefusedError
-from benchkit.lab.inside.messages import receive, send
+from benchkit.lab.inside.host import run_host
+from benchkit.lab.inside.system import (
+    CLONE_NEWNET,
+    CLONE_NEWPID,
+    CommandError,
+    KernelRefusalError,
+    become_subreaper,
+    detach_streams,
+    die_with,
+    open_log,
+    receive,
+    run_batch,
+    send,
+    unshare,
+    wait_for_banner,
+)
 
-_KINDS = {"switch": switch.run, "host": host.run, "supervisor": supervisor.run}
+_BRIDGE_HOOKS = Path("/proc/sys/net/bridge")
+"""Settings that pass bridged frames to iptables (kernels with br_netfilter)."""
+
+
+def run_switch(config: Mapping[str, Any]) -> None:
+    """Start the hosts of `config`, and run until the last one has ended."""
+    unshare(CLONE_NEWNET | CLONE_NEWPID, "network and process ids")
+    child = os.fork()
+    if child != 0:
+        send({"pid": child})
+        os._exit(0)
+    _make_switch(config)
+    hosts = [
+        subprocess.Popen(host["command"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for host in config["hosts"]
+    ]
+    for process, host in zip(hosts, config["hosts"], strict=True):
+        _configure(process, host["config"])
+    if receive(sys.stdin) is None:
+        os._exit(1)  # the process that starts the lab has ended
+    run_batch(config["ip"], [f"link set {config['uplink']} master {config['bridge']} up"])
+    for process, host in zip(hosts, config["hosts"], strict=True):
+        answer = None if process.stdout is None else receive(process.stdout)
+        send(answer or {"failed": f"host {host['name']} ended before it was ready", "refused": False})
+    if receive(sys.stdin) is None:
+        os._exit(1)
+    detach_streams()
+    while True:
+        try:
+            os.wait()
+        except ChildProcessError:
+            os._exit(0)
+
+
+def _configure(process: subprocess.Popen[str], config: str) -> None:
+    """Send a host its configuration. The failure of a host that has ended already is found when its answer is read."""
+    if process.stdin is None:
+        raise TypeError("the process has no pipe")
+    with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
+        stdin.write(f"{config}\n")
+
+
+def _make_switch(config: Mapping[str, Any]) -> None:
+    """Create a bridge that only forwards."""
+    bridge = config["bridge"]
+    run_batch(
+        config["ip"], ["link set lo up", f"link add {bridge} type bridge mcast_snooping 0", f"link set {bridge} up"]
+    )
+    for hook in _BRIDGE_HOOKS.glob("bridge-nf-call-*"):
+        hook.write_text("0")
+
+
+def run_supervisor(config: Mapping[str, Any]) -> None:
+    """Start an sshd for each host of `config`, and run until the last one has ended."""
+    if os.fork() != 0:
+        os._exit(0)  # detached from the process that starts the lab, which will not wait for this one
+    become_subreaper()
+    servers: list[subprocess.Popen[bytes]] = []
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        _stop(servers)
+        os._exit(0)
+
+    signal.signal(signal.SIGTERM, end)
+    logs: list[int] = []
+    own_id = os.getpid()
+    all_cpus = os.sched_getaffinity(0)
+    for host in config["hosts"]:
+        os.sched_setaffinity(0, host["cpus"])  # inherited by the process started next
+        logs.append(open_log(host["log"]))
+        servers.append(
+            subprocess.Popen(
+                host["sshd"],
+                stdin=subprocess.DEVNULL,
+                stdout=logs[-1],
+                stderr=logs[-1],
+                preexec_fn=partial(die_with, own_id),  # noqa: PLW1509 - this process has one thread
+            )
+        )
+    os.sched_setaffinity(0, all_cpus)
+    try:
+        for host, server, log in zip(config["hosts"], servers, logs, strict=True):
+            wait_for_banner(host["address"], host["port"], server, config["deadline_s"], log)
+            send({"ready": host["name"], "capped": False, "writable": []})
+    except BaseException:
+        _stop(servers)
+        raise
+    if receive(sys.stdin) is None:
+        _stop(servers)
+        os._exit(1)
+    detach_streams()
+    while True:
+        try:
+            os.wait()
+        except ChildProcessError:
+            os._exit(0)
+
+
+def _stop(servers: list[subprocess.Popen[bytes]]) -> None:
+    for server in servers:
+        if server.poll() is None:
+            server.terminate()
+
+
+_KINDS = {"switch": run_switch, "host": run_host, "supervisor": run_supervisor}
 
 
 def main() -> None:
@@ -23,7 +154,7 @@ def main() -> None:
         os._exit(1)  # the process that started this one has ended
     try:
         _KINDS[config["kind"]](config)
-    except RefusedError as error:
+    except KernelRefusalError as error:
         _fail(str(error.strerror), refused=True)
     except CommandError as error:
         _fail(str(error), refused=error.refused)

@@ -111,7 +111,7 @@ def test_down_works_after_a_kill_at_each_stage(lab_name: str, traces: Traces, st
         "state written": ("benchkit.lab.namespaces", "start"),
         "keys created": ("benchkit.lab.openssh", "client_config"),
         "groups": ("benchkit.lab.openssh", "server_config"),
-        "switch started": ("benchkit.lab.network", "uplink_commands"),
+        "switch started": ("benchkit.lab.namespaces", "uplink_commands"),
         "link created": ("benchkit.lab.limits", "uncapped_links"),
     }[stage]
     if os.geteuid() != 0:

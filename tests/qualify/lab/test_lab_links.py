@@ -13,7 +13,7 @@ import pytest
 
 from benchkit.lab.lab import Lab, up
 from benchkit.lab.limits import uncapped_links
-from benchkit.lab.programs import find_programs
+from benchkit.lab.processes import find_programs
 from benchkit.lab.spec import LabHost, LabSpec
 
 pytestmark = [
@@ -87,7 +87,7 @@ def test_a_missing_discipline_is_distinguished_from_a_failure() -> None:
     found = find_programs(["ip", "tc", "unshare"])
     script = """
 import sys
-from benchkit.lab.inside.commands import CommandError, cap_link
+from benchkit.lab.inside.system import CommandError, cap_link
 tc = sys.argv[1]
 kinds = ("netem delay 1ms", "cake", "hhf", "etf clockid CLOCK_TAI")
 print([cap_link(tc, [f"qdisc replace dev lo root {kind}"]) for kind in kinds])

@@ -18,8 +18,7 @@ import psutil
 import pytest
 
 from benchkit.lab.loopback import is_sshd_running
-from benchkit.lab.processes import MARK_VARIABLE
-from benchkit.lab.programs import find_programs
+from benchkit.lab.processes import MARK_VARIABLE, find_programs
 from benchkit.lab.spec import DEFAULT_NAME
 from benchkit.lab.state import LabFolder
 from tests.support.paths import ROOT
@@ -169,7 +168,7 @@ def test_an_account_without_a_shell_is_an_error(as_user: Run, home: Path) -> Non
     if not accounts.is_file():
         pytest.skip("the account is this user's own")
     accounts.write_text(accounts.read_text().replace(f"{home}:/bin/sh", f"{home}:/usr/sbin/nologin"))
-    done = as_user(sys.executable, "-c", "from benchkit.lab.ssh_access import login_account; login_account()")
+    done = as_user(sys.executable, "-c", "from benchkit.lab.openssh import login_account; login_account()")
     assert "its shell is /usr/sbin/nologin" in done.stderr
 
 

@@ -5,7 +5,7 @@ from ipaddress import IPv4Network
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchkit.lab.network import choose_subnet
+from benchkit.lab.namespaces import choose_subnet
 
 POOL = list(IPv4Network("198.18.0.0/15").subnets(new_prefix=24))
 

@@ -7,7 +7,7 @@ import pytest
 
 from benchkit.errors import HostError
 from benchkit.lab.openssh import client_config, make_keys, public_key
-from benchkit.lab.programs import find_programs
+from benchkit.lab.processes import find_programs
 
 
 def test_the_real_programs_accept_keys_and_configuration(tmp_path: Path) -> None:

@@ -12,11 +12,11 @@ from benchkit.cli.inventory_choice import inventory_of
 from benchkit.cli.lab import app
 from benchkit.errors import InputError
 from benchkit.hosts.connections import connect
-from benchkit.lab import owner
+from benchkit.lab import state
 from benchkit.lab.choice import choose_lab, find_holders, remove_abandoned, require_removable
 from benchkit.lab.lab import Lab, down, find_lab, up
-from benchkit.lab.owner import LabOwner, current_owner
 from benchkit.lab.spec import LabHost, LabSpec
+from benchkit.lab.state import LabOwner, current_owner
 
 ONE_HOST = (LabHost(name="only", roles=("sut",)),)
 
@@ -24,7 +24,7 @@ ONE_HOST = (LabHost(name="only", roles=("sut",)),)
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout without labs, from which benchkit seems to run."""
-    monkeypatch.setattr(owner, "current_checkout", lambda: tmp_path)
+    monkeypatch.setattr(state, "current_checkout", lambda: tmp_path)
     monkeypatch.delenv("BENCHKIT_LAB", raising=False)
     return tmp_path
 
@@ -53,7 +53,7 @@ def test_without_a_name_only_the_lab_of_this_checkout_is_used(
     inventory_of(None, lab_name)  # by its name, any lab may be used
     assert capsys.readouterr().err == f"lab: {lab_name}, of /elsewhere and user somebody\n"
 
-    (lab.folder.path / "owner.json").unlink()  # a lab of an older version
+    (lab.folder.path / "owner.json").unlink()  # its record is lost
     with pytest.raises(InputError, match=f"{lab_name} \\(of an unknown owner"):
         choose_lab()
     monkeypatch.setenv("BENCHKIT_LAB", "zzz")
@@ -103,7 +103,7 @@ def test_up_without_a_name_keeps_clear_of_labs_of_others(lab_name: str) -> None:
 def test_a_lab_of_another_owner_is_removed_by_force_only(lab_name: str) -> None:
     runner = CliRunner()
     lab = up(LabSpec(name=lab_name, hosts=ONE_HOST))
-    for described in ("/elsewhere and user somebody", "an unknown owner: it was started by an older version"):
+    for described in ("/elsewhere and user somebody", "an unknown owner: its record is missing or damaged"):
         if "unknown" in described:
             (lab.folder.path / "owner.json").unlink()
         else:

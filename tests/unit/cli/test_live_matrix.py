@@ -11,7 +11,7 @@ from rich.console import Console
 from benchkit.cli.live_matrix import (
     MARKS,
     LiveProgress,
-    Picture,
+    RunMatrix,
     RunningTrial,
     activity,
     generators_run,
@@ -25,17 +25,17 @@ from benchkit.scenario.trial_order import PlannedTrial, planned_trials
 from tests.support.builders import experiment, run_plan
 
 
-def drawn_lines(picture: Picture, width: int = 80, height: int = 24) -> list[str]:
+def drawn_lines(picture: RunMatrix, width: int = 80, height: int = 24) -> list[str]:
     """Return the lines of a picture on a terminal of that size."""
     console = Console(width=width, height=height, file=io.StringIO(), record=True)
     console.print(picture.draw(width, height))
     return console.export_text().splitlines()
 
 
-def picture(cells: int, blocks: int, current: PlannedTrial | None = None) -> Picture:
+def picture(cells: int, blocks: int, current: PlannedTrial | None = None) -> RunMatrix:
     names = tuple(f"stack=some-rather-long-name,connections={n}" for n in range(cells))
     running: dict[str | None, RunningTrial] = {} if current is None else {None: RunningTrial(current)}
-    return Picture("study", names, blocks, cells * blocks, running=running)
+    return RunMatrix("study", names, blocks, cells * blocks, running=running)
 
 
 def test_marks_are_at_their_cell_and_block() -> None:

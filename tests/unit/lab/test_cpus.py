@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchkit.lab.cpus import divide_cpus, group_by_core, overlaps, parse_cpu_list
+from benchkit.lab.limits import divide_cpus, group_by_core, overlaps, parse_cpu_list
 from benchkit.lab.spec import LabHost
 
 SUT = LabHost(name="sut", roles=("sut",))

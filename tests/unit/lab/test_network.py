@@ -5,7 +5,7 @@ from ipaddress import IPv4Network
 import pytest
 
 from benchkit.errors import HostError
-from benchkit.lab.network import cap_discipline, choose_subnet, networks_of
+from benchkit.lab.namespaces import cap_discipline, choose_subnet, networks_of
 
 
 def test_the_network_overlaps_no_route() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from benchkit.errors import InputError
 from benchkit.lab.openssh import known_hosts_line, server_config
-from benchkit.lab.programs import find_programs
+from benchkit.lab.processes import find_programs
 
 
 def test_known_hosts_puts_an_unusual_port_in_brackets() -> None:

@@ -8,14 +8,14 @@ import pytest
 
 from benchkit.cli.inventory_choice import inventory_of
 from benchkit.errors import InputError
-from benchkit.lab import owner
-from benchkit.lab.owner import current_owner
+from benchkit.lab import state
+from benchkit.lab.state import current_owner
 
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout without labs, from which benchkit seems to run."""
-    monkeypatch.setattr(owner, "current_checkout", lambda: tmp_path)
+    monkeypatch.setattr(state, "current_checkout", lambda: tmp_path)
     monkeypatch.delenv("BENCHKIT_LAB", raising=False)
     return tmp_path
 
