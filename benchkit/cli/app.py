@@ -63,7 +63,7 @@ def common(
 
         print_wide_tables()
     if verbose or log_level is not None:
-        from benchkit.cli.logs import show_logs
+        from benchkit.cli.console import show_logs
 
         show_logs(verbose, log_level)
 

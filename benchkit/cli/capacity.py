@@ -8,26 +8,34 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from benchkit.cli.console import print_json, say
+from benchkit.cli.host_choice import hosts_for
 from benchkit.cli.options import (
     MAX_TIMEOUT_S,
+    SERVER_HELP,
     Body,
+    Certificate,
+    Files,
     Header,
     HeaderEnv,
     InventoryFileOrOwnLab,
     Json,
     LabNameOrOwnLab,
     Method,
+    Names,
     Quiet,
     ReadyWithin,
     Requests,
+    Save,
     StoreFolder,
     Tags,
     UrlPath,
     WaitIdle,
     finite,
+    parse_tags,
 )
 from benchkit.cli.progress import SilentProgress, retrying
-from benchkit.cli.servers import SERVER_HELP, Certificate, Files, Names, Save
+from benchkit.cli.signals import signals_interrupt
 from benchkit.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -114,11 +122,8 @@ def capacity(
     hosts. A server that is given by its URL is not restarted.
     """
     from benchkit.cli.calibration import experiment_of
-    from benchkit.cli.requests import read_requests
     from benchkit.cli.run import run_experiment, wait_idle_hosts
-    from benchkit.cli.servers import hosts_for, named_servers, place_of
-    from benchkit.cli.signals import signals_interrupt
-    from benchkit.cli.tags import parse_tags
+    from benchkit.cli.servers import named_servers, place_of, read_requests
     from benchkit.models.capacity import CapacityGoal, Objective
     from benchkit.scenario.capacity import capacity_fields
     from benchkit.scenario.versus import Comparison, save_scenario
@@ -177,8 +182,6 @@ class SearchProgress(SilentProgress):
 
     def notify(self, text: str) -> None:
         """Print it on stderr."""
-        from benchkit.cli.console import say
-
         say(text)
 
     def trial_failed(self, planned_trial: PlannedTrial, reason: str | None) -> None:
@@ -193,7 +196,6 @@ class SearchProgress(SilentProgress):
 
 def _print(outcome: RunOutcome, store: Store, save: Path | None, *, json: bool) -> bool:
     """Print the capacities, and how they compare after enough blocks; return whether anything is known of each."""
-    from benchkit.cli.console import print_json
     from benchkit.cli.run import write_run_report
     from benchkit.comparison.capacities import cell_capacities, doubts_about
     from benchkit.comparison.compare import answer_of_run

@@ -22,27 +22,27 @@ SECTIONS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "capacity": "benchkit.cli.capacity:capacity",
         },
         "Run scenarios": {
-            "validate": "benchkit.cli.validate:validate",
+            "validate": "benchkit.cli.scenario_files:validate",
             "plan": "benchkit.cli.plan:plan",
             "run": "benchkit.cli.run:run",
             "service": "benchkit.cli.service:app",
-            "fields": "benchkit.cli.fields:fields",
+            "fields": "benchkit.cli.scenario_files:fields",
         },
         "Read results": {
             "compare": "benchkit.cli.compare:compare",
             "report": "benchkit.cli.report:report",
             "history": "benchkit.cli.history:history",
             "results": "benchkit.cli.results:app",
-            "notebook": "benchkit.cli.notebook:notebook",
+            "notebook": "benchkit.cli.report:notebook",
         },
         "Hosts": {
             "lab": "benchkit.cli.lab:app",
             "hosts": "benchkit.cli.hosts:app",
         },
         "Tools": {
-            "parse": "benchkit.cli.parse:parse",
+            "parse": "benchkit.cli.tools:parse",
             "profile": "benchkit.cli.profile:app",
-            "plugins": "benchkit.cli.plugins:plugins",
+            "plugins": "benchkit.cli.tools:plugins",
         },
     }
 )

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from benchkit.cli.completion import complete_metric, complete_run
-from benchkit.cli.options import Json, RunId, StoreToRead
+from benchkit import units
+from benchkit.cli.console import print_table
+from benchkit.cli.options import Json, RunId, StoreToRead, complete_metric, complete_run
+from benchkit.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +66,6 @@ def compare(
 ) -> None:
     """Compare the cells of a run with its baseline, or the same cells in two runs."""
     from benchkit.comparison.compare import compare as compare_runs
-    from benchkit.errors import InputError
 
     if form not in FORMATS:
         raise InputError(f"no format {form!r}", why=f"formats: {', '.join(FORMATS)}")
@@ -109,7 +110,7 @@ def _print(found: Comparison, form: str) -> None:
 
 
 def _show(found: Comparison) -> None:
-    """Print the comparison: the answer, caveats, then a table per metric, the statistical power, claims and gate."""
+    """Print the comparison: the answer, notes, then a table per metric, the statistical power, claims and gate."""
     from benchkit.comparison.texts import describe_runs
     from benchkit.models.design import explain
 
@@ -120,8 +121,8 @@ def _show(found: Comparison) -> None:
     for capacity in found.capacities:
         print(capacity.sentence)
     print(describe_runs(found))
-    for notice in found.notices:
-        print(f"! {notice}")
+    for note in found.notices:
+        print(f"! {note}")
     for metric in found.metrics:
         _show_metric([ratio for ratio in found.ratios if ratio.metric == metric], found)
         if metric in found.resolution:
@@ -142,14 +143,12 @@ def show_claims(claims: Sequence[ClaimResult]) -> None:
         print("\nClaims:")
     for claim in claims:
         print(f"- {' '.join(claim.text.split())}\n  {claim.sentence}")
-        for remark in claim.remarks:
-            print(f"  ! {remark}")
+        for note in claim.remarks:
+            print(f"  ! {note}")
 
 
 def _show_metric(ratios: list[Ratio], found: Comparison) -> None:
     """Print the table of one metric; values that all rows share stand above it, so that it fits 80 columns."""
-    from benchkit import units
-    from benchkit.cli.console import print_table
     from benchkit.comparison.texts import describe_baseline, interval, outcome, p_value, value_titles
     from benchkit.models.metrics import metric_named
 
@@ -183,5 +182,5 @@ def _show_metric(ratios: list[Ratio], found: Comparison) -> None:
     for ratio in ratios:
         if ratio.outcome == "undecided" or ratio.exclusions:
             print(f"{ratio.cell_id}: {outcome(ratio)}")
-        for remark in ratio.remarks:
-            print(f"! {ratio.cell_id} relative to {ratio.baseline}: {remark}")
+        for note in ratio.remarks:
+            print(f"! {ratio.cell_id} relative to {ratio.baseline}: {note}")

@@ -1,30 +1,48 @@
-"""Output of commands: documents and tables on stdout, everything else on stderr; colour only on a terminal."""
+"""Input, output and logs of commands.
+
+Documents and tables go to stdout, everything else to stderr; there is colour on a terminal only. The file `-` is stdin.
+"""
 
 from __future__ import annotations
 
 import errno
 import io
 import json
+import logging
 import os
+import stat
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchkit.errors import InputError
+from benchkit.files import read_bounded
 from benchkit.models import Scale
-from benchkit.safe_text import legible, legible_json
+from benchkit.safe_text import RedactingFormatter, legible, legible_json
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
 
+
 MOMENT_S = 1.5
 """Time that a command may take in silence."""
 
-_wide = False
 UNBROKEN = 1000
 """Width of a table that goes to a program or file, where no line may be broken."""
+
+_wide = False
+
+_READER_GONE = frozenset({errno.EPIPE, errno.EIO})
+"""Errors of a pipe and of a terminal whose other end is closed."""
+STDIN = "-"
+LEVELS = ("debug", "info", "warning", "error")
+BY_VERBOSITY = ("warning", "info", "debug")
+"""Level without `-v`, with one and with two of them."""
+LIBRARIES = ("paramiko", "fabric", "invoke")
+"""Libraries whose messages below warnings are shown at level `debug` only."""
 
 
 class _Output(io.FileIO):
@@ -51,10 +69,6 @@ class _Output(io.FileIO):
             os.dup2(null, self.fileno())
             os.close(null)
             return memoryview(data).nbytes
-
-
-_READER_GONE = frozenset({errno.EPIPE, errno.EIO})
-"""Errors of a pipe and of a terminal whose other end is closed."""
 
 
 class _CleanText(io.TextIOWrapper):
@@ -153,3 +167,53 @@ def scale_named(name: str) -> Scale:
         if scale == name:
             return scale
     raise InputError(f"no scale {name!r}", why=f"scales: {', '.join(SCALES)}")
+
+
+def read_input(file: str) -> bytes:
+    """Return the content of a file or a pipe. Raises InputError where it cannot be read."""
+    try:
+        if file == STDIN:
+            return read_bounded(sys.stdin.buffer, "stdin")
+        with Path(file).open("rb") as opened:
+            if stat.S_ISCHR(os.fstat(opened.fileno()).st_mode):
+                raise InputError("cannot read the file", where=file, why="a device, which need not end")
+            return read_bounded(opened, file)
+    except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
+        why = getattr(error, "strerror", str(error))
+        raise InputError("cannot read the file", where=input_name(file), why=why) from None
+
+
+def input_name(file: str) -> str:
+    """Return the name of an input file for messages."""
+    return "stdin" if file == STDIN else file
+
+
+def show_logs(verbosity: int, level: str | None) -> None:
+    """Log to stderr at the level that the options ask for. Raises InputError for an unknown level."""
+    if level is not None and level.lower() not in LEVELS:
+        raise InputError(f"no log level {level!r}", why=f"levels: {', '.join(LEVELS)}")
+    from rich.logging import RichHandler
+
+    from benchkit.cli.terminal import Terminal
+
+    chosen = (level or BY_VERBOSITY[min(verbosity, len(BY_VERBOSITY) - 1)]).upper()
+    handler = RichHandler(
+        logging.getLevelName(chosen),
+        Terminal("stderr"),
+        show_path=False,
+        markup=False,
+        highlighter=None,
+        omit_repeated_times=False,
+        log_time_format="%H:%M:%S.%f",
+    )
+    handler.setFormatter(RedactingFormatter("%(name)s: %(message)s"))
+    root = logging.getLogger()
+    root.addHandler(handler)
+    logging.getLogger("benchkit").setLevel(chosen)
+    for library in LIBRARIES:
+        logging.getLogger(library).setLevel(chosen if chosen == "DEBUG" else "WARNING")
+
+
+def shows_logs() -> bool:
+    """Return whether messages below warnings are shown on the terminal, where a live picture would overwrite them."""
+    return any(type(handler).__name__ == "RichHandler" for handler in logging.getLogger().handlers)

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from benchkit.cli.completion import complete_metric
-from benchkit.cli.options import Json, ScenarioName, StoreToRead, in_existing_folder
+from benchkit import units
+from benchkit.cli.console import announced_if_slow, print_json, print_table
+from benchkit.cli.options import Json, ScenarioName, StoreToRead, complete_metric, in_existing_folder
+from benchkit.units import counted
 
 if TYPE_CHECKING:
     from benchkit.run_history.series import History, Point, Series
@@ -50,7 +52,6 @@ def history(
     The ratios are those to the baseline within each run: they survive a change of hosts, which is stated. A shift has
     at least three runs on either side, and is significant in a permutation test.
     """
-    from benchkit.cli.console import announced_if_slow, print_json
     from benchkit.run_history.series import history as read_history
 
     with announced_if_slow(f"reading the runs of {scenario}"):
@@ -94,11 +95,10 @@ def _name(scenario: str) -> str:
 
 def _show(found: History) -> None:
     from benchkit.models.metrics import metric_named
-    from benchkit.units import counted
 
     print(f"{metric_named(found.metric).title} of {found.scenario} over {counted(found.runs, 'run')}")
-    for notice in found.notices:
-        print(f"! {notice}")
+    for note in found.notices:
+        print(f"! {note}")
     for series in found.series:
         print(f"\n{series.title} ({series.scale} scale)")
         _show_points(series, found.metric)
@@ -109,8 +109,6 @@ def _show(found: History) -> None:
 
 
 def _show_points(series: Series, metric: str) -> None:
-    from benchkit import units
-    from benchkit.cli.console import print_table
     from benchkit.models.metrics import metric_named
 
     shown = units.ratio if series.baseline is not None else metric_named(metric).format
@@ -142,6 +140,6 @@ def _show_points(series: Series, metric: str) -> None:
         "ratio" if series.baseline else "value",
         "95 % interval",
         "",
-        "remarks",
+        "notes",
     )
     print_table(heads, map(row, series.points[-SHOWN_RUNS:]), right=(2, 4))

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
+from benchkit.cli.console import print_json, print_table
+from benchkit.cli.host_choice import inventory_of
 from benchkit.cli.options import InventoryFile, Json, LabName, ScenarioName
 from benchkit.errors import HostError, InputError
 from benchkit.hosts.bootstrap import OLDEST_PYTHON
+from benchkit.units import size
 
 if TYPE_CHECKING:
     from benchkit.hosts.connections import Hosts
@@ -28,10 +31,6 @@ app = typer.Typer(help="Hosts: facts, missing programs, leftovers of abandoned r
 @app.command()
 def check(inventory: InventoryFile = None, lab: LabName = None, json: Json = False) -> None:
     """Show facts and limits of every host, its tools, the run that uses it, and what abandoned runs left behind."""
-    from benchkit.cli.console import print_json, print_table
-    from benchkit.cli.inventory_choice import inventory_of
-    from benchkit.units import size
-
     chosen = inventory_of(inventory, lab)
     found, limits = _examine(chosen), chosen.limits
     if json:
@@ -43,9 +42,9 @@ def check(inventory: InventoryFile = None, lab: LabName = None, json: Json = Fal
                 "records": [record.text for record in state.records if record.state != "mine"],
                 "put_back": [str(report) for report in state.reports],
                 "holder": None if state.holder is None else str(state.holder),
-                "notices": notices,
+                "notices": notes,
             }
-            for spec, facts, state, notices in found
+            for spec, facts, state, notes in found
         ]
         print_json({"lab": chosen.lab, "hosts": document, "limits": limits})
         return
@@ -66,13 +65,13 @@ def check(inventory: InventoryFile = None, lab: LabName = None, json: Json = Fal
             for spec, facts, _, _ in found
         ),
     )
-    for spec, facts, state, notices in found:
+    for spec, facts, state, notes in found:
         programs = (f"{name} {fact.version or ''}".strip() for name, fact in sorted(facts.programs.items()))
         print(
             f"\n{spec.name}: {facts.distribution or facts.os}; {', '.join(programs) or 'no program that benchkit uses'}"
         )
-        for notice in notices:
-            print(f"- {notice}")
+        for note in notes:
+            print(f"- {note}")
         if state.holder is not None:
             print(f"- in use: {state.holder}")
         for record in state.records:
@@ -88,7 +87,7 @@ def check(inventory: InventoryFile = None, lab: LabName = None, json: Json = Fal
 
 
 def _examine(inventory: Inventory) -> list[tuple[HostSpec, RecordedFacts, HostTraces, tuple[str, ...]]]:
-    """Return all hosts with their facts, benchkit's traces there, and notices; those without Python by plain commands.
+    """Return all hosts with their facts, benchkit's traces there, and notes; those without Python by plain commands.
 
     What benchkit changed on a host without Python is not known.
     """
@@ -103,8 +102,8 @@ def _examine(inventory: Inventory) -> list[tuple[HostSpec, RecordedFacts, HostTr
     plain = {}
     for name in without_python:
         with PlainHost(specs[name], specs) as host:
-            notice = f"{NO_PYTHON}: `benchkit hosts prepare SCENARIO` installs it"
-            plain[name] = (host.spec, host.facts(), HostTraces((), (), None), (notice,))
+            note = f"{NO_PYTHON}: `benchkit hosts prepare SCENARIO` installs it"
+            plain[name] = (host.spec, host.facts(), HostTraces((), (), None), (note,))
     return [(found | plain)[name] for name in specs if name in found or name in plain]
 
 
@@ -124,8 +123,6 @@ def restore(
     json: Json = False,
 ) -> None:
     """Restore what an abandoned run changed and verify it; also report what the watchdog restored."""
-    from benchkit.cli.console import print_json
-    from benchkit.cli.inventory_choice import inventory_of
     from benchkit.hosts.connections import connect_all
 
     with connect_all(inventory_of(inventory, lab)) as hosts:
@@ -182,8 +179,6 @@ def prepare(
     json: Json = False,
 ) -> None:
     """Install what a scenario needs on its hosts where benchkit may, else print the line to run there."""
-    from benchkit.cli.console import print_json
-    from benchkit.cli.inventory_choice import inventory_of
     from benchkit.hosts.connections import connect_all
     from benchkit.hosts.plain_host import HostRunner
     from benchkit.plan.planner import require_roles
@@ -265,7 +260,12 @@ def _prepare(spec: HostSpec, facts: RecordedFacts, runner: Runner, lacking: list
     privilege: Privilege = "root" if facts.uid == 0 else "sudo" if spec.sudo and facts.can_sudo else "none"
     state = survey(runner, manager, privilege, packages)
     outcome = {"host": spec.name, "lacking": lacking, "installed": [], "why": None, "to_run": None}
-    why = _obstacle(spec.name, state, packages, yes=yes)
+    why = why_not_install(
+        state,
+        question=f"{spec.name}: install {', '.join(packages)} with apt, without starting their daemons?",
+        privileges="root, or `sudo: true` in the inventory and sudo without a password",
+        yes=yes,
+    )
     if why is None and packages:
         run_steps(install_steps(state, packages), runner, where=spec.name)
         outcome["installed"] = list(packages)
@@ -280,17 +280,16 @@ def _prepare(spec: HostSpec, facts: RecordedFacts, runner: Runner, lacking: list
     return outcome
 
 
-def _obstacle(host: str, state: PackageState, packages: tuple[str, ...], *, yes: bool) -> str | None:
-    """Return why benchkit may not install on a host, or None; asks for consent on a terminal."""
+def why_not_install(state: PackageState, *, question: str, privileges: str, yes: bool) -> str | None:
+    """Return why benchkit may not install packages, or None; asks for consent on a terminal, unless `yes`."""
     if state.manager != "apt":
         return f"benchkit installs with apt only, not with {state.manager}"
     if state.privilege == "none":
-        return "installing needs root, or `sudo: true` in the inventory and sudo without a password"
+        return f"installing needs {privileges}"
     if yes:
         return None
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return "no terminal to ask on, and --yes was not given"
-    question = f"{host}: install {', '.join(packages)} with apt, without starting their daemons?"
     return None if typer.confirm(question, default=True, err=True) else "declined"
 
 

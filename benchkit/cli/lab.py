@@ -1,23 +1,33 @@
-"""`benchkit lab`: hosts on this machine."""
+"""`benchkit lab`: hosts on this machine, and the system packages that they need."""
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from benchkit.cli.completion import complete_lab
-from benchkit.cli.lab_prepare import prepare
-from benchkit.cli.options import Json, Quiet
+from benchkit.cli.console import print_json, print_table, say
+from benchkit.cli.options import Json, Quiet, complete_lab
+from benchkit.cli.signals import signals_interrupt
+from benchkit.errors import HostError, InputError, suggestion
+from benchkit.units import bits_per_s
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from benchkit.hosts.install import PackageState, Privilege
     from benchkit.lab.lab import Lab
 
-app = typer.Typer(help="A lab on this machine: hosts with an OpenSSH server each.", no_args_is_help=True)
 
+PROGRAMS = ("sshd", "ip", "tc", "nginx", "git", "ssh")
+"""Programs of a lab, of the shipped scenarios and of the tests, other than load tools."""
+
+app = typer.Typer(help="A lab on this machine: hosts with an OpenSSH server each.", no_args_is_help=True)
 Name = Annotated[
     str | None,
     typer.Option(
@@ -28,6 +38,116 @@ Name = Annotated[
         autocompletion=complete_lab,
     ),
 ]
+
+
+def prepare(
+    also: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[PROGRAM]…",
+            help="More programs, such as chromium for the tests, or nginx-lua (nginx's module for Lua).",
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Install without asking.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Install the system packages that a lab on this machine needs and that are missing.
+
+    Installs with apt, as root or with passwordless sudo, after asking; otherwise prints the one line that installs
+    them.
+    """
+    from benchkit.cli.hosts import why_not_install
+    from benchkit.hosts.install import LocalRunner, install_steps, run_steps, survey
+    from benchkit.hosts.packages import manager_here, packages_for
+
+    wanted = _wanted(also or ())
+    lacking = _lacking(wanted)
+    if not lacking:
+        if not quiet:
+            typer.echo("System packages: nothing to install.", err=True)
+        return
+    missing = f"missing on this machine: {', '.join(lacking)}"
+    manager = manager_here(_path())
+    if manager is None:
+        raise InputError(missing, why="no package manager that benchkit knows", hint=_elsewhere(lacking))
+    packages, unpackaged = packages_for(lacking, manager)
+    if packages:
+        runner = LocalRunner()
+        state = survey(runner, manager, _privilege(), packages)
+        why = why_not_install(
+            state,
+            question=f"Install {', '.join(packages)} with apt, without starting their daemons?",
+            privileges="root, or sudo without a password",
+            yes=yes,
+        )
+        if why is not None:
+            raise InputError(missing, why=why, hint=_advice(state, packages, unpackaged))
+        with signals_interrupt():
+            run_steps(install_steps(state, packages), runner)
+    if still := _lacking(wanted):
+        hint = _elsewhere(unpackaged) if unpackaged else "if they are installed, add their folder to PATH"
+        raise HostError(f"still not found on this machine: {', '.join(still)}", hint=hint)
+
+
+def lab_programs() -> tuple[str, ...]:
+    """Return the programs that a lab, the shipped scenarios and the tests use, load tools included."""
+    from benchkit.loadtools.registry import TOOLS
+
+    load_tools = [tool.required_program for tool in TOOLS.values() if tool.required_program is not None]
+    return (*PROGRAMS, *load_tools)
+
+
+def _wanted(also: Sequence[str]) -> tuple[str, ...]:
+    """Return the programs that this machine needs for a lab, and the requested ones.
+
+    Raises InputError for an unknown one.
+    """
+    from benchkit.hosts.packages import LINUX_ONLY
+    from benchkit.hosts.packages import PROGRAMS as KNOWN
+
+    for program in also:
+        if program not in KNOWN:
+            raise InputError(f"no package is known for {program!r}", hint=suggestion(program, KNOWN))
+    mine = [program for program in lab_programs() if sys.platform == "linux" or program not in LINUX_ONLY]
+    return tuple(dict.fromkeys((*mine, *also)))
+
+
+def _lacking(wanted: Sequence[str]) -> tuple[str, ...]:
+    from benchkit.hosts.packages import find_here, missing
+
+    return missing(wanted, find_here(wanted, _path()))
+
+
+def _path() -> str:
+    return os.environ.get("PATH", os.defpath)
+
+
+def _privilege() -> Privilege:
+    if os.geteuid() == 0:
+        return "root"
+    if shutil.which("sudo") is None:
+        return "none"
+    allowed = subprocess.run(["sudo", "-n", "true"], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    return "sudo" if allowed.returncode == 0 else "none"
+
+
+def _advice(state: PackageState, packages: tuple[str, ...], unpackaged: tuple[str, ...]) -> str:
+    """Return the line that installs `packages`, and the home pages of programs that no package has."""
+    from dataclasses import replace
+
+    from benchkit.hosts.install import install_steps, shell_line
+
+    needs_root = state.manager != "brew" and os.geteuid() != 0
+    sudo = needs_root and shutil.which("sudo") is not None
+    line = shell_line(install_steps(replace(state, privilege="root"), packages), sudo=sudo)
+    how = f"run this line{' as root' if needs_root and not sudo else ''}, then start again:\n\n{line}\n"
+    return f"{how}\n{_elsewhere(unpackaged)}" if unpackaged else how
+
+
+def _elsewhere(programs: tuple[str, ...]) -> str:
+    from benchkit.hosts.packages import PROGRAMS as KNOWN
+
+    return "install by hand: " + ", ".join(f"{program} ({KNOWN[program].home})" for program in programs)
 
 
 @app.command()
@@ -54,8 +174,6 @@ def up(
     json: Json = False,
 ) -> None:
     """Start a lab of this checkout and user; does nothing if it is already up."""
-    from benchkit.cli.console import say
-    from benchkit.cli.signals import signals_interrupt
     from benchkit.lab.choice import default_name, new_name
     from benchkit.lab.lab import find_lab
     from benchkit.lab.lab import up as start_lab
@@ -74,7 +192,6 @@ def up(
 @app.command()
 def status(name: Name = None, json: Json = False) -> None:
     """Show the hosts of the lab, whose it is, what they cannot isolate, and how to log in."""
-    from benchkit.cli.console import print_json
     from benchkit.lab.choice import list_labs, own_names
     from benchkit.lab.lab import find_lab, lab_names, labs_up
     from benchkit.lab.spec import DEFAULT_NAME, requested_name
@@ -110,7 +227,6 @@ def down(
     json: Json = False,
 ) -> None:
     """Remove the lab and everything it left; does nothing if there is none."""
-    from benchkit.cli.console import print_json, say
     from benchkit.lab.choice import default_name, list_labs, require_removable
     from benchkit.lab.lab import down as remove_lab
     from benchkit.lab.lab import labs_up, remove_empty_folder
@@ -134,7 +250,6 @@ def down(
 
 def _list(labs: Sequence[Lab], *, json: bool) -> None:
     """Print a line for each of several labs of this checkout, of which a command needs one by name."""
-    from benchkit.cli.console import print_json, print_table
     from benchkit.lab.state import describe_owner
 
     if json:
@@ -146,9 +261,7 @@ def _list(labs: Sequence[Lab], *, json: bool) -> None:
 
 
 def _show(lab: Lab, what: str, *, json: bool) -> None:
-    from benchkit.cli.console import print_json, print_table
     from benchkit.lab.state import describe_owner
-    from benchkit.units import bits_per_s
 
     answering = lab.answering()
     if json:

@@ -15,14 +15,7 @@ from rich.live import Live as RichLive
 from rich.text import Text
 
 from benchkit import units
-from benchkit.cli.progress import (
-    Positions,
-    SilentProgress,
-    position_of,
-    rate_with_verdict,
-    retrying,
-    without_block,
-)
+from benchkit.cli.progress import Positions, SilentProgress, position_of, rate_with_verdict, retrying, without_block
 from benchkit.cli.terminal import Terminal
 from benchkit.errors import HostError
 from benchkit.hosts.connections import Hosts

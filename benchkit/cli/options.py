@@ -1,17 +1,108 @@
-"""Options that several commands share."""
+"""Options that several commands share, the values that a shell completes for them, and what their texts mean."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from benchkit.cli.completion import complete_lab, complete_run, complete_scale, complete_scenario
+from benchkit.errors import BenchkitError, InputError
 
 MAX_TIMEOUT_S = 86400
 """Longest lease, reconnection and comparison, in seconds: a day. Operating systems refuse much longer timeouts."""
+SCENARIO_HELP = "A shipped scenario's name, or a YAML file."
+SCALE_HELP = "paper: the published figures; lab: what a small lab does; smoke: seconds."
+SERVER_HELP = (
+    "Command line of each server, in quotes ({port} stands for its port), or the URL of one that is up. {controller} in a "
+    "URL is this machine, as hosts reach it."
+)
+
+
+def _starting_with(incomplete: str, values: Iterable[str]) -> list[str]:
+    return [value for value in values if value.startswith(incomplete)]
+
+
+def complete_scenario(incomplete: str) -> list[str]:
+    """Return the shipped scenarios and the YAML files here that begin so."""
+    from benchkit.files import shipped
+
+    names = sorted(file.stem for file in shipped("scenarios").glob("*.yaml"))
+    return _starting_with(incomplete, [*names, *sorted(str(file) for file in Path().glob("*.y*ml"))])
+
+
+def complete_run(incomplete: str) -> list[str]:
+    """Return the runs of the default store that begin so, newest first, and `latest`."""
+    from benchkit.store.store import Store, store_path
+
+    try:
+        runs = [run.run_id for run in Store(store_path()).runs()]
+    except (BenchkitError, OSError):  # completion has nowhere to report an unreadable store
+        return []
+    return _starting_with(incomplete, ["latest", *reversed(runs)])
+
+
+def complete_lab(incomplete: str) -> list[str]:
+    """Return the labs on this machine that begin so."""
+    from benchkit.lab.lab import lab_names
+
+    try:
+        return _starting_with(incomplete, lab_names())
+    except OSError:  # likewise
+        return []
+
+
+def complete_scale(incomplete: str) -> list[str]:
+    """Return the scales that begin so."""
+    from typing import get_args
+
+    from benchkit.models import Scale
+
+    return _starting_with(incomplete, get_args(Scale))
+
+
+def complete_metric(incomplete: str) -> list[str]:
+    """Return the metrics of trials that begin so."""
+    from benchkit.models.metrics import METRICS
+
+    return _starting_with(incomplete, METRICS)
+
+
+def complete_load_tool(incomplete: str) -> list[str]:
+    """Return the load tools that begin so."""
+    from benchkit.loadtools.registry import TOOLS
+
+    return _starting_with(incomplete, TOOLS)
+
+
+def complete_part(incomplete: str) -> list[str]:
+    """Return the parts of scenarios and inventories that begin so."""
+    from benchkit.scenario.fields import parts
+
+    return _starting_with(incomplete, parts())
+
+
+def parse_tags(texts: Sequence[str]) -> dict[str, str]:
+    """Return tags as typed, `key=value` each. Raises InputError."""
+    from benchkit.models.run import Tag, TagValue
+    from benchkit.validation import is_valid_name
+
+    tags: dict[str, str] = {}
+    for text in texts:
+        key, _, value = text.partition("=")
+        if not (is_valid_name(key, Tag) and is_valid_name(value, TagValue)):
+            raise InputError(
+                "not of the form key=value",
+                where=f"--tag {text}",
+                why="a key has up to 64 letters, digits, dots, dashes and underscores, a letter first; a value is one line",
+                hint="as in --tag version=1.4",
+            )
+        if key in tags:
+            raise InputError("the tag is given twice", where=f"--tag {text}", why=f"it is {tags[key]!r} already")
+        tags[key] = value
+    return tags
 
 
 def finite(value: float | None) -> float | None:
@@ -28,13 +119,17 @@ def in_existing_folder(path: Path | None) -> Path | None:
     return path
 
 
+# Output
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")]
+
+# Scenarios
+ScenarioName = Annotated[str, typer.Argument(metavar="SCENARIO", help=SCENARIO_HELP, autocompletion=complete_scenario)]
 Scale = Annotated[
     str,
     typer.Option(
         "--scale",
-        help="paper: the published figures; lab: what a small lab does; smoke: seconds.",
+        help=SCALE_HELP,
         autocompletion=complete_scale,
     ),
 ]
@@ -42,7 +137,7 @@ OwnScale = Annotated[
     str | None,
     typer.Option(
         "--scale",
-        help="paper: the published figures; lab: what a small lab does; smoke: seconds.",
+        help=SCALE_HELP,
         show_default="lab, or that of the resumed run",
         autocompletion=complete_scale,
     ),
@@ -51,50 +146,12 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="FIELD=VALUE", help="Override a field of the scenario, as load.connections=64."),
 ]
-UrlPath = Annotated[
-    str | None, typer.Option("--path", help="Path of the requests.", show_default="/, or that of a URL")
-]
-Requests = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--request",
-        metavar="'METHOD PATH'",
-        help="Request, in place of --path and --method; the method may be omitted; repeatable, all equally often.",
-    ),
-]
-Method = Annotated[
-    str | None,
-    typer.Option("--method", help="Method of the requests.", show_default="GET, and POST with a body"),
-]
-Body = Annotated[
-    str | None,
-    typer.Option("--body", metavar="TEXT|@FILE", help="Body of the requests, or @ and the file with it."),
-]
-Header = Annotated[
-    list[str] | None,
-    typer.Option("--header", metavar="'NAME: VALUE'", help="Header of the requests; repeatable."),
-]
-ReadyWithin = Annotated[
-    float | None,
-    typer.Option(
-        "--ready-within",
-        metavar="SECONDS",
-        min=0.1,
-        max=3600,
-        callback=finite,
-        help="Time in which a started server must accept connections.",
-        show_default="10",
-    ),
-]
-HeaderEnv = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--header-env",
-        metavar="'NAME: VARIABLE'",
-        help="Header whose value is that of an environment variable and is never stored or shown; repeatable.",
-    ),
-]
 Seed = Annotated[int | None, typer.Option("--seed", help="Seed of the order of trials. [default: the scenario's]")]
+Profile = Annotated[
+    bool, typer.Option("--profile", help="Add a pass of profiled trials for every cell, even if the scenario has none.")
+]
+
+# Hosts
 InventoryFile = Annotated[
     Path | None, typer.Option("-i", "--inventory", metavar="INV", help="The hosts. [default: the lab of this checkout]")
 ]
@@ -123,50 +180,6 @@ LabNameOrOwnLab = Annotated[
         show_default=False,
         autocompletion=complete_lab,
     ),
-]
-StoreFolder = Annotated[
-    str | None,
-    typer.Option(
-        "--store", metavar="FOLDER", help="Where results are stored. [default: $BENCHKIT_STORE, else ./results]"
-    ),
-]
-StoreToRead = Annotated[
-    str | None,
-    typer.Option(
-        "--store",
-        metavar="FOLDER|URL",
-        help="Where results are read: a folder, or a URL such as s3://bucket/folder. [default: $BENCHKIT_STORE, else ./results]",
-    ),
-]
-Tags = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--tag", metavar="KEY=VALUE", help="Note something with the run, such as version=1.4; `history` shows it."
-    ),
-]
-SCENARIO_HELP = "A shipped scenario's name, or a YAML file."
-ScenarioName = Annotated[str, typer.Argument(metavar="SCENARIO", help=SCENARIO_HELP, autocompletion=complete_scenario)]
-RunId = Annotated[
-    str, typer.Argument(metavar="RUN", help="A run's id, its beginning, or `latest`.", autocompletion=complete_run)
-]
-Profile = Annotated[
-    bool, typer.Option("--profile", help="Add a pass of profiled trials for every cell, even if the scenario has none.")
-]
-
-Resume = Annotated[
-    str | None,
-    typer.Option(
-        "--resume",
-        metavar="RUN",
-        help="Resume this interrupted run at its first unfinished trial.",
-        autocompletion=complete_run,
-    ),
-]
-AcceptChanges = Annotated[
-    bool, typer.Option("--accept-changes", help="Resume a run although its scenario or its hosts have changed.")
-]
-RetryFailed = Annotated[
-    bool, typer.Option("--retry-failed", help="With --resume: repeat the failed trials, each with its whole block.")
 ]
 WaitIdle = Annotated[
     float | None,
@@ -202,6 +215,80 @@ Reconnect = Annotated[
     ),
 ]
 
+# Runs
+RunId = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run's id, its beginning, or `latest`.", autocompletion=complete_run)
+]
+StoreFolder = Annotated[
+    str | None,
+    typer.Option(
+        "--store", metavar="FOLDER", help="Where results are stored. [default: $BENCHKIT_STORE, else ./results]"
+    ),
+]
+StoreToRead = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="FOLDER|URL",
+        help="Where results are read: a folder, or a URL such as s3://bucket/folder. [default: $BENCHKIT_STORE, else ./results]",
+    ),
+]
+Tags = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tag", metavar="KEY=VALUE", help="Note something with the run, such as version=1.4; `history` shows it."
+    ),
+]
+Resume = Annotated[
+    str | None,
+    typer.Option(
+        "--resume",
+        metavar="RUN",
+        help="Resume this interrupted run at its first unfinished trial.",
+        autocompletion=complete_run,
+    ),
+]
+AcceptChanges = Annotated[
+    bool, typer.Option("--accept-changes", help="Resume a run although its scenario or its hosts have changed.")
+]
+RetryFailed = Annotated[
+    bool, typer.Option("--retry-failed", help="With --resume: repeat the failed trials, each with its whole block.")
+]
+
+# Servers and the load on them
+Names = Annotated[str | None, typer.Option("--names", metavar="A,B,…", help="Names of the servers.")]
+Files = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--files",
+        metavar="PATH",
+        help="File or folder that the servers need, carried to the hosts of -i; repeatable. In a lab they need none: they "
+        "start in this folder, with this shell's PATH (the hosts of --lab have a /tmp of their own).",
+    ),
+]
+Certificate = Annotated[
+    Path | None,
+    typer.Option(
+        "--certificate",
+        metavar="FILE",
+        help="File (PEM) that verifies https URLs: their certificate or its authority's.",
+    ),
+]
+ReadyWithin = Annotated[
+    float | None,
+    typer.Option(
+        "--ready-within",
+        metavar="SECONDS",
+        min=0.1,
+        max=3600,
+        callback=finite,
+        help="Time in which a started server must accept connections.",
+        show_default="10",
+    ),
+]
+Save = Annotated[
+    Path | None, typer.Option("--save", metavar="FILE", help="Write the scenario that ran, to continue from it.")
+]
 BuildCommand = Annotated[
     str | None,
     typer.Option(
@@ -216,7 +303,6 @@ BuiltCommand = Annotated[
         help="Command line of the server that was built, started in the folder {out} of its build; {port}: its port.",
     ),
 ]
-
 LoadTool = Annotated[
     str | None,
     typer.Option(
@@ -235,6 +321,40 @@ LoadConnections = Annotated[
     ),
 ]
 
+# Requests
+UrlPath = Annotated[
+    str | None, typer.Option("--path", help="Path of the requests.", show_default="/, or that of a URL")
+]
+Method = Annotated[
+    str | None,
+    typer.Option("--method", help="Method of the requests.", show_default="GET, and POST with a body"),
+]
+Requests = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--request",
+        metavar="'METHOD PATH'",
+        help="Request, in place of --path and --method; the method may be omitted; repeatable, all equally often.",
+    ),
+]
+Body = Annotated[
+    str | None,
+    typer.Option("--body", metavar="TEXT|@FILE", help="Body of the requests, or @ and the file with it."),
+]
+Header = Annotated[
+    list[str] | None,
+    typer.Option("--header", metavar="'NAME: VALUE'", help="Header of the requests; repeatable."),
+]
+HeaderEnv = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--header-env",
+        metavar="'NAME: VARIABLE'",
+        help="Header whose value is that of an environment variable and is never stored or shown; repeatable.",
+    ),
+]
+
+# Work on many runs
 WorkerProcesses = Annotated[
     int | None,
     typer.Option(

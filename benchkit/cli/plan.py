@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from benchkit import units
+from benchkit.cli.console import announced_if_slow, print_json, print_table, say, scale_named
+from benchkit.cli.host_choice import inventory_of
 from benchkit.cli.options import (
     InventoryFile,
     Json,
@@ -18,6 +21,9 @@ from benchkit.cli.options import (
     Set,
     StoreToRead,
 )
+from benchkit.cli.progress import display
+from benchkit.cli.signals import signals_interrupt
+from benchkit.errors import raise_first
 
 if TYPE_CHECKING:
     from benchkit.comparison.power import PowerAnalysis
@@ -54,11 +60,6 @@ def plan(
     Changes nothing on the hosts. The power follows from the noise of earlier runs in the store, or of a pilot, which
     puts a little load on the hosts.
     """
-    from benchkit import units
-    from benchkit.cli.console import announced_if_slow, print_json, scale_named
-    from benchkit.cli.inventory_choice import inventory_of
-    from benchkit.cli.signals import signals_interrupt
-    from benchkit.errors import raise_first
     from benchkit.hosts.connections import connect_all
     from benchkit.plan.planner import make_plan
     from benchkit.scenario.read import WITH_PROFILES, read_experiment
@@ -83,7 +84,6 @@ def plan(
 
 def _power(run_plan: RunPlan, hosts: Hosts, store: Store, *, pilot: bool, quiet: bool) -> PowerAnalysis:
     """Return the power analysis, from a pilot's noise if one was asked for, else from earlier runs."""
-    from benchkit.cli.console import say
     from benchkit.comparison.power import analyse_power, earlier_runs
     from benchkit.run.manifest import make_manifest
 
@@ -94,7 +94,6 @@ def _power(run_plan: RunPlan, hosts: Hosts, store: Store, *, pilot: bool, quiet:
         for error in damaged:
             say(f"skipped as evidence of the noise: {error}")
         return analyse_power(planned, runs, [run.manifest.run_id for run in runs], block_s=block_s)
-    from benchkit.cli.progress import display
     from benchkit.run.pilot import open_pilot, run_pilot
 
     with (
@@ -152,8 +151,6 @@ def _document(plan: RunPlan) -> dict[str, object]:
 
 def _load(cell: PlannedCell) -> str:
     """Return the load as text: `wrk, 64 connections`, with processes and hosts where there are several."""
-    from benchkit import units
-
     text = f"{cell.load.tool}, {units.counted(cell.load.connections, 'connection')}"
     if cell.load.streams > 1:
         text += f" of {cell.load.streams} streams"
@@ -163,7 +160,6 @@ def _load(cell: PlannedCell) -> str:
 
 
 def _show(plan: RunPlan) -> None:
-    from benchkit.cli.console import print_table
     from benchkit.cli.versus_display import describe_connections
     from benchkit.models.design import explain
 
@@ -207,8 +203,6 @@ def _show(plan: RunPlan) -> None:
 
 def _length(plan: RunPlan) -> str:
     """Return design, blocks, trials and time: `design blocks, 5 blocks, 10 trials, about 1 min 05 s`."""
-    from benchkit import units
-
     until = plan.experiment.scenario.until
     blocks = units.counted(plan.blocks, "block")
     trials = units.counted(len(plan.planned_trials), "trial")
@@ -222,8 +216,6 @@ def _length(plan: RunPlan) -> str:
 
 def _groups(plan: RunPlan) -> str:
     """Return the cells of each group, which have blocks of their own."""
-    from benchkit import units
-
     of_group = units.counted(plan.blocks // len(plan.groups), "block")
     lines = (f"  group {number}: {', '.join(group)}" for number, group in enumerate(plan.groups, start=1))
     return "\n".join([f"{len(plan.groups)} groups of cells in turn, {of_group} each:", *lines])
@@ -231,8 +223,6 @@ def _groups(plan: RunPlan) -> str:
 
 def _division(plan: RunPlan) -> str:
     """Return how the blocks are divided among testbeds, with the hosts of each."""
-    from benchkit import units
-
     hosts = (
         f"  testbed {each.testbed}: " + "; ".join(f"{role}: {', '.join(names)}" for role, names in each.roles.items())
         for each in plan.divided
@@ -249,8 +239,6 @@ def _division(plan: RunPlan) -> str:
 
 def _show_order(plan: RunPlan) -> None:
     from itertools import groupby
-
-    from benchkit import units
 
     if plan.experiment.scenario.design == "sequential":
         runs = [
@@ -273,8 +261,6 @@ def _show_order(plan: RunPlan) -> None:
 
 def _show_power(found: PowerAnalysis, plan: RunPlan, store: Store, *, pilot: bool) -> None:
     """Print the detectable differences, or why they are unknown."""
-    from benchkit.cli.console import print_table
-
     if not found.ratios:
         return
     print("\nStatistical power:")
@@ -319,6 +305,4 @@ def _show_power(found: PowerAnalysis, plan: RunPlan, store: Store, *, pilot: boo
 
 def _reach(ratio: float | None) -> str:
     """Return the distance of a ratio from one as a percentage."""
-    from benchkit import units
-
     return units.ABSENT if ratio is None else f"{ratio - 1:.1%}"

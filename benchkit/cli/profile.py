@@ -1,23 +1,38 @@
-"""`benchkit profile`: functions, shares and flame graphs of a CPU profile."""
+"""`benchkit profile`: functions, shares and flame graphs of a CPU profile, from a file or a run."""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from benchkit import units
 from benchkit.cli.commands import add_subcommands
+from benchkit.cli.console import STDIN, input_name, print_json, print_table, read_input, say
 from benchkit.cli.options import Json, RunId, StoreToRead, finite
-from benchkit.cli.profile_choice import CellOption, ServiceOption, profile_of
+from benchkit.errors import InputError, ParseError, suggestion
+from benchkit.units import count, duration, seconds, size
 
-if TYPE_CHECKING:  # reading profiles costs time, and --help reads none
+if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from benchkit.models.profile import Profile, ValueType
     from benchkit.profiles.top import Top
+    from benchkit.store.store import RunFolder
+
+
+_CELLS_LISTED = 10
+
+CellOption = Annotated[
+    str | None,
+    typer.Option("--cell", metavar="CELL", help="Use all profiles of this cell; FILE is then a run."),
+]
+ServiceOption = Annotated[
+    str | None, typer.Option("--service", metavar="NAME", help="With --cell: the service, if there are several.")
+]
 
 app = typer.Typer(help="A pprof or perf profile: functions, shares, flame graphs.", no_args_is_help=True)
-
 File = Annotated[
     str,
     typer.Argument(metavar="FILE", help="A pprof profile or output of `perf script`, gzipped or not; - for stdin."),
@@ -25,6 +40,88 @@ File = Annotated[
 Value = Annotated[
     str | None, typer.Option("--value", metavar="KIND", help="Which of the profile's values, as cpu or samples.")
 ]
+
+
+def profile_of(
+    what: str, value: str | None, *, cell: str | None = None, service: str | None = None, store: str | None = None
+) -> tuple[Profile, int, str]:
+    """Return the profile, the index of the requested value in its samples, and its name.
+
+    `what` is a file, or with `cell` a run; `cell` is a cell's id, or enough of its levels to identify it. Raises
+    InputError.
+    """
+    if cell is None:
+        if service is not None:
+            raise InputError("--service needs --cell", hint="give a run instead of FILE, and one of its cells")
+        _require_file(what, store)
+        name, profile = _of_file(what)
+    else:
+        from benchkit.store.store_choice import open_store
+
+        name, profile = _of_cell(open_store(store).run(what), cell, service)
+    try:
+        return profile, profile.value_index(value), name
+    except KeyError:
+        values = ", ".join(each.kind for each in profile.value_types)
+        raise InputError(f"no value {value!r}", where=name, why=f"values: {values}") from None
+
+
+def _of_file(file: str) -> tuple[str, Profile]:
+
+    return input_name(file), _read(read_input(file), input_name(file))
+
+
+def _require_file(what: str, store: str | None) -> None:
+    """Raise InputError where there is no such file, but a run of that name: it lacks the cell."""
+    if what == STDIN or os.path.lexists(what):
+        return
+    from benchkit.store.store_choice import open_store
+
+    try:
+        run = open_store(store).run(what)
+    except InputError:
+        return  # reading the file tells that there is none
+    cells = [cell.cell_id for cell in run.manifest().cells if cell.unsupported is None]
+    listed = ", ".join(cells[:_CELLS_LISTED]) + (", …" if len(cells) > _CELLS_LISTED else "")
+    raise InputError(
+        f"{what!r} is a run, and no file",
+        where=run.location,
+        hint=f"name one of its cells with --cell: {listed}",
+    )
+
+
+def _of_cell(run: RunFolder, cell: str, service: str | None) -> tuple[str, Profile]:
+    from benchkit.stats.cell_pairs import cells_with_levels, levels_of
+    from benchkit.store.profile_tables import read_merged_profile
+
+    manifest = run.manifest()
+    cells = [each.cell_id for each in cells_with_levels(levels_of(cell, manifest.cells), manifest.cells)]
+    if len(cells) != 1:
+        raise InputError(
+            f"{cell!r} is not one cell", where=run.run_id, why=f"matching cells: {', '.join(cells) or 'none'}"
+        )
+    records = [record for record in run.records() if record.cell_id == cells[0]]
+    taken = [profile for record in records for profile in record.profiles]
+    there = list(dict.fromkeys(profile.service for profile in taken if profile.file is not None))
+    if not there:
+        failures = dict.fromkeys(profile.why_not for profile in taken if profile.why_not is not None)
+        why = "; ".join(failures) or "its scenario takes no profiles; add `benchkit run --profile`"
+        raise InputError(f"no profile of {cells[0]}", where=run.run_id, why=why)
+    if service is None and len(there) > 1:
+        raise InputError(f"{cells[0]} has several services", why=", ".join(there), hint="name one with --service")
+    wanted = there[0] if service is None else service
+    if wanted not in there:
+        raise InputError(f"no profile of service {wanted!r}", where=run.run_id, why=suggestion(wanted, there))
+    return f"{wanted} of {cells[0]}, {run.run_id}", read_merged_profile(run, records, wanted)
+
+
+def _read(content: bytes, name: str) -> Profile:
+    from benchkit.profiles.profile_file import read_profile
+
+    try:
+        return read_profile(content)
+    except ParseError as error:
+        raise ParseError(error.what, where=name, why=error.why, hint=error.hint) from None
 
 
 @app.command("top")
@@ -125,11 +222,8 @@ def show_cells(run: RunId, store: StoreToRead = None, json: Json = False) -> Non
 
     Also shows the cost of profiling, with its interval.
     """
-    from benchkit import units
-    from benchkit.cli.console import print_json, print_table, say
     from benchkit.comparison.cpu_profiles import METRICS, ProfileData, profiler_costs, service_profiles
     from benchkit.comparison.run_data import profile_pass_exclusions, read_run_data
-    from benchkit.errors import InputError
     from benchkit.store.profile_tables import PROFILE_NOTES
     from benchkit.store.store_choice import open_store
     from benchkit.store.tables import load
@@ -140,13 +234,13 @@ def show_cells(run: RunId, store: StoreToRead = None, json: Json = False) -> Non
     shares, functions, telemetry, notes, verdicts = (load(n, store=where, run_id=folder.run_id) for n in names)
     data = read_run_data(where, folder)
     invalid = profile_pass_exclusions(data.trials, verdicts, data.manifest)
-    notices = list(dict.fromkeys(map(str, notes["message"][notes["code"].isin(PROFILE_NOTES)])))
+    profile_notes = list(dict.fromkeys(map(str, notes["message"][notes["code"].isin(PROFILE_NOTES)])))
     if shares.empty:
         raise InputError(
             "no profile in this run",
             where=folder.run_id,
-            why="; ".join(notices) or None,
-            hint=None if notices else "`benchkit run --profile` takes profiles",
+            why="; ".join(profile_notes) or None,
+            hint=None if profile_notes else "`benchkit run --profile` takes profiles",
         )
     found = service_profiles(ProfileData(data, shares, functions, telemetry, exclusions=invalid))
     costs = [cost for metric in METRICS for cost in profiler_costs(data.trials, metric, invalid)]
@@ -156,7 +250,7 @@ def show_cells(run: RunId, store: StoreToRead = None, json: Json = False) -> Non
                 "run_id": folder.run_id,
                 "services": [each.model_dump(mode="json") for each in found],
                 "profiler_cost": [cost.model_dump(mode="json") for cost in costs],
-                "notices": notices,
+                "notices": profile_notes,
             }
         )
         return
@@ -191,12 +285,11 @@ def show_cells(run: RunId, store: StoreToRead = None, json: Json = False) -> Non
     for cost in costs:
         if cost.cell_id is None:
             print(cost.sentence)
-    for notice in notices:
-        say(notice)
+    for note in profile_notes:
+        say(note)
 
 
 def _print_json(profile: Profile, kind: ValueType, total: int, **more: object) -> None:
-    from benchkit.cli.console import print_json
 
     print_json(
         {
@@ -228,7 +321,6 @@ def _rows(found: Top) -> Iterator[dict[str, object]]:
 
 
 def _print_heading(profile: Profile, kind: ValueType, total: int) -> None:
-    from benchkit.units import duration
 
     during = "" if profile.duration_s is None else f" in {duration(profile.duration_s)}"
     print(f"{profile.profiler}: {kind.kind}, {_amount(total, kind)} in total{during}")
@@ -236,8 +328,6 @@ def _print_heading(profile: Profile, kind: ValueType, total: int) -> None:
 
 def _amount(value: int, kind: ValueType) -> str:
     """Return a value of the profile in its unit, for people."""
-    from benchkit.units import count, seconds, size
-
     time_s = kind.seconds(value)
     if time_s is not None:
         return seconds(time_s)

@@ -1,20 +1,27 @@
-"""Progress of a run on stderr: a live matrix on a terminal (`benchkit.cli.live_matrix`), plain lines elsewhere."""
+"""Progress on stderr, of a run and of work on many runs.
+
+A run has a live matrix on a terminal (`benchkit.cli.live_matrix`) and plain lines elsewhere; many runs have a bar.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from benchkit import units
-from benchkit.cli.logs import shows_logs
+from benchkit.cli.console import say, shows_logs
+from benchkit.errors import InputError
 
 if TYPE_CHECKING:
     from benchkit.hosts.connections import Hosts
     from benchkit.plan.model import RunPlan
     from benchkit.scenario.trial_order import PlannedTrial
+    from benchkit.store.run_jobs import RunResult, ValueT, Workers
+    from benchkit.store.store import RunFolder, Store
 
 
 Position = tuple[int, int]
@@ -146,3 +153,53 @@ def display(plan: RunPlan, hosts: Hosts, *, quiet: bool) -> SilentProgress:
     from benchkit.cli.live_matrix import LiveProgress  # rich takes a while
 
     return LiveProgress(plan, hosts)
+
+
+def run_on_all(
+    title: str,
+    function: Callable[[Store, RunFolder], ValueT],
+    store: Store,
+    workers: int | None,
+    cluster: str | None,
+) -> list[RunResult[ValueT]]:
+    """Call a function for each run of a store, and show how far it is; runs with a problem are named.
+
+    `workers` and `cluster` are the options of these names. Raises InputError where both are given.
+    """
+    from benchkit.store.run_jobs import RunResult, run_on_runs
+
+    chosen = _workers(workers, cluster)
+    found, unreadable = store.survey()
+    run_ids = [run.run_id for run, _ in found]
+    with _progress_bar(title, len(run_ids)) as advance:
+        results = run_on_runs(function, store, run_ids, chosen, notify=say, advance=advance)
+    results += [RunResult(run_id, None, str(error)) for run_id, error in unreadable.items()]
+    for result in results:
+        if result.problem is not None:
+            say(f"{result.run_id} stays as it was: {result.problem}")
+    return results
+
+
+def _workers(number: int | None, cluster: str | None) -> Workers:
+    """Return the workers that the options name. Raises InputError where both are given."""
+    from benchkit.store.run_jobs import Workers
+
+    if number is not None and cluster is not None:
+        raise InputError("--workers and --cluster exclude each other", hint="a cluster has its own number of workers")
+    return Workers(number, cluster)
+
+
+@contextlib.contextmanager
+def _progress_bar(title: str, total: int) -> Iterator[Callable[[], None]]:
+    """Show a bar on stderr, if that is a terminal; yield the function to call after each part."""
+    if not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from benchkit.cli.terminal import Terminal
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Terminal("stderr")) as progress:
+        task = progress.add_task(title, total=total)
+        yield lambda: progress.advance(task)

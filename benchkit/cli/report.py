@@ -1,15 +1,20 @@
-"""`benchkit report`: stored runs as one HTML file and its figures, or the whole store as a site."""
+"""`benchkit report` and `benchkit notebook`: stored runs as pages, and as notebooks to explore them."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from benchkit.cli.completion import complete_run
-from benchkit.cli.options import ClusterAddress, Json, StoreToRead, WorkerProcesses, in_existing_folder
+from benchkit.cli.console import announced_if_slow, print_json, say
+from benchkit.cli.options import ClusterAddress, Json, StoreToRead, WorkerProcesses, complete_run, in_existing_folder
+from benchkit.cli.progress import run_on_all
+from benchkit.errors import BenchkitError, InputError
 from benchkit.registry import Registry
 
 if TYPE_CHECKING:
@@ -18,6 +23,8 @@ if TYPE_CHECKING:
 
 SITES: Registry[Callable[..., Any]] = Registry("benchkit.sites", {}, Callable)
 """Functions of plugins that write a site of a store into a folder."""
+
+FOLDER = "notebooks"
 
 
 def report(
@@ -55,7 +62,6 @@ def report(
     were written of them. It needs no server; written again, only pages that changed are. With --all, the reports of all
     runs are written first: with all cores, or on a cluster of Dask.
     """
-    from benchkit.cli.console import print_json
     from benchkit.report.report_files import write_report
     from benchkit.report.run_reader import read_run
     from benchkit.store.store_choice import open_store
@@ -77,8 +83,6 @@ def report(
 
 def _write_all(runs: list[str] | None, workers: int | None, cluster: str | None, store: str | None) -> None:
     """Write the reports of all runs of a store into their folders. Raises InputError where runs are named as well."""
-    from benchkit.cli.jobs import run_on_all
-    from benchkit.errors import InputError
     from benchkit.report.report_files import write_run_report
     from benchkit.store.store import Store, existing_store
 
@@ -88,7 +92,6 @@ def _write_all(runs: list[str] | None, workers: int | None, cluster: str | None,
 
 
 def _write_site(store: Store, out: Path | None, *, json: bool) -> None:
-    from benchkit.cli.console import announced_if_slow, print_json
 
     with announced_if_slow("reading the runs of the store"):
         site = SITES["site"](store, out or store.site)
@@ -96,3 +99,57 @@ def _write_site(store: Store, out: Path | None, *, json: bool) -> None:
         print_json({"site": site.page, "pages": site.pages, "written": site.written})
     else:
         print(site.page)
+
+
+def notebook(
+    context: typer.Context,
+    run: Annotated[
+        str | None, typer.Argument(metavar="[RUN]", help="The run they show: its id, the beginning of it, or `latest`.")
+    ] = None,
+    store: StoreToRead = None,
+    into: Annotated[Path, typer.Option("--dir", metavar="DIR", help="Folder of your copies of the notebooks.")] = Path(
+        FOLDER
+    ),
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser.")] = True,
+) -> None:
+    """Open JupyterLab on your copies of the notebooks in DIR; missing ones are copied there first.
+
+    Arguments after `--` go to JupyterLab unchanged: `benchkit notebook latest -- --port=9000`.
+    """
+    from benchkit.explore import RUN
+    from benchkit.store.store import ENVIRONMENT
+    from benchkit.store.store_choice import open_store
+
+    options = context.args
+    if run is not None and run.startswith("-"):  # no run was named: all arguments are JupyterLab's
+        options, run = [run, *options], None
+    where = open_store(store)
+    named = where.run(run).run_id if run is not None else None
+    location = where.absolute_location
+    del where  # with the copies of a store below a URL
+    jupyter = Path(sys.executable).with_name("jupyter-lab")
+    if not jupyter.exists():
+        raise InputError("JupyterLab is not installed beside benchkit", hint="pip install 'benchkit[notebooks]'")
+    folder = _copies(into)
+    say(f"notebooks in {folder}, store {location}")
+    if os.geteuid() == 0:  # JupyterLab refuses root unless it is told
+        options = ["--allow-root", *options]
+    environment = {**os.environ, ENVIRONMENT: location, **({RUN: named} if named else {})}
+    if not browser:
+        options = ["--no-browser", *options]
+    os.execve(jupyter, [str(jupyter), f"--notebook-dir={folder}", *options], environment)  # noqa: S606 - no shell meant
+
+
+def _copies(into: Path) -> Path:
+    """Copy missing notebooks to the user's folder and return it; existing files stay unchanged."""
+    from benchkit.files import shipped
+
+    try:
+        into.mkdir(exist_ok=True)
+        for source in sorted(shipped(FOLDER).glob("*.ipynb")):
+            target = into / source.name
+            if not target.exists():
+                shutil.copyfile(source, target)
+    except OSError as error:
+        raise BenchkitError("cannot copy the notebooks", where=str(into), why=error.strerror) from error
+    return into.resolve()

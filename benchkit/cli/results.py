@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from benchkit.cli.commands import add_subcommands
-from benchkit.cli.completion import complete_run
-from benchkit.cli.options import ClusterAddress, Json, RunId, StoreFolder, StoreToRead, WorkerProcesses
+from benchkit.cli.console import print_json, print_table, say
+from benchkit.cli.options import ClusterAddress, Json, RunId, StoreFolder, StoreToRead, WorkerProcesses, complete_run
+from benchkit.cli.progress import run_on_all
 from benchkit.cli.transfer import pull, push
-from benchkit.errors import ExitCode
+from benchkit.errors import ExitCode, InputError
+from benchkit.units import ABSENT, count, counted, rate, seconds
 
 if TYPE_CHECKING:
     from benchkit.store.progress import Progress
@@ -38,9 +40,7 @@ def list_runs(
 
     A `stopped` run was killed: `benchkit run --resume` resumes it.
     """
-    from benchkit.cli.console import print_json, print_table, say
     from benchkit.store.store_choice import open_store
-    from benchkit.units import counted
 
     found, unreadable = open_store(store, must_exist=True).survey()
     rows = [(m, run.status(m)) for run, m in found if every or not m.is_calibration]
@@ -86,14 +86,12 @@ def trials(
     json: Json = False,
 ) -> None:
     """Show every trial of a run, whether it can be believed, and why it failed if it did."""
-    from benchkit.cli.console import print_json, print_table
     from benchkit.judge.summary import finding_details, group_findings, group_skipped_checks
     from benchkit.models.design import explain
     from benchkit.models.metrics import P50, P99
     from benchkit.store.progress import read_progress
     from benchkit.store.store_choice import open_store
     from benchkit.store.tables import load
-    from benchkit.units import ABSENT, count, counted, rate, seconds
 
     where = open_store(store)
     found = where.run(run)
@@ -178,10 +176,8 @@ def _failed_trials(run: RunFolder, progress: Progress) -> list[dict[str, Any]]:
 @app.command()
 def agreement(run: RunId, store: StoreToRead = None, json: Json = False) -> None:
     """Show how far the load tools of a run disagree about the same cell, beyond the noise between trials."""
-    from benchkit.cli.console import print_json
     from benchkit.comparison.agreement import agreements, sentence
     from benchkit.comparison.notes import caveats_of
-    from benchkit.errors import InputError
     from benchkit.store.store_choice import open_store
     from benchkit.store.tables import load
 
@@ -230,11 +226,8 @@ def reparse(
     With --all, of every run: with all cores, or on a cluster of Dask. A run that is damaged or in use is named, and the
     others go on; exit code 1.
     """
-    from benchkit.cli.console import print_json, say
-    from benchkit.errors import InputError
     from benchkit.run.judge import rebuild_tables as rebuild
     from benchkit.store.store import Store, existing_store, store_path
-    from benchkit.units import counted
 
     if (run is not None) == every:
         why = "both a run and --all are given" if every else "no run is given"
@@ -253,10 +246,7 @@ def reparse(
 
 
 def _reparse_all(store: Store, workers: int | None, cluster: str | None, *, json: bool) -> None:
-    from benchkit.cli.console import print_json, say
-    from benchkit.cli.jobs import run_on_all
     from benchkit.run.judge import rebuild_run
-    from benchkit.units import counted
 
     results = run_on_all("reparse", rebuild_run, store, workers, cluster)
     if json:
@@ -292,12 +282,10 @@ def check(
     With --repair, damaged tables and journals are rebuilt from the raw files. Rows of a trial whose raw files are
     damaged stay as they are. Exit code 1: something is damaged, and is not repaired.
     """
-    from benchkit.cli.console import print_json, say
     from benchkit.run.check import check_store
     from benchkit.store.remote_store import RemoteStore, mending
     from benchkit.store.store import store_path
     from benchkit.store.store_choice import open_store
-    from benchkit.units import counted
 
     if repair:
         store_path(store)  # refuses a URL
@@ -327,11 +315,9 @@ def compact(store: StoreFolder = None, json: Json = False) -> None:
 
     Many runs are then read as fast as one; no row is lost.
     """
-    from benchkit.cli.console import print_json, say
     from benchkit.store.store import Store, store_path
     from benchkit.store.tables import compact as copy_together
     from benchkit.store.tables import merge_killed_runs
-    from benchkit.units import counted
 
     where = Store(store_path(store))
     joined, unmerged = merge_killed_runs(where)
@@ -356,7 +342,6 @@ def remove(
     yes: Annotated[bool, typer.Option("--yes", help="Remove without asking.")] = False,
 ) -> None:
     """Remove a run: its rows in every table, and its raw files."""
-    from benchkit.cli.console import say
     from benchkit.store.store import Store, store_path
 
     where = Store(store_path(store))

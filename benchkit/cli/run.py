@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from benchkit.cli.completion import complete_scenario
 from benchkit.cli.options import (
     SCENARIO_HELP,
     AcceptChanges,
@@ -29,6 +28,7 @@ from benchkit.cli.options import (
     StoreFolder,
     Tags,
     WaitIdle,
+    complete_scenario,
 )
 from benchkit.errors import ExitCode
 
@@ -80,9 +80,9 @@ def run(
     instead).
     """
     from benchkit.cli.console import scale_named
-    from benchkit.cli.inventory_choice import inventory_of
+    from benchkit.cli.host_choice import inventory_of
+    from benchkit.cli.options import parse_tags
     from benchkit.cli.run_summary import print_run_summary
-    from benchkit.cli.tags import parse_tags
     from benchkit.errors import InputError
     from benchkit.run.resume import require_unfinished
     from benchkit.scenario.read import WITH_PROFILES, read_experiment, stored_experiment
@@ -150,7 +150,7 @@ def demo(
 ) -> None:
     """Start a lab of its own, compare Go alone with Go behind nginx, write the report, and remove the lab."""
     from benchkit.cli.console import scale_named
-    from benchkit.cli.own_lab import own_lab
+    from benchkit.cli.host_choice import own_lab
     from benchkit.cli.run_summary import print_run_summary
     from benchkit.cli.signals import signals_interrupt
     from benchkit.scenario.read import read_experiment
@@ -213,8 +213,8 @@ def run_experiment(
             def plan() -> RunPlan:
                 with announced_if_slow(f"planning {units.counted(len(experiment.cells), 'cell')}", quiet=quiet):
                     made = make_plan(experiment, hosts, seed)
-                for notice in () if quiet else secret_notices(made.cells):
-                    say(notice)
+                for note in () if quiet else secret_notices(made.cells):
+                    say(note)
                 return made
 
             opening = (

@@ -6,6 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchkit import units
+from benchkit.cli.console import print_json, print_table, say
+from benchkit.units import counted
+
 if TYPE_CHECKING:
     from benchkit.comparison.compare import Comparison
     from benchkit.comparison.run_data import RunData
@@ -18,7 +22,6 @@ def print_run_summary(
 ) -> None:
     """Print the summary: one JSON document, or tables; with `quiet` only the path of a report."""
     from benchkit.cli.compare import show_claims
-    from benchkit.cli.console import print_json, say
     from benchkit.comparison.capacities import cell_capacities
     from benchkit.comparison.claims import judge_claims
     from benchkit.comparison.compare import answer_of_run, compare_cells
@@ -73,8 +76,6 @@ def print_run_summary(
 
 def _show(cells: list[dict[str, Any]], compared: Comparison) -> None:
     """Print the cells with their ratios and notes."""
-    from benchkit import units
-    from benchkit.cli.console import print_table
     from benchkit.comparison.texts import outcome
     from benchkit.models.metrics import RPS, metric_named
 
@@ -90,14 +91,13 @@ def _show(cells: list[dict[str, Any]], compared: Comparison) -> None:
     (metric,) = compared.metrics
     ratio_head = "ratio [95 %]" if metric == RPS else f"ratio of {metric_named(metric).title} [95 %]"
     print_table(("cell", "trials", "RPS (mean)", ratio_head, "difference", ""), rows, right=(1, 2, 3))
-    for notice in compared.notices:
-        print(f"! {notice}")
+    for note in compared.notices:
+        print(f"! {note}")
 
 
 def _incomplete_trials(outcome: RunOutcome) -> Iterator[str]:
     """Yield a sentence each about trials that were retried, that failed and that were skipped, with what to do."""
     from benchkit.store.progress import read_progress
-    from benchkit.units import counted
 
     progress = read_progress(outcome.run.history())
     resume = f"benchkit run --resume {outcome.run.run_id}"

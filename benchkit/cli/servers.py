@@ -1,45 +1,20 @@
-"""The servers and hosts of `versus` and `capacity`: their options, and what follows from these."""
+"""Servers and requests of `versus`, `capacity` and `bisect`, as their options describe them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 import typer
 
+from benchkit.cli.host_choice import split_cpus
+
 if TYPE_CHECKING:
-    from benchkit.hosts.inventory import Inventory
     from benchkit.models.base import SplitCpus
-
-SERVER_HELP = (
-    "Command line of each server, in quotes ({port} stands for its port), or the URL of one that is up. {controller} in a "
-    "URL is this machine, as hosts reach it."
-)
-Names = Annotated[str | None, typer.Option("--names", metavar="A,B,…", help="Names of the servers.")]
-Files = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--files",
-        metavar="PATH",
-        help="File or folder that the servers need, carried to the hosts of -i; repeatable. In a lab they need none: they "
-        "start in this folder, with this shell's PATH (the hosts of --lab have a /tmp of their own).",
-    ),
-]
-Save = Annotated[
-    Path | None, typer.Option("--save", metavar="FILE", help="Write the scenario that ran, to continue from it.")
-]
-
-
-Certificate = Annotated[
-    Path | None,
-    typer.Option(
-        "--certificate",
-        metavar="FILE",
-        help="File (PEM) that verifies https URLs: their certificate or its authority's.",
-    ),
-]
+    from benchkit.models.request import SecretValue
+    from benchkit.scenario.versus import Request
 
 
 class Place(TypedDict):
@@ -54,7 +29,6 @@ class Place(TypedDict):
 def place_of(files: Sequence[Path], inventory: Path | None, lab: str | None) -> Place:
     """Return where servers start: in a lab in this folder, with this shell's PATH, unless files are carried."""
     from benchkit.cli.calibration import search_path
-    from benchkit.cli.own_lab import split_cpus
 
     carried = tuple(str(file.resolve()) for file in files)
     return {
@@ -76,18 +50,63 @@ def named_servers(servers: Sequence[str], names: str | None) -> dict[str, str]:
     return dict(zip(server_names(servers, given), servers, strict=True))
 
 
-@contextmanager
-def hosts_for(
-    command: str, servers: Sequence[str], inventory: Path | None, lab: str | None, *, quiet: bool
-) -> Iterator[Inventory]:
-    """Yield the hosts that the options name, or those of a lab of the command's own."""
-    from benchkit.cli.inventory_choice import inventory_of
-    from benchkit.cli.own_lab import own_lab
-    from benchkit.scenario.versus import is_on_this_machine
+def read_requests(
+    requests: Sequence[str] | None,
+    *,
+    servers: Sequence[str] = (),
+    path: str | None,
+    method: str | None,
+    body: str | None,
+    headers: Sequence[str] | None,
+    headers_env: Sequence[str] | None,
+) -> tuple[Request, ...]:
+    """Return the requests of the options; a body goes to those of `requests` whose method takes one.
 
-    if inventory is None and lab is None:
-        on_loopback = any(map(is_on_this_machine, servers))
-        with own_lab(command, is_one_host=True, on_loopback=on_loopback, quiet=quiet) as started:
-            yield started.inventory()
-    else:
-        yield inventory_of(inventory, lab, quiet=quiet)
+    Their path may be that of the URLs among the servers. Raises BadParameter, and InputError for several paths.
+    """
+    from benchkit.models.request import WITH_CONTENT
+    from benchkit.scenario.versus import Request, request_path
+
+    of_urls = request_path(servers, path)
+    if requests and (path is not None or method is not None or of_urls != "/"):
+        why = "it has method and path: omit --path and --method, and write URLs without a path"
+        raise typer.BadParameter(why, param_hint="--request")
+    default = "GET" if body is None else "POST"
+    pairs = [_method_and_path(text, default) for text in requests or ()] or [(method or default, of_urls)]
+    sent = request_headers(headers or (), headers_env or ())
+    body_file = str(Path(body[1:]).absolute()) if body is not None and body.startswith("@") else None
+    full = Request(body=body if body_file is None else None, body_file=body_file, headers=sent)
+    return tuple(
+        replace(full if not requests or verb in WITH_CONTENT else Request(headers=sent), method=verb, path=target)
+        for verb, target in pairs
+    )
+
+
+def _method_and_path(text: str, default: str) -> tuple[str, str]:
+    words = text.split()
+    if len(words) not in (1, 2):
+        raise typer.BadParameter(f"{text!r} is not of the form 'METHOD PATH'", param_hint="--request")
+    return (default, words[0]) if len(words) == 1 else (words[0].upper(), words[1])
+
+
+def request_headers(lines: Sequence[str], from_environment: Sequence[str]) -> dict[str, str | SecretValue]:
+    """Return the headers of the options. Raises BadParameter, which quotes no value."""
+    from pydantic import ValidationError
+
+    from benchkit.models.request import SecretValue
+
+    headers: dict[str, str | SecretValue] = dict(_pairs(lines, "--header", "NAME: VALUE"))
+    for name, variable in _pairs(from_environment, "--header-env", "NAME: VARIABLE"):
+        try:
+            headers[name] = SecretValue(env=variable)
+        except ValidationError:
+            raise typer.BadParameter(f"the variable of {name} is not a name", param_hint="--header-env") from None
+    return headers
+
+
+def _pairs(lines: Sequence[str], option: str, form: str) -> Iterator[tuple[str, str]]:
+    for number, line in enumerate(lines, 1):
+        name, colon, value = line.partition(":")
+        if not colon:
+            raise typer.BadParameter(f"number {number} is not of the form {form!r}", param_hint=option)
+        yield name.strip(), value.strip()

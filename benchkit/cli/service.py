@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from benchkit.cli.console import print_json, print_table, say, scale_named
+from benchkit.cli.host_choice import inventory_of
 from benchkit.cli.options import InventoryFile, Json, LabName, Quiet, Scale, ScenarioName, Set
+from benchkit.cli.signals import signals_interrupt
 from benchkit.errors import ExitCode, InputError
 
 if TYPE_CHECKING:
@@ -48,7 +51,6 @@ def up(
     json: Json = False,
 ) -> None:
     """Deploy the stack, verify it with its clients, and leave it up until `service down`."""
-    from benchkit.cli.console import print_json, say
     from benchkit.run import deployment
 
     hosts_given = _GivenHosts(inventory, lab, quiet=quiet)
@@ -83,7 +85,6 @@ def status(
 
     If the scenario is no longer valid, show the hosts that are held for it, which its name tells.
     """
-    from benchkit.cli.console import print_json, scale_named
     from benchkit.run import deployment
     from benchkit.scenario.read import read_experiment
 
@@ -118,9 +119,6 @@ def down(
 
     Needs no more of the scenario than its name: the file may have changed since `up`.
     """
-    from benchkit.cli.console import print_json, say
-    from benchkit.cli.inventory_choice import inventory_of
-    from benchkit.cli.signals import signals_interrupt
     from benchkit.hosts.connections import connect_all
     from benchkit.run import deployment
     from benchkit.scenario.read import scenario_name
@@ -142,8 +140,6 @@ def _print_holding_hosts(scenario: str, given: _GivenHosts, error: InputError, *
 
     Raises InputError, the given one or another, where the file does not even have a name.
     """
-    from benchkit.cli.console import print_json, say
-    from benchkit.cli.inventory_choice import inventory_of
     from benchkit.hosts.connections import connect_all
     from benchkit.run import deployment
     from benchkit.scenario.read import scenario_name
@@ -176,9 +172,6 @@ def _connected(
     scenario: str, given: _GivenHosts, scale: str, settings: list[str] | None, cell: str | None
 ) -> Iterator[tuple[RunPlan, PlannedCell, Hosts]]:
     """Connect to the hosts; give the plan, the cell whose stack is meant, and the hosts."""
-    from benchkit.cli.console import scale_named
-    from benchkit.cli.inventory_choice import inventory_of
-    from benchkit.cli.signals import signals_interrupt
     from benchkit.hosts.connections import connect_all
     from benchkit.plan.planner import make_plan
     from benchkit.run import deployment
@@ -221,7 +214,6 @@ def _document(
 
 
 def _print_statuses(statuses: Sequence[ServiceStatus]) -> None:
-    from benchkit.cli.console import print_table
 
     print_table(
         ("service", "kind", "host", "address", ""),

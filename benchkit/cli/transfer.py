@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from benchkit.cli.completion import complete_run
-from benchkit.cli.options import Json, StoreFolder
-from benchkit.errors import ExitCode
+from benchkit.cli.console import print_json, say
+from benchkit.cli.options import Json, StoreFolder, complete_run
+from benchkit.errors import ExitCode, InputError
+from benchkit.units import counted, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -40,7 +41,6 @@ def push(
     written again. Credentials come from the environment and the config
     files of the service.
     """
-    from benchkit.cli.console import say
     from benchkit.store.remote_files import RemoteFiles
     from benchkit.store.store import Store, existing_store
     from benchkit.store.transfer import push as publish
@@ -93,7 +93,6 @@ def pull(
 
 def _split(arguments: list[str], *, every: bool) -> tuple[list[str], str]:
     """Return the names of runs and the URL. Raises InputError where either is missing."""
-    from benchkit.errors import InputError
     from benchkit.store.remote_files import is_url
 
     *names, url = arguments
@@ -108,10 +107,6 @@ def _split(arguments: list[str], *, every: bool) -> tuple[list[str], str]:
 def _transfer(transfers: Iterable[Callable[[], Transfer]], done: str, *, every: bool, json: bool) -> None:
     """Transfer runs one after the other; with `every`, a run that is refused is named, and the others go on."""
     from dataclasses import asdict
-
-    from benchkit.cli.console import print_json, say
-    from benchkit.errors import InputError
-    from benchkit.units import counted, size
 
     results, refused = [], []
     for transfer in transfers:

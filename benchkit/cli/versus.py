@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from benchkit.cli.console import print_json, say
+from benchkit.cli.host_choice import hosts_for
 from benchkit.cli.options import (
     MAX_TIMEOUT_S,
+    SERVER_HELP,
     Body,
     BuildCommand,
     BuiltCommand,
+    Certificate,
+    Files,
     Header,
     HeaderEnv,
     InventoryFileOrOwnLab,
@@ -22,17 +27,21 @@ from benchkit.cli.options import (
     LoadConnections,
     LoadTool,
     Method,
+    Names,
     Quiet,
     ReadyWithin,
     Requests,
+    Save,
     Set,
     StoreFolder,
     Tags,
     UrlPath,
     WaitIdle,
     finite,
+    parse_tags,
 )
-from benchkit.cli.servers import SERVER_HELP, Certificate, Files, Names, Save
+from benchkit.cli.progress import SilentProgress
+from benchkit.cli.signals import signals_interrupt
 from benchkit.errors import ExitCode
 from benchkit.models.design import Design, ResponsePart
 
@@ -126,11 +135,8 @@ def versus(
     servers may listen on the loopback interface; elsewhere the load comes from another host.
     """
     from benchkit.cli.calibration import experiment_of, fixed_fields
-    from benchkit.cli.requests import read_requests
     from benchkit.cli.run import wait_idle_hosts, write_run_report
-    from benchkit.cli.servers import hosts_for, place_of
-    from benchkit.cli.signals import signals_interrupt
-    from benchkit.cli.tags import parse_tags
+    from benchkit.cli.servers import place_of, read_requests
     from benchkit.comparison.run_data import read_run_data
     from benchkit.comparison.server_results import has_answer, server_results
     from benchkit.scenario.versus import DEFAULT_CONNECTIONS, DEFAULT_TOOL, Comparison
@@ -218,8 +224,6 @@ def _compare(
     Raises KeyboardInterrupt where there are none.
     """
     from benchkit.cli.calibration import calibrate, compare_adapted, experiment_of
-    from benchkit.cli.console import say
-    from benchkit.cli.progress import SilentProgress
     from benchkit.cli.run import run_experiment
     from benchkit.cli.versus_display import VersusProgress, describe_connections
     from benchkit.comparison.run_data import read_run_data
@@ -296,7 +300,6 @@ def _print_answer(outcome: RunOutcome, store: Store, *, quiet: bool) -> None:
 
 def _print_document(outcome: RunOutcome, store: Store, report: Path | None, save: Path | None) -> None:
     """Print everything as one JSON document."""
-    from benchkit.cli.console import print_json
     from benchkit.comparison.compare import answer_of_run
     from benchkit.comparison.run_data import read_run_data
     from benchkit.comparison.server_results import measure_server, server_results

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from benchkit.cli.completion import complete_metric
 from benchkit.cli.options import (
     MAX_TIMEOUT_S,
     Body,
@@ -30,6 +29,7 @@ from benchkit.cli.options import (
     Set,
     StoreFolder,
     UrlPath,
+    complete_metric,
     finite,
 )
 
@@ -101,9 +101,8 @@ def bisect(
     -i or --lab, servers and load tool share the only host of a lab of its own.
     """
     from benchkit.cli.calibration import fixed_fields, search_path
-    from benchkit.cli.inventory_choice import inventory_of
-    from benchkit.cli.own_lab import own_lab, split_cpus
-    from benchkit.cli.requests import read_requests
+    from benchkit.cli.host_choice import inventory_of, own_lab, split_cpus
+    from benchkit.cli.servers import read_requests
     from benchkit.cli.signals import signals_interrupt
     from benchkit.plugins.bisect.record import StepOptions, read_bisection
     from benchkit.plugins.bisect.search import next_commit

@@ -33,7 +33,7 @@ def up(
     inventory, else the path of the Python that runs here. No run uses the hosts meanwhile.
     """
     from benchkit.cli.console import print_json, say
-    from benchkit.cli.inventory_choice import inventory_of
+    from benchkit.cli.host_choice import inventory_of
     from benchkit.cli.signals import signals_interrupt
     from benchkit.hosts.connections import connect_all
     from benchkit.plugins.dask import cluster
@@ -53,7 +53,7 @@ def up(
 def status(*, inventory: InventoryFile = None, lab: LabName = None, json: Json = False) -> None:
     """Show the hosts that are held for a cluster, and its address; exit code 1 if it is not up."""
     from benchkit.cli.console import print_json
-    from benchkit.cli.inventory_choice import inventory_of
+    from benchkit.cli.host_choice import inventory_of
     from benchkit.hosts.connections import connect_all
     from benchkit.plugins.dask import cluster
 
@@ -72,7 +72,7 @@ def status(*, inventory: InventoryFile = None, lab: LabName = None, json: Json =
 def down(*, inventory: InventoryFile = None, lab: LabName = None, quiet: Quiet = False, json: Json = False) -> None:
     """End the cluster and restore its hosts; does nothing if none is up."""
     from benchkit.cli.console import print_json, say
-    from benchkit.cli.inventory_choice import inventory_of
+    from benchkit.cli.host_choice import inventory_of
     from benchkit.cli.signals import signals_interrupt
     from benchkit.hosts.connections import connect_all
     from benchkit.plugins.dask import cluster

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from benchkit.cli.options import Json, StoreToRead, in_existing_folder
-from benchkit.cli.profile import File, Value
-from benchkit.cli.profile_choice import CellOption, ServiceOption, profile_of
+from benchkit.cli.profile import CellOption, File, ServiceOption, Value, profile_of
 
 if TYPE_CHECKING:
     from benchkit.models.profile import Profile

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from benchkit.cli.completion import complete_load_tool, complete_run
-from benchkit.cli.options import Json, StoreFolder, Tags, finite
+from benchkit.cli.options import Json, StoreFolder, Tags, complete_load_tool, complete_run, finite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,16 +102,16 @@ def audit(
 
 def _read(file: str) -> PublishedTable:
     """Return the results of a file: the output of the load tool that can read it, else those of a table."""
-    from benchkit.cli.input_file import bytes_of, name_of
+    from benchkit.cli.console import input_name, read_input
     from benchkit.loadtools.registry import get_tool, tools_that_read
     from benchkit.loadtools.text import decode
     from benchkit.plugins.foreign.published import PublishedTable, read_table, result_of_output
 
-    text = decode(bytes_of(file))
+    text = decode(read_input(file))
     tools = tools_that_read(text)
     if tools:
-        return PublishedTable([result_of_output(name_of(file), get_tool(tools[0]).parse(text))], ())
-    return read_table(text, name_of(file))
+        return PublishedTable([result_of_output(input_name(file), get_tool(tools[0]).parse(text))], ())
+    return read_table(text, input_name(file))
 
 
 def _by_check(findings: Sequence[AuditFinding]) -> list[list[AuditFinding]]:
@@ -175,7 +174,7 @@ def import_outputs(
     checks that need hosts, servers or responses are skipped, and that is shown.
     """
     from benchkit.cli.console import print_json, say
-    from benchkit.cli.tags import parse_tags
+    from benchkit.cli.options import parse_tags
     from benchkit.errors import InputError
     from benchkit.models.base import NAME_FORM, Name
     from benchkit.plugins.foreign.imported import import_into, import_run, read_cell
@@ -211,7 +210,7 @@ def import_outputs(
 
 def _files(names: Sequence[str], at: str | None) -> list[OutputFile]:
     """Return the files with the time at which each was written, or that `at` states. Raises InputError."""
-    from benchkit.cli.input_file import STDIN, bytes_of, name_of
+    from benchkit.cli.console import STDIN, input_name, read_input
     from benchkit.errors import InputError
     from benchkit.plugins.foreign.imported import OutputFile
 
@@ -226,10 +225,10 @@ def _files(names: Sequence[str], at: str | None) -> list[OutputFile]:
     def written(name: str) -> datetime:
         return datetime.now(UTC) if name == STDIN else datetime.fromtimestamp(Path(name).stat().st_mtime, UTC)
 
-    contents = {name: bytes_of(name) for name in names}
+    contents = {name: read_input(name) for name in names}
     if len(contents) < len(names):
         raise InputError("a file is given twice", why="each is one measurement", where=", ".join(names))
-    return [OutputFile(name_of(name), content, stated or written(name)) for name, content in contents.items()]
+    return [OutputFile(input_name(name), content, stated or written(name)) for name, content in contents.items()]
 
 
 def _levels(texts: Sequence[str]) -> Levels:

@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 
 import benchkit
 from benchkit.cli.calibration import calibrate
-from benchkit.cli.own_lab import own_lab, split_cpus
+from benchkit.cli.host_choice import own_lab, split_cpus
 from benchkit.lab.lab import Lab
 from benchkit.scenario.versus import Comparison, Request, compare_commands
 from benchkit.store.store import Store

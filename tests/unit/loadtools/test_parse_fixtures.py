@@ -10,7 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from benchkit.cli.parse import parse
+from benchkit.cli.tools import parse
 from benchkit.errors import ParseError
 from benchkit.loadtools.registry import TOOLS, tools_that_read
 from tests.support.paths import TESTS

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.cli.lab_prepare import lab_programs
+from benchkit.cli.lab import lab_programs
 from benchkit.hosts import facts, packages
 from benchkit.loadtools import registry
 from benchkit.loadtools.registry import TOOLS

@@ -1,4 +1,4 @@
-"""`benchkit fields`: every field of scenarios, inventories and tuning profiles, and their JSON Schemas."""
+"""`benchkit validate` and `benchkit fields`: scenario files, and all that they may say."""
 
 from __future__ import annotations
 
@@ -6,14 +6,49 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from benchkit.cli.completion import complete_part
-from benchkit.cli.options import Json
+from benchkit import units
+from benchkit.cli.console import print_json, say
+from benchkit.cli.options import Json, complete_part, complete_scenario
+from benchkit.errors import ExitCode, InputError, suggestion
 
 if TYPE_CHECKING:
     from benchkit.scenario.fields import Part
 
 WIDTH = 100
 """Columns of descriptions."""
+
+
+def validate(
+    scenarios: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SCENARIO…", help="Names of shipped scenarios, or files.", autocompletion=complete_scenario
+        ),
+    ],
+    json: Json = False,
+) -> None:
+    """Validate scenario files at every scale they have; errors name file, line and field."""
+    from benchkit.scenario.read import read_experiment, scales_of
+
+    checked: list[tuple[str, str, int]] = []
+    faults = []
+    for name in scenarios:
+        try:
+            for scale in scales_of(name):
+                experiment = read_experiment(name, scale)
+                checked.append((experiment.scenario.name, scale, len(experiment.cells)))
+        except InputError as error:
+            faults.append(error)
+    if json:
+        shown = [dict(zip(("scenario", "scale", "cells"), line, strict=True)) for line in checked]
+        print_json({"checked": shown, "errors": [str(error) for error in faults]})
+    for fault in faults:
+        say(str(fault))
+    if faults:
+        raise typer.Exit(ExitCode.BAD_INPUT)
+    if not json:
+        for scenario, shown_scale, cells in checked:
+            print(f"{scenario} at {shown_scale} scale: {units.counted(cells, 'cell')}, no fault found")
 
 
 def fields(
@@ -37,8 +72,6 @@ def fields(
     json: Json = False,
 ) -> None:
     """Show the fields of a scenario or inventory with type, default, allowed values and an example."""
-    from benchkit.cli.console import print_json
-    from benchkit.errors import InputError, suggestion
     from benchkit.scenario.fields import find_part, parts
     from benchkit.scenario.schema import SCHEMAS
 

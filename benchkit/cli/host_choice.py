@@ -1,15 +1,40 @@
-"""A lab that one command starts for itself and removes at its end."""
+"""Choice of the hosts that a command works on: an inventory, a lab, or a lab of the command itself."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchkit.cli.console import say
+from benchkit.errors import InputError
+
 if TYPE_CHECKING:
+    from benchkit.hosts.inventory import Inventory
     from benchkit.lab.lab import Lab
     from benchkit.models.base import SplitCpus
+
+
+def inventory_of(path: Path | None, lab: str | None = None, *, quiet: bool = False) -> Inventory:
+    """Return the inventory at `path`, or that of a lab: the named one, else the one of this checkout and user.
+
+    Unless `quiet`, a line on stderr names the lab and its owner. Raises InputError where there is neither.
+    """
+    if path is not None:
+        if lab is not None:
+            raise InputError("-i and --lab exclude each other", hint="give the inventory or the lab, not both")
+        from benchkit.hosts.inventory import load_inventory
+
+        return load_inventory(path)
+    from benchkit.lab.choice import choose_lab
+    from benchkit.lab.state import describe_owner
+
+    chosen = choose_lab(lab)
+    if not quiet:
+        say(f"lab: {chosen.name}, of {describe_owner(chosen.owner)}")
+    return chosen.inventory()
 
 
 def split_cpus() -> SplitCpus:
@@ -40,7 +65,6 @@ def own_lab(
     loopback interface alone, and servers see the files that this shell sees, those in /tmp included; with `on_loopback`
     that interface is this machine's.
     """
-    from benchkit.cli.console import say
     from benchkit.lab.choice import remove_abandoned
     from benchkit.lab.lab import down, up
     from benchkit.lab.spec import LabHost, LabSpec
@@ -55,3 +79,18 @@ def own_lab(
         yield lab
     finally:
         down(name)
+
+
+@contextmanager
+def hosts_for(
+    command: str, servers: Sequence[str], inventory: Path | None, lab: str | None, *, quiet: bool
+) -> Iterator[Inventory]:
+    """Yield the hosts that the options name, or those of a lab of the command's own."""
+    from benchkit.scenario.versus import is_on_this_machine
+
+    if inventory is None and lab is None:
+        on_loopback = any(map(is_on_this_machine, servers))
+        with own_lab(command, is_one_host=True, on_loopback=on_loopback, quiet=quiet) as started:
+            yield started.inventory()
+    else:
+        yield inventory_of(inventory, lab, quiet=quiet)

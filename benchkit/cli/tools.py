@@ -1,4 +1,4 @@
-"""`benchkit parse`: one output of a load tool as a LoadResult."""
+"""`benchkit parse` and `benchkit plugins`: outputs of load tools, and parts from other packages."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from benchkit.cli.completion import complete_load_tool
-from benchkit.cli.options import Json
+from benchkit.cli.console import input_name, print_json, print_table, read_input, say
+from benchkit.cli.options import Json, complete_load_tool
+from benchkit.units import bytes_per_s, count, rate, seconds, share, size
 
-if TYPE_CHECKING:  # pydantic models cost time, and --help has none
+if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from benchkit.models.load_result import LoadResult
@@ -26,12 +27,12 @@ def parse(
     json: Json = False,
 ) -> None:
     """Read one output of a load tool."""
-    from benchkit.cli.console import print_json, print_table, say
-    from benchkit.cli.input_file import bytes_of, name_of
     from benchkit.loadtools.registry import read_output
     from benchkit.loadtools.text import decode
 
-    result = read_output(tool, decode(bytes_of(file)), where=name_of(file), command=f"benchkit parse {{tool}} {file}")
+    result = read_output(
+        tool, decode(read_input(file)), where=input_name(file), command=f"benchkit parse {{tool}} {file}"
+    )
     if json:
         print_json(result.model_dump(mode="json"))
         return
@@ -42,8 +43,6 @@ def parse(
 
 def _rows(result: LoadResult) -> Iterator[tuple[str, str]]:
     """Yield one line for every figure that the output states."""
-    from benchkit.units import bytes_per_s, count, rate, seconds, share, size
-
     latency = result.latency
     times = {
         "min": latency.min_s,
@@ -77,3 +76,25 @@ def _rows(result: LoadResult) -> Iterator[tuple[str, str]]:
     for name, (value, shown) in figures.items():
         if value is not None:
             yield name, shown(value)
+
+
+def plugins(*, json: Json = False) -> None:
+    """List backends, load tools, checks and figures from other packages, and those that cannot be used."""
+    from dataclasses import asdict
+    from itertools import chain
+
+    from benchkit.judge.registry import CHECKS
+    from benchkit.loadtools.registry import TOOLS
+    from benchkit.report.figures.registry import FIGURES
+    from benchkit.services.registry import BACKENDS
+
+    found = [*chain.from_iterable(registry.plugins for registry in (BACKENDS, TOOLS, CHECKS, FIGURES))]
+    if json:
+        print_json([asdict(plugin) for plugin in found])
+        return
+    for plugin in found:
+        print(f"{plugin.group.removeprefix('benchkit.'):<12} {plugin.name:<20} {plugin.package} {plugin.version}")
+        if plugin.error is not None:
+            print(f"  cannot be used: {plugin.error}")
+    if not found:
+        print("no plugins: no package here has entry points of benchkit")
