@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from benchkit.comparison.claims import ClaimResult
-    from benchkit.comparison.compare import Comparison
-    from benchkit.comparison.gate import Thresholds
+    from benchkit.comparison.compare import RunComparison
+    from benchkit.comparison.gate import GateLimits
     from benchkit.comparison.ratios import Ratio
 
 FORMATS = ("text", "json", "markdown", "junit")
@@ -80,19 +80,19 @@ def compare(
         raise typer.Exit(comparison.gate.exit_code)
 
 
-def _thresholds(file: Path | None, texts: list[str]) -> Thresholds | None:
+def _thresholds(file: Path | None, texts: list[str]) -> GateLimits | None:
     """Return the gate's thresholds: the file's, overridden by options; None without any."""
-    from benchkit.comparison.gate import parse_thresholds, read_thresholds
+    from benchkit.comparison.gate import parse_limits, read_limits
 
-    given = [read_thresholds(file)] if file is not None else []
-    given += [parse_thresholds(texts)] if texts else []
+    given = [read_limits(file)] if file is not None else []
+    given += [parse_limits(texts)] if texts else []
     if not given:
         return None
     merged = {name: allowed for one in given for name, allowed in one.metrics.items()}
     return given[0].model_copy(update={"metrics": merged})
 
 
-def _print(found: Comparison, form: str) -> None:
+def _print(found: RunComparison, form: str) -> None:
     if form == "json":
         from benchkit.cli.console import print_json
 
@@ -109,7 +109,7 @@ def _print(found: Comparison, form: str) -> None:
         _show(found)
 
 
-def _show(found: Comparison) -> None:
+def _show(found: RunComparison) -> None:
     """Print the comparison: the answer, notes, then a table per metric, the statistical power, claims and gate."""
     from benchkit.comparison.texts import describe_runs
     from benchkit.models.design import explain
@@ -121,7 +121,7 @@ def _show(found: Comparison) -> None:
     for capacity in found.capacities:
         print(capacity.sentence)
     print(describe_runs(found))
-    for note in found.notices:
+    for note in found.notes:
         print(f"! {note}")
     for metric in found.metrics:
         _show_metric([ratio for ratio in found.ratios if ratio.metric == metric], found)
@@ -143,11 +143,11 @@ def show_claims(claims: Sequence[ClaimResult]) -> None:
         print("\nClaims:")
     for claim in claims:
         print(f"- {' '.join(claim.text.split())}\n  {claim.sentence}")
-        for note in claim.remarks:
+        for note in claim.notes:
             print(f"  ! {note}")
 
 
-def _show_metric(ratios: list[Ratio], found: Comparison) -> None:
+def _show_metric(ratios: list[Ratio], found: RunComparison) -> None:
     """Print the table of one metric; values that all rows share stand above it, so that it fits 80 columns."""
     from benchkit.comparison.texts import describe_baseline, interval, outcome, p_value, value_titles
     from benchkit.models.metrics import metric_named
@@ -182,5 +182,5 @@ def _show_metric(ratios: list[Ratio], found: Comparison) -> None:
     for ratio in ratios:
         if ratio.outcome == "undecided" or ratio.exclusions:
             print(f"{ratio.cell_id}: {outcome(ratio)}")
-        for note in ratio.remarks:
+        for note in ratio.notes:
             print(f"! {ratio.cell_id} relative to {ratio.baseline}: {note}")

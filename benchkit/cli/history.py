@@ -13,7 +13,7 @@ from benchkit.cli.options import Json, ScenarioName, StoreToRead, complete_metri
 from benchkit.units import counted
 
 if TYPE_CHECKING:
-    from benchkit.run_history.series import History, Point, Series
+    from benchkit.run_history.series import History, HistorySeries, Point
 
 SHOWN_RUNS = 30
 """Runs of a series that are listed, the latest ones; `--json` has all."""
@@ -97,7 +97,7 @@ def _show(found: History) -> None:
     from benchkit.models.metrics import metric_named
 
     print(f"{metric_named(found.metric).title} of {found.scenario} over {counted(found.runs, 'run')}")
-    for note in found.notices:
+    for note in found.notes:
         print(f"! {note}")
     for series in found.series:
         print(f"\n{series.title} ({series.scale} scale)")
@@ -108,7 +108,7 @@ def _show(found: History) -> None:
             print(f"- {sentence}")
 
 
-def _show_points(series: Series, metric: str) -> None:
+def _show_points(series: HistorySeries, metric: str) -> None:
     from benchkit.models.metrics import metric_named
 
     shown = units.ratio if series.baseline is not None else metric_named(metric).format
@@ -129,7 +129,7 @@ def _show_points(series: Series, metric: str) -> None:
             shown(point.value),
             interval,
             marks.get(point.run_id, ""),
-            "; ".join(filter(None, (*status, *([] if point.is_used else ["not used"]), point.remark))),
+            "; ".join(filter(None, (*status, *([] if point.is_used else ["not used"]), point.note))),
         )
 
     heads = (

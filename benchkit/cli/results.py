@@ -177,14 +177,14 @@ def _failed_trials(run: RunFolder, progress: Progress) -> list[dict[str, Any]]:
 def agreement(run: RunId, store: StoreToRead = None, json: Json = False) -> None:
     """Show how far the load tools of a run disagree about the same cell, beyond the noise between trials."""
     from benchkit.comparison.agreement import agreements, sentence
-    from benchkit.comparison.notes import caveats_of
+    from benchkit.comparison.notes import findings_of
     from benchkit.store.store_choice import open_store
     from benchkit.store.tables import load
 
     where = open_store(store)
     found = where.run(run)
     trials, verdicts = (load(table, store=where, run_id=found.run_id) for table in ("trials", "verdicts"))
-    shown = agreements(trials, caveats_of(verdicts))
+    shown = agreements(trials, findings_of(verdicts))
     if not shown:
         raise InputError(
             "nothing to compare: no two cells differ in their load tool only",

@@ -11,7 +11,7 @@ from benchkit.cli.console import print_json, print_table, say
 from benchkit.units import counted
 
 if TYPE_CHECKING:
-    from benchkit.comparison.compare import Comparison
+    from benchkit.comparison.compare import RunComparison
     from benchkit.comparison.run_data import RunData
     from benchkit.run.recorder import RunOutcome
     from benchkit.store.store import Store
@@ -74,7 +74,7 @@ def print_run_summary(
         print(report if quiet else f"report  {report.resolve()}")
 
 
-def _show(cells: list[dict[str, Any]], compared: Comparison) -> None:
+def _show(cells: list[dict[str, Any]], compared: RunComparison) -> None:
     """Print the cells with their ratios and notes."""
     from benchkit.comparison.texts import outcome
     from benchkit.models.metrics import RPS, metric_named
@@ -91,7 +91,7 @@ def _show(cells: list[dict[str, Any]], compared: Comparison) -> None:
     (metric,) = compared.metrics
     ratio_head = "ratio [95 %]" if metric == RPS else f"ratio of {metric_named(metric).title} [95 %]"
     print_table(("cell", "trials", "RPS (mean)", ratio_head, "difference", ""), rows, right=(1, 2, 3))
-    for note in compared.notices:
+    for note in compared.notes:
         print(f"! {note}")
 
 

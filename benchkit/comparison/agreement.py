@@ -23,7 +23,7 @@ from benchkit.models.metrics import P50, P99, metric_named
 from benchkit.stats.samples import STEPS
 
 if TYPE_CHECKING:
-    from benchkit.comparison.notes import Caveat
+    from benchkit.comparison.notes import StoredFinding
 
 METRICS = ("rps", "latency_mean_s", P50, P99, "server_cpu_s_per_request")
 """Columns of `trials` in which tools can disagree."""
@@ -105,10 +105,10 @@ def sentence(agreement: Agreement) -> str:
     )
 
 
-def agreements(trials: pd.DataFrame, caveats: Iterable[Caveat] = ()) -> tuple[Agreement, ...]:
+def agreements(trials: pd.DataFrame, findings: Iterable[StoredFinding] = ()) -> tuple[Agreement, ...]:
     """Compare the tools of a run; empty if no cells differ only in their tool.
 
-    `trials` is the table of that name with its `factor_<name>` columns, `caveats` the findings about them: invalid
+    `trials` is the table of that name with its `factor_<name>` columns, `findings` the findings about them: invalid
     trials are not used, except those in which the tool itself was the limit, and unless fewer than two tools would
     remain.
     """
@@ -117,7 +117,7 @@ def agreements(trials: pd.DataFrame, caveats: Iterable[Caveat] = ()) -> tuple[Ag
     if by_tool is None:
         return ()
     others = [name for name in measured.columns if name.startswith(_FACTOR) and name != by_tool]
-    invalid = [caveat for caveat in caveats if caveat.severity == "invalid"]
+    invalid = [finding for finding in findings if finding.severity == "invalid"]
     against = {metric: _invalidating_checks(metric, invalid) for metric in METRICS}
     found = [
         agreement
@@ -157,12 +157,12 @@ def _text(level: Any) -> str:  # noqa: ANN401 - what a column of levels holds
     return level_text(int(level) if isinstance(level, float) and level.is_integer() else level)
 
 
-def _invalidating_checks(metric: str, invalid: Iterable[Caveat]) -> dict[str, list[str]]:
+def _invalidating_checks(metric: str, invalid: Iterable[StoredFinding]) -> dict[str, list[str]]:
     """Return the checks that invalidate the metric, by trial."""
     found: dict[str, list[str]] = {}
-    for caveat in invalid:
-        if metric in caveat.metrics:
-            found.setdefault(caveat.trial_id, []).append(caveat.check)
+    for finding in invalid:
+        if metric in finding.metrics:
+            found.setdefault(finding.trial_id, []).append(finding.check)
     return found
 
 

@@ -13,7 +13,7 @@ from typing import Literal
 
 from benchkit import units
 from benchkit.comparison.cell_labels import cell_views, factors, level_name
-from benchkit.comparison.notes import because, with_caveats
+from benchkit.comparison.notes import because, with_findings
 from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.run_data import RunData
 from benchkit.judge.run_differences import FactDifference
@@ -259,12 +259,12 @@ def _judge(
             for each in of_equals
             if each.outcome in {"higher", "lower"}
         ),
-        *(reason for ratio in used if ratio.uses_invalid for reason in ratio.reservations),
+        *(reason for ratio in used if ratio.uses_invalid for reason in ratio.doubts),
     ]
     undecided = [_why_undecided(ratio) for ratio in chosen if ratio.outcome == "undecided"]
     if len(undecided) == len(chosen):
         fatal += undecided
-    reasons = [*fatal, *undecided, *changed, *_reservations(used, runs)]
+    reasons = [*fatal, *undecided, *changed, *_doubts(used, runs)]
     return ("no" if fatal else "with care" if reasons else "yes"), reasons
 
 
@@ -282,7 +282,7 @@ def _why_excluded(excluded: Sequence[ExcludedTrial]) -> str:
     return "; ".join(f"{reason} (in {units.counted(times, 'trial')})" for reason, times in reasons.most_common())
 
 
-def _reservations(ratios: Sequence[Ratio], runs: Sequence[RunData]) -> Iterator[str]:
+def _doubts(ratios: Sequence[Ratio], runs: Sequence[RunData]) -> Iterator[str]:
     """Yield the reasons to believe ratios with care only."""
     for run in runs:
         if run.manifest.status != "done":
@@ -290,7 +290,7 @@ def _reservations(ratios: Sequence[Ratio], runs: Sequence[RunData]) -> Iterator[
         if run.trials["verdict"].isna().any():
             yield f"trials of {run.manifest.run_id} have no verdict, so that nothing is known against them"
     for ratio in ratios:
-        yield from ratio.reservations
+        yield from ratio.doubts
     if len(runs) > 1 and not any(ratio.relative_to for ratio in ratios):
         yield "changes of the hosts between the two runs are in the ratio, and not in its interval"
 
@@ -316,11 +316,11 @@ def _answer_without_ratios(runs: Sequence[RunData], names: Mapping[str, str]) ->
         sentence = f"{clean(names[cell_id])} has no usable result{shown}."
         return Answer(sentences=(sentence,), trust="no", reasons=(clean(reason),))
     sentence = f"{clean(names[cell_id])} serves {_mean_rate(values)}; the run has no other cell to compare it with."
-    (only,) = with_caveats(
+    (only,) = with_findings(
         [Ratio(metric=RPS, cell_id=cell_id, baseline=cell_id, blocks=len(values), exclusions=excluded)],
         {run.manifest.run_id: run.basis},
     )
-    reasons = tuple(dict.fromkeys(clean(_with_names(reason, names)) for reason in _reservations([only], [run])))
+    reasons = tuple(dict.fromkeys(clean(_with_names(reason, names)) for reason in _doubts([only], [run])))
     return Answer(
         sentences=(sentence,),
         trust="no" if only.uses_invalid else "with care" if reasons else "yes",

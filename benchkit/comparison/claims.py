@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
-from benchkit.comparison.notes import with_caveats, with_cell_remarks, with_response_remarks
+from benchkit.comparison.notes import with_cell_notes, with_findings, with_response_notes
 from benchkit.comparison.ratios import Ratio, block_ratios
 from benchkit.comparison.run_data import RunData
 from benchkit.errors import InputError
@@ -34,9 +34,9 @@ class ClaimResult(Frozen):
     ratios: tuple[Ratio, ...] = ()
 
     @property
-    def remarks(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[str, ...]:
         """Remarks on its ratios, each once."""
-        return tuple(dict.fromkeys(remark for ratio in self.ratios for remark in ratio.remarks))
+        return tuple(dict.fromkeys(note for ratio in self.ratios for note in ratio.notes))
 
     @property
     def sentence(self) -> str:
@@ -87,8 +87,8 @@ def judge_claim(claim: Claim, data: RunData) -> ClaimResult:
             return result.model_copy(update={"reason": "no trial was profiled"})
         trials, excluded = data.profiled.trials, data.profiled.exclusions
     samples = take_samples(trials, claim.metric, excluded)
-    ratios = with_response_remarks(block_ratios(samples, pairs, data.alpha), data.trials, data.manifest)
-    ratios = with_cell_remarks(with_caveats(ratios, {data.manifest.run_id: data.basis}), data.manifest.cells)
+    ratios = with_response_notes(block_ratios(samples, pairs, data.alpha), data.trials, data.manifest)
+    ratios = with_cell_notes(with_findings(ratios, {data.manifest.run_id: data.basis}), data.manifest.cells)
     state, reason = _judge_intervals(claim, ratios, data.alpha)
     if data.limitation:
         state, reason = "undecided", data.limitation

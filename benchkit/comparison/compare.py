@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import pandas as pd
+from pydantic import Field
 
 from benchkit.comparison.answer import Answer, write_answer
 from benchkit.comparison.capacities import CellCapacity, cell_capacities
 from benchkit.comparison.claims import ClaimResult, judge_claims
-from benchkit.comparison.gate import GateResult, Thresholds, default_thresholds, judge_ratios
+from benchkit.comparison.gate import GateLimits, GateResult, default_limits, judge_ratios
 from benchkit.comparison.notes import (
     notes_on_latencies,
-    with_caveats,
-    with_cell_remarks,
-    with_latency_remarks,
-    with_response_remarks,
-    with_response_remarks_between,
+    with_cell_notes,
+    with_findings,
+    with_latency_notes,
+    with_response_notes,
 )
 from benchkit.comparison.power import Resolution, noise_of, resolution
 from benchkit.comparison.ratios import Ratio, block_ratios, run_ratios, sequential_ratios, with_outcomes
 from benchkit.comparison.run_data import ComparedRun, RunData, read_run_data
-from benchkit.comparison.testbed_effect import notices_about_testbeds
+from benchkit.comparison.testbed_effect import notes_on_testbeds
 from benchkit.errors import InputError
 from benchkit.judge.run_differences import FactDifference, host_differences, machine_differences, setting_differences
 from benchkit.models.base import Frozen
@@ -54,13 +55,13 @@ _FRAME = (
     "remarks",
 )
 """Columns of the table of ratios that a reader needs."""
-_NOT_IN_FRAME = frozenset({"exclusions", "reservations", "uses_invalid", "is_unusable"})
+_NOT_IN_FRAME = {"exclusions", "doubts", "uses_invalid", "is_unusable"}
 
 
-class Comparison(Frozen):
+class RunComparison(Frozen, serialize_by_alias=True):
     """Cells of a run relative to a baseline, or the same cells in two runs, the second relative to the first.
 
-    `drift` (of hosts) and `asked` (of scenarios) hold the differences between two runs; `notices` are sentences to read
+    `drift` (of hosts) and `asked` (of scenarios) hold the differences between two runs; `notes` are sentences to read
     before any ratio. `alpha` is the probability that a family of comparisons of equal cells shows any difference,
     `level` the largest `p_holm` that shows one: less than `alpha` in runs that may end early.
     """
@@ -70,7 +71,7 @@ class Comparison(Frozen):
     metrics: tuple[str, ...]
     drift: tuple[FactDifference, ...] = ()
     asked: tuple[FactDifference, ...] = ()
-    notices: tuple[str, ...] = ()
+    notes: tuple[str, ...] = Field(default=(), serialization_alias="notices")
     answer: Answer | None = None
     """The result in sentences; of a comparison without metrics of its own choice with p99 latency besides RPS."""
     alpha: float
@@ -101,15 +102,14 @@ class Comparison(Frozen):
         return tuple(ratio for ratio in self.ratios if ratio.control)
 
     def frame(self, *, full: bool = False) -> pd.DataFrame:
-        """Return the ratios as a table, a row each; their remarks are one text.
+        """Return the ratios as a table, a row each; their notes are one text in the column `remarks`.
 
         The columns are those that a reader needs; all fields of a ratio if `full`, most of them for further
         computation.
         """
-        columns = [name for name in Ratio.model_fields if name not in _NOT_IN_FRAME] if full else list(_FRAME)
-        rows = [
-            {**ratio.model_dump(include=set(columns)), "remarks": "; ".join(ratio.remarks)} for ratio in self.ratios
-        ]
+        rows = [{**ratio.model_dump(exclude=_NOT_IN_FRAME), "remarks": "; ".join(ratio.notes)} for ratio in self.ratios]
+        fields = {name: field for name, field in Ratio.model_fields.items() if name not in _NOT_IN_FRAME}
+        columns = [field.serialization_alias or name for name, field in fields.items()] if full else list(_FRAME)
         return pd.DataFrame(rows, columns=columns)
 
 
@@ -150,9 +150,9 @@ def compare(
     metrics: Sequence[str] = (),
     baseline: str | None = None,
     exclusions: Iterable[Exclusion] | None = None,
-    thresholds: Thresholds | None = None,
+    thresholds: GateLimits | None = None,
     gated: bool = False,
-) -> Comparison:
+) -> RunComparison:
     """Compare the cells of a stored run with a baseline, or with the same cells in `run2`, relative to `run`.
 
     `run` and `run2` are ids, their beginnings, or `latest`. `baseline` is a cell or a part of its levels (`stack=go`):
@@ -166,33 +166,31 @@ def compare(
     if run2 is not None and data[0].manifest.run_id == data[1].manifest.run_id:
         raise InputError(f"{data[0].manifest.run_id} cannot be compared with itself", hint="name two different runs")
     chosen = tuple(map(metric_column, metrics)) or (primary_metric(*data),)
-    answers_alone = bool(metrics or thresholds or gated)
-    if gated and thresholds is None:
-        thresholds = default_thresholds(chosen)
-    wanted = tuple(dict.fromkeys((*chosen, *(thresholds.metrics if thresholds else ()))))
+    limits = default_limits(chosen) if gated and thresholds is None else thresholds
+    wanted = tuple(dict.fromkeys((*chosen, *(limits.metrics if limits else ()))))
     if run2 is None:
-        comparison = compare_cells(data[0], wanted, baseline).model_copy(update={"claims": judge_claims(data[0])})
+        compared = partial(compare_cells, data[0], baseline=baseline)
     else:
         facts = [load("hosts", store=where, run_id=side.manifest.run_id) for side in data]
-        comparison = compare_runs(data[0], data[1], wanted, baseline, facts=(facts[0], facts[1]))
-    ratios = list(comparison.ratios)
-    for metric in () if answers_alone else _answer_metrics(*data)[1:]:
-        if run2 is None:
-            ratios += compare_cells(data[0], [metric], baseline).ratios
-        else:
-            ratios += compare_runs(data[0], data[1], [metric], baseline, facts=(facts[0], facts[1])).ratios
-    changes = (*comparison.drift, *comparison.asked)
-    answer = write_answer(ratios, data, changes)
-    comparison = comparison.model_copy(update={"answer": answer, "capacities": cell_capacities(data[-1])})
-    if thresholds is None:
+        compared = partial(compare_runs, data[0], data[1], baseline=baseline, facts=(facts[0], facts[1]))
+    comparison = compared(wanted)
+    others = () if metrics or thresholds or gated else _answer_metrics(*data)[1:]
+    ratios = [*comparison.ratios, *(ratio for metric in others for ratio in compared([metric]).ratios)]
+    comparison = comparison.model_copy(
+        update={
+            "claims": judge_claims(data[0]) if run2 is None else (),
+            "answer": write_answer(ratios, data, (*comparison.drift, *comparison.asked)),
+            "capacities": cell_capacities(data[-1]),
+        }
+    )
+    if limits is None:
         return comparison
     limitation = data[0].limitation if run2 is None else None
-    return comparison.model_copy(
-        update={"gate": judge_ratios(comparison.ratios, thresholds, comparison.level, limitation=limitation)}
-    )
+    result = judge_ratios(comparison.ratios, limits, comparison.level, limitation=limitation)
+    return comparison.model_copy(update={"gate": result})
 
 
-def compare_cells(data: RunData, metrics: Sequence[str], baseline: str | None = None) -> Comparison:
+def compare_cells(data: RunData, metrics: Sequence[str], baseline: str | None = None) -> RunComparison:
     """Compare the cells of one run with their baseline. Raises InputError."""
     cells = data.manifest.cells
     levels = levels_of(baseline, cells) if baseline is not None else scenario_baseline(data.manifest.scenario, cells)
@@ -204,16 +202,16 @@ def compare_cells(data: RunData, metrics: Sequence[str], baseline: str | None = 
         for of_metric in samples
         for ratio in estimate(of_metric, pairs, data.alpha)
     ]
-    ratios = with_response_remarks(with_outcomes(ratios, data.alpha), data.trials, data.manifest)
-    ratios = with_latency_remarks(ratios, data.trials, data.trials)
-    ratios = with_caveats(ratios, {data.manifest.run_id: data.basis})
-    ratios = with_cell_remarks(ratios, cells)
-    notices = [
-        *_run_notices(data),
+    ratios = with_response_notes(with_outcomes(ratios, data.alpha), data.trials, data.manifest)
+    ratios = with_latency_notes(ratios, data.trials, data.trials)
+    ratios = with_findings(ratios, {data.manifest.run_id: data.basis})
+    ratios = with_cell_notes(ratios, cells)
+    notes = [
+        *_run_notes(data),
         *([f"No baseline cell for: {', '.join(unpaired)}."] if unpaired else []),
-        *notices_about_testbeds(data.trials, samples, pairs, data.alpha),
+        *notes_on_testbeds(data.trials, samples, pairs, data.alpha),
     ]
-    return _comparison("cells", [data], metrics, ratios, notices)
+    return _comparison("cells", [data], metrics, ratios, notes)
 
 
 def _with_measured(ratio: Ratio, data: RunData) -> Ratio:
@@ -231,7 +229,7 @@ def primary_metric(*runs: RunData) -> str:
     return found.pop() if len(found) == 1 else RPS
 
 
-def answer_of_run(data: RunData, comparisons: Iterable[Comparison] = ()) -> Answer:
+def answer_of_run(data: RunData, comparisons: Iterable[RunComparison] = ()) -> Answer:
     """Return the answer of one run in sentences, as `compare` gives it; `comparisons` of single metrics are reused."""
     known = {comparison.metrics: comparison for comparison in comparisons}
     parts = [known.get((metric,)) or compare_cells(data, [metric]) for metric in _answer_metrics(data)]
@@ -245,7 +243,7 @@ def _answer_metrics(*runs: RunData) -> tuple[str, ...]:
     return tuple(dict.fromkeys((primary_metric(*runs), *known)))
 
 
-def compare_all_metrics(data: RunData) -> tuple[Comparison, ...]:
+def compare_all_metrics(data: RunData) -> tuple[RunComparison, ...]:
     """Compare the cells of one run with their baseline, a comparison for each metric; only those with a ratio.
 
     The metrics are the primary one, those that the scenario asks about, and `SHOWN_METRICS` for a run of at most
@@ -267,7 +265,7 @@ def compare_runs(
     baseline: str | None = None,
     *,
     facts: tuple[pd.DataFrame, pd.DataFrame],
-) -> Comparison:
+) -> RunComparison:
     """Compare the same cells in two runs, `after` relative to `before`; `facts` are the rows of `hosts` of each.
 
     Raises InputError.
@@ -305,13 +303,13 @@ def compare_runs(
             for data in runs
         ]
         ratios += run_ratios(samples[0], samples[1], compared, reference, alpha)
-    ratios = with_response_remarks_between(with_outcomes(ratios, alpha), before.trials, after.trials, after.manifest)
-    ratios = with_latency_remarks(ratios, before.trials, after.trials)
-    ratios = with_caveats(ratios, {data.manifest.run_id: data.basis for data in runs})
-    ratios = with_cell_remarks(ratios, [cell for data in runs for cell in data.manifest.cells])
+    ratios = with_response_notes(with_outcomes(ratios, alpha), after.trials, after.manifest, before.trials)
+    ratios = with_latency_notes(ratios, before.trials, after.trials)
+    ratios = with_findings(ratios, {data.manifest.run_id: data.basis for data in runs})
+    ratios = with_cell_notes(ratios, [cell for data in runs for cell in data.manifest.cells])
     changes = host_differences(*facts)
     asked = setting_differences(before.manifest, after.manifest)
-    notices = [
+    notes = [
         *(
             [OTHER_HOSTS.format(differences="; ".join(c.text for c in machines), reference=reference)]
             if machines
@@ -324,10 +322,10 @@ def compare_runs(
         ),
         *([f"The runs have different settings: {'; '.join(c.text for c in asked)}."] if asked else []),
         *(f"{name} is in one of the runs only." for name in compared if name not in common),
-        *(notice for data in runs for notice in _run_notices(data)),
+        *(note for data in runs for note in _run_notes(data)),
         *([] if reference else [TWO_RUNS]),
     ]
-    return _comparison("runs", runs, metrics, ratios, notices).model_copy(update={"drift": changes, "asked": asked})
+    return _comparison("runs", runs, metrics, ratios, notes).model_copy(update={"drift": changes, "asked": asked})
 
 
 def _common_baseline(before: RunData, after: RunData, common: Sequence[str], machines: Sequence[FactDifference]) -> str:
@@ -343,18 +341,18 @@ def _common_baseline(before: RunData, after: RunData, common: Sequence[str], mac
     )
 
 
-def _run_notices(data: RunData) -> list[str]:
-    """Return the notices about a run that precede its figures."""
-    notices = []
+def _run_notes(data: RunData) -> list[str]:
+    """Return the notes about a run that precede its figures."""
+    notes = []
     if data.manifest.is_imported:
-        notices.append(IMPORTED.format(run=data.manifest.run_id))
+        notes.append(IMPORTED.format(run=data.manifest.run_id))
     if data.design == "sequential":
-        notices.append(SEQUENTIAL.format(run=data.manifest.run_id))
+        notes.append(SEQUENTIAL.format(run=data.manifest.run_id))
     if data.manifest.status != "done":
-        notices.append(f"{data.manifest.run_id}: {data.manifest.status}; partial results.")
-    notices += [f"{cell.cell_id}: skipped, {cell.unsupported}." for cell in data.manifest.cells if cell.unsupported]
-    notices += [notice for cell in data.manifest.cells if not cell.unsupported for notice in cell.notices]
-    return notices
+        notes.append(f"{data.manifest.run_id}: {data.manifest.status}; partial results.")
+    notes += [f"{cell.cell_id}: skipped, {cell.unsupported}." for cell in data.manifest.cells if cell.unsupported]
+    notes += [note for cell in data.manifest.cells if not cell.unsupported for note in cell.notices]
+    return notes
 
 
 def _comparison(
@@ -362,8 +360,8 @@ def _comparison(
     runs: Sequence[RunData],
     metrics: Sequence[str],
     ratios: Sequence[Ratio],
-    notices: Sequence[str],
-) -> Comparison:
+    notes: Sequence[str],
+) -> RunComparison:
     alpha = min(data.alpha for data in runs)
     resolved: dict[str, Resolution] = {}
     if mode == "cells" and runs[0].limitation is None:
@@ -374,11 +372,11 @@ def _comparison(
         for ratio in ratios
         if ratio.is_of_equals and ratio.outcome in {"higher", "lower"}
     ]
-    return Comparison(
+    return RunComparison(
         mode=mode,
         runs=tuple(data.compared_run for data in runs),
         metrics=tuple(metrics),
-        notices=(*notices, *notes_on_latencies(metrics, [data.trials for data in runs]), *alarms, *limits),
+        notes=(*notes, *notes_on_latencies(metrics, [data.trials for data in runs]), *alarms, *limits),
         alpha=ALPHA,
         level=alpha,
         ratios=tuple(ratios),

@@ -119,7 +119,7 @@ GOROUTINES = "goroutines"
 CPU: Final = "server_cpu_s_per_request"
 
 
-Figure = Literal["shares", "goroutines", "rps", "server_cpu_s_per_request"]
+ProfileFigure = Literal["shares", "goroutines", "rps", "server_cpu_s_per_request"]
 
 
 class ServiceProfile(Frozen, serialize_by_alias=True):
@@ -143,9 +143,9 @@ class ServiceProfile(Frozen, serialize_by_alias=True):
     server_cpu_s_per_request: float | None = None
     excluded_profiles: int = Field(default=0, serialization_alias="left_out")
     """Number of profiles that are not in these shares because the rate of their trials is invalid."""
-    invalid_figures: tuple[Figure, ...] = Field(default=(), serialization_alias="void")
+    invalid_figures: tuple[ProfileFigure, ...] = Field(default=(), serialization_alias="void")
 
-    def annotated(self, figure: Figure, text: str) -> str:
+    def annotated(self, figure: ProfileFigure, text: str) -> str:
         """Return the text of a figure, marked if it comes from invalid trials only."""
         return f"{text}, invalid" if figure in self.invalid_figures else text
 
@@ -208,7 +208,7 @@ def _service_profile(
     rps, only_invalid_rps = _usable_rows(trials, "rps", data.excluded("rps"))
     cpu, only_invalid_cpu = _usable_rows(trials, CPU, data.excluded(CPU))
     used, only_invalid_shares = _usable_rows(shares, "share", data.excluded_profiles)
-    only_invalid: dict[Figure, bool] = {
+    only_invalid: dict[ProfileFigure, bool] = {
         "shares": only_invalid_shares,
         "goroutines": only_invalid_goroutines,
         "rps": only_invalid_rps,

@@ -18,9 +18,9 @@ from benchkit.models.metrics import FAILURES, METRICS, metric_column, metric_nam
 from benchkit.stats.multiple_tests import ALPHA, holm
 from benchkit.stats.samples import describe_exclusions
 
-Verdict = Literal["passed", "regressed", "inconclusive"]
+GateVerdict = Literal["passed", "regressed", "inconclusive"]
 
-EXIT_CODES: Mapping[Verdict, ExitCode] = {
+EXIT_CODES: Mapping[GateVerdict, ExitCode] = {
     "passed": ExitCode.DONE,
     "regressed": ExitCode.REGRESSED,
     "inconclusive": ExitCode.INCONCLUSIVE,
@@ -44,35 +44,35 @@ def parse_share(value: object) -> object:
 Worsening = Annotated[float, BeforeValidator(parse_share), Field(ge=0, lt=1, allow_inf_nan=False)]
 
 
-class Thresholds(Frozen):
+class GateLimits(Frozen):
     """Allowed worsening, as a share, by metric: `rps: 5%` lets it fall by 5 %, `latency_p99_s: 5%` rise by 5 %."""
 
     metrics: Mapping[str, Worsening] = Field(min_length=1)
 
 
-class GateLine(Frozen):
+class GateLine(Frozen, serialize_by_alias=True):
     """One ratio at the gate. `limit` is the worst ratio allowed; `p_holm` that of it being beyond the limit."""
 
     metric: str
     cell_id: str
     baseline: str
     limit: float
-    verdict: Verdict
+    verdict: GateVerdict
     p_holm: float | None = None
     text: str
-    remarks: tuple[str, ...] = ()
-    """Caveats of the ratio: excluded trials, different answers, suspect trials."""
+    notes: tuple[str, ...] = Field(default=(), serialization_alias="remarks")
+    """Notes on the ratio: excluded trials, different answers, suspect trials."""
 
     @property
     def full_text(self) -> str:
-        """Text with its remarks."""
-        return "; ".join((self.text, *self.remarks))
+        """Text with its notes."""
+        return "; ".join((self.text, *self.notes))
 
 
 class GateResult(Frozen):
     """Verdict of the gate, and the verdict on every ratio."""
 
-    verdict: Verdict
+    verdict: GateVerdict
     thresholds: Mapping[str, float]
     lines: tuple[GateLine, ...]
 
@@ -82,19 +82,19 @@ class GateResult(Frozen):
         return EXIT_CODES[self.verdict]
 
 
-def default_thresholds(metrics: Sequence[str]) -> Thresholds:
+def default_limits(metrics: Sequence[str]) -> GateLimits:
     """Return the default threshold of these metrics. Raises InputError for one that has no better direction."""
-    return validate_thresholds(Thresholds(metrics=dict.fromkeys(metrics, DEFAULT_WORSENING)), "--gate")
+    return validate_limits(GateLimits(metrics=dict.fromkeys(metrics, DEFAULT_WORSENING)), "--gate")
 
 
-def read_thresholds(path: Path) -> Thresholds:
+def read_limits(path: Path) -> GateLimits:
     """Return thresholds from a YAML file. Raises InputError naming file, line and field."""
-    stated = read_document(path).validated(Thresholds)
+    stated = read_document(path).validated(GateLimits)
     columns = {metric_column(name): share for name, share in stated.metrics.items()}
-    return validate_thresholds(stated.model_copy(update={"metrics": columns}), str(path))
+    return validate_limits(stated.model_copy(update={"metrics": columns}), str(path))
 
 
-def parse_thresholds(texts: Sequence[str]) -> Thresholds:
+def parse_limits(texts: Sequence[str]) -> GateLimits:
     """Return thresholds as typed, `rps=5%` each. Raises InputError."""
     found: dict[str, object] = {}
     for text in texts:
@@ -107,10 +107,10 @@ def parse_thresholds(texts: Sequence[str]) -> Thresholds:
         if not equals or not 0 <= number < 1:
             raise InputError("not of the form metric=share", where=f"--threshold {text}", hint="as in rps=5%")
         found[metric_column(metric.strip())] = number
-    return validate_thresholds(Thresholds.model_validate({"metrics": found}), "--threshold")
+    return validate_limits(GateLimits.model_validate({"metrics": found}), "--threshold")
 
 
-def validate_thresholds(thresholds: Thresholds, where: str) -> Thresholds:
+def validate_limits(thresholds: GateLimits, where: str) -> GateLimits:
     """Return the thresholds. Raises InputError for metrics without a better direction and for counts of failures.
 
     A healthy trial has no failures, and there is no ratio to zero.
@@ -129,7 +129,7 @@ def validate_thresholds(thresholds: Thresholds, where: str) -> Thresholds:
 
 
 def judge_ratios(
-    ratios: Sequence[Ratio], thresholds: Thresholds, alpha: float = ALPHA, *, limitation: str | None = None
+    ratios: Sequence[Ratio], thresholds: GateLimits, alpha: float = ALPHA, *, limitation: str | None = None
 ) -> GateResult:
     """Evaluate every ratio of a metric that has a threshold, except controls.
 
@@ -147,7 +147,7 @@ def judge_ratios(
         for ratio, limit, p in zip(judged, limits, beyond, strict=True)
     ]
     verdicts = {line.verdict for line in lines}
-    verdict: Verdict = "passed"
+    verdict: GateVerdict = "passed"
     if "regressed" in verdicts:
         verdict = "regressed"
     elif "inconclusive" in verdicts or not lines:
@@ -172,7 +172,7 @@ def _p_beyond(ratio: Ratio, limit: float) -> float | None:
 
 
 def _line(ratio: Ratio, limit: float, p: float | None, alpha: float, limitation: str | None) -> GateLine:
-    verdict: Verdict = "inconclusive"
+    verdict: GateVerdict = "inconclusive"
     higher = metric_named(ratio.metric).better == "higher"
     allowed = f"{'at least' if higher else 'at most'} {limit:.3g} is allowed"
     if p is None or ratio.low is None or ratio.high is None:
@@ -191,8 +191,8 @@ def _line(ratio: Ratio, limit: float, p: float | None, alpha: float, limitation:
         verdict=verdict,
         p_holm=p,
         text=text,
-        remarks=(
+        notes=(
             *([describe_exclusions(ratio.exclusions)] if ratio.exclusions and not ratio.reason else []),
-            *ratio.remarks,
+            *ratio.notes,
         ),
     )

@@ -6,7 +6,7 @@ No ratio uses trials that a verdict makes invalid, unless on request. It does us
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
@@ -15,7 +15,7 @@ import pandas as pd
 from benchkit import units
 from benchkit.comparison.ratios import Ratio
 from benchkit.judge.evidence import Severity
-from benchkit.judge.fairness import answers_by_cell, mismatch_remarks, response_mismatches, with_declared_reasons
+from benchkit.judge.fairness import answers_by_cell, mismatch_notes, response_mismatches, with_declared_reasons
 from benchkit.judge.registry import CHECKS
 from benchkit.models.metrics import CPU
 from benchkit.models.run import CellRecord, Manifest
@@ -29,13 +29,13 @@ OUTSIDE = DISTURBANCES - {"busy-neighbour"}
 """Those of what is no part of the run."""
 
 EXPLAINED = DISTURBANCES | {"server-idle"}
-"""Suspect findings that a ratio's other remarks explain: a server is suspected to be idle only beside others."""
+"""Suspect findings that a ratio's other notes explain: a server is suspected to be idle only beside others."""
 
 CROWDED = "others filled the cores of the load tool, so that the ratio may be closer to one than it is without them"
 
 
 @dataclass(frozen=True)
-class Caveat:
+class StoredFinding:
     """A finding about metrics of a trial: those named, and no others."""
 
     trial_id: str
@@ -45,7 +45,7 @@ class Caveat:
 
 
 @dataclass(frozen=True)
-class OtherProgram:
+class BusyProgram:
     """A program outside of the run."""
 
     name: str
@@ -60,161 +60,125 @@ class RatioBasis:
 
     trials: Mapping[str, Sequence[str]]
     """Measured trials, by cell."""
-    caveats: Mapping[str, Sequence[Caveat]]
-    """Findings, by metric."""
-    programs: Mapping[str, OtherProgram] = field(default_factory=dict)
+    findings: Mapping[str, Mapping[str, Sequence[StoredFinding]]]
+    """Findings, by metric and trial."""
+    programs: Mapping[str, BusyProgram] = field(default_factory=dict)
     """The busiest program outside of the run, by trial, where one is known."""
 
 
-def caveats_of(verdicts: pd.DataFrame) -> tuple[Caveat, ...]:
-    """Return the rows of `verdicts` as caveats."""
+def findings_of(verdicts: pd.DataFrame) -> tuple[StoredFinding, ...]:
+    """Return the rows of `verdicts` as findings."""
     columns = (verdicts[name] for name in ("trial_id", "check", "severity", "metrics"))
     return tuple(
-        Caveat(str(trial_id), str(check), severity, frozenset(map(str, metrics)))
+        StoredFinding(str(trial_id), str(check), severity, frozenset(map(str, metrics)))
         for trial_id, check, severity, metrics in zip(*columns, strict=True)
     )
 
 
-def disturbed_trials(caveats: Iterable[Caveat]) -> Iterator[Exclusion]:
+def disturbed_trials(findings: Iterable[StoredFinding]) -> Iterator[Exclusion]:
     """Yield the trials that something outside of the run disturbed, as exclusions for other designs than random ones.
 
     A slow clock, which affects rates alone, is a property of the host.
     """
-    for each in caveats:
+    for each in findings:
         if each.check in OUTSIDE and each.severity == "suspect" and CPU in each.metrics:
             yield Exclusion(each.trial_id, f"disturbed: {each.check}", each.metrics)
 
 
-def ratio_basis(trials: pd.DataFrame, caveats: Iterable[Caveat]) -> RatioBasis:
+def ratio_basis(trials: pd.DataFrame, findings: Iterable[StoredFinding]) -> RatioBasis:
     """Return the basis of the ratios of one run, from its rows of `trials`."""
     measured = trials[is_comparable(trials)]
     of_cells: defaultdict[str, list[str]] = defaultdict(list)
     for cell_id, trial_id in zip(measured["cell_id"], measured["trial_id"], strict=True):
         of_cells[str(cell_id)].append(str(trial_id))
-    by_metric: defaultdict[str, list[Caveat]] = defaultdict(list)
-    for caveat in caveats:
-        for metric in caveat.metrics:
-            by_metric[metric].append(caveat)
-    return RatioBasis(of_cells, by_metric, _other_programs(measured))
-
-
-def with_caveats(ratios: Iterable[Ratio], sides: Mapping[str, RatioBasis]) -> list[Ratio]:
-    """Return the ratios with remarks about the trials that they use; `sides` are the runs involved, by run_id."""
-    against = {
-        (run_id, metric): _by_trial(caveats)
-        for run_id, side in sides.items()
-        for metric, caveats in side.caveats.items()
+    by_metric: defaultdict[str, defaultdict[str, list[StoredFinding]]] = defaultdict(lambda: defaultdict(list))
+    for finding in findings:
+        for metric in finding.metrics:
+            by_metric[metric][finding.trial_id].append(finding)
+    known = measured[measured["other_program"].notna()] if "other_program" in measured else measured.head(0)
+    columns = (known[name] for name in ("trial_id", "other_program", "other_program_cores") if name in known)
+    programs = {
+        str(trial_id): BusyProgram(str(name), float(cores)) for trial_id, name, cores in zip(*columns, strict=True)
     }
-    annotated = []
-    for ratio in ratios:
-        found = [
-            group
-            for run_id, side in sides.items()
-            for group in _caveats_of_ratio(
-                ratio, run_id if len(sides) > 1 else None, side, against.get((run_id, ratio.metric), {})
-            )
-        ]
-        found_disturbances = [
-            text
-            for run_id, side in sides.items()
-            if (text := _describe_disturbances(ratio, side, against.get((run_id, ratio.metric), {})))
-        ]
-        uses_invalid = any(group.severity == "invalid" for group in found)
-        annotated.append(
-            ratio.with_remarks([*dict.fromkeys(found_disturbances), *(group.remark for group in found)]).model_copy(
-                update={"uses_invalid": uses_invalid}
-            )
-        )
-    return annotated
+    return RatioBasis(of_cells, by_metric, programs)
 
 
-def _by_trial(caveats: Sequence[Caveat]) -> dict[str, list[Caveat]]:
-    found: dict[str, list[Caveat]] = {}
-    for caveat in caveats:
-        found.setdefault(caveat.trial_id, []).append(caveat)
-    return found
+def with_findings(ratios: Iterable[Ratio], sides: Mapping[str, RatioBasis]) -> list[Ratio]:
+    """Return the ratios with notes on the trials that they use; `sides` are the runs involved, by run_id."""
+    return [_with_findings(ratio, sides) for ratio in ratios]
 
 
-@dataclass(frozen=True)
-class _Caveats:
-    """The findings of one severity about the trials of a cell that a ratio uses."""
-
-    where: str
-    severity: Severity
-    affected: int
-    trials: int
-    checks: Sequence[str]
-
-    @property
-    def remark(self) -> str:
-        """The findings as a sentence."""
-        used = " but used on request" if self.severity == "invalid" else ""
-        are = "is" if self.affected == 1 else "are"
-        share = _share_of_trials(self.affected, self.trials)
-        reasons = "; ".join(dict.fromkeys(CROWDED if self._is_crowded(each) else because(each) for each in self.checks))
-        return f"{share} of {self.where} {are} {self.severity}{used} ({reasons})"
-
-    def _is_crowded(self, check: str) -> bool:
-        return self.severity == "suspect" and check == "generator-saturated"
+def _with_findings(ratio: Ratio, sides: Mapping[str, RatioBasis]) -> Ratio:
+    excluded = {trial.trial_id for trial in ratio.exclusions}
+    cells = dict.fromkeys(filter(None, (ratio.cell_id, ratio.baseline, ratio.relative_to)))
+    disturbances: dict[str, None] = {}
+    notes: list[tuple[Severity, str]] = []
+    for run_id, side in sides.items():
+        findings = side.findings.get(ratio.metric, {})
+        used = {cell: [each for each in side.trials.get(cell, ()) if each not in excluded] for cell in cells}
+        trial_ids = [trial_id for of_cell in used.values() for trial_id in of_cell]
+        if text := _describe_disturbances(ratio, trial_ids, findings, side.programs):
+            disturbances[text] = None
+        for cell, of_cell in used.items():
+            notes += _describe_findings(cell if len(sides) == 1 else f"{cell} in {run_id}", of_cell, findings)
+    uses_invalid = any(severity == "invalid" for severity, _ in notes)
+    return ratio.with_notes([*disturbances, *(text for _, text in notes)]).model_copy(
+        update={"uses_invalid": uses_invalid}
+    )
 
 
-def _caveats_of_ratio(
-    ratio: Ratio, run_id: str | None, side: RatioBasis, against: Mapping[str, Sequence[Caveat]]
-) -> Iterator[_Caveats]:
-    """Yield the findings for each cell of the ratio, and each severity."""
-    if not against:
-        return
-    out = {trial.trial_id for trial in ratio.exclusions}
-    for cell_id in dict.fromkeys(filter(None, (ratio.cell_id, ratio.baseline, ratio.relative_to))):
-        counted = [trial_id for trial_id in side.trials.get(cell_id, ()) if trial_id not in out]
-        reasons = {trial_id: against[trial_id] for trial_id in counted if trial_id in against}
-        invalid = {trial_id for trial_id, those in reasons.items() if any(each.severity == "invalid" for each in those)}
-        where = cell_id if run_id is None else f"{cell_id} in {run_id}"
-        groups: tuple[tuple[Severity, Collection[str]], ...] = (
-            ("invalid", invalid),
-            ("suspect", reasons.keys() - invalid),
-        )
-        for severity, affected in groups:
-            named = {
-                trial_id: {
-                    each.check
-                    for each in reasons[trial_id]
-                    if each.severity == severity and not (severity == "suspect" and each.check in EXPLAINED)
-                }
-                for trial_id in affected
+def _describe_findings(
+    where: str, trial_ids: Sequence[str], findings: Mapping[str, Sequence[StoredFinding]]
+) -> Iterator[tuple[Severity, str]]:
+    """Yield a sentence for each severity about the used trials of a cell; an invalid trial is not suspect as well."""
+    affected: dict[Severity, dict[str, set[str]]] = {"invalid": {}, "suspect": {}}
+    for trial_id in trial_ids:
+        of_trial = findings.get(trial_id, ())
+        severity: Severity = "invalid" if any(each.severity == "invalid" for each in of_trial) else "suspect"
+        checks = {each.check for each in of_trial if each.severity == severity}
+        if shown := checks if severity == "invalid" else checks - EXPLAINED:
+            affected[severity][trial_id] = shown
+    for severity, checks_of in affected.items():
+        if checks_of:
+            clauses = {
+                CROWDED if (severity, check) == ("suspect", "generator-saturated") else because(check): None
+                for check in _ordered(set().union(*checks_of.values()))
             }
-            concerned = [trial_id for trial_id, checks in named.items() if checks]
-            if concerned:
-                yield _Caveats(where, severity, len(concerned), len(counted), _ordered(set().union(*named.values())))
+            verb = "is" if len(checks_of) == 1 else "are"
+            used = " but used on request" if severity == "invalid" else ""
+            share = _share_of_trials(len(checks_of), len(trial_ids))
+            yield severity, f"{share} of {where} {verb} {severity}{used} ({'; '.join(clauses)})"
 
 
-def _describe_disturbances(ratio: Ratio, side: RatioBasis, against: Mapping[str, Sequence[Caveat]]) -> str | None:
+def _describe_disturbances(
+    ratio: Ratio,
+    trial_ids: Sequence[str],
+    findings: Mapping[str, Sequence[StoredFinding]],
+    programs: Mapping[str, BusyProgram],
+) -> str | None:
     """Return a sentence on what disturbed the trials that a ratio uses, and what that did to the ratio; None: nothing.
 
     Only suspect trials are meant: those of a random order, where disturbances are noise but for the ratio's bias.
     """
-    out = {trial.trial_id for trial in ratio.exclusions}
-    cells = dict.fromkeys(filter(None, (ratio.cell_id, ratio.baseline, ratio.relative_to)))
-    used = [trial_id for cell_id in cells for trial_id in side.trials.get(cell_id, ()) if trial_id not in out]
-    disturbed: dict[str, list[str]] = {}
-    for trial_id in used:
-        for each in against.get(trial_id, ()):
+    disturbed: defaultdict[str, list[str]] = defaultdict(list)
+    for trial_id in trial_ids:
+        for each in findings.get(trial_id, ()):
             if each.severity == "suspect" and each.check in DISTURBANCES:
-                disturbed.setdefault(each.check, []).append(trial_id)
+                disturbed[each.check].append(trial_id)
     if not disturbed:
         return None
-    affected = {trial_id for trial_ids in disturbed.values() for trial_id in trial_ids}
     causes = "; ".join(
-        _describe_programs([side.programs[each] for each in trial_ids if each in side.programs])
+        _describe_programs([programs[each] for each in of_check if each in programs])
         if check == NOISY_HOST
         else because(check)
-        for check, trial_ids in disturbed.items()
+        for check, of_check in disturbed.items()
     )
+    share = _share_of_trials(len(set().union(*disturbed.values())), len(trial_ids))
     effect = "" if ratio.bias else "; this met the cells at random, and the interval of the ratio includes it"
-    return f"{causes}, in {_share_of_trials(len(affected), len(used))}{effect}"
+    return f"{causes}, in {share}{effect}"
 
 
-def _describe_programs(programs: Sequence[OtherProgram]) -> str:
+def _describe_programs(programs: Sequence[BusyProgram]) -> str:
     """Return the program that most of the disturbed trials saw as the busiest, with its mean use of CPU time."""
     if not programs:
         return "other programs ran on the hosts' CPUs"
@@ -223,14 +187,6 @@ def _describe_programs(programs: Sequence[OtherProgram]) -> str:
     if len({each.name for each in programs}) > 1:
         return f"other programs ran on the hosts' CPUs, most often {name}, which used {units.cores(cores)}"
     return f"another program, {name}, used {units.cores(cores)}"
-
-
-def _other_programs(trials: pd.DataFrame) -> dict[str, OtherProgram]:
-    known = trials[trials["other_program"].notna()] if "other_program" in trials else trials.head(0)
-    columns = (known[name] for name in ("trial_id", "other_program", "other_program_cores") if name in known)
-    return {
-        str(trial_id): OtherProgram(str(name), float(cores)) for trial_id, name, cores in zip(*columns, strict=True)
-    }
 
 
 def because(check: str) -> str:
@@ -255,32 +211,30 @@ UNWATCHED = "unwatched: {cell} uses an external server, which was neither starte
 SAME_SERVER = "A/A: both cells have the same server, byte for byte, so any difference is noise"
 
 
-def with_cell_remarks(ratios: Iterable[Ratio], cells: Iterable[CellRecord]) -> list[Ratio]:
-    """Return ratios with remarks about their cells, which are those of one run, or of two runs that are compared."""
+def with_cell_notes(ratios: Iterable[Ratio], cells: Iterable[CellRecord]) -> list[Ratio]:
+    """Return ratios with notes on their cells, which are those of one run, or of two runs that are compared."""
     by_id = {cell.cell_id: cell for cell in sorted(cells, key=lambda cell: bool(cell.external))}
-    return [_with_remarks(ratio, by_id) for ratio in ratios]
+    return [_with_cell_notes(ratio, by_id) for ratio in ratios]
 
 
-def _with_remarks(ratio: Ratio, cells: dict[str, CellRecord]) -> Ratio:
-    names = dict.fromkeys((ratio.cell_id, ratio.baseline, *([ratio.relative_to] if ratio.relative_to else [])))
+def _with_cell_notes(ratio: Ratio, cells: Mapping[str, CellRecord]) -> Ratio:
+    names = dict.fromkeys(filter(None, (ratio.cell_id, ratio.baseline, ratio.relative_to)))
     unwatched = [UNWATCHED.format(cell=name) for name in names if name in cells and cells[name].external]
     own = [cells[name] for name in dict.fromkeys((ratio.cell_id, ratio.baseline)) if name in cells]
     first = {cell.same_as or cell.cell_id for cell in own}
     if len(own) == len(first):
-        return ratio.with_remarks(unwatched)
-    return ratio.with_remarks([SAME_SERVER, *unwatched], unwatched).model_copy(update={"same_server": True})
+        return ratio.with_notes(unwatched)
+    return ratio.with_notes([SAME_SERVER, *unwatched], unwatched).model_copy(update={"same_server": True})
 
 
-def with_response_remarks(ratios: Iterable[Ratio], trials: pd.DataFrame, manifest: Manifest) -> list[Ratio]:
-    """Return the ratios within a run with remarks about the answers of their cells."""
-    return with_response_remarks_between(ratios, trials, trials, manifest)
-
-
-def with_response_remarks_between(
-    ratios: Iterable[Ratio], before: pd.DataFrame, after: pd.DataFrame, manifest: Manifest
+def with_response_notes(
+    ratios: Iterable[Ratio], trials: pd.DataFrame, manifest: Manifest, before: pd.DataFrame | None = None
 ) -> list[Ratio]:
-    """Return the ratios of the same cells in two runs likewise; `manifest` is that of the second run."""
-    sides = [trials[is_comparable(trials)] for trials in (before, after)]
+    """Return the ratios with notes on answers of their cells that differ.
+
+    `trials` and `manifest` are those of the run; `before` are the trials of the earlier run of two that are compared.
+    """
+    sides = [each[is_comparable(each)] for each in (trials if before is None else before, trials)]
     answers_before, answers_after = map(answers_by_cell, sides)
     annotated = []
     for ratio in ratios:
@@ -292,7 +246,7 @@ def with_response_remarks_between(
                 found = response_mismatches(ratio.cell_id, ratio.baseline, *remaining)
         found = with_declared_reasons(found, manifest)
         doubtful = [each for each in found if each.casts_doubt]
-        annotated.append(ratio.with_remarks(mismatch_remarks(found), mismatch_remarks(doubtful)) if found else ratio)
+        annotated.append(ratio.with_notes(mismatch_notes(found), mismatch_notes(doubtful)) if found else ratio)
     return annotated
 
 
@@ -305,18 +259,10 @@ _KIND = ["rate_requested", "latency_from", "latency_corrected", "latency_covers"
 """Columns of `trials` that describe how latencies were measured."""
 
 
-def latency_notes(trials: pd.DataFrame) -> tuple[str, ...]:
-    """Return how these latencies were measured: the loop, the correction, what a latency covers."""
-    return (
-        _loop(trials),
-        _correction(trials["latency_corrected"]),
-        _coverage(trials["latency_covers"]),
-    )
-
-
 def latency_note(trials: pd.DataFrame) -> str:
-    """Return the notes as one line."""
-    return "; ".join(part for part in latency_notes(trials) if part)
+    """Return how these latencies were measured: the loop, the correction, what a latency covers; in one line."""
+    parts = (_loop(trials), _correction(trials["latency_corrected"]), _coverage(trials["latency_covers"]))
+    return "; ".join(filter(None, parts))
 
 
 def _loop(trials: pd.DataFrame) -> str:
@@ -363,23 +309,22 @@ def notes_on_latencies(metrics: Iterable[str], runs: Sequence[pd.DataFrame]) -> 
     return [] if measured.empty else [f"Latencies: {latency_note(measured)}."]
 
 
-def with_latency_remarks(ratios: Iterable[Ratio], before: pd.DataFrame, after: pd.DataFrame) -> list[Ratio]:
-    """Return the ratios of `after` to `before`, with a remark where latencies were measured in different ways."""
+def with_latency_notes(ratios: Iterable[Ratio], before: pd.DataFrame, after: pd.DataFrame) -> list[Ratio]:
+    """Return the ratios of `after` to `before`, with a note where latencies were measured in different ways."""
     kinds = [_kinds(trials) for trials in (before, after)]
     if len(pd.concat(kinds)[_KIND].drop_duplicates()) <= 1:
         return list(ratios)
     notes_before, notes_after = (
         {str(cell_id): latency_note(rows) for cell_id, rows in side.groupby("cell_id")} for side in kinds
     )
-    annotated = []
-    for ratio in ratios:
+
+    def annotated(ratio: Ratio) -> Ratio:
         own, base = notes_after.get(ratio.cell_id), notes_before.get(ratio.baseline)
-        if ratio.metric.startswith(_LATENCY) and own != base and own and base:
-            remark = f"latencies were measured in different ways: {own}; baseline: {base}"
-            annotated.append(ratio.with_remarks([remark]))
-        else:
-            annotated.append(ratio)
-    return annotated
+        if not ratio.metric.startswith(_LATENCY) or own == base or not own or not base:
+            return ratio
+        return ratio.with_notes([f"latencies were measured in different ways: {own}; baseline: {base}"])
+
+    return [annotated(ratio) for ratio in ratios]
 
 
 def _kinds(trials: pd.DataFrame) -> pd.DataFrame:

@@ -94,7 +94,7 @@ def _figure(row: PublishedComparison, cell_id: str, data: RunData) -> PublishedC
     if trials.empty:
         return row.model_copy(update={"why": "no trial reports it"})
     excluded = {each.trial_id for each in data.exclusions if each.covers(row.name)}
-    against = data.basis.caveats.get(row.name, ())
+    against = [each for each in data.findings if row.name in each.metrics]
     doubted = {each.trial_id for each in against if each.severity == "suspect"} - excluded
     verdicts: dict[str, int] = {}
     for trial_id, judged in zip(trials["trial_id"], trials["verdict"].notna(), strict=True):

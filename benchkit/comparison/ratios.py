@@ -79,10 +79,10 @@ class Ratio(Frozen, serialize_by_alias=True):
     """Direction of a difference that is shown; None if none is, or if the metric has no better direction."""
     reason: str | None = None
     exclusions: tuple[ExcludedTrial, ...] = Field(default=(), serialization_alias="left_out")
-    remarks: tuple[str, ...] = ()
-    """Caveats of this ratio alone, such as different answers of its cells."""
-    reservations: tuple[str, ...] = Field(default=(), exclude=True)
-    """The remarks that are reasons to believe the ratio with care only: all but those that the scenario declares."""
+    notes: tuple[str, ...] = Field(default=(), serialization_alias="remarks")
+    """Notes on this ratio alone, such as different answers of its cells."""
+    doubts: tuple[str, ...] = Field(default=(), exclude=True)
+    """The notes that are reasons to believe the ratio with care only: all but those that the scenario declares."""
     is_unusable: bool = False
     """True if no block has usable trials of both cells: the point is that of the trials that were measured."""
     uses_invalid: bool = Field(default=False, exclude=True)
@@ -109,8 +109,8 @@ class Ratio(Frozen, serialize_by_alias=True):
             update={"low": _exp(mean - reach), "high": _exp(mean + reach), "log_error": error, "df": float(df)}
         )
 
-    def with_bias(self, bias: float, remark: str) -> Ratio:
-        """Return the ratio with an interval that includes this bias of its logarithm, and a remark about it.
+    def with_bias(self, bias: float, note: str) -> Ratio:
+        """Return the ratio with an interval that includes this bias of its logarithm, and a note on it.
 
         A bias that is most of the interval is a reason to believe the ratio with care only.
         """
@@ -118,7 +118,7 @@ class Ratio(Frozen, serialize_by_alias=True):
             return self
         is_most = bias > math.log(self.high / self.ratio)
         widened = {"low": self.low * _exp(-bias), "high": self.high * _exp(bias), "bias": bias}
-        return self.model_copy(update=widened).with_remarks([remark], [remark] if is_most else [])
+        return self.model_copy(update=widened).with_notes([note], [note] if is_most else [])
 
     def interval(self, alpha: float) -> tuple[float, float]:
         """Return the t interval with this error rate; unlimited if there is none."""
@@ -146,12 +146,10 @@ class Ratio(Frozen, serialize_by_alias=True):
         """Return the text, with the reasons why trials of the ratio are excluded."""
         return f"{text} ({describe_reasons(self.exclusions)})" if self.exclusions else text
 
-    def with_remarks(self, remarks: Sequence[str], reservations: Sequence[str] | None = None) -> Ratio:
-        """Return the ratio with more remarks; `reservations` are those that cast doubt on it; None: all of them."""
-        doubts = remarks if reservations is None else reservations
-        return self.model_copy(
-            update={"remarks": (*self.remarks, *remarks), "reservations": (*self.reservations, *doubts)}
-        )
+    def with_notes(self, notes: Sequence[str], doubts: Sequence[str] | None = None) -> Ratio:
+        """Return the ratio with more notes; `doubts` are those that cast doubt on it; None: all of them."""
+        more_doubts = notes if doubts is None else doubts
+        return self.model_copy(update={"notes": (*self.notes, *notes), "doubts": (*self.doubts, *more_doubts)})
 
 
 def with_outcomes(ratios: Sequence[Ratio], alpha: float = ALPHA) -> list[Ratio]:

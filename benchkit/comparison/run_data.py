@@ -8,7 +8,7 @@ from functools import cached_property
 
 import pandas as pd
 
-from benchkit.comparison.notes import Caveat, RatioBasis, caveats_of, disturbed_trials, ratio_basis
+from benchkit.comparison.notes import RatioBasis, StoredFinding, disturbed_trials, findings_of, ratio_basis
 from benchkit.judge.checks import cold, observed
 from benchkit.judge.exclusions import exclusions as verdict_exclusions
 from benchkit.models.base import Frozen
@@ -99,12 +99,12 @@ class ComparedRun(Frozen):
 
 @dataclass(frozen=True, eq=False)
 class RunData:
-    """A run: its manifest, its trials, the excluded ones, and the caveats about the others."""
+    """A run: its manifest, its trials, the excluded ones, and the findings about the others."""
 
     manifest: Manifest
     trials: pd.DataFrame
     exclusions: tuple[Exclusion, ...] = ()
-    caveats: tuple[Caveat, ...] = ()
+    findings: tuple[StoredFinding, ...] = ()
     disturbed: tuple[Exclusion, ...] = ()
     """Disturbed trials, which only ratios within a block may use: see `exclusions_between_runs`."""
     profiled: ProfileTrials | None = None
@@ -112,8 +112,8 @@ class RunData:
 
     @cached_property
     def basis(self) -> RatioBasis:
-        """The trials and caveats that its ratios rest on."""
-        return ratio_basis(self.trials, self.caveats)
+        """The trials and findings that its ratios rest on."""
+        return ratio_basis(self.trials, self.findings)
 
     @property
     def exclusions_between_runs(self) -> tuple[Exclusion, ...]:
@@ -191,10 +191,10 @@ def run_data_from_tables(
 
     `table` reads the run's tables of profiles, if a claim is about them; None: such claims are not testable.
     """
-    caveats = caveats_of(verdicts)
-    disturbed = tuple(disturbed_trials(caveats)) if without is None else ()
+    findings = findings_of(verdicts)
+    disturbed = tuple(disturbed_trials(findings)) if without is None else ()
     if without is None:
         without = verdict_exclusions(trials, verdicts, manifest)
     is_about_profiles = any(claim.metric in PROFILE_METRICS for claim in claims_of(manifest.scenario))
     profiled = read_profile_trials(manifest, trials, verdicts, table) if table and is_about_profiles else None
-    return RunData(manifest, trials, tuple(without), caveats, disturbed, profiled)
+    return RunData(manifest, trials, tuple(without), findings, disturbed, profiled)

@@ -52,7 +52,7 @@ class Selection:
 ENGINES: Registry[Callable[[Selection], Any]] = Registry("benchkit.engines", {}, Callable)
 """Functions of plugins that return a selection as a table of another library than pandas, by the library's name."""
 
-Kind = Literal["measure", "control", "profile", "calibrate", "probe", "split"]
+StoredKind = Literal["measure", "control", "profile", "calibrate", "probe", "split"]
 """Kind of a trial; `split` is one whose block was interrupted and repeated."""
 
 
@@ -65,7 +65,7 @@ def load(
     run_id: str | None = None,
     scenario: str | None = None,
     scale: Scale | None = None,
-    kind: Kind | None = None,
+    kind: StoredKind | None = None,
     valid_for: str | Sequence[str] | None = None,
     engine: Literal["pandas"] = "pandas",
 ) -> pd.DataFrame: ...
@@ -80,7 +80,7 @@ def load(
     run_id: str | None = None,
     scenario: str | None = None,
     scale: Scale | None = None,
-    kind: Kind | None = None,
+    kind: StoredKind | None = None,
     valid_for: str | Sequence[str] | None = None,
     engine: Literal["dask"],
 ) -> dd.DataFrame: ...
@@ -95,7 +95,7 @@ def load(
     run_id: str | None = None,
     scenario: str | None = None,
     scale: Scale | None = None,
-    kind: Kind | None = None,
+    kind: StoredKind | None = None,
     valid_for: str | Sequence[str] | None = None,
     engine: Literal["duckdb"],
 ) -> duckdb.DuckDBPyRelation: ...
@@ -109,7 +109,7 @@ def load(
     run_id: str | None = None,
     scenario: str | None = None,
     scale: Scale | None = None,
-    kind: Kind | None = None,
+    kind: StoredKind | None = None,
     valid_for: str | Sequence[str] | None = None,
     engine: Engine = "pandas",
 ) -> pd.DataFrame | dd.DataFrame | duckdb.DuckDBPyRelation:

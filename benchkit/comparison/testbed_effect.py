@@ -90,7 +90,7 @@ def ratio_effects(
     return effects
 
 
-def notices_about_testbeds(
+def notes_on_testbeds(
     trials: pd.DataFrame, samples: Sequence[Samples], pairs: Sequence[ComparedCells], alpha: float = ALPHA
 ) -> Iterator[str]:
     """Yield sentences about the testbeds of a run, for readers of its values and ratios; none for one testbed."""

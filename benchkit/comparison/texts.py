@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from benchkit import units
 from benchkit.comparison.claims import ClaimResult
-from benchkit.comparison.compare import Comparison
+from benchkit.comparison.compare import RunComparison
 from benchkit.comparison.gate import GateLine
 from benchkit.comparison.ratios import Ratio
 from benchkit.errors import InputError
@@ -20,7 +20,7 @@ NOT_USABLE = "measured, not usable"
 """Mark of a ratio without usable trials."""
 
 
-def headline(comparison: Comparison) -> str:
+def headline(comparison: RunComparison) -> str:
     """Return the result in one line: the gate's verdict, or the number of differences that are shown."""
     if comparison.gate is not None:
         return f"benchkit: {comparison.gate.verdict}"
@@ -29,7 +29,7 @@ def headline(comparison: Comparison) -> str:
     return f"benchkit: {shown} of {units.counted(len(compared), 'comparison')} show a difference"
 
 
-def value_titles(comparison: Comparison) -> tuple[str, str]:
+def value_titles(comparison: RunComparison) -> tuple[str, str]:
     """Return the column titles of the two values of a ratio: the baseline's and the cell's."""
     return ("before", "after") if comparison.mode == "runs" else ("baseline", "value")
 
@@ -57,7 +57,7 @@ def outcome(ratio: Ratio, *, brief: bool = False) -> str:
     return "; ".join(part for part in (shown, kind, out.partition(":")[0] if brief else out) if part)
 
 
-def describe_baseline(ratio: Ratio, comparison: Comparison) -> str:
+def describe_baseline(ratio: Ratio, comparison: RunComparison) -> str:
     """Return the baseline of the ratio; between runs the first run."""
     if comparison.mode == "cells":
         return ratio.baseline
@@ -65,7 +65,7 @@ def describe_baseline(ratio: Ratio, comparison: Comparison) -> str:
     return f"{before}, relative to {ratio.relative_to}" if ratio.relative_to else before
 
 
-def describe_runs(comparison: Comparison) -> str:
+def describe_runs(comparison: RunComparison) -> str:
     """Return scenario and runs of a comparison in one line."""
     first, last = comparison.runs[0], comparison.runs[-1]
     runs = last.run_id if comparison.mode == "cells" else f"{last.run_id} over {first.run_id}"
@@ -76,15 +76,15 @@ _SPECIAL = re.compile(r"([\\`*_\[\]|~]|^[-+#>]|(?<=^[0-9])[.)])")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 
 
-def markdown(comparison: Comparison) -> str:
-    """Return the comparison in GitHub's Markdown: a heading with the result, the answer, the notices, one table."""
+def markdown(comparison: RunComparison) -> str:
+    """Return the comparison in GitHub's Markdown: a heading with the result, the answer, the notes, one table."""
     lines = [f"### {text(headline(comparison))}", ""]
     if comparison.answer is not None:
         lines += [f"**{text(' '.join(comparison.answer.sentences))}**", ""]
         lines += [text(comparison.answer.trust_sentence), ""]
     lines += [f"{_runs(comparison)}.", ""]
-    for notice in comparison.notices:
-        lines += [f"> {text(notice)}", ""]
+    for note in comparison.notes:
+        lines += [f"> {text(note)}", ""]
     if comparison.ratios:
         lines += [*_table(comparison), ""]
         lines.append(f"Intervals are of {comparison.ratios[0].confidence:.0%}; {comparison.decides}.")
@@ -113,13 +113,13 @@ def code(plain: str) -> str:
     return f"{ticks}{pad}{one_line}{pad}{ticks}"
 
 
-def _runs(comparison: Comparison) -> str:
+def _runs(comparison: RunComparison) -> str:
     names = " → ".join(code(side.run_id) for side in comparison.runs)
     last = comparison.runs[-1]
     return f"{text(last.scenario)} at {last.scale} scale, {names}"
 
 
-def _table(comparison: Comparison) -> Iterator[str]:
+def _table(comparison: RunComparison) -> Iterator[str]:
     one, other = value_titles(comparison)
     heads = ["cell", "metric", one, other, "ratio", "interval", "p", "difference"]
     right = [False, False, True, True, True, True, True, False]
@@ -144,7 +144,7 @@ def _claims(claims: Sequence[ClaimResult]) -> Iterator[str]:
     yield _row(["---", "---:", "---", "---"])
     for claim in claims:
         published = "" if claim.published is None else f"{claim.published:g}"
-        measured = "; ".join((claim.reason, *claim.remarks))
+        measured = "; ".join((claim.reason, *claim.notes))
         yield _row([text(claim.text), published, text(measured), f"**{claim.state}**"])
 
 
@@ -159,7 +159,7 @@ def _cells(ratio: Ratio) -> list[str]:
         units.ABSENT if ratio.ratio is None else f"{ratio.ratio:.3f}",
         interval(ratio),
         p_value(ratio),
-        text("; ".join((outcome(ratio), *ratio.remarks))),
+        text("; ".join((outcome(ratio), *ratio.notes))),
     ]
 
 
@@ -171,10 +171,10 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 cannot represent, even escaped (W3C, Extensible Markup Language 1.0, section 2.2)."""
 
 
-def junit(comparison: Comparison) -> str:
+def junit(comparison: RunComparison) -> str:
     """Return the gate's lines as test cases, a suite for each metric: regressed is a failure, inconclusive an error.
 
-    The notices are the output of every suite. Raises InputError for a comparison without a gate.
+    The notes are the output of every suite. Raises InputError for a comparison without a gate.
     """
     gate = comparison.gate
     if gate is None:
@@ -191,8 +191,8 @@ def junit(comparison: Comparison) -> str:
             ET.SubElement(properties, "property", {"name": name, "value": _xml(value)})
         for line in lines:
             _case(suite, line)
-        if comparison.notices:
-            ET.SubElement(suite, "system-out").text = _xml("\n".join(comparison.notices))
+        if comparison.notes:
+            ET.SubElement(suite, "system-out").text = _xml("\n".join(comparison.notes))
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
@@ -204,8 +204,8 @@ def _case(suite: ET.Element, line: GateLine) -> None:
     if line.verdict in kinds:
         found = ET.SubElement(case, kinds[line.verdict], {"type": line.verdict, "message": _xml(line.full_text)})
         found.text = _xml(line.full_text)
-    if line.remarks:
-        ET.SubElement(case, "system-out").text = _xml("\n".join(line.remarks))
+    if line.notes:
+        ET.SubElement(case, "system-out").text = _xml("\n".join(line.notes))
 
 
 def _counts(lines: list[GateLine]) -> dict[str, str]:

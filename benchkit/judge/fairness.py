@@ -156,7 +156,7 @@ def varying_traits(scenario: Mapping[str, Any], levels: Mapping[str, str]) -> fr
     )
 
 
-def mismatch_remarks(found: Sequence[ResponseMismatch]) -> tuple[str, ...]:
+def mismatch_notes(found: Sequence[ResponseMismatch]) -> tuple[str, ...]:
     """Return remarks for a ratio of cells with different answers: one sentence for each comment on them."""
     by_comment: dict[str, list[str]] = {}
     for each in found:

@@ -18,7 +18,7 @@ from benchkit.report.layout import new_figure
 from benchkit.report.rendering import RenderedFigure, render_figure
 from benchkit.report.style import colour, drawable, hover, marker, styled, tick
 from benchkit.report.theme import INK, MUTED
-from benchkit.run_history.series import History, Point, Series
+from benchkit.run_history.series import History, HistorySeries, Point
 
 HEIGHT_IN = 3.2
 MAX_DATES = 6
@@ -28,14 +28,14 @@ WIDE = 3.0
 """Largest value over the smallest from which on the axis is logarithmic with decades."""
 
 
-def render_series(history: History, series: Series) -> RenderedFigure:
+def render_series(history: History, series: HistorySeries) -> RenderedFigure:
     """Return the figure of a series as SVG file, PNG file and SVG element of a page."""
     title = f"{metric_named(history.metric).title} of {series.title}"
     key = f"{history.scenario} {series.scale} {history.metric} {series.title} {series.points[0].run_id}"
     return render_figure(draw_series(history, series), title=title, alt=alt(history, series), key=key)
 
 
-def alt(history: History, series: Series) -> str:
+def alt(history: History, series: HistorySeries) -> str:
     """Describe the series: its runs and its shifts."""
     runs = units.counted(len(series.points), "run")
     name = f"{metric_named(history.metric).title} of {series.title}"
@@ -43,7 +43,7 @@ def alt(history: History, series: Series) -> str:
 
 
 @styled
-def draw_series(history: History, series: Series) -> Figure:
+def draw_series(history: History, series: HistorySeries) -> Figure:
     """Draw the runs of a series in their order, used ones with intervals, and the levels between its steps."""
     metric = metric_named(history.metric)
     used = [(x, point) for x, point in enumerate(series.points) if point.is_used]
@@ -64,7 +64,7 @@ def draw_series(history: History, series: Series) -> Figure:
     return figure
 
 
-def _legend(series: Series, *, has_unused: bool) -> list[tuple[Line2D, str]]:
+def _legend(series: HistorySeries, *, has_unused: bool) -> list[tuple[Line2D, str]]:
     entries = [
         (Line2D([], [], color=colour(i), marker=marker(i), ls="", markersize=5), f"hosts and settings {i + 1}")
         for i in range(min(len(_hues(series)), 4))
@@ -78,12 +78,12 @@ def _legend(series: Series, *, has_unused: bool) -> list[tuple[Line2D, str]]:
     return entries
 
 
-def _hues(series: Series) -> dict[int, int]:
+def _hues(series: HistorySeries) -> dict[int, int]:
     """Return a colour for each segment."""
     return {segment.number: i for i, segment in enumerate(series.segments)}
 
 
-def _draw_points(axes: Axes, series: Series, used: Sequence[tuple[int, Point]], metric: Metric) -> None:
+def _draw_points(axes: Axes, series: HistorySeries, used: Sequence[tuple[int, Point]], metric: Metric) -> None:
     hues = _hues(series)
     thinner = min(1.0, CLEAR_RUNS / len(series.points))
     for number, hue in hues.items():
@@ -104,7 +104,7 @@ def _draw_points(axes: Axes, series: Series, used: Sequence[tuple[int, Point]], 
         hover(marks, *(_text(series, point, metric) for _, point in of_segment))
 
 
-def _draw_levels(axes: Axes, series: Series) -> None:
+def _draw_levels(axes: Axes, series: HistorySeries) -> None:
     """Draw the level of each stretch between steps, the line of a drift, and a line where a step begins."""
     places = {point.run_id: x for x, point in enumerate(series.points)}
     steps = [shift for shift in series.shifts if shift.kind == "step"]
@@ -137,10 +137,10 @@ def _draw_unused(axes: Axes, unused: Sequence[tuple[int, Point]]) -> None:
         zorder=3,
         clip_on=False,
     )
-    hover(marks, *(f"{point.run_id}: not used, {point.remark}" for _, point in unused))
+    hover(marks, *(f"{point.run_id}: not used, {point.note}" for _, point in unused))
 
 
-def _label_axes(axes: Axes, series: Series, metric: Metric) -> None:
+def _label_axes(axes: Axes, series: HistorySeries, metric: Metric) -> None:
     count = len(series.points)
     axes.set_xlim(-0.8, count - 0.2)
     ends = [end for point in series.points if point.is_used for end in (point.low, point.high) if end] or [0.5, 2.0]
@@ -165,7 +165,7 @@ def _label_axes(axes: Axes, series: Series, metric: Metric) -> None:
     axes.grid(visible=False, axis="x")
 
 
-def _text(series: Series, point: Point, metric: Metric) -> str:
+def _text(series: HistorySeries, point: Point, metric: Metric) -> str:
     shown = units.ratio if series.baseline is not None else metric.format
     about = " ".join(filter(None, (point.code or "", *(f"{k}={v}" for k, v in point.tags.items()))))
     return f"{point.run_id} {about}: {shown(point.value)} ({shown(point.low)} to {shown(point.high)})"

@@ -12,7 +12,7 @@ from benchkit.report.figures.figure import ReportFigure
 from benchkit.report.history_figure import alt, draw_series, render_series
 from benchkit.report.rendering import render
 from benchkit.report.stored_run import StoredRun
-from benchkit.run_history.series import History, Series
+from benchkit.run_history.series import History, HistorySeries
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def picture(figure: ReportFigure, run: StoredRun) -> Picture:
     )
 
 
-def picture_of_series(history: History, series: Series) -> Picture:
+def picture_of_series(history: History, series: HistorySeries) -> Picture:
     """Draw a series of a history."""
     files = render_series(history, series)
     return Picture(

@@ -17,7 +17,7 @@ from benchkit.comparison.agreement import Agreement, agreements
 from benchkit.comparison.answer import Answer
 from benchkit.comparison.cell_labels import CellView, cell_views
 from benchkit.comparison.claims import ClaimResult, judge_claims
-from benchkit.comparison.compare import Comparison, answer_of_run, compare_all_metrics
+from benchkit.comparison.compare import RunComparison, answer_of_run, compare_all_metrics
 from benchkit.comparison.cpu_profiles import ProfileData, ServiceProfile, service_profiles
 from benchkit.comparison.run_data import RunData, profile_pass_exclusions, run_data_from_tables
 from benchkit.models.profile import Profile
@@ -100,7 +100,7 @@ class StoredRun:
         return run_data_from_tables(self.manifest, self.trials, self.verdicts, table=self.table)
 
     @cached_property
-    def comparisons(self) -> tuple[Comparison, ...]:
+    def comparisons(self) -> tuple[RunComparison, ...]:
         """Ratios of the cells to their baseline, one comparison per metric."""
         return compare_all_metrics(self.data)
 
@@ -117,7 +117,7 @@ class StoredRun:
     @cached_property
     def agreements(self) -> tuple[Agreement, ...]:
         """Agreement of the run's load tools; empty if no cells differ in their tool alone."""
-        return agreements(self.trials, self.data.caveats)
+        return agreements(self.trials, self.data.findings)
 
     @cached_property
     def profile_exclusions(self) -> tuple[Exclusion, ...]:

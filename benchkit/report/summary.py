@@ -123,7 +123,7 @@ def describe_cell(cell: CellSummary, labels: Mapping[str, str], blocks: int) -> 
         parts.append(f"{cell.trials} of {blocks} trials ended")
     parts += _describe_failures(cell)
     if cell.ratio is not None:
-        parts += map(clean, cell.ratio.remarks)
+        parts += map(clean, cell.ratio.notes)
     rate = units.requests_per_s(cell.mean_rps)
     if cell.headline is None:
         return rate, "; ".join(parts)
@@ -140,7 +140,7 @@ def _describe_capacity(cell: CellSummary, capacity: CellCapacity, labels: Mappin
         yield f"excluded from comparisons ({capacity.doubts})"
     yield f"trials at that rate: mean of {units.requests_per_s(cell.mean_rps or 0.0)}"
     yield from _describe_failures(cell)
-    yield from map(clean, cell.ratio.remarks if cell.ratio is not None else ())
+    yield from map(clean, cell.ratio.notes if cell.ratio is not None else ())
 
 
 def _ratios(run: StoredRun) -> dict[str, Ratio]:

@@ -54,7 +54,7 @@ _MAD_TO_SD = 1.4826
 _BATCH = 1 << 20
 """Numbers held at once while runs are permuted: 8 MiB per array."""
 
-Kind = Literal["step", "drift"]
+ShiftKind = Literal["step", "drift"]
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Shift:
     logarithms: between the levels of both sides, or between the ends of a drift's line.
     """
 
-    kind: Kind
+    kind: ShiftKind
     start: int
     first: int
     end: int
@@ -84,12 +84,12 @@ def find_shifts(values: npt.ArrayLike, errors: npt.ArrayLike, dfs: npt.ArrayLike
     if len(raw) < 2 * MIN_RUNS:
         return ()
     variances = _variances(raw, np.asarray(errors, dtype=np.float64), np.asarray(dfs, dtype=np.float64))
-    series = _Series(_pull_outliers_in(raw, variances), 1 / variances)
+    series = _WeightedValues(_pull_outliers_in(raw, variances), 1 / variances)
     steps = _significant(series, _partition(series))
     return tuple(_merge_drifts(series, steps))
 
 
-class _Series:
+class _WeightedValues:
     """Values with weights, and their running sums."""
 
     def __init__(self, values: Reals, weights: Reals) -> None:
@@ -138,7 +138,7 @@ def _pull_outliers_in(values: Reals, variances: Reals) -> Reals:
     return np.clip(values, medians - reach, medians + reach)
 
 
-def _partition(series: _Series) -> list[int]:
+def _partition(series: _WeightedValues) -> list[int]:
     """Return the first runs of the stretches of the best partition, without 0."""
     count = len(series)
     penalty = PENALTY * math.log(count)
@@ -158,7 +158,7 @@ def _partition(series: _Series) -> list[int]:
     return sorted(firsts)[1:]
 
 
-def _significant(series: _Series, firsts: list[int]) -> list[Shift]:
+def _significant(series: _WeightedValues, firsts: list[int]) -> list[Shift]:
     """Return the steps that remain when the least significant one is removed until all are significant."""
     known: dict[tuple[int, int, int], float] = {}
     while firsts:
@@ -174,12 +174,12 @@ def _significant(series: _Series, firsts: list[int]) -> list[Shift]:
     return []
 
 
-def _standardised(series: _Series, start: int, first: int, end: int) -> float:
+def _standardised(series: _WeightedValues, start: int, first: int, end: int) -> float:
     (left, left_weight), (right, right_weight) = series.level(start, first), series.level(first, end)
     return abs(right - left) * math.sqrt(left_weight * right_weight / (left_weight + right_weight))
 
 
-def _p_of_step(series: _Series, start: int, first: int, end: int) -> float:
+def _p_of_step(series: _WeightedValues, start: int, first: int, end: int) -> float:
     """Return p of the largest weighted CUSUM among permutations of the runs of a stretch."""
     if 2 / math.comb(end - start, first - start) > ALPHA:
         return _p_of_few(series, start, first, end)
@@ -196,7 +196,7 @@ def _p_of_step(series: _Series, start: int, first: int, end: int) -> float:
     return as_large / (PERMUTATIONS + 1)
 
 
-def _p_of_few(series: _Series, start: int, first: int, end: int) -> float:
+def _p_of_few(series: _WeightedValues, start: int, first: int, end: int) -> float:
     """Return the bound of p for a stretch of few runs: it rests on the standard errors of the runs."""
     df = end - start - 2
     spread = float(series.squares(start, first) + series.squares(first, end)) / df
@@ -215,7 +215,7 @@ def _largest_cusums(values: Reals, weights: Reals) -> Reals:
     return np.asarray(np.max(np.abs(sums) * np.sqrt(total / (left * (total - left))), axis=1))
 
 
-def _step(series: _Series, start: int, first: int, end: int, p: float) -> Shift:
+def _step(series: _WeightedValues, start: int, first: int, end: int, p: float) -> Shift:
     (left, left_weight), (right, right_weight) = series.level(start, first), series.level(first, end)
     df = end - start - 2
     spread = float(series.squares(start, first) + series.squares(first, end)) / df
@@ -225,7 +225,7 @@ def _step(series: _Series, start: int, first: int, end: int, p: float) -> Shift:
     return Shift("step", start, first, end, change, change - reach, change + reach, p)
 
 
-def _merge_drifts(series: _Series, steps: list[Shift]) -> list[Shift]:
+def _merge_drifts(series: _WeightedValues, steps: list[Shift]) -> list[Shift]:
     """Return the steps, with those in one direction that a line describes better as one drift."""
     groups: list[list[Shift]] = []
     for step in steps:
@@ -236,7 +236,7 @@ def _merge_drifts(series: _Series, steps: list[Shift]) -> list[Shift]:
     return [shift for group in groups for shift in _drift_or_steps(series, group)]
 
 
-def _drift_or_steps(series: _Series, group: list[Shift]) -> list[Shift]:
+def _drift_or_steps(series: _WeightedValues, group: list[Shift]) -> list[Shift]:
     start, end = group[0].start, group[-1].end
     count = end - start
     bounds = [start, *(step.first for step in group), end]

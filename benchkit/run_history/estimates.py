@@ -113,7 +113,7 @@ class Estimate(Frozen):
     error: float | None = None
     """Standard error; None where there are too few blocks."""
     df: float | None = None
-    remark: str = ""
+    note: str = ""
     """Excluded trials, or the reason why there is no estimate."""
     commits: tuple[str, ...] = ()
     """Commits that services of the cell were built from."""
@@ -244,7 +244,7 @@ def _ratio_estimates(data: RunData, samples: Samples) -> Iterator[Estimate]:
             log=None if ratio.ratio is None else math.log(ratio.ratio),
             error=ratio.log_error,
             df=ratio.df,
-            remark=ratio.reason or describe_exclusions(ratio.exclusions),
+            note=ratio.reason or describe_exclusions(ratio.exclusions),
         )
 
 
@@ -257,12 +257,12 @@ def _value_estimates(data: RunData, samples: Samples) -> Iterator[Estimate]:
         logs = samples.known(cell.cell_id)
         has_interval = len(logs) >= MIN_BLOCKS
         few = f"{len(logs)} usable trials; an interval needs {MIN_BLOCKS}"
-        remarks = (*([] if has_interval else [few]), describe_exclusions(samples.excluded_of(cell.cell_id)))
+        notes = (*([] if has_interval else [few]), describe_exclusions(samples.excluded_of(cell.cell_id)))
         yield Estimate(
             cell_id=cell.cell_id,
             blocks=len(logs),
             log=float(logs.mean()) if len(logs) else None,
             error=math.sqrt(float(logs.var(ddof=1)) * inflation / len(logs)) if has_interval else None,
             df=len(logs) - 1.0 if has_interval else None,
-            remark="; ".join(filter(None, remarks)),
+            note="; ".join(filter(None, notes)),
         )

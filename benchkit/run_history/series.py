@@ -10,6 +10,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from pydantic import Field
+
 from benchkit import units
 from benchkit.comparison.ratios import Direction
 from benchkit.errors import InputError, suggestion
@@ -27,13 +29,13 @@ from benchkit.validation import is_valid_name
 if TYPE_CHECKING:
     import pandas as pd
 
-Kind = Literal["ratios", "values"]
+SeriesKind = Literal["ratios", "values"]
 
 _AGE = re.compile(r"(\d+)([dwh])")
 _AGES = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 
 
-class Point(Frozen):
+class Point(Frozen, serialize_by_alias=True):
     """A run of a series. Without an interval it is shown and not used."""
 
     run_id: str
@@ -52,7 +54,7 @@ class Point(Frozen):
     high: float | None
     blocks: int
     is_used: bool
-    remark: str
+    note: str = Field(serialization_alias="remark")
 
 
 class Segment(Frozen):
@@ -86,7 +88,7 @@ class SeriesShift(Frozen):
     sentence: str
 
 
-class Series(Frozen):
+class HistorySeries(Frozen):
     """A cell over the runs of a store: relative to its baseline, or its values under equal conditions."""
 
     scale: str
@@ -105,28 +107,29 @@ class Series(Frozen):
         return self.cell_id if self.baseline is None else f"{self.cell_id} relative to {self.baseline}"
 
 
-class History(Frozen):
+class History(Frozen, serialize_by_alias=True):
     """The series of one metric of a scenario."""
 
     scenario: str
     metric: str
-    kind: Kind
+    kind: SeriesKind
     alpha: float
     """Largest p of a shift that is reported."""
     runs: int
-    series: tuple[Series, ...]
-    notices: tuple[str, ...]
+    series: tuple[HistorySeries, ...]
+    notes: tuple[str, ...] = Field(serialization_alias="notices")
 
     def frame(self) -> pd.DataFrame:
         """Return the points of all series as a table, a row for each run and cell."""
         import pandas as pd  # noqa: PLC0415 - slow, and only this table needs it
 
+        columns = [field.serialization_alias or name for name, field in Point.model_fields.items()]
         rows = [
             {"scale": series.scale, "cell_id": series.cell_id, "baseline": series.baseline, **point.model_dump()}
             for series in self.series
             for point in series.points
         ]
-        return pd.DataFrame(rows, columns=["scale", "cell_id", "baseline", *Point.model_fields])
+        return pd.DataFrame(rows, columns=["scale", "cell_id", "baseline", *columns])
 
 
 def history(
@@ -171,7 +174,7 @@ def make_history(
 ) -> History:
     """Return the history of these runs, oldest first, whose manifests are in the store."""
     has_ratios = any(each.baseline is not None for run in runs for each in run.estimates)
-    kind: Kind = "ratios" if has_ratios and not values else "values"
+    kind: SeriesKind = "ratios" if has_ratios and not values else "values"
     grouped: dict[tuple[str, ...], list[tuple[RunEstimates, Estimate]]] = {}
     for run in runs:
         for estimate in run.estimates:
@@ -186,17 +189,17 @@ def make_history(
     imported = sum(run.is_imported for run in runs)
     described = metric_named(metric)
     series = tuple(_make_series(rows, described, differences) for rows in grouped.values())
-    notices = []
+    notes = []
     if kind == "values":
-        notices.append(
+        notes.append(
             "Values of runs differ with the state of their hosts; ratios to a baseline within each run do not."
             if has_ratios
             else "These runs have one cell, and so no ratio that would survive a change of the hosts: only values."
         )
     if imported:
-        notices.append(f"{units.counted(imported, 'run')} imported: measured elsewhere, on hosts that are not known.")
+        notes.append(f"{units.counted(imported, 'run')} imported: measured elsewhere, on hosts that are not known.")
     return History(
-        scenario=scenario, metric=metric, kind=kind, alpha=ALPHA, runs=len(runs), series=series, notices=tuple(notices)
+        scenario=scenario, metric=metric, kind=kind, alpha=ALPHA, runs=len(runs), series=series, notes=tuple(notes)
     )
 
 
@@ -217,7 +220,9 @@ class _Differences:
         return self._manifests[run.conditions]
 
 
-def _make_series(rows: Sequence[tuple[RunEstimates, Estimate]], metric: Metric, differences: _Differences) -> Series:
+def _make_series(
+    rows: Sequence[tuple[RunEstimates, Estimate]], metric: Metric, differences: _Differences
+) -> HistorySeries:
     segments = list(_segments([run for run, _ in rows], differences))
     numbers = [segment.number for segment in segments for _ in range(segment.runs)]
     points = [_point(run, estimate, number) for (run, estimate), number in zip(rows, numbers, strict=True)]
@@ -241,7 +246,7 @@ def _make_series(rows: Sequence[tuple[RunEstimates, Estimate]], metric: Metric, 
     ]
     if unused:
         sentences.append(f"{units.counted(unused, 'run')} without a usable interval: shown, not used.")
-    return Series(
+    return HistorySeries(
         scale=rows[0][0].scale,
         cell_id=estimate.cell_id,
         baseline=estimate.baseline,
@@ -288,7 +293,7 @@ def _point(run: RunEstimates, estimate: Estimate, segment: int) -> Point:
         high=None if estimate.log is None or reach is None else math.exp(estimate.log + reach),
         blocks=estimate.blocks,
         is_used=reach is not None,
-        remark="; ".join(filter(None, ("imported" if run.is_imported else "", estimate.remark))),
+        note="; ".join(filter(None, ("imported" if run.is_imported else "", estimate.note))),
     )
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from benchkit.comparison.claims import judge_claims
 from benchkit.comparison.compare import compare
-from benchkit.comparison.gate import Thresholds
+from benchkit.comparison.gate import GateLimits
 from benchkit.comparison.run_data import RunData
 from benchkit.models.facts import RecordedFacts
 from benchkit.store.row_builders import host_rows
@@ -67,7 +67,7 @@ def test_comparing_a_run_of_500_cells_takes_at_most_3_seconds(store: Path) -> No
 
 def test_comparing_and_judging_claims_takes_less_inside_a_process(store: Path) -> None:
     times: dict[str, list[float]] = {"cells": [], "two runs": [], "claims": []}
-    thresholds = Thresholds(metrics=dict.fromkeys(METRICS, 0.05))
+    thresholds = GateLimits(metrics=dict.fromkeys(METRICS, 0.05))
     for _ in range(REPEATS):
         started = time.perf_counter()
         compare("r1", store=store, metrics=METRICS, thresholds=thresholds)

@@ -36,7 +36,7 @@ from benchkit.cli.options import (
 if TYPE_CHECKING:
     from benchkit.hosts.inventory import Inventory
     from benchkit.models.request import Request as StoredRequest
-    from benchkit.plugins.bisect.record import BisectionRecord, Step, StepOptions
+    from benchkit.plugins.bisect.record import BisectionRecord, SearchOptions, SearchStep
     from benchkit.scenario.versus import Request
     from benchkit.store.store import Store
 
@@ -104,7 +104,7 @@ def bisect(
     from benchkit.cli.host_choice import inventory_of, own_lab, split_cpus
     from benchkit.cli.servers import read_requests
     from benchkit.cli.signals import signals_interrupt
-    from benchkit.plugins.bisect.record import StepOptions, read_bisection
+    from benchkit.plugins.bisect.record import SearchOptions, read_bisection
     from benchkit.plugins.bisect.search import next_commit
     from benchkit.scenario.versus import DEFAULT_CONNECTIONS, DEFAULT_TOOL
     from benchkit.store.store import Store, store_path
@@ -118,7 +118,7 @@ def bisect(
         if good is None or bad is None or build is None or run is None:
             raise typer.BadParameter("name GOOD and BAD, --build and --run, or a search with --resume")
         requests = read_requests(request, path=path, method=method, body=body, headers=header, headers_env=header_env)
-        options = StepOptions(
+        options = SearchOptions(
             requests=_stored(requests),
             ready_within_s=ready_within,
             tool=tool or DEFAULT_TOOL,
@@ -172,7 +172,7 @@ def _stored(requests: Sequence[Request]) -> tuple[StoredRequest, ...]:
         raise InputError("a request cannot be sent", why=first_fault(error, StoredRequest)) from None
 
 
-def _new_record(good: str, bad: str, *, build: str, run: str, metric: str, options: StepOptions) -> BisectionRecord:
+def _new_record(good: str, bad: str, *, build: str, run: str, metric: str, options: SearchOptions) -> BisectionRecord:
     """Return the record of a new search in the repository of the present folder. Raises InputError."""
     from benchkit.errors import InputError
     from benchkit.models.metrics import METRICS, metric_column
@@ -253,7 +253,7 @@ def _progress_line(record: BisectionRecord) -> str:
     from benchkit import units
     from benchkit.plugins.bisect.search import count_steps, describe_step, search_of
 
-    steps: tuple[Step, ...] = (*([record.end] if record.end is not None else []), *record.steps)
+    steps: tuple[SearchStep, ...] = (*([record.end] if record.end is not None else []), *record.steps)
     last, names = steps[-1], {commit.commit: commit.subject for commit in record.commits}
     skipped = sum(step.judgement == "skipped" for step in steps)
     total = max(len(steps), count_steps(len(record.commits)) + skipped)

@@ -19,7 +19,7 @@ from benchkit.validation import first_fault
 Judgement = Literal["good", "bad", "skipped"]
 
 
-class Step(Frozen):
+class SearchStep(Frozen):
     """The result of one step of the search: a commit compared with the good end, or the reason why it was skipped."""
 
     commit: str
@@ -34,10 +34,10 @@ class Step(Frozen):
     high: float | None = None
     blocks: int = 0
     reason: str | None = Field(default=None, description="reason for which it was skipped, or needed no comparison")
-    remarks: tuple[str, ...] = Field(default=(), description="caveats of its ratio, such as different responses")
+    notes: tuple[str, ...] = Field(default=(), description="notes on its ratio, such as different responses")
 
 
-class StepOptions(Frozen):
+class SearchOptions(Frozen):
     """Load and duration of each step."""
 
     requests: tuple[Request, ...] = Field(min_length=1, description="what is sent, all equally often")
@@ -75,11 +75,11 @@ class BisectionRecord(Frozen):
     metric: str
     build: str
     run: str
-    options: StepOptions
-    end: Step | None = Field(
+    options: SearchOptions
+    end: SearchStep | None = Field(
         default=None, description="comparison of the bad end with the good end; None: not yet made"
     )
-    steps: tuple[Step, ...] = ()
+    steps: tuple[SearchStep, ...] = ()
 
 
 FOLDER = "bisections"

@@ -19,7 +19,7 @@ from benchkit.errors import BenchkitError
 from benchkit.models.base import Frozen
 from benchkit.models.design import ALPHA_PER_LOOK
 from benchkit.models.metrics import metric_named
-from benchkit.plugins.bisect.record import BisectionRecord, Judgement, Step
+from benchkit.plugins.bisect.record import BisectionRecord, Judgement, SearchStep
 from benchkit.services.git_source import Commit
 
 ERROR_RATE = 0.05
@@ -31,7 +31,7 @@ class Bisection:
     """State of a search: the commits after the good end, oldest first, the last of them bad, and the steps so far."""
 
     commits: tuple[str, ...]
-    steps: tuple[Step, ...] = ()
+    steps: tuple[SearchStep, ...] = ()
 
     @property
     def suspects(self) -> tuple[str, ...]:
@@ -57,7 +57,7 @@ class Bisection:
         good = [i for i in range(last) if judged.get(self.commits[i]) == "good"]
         return max(good, default=-1) + 1, last
 
-    def with_step(self, step: Step) -> Bisection:
+    def with_step(self, step: SearchStep) -> Bisection:
         """Return the search after one more step."""
         return Bisection(self.commits, (*self.steps, step))
 
@@ -125,7 +125,7 @@ def next_commit(record: BisectionRecord) -> str | None:
     return search_of(record).next_commit
 
 
-def undecided_steps(steps: Sequence[Step]) -> tuple[Step, ...]:
+def undecided_steps(steps: Sequence[SearchStep]) -> tuple[SearchStep, ...]:
     """Return the steps whose judgement is by the point of the ratio alone."""
     return tuple(step for step in steps if step.judgement != "skipped" and not step.is_decided)
 
@@ -141,8 +141,8 @@ class BisectionAnswer(Frozen):
     """The bad end relative to the good end, with its interval."""
     low: float | None
     high: float | None
-    undecided: tuple[Step, ...]
-    skipped: tuple[Step, ...]
+    undecided: tuple[SearchStep, ...]
+    skipped: tuple[SearchStep, ...]
     error_rate: float
     """Probability, at most, of a wrong result, if no step is undecided."""
 
@@ -164,7 +164,7 @@ def answer_of(record: BisectionRecord) -> BisectionAnswer:
             _end_sentence(record, end),
             *(f"Undecided, judged by its point alone: {_shown(step, names)}." for step in undecided),
             *(f"Skipped: {_shown(step, names)}: {step.reason}." for step in skipped),
-            *(f"{_shown(step, names)}: {remark}" for step in (end, *record.steps) for remark in step.remarks),
+            *(f"{_shown(step, names)}: {note}" for step in (end, *record.steps) for note in step.notes),
             f"The error rate of the whole search is at most {ERROR_RATE:.0%}{condition}.",
         ),
         is_slowdown_shown=is_slower,
@@ -178,7 +178,7 @@ def answer_of(record: BisectionRecord) -> BisectionAnswer:
     )
 
 
-def describe_step(step: Step) -> str:
+def describe_step(step: SearchStep) -> str:
     """Return ratio, interval and judgement of a step in a few words; the reason of one without a ratio."""
     judgement = step.judgement if step.is_decided else f"{step.judgement} by its point alone (undecided)"
     if step.ratio is None:
@@ -187,7 +187,7 @@ def describe_step(step: Step) -> str:
     return f"ratio {units.ratio(step.ratio)}{interval}, {judgement}"
 
 
-def _end_sentence(record: BisectionRecord, end: Step) -> str:
+def _end_sentence(record: BisectionRecord, end: SearchStep) -> str:
     """Return the ratio of the bad end as a sentence."""
     if end.ratio is None:
         return f"The bad end needs no comparison: {end.reason}."
@@ -198,7 +198,7 @@ def _end_sentence(record: BisectionRecord, end: Step) -> str:
     )
 
 
-def _shown(step: Step, names: Mapping[str, str]) -> str:
+def _shown(step: SearchStep, names: Mapping[str, str]) -> str:
     return f"{step.commit[:12]} ({names[step.commit]})"
 
 
@@ -243,12 +243,12 @@ def continue_search(record: BisectionRecord, compare: Compare, save: Save) -> Bi
     return record
 
 
-def _judge_end(record: BisectionRecord, compare: Compare) -> Step:
+def _judge_end(record: BisectionRecord, compare: Compare) -> SearchStep:
     """Compare the bad end, and judge it as bad if it is shown to be worse. Raises BenchkitError without a ratio."""
     bad = record.commits[-1]
     found = compare(bad.commit, threshold=None, judged=[record.good.commit])
     if found.same_as is not None:
-        return Step(commit=bad.commit, judgement="good", reason=_same_build(found.same_as))
+        return SearchStep(commit=bad.commit, judgement="good", reason=_same_build(found.same_as))
     ratio = found.ratio
     if ratio is None or ratio.ratio is None:
         why = found.reason if ratio is None else ratio.reason
@@ -257,13 +257,13 @@ def _judge_end(record: BisectionRecord, compare: Compare) -> Step:
     return _step(bad.commit, found, ratio, ALPHA_PER_LOOK).model_copy(update={"judgement": judgement})
 
 
-def _judge(commit: str, record: BisectionRecord, compare: Compare) -> Step:
+def _judge(commit: str, record: BisectionRecord, compare: Compare) -> SearchStep:
     """Compare a commit, and judge on which side of the threshold it is; without a ratio it is skipped."""
     end = record.end
     if end is None or end.ratio is None:
         raise ValueError("a bad end that is shown to be worse has a ratio")
     known = {
-        record.good.commit: Step(commit=record.good.commit, judgement="good"),
+        record.good.commit: SearchStep(commit=record.good.commit, judgement="good"),
         **{step.commit: step for step in (end, *record.steps) if step.judgement != "skipped"},
     }
     threshold, error_rate = halfway(end.ratio), step_error_rate(len(record.commits))
@@ -271,22 +271,22 @@ def _judge(commit: str, record: BisectionRecord, compare: Compare) -> Step:
     if found.same_as is not None:
         equal = known[found.same_as]
         reason = _same_build(found.same_as)
-        return Step(commit=commit, judgement=equal.judgement, is_decided=equal.is_decided, reason=reason)
+        return SearchStep(commit=commit, judgement=equal.judgement, is_decided=equal.is_decided, reason=reason)
     ratio = found.ratio
     judged = None if ratio is None else classify(ratio, threshold, error_rate)
     if ratio is None or judged is None:
         why = found.reason if ratio is None else ratio.reason
-        return Step(commit=commit, judgement="skipped", run_id=found.run_id, reason=why)
+        return SearchStep(commit=commit, judgement="skipped", run_id=found.run_id, reason=why)
     judgement, is_decided = judged
     step = _step(commit, found, ratio, error_rate)
     return step.model_copy(update={"judgement": judgement, "is_decided": is_decided})
 
 
-def _step(commit: str, found: Compared, ratio: Ratio, error_rate: float) -> Step:
+def _step(commit: str, found: Compared, ratio: Ratio, error_rate: float) -> SearchStep:
     """Return the step of a comparison, not yet judged."""
     low, high = ratio.interval(error_rate)
     has_interval = ratio.log_error is not None
-    return Step(
+    return SearchStep(
         commit=commit,
         judgement="good",
         run_id=found.run_id,
@@ -294,7 +294,7 @@ def _step(commit: str, found: Compared, ratio: Ratio, error_rate: float) -> Step
         low=low if has_interval else None,
         high=high if has_interval else None,
         blocks=ratio.blocks,
-        remarks=ratio.remarks,
+        notes=ratio.notes,
     )
 
 

@@ -52,7 +52,7 @@ class SkippedAudit(Frozen):
 
 
 @dataclass(frozen=True)
-class Context:
+class AuditContext:
     """Facts that the published results do not state."""
 
     link_bps: float | None = None
@@ -63,7 +63,7 @@ class Context:
     thresholds: Thresholds = field(default_factory=Thresholds)
 
 
-Outcome = AuditFinding | str | None
+AuditOutcome = AuditFinding | str | None
 """A finding, the reason why a check was skipped, or nothing found."""
 
 
@@ -73,7 +73,7 @@ class ResultCheck:
 
     code: str
     title: str
-    of_result: Callable[[PublishedResult, Context], Outcome]
+    of_result: Callable[[PublishedResult, AuditContext], AuditOutcome]
 
 
 @dataclass(frozen=True)
@@ -82,16 +82,16 @@ class TableCheck:
 
     code: str
     title: str
-    of_results: Callable[[Sequence[PublishedResult], Context], Outcome]
+    of_results: Callable[[Sequence[PublishedResult], AuditContext], AuditOutcome]
 
 
-def _complete(result: PublishedResult, _context: Context) -> Outcome:
+def _complete(result: PublishedResult, _context: AuditContext) -> AuditOutcome:
     if result.complete:
         return None
     return _finding("incomplete", "invalid", [result], "The output breaks off, or is of a run that did not finish.")
 
 
-def _errors(result: PublishedResult, context: Context) -> Outcome:
+def _errors(result: PublishedResult, context: AuditContext) -> AuditOutcome:
     if result.failures is None or not result.requests:
         return "failures or requests are not stated"
     if not result.failures:
@@ -106,7 +106,7 @@ def _errors(result: PublishedResult, context: Context) -> Outcome:
     )
 
 
-def _counts(result: PublishedResult, _context: Context) -> Outcome:
+def _counts(result: PublishedResult, _context: AuditContext) -> AuditOutcome:
     if result.requests is None or not result.duration_s or not result.rps:
         return "requests, their time or the rate are not stated"
     counted = result.requests / result.duration_s
@@ -121,7 +121,7 @@ def _counts(result: PublishedResult, _context: Context) -> Outcome:
     )
 
 
-def _littles_law(result: PublishedResult, context: Context) -> Outcome:
+def _littles_law(result: PublishedResult, context: AuditContext) -> AuditOutcome:
     """Compare the latencies with the mean that rate and connections imply (Little 1961), in a closed loop."""
     implied_s, limit = _implied_mean_s(result, context), context.thresholds.littles_law
     if isinstance(implied_s, str):
@@ -140,7 +140,7 @@ def _littles_law(result: PublishedResult, context: Context) -> Outcome:
     return _contradiction(result, implied_s, f"and {units.seconds(result.mean_s)} is stated: {means}.")
 
 
-def _implied_mean_s(result: PublishedResult, context: Context) -> float | str:
+def _implied_mean_s(result: PublishedResult, context: AuditContext) -> float | str:
     """Return the mean latency of connections that are always in use, or the reason why it is unknown."""
     if not result.rps or not result.connections:
         return "rate or connections are not stated"
@@ -149,7 +149,7 @@ def _implied_mean_s(result: PublishedResult, context: Context) -> float | str:
     return result.connections / result.rps
 
 
-def _implied_by_p99(result: PublishedResult, implied_s: float) -> Outcome:
+def _implied_by_p99(result: PublishedResult, implied_s: float) -> AuditOutcome:
     """Compare p99 with the implied mean: the slowest 1 % would have to make up for what it leaves."""
     p99_s = result.percentiles.get(99.0)
     if p99_s is None:
@@ -172,7 +172,7 @@ def _contradiction(result: PublishedResult, implied_s: float, means: str) -> Aud
     return _finding("littles-law", "invalid", [result], text)
 
 
-def _link(result: PublishedResult, context: Context) -> Outcome:
+def _link(result: PublishedResult, context: AuditContext) -> AuditOutcome:
     if context.link_bps is None:
         return "the rate of the link is not known (--link)"
     if result.bytes_per_s is None:
@@ -189,7 +189,7 @@ def _link(result: PublishedResult, context: Context) -> Outcome:
     )
 
 
-def _percentiles(result: PublishedResult, context: Context) -> Outcome:
+def _percentiles(result: PublishedResult, context: AuditContext) -> AuditOutcome:
     if not result.percentiles:
         return "no percentile is stated"
     if result.requests is None:
@@ -208,7 +208,7 @@ def _percentiles(result: PublishedResult, context: Context) -> Outcome:
     )
 
 
-def _plateau(results: Sequence[PublishedResult], _context: Context) -> Outcome:
+def _plateau(results: Sequence[PublishedResult], _context: AuditContext) -> AuditOutcome:
     """Find the most results whose rates differ by no more than `PLATEAU`."""
     ranked = sorted((result for result in results if result.rps), key=lambda result: result.rps or 0.0)
     if len(ranked) < MIN_PLATEAU:
@@ -229,7 +229,7 @@ def _plateau(results: Sequence[PublishedResult], _context: Context) -> Outcome:
     )
 
 
-def _ranks(results: Sequence[PublishedResult], context: Context) -> Outcome:
+def _ranks(results: Sequence[PublishedResult], context: AuditContext) -> AuditOutcome:
     """Compare neighbours in rank with the spread of repetitions: those of the table, else the one that was given."""
     logs: defaultdict[str, list[float]] = defaultdict(list)
     for result in results:
@@ -279,7 +279,7 @@ TABLE_CHECKS: Sequence[TableCheck] = (
 
 
 def run_checks(
-    results: Sequence[PublishedResult], context: Context
+    results: Sequence[PublishedResult], context: AuditContext
 ) -> tuple[tuple[AuditFinding, ...], tuple[SkippedAudit, ...]]:
     """Return the findings of all checks, and the checks that were skipped with the reason."""
     findings: list[AuditFinding] = []
@@ -294,7 +294,7 @@ def run_checks(
     )
 
 
-def _outcomes(results: Sequence[PublishedResult], context: Context) -> Iterator[tuple[str, int, Outcome]]:
+def _outcomes(results: Sequence[PublishedResult], context: AuditContext) -> Iterator[tuple[str, int, AuditOutcome]]:
     groups: defaultdict[int | None, list[PublishedResult]] = defaultdict(list)
     for result in results:
         groups[result.connections].append(result)

@@ -66,7 +66,7 @@ def audit(
     `Speed (64)` (a rate at 64 connections), `p99 (ms)` and `connections`. Outputs of load tools are recognised.
     """
     from benchkit.cli.console import print_json
-    from benchkit.plugins.foreign.checks import Context, run_checks
+    from benchkit.plugins.foreign.checks import AuditContext, run_checks
 
     tables = {file: _read(file) for file in files}
     results = [
@@ -75,7 +75,7 @@ def audit(
         for each in table.results
     ]
     unused = {file: table.unused for file, table in tables.items() if table.unused}
-    findings, skipped = run_checks(results, Context(link_bps=link, is_rate_held=target_rate, noise=noise))
+    findings, skipped = run_checks(results, AuditContext(link_bps=link, is_rate_held=target_rate, noise=noise))
     if json:
         print_json(
             {

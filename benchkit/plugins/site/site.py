@@ -19,7 +19,7 @@ from benchkit.models.run import Manifest
 from benchkit.report import html
 from benchkit.report.history_figure import render_series
 from benchkit.report.report_files import make_folder, write_error, write_file
-from benchkit.run_history.series import History, Series, history
+from benchkit.run_history.series import History, HistorySeries, history
 from benchkit.store.store import RunFolder, Store
 
 logger = logging.getLogger(__name__)
@@ -190,13 +190,13 @@ def _write_scenario(folder: Path, title: str, runs: Sequence[_Run], found: Histo
         "charts": charts,
         "omitted": omitted,
         "metric": metric_named(METRIC).title,
-        "notices": () if found is None else found.notices,
+        "notes": () if found is None else found.notes,
         "runs": runs[::-1],
     }
     return _write_page(page, state, "site-scenario.html.j2", title, content)
 
 
-def _chart(found: History, series: Series, number: int) -> _Chart:
+def _chart(found: History, series: HistorySeries, number: int) -> _Chart:
     caption = " ".join(series.sentences)
     if len(series.segments) > 1:
         caption += f" Hosts or settings changed {units.counted(len(series.segments) - 1, 'time')}."

@@ -46,9 +46,7 @@ def build(material: Material) -> ClaimsContent | None:
             ),
             rows=tuple(_row(number, claim) for number, claim in enumerate(claims, start=1)),
         ),
-        caveats=tuple(
-            dict.fromkeys(clean(each) for claim in claims for ratio in claim.ratios for each in ratio.remarks)
-        ),
+        caveats=tuple(dict.fromkeys(clean(each) for claim in claims for ratio in claim.ratios for each in ratio.notes)),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from benchkit.comparison.compare import Comparison
+from benchkit.comparison.compare import RunComparison
 from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.texts import outcome, p_value
 from benchkit.models.metrics import metric_named
@@ -39,7 +39,7 @@ def build(material: Material) -> RatiosContent | None:
     names = cell_names(material.run)
     notes = tuple(dict.fromkeys(note for each in comparisons for ratio in each.ratios for note in _notes(ratio)))
     return RatiosContent(
-        notices=tuple(dict.fromkeys(clean(notice) for each in comparisons for notice in each.notices)),
+        notices=tuple(dict.fromkeys(clean(note) for each in comparisons for note in each.notes)),
         tables={metric_named(each.metrics[0]).title: _table(each, names, notes) for each in comparisons},
         notes=notes,
         confidence=f"{comparisons[0].ratios[0].confidence:.0%}",
@@ -50,7 +50,7 @@ def build(material: Material) -> RatiosContent | None:
 SECTION = Section("ratios", "Ratios to the baseline", "ratios.html.j2", build)
 
 
-def _table(comparison: Comparison, names: Mapping[str, str], notes: Sequence[str]) -> Table:
+def _table(comparison: RunComparison, names: Mapping[str, str], notes: Sequence[str]) -> Table:
     (name,) = comparison.metrics
     title = metric_named(name).title
     return Table(
@@ -75,7 +75,7 @@ def _table(comparison: Comparison, names: Mapping[str, str], notes: Sequence[str
 
 def _notes(ratio: Ratio) -> list[str]:
     """Return the reason of an undecided ratio, or its excluded trials, and its remarks."""
-    texts = [ratio.reason or describe_exclusions(ratio.exclusions), *ratio.remarks]
+    texts = [ratio.reason or describe_exclusions(ratio.exclusions), *ratio.notes]
     return [clean(text) for text in texts if text]
 
 

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from benchkit.comparison.gate import (
+    GateLimits,
     GateResult,
-    Thresholds,
     judge_ratios,
 )
 from benchkit.comparison.ratios import block_ratios
@@ -31,7 +31,7 @@ def gate(make_trials: MakeTrials) -> Gate:
         cells = {f"c{i}": 100 * ratio * NOISE[:blocks] ** spread for i, ratio in enumerate(ratios)}
         trials = make_trials({"base": np.full(blocks, 100), **cells}, metric=metric)
         pairs = [ComparedCells(cell, "base") for cell in cells]
-        return judge_ratios(block_ratios(take_samples(trials, metric), pairs), Thresholds(metrics={metric: allowed}))
+        return judge_ratios(block_ratios(take_samples(trials, metric), pairs), GateLimits(metrics={metric: allowed}))
 
     return judged
 
@@ -44,5 +44,5 @@ def test_false_alarms_of_a_family_at_its_limit_keep_the_error_rate(make_trials: 
         logs[1:] += np.log(0.95)  # as bad as is allowed
         trials = make_trials({name: np.exp(row) for name, row in zip("abcde", logs, strict=True)})
         ratios = block_ratios(take_samples(trials, "rps"), [ComparedCells(cell, "a") for cell in "bcde"])
-        alarms += judge_ratios(ratios, Thresholds(metrics={"rps": 0.05})).verdict == "regressed"
+        alarms += judge_ratios(ratios, GateLimits(metrics={"rps": 0.05})).verdict == "regressed"
     assert alarms / runs <= 0.025 + 3 * np.sqrt(0.025 * 0.975 / runs)

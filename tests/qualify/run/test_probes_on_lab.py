@@ -99,12 +99,10 @@ def test_each_server_is_judged_by_what_it_sends(stored: str) -> None:
 
 def test_ratios_of_one_kind_state_how_responses_differ(stored: str) -> None:
     compared = {ratio.cell_id: ratio for ratio in benchkit.compare("latest", store=stored).ratios}
-    remarks = {
-        kind: [remark for remark in compared[f"stack={kind}"].remarks if UNDECLARED in remark] for kind in KINDS[1:]
-    }
-    assert remarks["newline"] == [f"different answers: 10 bytes of body against 9 ({UNDECLARED})"]
-    assert remarks["length"] == []
-    assert all(remarks[kind] for kind in ("counter", "clock", "page"))
+    notes = {kind: [note for note in compared[f"stack={kind}"].notes if UNDECLARED in note] for kind in KINDS[1:]}
+    assert notes["newline"] == [f"different answers: 10 bytes of body against 9 ({UNDECLARED})"]
+    assert notes["length"] == []
+    assert all(notes[kind] for kind in ("counter", "clock", "page"))
     with_interval = {kind for kind in KINDS[1:] if compared[f"stack={kind}"].low is not None}
     assert with_interval == {"newline", "counter", "clock", "length"}
 

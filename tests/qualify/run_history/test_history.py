@@ -108,7 +108,7 @@ def test_runs_without_usable_trials_are_shown_and_not_used(
     stored(make_manifest(CELLS, run_id="bad", started_at=STARTED + timedelta(days=50)), trials)
     (series,) = history("small", store=tmp_path).series
     assert [point.run_id for point in series.points if not point.is_used] == ["bad"]
-    assert "an interval needs 3" in series.points[-1].remark
+    assert "an interval needs 3" in series.points[-1].note
     assert series.sentences[-1] == "1 run without a usable interval: shown, not used."
 
 

@@ -115,13 +115,13 @@ def test_bodies_of_static_cells_have_the_sizes_of_their_levels(static_files: Stu
 
 def test_unequal_cells_are_declared_with_their_reason(static_files: StudyRun) -> None:
     found = compare(static_files.outcome.run.run_id, store=static_files.store.path)
-    remarks_by_cell = {ratio.cell_id: ratio.remarks for ratio in found.ratios}
-    everywhere = [cell for cell in remarks_by_cell if "nginx-lua" not in cell]
+    notes_by_cell = {ratio.cell_id: ratio.notes for ratio in found.ratios}
+    everywhere = [cell for cell in notes_by_cell if "nginx-lua" not in cell]
     assert len(everywhere) == 5  # cells with an nginx cell of the same levels
-    for remarks in remarks_by_cell.values():
-        about_answers = [remark for remark in remarks if remark.startswith("different answers: ")]
+    for notes in notes_by_cell.values():
+        about_answers = [note for note in notes if note.startswith("different answers: ")]
         assert about_answers
-        assert all("(declared by the scenario: " in remark for remark in about_answers)
+        assert all("(declared by the scenario: " in note for note in about_answers)
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from benchkit.comparison.ratios import Ratio
 from benchkit.models.design import ALPHA_PER_LOOK
 from benchkit.models.request import Request
 from benchkit.plugins.bisect.commit_comparison import MIN_BLOCKS, USUAL_BLOCKS
-from benchkit.plugins.bisect.record import BisectionRecord, StepOptions
+from benchkit.plugins.bisect.record import BisectionRecord, SearchOptions
 from benchkit.plugins.bisect.search import Compared, answer_of, classify, continue_search, step_error_rate
 from benchkit.services.git_source import Commit
 from benchkit.stats.inference import t_statistics
@@ -78,7 +78,7 @@ def search(
 
     `broken` are the places of commits that do not build, `spread` is the deviation of a trial's logarithm.
     """
-    options = StepOptions(requests=(Request(),), tool="h2load", connections=64, duration_s=180, precision=precision)
+    options = SearchOptions(requests=(Request(),), tool="h2load", connections=64, duration_s=180, precision=precision)
     record = BisectionRecord(
         bisection_id="simulated",
         started_at=datetime(2026, 1, 1, tzinfo=UTC),

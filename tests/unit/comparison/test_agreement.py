@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from benchkit.comparison.agreement import Agreement, agreements, sentence
-from benchkit.comparison.notes import Caveat
+from benchkit.comparison.notes import StoredFinding
 
 TOOLS = ("wrk", "ab", "hey", "h2load")
 
@@ -115,19 +115,19 @@ def test_only_cells_that_differ_only_in_the_tool_are_compared() -> None:
     ]
 
 
-def excluded(check: str, *trial_ids: str) -> list[Caveat]:
-    return [Caveat(trial_id, check, "invalid", frozenset({"rps"})) for trial_id in trial_ids]
+def excluded(check: str, *trial_ids: str) -> list[StoredFinding]:
+    return [StoredFinding(trial_id, check, "invalid", frozenset({"rps"})) for trial_id in trial_ids]
 
 
 def test_invalid_trials_are_excluded_unless_the_tool_was_the_limit() -> None:
     frame = trials({"wrk": 1.0, "ab": 1.0, "hey": 0.6})
     frame.loc[frame["trial_id"] == "ab.8.b3", "rps"] = 10.0  # what a server that was restarted answered
-    caveats = [
+    findings = [
         *excluded("service-restarted", "ab.8.b3"),
         *excluded("generator-saturated", *(f"hey.8.b{block}" for block in range(1, 7))),
-        Caveat("wrk.8.b1", "errors", "suspect", frozenset({"rps"})),
+        StoredFinding("wrk.8.b1", "errors", "suspect", frozenset({"rps"})),
     ]
-    rps = of(agreements(frame, caveats), "rps")
+    rps = of(agreements(frame, findings), "rps")
     assert {each.tool: each.trials for each in rps.tools} == {"wrk": 6, "ab": 5, "hey": 6}
     assert min(each.lowest for each in rps.tools) > 1000
     assert rps.blocks == 5
@@ -135,7 +135,7 @@ def test_invalid_trials_are_excluded_unless_the_tool_was_the_limit() -> None:
         "ab": "1 of 6 trials is invalid and excluded (service-restarted)",
         "hey": "6 of 6 trials are invalid and used, as the tool was the limit (generator-saturated)",
     }
-    assert of(agreements(frame, caveats), "latency_p50_s").invalid_trials == {}
+    assert of(agreements(frame, findings), "latency_p50_s").invalid_trials == {}
     none = of(agreements(frame, excluded("errors", *(f"ab.8.b{block}" for block in range(1, 7)))), "rps")
     assert none.excluded_tools == {"ab": "6 of 6 trials are invalid and excluded (errors)"}
     assert [each.tool for each in none.tools] == ["wrk", "hey"]

@@ -136,8 +136,8 @@ def test_invalid_trials_that_are_used_on_request_cannot_be_believed(two_cells: C
 
 
 def verdicts_of(data: RunData) -> pd.DataFrame:
-    """Return the caveats of a run as rows of `verdicts` again."""
-    return verdicts(*((each.trial_id, each.check, each.severity) for each in data.caveats))
+    """Return the findings of a run as rows of `verdicts` again."""
+    return verdicts(*((each.trial_id, each.check, each.severity) for each in data.findings))
 
 
 def test_unstable_trials_are_believed_with_care(two_cells: Callable[..., RunData]) -> None:
@@ -282,7 +282,7 @@ def test_headlines_are_differences_that_are_shown_before_others() -> None:
     assert choose_headlines([undecided, ratio(2.0, "undecided"), ratio(0.1, "undecided")])[0] == undecided
 
 
-def test_two_runs_are_named_and_their_drift_is_a_reservation(
+def test_two_runs_are_named_and_their_drift_casts_doubt(
     tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
 ) -> None:
     for run_id, rate in (("r1", 1000), ("r2", 1200)):

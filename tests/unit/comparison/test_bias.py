@@ -38,7 +38,7 @@ def ratio_of(
 def test_disturbance_that_meets_cells_at_random_is_noise(make_trials: MakeTrials) -> None:
     shares = [0.3, 0.0, 0.0, 0.4, 0.0, 0.0, 0.3, 0.0]
     found = ratio_of(make_trials, 1.5, "foreign_share", shares)
-    assert (found.outcome, found.bias, found.remarks) == ("higher", 0.0, ())
+    assert (found.outcome, found.bias, found.notes) == ("higher", 0.0, ())
 
 
 @pytest.mark.parametrize("column", ["foreign_share", "stolen_share", "withheld_share"])
@@ -51,7 +51,7 @@ def test_disturbance_of_one_cell_in_every_block_widens_the_interval(make_trials:
     assert found.high == pytest.approx((plain.high or 0) * math.exp(found.bias))
     assert found.interval(0.05) == pytest.approx((found.low, found.high))
     assert found.outcome == "higher"
-    assert found.reservations == (
+    assert found.doubts == (
         (
             "what ran beside the servers took more CPU time from b than from a: the ratio may be off by up to 11.2 %, "
             "which its interval includes"
@@ -79,7 +79,7 @@ def test_background_work_counts_once_for_each_cell(make_trials: MakeTrials) -> N
     found = ratio_of(make_trials, 9.0, "neighbour_share", 0.03)
     assert found.bias == pytest.approx(-2 * math.log(0.97))
     assert found.outcome == "higher"
-    assert "servers without load took CPU time from b while it was under load" in found.remarks[0]
+    assert "servers without load took CPU time from b while it was under load" in found.notes[0]
 
 
 def test_bias_far_below_the_interval_is_in_it_anyway(make_trials: MakeTrials) -> None:

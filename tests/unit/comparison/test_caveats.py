@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from benchkit.cli.app import app
 from benchkit.comparison.compare import compare
-from benchkit.comparison.gate import Thresholds
+from benchkit.comparison.gate import GateLimits
 from benchkit.comparison.notes import CROWDED
 from benchkit.comparison.texts import junit, markdown
 from benchkit.models.run import Manifest
@@ -33,7 +33,7 @@ StoreRun = Callable[[Manifest, pd.DataFrame], RunFolder]
 CELLS = [{"stack": "go"}, {"stack": "nginx"}]
 NOISE = np.array([0.99, 1.01, 1.0, 1.02, 0.98, 1.0, 1.01, 0.99])
 CLAIM = {"text": "A half.", "ratio": {"of": {"stack": "nginx"}, "to": {"stack": "go"}}, "about": 0.5, "within": 0.1}
-GATE = Thresholds(metrics={"rps": 0.6})
+GATE = GateLimits(metrics={"rps": 0.6})
 REMARK = "3 of 8 trials of stack=nginx are suspect (requests failed; repetitions disagree)"
 
 
@@ -83,12 +83,12 @@ def judged(
 
 def test_every_output_says_that_trials_are_suspect(judged: Callable[..., Path]) -> None:
     found = compare("r1", store=judged(*SUSPECT), thresholds=GATE)
-    assert found.ratios[0].remarks == (REMARK,)
+    assert found.ratios[0].notes == (REMARK,)
     assert found.ratios[0].blocks == 8
-    assert found.claims[0].remarks == (REMARK,)
+    assert found.claims[0].notes == (REMARK,)
     assert found.gate is not None
     assert found.gate.verdict == "passed"
-    assert found.gate.lines[0].remarks == (REMARK,)
+    assert found.gate.lines[0].notes == (REMARK,)
     assert found.frame()["remarks"].tolist() == [REMARK]
     rows = [line.replace("\\", "") for line in markdown(found).splitlines() if line.startswith("|")]
     assert [REMARK in row for row in rows] == [False, False, True, False, False, True]
@@ -99,8 +99,8 @@ def test_every_output_says_that_trials_are_suspect(judged: Callable[..., Path]) 
 def test_a_server_suspected_to_be_idle_beside_others_adds_nothing_to_what_they_did(judged: Callable[..., Path]) -> None:
     crowded = [finding_row("r1.stack=go.b1", check) for check in ("generator-saturated", "server-idle")]
     shared = finding_row("r1.stack=nginx.b1", "server-idle")
-    (remark,) = compare("r1", store=judged(*crowded, shared)).ratios[0].remarks
-    assert remark == f"1 of 8 trials of stack=go is suspect ({CROWDED})"
+    (note,) = compare("r1", store=judged(*crowded, shared)).ratios[0].notes
+    assert note == f"1 of 8 trials of stack=go is suspect ({CROWDED})"
 
 
 def test_command_and_report_show_suspect_trials(judged: Callable[..., Path]) -> None:
@@ -127,7 +127,7 @@ def test_command_and_report_show_suspect_trials(judged: Callable[..., Path]) -> 
 
 
 def test_regression_in_junit_names_suspect_trials(judged: Callable[..., Path]) -> None:
-    found = compare("r1", store=judged(*SUSPECT), thresholds=Thresholds(metrics={"rps": 0.1}))
+    found = compare("r1", store=judged(*SUSPECT), thresholds=GateLimits(metrics={"rps": 0.1}))
     (case,) = ET.fromstring(junit(found)).iter("testcase")  # noqa: S314 - our own
     failure = case.find("failure")
     assert failure is not None
@@ -138,12 +138,12 @@ def test_caveats_apply_to_their_metrics_and_to_used_trials(judged: Callable[...,
     store = judged(*SUSPECT, finding_row("r1.stack=nginx.b1", "stalled", "invalid"))
     (ratio,) = compare("r1", store=store).ratios
     assert ratio.blocks == 7
-    assert ratio.remarks == ("2 of 7 trials of stack=nginx are suspect (requests failed; repetitions disagree)",)
+    assert ratio.notes == ("2 of 7 trials of stack=nginx are suspect (requests failed; repetitions disagree)",)
     (ratio,) = compare("r1", store=store, metrics=["requests"]).ratios
-    assert ratio.remarks == ()
+    assert ratio.notes == ()
     (ratio,) = compare("r1", store=store, exclusions=()).ratios
     assert ratio.blocks == 8
-    assert ratio.remarks == (
+    assert ratio.notes == (
         "1 of 8 trials of stack=nginx is invalid but used on request (a host stopped for a while)",
         "2 of 8 trials of stack=nginx are suspect (requests failed; repetitions disagree)",
     )
@@ -153,21 +153,21 @@ def test_caveats_cover_both_cells_and_both_runs(judged: Callable[..., Path]) -> 
     shared = [finding_row(f"{run}.stack=go.b{block}", "shared-cpus") for run in ("r1", "r2") for block in range(1, 9)]
     store = judged(*shared, finding_row("r2.stack=nginx.b3", "cold"), runs=("r1", "r2"))
     (ratio,) = compare("r1", store=store).ratios
-    assert ratio.remarks == (
+    assert ratio.notes == (
         "all 8 trials of stack=go are suspect (server, load tool or controller may run on the same CPU)",
     )
-    found = {ratio.cell_id: ratio.remarks for ratio in compare("r1", "r2", store=store).ratios}
+    found = {ratio.cell_id: ratio.notes for ratio in compare("r1", "r2", store=store).ratios}
     assert found["stack=nginx"] == ("1 of 8 trials of stack=nginx in r2 is suspect (the server was still warming up)",)
     assert found["stack=go"] == tuple(
         f"all 8 trials of stack=go in {run} are suspect (server, load tool or controller may run on the same CPU)"
         for run in ("r1", "r2")
     )
     (ratio,) = compare("r1", "r2", store=store, baseline="stack=go").ratios
-    assert len(ratio.remarks) == 3
+    assert len(ratio.notes) == 3
 
 
 def test_ratio_of_valid_trials_has_no_remark(judged: Callable[..., Path]) -> None:
     found = compare("r1", store=judged(), thresholds=GATE)
-    assert found.ratios[0].remarks == ()
+    assert found.ratios[0].notes == ()
     (case,) = ET.fromstring(junit(found)).iter("testcase")  # noqa: S314 - our own
     assert list(case) == []

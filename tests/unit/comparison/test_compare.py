@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from benchkit.comparison.compare import compare
-from benchkit.comparison.gate import Thresholds
+from benchkit.comparison.gate import GateLimits
 from benchkit.comparison.texts import markdown, outcome
 from benchkit.errors import InputError
 from benchkit.models.design import ALPHA_PER_LOOK
@@ -47,7 +47,7 @@ def test_cells_of_a_run_relative_to_its_baseline(
     ]
     assert found.mode == "cells"
     assert found.gate is None
-    assert found.notices == ()
+    assert found.notes == ()
     assert found.resolution["rps"].family == 2
     assert found.resolution["rps"].noise_sd == pytest.approx(0.02 * np.sqrt(2), rel=0.5)
     other = compare("r1", store=tmp_path, baseline="stack=go", metrics=["rps", "requests"])
@@ -77,7 +77,7 @@ def test_runs_on_different_hosts_are_compared_by_ratios_to_a_common_baseline_alo
     assert (ratio.cell_id, ratio.relative_to) == ("stack=nginx", "stack=go")
     assert ratio.ratio == pytest.approx(0.5, rel=0.05)
     assert ratio.baseline_value == pytest.approx(0.5, rel=0.05)
-    assert found.notices[0].startswith("The runs had different hosts (host for sut: CPUs was 2, is 4)")
+    assert found.notes[0].startswith("The runs had different hosts (host for sut: CPUs was 2, is 4)")
     with pytest.raises(InputError, match="ran on different hosts, whose rates cannot be compared"):
         compare("r1", "r3", store=tmp_path)
     assert {each.relative_to for each in compare("r1", "r4", store=tmp_path).ratios} == {None}
@@ -104,7 +104,7 @@ def test_limits_of_a_run_are_notices(
     manifest = make_manifest(CELLS, unsupported={"stack=other": "too few ports"}, status="interrupted")
     stored(manifest, make_trials(rates(1, 100, 50, blocks=5)))
     found = compare("r1", store=tmp_path)
-    assert found.notices == (
+    assert found.notes == (
         "r1: interrupted; partial results.",
         "stack=other: skipped, too few ports.",
         (
@@ -125,7 +125,7 @@ def test_controls_show_the_runs_own_noise(
     assert [ratio.cell_id for ratio in found.controls] == ["stack=go~control"]
     assert found.controls[0].outcome == "not shown"
     assert found.resolution["rps"].family == 1
-    assert found.notices == ()
+    assert found.notes == ()
 
 
 def test_a_control_that_differs_is_an_alarm(
@@ -133,8 +133,8 @@ def test_a_control_that_differs_is_an_alarm(
 ) -> None:
     trials = make_trials({**rates(1, 100, 50), "stack=go~control": noisy(3, 80)[0]})
     stored(make_manifest(CELLS[:2], controls=["stack=go"]), trials)
-    (notice,) = compare("r1", store=tmp_path).notices
-    assert notice.startswith("stack=go~control differs from itself in rps")
+    (note,) = compare("r1", store=tmp_path).notes
+    assert note.startswith("stack=go~control differs from itself in rps")
 
 
 def test_a_sequential_run_is_labelled_and_not_paired(
@@ -142,7 +142,7 @@ def test_a_sequential_run_is_labelled_and_not_paired(
 ) -> None:
     stored(make_manifest(CELLS[:2], scenario={"design": "sequential"}), make_trials(rates(1, 100, 50)))
     found = compare("r1", store=tmp_path)
-    assert found.notices[0].startswith("The design of r1 is sequential")
+    assert found.notes[0].startswith("The design of r1 is sequential")
     assert found.ratios[0].test == "welch"
     assert found.runs[0].design == "sequential"
     assert found.resolution == {}
@@ -152,7 +152,7 @@ def test_no_gate_passes_a_sequential_run(
     tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
 ) -> None:
     stored(make_manifest(CELLS[:2], scenario={"design": "sequential"}), make_trials(rates(1, 100, 150)))
-    gate = compare("r1", store=tmp_path, thresholds=Thresholds(metrics={"rps": 0.05})).gate
+    gate = compare("r1", store=tmp_path, thresholds=GateLimits(metrics={"rps": 0.05})).gate
     assert gate is not None
     assert gate.verdict == "inconclusive"
     assert gate.lines[0].text.endswith("the design is sequential: the ratio includes drift between the cells")
@@ -163,9 +163,7 @@ def test_comparison_with_a_sequential_run_is_labelled_and_has_no_baseline(
 ) -> None:
     stored(make_manifest(CELLS[:2], scenario={"design": "sequential"}), make_trials(rates(1, 100, 50)))
     stored(make_manifest(CELLS[:2], run_id="r2"), make_trials(rates(2, 100, 50), run_id="r2"))
-    assert any(
-        notice.startswith("The design of r1 is sequential") for notice in compare("r1", "r2", store=tmp_path).notices
-    )
+    assert any(note.startswith("The design of r1 is sequential") for note in compare("r1", "r2", store=tmp_path).notes)
     with pytest.raises(InputError, match="r1 ran cell after cell"):
         compare("r1", "r2", store=tmp_path, baseline="stack=go")
 
@@ -187,30 +185,30 @@ def test_resolution_is_that_of_the_cell_with_the_most_blocks(
     stored(make_manifest(CELLS), make_trials(rates(1, 100, 50, 70)))
     excluded = [Exclusion(f"r1.stack=nginx.b{block}", "invalid: errors") for block in range(1, 6)]
     found = compare("r1", store=tmp_path, exclusions=excluded)
-    assert found.notices == ()
+    assert found.notes == ()
     assert found.resolution["rps"].blocks == 8
     assert found.resolution["rps"].detectable is not None
     assert [ratio.blocks for ratio in found.ratios] == [3, 8]
     assert [ratio.test for ratio in found.ratios] == ["t", "sign-flip"]
 
 
-def test_latencies_measured_in_different_ways_have_a_remark(
+def test_latencies_measured_in_different_ways_have_a_note(
     tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
 ) -> None:
     trials = make_trials(rates(1, 100, 50), latency_p99_s=0.01, latency_covers="request", latency_corrected=False)
     stored(make_manifest(CELLS[:2]), trials)
-    assert not any("closed loop" in notice for notice in compare("r1", store=tmp_path).notices)
+    assert not any("closed loop" in note for note in compare("r1", store=tmp_path).notes)
     alike = compare("r1", store=tmp_path, metrics=["latency_p99_s"])
     reported = "closed loop: coordinated omission hides queueing; no correction applied; connecting not included"
-    assert f"Latencies: {reported}." in alike.notices
-    assert alike.ratios[0].remarks == ()
+    assert f"Latencies: {reported}." in alike.notes
+    assert alike.ratios[0].notes == ()
     nginx = trials["cell_id"] == "stack=nginx"
     trials.loc[nginx, "latency_covers"] = "connect+request"
     stored(make_manifest(CELLS[:2], run_id="r2"), trials.assign(trial_id=trials["trial_id"].str.replace("r1", "r2")))
     (ratio,) = compare("r2", store=tmp_path, metrics=["latency_p99_s"]).ratios
-    (remark,) = ratio.remarks
-    assert remark.startswith("latencies were measured in different ways: ")
-    assert remark.index("connecting included") < remark.index("baseline: ") < remark.index("connecting not included")
+    (note,) = ratio.notes
+    assert note.startswith("latencies were measured in different ways: ")
+    assert note.index("connecting included") < note.index("baseline: ") < note.index("connecting not included")
 
 
 def test_adaptive_run_uses_its_stricter_level(
@@ -233,13 +231,13 @@ def test_adaptive_run_uses_its_stricter_level(
 def test_gate_of_an_adaptive_run_uses_its_stricter_level(
     tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
 ) -> None:
-    allowed = Thresholds(metrics={"rps": 0.5})
+    allowed = GateLimits(metrics={"rps": 0.5})
     trials = make_trials(rates(1, 100, 49))
     stored(make_manifest(CELLS[:2]), trials)
     found = compare("r1", store=tmp_path, thresholds=allowed).ratios[0]
     # What is allowed is set so that the p of the fall lies between the two levels.
     edge = found.interval(0.04)[1]
-    close = Thresholds(metrics={"rps": 1 - edge})
+    close = GateLimits(metrics={"rps": 1 - edge})
     until = {"until": {"precision": 0.05}}
     stored(make_manifest(CELLS[:2], run_id="r2", scenario=until), make_trials(rates(1, 100, 49), run_id="r2"))
     gates = [compare(run, store=tmp_path, thresholds=close).gate for run in ("r1", "r2")]
@@ -258,9 +256,9 @@ def test_host_differences_of_two_runs_are_notices(
     found = compare("r1", "r2", store=tmp_path)
     assert found.mode == "runs"
     assert [side.run_id for side in found.runs] == ["r1", "r2"]
-    assert found.notices[0] == "The hosts have drifted: host sut: kernel was 6.1, is 6.6."
-    assert found.notices[1].startswith("The runs have different settings: scenario: load.connections")
-    assert found.notices[-1].startswith("Two runs are one sample each")
+    assert found.notes[0] == "The hosts have drifted: host sut: kernel was 6.1, is 6.6."
+    assert found.notes[1].startswith("The runs have different settings: scenario: load.connections")
+    assert found.notes[-1].startswith("Two runs are one sample each")
     assert [(change.what, change.before, change.after) for change in found.drift] == [("kernel", "6.1", "6.6")]
     assert [(r.cell_id, r.outcome) for r in found.ratios] == [
         ("stack=go", "not shown"),
@@ -280,7 +278,7 @@ def test_unchanged_reference_cell_cancels_host_changes(
     found = compare("r1", "r2", store=tmp_path, baseline="stack=go")
     (ratio,) = found.ratios
     assert (ratio.cell_id, ratio.relative_to, ratio.outcome) == ("stack=nginx", "stack=go", "not shown")
-    assert found.notices == ()
+    assert found.notes == ()
 
 
 def test_cell_missing_in_one_run_does_not_pass(
@@ -288,8 +286,8 @@ def test_cell_missing_in_one_run_does_not_pass(
 ) -> None:
     stored(make_manifest(CELLS), make_trials(rates(1, 100, 50, 70)))
     stored(make_manifest(CELLS[:2], run_id="r2"), make_trials(rates(2, 100, 50), run_id="r2"))
-    found = compare("r1", "r2", store=tmp_path, thresholds=Thresholds(metrics={"rps": 0.2}))
-    assert "stack=other is in one of the runs only." in found.notices
+    found = compare("r1", "r2", store=tmp_path, thresholds=GateLimits(metrics={"rps": 0.2}))
+    assert "stack=other is in one of the runs only." in found.notes
     assert found.gate is not None
     assert [line.verdict for line in found.gate.lines] == ["passed", "passed", "inconclusive"]
     assert found.gate.verdict == "inconclusive"
@@ -300,7 +298,7 @@ def test_the_gate_adds_the_metrics_of_its_thresholds(
 ) -> None:
     trials = make_trials(rates(1, 100, 50)).assign(latency_p99_s=0.5)
     stored(make_manifest(CELLS[:2]), trials)
-    found = compare("r1", store=tmp_path, thresholds=Thresholds(metrics={"latency_p99_s": 0.1}))
+    found = compare("r1", store=tmp_path, thresholds=GateLimits(metrics={"latency_p99_s": 0.1}))
     assert found.metrics == ("rps", "latency_p99_s")
     assert found.gate is not None
     assert found.gate.verdict == "passed"  # the rate has halved, and has no threshold
@@ -340,15 +338,15 @@ def test_ratios_with_an_external_server_are_marked(
     there = nginx.model_copy(update={"external": {"app": "http://192.0.2.1:80"}})
     stored(manifest.model_copy(update={"cells": (go, there)}), make_trials(rates(1, 100, 50)))
     found = compare("r1", store=tmp_path)
-    assert found.ratios[0].remarks == (
+    assert found.ratios[0].notes == (
         "unwatched: stack=nginx uses an external server, which was neither started afresh nor watched",
     )
-    assert found.notices[0].startswith("stack=nginx: app (http://192.0.2.1:80) is external: neither started afresh")
+    assert found.notes[0].startswith("stack=nginx: app (http://192.0.2.1:80) is external: neither started afresh")
     after = manifest.model_copy(update={"run_id": "r2", "cells": (go, there)})
     stored(after, make_trials(rates(2, 100, 50), run_id="r2"))
-    between = {ratio.cell_id: ratio.remarks for ratio in compare("r1", "r2", store=tmp_path).ratios}
-    assert any(remark.startswith("unwatched: ") for remark in between["stack=nginx"])
-    assert not any(remark.startswith(("unwatched: ", "A/A")) for remark in between["stack=go"])
+    between = {ratio.cell_id: ratio.notes for ratio in compare("r1", "r2", store=tmp_path).ratios}
+    assert any(note.startswith("unwatched: ") for note in between["stack=nginx"])
+    assert not any(note.startswith(("unwatched: ", "A/A")) for note in between["stack=go"])
 
 
 @pytest.mark.parametrize(

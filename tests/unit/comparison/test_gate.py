@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 
 from benchkit.comparison.gate import (
+    GateLimits,
     GateResult,
-    Thresholds,
-    default_thresholds,
+    default_limits,
     judge_ratios,
-    parse_thresholds,
-    read_thresholds,
+    parse_limits,
+    read_limits,
 )
 from benchkit.comparison.ratios import block_ratios
 from benchkit.errors import InputError
@@ -36,7 +36,7 @@ def gate(make_trials: MakeTrials) -> Gate:
         cells = {f"c{i}": 100 * ratio * NOISE[:blocks] ** spread for i, ratio in enumerate(ratios)}
         trials = make_trials({"base": np.full(blocks, 100), **cells}, metric=metric)
         pairs = [ComparedCells(cell, "base") for cell in cells]
-        return judge_ratios(block_ratios(take_samples(trials, metric), pairs), Thresholds(metrics={metric: allowed}))
+        return judge_ratios(block_ratios(take_samples(trials, metric), pairs), GateLimits(metrics={metric: allowed}))
 
     return judged
 
@@ -44,15 +44,15 @@ def gate(make_trials: MakeTrials) -> Gate:
 def test_passed_ratio_names_excluded_trials(make_trials: MakeTrials) -> None:
     trials = make_trials({"base": 100 * NOISE, "c": 120 / NOISE})
     samples = take_samples(trials, "rps", [Exclusion("r1.c.b1", "invalid: errors")])
-    (line,) = judge_ratios(block_ratios(samples, [ComparedCells("c", "base")]), Thresholds(metrics={"rps": 0.05})).lines
+    (line,) = judge_ratios(block_ratios(samples, [ComparedCells("c", "base")]), GateLimits(metrics={"rps": 0.05})).lines
     assert line.verdict == "passed"
-    assert line.remarks == ("1 trial excluded: invalid: errors",)
+    assert line.notes == ("1 trial excluded: invalid: errors",)
 
 
 def test_limitation_of_all_ratios_is_inconclusive(make_trials: MakeTrials) -> None:
     trials = make_trials({"base": 100 * NOISE, "c": 120 / NOISE, "d": 50 / NOISE})
     ratios = block_ratios(take_samples(trials, "rps"), [ComparedCells("c", "base"), ComparedCells("d", "base")])
-    made = judge_ratios(ratios, Thresholds(metrics={"rps": 0.05}), limitation="the hosts were on fire")
+    made = judge_ratios(ratios, GateLimits(metrics={"rps": 0.05}), limitation="the hosts were on fire")
     assert made.verdict == "inconclusive"
     assert [line.verdict for line in made.lines] == ["inconclusive", "inconclusive"]
     assert all(line.text.endswith("is allowed; the hosts were on fire") for line in made.lines)
@@ -61,7 +61,7 @@ def test_limitation_of_all_ratios_is_inconclusive(make_trials: MakeTrials) -> No
 @pytest.mark.parametrize("metric", ["non_2xx", "errors_timeout"])
 def test_counts_of_failures_are_no_metric_of_a_gate(metric: str) -> None:
     with pytest.raises(InputError, match=f"{metric} has no ratio: it is zero in healthy trials"):
-        parse_thresholds([f"{metric}=5%"])
+        parse_limits([f"{metric}=5%"])
 
 
 def test_ratio_within_the_threshold_passes(gate: Gate) -> None:
@@ -97,7 +97,7 @@ def test_too_few_blocks_are_inconclusive(gate: Gate) -> None:
         == "2 blocks have usable trials of both cells; an interval needs 3; at least 0.95 is allowed"
     )
     assert result.lines[0].p_holm is None
-    assert judge_ratios([], Thresholds(metrics={"rps": 0.05})).verdict == "inconclusive"
+    assert judge_ratios([], GateLimits(metrics={"rps": 0.05})).verdict == "inconclusive"
 
 
 def test_an_alarm_is_adjusted_for_the_number_of_ratios_and_a_pass_is_not(gate: Gate) -> None:
@@ -115,7 +115,7 @@ def test_gate_ignores_invalid_trials_and_controls(make_trials: MakeTrials) -> No
     pairs = [ComparedCells("b", "a"), ComparedCells("b~control", "b", control=True)]
     excluded = Exclusion("r1.b.b1", "the service was killed")
     result = judge_ratios(
-        block_ratios(take_samples(trials, "rps", [excluded]), pairs), Thresholds(metrics={"rps": 0.1})
+        block_ratios(take_samples(trials, "rps", [excluded]), pairs), GateLimits(metrics={"rps": 0.1})
     )
     assert [line.cell_id for line in result.lines] == ["b"]
     assert result.verdict == "passed"
@@ -124,7 +124,7 @@ def test_gate_ignores_invalid_trials_and_controls(make_trials: MakeTrials) -> No
 def test_constant_cells_are_judged_by_their_value(make_trials: MakeTrials) -> None:
     trials = make_trials({"a": [100] * 6, "b": [100] * 6, "c": [50] * 6})
     ratios = block_ratios(take_samples(trials, "rps"), [ComparedCells("b", "a"), ComparedCells("c", "a")])
-    assert [line.verdict for line in judge_ratios(ratios, Thresholds(metrics={"rps": 0.05})).lines] == [
+    assert [line.verdict for line in judge_ratios(ratios, GateLimits(metrics={"rps": 0.05})).lines] == [
         "passed",
         "regressed",
     ]
@@ -133,9 +133,9 @@ def test_constant_cells_are_judged_by_their_value(make_trials: MakeTrials) -> No
 def test_thresholds_are_read_from_a_file_and_from_options(tmp_path: Path) -> None:
     path = tmp_path / "gate.yaml"
     path.write_text("metrics:\n  rps: 5%\n  latency_p99_s: 0.1\n")
-    assert read_thresholds(path).metrics == {"rps": 0.05, "latency_p99_s": 0.1}
-    assert parse_thresholds(["rps=5%", "latency_p99_s=0.1"]).metrics == {"rps": 0.05, "latency_p99_s": 0.1}
-    assert default_thresholds(["rps"]).metrics == {"rps": 0.05}
+    assert read_limits(path).metrics == {"rps": 0.05, "latency_p99_s": 0.1}
+    assert parse_limits(["rps=5%", "latency_p99_s=0.1"]).metrics == {"rps": 0.05, "latency_p99_s": 0.1}
+    assert default_limits(["rps"]).metrics == {"rps": 0.05}
 
 
 @pytest.mark.parametrize(
@@ -155,10 +155,10 @@ def test_invalid_thresholds_are_refused(text: str, reported: str, tmp_path: Path
     path = tmp_path / "gate.yaml"
     path.write_text(text)
     with pytest.raises(InputError, match=reported):
-        read_thresholds(path)
+        read_limits(path)
 
 
 @pytest.mark.parametrize("text", ["rps", "rps=", "rps=much", "rps=120%", "rps=nan", "rps=-0.1", "=5%", "rsp=5%"])
 def test_invalid_typed_thresholds_are_refused(text: str) -> None:
     with pytest.raises(InputError, match="--threshold"):
-        parse_thresholds([text])
+        parse_limits([text])

@@ -8,7 +8,7 @@ import pytest
 
 from benchkit.comparison.compare import compare_cells
 from benchkit.comparison.run_data import RunData
-from benchkit.comparison.testbed_effect import effects_of_testbeds, find_testbeds, notices_about_testbeds, ratio_effects
+from benchkit.comparison.testbed_effect import effects_of_testbeds, find_testbeds, notes_on_testbeds, ratio_effects
 from benchkit.models.base import Levels
 from benchkit.stats.cell_pairs import ComparedCells
 from benchkit.stats.samples import take_samples
@@ -47,7 +47,7 @@ def test_the_effect_of_a_testbed_is_found_and_is_in_no_ratio() -> None:
     equal = compare_cells(RunData(manifest_of(CELLS), run_of()), ["rps"])
     assert comparison.ratios[0].ratio == pytest.approx(equal.ratios[0].ratio)
     assert comparison.ratios[0].low == pytest.approx(equal.ratios[0].low)
-    (division, shown) = (notice for notice in comparison.notices if "estbed" in notice)
+    (division, shown) = (note for note in comparison.notes if "estbed" in note)
     assert "testbeds a (8 blocks), b (8 blocks)" in division
     assert shown.startswith("Testbed b: ")
     assert "ratios do not" in shown
@@ -58,9 +58,9 @@ def test_a_ratio_that_depends_on_the_testbed_is_named() -> None:
     (effect,) = ratio_effects(take_samples(trials, "rps"), [PAIR], find_testbeds(trials))
     assert effect.pair == ("stack=nginx", "stack=go")
     assert effect.ratio == pytest.approx(0.9, rel=0.03)
-    notices = list(notices_about_testbeds(trials, [take_samples(trials, "rps")], [PAIR]))
-    assert "the ratio of stack=nginx to stack=go in" in notices[-1]
-    assert "it depends on the testbed" in notices[-1]
+    notes = list(notes_on_testbeds(trials, [take_samples(trials, "rps")], [PAIR]))
+    assert "the ratio of stack=nginx to stack=go in" in notes[-1]
+    assert "it depends on the testbed" in notes[-1]
 
 
 def test_a_missing_trial_takes_its_cell_from_its_block_alone() -> None:
@@ -76,5 +76,5 @@ def test_nothing_is_said_that_few_blocks_cannot_show(testbeds: str) -> None:
     trials = run_of(testbeds=testbeds)
     effects = effects_of_testbeds(take_samples(trials, "rps"), found) if (found := find_testbeds(trials)) else None
     assert (None if effects is None else len(effects)) == {"a": None, "aaaaaaab": 0, "ab": 1}[testbeds]
-    notices = list(notices_about_testbeds(trials, [take_samples(trials, "rps")], [PAIR]))
-    assert len(notices) == (0 if testbeds == "a" else 1)
+    notes = list(notes_on_testbeds(trials, [take_samples(trials, "rps")], [PAIR]))
+    assert len(notes) == (0 if testbeds == "a" else 1)

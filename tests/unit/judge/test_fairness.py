@@ -9,14 +9,14 @@ import pytest
 
 from benchkit.comparison.claims import judge_claims
 from benchkit.comparison.compare import compare
-from benchkit.comparison.notes import with_response_remarks
+from benchkit.comparison.notes import with_response_notes
 from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.run_data import RunData
 from benchkit.comparison.texts import markdown
 from benchkit.judge.fairness import (
     UNDECLARED,
     answers_by_cell,
-    mismatch_remarks,
+    mismatch_notes,
     response_mismatches,
     with_declared_reasons,
 )
@@ -42,7 +42,7 @@ def probed(trials: pd.DataFrame, cell: str, **probe: Any) -> pd.DataFrame:  # no
 
 
 def mismatches(trials: pd.DataFrame, manifest: Manifest) -> tuple[str, ...]:
-    return mismatch_remarks(with_declared_reasons(response_mismatches(NGINX, GO, answers_by_cell(trials)), manifest))
+    return mismatch_notes(with_declared_reasons(response_mismatches(NGINX, GO, answers_by_cell(trials)), manifest))
 
 
 def test_equal_answers_have_no_remark(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
@@ -79,11 +79,11 @@ def test_bodies_of_one_length_that_vary_in_both_cells_cast_no_doubt(
 ) -> None:
     digests = [f"b{number}" for number in range(6)]
     trials = probed(probed(make_trials(RATES, **SAME), NGINX, body_sha256=digests), GO, body_sha256=digests[::-1])
-    (ratio,) = with_response_remarks(
+    (ratio,) = with_response_notes(
         [Ratio(metric="rps", cell_id=NGINX, baseline=GO, blocks=6)], trials, make_manifest(CELLS)
     )
-    assert ratio.remarks == ("different answers: bodies of the same length that vary",)
-    assert ratio.reservations == ()
+    assert ratio.notes == ("different answers: bodies of the same length that vary",)
+    assert ratio.doubts == ()
 
 
 def test_declared_difference_covers_only_its_traits(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
@@ -111,10 +111,10 @@ def test_outputs_show_remarks_on_answers(
     stored(manifest, trials)
     reported = f"different answers: 145 bytes of headers against 141 ({UNDECLARED})"
     found = compare("r1", store=tmp_path)
-    assert [ratio.remarks for ratio in found.ratios] == [(reported,)]
+    assert [ratio.notes for ratio in found.ratios] == [(reported,)]
     assert reported in markdown(found)
     (judged_claim,) = judge_claims(RunData(manifest, trials))
-    assert judged_claim.ratios[0].remarks == (reported,)
+    assert judged_claim.ratios[0].notes == (reported,)
 
 
 def test_different_answers_in_another_run_are_reported(
@@ -123,7 +123,7 @@ def test_different_answers_in_another_run_are_reported(
     stored(make_manifest(CELLS), make_trials(RATES, **SAME))
     after = probed(make_trials(RATES, run_id="r2", **SAME), NGINX, body_bytes=13)
     stored(make_manifest(CELLS, run_id="r2"), after)
-    found = {ratio.cell_id: ratio.remarks for ratio in compare("r1", "r2", store=tmp_path).ratios}
+    found = {ratio.cell_id: ratio.notes for ratio in compare("r1", "r2", store=tmp_path).ratios}
     assert found[GO] == ()
     assert "13 bytes of body against 12" in found[NGINX][0]
 

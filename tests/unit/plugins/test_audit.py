@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchkit.errors import InputError
-from benchkit.plugins.foreign.checks import AuditFinding, Context, run_checks
+from benchkit.plugins.foreign.checks import AuditContext, AuditFinding, run_checks
 from benchkit.plugins.foreign.published import PublishedResult, read_table
 from tests.support.paths import TESTS
 
@@ -16,7 +16,7 @@ PUBLISHED = TESTS / "fixtures" / "published"
 
 
 def findings(*results: PublishedResult, **context: float) -> list[AuditFinding]:
-    return list(run_checks(results, Context(**context))[0])  # type: ignore[arg-type] # all are numbers
+    return list(run_checks(results, AuditContext(**context))[0])  # type: ignore[arg-type] # all are numbers
 
 
 def codes(*results: PublishedResult, **context: float) -> list[tuple[str, str]]:
@@ -95,7 +95,9 @@ def test_ranks_are_compared_with_the_spread_of_repetitions() -> None:
 
 
 def test_checks_that_lack_their_data_are_skipped_with_the_reason() -> None:
-    _, skipped = run_checks([PublishedResult(name=name, rps=rps) for name, rps in (("a", 1.0), ("b", 2.0))], Context())
+    _, skipped = run_checks(
+        [PublishedResult(name=name, rps=rps) for name, rps in (("a", 1.0), ("b", 2.0))], AuditContext()
+    )
     reasons = {each.check: each.why for each in skipped}
     assert reasons["rank-noise"] == "each server was measured once, so that the noise is unknown (--noise states it)"
     assert reasons["link"] == "the rate of the link is not known (--link)"

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from benchkit.comparison.ratios import Ratio
-from benchkit.plugins.bisect.record import Judgement, Step
+from benchkit.plugins.bisect.record import Judgement, SearchStep
 from benchkit.plugins.bisect.search import (
     Bisection,
     classify,
@@ -28,7 +28,7 @@ def ratio(point: float, error: float, metric: str = "rps") -> Ratio:
 
 def judged(search: Bisection, *judgements: tuple[str, Judgement]) -> Bisection:
     for commit, judgement in judgements:
-        search = search.with_step(Step(commit=commit, judgement=judgement))
+        search = search.with_step(SearchStep(commit=commit, judgement=judgement))
     return search
 
 
@@ -113,8 +113,8 @@ def test_commit_without_a_ratio_cannot_be_judged() -> None:
 
 def test_steps_decided_by_their_point_alone_are_listed() -> None:
     steps = [
-        Step(commit="a", judgement="good"),
-        Step(commit="b", judgement="bad", is_decided=False),
-        Step(commit="c", judgement="skipped", is_decided=False),
+        SearchStep(commit="a", judgement="good"),
+        SearchStep(commit="b", judgement="bad", is_decided=False),
+        SearchStep(commit="c", judgement="skipped", is_decided=False),
     ]
     assert undecided_steps(steps) == (steps[1],)

@@ -17,8 +17,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from benchkit.comparison.claims import ClaimResult
-from benchkit.comparison.compare import Comparison, compare_cells
-from benchkit.comparison.gate import GateLine, GateResult, Thresholds, judge_ratios
+from benchkit.comparison.compare import RunComparison, compare_cells
+from benchkit.comparison.gate import GateLimits, GateLine, GateResult, judge_ratios
 from benchkit.comparison.run_data import ComparedRun, RunData
 from benchkit.comparison.texts import code, junit, markdown, text
 from benchkit.errors import InputError
@@ -33,17 +33,17 @@ HOSTILE = "a|b`c<script>&\x00\x1b[31m\ufffe@root\n# x"
 
 
 @pytest.fixture
-def compared(make_trials: MakeTrials, make_manifest: MakeManifest) -> Comparison:
+def compared(make_trials: MakeTrials, make_manifest: MakeManifest) -> RunComparison:
     """Three cells at a gate: one passes, one has regressed, one is inconclusive."""
     cells = [{"stack": stack} for stack in ("go", "nginx", "slow", "wild")]
     rates = {"stack=go": np.full(6, 100.0), "stack=nginx": 100 * NOISE, "stack=slow": 50 * NOISE}
     rates["stack=wild"] = 100 * NOISE**20
     found = compare_cells(RunData(make_manifest(cells), make_trials(rates)), ["rps"])
-    return found.model_copy(update={"gate": judge_ratios(found.ratios, Thresholds(metrics={"rps": 0.1}))})
+    return found.model_copy(update={"gate": judge_ratios(found.ratios, GateLimits(metrics={"rps": 0.1}))})
 
 
-def test_markdown_is_a_heading_notices_and_one_table(compared: Comparison) -> None:
-    shown = markdown(compared.model_copy(update={"notices": ("The hosts have drifted: kernel.",)}))
+def test_markdown_is_a_heading_notices_and_one_table(compared: RunComparison) -> None:
+    shown = markdown(compared.model_copy(update={"notes": ("The hosts have drifted: kernel.",)}))
     lines = shown.splitlines()
     assert lines[0] == "### benchkit: regressed"
     assert "> The hosts have drifted: kernel." in lines
@@ -58,7 +58,7 @@ def test_markdown_is_a_heading_notices_and_one_table(compared: Comparison) -> No
     assert bare.startswith("### benchkit: 1 of 3 comparisons show a difference")
 
 
-def test_markdown_has_the_results_of_claims(compared: Comparison) -> None:
+def test_markdown_has_the_results_of_claims(compared: RunComparison) -> None:
     claim = ClaimResult(
         text=HOSTILE, expectation="at least 2", metric="rps", published=2.5, state="refuted", reason="0.5 [0.4, 0.6]"
     )
@@ -90,8 +90,8 @@ def test_no_name_breaks_out_of_its_place_in_a_table(name: str) -> None:
     assert "<" not in text(name).replace("<!-- -->", "")
 
 
-def test_junit_counts_what_it_holds(compared: Comparison) -> None:
-    root = ET.fromstring(junit(compared.model_copy(update={"notices": ("said first",)})))  # noqa: S314 - our own
+def test_junit_counts_what_it_holds(compared: RunComparison) -> None:
+    root = ET.fromstring(junit(compared.model_copy(update={"notes": ("said first",)})))  # noqa: S314 - our own
     assert root.tag == "testsuites"
     assert [root.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["3", "1", "1", "0"]
     (suite,) = root.findall("testsuite")
@@ -114,11 +114,11 @@ def test_junit_counts_what_it_holds(compared: Comparison) -> None:
 def test_junit_escapes_hostile_text(name: str) -> None:
     line = GateLine(metric=name, cell_id=name, baseline=HOSTILE, limit=0.9, verdict="regressed", text=name)
     side = ComparedRun(run_id=name, scenario=name, scale="lab", seed=1, design="blocks", status="done")
-    made = Comparison(
+    made = RunComparison(
         mode="cells",
         runs=(side,),
         metrics=(name,),
-        notices=(name, HOSTILE),
+        notes=(name, HOSTILE),
         alpha=0.05,
         level=0.05,
         ratios=(),
@@ -129,7 +129,7 @@ def test_junit_escapes_hostile_text(name: str) -> None:
     assert len(root.findall("testsuite/testcase/failure")) == 1
 
 
-def test_junit_needs_a_gate(compared: Comparison) -> None:
+def test_junit_needs_a_gate(compared: RunComparison) -> None:
     with pytest.raises(InputError, match="JUnit XML is about a gate"):
         junit(compared.model_copy(update={"gate": None}))
 

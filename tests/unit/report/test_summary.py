@@ -60,8 +60,8 @@ def test_caveats_of_a_ratio_follow_it(make_run: MakeRun) -> None:
     differs = [{"what": ["body_bytes"], "cells": {"stack": "nginx-go"}, "why": "the <page> is another one"}]
     run = make_run(scenario={"differs": differs})
     run = with_columns(run, probe_body_bytes=[12 if "nginx" in cell else 1600 for cell in run.trials["cell_id"]])
-    (remark,) = run.comparisons[0].ratios[0].remarks
-    assert descriptions(run)[1][1].endswith(f"; {remark}")
+    (note,) = run.comparisons[0].ratios[0].notes
+    assert descriptions(run)[1][1].endswith(f"; {note}")
 
 
 def test_few_blocks_give_a_ratio_without_an_interval(make_run: MakeRun) -> None:

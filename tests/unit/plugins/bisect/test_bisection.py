@@ -12,7 +12,7 @@ from benchkit.comparison.ratios import Ratio
 from benchkit.errors import BenchkitError
 from benchkit.models.request import Request
 from benchkit.plugins.bisect.commit_comparison import commit_fields, comparison_of
-from benchkit.plugins.bisect.record import BisectionRecord, StepOptions
+from benchkit.plugins.bisect.record import BisectionRecord, SearchOptions
 from benchkit.plugins.bisect.search import Compared, answer_of, continue_search
 from benchkit.services.git_source import Commit
 
@@ -29,7 +29,7 @@ def search(commits: int, metric: str = "rps") -> BisectionRecord:
         metric=metric,
         build="make",
         run="./app {port}",
-        options=StepOptions(requests=(Request(),), tool="h2load", connections=8, duration_s=60, precision=0.05),
+        options=SearchOptions(requests=(Request(),), tool="h2load", connections=8, duration_s=60, precision=0.05),
     )
 
 
