@@ -24,8 +24,7 @@ from benchkit.report.picture import Picture, picture, picture_of_series
 from benchkit.report.run_reader import read_run
 from benchkit.report.stored_run import StoredRun
 from benchkit.run_history.series import history
-from benchkit.store.store import Store
-from benchkit.store.store_choice import open_store
+from benchkit.store.store import Store, open_store
 
 LATEST = "latest"
 RUN = "BENCHKIT_RUN"

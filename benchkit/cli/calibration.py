@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from benchkit.scenario.versus import Comparison
     from benchkit.stats.samples import Exclusion
     from benchkit.store.journal import FailureCause
-    from benchkit.store.store import RunFolder, Store
+    from benchkit.store.run_folder import RunFolder
+    from benchkit.store.store import Store
 
     MakeFields = Callable[[Comparison], Mapping[str, object]]
     """Function that makes the fields of a scenario."""

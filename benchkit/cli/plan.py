@@ -63,7 +63,7 @@ def plan(
     from benchkit.hosts.connections import connect_all
     from benchkit.plan.planner import make_plan
     from benchkit.scenario.read import WITH_PROFILES, read_experiment
-    from benchkit.store.store_choice import open_store
+    from benchkit.store.store import open_store
 
     requested = [*(settings or ()), *([WITH_PROFILES] if profile else [])]
     experiment = read_experiment(scenario, scale_named(scale), requested)

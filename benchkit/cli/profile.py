@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from benchkit.models.profile import Profile, ValueType
     from benchkit.profiles.top import Top
-    from benchkit.store.store import RunFolder
+    from benchkit.store.run_folder import RunFolder
 
 
 _CELLS_LISTED = 10
@@ -56,7 +56,7 @@ def profile_of(
         _require_file(what, store)
         name, profile = _of_file(what)
     else:
-        from benchkit.store.store_choice import open_store
+        from benchkit.store.store import open_store
 
         name, profile = _of_cell(open_store(store).run(what), cell, service)
     try:
@@ -75,7 +75,7 @@ def _require_file(what: str, store: str | None) -> None:
     """Raise InputError where there is no such file, but a run of that name: it lacks the cell."""
     if what == STDIN or os.path.lexists(what):
         return
-    from benchkit.store.store_choice import open_store
+    from benchkit.store.store import open_store
 
     try:
         run = open_store(store).run(what)
@@ -225,7 +225,7 @@ def show_cells(run: RunId, store: StoreToRead = None, json: Json = False) -> Non
     from benchkit.comparison.cpu_profiles import METRICS, ProfileData, profiler_costs, service_profiles
     from benchkit.comparison.run_data import profile_pass_exclusions, read_run_data
     from benchkit.store.profile_tables import PROFILE_NOTES
-    from benchkit.store.store_choice import open_store
+    from benchkit.store.store import open_store
     from benchkit.store.tables import load
 
     where = open_store(store)

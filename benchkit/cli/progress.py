@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from benchkit.hosts.connections import Hosts
     from benchkit.plan.model import RunPlan
     from benchkit.scenario.trial_order import PlannedTrial
+    from benchkit.store.run_folder import RunFolder
     from benchkit.store.run_jobs import RunResult, ValueT, Workers
-    from benchkit.store.store import RunFolder, Store
+    from benchkit.store.store import Store
 
 
 Position = tuple[int, int]

@@ -64,7 +64,7 @@ def report(
     """
     from benchkit.report.report_files import write_report
     from benchkit.report.run_reader import read_run
-    from benchkit.store.store_choice import open_store
+    from benchkit.store.store import open_store
 
     if every:
         _write_all(runs, workers, cluster, store)
@@ -117,8 +117,7 @@ def notebook(
     Arguments after `--` go to JupyterLab unchanged: `benchkit notebook latest -- --port=9000`.
     """
     from benchkit.explore import RUN
-    from benchkit.store.store import ENVIRONMENT
-    from benchkit.store.store_choice import open_store
+    from benchkit.store.store import ENVIRONMENT, open_store
 
     options = context.args
     if run is not None and run.startswith("-"):  # no run was named: all arguments are JupyterLab's

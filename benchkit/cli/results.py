@@ -18,7 +18,8 @@ from benchkit.units import ABSENT, count, counted, rate, seconds
 
 if TYPE_CHECKING:
     from benchkit.store.progress import Progress
-    from benchkit.store.store import RunFolder, Store
+    from benchkit.store.run_folder import RunFolder
+    from benchkit.store.store import Store
 
 app = typer.Typer(help="What is stored: runs, their trials, and their tables.", no_args_is_help=True)
 
@@ -40,7 +41,7 @@ def list_runs(
 
     A `stopped` run was killed: `benchkit run --resume` resumes it.
     """
-    from benchkit.store.store_choice import open_store
+    from benchkit.store.store import open_store
 
     found, unreadable = open_store(store, must_exist=True).survey()
     rows = [(m, run.status(m)) for run, m in found if every or not m.is_calibration]
@@ -90,7 +91,7 @@ def trials(
     from benchkit.models.design import explain
     from benchkit.models.metrics import P50, P99
     from benchkit.store.progress import read_progress
-    from benchkit.store.store_choice import open_store
+    from benchkit.store.store import open_store
     from benchkit.store.tables import load
 
     where = open_store(store)
@@ -178,7 +179,7 @@ def agreement(run: RunId, store: StoreToRead = None, json: Json = False) -> None
     """Show how far the load tools of a run disagree about the same cell, beyond the noise between trials."""
     from benchkit.comparison.agreement import agreements, sentence
     from benchkit.comparison.notes import findings_of
-    from benchkit.store.store_choice import open_store
+    from benchkit.store.store import open_store
     from benchkit.store.tables import load
 
     where = open_store(store)
@@ -283,9 +284,8 @@ def check(
     damaged stay as they are. Exit code 1: something is damaged, and is not repaired.
     """
     from benchkit.run.check import check_store
-    from benchkit.store.remote_store import RemoteStore, mending
-    from benchkit.store.store import store_path
-    from benchkit.store.store_choice import open_store
+    from benchkit.store.remote_copy import push_advice
+    from benchkit.store.store import open_store, store_path
 
     if repair:
         store_path(store)  # refuses a URL
@@ -298,8 +298,8 @@ def check(
             print(f"{result.run_id}: {result.summary}")
             for damage in result.damages:
                 mended = f"`benchkit results check {result.run_id} --repair` rebuilds it"
-                if isinstance(where, RemoteStore):
-                    advice = mending(result.run_id, where.location)
+                if where.remote is not None:
+                    advice = push_advice(result.run_id, where.location)
                 else:
                     advice = mended if damage.is_repairable else damage.advice
                 print(f"  {damage.file}: {damage.what}\n    → {advice}")

@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from benchkit.run.opened_run import OpenedRun
     from benchkit.run.recorder import RunOutcome
     from benchkit.scenario.experiment import Experiment
-    from benchkit.store.store import RunFolder, Store
+    from benchkit.store.run_folder import RunFolder
+    from benchkit.store.store import Store
 
 
 def run(

@@ -80,15 +80,16 @@ def pull(
     The manifest comes last, and an interrupted pull goes on where it was. A run that is here with another content is
     refused.
     """
-    from benchkit.store.remote_store import RemoteStore
+    from benchkit.store.remote_copy import RemoteCopy
     from benchkit.store.store import Store, store_path
     from benchkit.store.transfer import pull as fetch
 
     names, url = _split(arguments, every=every)
-    where, source = Store(store_path(store)), RemoteStore(url)
+    where, remote = Store(store_path(store)), RemoteCopy(url)
+    source = Store(remote.path, remote)
     runs = source.runs() if every else [source.run(name) for name in names]
     ids = dict.fromkeys(run.run_id for run in runs)
-    _transfer((partial(fetch, source, run_id, where) for run_id in ids), "fetched", every=every, json=json)
+    _transfer((partial(fetch, remote, run_id, where) for run_id in ids), "fetched", every=every, json=json)
 
 
 def _split(arguments: list[str], *, every: bool) -> tuple[list[str], str]:

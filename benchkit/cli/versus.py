@@ -52,7 +52,8 @@ if TYPE_CHECKING:
     from benchkit.run.opened_run import OpenedRun
     from benchkit.run.recorder import RunOutcome
     from benchkit.scenario.versus import Comparison
-    from benchkit.store.store import RunFolder, Store
+    from benchkit.store.run_folder import RunFolder
+    from benchkit.store.store import Store
 
 MIN_REFS = 2
 """Sides of a ratio."""

@@ -25,7 +25,7 @@ from benchkit.models.load import RATE, RATE_SHARES
 from benchkit.models.metrics import P99, percentile_column
 from benchkit.stats.inference import MIN_BLOCKS, t_quantile, t_statistics
 from benchkit.stats.samples import Samples, take_samples
-from benchkit.store.store_choice import open_store
+from benchkit.store.store import open_store
 
 CURVES = (percentile_column(50), P99, percentile_column(99.9))
 """Latency percentiles of a curve."""

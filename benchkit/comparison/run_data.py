@@ -19,7 +19,8 @@ from benchkit.models.profile import CUMULATIVE, HEADLINE, PROFILE_METRICS, SCHED
 from benchkit.models.run import Manifest
 from benchkit.stats.multiple_tests import ALPHA
 from benchkit.stats.samples import Exclusion
-from benchkit.store.store import RunFolder, Store
+from benchkit.store.run_folder import RunFolder
+from benchkit.store.store import Store
 from benchkit.store.tables import load, load_trials
 
 IGNORED_CHECKS = (observed.CHECK.code, cold.CHECK.code)

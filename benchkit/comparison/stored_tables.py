@@ -13,8 +13,7 @@ from benchkit.models.metrics import METRICS, metric_column
 from benchkit.models.rows import TABLES, column_names
 from benchkit.registry import Registry
 from benchkit.store import tables
-from benchkit.store.store import Part, Store
-from benchkit.store.store_choice import open_store
+from benchkit.store.store import Part, Store, open_store
 from benchkit.store.tables import factor_columns, has_factors
 
 if TYPE_CHECKING:

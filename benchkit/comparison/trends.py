@@ -29,7 +29,7 @@ from benchkit.models.run import CellRecord
 from benchkit.stats.inference import MIN_BLOCKS, t_p_values, t_quantile, t_statistics
 from benchkit.stats.multiple_tests import ALPHA
 from benchkit.stats.samples import Reals, Samples, describe_reasons, take_samples
-from benchkit.store.store_choice import open_store
+from benchkit.store.store import open_store
 
 _CURVED_FROM = 3
 """Two levels always lie on a line."""

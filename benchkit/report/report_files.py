@@ -14,7 +14,8 @@ from benchkit.report.page import page
 from benchkit.report.rendering import Drawing, render
 from benchkit.report.run_reader import read_run
 from benchkit.report.stored_run import StoredRun
-from benchkit.store.store import RunFolder, Store
+from benchkit.store.run_folder import RunFolder
+from benchkit.store.store import Store
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,8 @@ from benchkit.models.profile import Profile
 from benchkit.report.stored_run import StoredRun
 from benchkit.store.profile_tables import read_merged_profile
 from benchkit.store.progress import read_progress
-from benchkit.store.store import RunFolder, Store
+from benchkit.store.run_folder import RunFolder
+from benchkit.store.store import Store
 from benchkit.store.tables import load, load_columns, load_trials
 
 TELEMETRY = ("trial_id", "host", "service", "instance", "t_s", "metric", "value")

@@ -24,7 +24,7 @@ from benchkit.run.target_rates import with_load
 from benchkit.run.testbed import Testbed
 from benchkit.run.trial import run_trial
 from benchkit.scenario.trial_order import PlannedTrial, is_profile_pass
-from benchkit.store.store import RunFolder
+from benchkit.store.run_folder import RunFolder
 from benchkit.store.trial_tables import TrialOutput, TrialTables, read_output
 from benchkit.units import requests_per_s
 

@@ -9,9 +9,11 @@ from typing import Literal
 
 from benchkit.errors import InputError
 from benchkit.run.judge import rebuild_tables
-from benchkit.store.check import Damage, check_run, restore_journal
 from benchkit.store.checksums import update_checksums
-from benchkit.store.store import RunFolder, Store
+from benchkit.store.remote_copy import RemoteCopy
+from benchkit.store.run_folder import RunFolder
+from benchkit.store.store import Store, manifest_path
+from benchkit.store.verification import Damage, RunVerification, restore_journal, verify_run
 from benchkit.units import counted
 
 logger = logging.getLogger(__name__)
@@ -73,7 +75,7 @@ def _check_all(store: Store, *, repair: bool) -> Iterator[CheckedRun]:
         yield _check(store, run, repair=repair)
     for run_id, error in unreadable.items():
         what = ": ".join(filter(None, (error.what, error.why)))
-        damage = Damage(store.manifest_path(run_id), what, is_repairable=False)
+        damage = Damage(manifest_path(run_id), what, is_repairable=False)
         yield CheckedRun(run_id, "damaged", damages=(damage,))
     for folder in leftovers:
         path = folder.relative_to(store.path).as_posix()
@@ -85,22 +87,27 @@ def _check(store: Store, run: RunFolder, *, repair: bool) -> CheckedRun:
     if not repair:
         if run.is_locked():
             return CheckedRun(run.run_id, "in use")
-        with run.all_files():
-            found = check_run(store, run)
+        found = verify_run(store, run) if store.remote is None else _check_remote(store.remote, run.run_id)
         return CheckedRun(run.run_id, "damaged" if found.damages else "intact", found.damages, (), found.checksums)
     with run.try_lock() as is_ours:
         if not is_ours:
             return CheckedRun(run.run_id, "in use")
-        found = check_run(store, run)
+        found = verify_run(store, run)
         if any(damage.is_repairable for damage in found.damages):
             _repair(store, run)
-        after = check_run(store, run)
+        after = verify_run(store, run)
     left = {damage.file for damage in after.damages}
     repaired = tuple(damage for damage in found.damages if damage.file not in left)
     status: Literal["intact", "repaired", "damaged"] = (
         "damaged" if after.damages else "repaired" if repaired else "intact"
     )
     return CheckedRun(run.run_id, status, after.damages, repaired, after.checksums)
+
+
+def _check_remote(remote: RemoteCopy, run_id: str) -> RunVerification:
+    with remote.unverified(run_id) as folder:
+        fetched = Store(folder)
+        return verify_run(fetched, fetched.folder(run_id))
 
 
 def _repair(store: Store, run: RunFolder) -> None:

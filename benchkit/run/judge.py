@@ -28,7 +28,8 @@ from benchkit.stats.samples import Exclusion
 from benchkit.store.journal import HostFactsRead
 from benchkit.store.parquet_files import arrow_table
 from benchkit.store.reparse import ContentByTable, RebuiltRun, reparse
-from benchkit.store.store import RunFolder, Store
+from benchkit.store.run_folder import RunFolder
+from benchkit.store.store import Store
 from benchkit.store.tables import RunTables
 from benchkit.store.trial_tables import TrialTables
 

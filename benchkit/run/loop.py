@@ -28,7 +28,7 @@ from benchkit.run.trial_queue import TrialQueue
 from benchkit.run.workers import run_concurrently
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.stats.samples import Exclusion
-from benchkit.store.store import RunFolder
+from benchkit.store.run_folder import RunFolder
 from benchkit.units import counted
 
 logger = logging.getLogger(__name__)

@@ -12,7 +12,8 @@ from benchkit.hosts.connections import Hosts
 from benchkit.plan.model import RunPlan
 from benchkit.run.manifest import code_of, make_manifest, new_run_id
 from benchkit.run.resume import Resumption, check_resumption
-from benchkit.store.store import RunFolder, Store
+from benchkit.store.run_folder import RunFolder
+from benchkit.store.store import Store
 
 Plan = Callable[[], RunPlan]
 """Makes the plan of a run when its hosts are held: what an earlier run left changes the facts of a host."""

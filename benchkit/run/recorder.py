@@ -41,7 +41,8 @@ from benchkit.store.journal import (
 )
 from benchkit.store.progress import Progress, read_progress
 from benchkit.store.row_builders import factor_rows, host_rows_of
-from benchkit.store.store import RunFolder, Store
+from benchkit.store.run_folder import RunFolder
+from benchkit.store.store import Store
 from benchkit.store.tables import RunTables
 from benchkit.store.trial_tables import RawFile, TrialOutput, TrialTables, build_trial_tables
 from benchkit.units import counted

@@ -23,7 +23,7 @@ from benchkit.run.trial_queue import TrialQueue, hash_order
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.store.journal import BlockInterrupted, TrialEnded, TrialFailed
 from benchkit.store.progress import Progress, read_progress
-from benchkit.store.store import RunFolder
+from benchkit.store.run_folder import RunFolder
 from benchkit.store.trial_tables import read_output
 from benchkit.units import counted
 

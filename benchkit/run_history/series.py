@@ -22,8 +22,7 @@ from benchkit.models.run import Manifest, RunStatus
 from benchkit.run_history.change_points import ALPHA, Shift, find_shifts
 from benchkit.run_history.estimates import Conditions, Estimate, RunEstimates, condition_differences, read_estimates
 from benchkit.stats.inference import t_quantile
-from benchkit.store.store import Store
-from benchkit.store.store_choice import open_store
+from benchkit.store.store import Store, open_store
 from benchkit.validation import is_valid_name
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from pathlib import Path
 from benchkit.errors import InputError
 from benchkit.files import open_regular, read_regular
 from benchkit.store.durable_files import BY_UMASK, PRIVATE, write_atomically
-from benchkit.store.run_files import files_of_run, is_file_of_run
-from benchkit.store.store import RunFolder, Store
+from benchkit.store.run_folder import RunFolder, files_of_run, is_file_of_run
+from benchkit.store.store import Store, manifest_path
 
 _NAME = "checksums.sha256"
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
@@ -79,18 +79,18 @@ def read_checksums(store: Store, run: RunFolder) -> Checksums | None:
             why=error.strerror,
             hint="restore the file from a backup, or remove it: the run is then checked without checksums",
         ) from None
-    return parse_checksums(store, run.run_id, text)
+    return parse_checksums(store.location, run.run_id, text)
 
 
-def parse_checksums(store: Store, run_id: str, text: str) -> Checksums:
-    """Return the checksums in the file of a run. Raises InputError for a damaged file."""
+def parse_checksums(store: str, run_id: str, text: str) -> Checksums:
+    """Return the checksums in the file of a run. Raises InputError for a damaged file, of the store at `store`."""
     checksums = {}
     for number, line in enumerate(text.splitlines(), 1):
         parts = _LINE.fullmatch(line)
         if parts is None or not is_file_of_run(parts[2], run_id):
             raise InputError(
                 "the checksums of the run are damaged",
-                where=f"{store.location}/{checksums_path(run_id)}:{number}",
+                where=f"{store}/{checksums_path(run_id)}:{number}",
                 why="the line is no checksum of a file of this run",
                 hint="restore the file from a backup, or remove it: the run is then checked without checksums",
             )
@@ -154,7 +154,7 @@ def restore_all_but_raw(store: Store, run: RunFolder, contents: Mapping[str, byt
         if path not in contents or path.startswith("tables/"):
             (store.path / path).unlink()
     for path, content in contents.items():
-        write_atomically(store.path / path, content, PRIVATE if path == store.manifest_path(run.run_id) else BY_UMASK)
+        write_atomically(store.path / path, content, PRIVATE if path == manifest_path(run.run_id) else BY_UMASK)
 
 
 def file_sha256(path: Path) -> str:

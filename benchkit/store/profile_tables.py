@@ -9,7 +9,7 @@ from benchkit.errors import InputError, ParseError
 from benchkit.models.profile import Profile
 from benchkit.models.rows import Columns, NoteRow, ProfileRow, ProfileShareRow
 from benchkit.models.trial import ProfileRecord, TrialRecord
-from benchkit.store.store import RunFolder
+from benchkit.store.run_folder import RunFolder
 
 NO_PROFILE, NO_KERNEL = "no-profile", "profile-without-kernel"
 PROFILE_NOTES = (NO_PROFILE, NO_KERNEL)

@@ -18,7 +18,8 @@ from benchkit.store.journal import HostFactsRead, JournalEvent, TrialEnded
 from benchkit.store.parquet_files import Rows, arrow_schema, arrow_table
 from benchkit.store.progress import Progress, read_progress
 from benchkit.store.row_builders import INTERRUPTED, factor_rows, host_rows, host_rows_of
-from benchkit.store.store import RunFolder, Store
+from benchkit.store.run_folder import RunFolder
+from benchkit.store.store import Store
 from benchkit.store.tables import RunTables
 from benchkit.store.trial_tables import (
     TRIAL_TABLES,

@@ -16,7 +16,8 @@ from typing import Any, Generic, TypeVar
 
 from benchkit.errors import InputError
 from benchkit.registry import Registry
-from benchkit.store.store import RunFolder, Store
+from benchkit.store.run_folder import RunFolder
+from benchkit.store.store import Store
 
 FEW_JOBS = 20
 """Jobs below which this process has done them before workers have started, which takes some seconds."""

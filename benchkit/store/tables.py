@@ -36,8 +36,8 @@ from benchkit.store.parquet_files import (
     write_parquet,
 )
 from benchkit.store.row_builders import INTERRUPTED
-from benchkit.store.store import Part, RunFolder, Store
-from benchkit.store.store_choice import open_store
+from benchkit.store.run_folder import RunFolder
+from benchkit.store.store import Part, Store, open_store
 from benchkit.validation import is_valid_name
 
 if TYPE_CHECKING:

@@ -32,10 +32,10 @@ from benchkit.store.checksums import (
     read_checksums,
 )
 from benchkit.store.durable_files import PARTIAL, make_folders, sync_folder, try_lock, write_atomically
+from benchkit.store.remote_copy import RemoteCopy, push_advice
 from benchkit.store.remote_files import RemoteFile, RemoteFiles
-from benchkit.store.remote_store import RemoteStore, mending
-from benchkit.store.run_files import irregular_entries
-from benchkit.store.store import RunFolder, Store
+from benchkit.store.run_folder import RunFolder, irregular_entries
+from benchkit.store.store import Store, manifest_path, part_of
 
 _UNFINISHED = frozenset({"running", "interrupted"})
 
@@ -64,7 +64,7 @@ def push(store: Store, run: RunFolder, remote: RemoteFiles, *, only_new: bool = 
         _require_regular(store, run)
         _require_no_secrets(run)
         checksums = _verified_checksums(store, run)
-        claimed, manifest = checksums_path(run.run_id), store.manifest_path(run.run_id)
+        claimed, manifest = checksums_path(run.run_id), manifest_path(run.run_id)
         there = remote.read([claimed, manifest])
         with tempfile.TemporaryDirectory(prefix="benchkit-") as folder:
             claim = Path(folder, "claim")
@@ -73,14 +73,16 @@ def push(store: Store, run: RunFolder, remote: RemoteFiles, *, only_new: bool = 
                 there = remote.read([claimed, manifest])
             if manifest in there and claimed in there:
                 _require_same(
-                    checksums, parse_checksums(store, run.run_id, there[claimed].decode(errors="replace")), remote.url
+                    checksums,
+                    parse_checksums(remote.url, run.run_id, there[claimed].decode(errors="replace")),
+                    remote.url,
                 )
             elif there.get(claimed) not in {None, claim.read_bytes()}:
                 remote.put({claimed: claim})
         if only_new and there.get(manifest) == read_regular(store.path / manifest):
             return Transfer(run.run_id, is_new=False)
         missing = _missing(store, run, checksums, remote)
-        *others, last = _in_order(store, run.run_id, missing)
+        *others, last = _in_order(run.run_id, missing)
         for group in others:
             remote.put({path: store.path / path for path in group})
         if remote.read([claimed]).get(claimed) != checksums_text(checksums):
@@ -94,18 +96,18 @@ def push(store: Store, run: RunFolder, remote: RemoteFiles, *, only_new: bool = 
         return Transfer(run.run_id, is_new=manifest not in there, files=len(missing), bytes=size)
 
 
-def pull(source: RemoteStore, run_id: str, store: Store) -> Transfer:
+def pull(source: RemoteCopy, run_id: str, store: Store) -> Transfer:
     """Fetch a published run into a folder, each file verified.
 
     Raises InputError for a damaged run, and where the folder has its id with another content.
     """
-    scenario = str(source.folder(run_id).manifest().scenario["name"])  # refuses what a newer benchkit wrote
+    scenario = str(
+        Store(source.path, source).folder(run_id).manifest().scenario["name"]
+    )  # refuses what a newer benchkit wrote
     checksums = source.checksums([run_id])[run_id]
     for path in checksums:
-        if path.startswith("tables/") and store.part_of(path)[0] != scenario:
-            raise InputError(
-                f"the file is of another scenario than the run, {scenario}", where=f"{source.location}/{path}"
-            )
+        if path.startswith("tables/") and part_of(path)[0] != scenario:
+            raise InputError(f"the file is of another scenario than the run, {scenario}", where=f"{source.url}/{path}")
     if store.has(run_id):
         run = store.folder(run_id)
         _require_same(checksums, read_checksums(store, run) or compute_checksums(store, run), store.location)
@@ -123,11 +125,11 @@ def pull(source: RemoteStore, run_id: str, store: Store) -> Transfer:
             if file_sha256(staging / path) != checksums[path]:
                 raise InputError(
                     "the file differs from its checksum",
-                    where=f"{source.location}/{path}",
-                    hint=f"nothing of the run is in your store; {mending(run_id, source.location)}",
+                    where=f"{source.url}/{path}",
+                    hint=f"nothing of the run is in your store; {push_advice(run_id, source.url)}",
                 )
         size = sum((staging / path).stat().st_size for path in missing)
-        *others, manifest = _in_order(store, run_id, wanted)
+        *others, manifest = _in_order(run_id, wanted)
         for path in (path for group in others for path in group):
             _move(staging / path, store.path / path)
         write_atomically(store.path / checksums_path(run_id), checksums_text(checksums))
@@ -213,11 +215,11 @@ def _missing(store: Store, run: RunFolder, checksums: Checksums, remote: RemoteF
     return [*missing, *(path for path in unknown if digests[path] != checksums[path])]
 
 
-def _in_order(store: Store, run_id: str, paths: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
+def _in_order(run_id: str, paths: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
     """Return raw files and journal, tables, and the manifest, in the order in which they are written."""
     groups: Mapping[int, list[str]] = {0: [], 1: [], 2: []}
     for path in sorted(paths):
-        groups[2 if path == store.manifest_path(run_id) else 1 if path.startswith("tables/") else 0].append(path)
+        groups[2 if path == manifest_path(run_id) else 1 if path.startswith("tables/") else 0].append(path)
     return groups[0], groups[1], groups[2]
 
 

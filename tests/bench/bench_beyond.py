@@ -30,7 +30,7 @@ from benchkit.lab.lab import Lab
 from benchkit.scenario.read import read_experiment
 from benchkit.store.checksums import checksums_path
 from benchkit.store.remote_files import RemoteFiles
-from benchkit.store.run_files import is_file_of_run
+from benchkit.store.run_folder import is_file_of_run
 from benchkit.store.store import Store
 from benchkit.store.transfer import push
 from tests.bench.large_store import large_bytes, make_large_store

@@ -28,7 +28,8 @@ import pyarrow.parquet as pq
 
 from benchkit.models.rows import TABLES
 from benchkit.store.checksums import read_checksums, write_checksums
-from benchkit.store.store import RunFolder, Store
+from benchkit.store.run_folder import RunFolder
+from benchkit.store.store import Store
 from benchkit.store.tables import RunTables
 
 RECORDED = Path(__file__).parents[2] / "notebooks" / "recorded"

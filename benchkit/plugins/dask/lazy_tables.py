@@ -16,8 +16,7 @@ from benchkit.comparison.stored_tables import Selection
 from benchkit.errors import InputError
 from benchkit.plugins.dask.executor import needs_extra
 from benchkit.store.parquet_files import VERSION_KEY, arrow_schema, refuse_newer
-from benchkit.store.store import Part
-from benchkit.store.store_choice import open_store
+from benchkit.store.store import Part, open_store
 from benchkit.store.tables import CELL_KEYS, read_rows, with_keys
 
 if TYPE_CHECKING:
@@ -100,8 +99,8 @@ def duckdb_relation(selection: Selection) -> duckdb.DuckDBPyRelation:
     files = [file for files in selection.parts().values() for file in files]
     source, stored = "empty_rows", frozenset(types)
     if files:
-        if selection.store.filesystem is not None:
-            connection.register_filesystem(selection.store.filesystem)
+        if selection.store.remote is not None:
+            connection.register_filesystem(selection.store.remote.files.filesystem)
         listed = f"[{', '.join(map(_text, files))}]"
         source = f"read_parquet({listed}, hive_partitioning = true, hive_types_autocast = false, union_by_name = true)"
         try:

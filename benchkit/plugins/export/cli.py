@@ -77,7 +77,7 @@ def _texts(
     from benchkit.comparison.run_data import read_run_data
     from benchkit.errors import InputError, suggestion
     from benchkit.plugins.export.formats import benchstat, merged_by_cell, trials_csv
-    from benchkit.store.store_choice import open_store
+    from benchkit.store.store import open_store
     from benchkit.store.tables import load
 
     where = open_store(store)

@@ -30,7 +30,8 @@ from benchkit.run.recorder import RunOutcome, recording
 from benchkit.run.steps.trial_state import trial_id_of
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.store.checksums import read_all_but_raw, restore_all_but_raw
-from benchkit.store.store import RunFolder, Store
+from benchkit.store.run_folder import RunFolder
+from benchkit.store.store import Store
 from benchkit.store.trial_tables import read_output as read_trial_output
 from benchkit.units import counted
 from benchkit.validation import first_fault

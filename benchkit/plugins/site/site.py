@@ -20,7 +20,8 @@ from benchkit.report import html
 from benchkit.report.history_figure import render_series
 from benchkit.report.report_files import make_folder, write_error, write_file
 from benchkit.run_history.series import History, HistorySeries, history
-from benchkit.store.store import RunFolder, Store
+from benchkit.store.run_folder import RunFolder
+from benchkit.store.store import Store
 
 logger = logging.getLogger(__name__)
 

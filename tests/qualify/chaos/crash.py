@@ -43,8 +43,8 @@ POINTS = {
     "services-up": CrashPoint("benchkit.services.deploy:start"),
     "under-load": CrashPoint("benchkit.run.steps.load:run_generators", when=0.1),
     "in-slices": CrashPoint("benchkit.run.steps.sliced_load:run_slices", when=0.4),
-    "raw-half-written": CrashPoint("benchkit.store.store:write_synced", nth=4),
-    "raw-whole": CrashPoint("benchkit.store.store:RunFolder.commit_trial"),
+    "raw-half-written": CrashPoint("benchkit.store.run_folder:write_synced", nth=4),
+    "raw-whole": CrashPoint("benchkit.store.run_folder:RunFolder.commit_trial"),
     "rows-half-written": CrashPoint("benchkit.store.tables:RunTables.add", word="latency"),
     "rows-written": CrashPoint(JOURNAL, when="before", word="trial-ended", nth=2),
     "journal-half-written": CrashPoint("benchkit.store.journal:os.fsync", when="before", nth=4),
@@ -54,7 +54,7 @@ POINTS = {
     "restored": CrashPoint(JOURNAL, word="restored"),
     "tables-half-merged": CrashPoint("benchkit.store.tables:_remove_replaced", when="before", nth=3),
     "manifest-half-written": CrashPoint("benchkit.store.durable_files:Path.replace", when="before", nth=3),
-    "finished": CrashPoint("benchkit.store.store:RunFolder.finish"),
+    "finished": CrashPoint("benchkit.store.run_folder:RunFolder.finish"),
 }
 
 MOMENTS = {"trials-over": CrashPoint("benchkit.run.tuned_hosts:_restore", when="before")}

@@ -21,7 +21,7 @@ from benchkit.lab.lab import Lab
 from benchkit.lab.processes import find_init_processes
 from benchkit.models.rows import TABLES
 from benchkit.store.progress import Progress, read_progress
-from benchkit.store.store import RunFolder
+from benchkit.store.run_folder import RunFolder
 
 HERE = Path(__file__).parent
 SCENARIO = HERE / "scenario.yaml"

@@ -14,7 +14,8 @@ import pytest
 from benchkit.lab.lab import Lab
 from benchkit.store.checksums import write_checksums
 from benchkit.store.durable_files import decompress
-from benchkit.store.store import RunFolder, Store
+from benchkit.store.run_folder import RunFolder
+from benchkit.store.store import Store
 from tests.qualify.chaos.interference import HeldLoadTool
 from tests.qualify.chaos.kit import SCENARIO, Bench, on_host
 

@@ -14,7 +14,7 @@ import pytest
 import benchkit
 from benchkit.lab.lab import down, up
 from benchkit.lab.spec import parse_shape
-from benchkit.store.store import RunFolder
+from benchkit.store.run_folder import RunFolder
 from tests.qualify.chaos.conftest import write_inventory
 from tests.qualify.chaos.kit import SCENARIO, SOON_S, Bench, CommandServer, Running, diff_snapshots
 from tests.support.needs import separate_hosts

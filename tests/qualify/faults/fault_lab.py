@@ -22,7 +22,8 @@ from benchkit.run.opened_run import open_run
 from benchkit.scenario.read import read_experiment
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.store.checksums import write_checksums
-from benchkit.store.store import RunFolder, Store
+from benchkit.store.run_folder import RunFolder
+from benchkit.store.store import Store
 from benchkit.store.tables import load
 
 BASE: Mapping[str, Any] = {

@@ -13,7 +13,7 @@ from benchkit.loadtools.generators.generator import Generator
 from benchkit.plan.model import RunPlan
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.services.response_bodies import hello_body
-from benchkit.store.store import RunFolder
+from benchkit.store.run_folder import RunFolder
 from tests.qualify.faults.disturbances import (
     DelayedAction,
     busy_loop,

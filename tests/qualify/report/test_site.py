@@ -14,7 +14,8 @@ from benchkit.plugins.site.site import write_site
 from benchkit.report.history_figure import alt, render_series
 from benchkit.report.report_files import write_run_report
 from benchkit.run_history.series import history
-from benchkit.store.store import RunFolder, Store
+from benchkit.store.run_folder import RunFolder
+from benchkit.store.store import Store
 from tests.support.comparison.fixtures import STARTED, manifest_of, store_run, trials_of
 
 CELLS = [{"stack": "old"}, {"stack": "<new>"}]

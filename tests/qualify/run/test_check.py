@@ -18,7 +18,8 @@ from benchkit.run.judge import rebuild_tables
 from benchkit.store.checksums import write_checksums
 from benchkit.store.journal import BlockInterrupted, HostFactsRead, RunEnded
 from benchkit.store.parquet_files import Rows
-from benchkit.store.store import RunFolder, Store
+from benchkit.store.run_folder import RunFolder
+from benchkit.store.store import Store
 from benchkit.store.tables import RunTables
 from tests.unit.store.test_store import stored
 

@@ -15,7 +15,8 @@ from benchkit.models.run import CodeState, Manifest
 from benchkit.run_history.estimates import read_estimates
 from benchkit.run_history.series import history
 from benchkit.store.row_builders import INTERRUPTED
-from benchkit.store.store import RunFolder, Store
+from benchkit.store.run_folder import RunFolder
+from benchkit.store.store import Store
 from tests.support.comparison.fixtures import STARTED
 
 MakeTrials = Callable[..., pd.DataFrame]

@@ -11,8 +11,8 @@ import pytest
 
 from benchkit.errors import BenchkitError
 from benchkit.store.checksums import checksums_path
+from benchkit.store.remote_copy import RemoteCopy
 from benchkit.store.remote_files import RemoteFiles
-from benchkit.store.remote_store import RemoteStore
 from benchkit.store.store import Store
 from benchkit.store.transfer import pull, push
 from tests.qualify.store.test_remote_store import ended
@@ -42,7 +42,7 @@ def test_a_push_on_a_full_disk_can_be_repeated_and_claims_nothing(disk: Path, tm
     assert refused.value.where == url
     filler.unlink()
     assert push(other, other.run("r1"), RemoteFiles(url)).is_new
-    pull(RemoteStore(url), "r1", Store(tmp_path / "target"))
+    pull(RemoteCopy(url), "r1", Store(tmp_path / "target"))
     assert (disk / "shared" / checksums_path("r1")).read_bytes() == (other.path / checksums_path("r1")).read_bytes()
 
 
@@ -52,10 +52,10 @@ def test_a_pull_to_a_full_disk_names_the_disk_and_can_be_repeated(disk: Path, tm
     push(store, store.run("r1"), RemoteFiles(url))
     filler = fill(disk, 16384)
     with pytest.raises(BenchkitError, match="cannot write files: No space left") as refused:
-        pull(RemoteStore(url), "r1", Store(disk / "store"))
+        pull(RemoteCopy(url), "r1", Store(disk / "store"))
     assert str(refused.value.where).startswith(str(disk))
     filler.unlink()
-    assert pull(RemoteStore(url), "r1", Store(disk / "store")).is_new
+    assert pull(RemoteCopy(url), "r1", Store(disk / "store")).is_new
 
 
 @pytest.mark.parametrize("free_bytes", [4096, 16384, 32768])

@@ -23,10 +23,10 @@ from benchkit.errors import InputError
 from benchkit.models.run import RunStatus
 from benchkit.store.checksums import checksums_path, write_checksums
 from benchkit.store.journal import RunEnded
+from benchkit.store.remote_copy import RemoteCopy
 from benchkit.store.remote_files import RemoteFiles
-from benchkit.store.remote_store import RemoteStore
-from benchkit.store.run_files import is_file_of_run
-from benchkit.store.store import Store, store_path
+from benchkit.store.run_folder import is_file_of_run
+from benchkit.store.store import Store, open_store, store_path
 from benchkit.store.transfer import pull, push
 from tests.support.commands import Done, command
 from tests.support.paths import ROOT
@@ -110,7 +110,7 @@ def test_every_reader_finds_in_s3_what_it_finds_in_the_folder(
 
     pd.testing.assert_frame_equal(benchkit.figures(run, store=url), benchkit.figures(run, store=local.path))
     monkeypatch.chdir(tmp_path)
-    assert RemoteStore(url).run(run).report.resolve() == tmp_path / f"report-{run}", "it is not in the temporary copy"
+    assert open_store(url).run(run).report.resolve() == tmp_path / f"report-{run}", "it is not in the temporary copy"
     fetched = benchkit_command("results", "pull", "--all", url, "--store", "fetched")
     assert fetched.code == 0, fetched.err
     assert benchkit_command("results", "check", "--store", "fetched").out == checked.out
@@ -155,7 +155,7 @@ def test_a_push_that_is_killed_goes_on_and_nobody_sees_half_a_run(
     try:
         process = pushing(store, "r1", url)
         assert reached.wait(60)
-        assert [run.run_id for run in RemoteStore(url).runs()] == ["r0"]
+        assert [run.run_id for run in open_store(url).runs()] == ["r0"]
         assert set(benchkit.load("trials", store=url)["run_id"]) == {"r0"}
         with pytest.raises(InputError, match="no run 'r1'"):
             benchkit.compare("r1", store=url)
@@ -183,8 +183,8 @@ def test_two_who_push_at_once_lose_nothing(s3: S3, url: str, store: Store, tmp_p
     shutil.copytree(store.path, copy)
     pushes = [pushing(store, "r1", url), pushing(Store(copy), "r1", url), pushing(colleague, "r2", url)]
     assert [each.wait(120) for each in pushes] == [0, 0, 0]
-    assert [run.run_id for run in RemoteStore(url).runs()] == ["r1", "r2"]
-    pull(RemoteStore(url), "r1", colleague)
+    assert [run.run_id for run in open_store(url).runs()] == ["r1", "r2"]
+    pull(RemoteCopy(url), "r1", colleague)
     assert_same(colleague, url, s3)
 
 
@@ -200,7 +200,7 @@ def test_another_content_under_the_same_id_is_refused_and_named(s3: S3, url: str
     assert f"{url}/runs/r1/" in refused.err
     assert "this run id is there with another content" in refused.err
     with pytest.raises(InputError, match="another content"):
-        pull(RemoteStore(url), "r1", other)
+        pull(RemoteCopy(url), "r1", other)
     assert s3.objects(tmp_path.name) == before
 
 
@@ -237,11 +237,11 @@ def test_damaged_files_are_neither_pushed_nor_pulled_nor_read(s3: S3, url: str, 
     s3.client().put_object(Bucket=BUCKET, Key=damaged, Body=b"bit rot")
     target = Store(tmp_path / "target")
     with pytest.raises(InputError, match="differs from its checksum") as refused:
-        pull(RemoteStore(url), "r1", target)
+        pull(RemoteCopy(url), "r1", target)
     assert refused.value.where == f"s3://{BUCKET}/{damaged}"
     assert target.runs() == []
     with pytest.raises(InputError, match="differs from its checksum"):
-        RemoteStore(url).run("r1").raw_file("r1.t1", "wrk.txt")
+        open_store(url).run("r1").raw_file("r1.t1", "wrk.txt")
     checked = benchkit_command("results", "check", "r1", "--store", url)
     assert checked.code == 1
     assert "runs/r1/raw/r1.t1/wrk.txt: differs from its checksum" in checked.out
@@ -252,8 +252,8 @@ def test_damaged_files_are_neither_pushed_nor_pulled_nor_read(s3: S3, url: str, 
     assert (again.is_new, again.files) == (False, 1)
     assert_same(store, url, s3)
     s3.requests.clear()
-    assert pull(RemoteStore(url), "r1", target).files == 1, "what was fetched is fetched again"
-    assert not pull(RemoteStore(url), "r1", target).is_new
+    assert pull(RemoteCopy(url), "r1", target).files == 1, "what was fetched is fetched again"
+    assert not pull(RemoteCopy(url), "r1", target).is_new
     assert benchkit_command("results", "check", "--store", str(target.path)).code == 0
     assert not list(target.path.glob(".pull-*"))
 
@@ -303,7 +303,7 @@ def test_only_files_that_a_run_has_are_fetched(store: Store, tmp_path: Path, pla
     (shared / place).parent.mkdir(parents=True, exist_ok=True)
     (shared / place).write_text("planted")
     target = Store(tmp_path / "target")
-    assert pull(RemoteStore(url), "r1", target).is_new
+    assert pull(RemoteCopy(url), "r1", target).is_new
     fetched = {path.relative_to(target.path) for path in target.path.rglob("*") if path.is_file()}
     assert fetched == {path.relative_to(store.path) for path in store.path.rglob("*") if path.is_file()} - {
         Path("runs/r1/.lock")
@@ -313,7 +313,7 @@ def test_only_files_that_a_run_has_are_fetched(store: Store, tmp_path: Path, pla
     with (shared / checksums_path("r1")).open("a") as claim:
         claim.write(f"{hashlib.sha256(b'planted').hexdigest()}  {place}\n")
     with pytest.raises(InputError):
-        pull(RemoteStore(url), "r1", target)
+        pull(RemoteCopy(url), "r1", target)
     assert [path for path in target.path.rglob("*") if path.is_file()] == []
 
 

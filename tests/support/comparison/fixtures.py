@@ -17,7 +17,8 @@ from benchkit.models.base import Levels, cell_id
 from benchkit.models.run import CellRecord, HostRecord, Manifest
 from benchkit.store.parquet_files import arrow_schema
 from benchkit.store.row_builders import factor_rows, host_rows
-from benchkit.store.store import RunFolder, Store
+from benchkit.store.run_folder import RunFolder
+from benchkit.store.store import Store
 from benchkit.store.tables import RunTables
 
 STARTED = datetime(2026, 3, 1, 10, tzinfo=UTC)

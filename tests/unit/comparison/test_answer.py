@@ -17,7 +17,7 @@ from benchkit.models.metrics import CPU, P99
 from benchkit.models.run import Manifest
 from benchkit.stats.samples import Exclusion
 from benchkit.store.parquet_files import empty_frame
-from benchkit.store.store import RunFolder
+from benchkit.store.run_folder import RunFolder
 
 MakeTrials = Callable[..., pd.DataFrame]
 MakeManifest = Callable[..., Manifest]

@@ -23,7 +23,8 @@ from benchkit.report.run_reader import read_run
 from benchkit.report.sections import claims, ratios
 from benchkit.report.sections.section import Material
 from benchkit.store.parquet_files import arrow_schema
-from benchkit.store.store import RunFolder, Store
+from benchkit.store.run_folder import RunFolder
+from benchkit.store.store import Store
 from benchkit.store.tables import RunTables
 
 MakeTrials = Callable[..., pd.DataFrame]

@@ -14,7 +14,7 @@ from benchkit.errors import InputError
 from benchkit.models.design import ALPHA_PER_LOOK
 from benchkit.models.run import Manifest
 from benchkit.stats.samples import Exclusion
-from benchkit.store.store import RunFolder
+from benchkit.store.run_folder import RunFolder
 from tests.support.comparison.fixtures import manifest_of, trials_of
 
 MakeTrials = Callable[..., pd.DataFrame]

@@ -13,7 +13,8 @@ from benchkit.comparison.power import MAX_RUNS, Noise, analyse_power, earlier_ru
 from benchkit.comparison.run_data import RunData
 from benchkit.models.design import ALPHA_PER_LOOK
 from benchkit.models.run import Manifest
-from benchkit.store.store import RunFolder, Store
+from benchkit.store.run_folder import RunFolder
+from benchkit.store.store import Store
 
 MakeTrials = Callable[..., pd.DataFrame]
 MakeManifest = Callable[..., Manifest]

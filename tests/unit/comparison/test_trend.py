@@ -13,7 +13,7 @@ from benchkit.comparison.trends import trends_of
 from benchkit.errors import InputError
 from benchkit.models.run import Manifest
 from benchkit.stats.samples import Exclusion
-from benchkit.store.store import RunFolder
+from benchkit.store.run_folder import RunFolder
 
 MakeTrials = Callable[..., pd.DataFrame]
 MakeManifest = Callable[..., Manifest]

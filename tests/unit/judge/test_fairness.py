@@ -21,7 +21,7 @@ from benchkit.judge.fairness import (
     with_declared_reasons,
 )
 from benchkit.models.run import Manifest
-from benchkit.store.store import RunFolder
+from benchkit.store.run_folder import RunFolder
 
 MakeTrials = Callable[..., pd.DataFrame]
 MakeManifest = Callable[..., Manifest]

@@ -16,7 +16,8 @@ from benchkit.comparison.run_data import RunData, read_run_data
 from benchkit.models.run import CodeState, Manifest
 from benchkit.plugins.export.formats import bencher_json, conbench_json, openmetrics, otava_csv
 from benchkit.run_history.series import history
-from benchkit.store.store import RunFolder, Store
+from benchkit.store.run_folder import RunFolder
+from benchkit.store.store import Store
 from tests.support import json_schema
 from tests.support.comparison.fixtures import STARTED
 

@@ -12,7 +12,8 @@ from bs4 import BeautifulSoup
 
 from benchkit.errors import InputError
 from benchkit.plugins.site.site import write_site
-from benchkit.store.store import RunFolder, Store
+from benchkit.store.run_folder import RunFolder
+from benchkit.store.store import Store
 from tests.support.comparison.fixtures import STARTED, manifest_of, store_run, trials_of
 
 CELLS = [{"stack": "old"}, {"stack": "<new>"}]

@@ -14,7 +14,8 @@ from benchkit.models.facts import RecordedFacts
 from benchkit.models.rows import Columns, LatencyRow, ProfileRow, VerdictRow
 from benchkit.models.run import HostRecord, Manifest
 from benchkit.run.judge import Judge, judge_stored_run
-from benchkit.store.store import RunFolder, Store
+from benchkit.store.run_folder import RunFolder
+from benchkit.store.store import Store
 from benchkit.store.tables import RunTables
 from benchkit.store.tables import load as load_table
 from benchkit.store.trial_tables import TrialTables

@@ -28,7 +28,7 @@ from benchkit.store.tables import RunTables, compact
 from tests.unit.store.test_store import WRK, manifest, record, stored
 
 if TYPE_CHECKING:
-    from benchkit.store.store import RunFolder
+    from benchkit.store.run_folder import RunFolder
 
 CELL = CellRecord(cell_id="only", levels={})
 

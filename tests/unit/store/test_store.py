@@ -23,7 +23,8 @@ from benchkit.store.journal import ClocksSet, HostFactsRead, Journal, RunStarted
 from benchkit.store.parquet_files import VERSION_KEY, arrow_schema
 from benchkit.store.reparse import reparse
 from benchkit.store.row_builders import host_rows, trial_row
-from benchkit.store.store import LARGE_BYTES, RunFolder, Store, store_path
+from benchkit.store.run_folder import LARGE_BYTES, RunFolder
+from benchkit.store.store import Store, store_path
 from benchkit.store.tables import RunTables, load_columns
 from tests.support import builders
 

@@ -26,8 +26,8 @@ from benchkit.store.journal import (
 )
 from benchkit.store.parquet_files import arrow_schema, read_parquet
 from benchkit.store.progress import read_progress
-from benchkit.store.run_files import irregular_entries
-from benchkit.store.store import RunFolder, Store
+from benchkit.store.run_folder import RunFolder, irregular_entries
+from benchkit.store.store import Store
 from benchkit.store.tables import RunTables, unknown_cells
 from benchkit.store.trial_tables import read_output
 
@@ -50,7 +50,7 @@ _LINK_ADVICE = "a run has no symbolic links and devices, and is not published wi
 
 
 @dataclass(frozen=True)
-class RunCheck:
+class RunVerification:
     """The result of checking a run."""
 
     run_id: str
@@ -59,7 +59,7 @@ class RunCheck:
     """Number of checksums verified; None for a run without, which never ended or is of an older benchkit."""
 
 
-def check_run(store: Store, run: RunFolder) -> RunCheck:
+def verify_run(store: Store, run: RunFolder) -> RunVerification:
     """Verify the checksums of a run, and that manifest, journal, records and tables can be read and fit together."""
     damages: dict[str, Damage] = {}
     checksums = None
@@ -76,7 +76,7 @@ def check_run(store: Store, run: RunFolder) -> RunCheck:
     if all(damage.is_repairable or "/raw/" in damage.file for damage in damages.values()):
         for found in _misfits(store, run, damages):
             damages.setdefault(found.file, found)
-    return RunCheck(run.run_id, tuple(damages.values()), None if checksums is None else len(checksums))
+    return RunVerification(run.run_id, tuple(damages.values()), None if checksums is None else len(checksums))
 
 
 def restore_journal(run: RunFolder) -> int:

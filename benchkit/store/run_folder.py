@@ -1,0 +1,372 @@
+"""The folder of one run: its manifest, its journal and the raw files of its trials; and the files that a run has.
+
+Only these files are checksummed, published and fetched. A run has no symbolic links: one that leads elsewhere would
+publish the file that it names. Paths of files start from the folder of the store.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, ValidationError
+
+from benchkit.errors import InputError
+from benchkit.files import read_regular
+from benchkit.models.base import Name
+from benchkit.models.rows import TABLES
+from benchkit.models.run import Manifest, RunId, RunStatus, TrialId
+from benchkit.models.trial import TrialRecord
+from benchkit.safe_text import redacted_bytes
+from benchkit.store.durable_files import (
+    BY_UMASK,
+    PARTIAL,
+    PRIVATE,
+    compress,
+    decompress,
+    is_locked,
+    sync_folder,
+    try_lock,
+    write_atomically,
+    write_synced,
+)
+from benchkit.store.journal import Journal, JournalEvent, TrialEnded, read_journal
+from benchkit.store.parquet_files import refuse_newer
+from benchkit.validation import first_fault, is_valid_name
+
+if TYPE_CHECKING:
+    from benchkit.store.remote_copy import RemoteCopy
+
+MANIFEST, JOURNAL, LOG, LOCK, REPORT = "manifest.json", "journal.jsonl", "run.log", ".lock", "report"
+_RAW = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@+:-]{0,254}\.(txt|log|json|jsonl|tar|gz)(\.zst)?")
+"""Names of raw files: outputs of tools, logs, records, telemetry, slices and profiles."""
+
+
+LARGE_BYTES = 64 << 10
+"""Size above which raw files are compressed."""
+
+COMPRESSED = ".zst"
+"""Suffix of raw files that benchkit compressed."""
+_PACKED = ".gz"
+"""Suffix of files that are compressed already and stay so: profiles, which their own tools read in this form."""
+RECORD = "trial.json"
+"""Name of the record among the raw files of a trial."""
+
+
+def is_file_of_run(path: str, run_id: str) -> bool:
+    """Return True for the path of a file that the run may have: manifest, journal, raw file, or rows of a table."""
+    match path.split("/"):
+        case ["runs", name, file]:
+            return name == run_id and file in {MANIFEST, JOURNAL}
+        case ["runs", name, "raw", trial_id, file]:
+            return name == run_id and is_valid_name(trial_id, TrialId) and _RAW.fullmatch(file) is not None
+        case ["tables", table, scenario, name, file]:
+            is_partition = name == f"run_id={run_id}" and scenario.startswith("scenario=")
+            has_names = is_valid_name(scenario.removeprefix("scenario="), Name) and is_valid_name(
+                file.removesuffix(".parquet"), TrialId
+            )
+            return table in TABLES and is_partition and has_names and file.endswith(".parquet")
+    return False
+
+
+def files_of_run(store: Path, run_id: str) -> list[str]:
+    """Return the paths of the files that a run has, sorted."""
+    found = (path.relative_to(store).as_posix() for path in _entries(store, run_id) if _is_regular(path))
+    return sorted(path for path in found if is_file_of_run(path, run_id))
+
+
+def irregular_entries(store: Path, run_id: str) -> list[str]:
+    """Return the paths of what is neither a file nor a folder within a run: symbolic links, FIFOs, devices."""
+    return sorted(
+        path.relative_to(store).as_posix()
+        for path in _entries(store, run_id)
+        if not _is_regular(path) and (path.is_symlink() or not path.is_dir())
+    )
+
+
+def table_folders(store: Path, table: str, run_id: str) -> list[Path]:
+    """Return the folders with a run's rows of a table: one, as a run belongs to one scenario."""
+    return (
+        sorted((store / "tables" / table).glob(f"scenario=*/run_id={run_id}")) if is_valid_name(run_id, RunId) else []
+    )
+
+
+def _entries(store: Path, run_id: str) -> Iterator[Path]:
+    """Yield the folders of a run and all that is in them, but its report. Links are not followed."""
+    run = store / "runs" / run_id
+    yield run
+    yield from _below(run)
+    for table in TABLES:
+        for folder in table_folders(store, table, run_id):
+            yield folder.parent
+            yield folder
+            yield from _below(folder)
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    if folder.is_symlink() or not folder.is_dir():
+        return
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name == REPORT and folder.parent.name == "runs":
+                continue
+            yield Path(entry.path)
+            if entry.is_dir(follow_symlinks=False):
+                yield from _below(Path(entry.path))
+
+
+def _is_regular(path: Path) -> bool:
+    return stat.S_ISREG(path.lstat().st_mode)
+
+
+class _Versioned(BaseModel):
+    """The part of a manifest that all versions share: read first, so that a newer version is recognised."""
+
+    schema_version: int
+
+
+class RunFolder:
+    """The folder of one run: its manifest, its journal and the raw files of its trials."""
+
+    def __init__(self, path: Path, remote: RemoteCopy | None = None) -> None:
+        """Use the existing folder at `path`; that of a copy, `remote`, has the files that were fetched so far."""
+        self.path = path
+        self._remote = remote
+
+    @property
+    def run_id(self) -> str:
+        """Id of the run."""
+        return self.path.name
+
+    @property
+    def location(self) -> str:
+        """Folder or URL of the run, as messages name it."""
+        return str(self.path) if self._remote is None else f"{self._remote.url}/runs/{self.run_id}"
+
+    @property
+    def report(self) -> Path:
+        """Default folder of the report of the run; of a run below a URL, one in the working directory."""
+        return self.path / REPORT if self._remote is None else Path(f"report-{self.run_id}")
+
+    @property
+    def manifest_file(self) -> Path:
+        """File with the manifest."""
+        return self.path / MANIFEST
+
+    @property
+    def journal_file(self) -> Path:
+        """File with the journal, which is missing before the first step."""
+        return self.path / JOURNAL
+
+    @property
+    def log(self) -> Path:
+        """Log file of the run, which may be missing."""
+        return self.path / LOG
+
+    def manifest(self) -> Manifest:
+        """Read the manifest. Raises InputError if it cannot be read, is damaged, or was written by a newer benchkit."""
+        if self._remote is not None:
+            self._remote.fetch_manifests([self.run_id])
+        path = f"{self.location}/{MANIFEST}"
+        try:
+            text = read_regular(self.manifest_file)
+        except OSError as error:
+            raise InputError(
+                "cannot read the manifest of the run",
+                where=path,
+                why=error.strerror,
+                hint="`benchkit results list` shows the runs of the store",
+            ) from None
+        try:
+            refuse_newer(_Versioned.model_validate_json(text).schema_version, path)
+            manifest = Manifest.model_validate_json(text)
+        except ValidationError as error:
+            raise InputError(
+                "the manifest of the run is damaged",
+                where=path,
+                why=first_fault(error, Manifest),
+                hint=f"restore the file from a backup, or remove the run: `benchkit results rm {self.run_id}`",
+            ) from None
+        if manifest.run_id != self.run_id:
+            raise InputError(
+                f"the manifest is that of another run, {manifest.run_id}",
+                where=path,
+                why="the folder of a run has its id as name",
+                hint="give the folder its name back, or restore the file from a backup",
+            )
+        return manifest
+
+    def is_stored(self) -> bool:
+        """Return True if the folder is in its place, with the journal that every started run has."""
+        return self.journal_file.exists()
+
+    def journal(self) -> Journal:
+        """Open the journal for appending."""
+        return Journal(self.journal_file)
+
+    def history(self) -> Iterator[JournalEvent]:
+        """Iterate over the events of the journal; there are none if the run ended before its first step."""
+        self._fetch(lambda name: name == JOURNAL)
+        return read_journal(self.journal_file) if self.journal_file.exists() else iter(())
+
+    def write_manifest(self, manifest: Manifest) -> None:
+        """Replace the manifest."""
+        write_atomically(self.manifest_file, manifest.model_dump_json(indent=2).encode() + b"\n", PRIVATE)
+
+    def finish(self, status: RunStatus) -> Manifest:
+        """Record in the manifest when and with which status the run ended."""
+        manifest = self.manifest().model_copy(update={"status": status, "ended_at": datetime.now(UTC)})
+        self.write_manifest(manifest)
+        return manifest
+
+    def commit_trial(self, record: TrialRecord, files: Mapping[str, bytes]) -> None:
+        """Store the record and the raw files of a trial, all of them or none."""
+        self._commit(record.trial_id, {**files, RECORD: record.model_dump_json(indent=2).encode() + b"\n"})
+
+    def commit_failed_trial(self, trial_id: str, files: Mapping[str, bytes]) -> Path | None:
+        """Store the raw files of a failed trial, instead of those of an earlier attempt; return their folder.
+
+        There is no record, so that no table is built of them. None where there are no files.
+        """
+        if not files:
+            return None
+        self._commit(trial_id, files)
+        return self.raw(trial_id)
+
+    def _commit(self, trial_id: str, files: Mapping[str, bytes]) -> None:
+        final = self.raw(trial_id)
+        partial = final.with_name(f".{trial_id}{PARTIAL}")
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir()  # without parents: a store that was deleted during a run is not created again
+        try:
+            for name, content in ((name, redacted_bytes(content)) for name, content in files.items()):
+                if len(content) > LARGE_BYTES and name != RECORD and not name.endswith(_PACKED):
+                    write_synced(partial / f"{name}{COMPRESSED}", compress(content))
+                else:
+                    write_synced(partial / name, content, PRIVATE if name == RECORD else BY_UMASK)
+            sync_folder(partial)
+            if final.exists() and not (final / RECORD).exists():  # of an attempt that failed
+                shutil.rmtree(final)
+            partial.rename(final)
+        except OSError:  # such as a full disk
+            shutil.rmtree(partial)
+            raise
+        sync_folder(final.parent)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the lock of the run during the block, as its only writer.
+
+        Raises InputError where another process does.
+        """
+        with self.try_lock() as is_ours:
+            if not is_ours:
+                raise InputError(
+                    "another benchkit process writes to this run",
+                    where=self.run_id,
+                    hint="wait until it ends, then try again",
+                )
+            yield
+
+    @contextlib.contextmanager
+    def try_lock(self) -> Iterator[bool]:
+        """Hold the lock of the run during the block; yield False where another process holds it."""
+        with try_lock(self.path / LOCK) as is_ours:
+            yield is_ours
+
+    def is_locked(self) -> bool:
+        """Return True while a process writes to the run."""
+        return is_locked(self.path / LOCK)
+
+    def status(self, manifest: Manifest) -> str:
+        """Return the status of the run; `stopped` where its manifest says that it runs, and no process writes to it."""
+        return "stopped" if manifest.status == "running" and not self.is_locked() else manifest.status
+
+    def remove_partial_trials(self) -> list[str]:
+        """Remove the incomplete raw files that a crash has left, and return the ids of trials with complete ones."""
+        for partial in (self.path / "raw").glob(f".*{PARTIAL}"):
+            shutil.rmtree(partial)
+        return self.complete_trials()
+
+    def complete_trials(self) -> list[str]:
+        """Return the ids of the trials with complete raw files, sorted."""
+        self._fetch_records()
+        return sorted(record.parent.name for record in (self.path / "raw").glob(f"[!.]*/{RECORD}"))
+
+    def record(self, trial_id: str) -> TrialRecord:
+        """Read the record of a stored trial. Raises InputError if it is missing or damaged."""
+        where = f"{self.location}/raw/{trial_id}/{RECORD}"
+        self._fetch(lambda name: name == f"raw/{trial_id}/{RECORD}")
+        try:
+            record = TrialRecord.model_validate_json(read_regular(self.raw(trial_id) / RECORD))
+        except OSError as error:
+            raise _unreadable_raw_file(where, error) from None
+        except ValidationError as error:
+            raise InputError(
+                "the record of a trial is damaged",
+                where=where,
+                why=first_fault(error, TrialRecord),
+                hint="restore the file from a backup",
+            ) from None
+        if record.trial_id != trial_id:
+            raise InputError(
+                f"the record is that of another trial, {record.trial_id}",
+                where=where,
+                hint="restore the file from a backup",
+            )
+        return record
+
+    def raw(self, trial_id: str) -> Path:
+        """Return the folder of a trial's raw files."""
+        return self.path / "raw" / trial_id
+
+    def raw_file_names(self, trial_id: str) -> list[str]:
+        """Return the names of a trial's raw files as they are stored; none where it has no folder."""
+        if self._remote is not None:
+            return self._remote.names_in(self.run_id, f"runs/{self.run_id}/raw/{trial_id}")
+        folder = self.raw(trial_id)
+        return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+
+    def raw_file(self, trial_id: str, name: str) -> bytes:
+        """Read one of a trial's raw files. Raises InputError if it is missing or cannot be read."""
+        path = self.raw(trial_id) / name
+        self._fetch(lambda wanted: wanted in {f"raw/{trial_id}/{name}", f"raw/{trial_id}/{name}{COMPRESSED}"})
+        try:
+            return read_regular(path) if path.exists() else decompress(path.with_name(f"{name}{COMPRESSED}"))
+        except OSError as error:
+            raise _unreadable_raw_file(f"{self.location}/raw/{trial_id}/{name}", error) from None
+
+    def records(self) -> Iterator[TrialRecord]:
+        """Iterate over the records of all trials that ended according to the journal, in the order of execution."""
+        self._fetch_records()
+        for event in self.history():
+            if isinstance(event, TrialEnded):
+                yield self.record(event.trial_id)
+
+    def _fetch_records(self) -> None:
+        self._fetch(lambda name: name.endswith(f"/{RECORD}"))
+
+    def _fetch(self, is_wanted: Callable[[str], bool]) -> None:
+        """Fetch files of a run below a URL that are wanted and not here yet; `is_wanted` gets paths from `path`."""
+        if self._remote is not None:
+            beginning = f"runs/{self.run_id}/"
+            self._remote.fetch(
+                [self.run_id], lambda path: path.startswith(beginning) and is_wanted(path.removeprefix(beginning))
+            )
+
+
+def _unreadable_raw_file(where: str, error: OSError) -> InputError:
+    is_missing = isinstance(error, FileNotFoundError)
+    return InputError(
+        "a raw file of the run is missing" if is_missing else "cannot read a raw file of the run",
+        where=where,
+        why=None if is_missing else error.strerror,
+        hint="restore the file from a backup, or remove the run",
+    )
