@@ -6,19 +6,20 @@ Histograms are merged here and nowhere else (`merge_measurements`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from benchkit.errors import InputError
 from benchkit.loadtools import reducer_output
-from benchkit.loadtools.measurement import Counters, Measurement, Second
+from benchkit.loadtools.measurement import Measurement, Second
 from benchkit.loadtools.target_rate import with_achieved_rate
 from benchkit.loadtools.tool import ParsedOutput, Tool, ToolOutput
+from benchkit.models.base import Frozen
 from benchkit.models.histogram import merge_histograms
 from benchkit.models.load import Load
-from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+from benchkit.models.load_result import Latency, LoadResult, Merge, Note
 
 MAX_END_SPREAD = 0.05
 """Spread of the generators' ends, as a share of the window, above which a note says that they did not run together."""
@@ -52,39 +53,17 @@ def merge_generator_outputs(outputs: Sequence[ParsedOutput], started_s: Sequence
     if len(outputs) == 1:
         return outputs[0]
     results = [output.result for output in outputs]
-    measurements = [output.measurement for output in outputs if output.measurement is not None]
-    measurement = merge_measurements(measurements) if len(measurements) == len(outputs) else None
-    durations = _known(results, lambda result: result.duration_s)
+    durations = _known([result.duration_s for result in results])
     ends = [] if durations is None else [start + length for start, length in zip(started_s, durations, strict=True)]
     window_s = max(0.0, min(ends) - max(started_s)) if ends else None
-    first = results[0]
-    return ParsedOutput(
-        LoadResult(
-            tool=first.tool,
-            tool_version=first.tool_version,
-            target=first.target,
-            duration_s=window_s,
-            requests=_sum(results, lambda result: result.requests),
-            rps=_total(results, lambda result: result.rps),
-            connections=_sum(results, lambda result: result.connections),
-            threads=_sum(results, lambda result: result.threads),
-            bytes_total=_total(results, lambda result: result.bytes_total),
-            bytes_per_s=_total(results, lambda result: result.bytes_per_s),
-            latency=_merge_summaries(results) if measurement is None else measurement.latency(),
-            connect_mean_s=_mean_over_requests(results, lambda result: result.connect_mean_s),
-            first_byte_mean_s=_mean_over_requests(results, lambda result: result.first_byte_mean_s),
-            errors=_add_errors([result.errors for result in results]),
-            status=_add_status(result.status for result in results),
-            non_2xx=_sum(results, lambda result: result.non_2xx),
-            failed=_sum(results, lambda result: result.failed),
-            failed_length=_sum(results, lambda result: result.failed_length),
-            availability=_availability(results),
-            complete=all(result.complete for result in results),
-            negotiated=_common(result.negotiated for result in results),
-            notes=tuple(_merge_notes(results, ends, window_s, has_histogram=measurement is not None)),
-        ),
-        measurement,
-    )
+    measurement = _merged_measurement(outputs)
+    notes = [
+        *_merge_notes(results, "generator"),
+        *_notes_on_ends(ends, window_s),
+        *_lost(results, measurement, "several generators"),
+    ]
+    merged = _merge_results(results, measurement, durations=None)
+    return ParsedOutput(merged.model_copy(update={"duration_s": window_s, "notes": tuple(notes)}), measurement)
 
 
 def merge_slices(outputs: Sequence[ParsedOutput]) -> ParsedOutput:
@@ -96,35 +75,51 @@ def merge_slices(outputs: Sequence[ParsedOutput]) -> ParsedOutput:
     if len(outputs) == 1:
         return outputs[0]
     results = [output.result for output in outputs]
+    durations = [result.duration_s for result in results]
+    measurement = _merged_measurement(outputs)
+    notes = [*_merge_notes(results, "slice"), *_lost(results, measurement, "slices")]
+    merged = _merge_results(results, measurement, durations=durations)
+    if measurement is not None:
+        rates = [None if each.measurement is None else each.measurement.achieved_rate for each in outputs]
+        measurement = replace(measurement, achieved_rate=_weighted_mean(rates, durations), seconds=())
+    return ParsedOutput(merged.model_copy(update={"duration_s": _add(durations), "notes": tuple(notes)}), measurement)
+
+
+def _merge_results(
+    results: Sequence[LoadResult], measurement: Measurement | None, *, durations: Sequence[float | None] | None
+) -> LoadResult:
+    """Return the results as one by the rules of their fields; `durations` are those of slices, None for generators."""
+    requests = [result.requests for result in results]
+
+    def merge(rule: Merge, values: Sequence[Any]) -> Any:  # noqa: ANN401 - of any field
+        match rule:
+            case Merge.SUM:
+                return _add(values)
+            case Merge.TOGETHER:
+                return _add(values) if durations is None else values[0]
+            case Merge.RATE:
+                return _add(values) if durations is None else _weighted_mean(values, durations)
+            case Merge.MEAN:
+                return _weighted_mean(values, requests)
+            case Merge.COMMON:
+                return values[0] if all(value == values[0] for value in values) else None
+            case Merge.EVERY:
+                return all(values)
+
+    merged = {
+        name: merge(rule, [getattr(result, name) for result in results])
+        for name, field in LoadResult.model_fields.items()
+        for rule in field.metadata
+        if isinstance(rule, Merge)
+    }
+    latency = _merge_summaries(results) if measurement is None else measurement.latency()
+    return results[0].model_copy(update={**merged, "latency": latency, "availability": _availability(results)})
+
+
+def _merged_measurement(outputs: Sequence[ParsedOutput]) -> Measurement | None:
+    """Return the measurements of outputs as one; None where an output has none."""
     measurements = [output.measurement for output in outputs if output.measurement is not None]
-    measurement = merge_measurements(measurements) if len(measurements) == len(outputs) else None
-    first = results[0]
-    return ParsedOutput(
-        first.model_copy(
-            update={
-                "duration_s": _total(results, lambda result: result.duration_s),
-                "requests": _sum(results, lambda result: result.requests),
-                "rps": _mean_over_time(outputs, lambda each: each.result.rps),
-                "bytes_total": _total(results, lambda result: result.bytes_total),
-                "bytes_per_s": _mean_over_time(outputs, lambda each: each.result.bytes_per_s),
-                "latency": _merge_summaries(results) if measurement is None else measurement.latency(),
-                "connect_mean_s": _mean_over_requests(results, lambda result: result.connect_mean_s),
-                "first_byte_mean_s": _mean_over_requests(results, lambda result: result.first_byte_mean_s),
-                "errors": _add_errors([result.errors for result in results]),
-                "status": _add_status(result.status for result in results),
-                "non_2xx": _sum(results, lambda result: result.non_2xx),
-                "failed": _sum(results, lambda result: result.failed),
-                "failed_length": _sum(results, lambda result: result.failed_length),
-                "availability": _availability(results),
-                "complete": all(result.complete for result in results),
-                "negotiated": _common(result.negotiated for result in results),
-                "notes": tuple(_merge_notes_of_slices(results, has_histogram=measurement is not None)),
-            }
-        ),
-        None
-        if measurement is None
-        else replace(measurement, achieved_rate=_mean_over_time(outputs, _achieved_rate), seconds=()),
-    )
+    return merge_measurements(measurements) if len(measurements) == len(outputs) else None
 
 
 def merge_measurements(measurements: Sequence[Measurement]) -> Measurement:
@@ -148,7 +143,7 @@ def merge_measurements(measurements: Sequence[Measurement]) -> Measurement:
     return Measurement(
         tool=tool,
         histograms={name: merge_histograms([histograms[name] for histograms in recorded]) for name in series},
-        counters=_add_counters([measurement.counters for measurement in measurements]),
+        counters=_add([measurement.counters for measurement in measurements]),
         resolution_s=resolution_s,
         covers=covers,
         complete=all(measurement.complete for measurement in measurements),
@@ -156,7 +151,7 @@ def merge_measurements(measurements: Sequence[Measurement]) -> Measurement:
         latency_from=latency_from,
         seconds=_merge_seconds([measurement.seconds for measurement in measurements]),
         lag=merge_histograms(lags) if (lags := [each.lag for each in measurements if each.lag is not None]) else None,
-        achieved_rate=_total(measurements, lambda measurement: measurement.achieved_rate),
+        achieved_rate=_add([measurement.achieved_rate for measurement in measurements]),
     )
 
 
@@ -178,95 +173,44 @@ def _add_seconds(generators: tuple[Second | None, ...]) -> Second:
     )
 
 
-def _known(items: Sequence[T], figure: Callable[[T], float | None]) -> list[float] | None:
-    """Return a figure of all items; None where one of them lacks it."""
-    known = [value for value in map(figure, items) if value is not None]
-    return known if len(known) == len(items) else None
+def _known(values: Sequence[T | None]) -> list[T] | None:
+    """Return the values; None where one is missing."""
+    known = [value for value in values if value is not None]
+    return known if len(known) == len(values) else None
 
 
-def _total(items: Sequence[T], figure: Callable[[T], float | None]) -> float | None:
-    """Return the sum of a figure; None where one item lacks it."""
-    known = _known(items, figure)
-    return None if known is None else math.fsum(known)
-
-
-def _mean_over_time(slices: Sequence[ParsedOutput], rate: Callable[[ParsedOutput], float | None]) -> float | None:
-    """Return the mean of a rate, weighted by durations; None where one slice lacks either."""
-    rates, durations = _known(slices, rate), _known(slices, lambda each: each.result.duration_s)
-    if rates is None or durations is None or not sum(durations):
+def _add(values: Sequence[Any]) -> Any:  # noqa: ANN401 - numbers, or mappings and models of numbers
+    """Return the sum of numbers, mappings by their keys or models by their fields; None where one is missing."""
+    known = _known(values)
+    if known is None:
         return None
-    return math.fsum(r * d for r, d in zip(rates, durations, strict=True)) / math.fsum(durations)
+    first = known[0]
+    if isinstance(first, Frozen):
+        return type(first)(**{name: _add([getattr(each, name) for each in known]) for name in type(first).model_fields})
+    if isinstance(first, Mapping):
+        return {key: sum(each.get(key, 0) for each in known) for key in sorted({key for each in known for key in each})}
+    return math.fsum(known) if isinstance(first, float) else sum(known)
 
 
-def _mean_over_requests(results: Sequence[LoadResult], seconds: Callable[[LoadResult], float | None]) -> float | None:
-    """Return the mean of a time, weighted by requests; None where one result lacks either."""
-    times, requests = _known(results, seconds), _known(results, lambda result: result.requests)
-    if times is None or requests is None or not sum(requests):
+def _weighted_mean(values: Sequence[float | None], weights: Sequence[float | None]) -> float | None:
+    """Return the mean of values with these weights; None where a value or a weight is missing."""
+    known, known_weights = _known(values), _known(weights)
+    if known is None or known_weights is None or not sum(known_weights):
         return None
-    return math.fsum(s * n for s, n in zip(times, requests, strict=True)) / math.fsum(requests)
-
-
-def _achieved_rate(output: ParsedOutput) -> float | None:
-    return None if output.measurement is None else output.measurement.achieved_rate
-
-
-def _sum(items: Sequence[T], count: Callable[[T], int | None]) -> int | None:
-    """Return the sum of a count; None where one item lacks it."""
-    known = [value for value in map(count, items) if value is not None]
-    return sum(known) if len(known) == len(items) else None
-
-
-def _add_counters(counters: Sequence[Counters]) -> Counters:
-    return Counters(
-        requests=sum(counter.requests for counter in counters),
-        recorded=sum(counter.recorded for counter in counters),
-        bytes_total=_sum(counters, lambda counter: counter.bytes_total),
-        status=_add_status(counter.status for counter in counters),
-        non_2xx=_sum(counters, lambda counter: counter.non_2xx),
-        errors=_add_errors([counter.errors for counter in counters]),
-    )
-
-
-def _add_errors(errors: Sequence[Errors]) -> Errors:
-    return Errors(
-        connect=_sum(errors, lambda kinds: kinds.connect),
-        read=_sum(errors, lambda kinds: kinds.read),
-        write=_sum(errors, lambda kinds: kinds.write),
-        timeout=_sum(errors, lambda kinds: kinds.timeout),
-        other=_sum(errors, lambda kinds: kinds.other),
-    )
-
-
-def _add_status(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for count in counts:
-        for code, n in count.items():
-            total[code] = total.get(code, 0) + n
-    return dict(sorted(total.items()))
-
-
-def _common(values: Iterable[T]) -> T | None:
-    """Return the value that all have; None where they differ."""
-    first, *others = values
-    return first if all(other == first for other in others) else None
+    return math.fsum(v * w for v, w in zip(known, known_weights, strict=True)) / math.fsum(known_weights)
 
 
 def _availability(results: Sequence[LoadResult]) -> float | None:
-    """Return the mean of the availabilities, weighted by requests; None where one result lacks either."""
-    shares = _known(results, lambda result: result.availability)
-    requests = _known(results, lambda result: result.requests)
-    if shares is None or requests is None:
-        return None
-    weights = [n + (result.failed or 0) for n, result in zip(requests, results, strict=True)]
-    total = sum(weights)
-    return math.fsum(weight * share for weight, share in zip(weights, shares, strict=True)) / total if total else None
+    """Return the mean of the availabilities, weighted by all requests; None where one result lacks either."""
+    attempts = [None if each.requests is None else each.requests + (each.failed or 0) for each in results]
+    return _weighted_mean([each.availability for each in results], attempts)
 
 
 def _merge_summaries(results: Sequence[LoadResult]) -> Latency:
     """Return extremes and mean of several summaries; their percentiles and deviations cannot be merged."""
     latencies = [result.latency for result in results]
-    lowest = _known(latencies, lambda latency: latency.min_s)
-    highest = _known(latencies, lambda latency: latency.max_s)
+    lowest = _known([latency.min_s for latency in latencies])
+    highest = _known([latency.max_s for latency in latencies])
     means = [(latency.mean_s, result.requests) for latency, result in zip(latencies, results, strict=True)]
     weighted = [(mean, requests) for mean, requests in means if mean is not None and requests]
     requests = sum(n for _, n in weighted)
@@ -280,43 +224,30 @@ def _merge_summaries(results: Sequence[LoadResult]) -> Latency:
     )
 
 
-def _merge_notes(
-    results: Sequence[LoadResult], ends: Sequence[float], window_s: float | None, *, has_histogram: bool
-) -> Iterator[Note]:
-    """Yield each kind of note once, with the generator that has it, and the notes on the merged result."""
+def _merge_notes(results: Sequence[LoadResult], part: str) -> Iterator[Note]:
+    """Yield each kind of note once, with the first generator or slice (`part`) that has it."""
     by_code: dict[str, list[tuple[int, str]]] = {}
     for number, result in enumerate(results, 1):
         for note in result.notes:
             by_code.setdefault(note.code, []).append((number, note.message))
     for code, messages in by_code.items():
         number, message = messages[0]
-        generators = {number for number, _ in messages}
-        if len({text for _, text in messages}) == 1 and len(generators) == len(results):
+        parts = {number for number, _ in messages}
+        if len({text for _, text in messages}) == 1 and len(parts) == len(results):
             yield Note(code=code, message=message)
         else:
-            others = f"; similar for {len(generators) - 1} others" if len(generators) > 1 else ""
-            yield Note(code=code, message=f"generator {number} of {len(results)}: {message}{others}")
+            others = f"; similar for {len(parts) - 1} others" if len(parts) > 1 else ""
+            yield Note(code=code, message=f"{part} {number} of {len(results)}: {message}{others}")
+
+
+def _notes_on_ends(ends: Sequence[float], window_s: float | None) -> Iterator[Note]:
     if window_s is not None and ends and max(ends) - min(ends) > MAX_END_SPREAD * window_s:
         yield Note(
             code="ended-apart",
             message=f"generators ended up to {max(ends) - min(ends):.2f} s apart: each rate covers its own running time",
         )
-    if not has_histogram and any(result.latency.percentiles for result in results):
-        yield Note(
-            code="percentiles-lost", message="percentiles of several generators cannot be merged without histograms"
-        )
 
 
-def _merge_notes_of_slices(results: Sequence[LoadResult], *, has_histogram: bool) -> Iterator[Note]:
-    """Yield each kind of note once, with the first slice that has it, and the notes on the merged result."""
-    by_code: dict[str, list[tuple[int, str]]] = {}
-    for number, result in enumerate(results, 1):
-        for note in result.notes:
-            by_code.setdefault(note.code, []).append((number, note.message))
-    for code, messages in by_code.items():
-        number, message = messages[0]
-        is_in_all = len({number for number, _ in messages}) == len(results) and len({m for _, m in messages}) == 1
-        others = f"; similar for {len(messages) - 1} others" if len(messages) > 1 else ""
-        yield Note(code=code, message=message if is_in_all else f"slice {number} of {len(results)}: {message}{others}")
-    if not has_histogram and any(result.latency.percentiles for result in results):
-        yield Note(code="percentiles-lost", message="percentiles of slices cannot be merged without histograms")
+def _lost(results: Sequence[LoadResult], measurement: Measurement | None, parts: str) -> Iterator[Note]:
+    if measurement is None and any(result.latency.percentiles for result in results):
+        yield Note(code="percentiles-lost", message=f"percentiles of {parts} cannot be merged without histograms")

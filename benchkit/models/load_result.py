@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from enum import Enum, auto
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from benchkit.models.base import Frozen
 from benchkit.models.protocol import Negotiated
+
+
+class Merge(Enum):
+    """Rule by which a figure of several outputs becomes one; None where an output lacks it.
+
+    The outputs are those of generators that ran together, or of slices that one cell had one after the other.
+    """
+
+    SUM = auto()
+    """The sum: counts, also by kind or status."""
+    TOGETHER = auto()
+    """The sum over generators; slices have the same."""
+    RATE = auto()
+    """The sum over generators; over slices the mean, weighted by their durations."""
+    MEAN = auto()
+    """The mean, weighted by requests."""
+    COMMON = auto()
+    """The value that all have; None where they differ."""
+    EVERY = auto()
+    """True where it is true of all."""
 
 
 class Latency(Frozen):
@@ -46,35 +67,44 @@ class Note(Frozen):
 
 
 class LoadResult(Frozen):
-    """Result of a run of a load tool: counts as it states them, times in seconds, sizes in bytes, rates per second."""
+    """Result of a run of a load tool: counts as it states them, times in seconds, sizes in bytes, rates per second.
+
+    A field says how it merges; those without a rule are merged in `benchkit.loadtools.trial_result`.
+    """
 
     tool: str
     tool_version: str | None = None
     target: str | None = None
     duration_s: float | None = None
-    requests: int | None = None
-    rps: float | None = None
-    connections: int | None = None
-    threads: int | None = None
-    bytes_total: float | None = None
-    bytes_per_s: float | None = None
+    requests: Annotated[int | None, Merge.SUM] = None
+    rps: Annotated[float | None, Merge.RATE] = None
+    connections: Annotated[int | None, Merge.TOGETHER] = None
+    threads: Annotated[int | None, Merge.TOGETHER] = None
+    bytes_total: Annotated[float | None, Merge.SUM] = None
+    bytes_per_s: Annotated[float | None, Merge.RATE] = None
     latency: Latency = Latency()
-    connect_mean_s: float | None = Field(default=None, description="mean time to open a connection")
-    first_byte_mean_s: float | None = Field(
+    connect_mean_s: Annotated[float | None, Merge.MEAN] = Field(
+        default=None, description="mean time to open a connection"
+    )
+    first_byte_mean_s: Annotated[float | None, Merge.MEAN] = Field(
         default=None, description="mean time to the first byte of an answer; its start depends on the tool"
     )
-    errors: Errors = Errors()
-    status: Mapping[str, int] = Field(default_factory=dict, description='responses by status code: {"200": 12}')
-    non_2xx: int | None = None
-    failed: int | None = Field(default=None, description="failed requests as the tool counts them")
-    failed_length: int | None = Field(
+    errors: Annotated[Errors, Merge.SUM] = Errors()
+    status: Annotated[Mapping[str, int], Merge.SUM] = Field(
+        default_factory=dict, description='responses by status code: {"200": 12}'
+    )
+    non_2xx: Annotated[int | None, Merge.SUM] = None
+    failed: Annotated[int | None, Merge.SUM] = Field(
+        default=None, description="failed requests as the tool counts them"
+    )
+    failed_length: Annotated[int | None, Merge.SUM] = Field(
         default=None, description="those of `failed` whose only difference is their length"
     )
     availability: float | None = Field(default=None, ge=0, le=1)
-    complete: bool = Field(
+    complete: Annotated[bool, Merge.EVERY] = Field(
         default=True, description="false if the run did not finish, or a part of its output is missing"
     )
-    negotiated: Negotiated | None = Field(
+    negotiated: Annotated[Negotiated | None, Merge.COMMON] = Field(
         default=None, description="protocol and cipher of its connections; None where the tool does not state them"
     )
     notes: tuple[Note, ...] = ()
