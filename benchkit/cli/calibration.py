@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from benchkit.run.loop import FirstBlockReview
     from benchkit.run.recorder import RunOutcome
     from benchkit.scenario.experiment import Experiment
-    from benchkit.scenario.versus import Comparison
+    from benchkit.scenario.versus import ServerComparison
     from benchkit.stats.samples import Exclusion
     from benchkit.store.journal import FailureCause
     from benchkit.store.run_folder import RunFolder
     from benchkit.store.store import Store
 
-    MakeFields = Callable[[Comparison], Mapping[str, object]]
+    MakeFields = Callable[[ServerComparison], Mapping[str, object]]
     """Function that makes the fields of a scenario."""
 
     Compare = Callable[[Mapping[str, object], FirstBlockReview | None], RunOutcome]
@@ -176,11 +176,11 @@ class Observed:
 class Adaptation:
     """A comparison with another load or design, and the reason as a sentence."""
 
-    comparison: Comparison
+    comparison: ServerComparison
     reason: str
 
 
-def adapt(comparison: Comparison, observed: Observed, *, reserve: float = 0.0) -> Adaptation | None:
+def adapt(comparison: ServerComparison, observed: Observed, *, reserve: float = 0.0) -> Adaptation | None:
     """Return the comparison with the next change that a block of it asks for; None: it can go on as it is.
 
     `reserve` is the share of its CPU by which the load tool has to be below its limit.
@@ -188,7 +188,7 @@ def adapt(comparison: Comparison, observed: Observed, *, reserve: float = 0.0) -
     return next(_adaptations(comparison, observed, reserve), None)
 
 
-def _adaptations(comparison: Comparison, observed: Observed, reserve: float) -> Iterator[Adaptation]:
+def _adaptations(comparison: ServerComparison, observed: Observed, reserve: float) -> Iterator[Adaptation]:
     connections, queue = comparison.connections, observed.shortest_queue
     loses = not observed.checks.isdisjoint(LOST_CONNECTIONS)
     is_queue_short = queue is not None and 0 < queue < connections
@@ -219,7 +219,7 @@ def _adaptations(comparison: Comparison, observed: Observed, reserve: float) -> 
         yield Adaptation(replace(comparison, quota=quota), reason)
 
 
-def _load_for_slow_servers(comparison: Comparison, observed: Observed) -> Iterator[Adaptation]:
+def _load_for_slow_servers(comparison: ServerComparison, observed: Observed) -> Iterator[Adaptation]:
     """Yield a load of fewer connections, where a busy server answers so slowly that its slices would be long."""
     from benchkit.scenario.versus import slice_for
 
@@ -235,7 +235,7 @@ def _load_for_slow_servers(comparison: Comparison, observed: Observed) -> Iterat
         yield Adaptation(replace(comparison, connections=fewer), reason)
 
 
-def _load_for_idle_servers(comparison: Comparison, share: float, queue: int) -> Iterator[Adaptation]:
+def _load_for_idle_servers(comparison: ServerComparison, share: float, queue: int) -> Iterator[Adaptation]:
     """Yield a load that is more work for a server that used this share of its CPU, and has a listen queue this long."""
     from benchkit.scenario.versus import DEFAULT_CONNECTIONS
 
@@ -251,20 +251,20 @@ def _load_for_idle_servers(comparison: Comparison, share: float, queue: int) -> 
         yield _with_new_connections(comparison, "A server idles with as many connections as it accepts")
 
 
-def _with_new_connections(comparison: Comparison, why: str) -> Adaptation:
+def _with_new_connections(comparison: ServerComparison, why: str) -> Adaptation:
     changed = replace(comparison, tool=CONNECTING_TOOL, keepalive=False)
     return Adaptation(changed, f"{why}, so that each request has a new one, by {CONNECTING_TOOL}.")
 
 
 def calibrate(
     make_fields: MakeFields,
-    comparison: Comparison,
+    comparison: ServerComparison,
     inventory: Inventory,
     store: Store,
     *,
     settings: Sequence[str] = (),
     quiet: bool,
-) -> Comparison:
+) -> ServerComparison:
     """Return the comparison with a load that suits its servers.
 
     Its load tool is not the limit, and opens no more connections than the servers accept, but as many as keep them
@@ -315,7 +315,7 @@ def calibrate(
 class _FirstBlock:
     """Review of the first block of a comparison, which keeps what there is to adapt."""
 
-    def __init__(self, comparison: Comparison) -> None:
+    def __init__(self, comparison: ServerComparison) -> None:
         """Take the comparison that begins now."""
         self._comparison = comparison
         self._began_s = time.monotonic()
@@ -337,7 +337,9 @@ class _FirstBlock:
         return None if self.adaptation is None else "its load is adapted to its first block"
 
 
-def compare_adapted(make_fields: MakeFields, comparison: Comparison, compare: Compare, *, quiet: bool) -> RunOutcome:
+def compare_adapted(
+    make_fields: MakeFields, comparison: ServerComparison, compare: Compare, *, quiet: bool
+) -> RunOutcome:
     """Run a comparison, and begin again where its first block asks for another load or design.
 
     The time of the first blocks is taken off the budget. Each of them changes something that is not changed back, and

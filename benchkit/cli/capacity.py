@@ -126,7 +126,7 @@ def capacity(
     from benchkit.cli.servers import named_servers, place_of, read_requests
     from benchkit.models.capacity import CapacityGoal, Objective
     from benchkit.scenario.capacity import capacity_fields
-    from benchkit.scenario.versus import Comparison, save_scenario
+    from benchkit.scenario.versus import ServerComparison, save_scenario
     from benchkit.store.store import Store, store_path
 
     limits = {"p50_s": p50, "p90_s": p90, "p99_s": p99, "p999_s": p999}
@@ -134,7 +134,7 @@ def capacity(
         raise typer.BadParameter("name a limit, as --p99 10ms", param_hint="--p99")
     given, tags = servers or [], parse_tags(tag or [])
     named = named_servers(given, names)
-    comparison = Comparison(
+    comparison = ServerComparison(
         requests=read_requests(
             request, servers=given, path=path, method=method, body=body, headers=header, headers_env=header_env
         ),

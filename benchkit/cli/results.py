@@ -17,7 +17,7 @@ from benchkit.errors import ExitCode, InputError
 from benchkit.units import ABSENT, count, counted, rate, seconds
 
 if TYPE_CHECKING:
-    from benchkit.store.progress import Progress
+    from benchkit.store.progress import RunProgress
     from benchkit.store.run_folder import RunFolder
     from benchkit.store.store import Store
 
@@ -157,7 +157,7 @@ def trials(
         print(f"\n`benchkit results agreement {found.run_id}` shows how far the tools disagree.")
 
 
-def _failed_trials(run: RunFolder, progress: Progress) -> list[dict[str, Any]]:
+def _failed_trials(run: RunFolder, progress: RunProgress) -> list[dict[str, Any]]:
     """Return the trials without a result, each with its reason in the journal and the names of its raw files."""
     return [
         {

@@ -12,7 +12,7 @@ from benchkit.cli.options import Json, complete_part, complete_scenario
 from benchkit.errors import ExitCode, InputError, suggestion
 
 if TYPE_CHECKING:
-    from benchkit.scenario.fields import Part
+    from benchkit.scenario.fields import FilePart
 
 WIDTH = 100
 """Columns of descriptions."""
@@ -93,13 +93,13 @@ def fields(
             print(f"  {each.name:<16} {each.summary.splitlines()[0]}")
 
 
-def _document(part: Part) -> dict[str, object]:
+def _document(part: FilePart) -> dict[str, object]:
     from dataclasses import asdict
 
     return {"part": part.name, "summary": part.summary, "fields": [asdict(field) for field in part.fields]}
 
 
-def _show(part: Part) -> None:
+def _show(part: FilePart) -> None:
     """Print each field as an example, its description, its type and its default."""
     from textwrap import fill
 

@@ -14,7 +14,7 @@ from benchkit.cli.host_choice import split_cpus
 if TYPE_CHECKING:
     from benchkit.models.base import SplitCpus
     from benchkit.models.request import SecretValue
-    from benchkit.scenario.versus import Request
+    from benchkit.scenario.versus import ServerRequest
 
 
 class Place(TypedDict):
@@ -59,13 +59,13 @@ def read_requests(
     body: str | None,
     headers: Sequence[str] | None,
     headers_env: Sequence[str] | None,
-) -> tuple[Request, ...]:
+) -> tuple[ServerRequest, ...]:
     """Return the requests of the options; a body goes to those of `requests` whose method takes one.
 
     Their path may be that of the URLs among the servers. Raises BadParameter, and InputError for several paths.
     """
     from benchkit.models.request import WITH_CONTENT
-    from benchkit.scenario.versus import Request, request_path
+    from benchkit.scenario.versus import ServerRequest, request_path
 
     of_urls = request_path(servers, path)
     if requests and (path is not None or method is not None or of_urls != "/"):
@@ -75,9 +75,9 @@ def read_requests(
     pairs = [_method_and_path(text, default) for text in requests or ()] or [(method or default, of_urls)]
     sent = request_headers(headers or (), headers_env or ())
     body_file = str(Path(body[1:]).absolute()) if body is not None and body.startswith("@") else None
-    full = Request(body=body if body_file is None else None, body_file=body_file, headers=sent)
+    full = ServerRequest(body=body if body_file is None else None, body_file=body_file, headers=sent)
     return tuple(
-        replace(full if not requests or verb in WITH_CONTENT else Request(headers=sent), method=verb, path=target)
+        replace(full if not requests or verb in WITH_CONTENT else ServerRequest(headers=sent), method=verb, path=target)
         for verb, target in pairs
     )
 

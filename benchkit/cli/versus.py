@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from benchkit.run.loop import FirstBlockReview
     from benchkit.run.opened_run import OpenedRun
     from benchkit.run.recorder import RunOutcome
-    from benchkit.scenario.versus import Comparison
+    from benchkit.scenario.versus import ServerComparison
     from benchkit.store.run_folder import RunFolder
     from benchkit.store.store import Store
 
@@ -140,12 +140,12 @@ def versus(
     from benchkit.cli.servers import place_of, read_requests
     from benchkit.comparison.run_data import read_run_data
     from benchkit.comparison.server_results import has_answer, server_results
-    from benchkit.scenario.versus import DEFAULT_CONNECTIONS, DEFAULT_TOOL, Comparison
+    from benchkit.scenario.versus import DEFAULT_CONNECTIONS, DEFAULT_TOOL, ServerComparison
     from benchkit.store.store import Store, store_path
 
     servers = commands or []
     tags = parse_tags(tag or [])
-    comparison = Comparison(
+    comparison = ServerComparison(
         requests=read_requests(
             request, servers=servers, path=path, method=method, body=body, headers=header, headers_env=header_env
         ),
@@ -211,7 +211,7 @@ def _servers(
 
 def _compare(
     make_fields: MakeFields,
-    comparison: Comparison,
+    comparison: ServerComparison,
     store: Store,
     inventory: Inventory,
     *,

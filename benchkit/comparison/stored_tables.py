@@ -13,7 +13,7 @@ from benchkit.models.metrics import METRICS, metric_column
 from benchkit.models.rows import TABLES, column_names
 from benchkit.registry import Registry
 from benchkit.store import tables
-from benchkit.store.store import Part, Store, open_store
+from benchkit.store.store import Partition, Store, open_store
 from benchkit.store.tables import factor_columns, has_factors
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Selection:
     trials: Mapping[str, Sequence[str]] | None
     """Ids of trials by run; None: all rows."""
 
-    def parts(self) -> dict[Part, tuple[str, ...]]:
+    def parts(self) -> dict[Partition, tuple[str, ...]]:
         """Return the paths or URLs of the files by run; runs without a selected trial are omitted."""
         runs = self.runs if self.trials is None else self.trials.keys()
         return self.store.part_locations(self.table, runs=runs, scenario=self.scenario)

@@ -126,8 +126,8 @@ def claims_of(scenario: Mapping[str, Any]) -> tuple[Claim, ...]:
     return tuple(Claim.model_validate(claim) for claim in scenario.get("claims") or ())
 
 
-Figure = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Share = Annotated[float, Field(ge=0, le=1)]
+PublishedFigure = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+PublishedShare = Annotated[float, Field(ge=0, le=1)]
 
 
 class Published(Frozen):
@@ -138,12 +138,12 @@ class Published(Frozen):
     """
 
     cell: Levels = Field(min_length=1, description="levels that identify the cell", examples=[{"stack": "go"}])
-    figures: Mapping[Name, Figure] = Field(
+    figures: Mapping[Name, PublishedFigure] = Field(
         default_factory=dict,
         description="figures by column of `trials`, such as `rps`, in SI units",
         examples=[{"rps": 128403}],
     )
-    shares: Mapping[Name, Share] = Field(
+    shares: Mapping[Name, PublishedShare] = Field(
         default_factory=dict,
         description="cumulative shares of the CPU samples by function, such as `mcall`",
         examples=[{"mcall": 0.12}],

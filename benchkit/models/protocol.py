@@ -36,7 +36,7 @@ DnsName = Annotated[
 ]
 """Name of a host (RFC 1123, 2.1); its last part begins with a letter, which no address does."""
 
-FileName = Annotated[str, StringConstraints(strict=True, min_length=1, pattern=r"^[^\x00]+$")]
+CertificateFile = Annotated[str, StringConstraints(strict=True, min_length=1, pattern=r"^[^\x00]+$")]
 
 
 def is_tls(protocol: Protocol) -> bool:
@@ -74,12 +74,12 @@ class TlsOptions(Frozen):
         description="size of the server's cache of sessions, which it shares among its workers; absent: no cache",
         examples=[10485760],
     )
-    certificate: FileName | None = Field(
+    certificate: CertificateFile | None = Field(
         default=None,
         description="certificate of your own with its chain (PEM), relative to the scenario's file; excludes `key`",
         examples=["server.pem"],
     )
-    private_key: FileName | None = Field(
+    private_key: CertificateFile | None = Field(
         default=None, description="private key of that certificate (PEM, without password)", examples=["server.key"]
     )
     server_name: DnsName | None = Field(

@@ -12,7 +12,7 @@ from benchkit.hosts.connections import Hosts
 from benchkit.hosts.host import Host
 from benchkit.hosts.tuning import TuningPlan, is_unknown, spelling_hint
 from benchkit.scenario.experiment import Experiment
-from benchkit.scenario.tuning import SysctlValue, UsedProfile
+from benchkit.scenario.tuning import SysctlValue, UsedTuning
 
 
 def plan_tuning(
@@ -57,7 +57,7 @@ def plan_cell_tuning(
 
 
 def _plan_together(
-    profiles: Sequence[UsedProfile],
+    profiles: Sequence[UsedTuning],
     roles: Mapping[str, tuple[str, ...]],
     hosts: Hosts,
     tuned: Mapping[str, Mapping[str, str]],
@@ -103,7 +103,7 @@ def _plan(
     )
 
 
-def _refuse_unknown_settings(used: UsedProfile, plans: Iterable[TuningPlan]) -> None:
+def _refuse_unknown_settings(used: UsedTuning, plans: Iterable[TuningPlan]) -> None:
     """Raise InputError for settings that no kernel ever had; those of other kernel versions are only reported."""
     existing = {setting.key for plan in plans for setting in plan.settings if setting.found is not None}
     faults = [

@@ -25,7 +25,7 @@ from benchkit.models.run import Manifest
 from benchkit.report.metric_values import MetricValues, metric_values
 from benchkit.stats.samples import Exclusion
 from benchkit.store.parquet_files import empty_frame
-from benchkit.store.progress import Progress
+from benchkit.store.progress import RunProgress
 
 Result = TypeVar("Result")
 
@@ -48,7 +48,7 @@ class StoredRun:
     notes: pd.DataFrame = field(default_factory=lambda: empty_frame("notes"))
     table: Callable[[str], pd.DataFrame] = field(default=empty_frame, repr=False)
     """Reader of any other table of the run, by its name."""
-    progress: Progress = field(default_factory=Progress)
+    progress: RunProgress = field(default_factory=RunProgress)
     """Failed, skipped and repeated trials, from the journal."""
     merged_profile: Callable[[tuple[str, ...], str], Profile | None] = field(default=_no_profile, repr=False)
     """Merges the profiles of a service over these trials, with stacks; gives None if the store has no raw files."""

@@ -39,7 +39,7 @@ from benchkit.store.journal import (
     TrialSkipped,
     TrialStarted,
 )
-from benchkit.store.progress import Progress, read_progress
+from benchkit.store.progress import RunProgress, read_progress
 from benchkit.store.row_builders import factor_rows, host_rows_of
 from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
@@ -69,7 +69,7 @@ class RunOutcome:
     restore_unconfirmed: dict[str, str] = field(default_factory=dict)
     """Hosts that were lost before they were seen restored, each with the reason; their watchdogs restore them."""
 
-    def count_finished_trials(self, progress: Progress) -> None:
+    def count_finished_trials(self, progress: RunProgress) -> None:
         """Count the trials that finished before the run was resumed."""
         self.trials = len(progress.ended.keys() - progress.interrupted)
         self.failures = {

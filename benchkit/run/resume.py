@@ -22,7 +22,7 @@ from benchkit.run.steps.trial_state import trial_id_of
 from benchkit.run.trial_queue import TrialQueue, hash_order
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.store.journal import BlockInterrupted, TrialEnded, TrialFailed
-from benchkit.store.progress import Progress, read_progress
+from benchkit.store.progress import RunProgress, read_progress
 from benchkit.store.run_folder import RunFolder
 from benchkit.store.trial_tables import read_output
 from benchkit.units import counted
@@ -171,12 +171,12 @@ def _repeat_failed_blocks(planned_trials: Sequence[PlannedTrial], recorder: RunR
         logger.info("block %d has failed trials and is repeated", block)
 
 
-def _failed_trials(progress: Progress) -> set[str]:
+def _failed_trials(progress: RunProgress) -> set[str]:
     """Return the trials that failed, without those of blocks that were repeated."""
     return progress.failed.keys() - progress.interrupted
 
 
-def _finished(run: RunFolder, progress: Progress, *, retry_failed: bool) -> InputError:
+def _finished(run: RunFolder, progress: RunProgress, *, retry_failed: bool) -> InputError:
     """Return the error for a run of which nothing is left to do, with how to repeat its failed trials."""
     failed = len(_failed_trials(progress))
     hint = "`benchkit report` shows its results; start a new run for more trials"
@@ -199,12 +199,12 @@ def _reopen_manifest(run: RunFolder, changes: Collection[FactDifference]) -> Man
     return manifest
 
 
-def _latest_rounds(planned_trials: Sequence[PlannedTrial], progress: Progress) -> tuple[PlannedTrial, ...]:
+def _latest_rounds(planned_trials: Sequence[PlannedTrial], progress: RunProgress) -> tuple[PlannedTrial, ...]:
     """Return the planned order with the latest round of each block."""
     return tuple(replace(trial, round=progress.rounds.get(trial.block, 1)) for trial in planned_trials)
 
 
-def _is_finished(run_id: str, trial: PlannedTrial, progress: Progress) -> bool:
+def _is_finished(run_id: str, trial: PlannedTrial, progress: RunProgress) -> bool:
     trial_id = trial_id_of(run_id, replace(trial, round=progress.rounds.get(trial.block, 1)))
     return trial_id in progress.ended or trial_id in progress.failed
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from benchkit.models.capacity import CapacityGoal
-from benchkit.scenario.versus import Comparison, load_of, server_fields
+from benchkit.scenario.versus import ServerComparison, load_of, server_fields
 
 SCENARIO_NAME = "capacity-search"
 TOOL = "openloop"
@@ -14,7 +14,7 @@ WARM_UP_S = 0.5
 
 
 def capacity_fields(
-    servers: Mapping[str, str], comparison: Comparison, goal: CapacityGoal, *, probe_s: float, blocks: int
+    servers: Mapping[str, str], comparison: ServerComparison, goal: CapacityGoal, *, probe_s: float, blocks: int
 ) -> dict[str, object]:
     """Return the fields of a scenario that searches for the capacities of these servers, `blocks` times each.
 

@@ -13,7 +13,7 @@ from benchkit.models import Scale
 from benchkit.models.base import Levels
 from benchkit.models.load import Load
 from benchkit.scenario.model import LOAD_ROLE, Scenario
-from benchkit.scenario.tuning import UsedProfile
+from benchkit.scenario.tuning import UsedTuning
 from benchkit.services.external import ExternalService
 from benchkit.services.profilers import PERF
 from benchkit.services.rendering import ServiceSpec
@@ -46,7 +46,7 @@ class Experiment:
     scenario: Scenario
     scale: Scale
     cells: tuple[Cell, ...]
-    tuning: tuple[UsedProfile, ...]
+    tuning: tuple[UsedTuning, ...]
     """Tuning profiles, of all cells and of levels."""
     document: Document
     """The scenario as written, scale and settings applied: stored with a run, and the basis of variations."""
@@ -77,11 +77,11 @@ class Experiment:
         return next(cell.cell_id for cell in self.cells if levels.items() <= cell.levels.items())
 
     @property
-    def run_tuning(self) -> tuple[UsedProfile, ...]:
+    def run_tuning(self) -> tuple[UsedTuning, ...]:
         """Profiles that hold for the whole run."""
         return tuple(used for used in self.tuning if not used.levels)
 
-    def cell_tuning(self, levels: Levels) -> tuple[UsedProfile, ...]:
+    def cell_tuning(self, levels: Levels) -> tuple[UsedTuning, ...]:
         """Return the profiles that hold only for trials of the cells with these levels, over those of the run."""
         return tuple(used for used in self.tuning if used.levels and used.levels.items() <= levels.items())
 

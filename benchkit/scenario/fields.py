@@ -21,7 +21,7 @@ from benchkit.hosts.inventory import InventoryContent
 from benchkit.models.load import Load
 from benchkit.scenario.model import Scenario
 from benchkit.scenario.schema import Schema, model_schema, resolved
-from benchkit.scenario.tuning import TuningProfile
+from benchkit.scenario.tuning import Tuning
 from benchkit.services.backend import ServiceOptions
 from benchkit.services.registry import BACKENDS, service_options
 
@@ -39,7 +39,7 @@ _TYPES = {
 
 
 @dataclass(frozen=True)
-class Field:
+class FieldDescription:
     """One field of a part."""
 
     name: str
@@ -54,7 +54,7 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Part:
+class FilePart:
     """The fields of one part of a file."""
 
     name: str
@@ -62,13 +62,13 @@ class Part:
     model: type[BaseModel]
 
     @property
-    def fields(self) -> tuple[Field, ...]:
+    def fields(self) -> tuple[FieldDescription, ...]:
         """All fields, those of mappings in mappings too, unless these are parts of their own."""
         backend = self.name if self.name in service_options() else None
         return tuple(_fields(self.model, "", split=self.model is Scenario, backend=backend))
 
 
-def parts() -> Mapping[str, Part]:
+def parts() -> Mapping[str, FilePart]:
     """Return all parts by name: the scenario, its fields that have fields, the backends, and the other files."""
     of_scenario = {
         name: model
@@ -81,13 +81,13 @@ def parts() -> Mapping[str, Part]:
         "load": Load,
         "services": ServiceOptions,
         **service_options(),
-        "tuning-file": TuningProfile,
+        "tuning-file": Tuning,
         "inventory": InventoryContent,
     }
-    return {name: Part(name, _summary(name, model), model) for name, model in models.items()}
+    return {name: FilePart(name, _summary(name, model), model) for name, model in models.items()}
 
 
-def find_part(name: str) -> Part:
+def find_part(name: str) -> FilePart:
     """Return the part of that name. Raises InputError naming all parts."""
     known = parts()
     if name not in known:
@@ -101,7 +101,9 @@ def _summary(name: str, model: type[BaseModel]) -> str:
     return (inspect.getdoc(model) or "").split("\n\n", maxsplit=1)[0].replace("\n", " ")
 
 
-def _fields(model: type[BaseModel], prefix: str, *, split: bool, backend: str | None = None) -> Iterator[Field]:
+def _fields(
+    model: type[BaseModel], prefix: str, *, split: bool, backend: str | None = None
+) -> Iterator[FieldDescription]:
     """Yield the fields of a model, of a backend if it is named; with `split` those of models in it are other parts."""
     schema, defs = model_schema(model)
     for name, field in model.model_fields.items():
@@ -109,7 +111,7 @@ def _fields(model: type[BaseModel], prefix: str, *, split: bool, backend: str | 
         written = field.alias or name
         node = schema["properties"][written]
         default = None if field.is_required() else to_jsonable_python(field.get_default(call_default_factory=True))
-        yield Field(
+        yield FieldDescription(
             name=prefix + written,
             type=_type_text(node, defs),
             required=field.is_required(),

@@ -33,7 +33,7 @@ def _off_is_none(value: object) -> object:
     return None if off or value is False else value
 
 
-Telemetry = Annotated[
+TelemetryField = Annotated[
     TelemetryOptions | None,
     BeforeValidator(_off_is_none, json_schema_input_type=Literal["off", False] | TelemetryOptions | None),
 ]
@@ -193,7 +193,7 @@ class Scenario(Frozen):
     profile: ProfilePass | None = Field(
         default=None, description="profiled trials after the measured ones", examples=[{"blocks": 2, "duration_s": 10}]
     )
-    telemetry: Telemetry = Field(
+    telemetry: TelemetryField = Field(
         default_factory=TelemetryOptions, validate_default=False, description="host telemetry during trials, or `off`"
     )
     seed: int = Field(default=1, description="seed of the random order of trials")

@@ -19,7 +19,7 @@ from benchkit.scenario.cells import combinations, typed_cell
 from benchkit.scenario.checks import Factors, check_cells, check_scenario
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.model import LOAD_ROLE, Scenario
-from benchkit.scenario.tuning import tuning_profiles
+from benchkit.scenario.tuning import read_tunings
 
 SCALES: tuple[Scale, ...] = get_args(Scale)
 DEFAULT_SCALE: Scale = "lab"
@@ -149,7 +149,7 @@ def _experiment(document: Document, scale: Scale, settings: Sequence[str], facto
         scenario=scenario,
         scale=scale,
         cells=tuple(typed_cell(levels, scenario, document) for levels in cells),
-        tuning=tuning_profiles(scenario, document),
+        tuning=read_tunings(scenario, document),
         document=document,
         settings=tuple(settings),
     )

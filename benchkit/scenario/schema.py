@@ -22,7 +22,7 @@ from benchkit.models.metrics import METRICS
 from benchkit.models.profile import PROFILE_METRICS
 from benchkit.scenario.model import Scenario
 from benchkit.scenario.read import FIXED
-from benchkit.scenario.tuning import TuningProfile
+from benchkit.scenario.tuning import Tuning
 from benchkit.services.registry import service_options
 
 Schema = dict[str, Any]
@@ -112,7 +112,7 @@ def inventory_schema() -> Schema:
 
 def tuning_schema() -> Schema:
     """Return the schema of tuning profiles."""
-    return _file_schema(TuningProfile, "benchkit tuning profile")
+    return _file_schema(Tuning, "benchkit tuning profile")
 
 
 SCHEMAS: Mapping[str, Callable[[], Schema]] = {

@@ -30,7 +30,7 @@ class Limits(Frozen):
     )
 
 
-class TuningProfile(Frozen):
+class Tuning(Frozen):
     """Kernel settings by their sysctl names, and limits of processes."""
 
     description: str = Field(
@@ -45,23 +45,23 @@ class TuningProfile(Frozen):
 
 
 @dataclass(frozen=True)
-class UsedProfile:
+class UsedTuning:
     """A tuning profile as a scenario uses it."""
 
     use: TuningUse
-    profile: TuningProfile
+    profile: Tuning
     source: SourceMap
     """Lines of the profile's own file, for messages."""
     levels: Levels = field(default_factory=dict)
     """Level of the cells that it is applied for; empty: it holds for the whole run."""
 
 
-def tuning_profiles(scenario: Scenario, document: Document) -> tuple[UsedProfile, ...]:
+def read_tunings(scenario: Scenario, document: Document) -> tuple[UsedTuning, ...]:
     """Read the profiles that a scenario uses, those of the levels of its factors too.
 
     Raises InputError, naming file, line and field, for profiles and roles that do not exist and for invalid profiles.
     """
-    profiles: list[UsedProfile] = []
+    profiles: list[UsedTuning] = []
     faults: list[str] = []
     for i, use in enumerate(scenario.tuning):
         for location, name, levels in _profile_names(i, use, scenario):
@@ -89,7 +89,7 @@ def _profile_names(i: int, use: TuningUse, scenario: Scenario) -> Iterator[tuple
             yield ("factors", use.factor, j), level, {use.factor: level}
 
 
-def _read_profile(location: Location, name: Level, use: TuningUse, levels: Levels, document: Document) -> UsedProfile:
+def _read_profile(location: Location, name: Level, use: TuningUse, levels: Levels, document: Document) -> UsedTuning:
     folder = shipped("configs") / "tuning"
     if isinstance(name, str) and name.endswith((".yaml", ".yml")):
         path = Path(document.source.origin(location).source).parent / name
@@ -102,4 +102,4 @@ def _read_profile(location: Location, name: Level, use: TuningUse, levels: Level
             raise InputError(document.fault(location, message), hint="name a file of your own with its suffix .yaml")
         path = folder / f"{name}.yaml"
     profile = read_document(path)
-    return UsedProfile(use, profile.validated(TuningProfile), profile.source, levels)
+    return UsedTuning(use, profile.validated(Tuning), profile.source, levels)

@@ -68,7 +68,7 @@ than `OVERHEAD_S`, and with one block less nothing would be shown."""
 
 
 @dataclass(frozen=True)
-class Request:
+class ServerRequest:
     """The request that every server gets."""
 
     path: str = "/"
@@ -86,7 +86,7 @@ class Request:
         return {"method": self.method, "path": self.path, **given}
 
 
-def load_of(requests: Sequence[Request]) -> dict[str, object]:
+def load_of(requests: Sequence[ServerRequest]) -> dict[str, object]:
     """Return the fields of a load that sends these requests, which have the same headers."""
     first = requests[0]
     is_plain = len(requests) == 1 and first.body_file is None
@@ -103,10 +103,10 @@ def _header_field(value: str | SecretValue) -> object:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ServerComparison:
     """A comparison of servers: its load, its duration, and where they start."""
 
-    requests: tuple[Request, ...]
+    requests: tuple[ServerRequest, ...]
     tool: str
     connections: int
     budget_s: float
@@ -145,7 +145,7 @@ class Comparison:
     """CPUs that a server may use, where the load tool would otherwise be the limit."""
 
 
-def compare_commands(servers: Mapping[str, str], comparison: Comparison) -> dict[str, object]:
+def compare_commands(servers: Mapping[str, str], comparison: ServerComparison) -> dict[str, object]:
     """Return the fields of a scenario that compares command lines and URLs by name; the first is the baseline.
 
     One alone is measured. Raises InputError for a program that this machine lacks, where servers start on it.
@@ -163,7 +163,7 @@ def compare_commands(servers: Mapping[str, str], comparison: Comparison) -> dict
     }
 
 
-def server_fields(servers: Mapping[str, str], comparison: Comparison) -> dict[str, object]:
+def server_fields(servers: Mapping[str, str], comparison: ServerComparison) -> dict[str, object]:
     """Return the fields that say what runs where, and which differences of responses are declared.
 
     Raises InputError as `compare_commands`.
@@ -181,7 +181,7 @@ def server_fields(servers: Mapping[str, str], comparison: Comparison) -> dict[st
 
 
 def compare_refs(
-    build: str, run: str, refs: Sequence[str], repository: str, comparison: Comparison
+    build: str, run: str, refs: Sequence[str], repository: str, comparison: ServerComparison
 ) -> dict[str, object]:
     """Return the fields of a scenario that compares a server at several git refs; the first is the baseline.
 
@@ -271,7 +271,7 @@ def save_scenario(fields: Mapping[str, object], path: Path) -> None:
         yaml.dump({name: without_secrets(field) for name, field in fields.items()}, file)
 
 
-def _roles(comparison: Comparison) -> dict[str, object]:
+def _roles(comparison: ServerComparison) -> dict[str, object]:
     """Return the field `roles`, where it is not the default."""
     if comparison.quota is None and comparison.cpus is None:
         return {}
@@ -280,7 +280,7 @@ def _roles(comparison: Comparison) -> dict[str, object]:
     return {"roles": {"sut": {**cpus, **servers}, **_load_role(comparison)}}
 
 
-def _load_role(comparison: Comparison) -> dict[str, object]:
+def _load_role(comparison: ServerComparison) -> dict[str, object]:
     return {"load": {} if comparison.cpus is None else {"cpus": comparison.cpus.load}}
 
 
@@ -347,7 +347,7 @@ def _load_per_window(one_slice: Load) -> float:
     return 1.0 if takes_whole_seconds(one_slice.tool) else turn_s(pauses(one_slice), slice_s) / slice_s
 
 
-def design_of(window_s: float, comparison: Comparison) -> str:
+def design_of(window_s: float, comparison: ServerComparison) -> str:
     """Return the design of a comparison with these windows: sliced, unless slices have to be too long for that."""
     fits = window_s >= MIN_SLICES * comparison.slice_s and not takes_whole_seconds(comparison.tool)
     return "sliced" if comparison.is_sliced and fits else "blocks"
@@ -495,7 +495,7 @@ def _command(command: str, search_path: str | None) -> dict[str, object]:
     return {"run": run, **({"env": env} if env else {})}
 
 
-def _stack(command: str, options: Mapping[str, object], comparison: Comparison) -> dict[str, object]:
+def _stack(command: str, options: Mapping[str, object], comparison: ServerComparison) -> dict[str, object]:
     # Many servers listen on the loopback interface unless told otherwise.
     listen = PORT if comparison.cpus is None else f"{LOOPBACK}:{PORT}"
     service = {
@@ -510,11 +510,11 @@ def _stack(command: str, options: Mapping[str, object], comparison: Comparison) 
     return {"entry": SERVICE, "services": {SERVICE: service}}
 
 
-def _differs(comparison: Comparison) -> list[object]:
+def _differs(comparison: ServerComparison) -> list[object]:
     return [OWN_HEADERS, *(declared_part(part) for part in comparison.differs)]
 
 
-def _times(servers: int, comparison: Comparison) -> dict[str, object]:
+def _times(servers: int, comparison: ServerComparison) -> dict[str, object]:
     """Return the load of a comparison, its blocks, and when it ends."""
     tool, blocks = comparison.tool, comparison.blocks
     window = window_s(

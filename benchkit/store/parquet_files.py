@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, Union, get_args, get_origin
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,7 +19,7 @@ from pydantic_core import from_json
 
 from benchkit.errors import InputError
 from benchkit.files import open_regular
-from benchkit.models.rows import TABLES, Columns, Row, column_names, column_types
+from benchkit.models.rows import TABLES, Columns, Row, RowT, column_names, column_types
 from benchkit.models.run import SCHEMA_VERSION
 from benchkit.store.durable_files import atomic_file
 
@@ -38,7 +38,6 @@ _ARROW_TYPES: dict[Any, pa.DataType] = {
     tuple[str, ...]: pa.list_(pa.string()),
 }
 
-RowT = TypeVar("RowT", bound=Row)
 
 Rows: TypeAlias = "Sequence[Row] | Columns[Any] | pa.Table"
 """Rows of one table in one of their three forms: models, columns, or an Arrow table."""

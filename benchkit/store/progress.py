@@ -30,7 +30,7 @@ class TrialPosition:
 
 
 @dataclass
-class Progress:
+class RunProgress:
     """The state of the trials of a run so far, by their ids."""
 
     positions: dict[str, TrialPosition] = field(default_factory=dict)
@@ -90,9 +90,9 @@ def _position(event: TrialStarted | TrialSkipped) -> TrialPosition:
     return TrialPosition(event.block, event.round, event.position, event.cell_id)
 
 
-def read_progress(history: Iterable[JournalEvent]) -> Progress:
+def read_progress(history: Iterable[JournalEvent]) -> RunProgress:
     """Return the progress that the events of a journal describe."""
-    progress = Progress()
+    progress = RunProgress()
     for event in history:
         progress.apply(event)
     return progress

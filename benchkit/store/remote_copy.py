@@ -18,7 +18,7 @@ from benchkit.errors import InputError
 from benchkit.models.run import RunId
 from benchkit.store.checksums import Checksums, checksums_path, file_sha256, parse_checksums
 from benchkit.store.remote_files import RemoteFiles
-from benchkit.store.store import Part, manifest_path, part_of
+from benchkit.store.store import Partition, manifest_path, part_of
 from benchkit.validation import is_valid_name
 
 
@@ -112,10 +112,12 @@ class RemoteCopy:
         paths = (path.rpartition("/") for path in self.checksums([run_id])[run_id])
         return sorted(name for of, _, name in paths if of == folder)
 
-    def part_urls(self, table: str, runs: Collection[str] | None, scenario: str | None) -> dict[Part, tuple[str, ...]]:
+    def part_urls(
+        self, table: str, runs: Collection[str] | None, scenario: str | None
+    ) -> dict[Partition, tuple[str, ...]]:
         """Return the URLs of the files of a table by run, as checksums name them; none is fetched."""
         beginning = _table_path(table, scenario)
-        found: dict[Part, tuple[str, ...]] = {}
+        found: dict[Partition, tuple[str, ...]] = {}
         for checksums in self.checksums(self._existing(runs)).values():
             for path in sorted(path for path in checksums if path.startswith(beginning)):
                 part = part_of(path)

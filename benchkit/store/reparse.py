@@ -16,7 +16,7 @@ from benchkit.models.trial import TrialRecord
 from benchkit.store.checksums import damaged_trials, update_checksums
 from benchkit.store.journal import HostFactsRead, JournalEvent, TrialEnded
 from benchkit.store.parquet_files import Rows, arrow_schema, arrow_table
-from benchkit.store.progress import Progress, read_progress
+from benchkit.store.progress import RunProgress, read_progress
 from benchkit.store.row_builders import INTERRUPTED, factor_rows, host_rows, host_rows_of
 from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
@@ -134,7 +134,7 @@ def _read_raw_files(
 
 
 def _interrupted_trials(
-    progress: Progress, records: Iterable[TrialRecord], stored_trials: pa.Table | None
+    progress: RunProgress, records: Iterable[TrialRecord], stored_trials: pa.Table | None
 ) -> frozenset[str]:
     """Return the trials of interrupted blocks: by the journal, a later round of their block, or the stored rows."""
     records = list(records)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchkit.models.telemetry import AGENT_SERVICE, TELEMETRY_METRICS, is_of_load_tool, neighbour_service
-from benchkit.store.telemetry_table import FORMAT, Key, Series
+from benchkit.store.telemetry_table import FORMAT, SampleSeries, SeriesKey
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -28,9 +28,9 @@ EDGE_NS = 5_000_000
 class BlockTelemetry:
     """The samples of one host in a sliced block; services have the names that `block_service` gives."""
 
-    series: Mapping[Key, Series]
+    series: Mapping[SeriesKey, SampleSeries]
 
-    def growth(self, key: Key, windows: Sequence[tuple[int, int]]) -> Reals | None:
+    def growth(self, key: SeriesKey, windows: Sequence[tuple[int, int]]) -> Reals | None:
         """Return the increase of a counter in each window (start and end on the host's clock, in ns); None: unknown."""
         series = self.series.get(key)
         if series is None:
@@ -40,7 +40,7 @@ class BlockTelemetry:
         grown: Reals = np.interp(edges[:, 1], t_ns, values) - np.interp(edges[:, 0], t_ns, values)
         return grown
 
-    def first_in(self, key: Key, windows: Sequence[tuple[int, int]]) -> list[float | None]:
+    def first_in(self, key: SeriesKey, windows: Sequence[tuple[int, int]]) -> list[float | None]:
         """Return the first value that was sampled in each window; None where there is none."""
         series = self.series.get(key)
         if series is None:
@@ -52,7 +52,7 @@ class BlockTelemetry:
             for place, (_, end) in zip(places, windows, strict=True)
         ]
 
-    def mean_in(self, keys: Iterable[Key], windows: Sequence[tuple[int, int]]) -> list[float | None]:
+    def mean_in(self, keys: Iterable[SeriesKey], windows: Sequence[tuple[int, int]]) -> list[float | None]:
         """Return the mean of all samples of these series in each window; None where there is none."""
         arrays = [_arrays(series) for key in keys if (series := self.series.get(key)) is not None]
         means: list[float | None] = []
@@ -104,7 +104,7 @@ def _group_lines(
             yield {"t_ns": at_ns, "values": {str(number): [values[place] for _, _, values in members]}}
 
 
-def _own_counter(series: Series, windows: Sequence[tuple[int, int]]) -> tuple[Integers, Reals]:
+def _own_counter(series: SampleSeries, windows: Sequence[tuple[int, int]]) -> tuple[Integers, Reals]:
     """Return the counter at the edges of the slices, growing within them only; nothing where it began later.
 
     Values between two samples are interpolated. Samples are taken at the edges, or a little after them.
@@ -118,7 +118,7 @@ def _own_counter(series: Series, windows: Sequence[tuple[int, int]]) -> tuple[In
     return times, values[0] + np.concatenate(([0.0], np.cumsum(grown)))
 
 
-def _own_sparse(series: Series, windows: Sequence[tuple[int, int]]) -> tuple[Integers, Reals]:
+def _own_sparse(series: SampleSeries, windows: Sequence[tuple[int, int]]) -> tuple[Integers, Reals]:
     """Return a counter of a service that is sampled at any time: between the slices of its cell it does not grow."""
     t_ns, values = _arrays(series)
     edges = np.asarray(windows, dtype=np.int64)
@@ -128,7 +128,7 @@ def _own_sparse(series: Series, windows: Sequence[tuple[int, int]]) -> tuple[Int
     return own[is_last], values[is_last]
 
 
-def _own_states(series: Series, windows: Sequence[tuple[int, int]]) -> tuple[Integers, Reals]:
+def _own_states(series: SampleSeries, windows: Sequence[tuple[int, int]]) -> tuple[Integers, Reals]:
     """Return the states that were sampled within the slices, at the time of the trial."""
     t_ns, values = _arrays(series)
     starts = np.asarray([start for start, _ in windows], dtype=np.int64)
@@ -149,7 +149,7 @@ def _name_in_trial(service: str | None, cell: int) -> str | None:
     return name if int(number) == cell else neighbour_service(int(number), name)
 
 
-def _arrays(series: Series) -> tuple[Integers, Reals]:
+def _arrays(series: SampleSeries) -> tuple[Integers, Reals]:
     t_ns = np.asarray(series.t_ns, dtype=np.int64)
     order = np.argsort(t_ns, kind="stable")
     return t_ns[order], np.asarray(series.numbers, dtype=np.float64)[order]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 ENVIRONMENT = "BENCHKIT_STORE"
 DEFAULT = Path("results")
 
-Part = tuple[str, str]
+Partition = tuple[str, str]
 """A run's part of a table: (scenario, run_id)."""
 
 
@@ -72,7 +72,7 @@ def manifest_path(run_id: str) -> str:
     return f"runs/{run_id}/{MANIFEST}"
 
 
-def part_of(path: str) -> Part:
+def part_of(path: str) -> Partition:
     """Return scenario and run of the path of a table's file from the folder of the store."""
     _, _, scenario, run_id, _ = path.split("/")
     return scenario.removeprefix("scenario="), run_id.removeprefix("run_id=")
@@ -234,14 +234,14 @@ class Store:
 
     def parts(
         self, table: str, *, runs: Collection[str] | None = None, scenario: str | None = None
-    ) -> dict[Part, tuple[Path, ...]]:
+    ) -> dict[Partition, tuple[Path, ...]]:
         """Return the files of a table by run, sorted by path; runs without files are omitted.
 
         `runs` and `scenario` select these runs or that scenario only.
         """
         if self.remote is not None:
             self.remote.fetch_table(table, runs, scenario)
-        found: dict[Part, tuple[Path, ...]] = {}
+        found: dict[Partition, tuple[Path, ...]] = {}
         for of_scenario in sorted(_partitions(self.table(table), "scenario", None if scenario is None else [scenario])):
             for of_run in sorted(_partitions(of_scenario, "run_id", runs)):
                 if files := _parquet_files(of_run, table):
@@ -250,7 +250,7 @@ class Store:
 
     def part_locations(
         self, table: str, *, runs: Collection[str] | None = None, scenario: str | None = None
-    ) -> dict[Part, tuple[str, ...]]:
+    ) -> dict[Partition, tuple[str, ...]]:
         """Return the paths or URLs of the same files, without those whose rows a merged file has; none is fetched."""
         if self.remote is not None:
             return self.remote.part_urls(table, runs, scenario)

@@ -37,7 +37,7 @@ from benchkit.store.parquet_files import (
 )
 from benchkit.store.row_builders import INTERRUPTED
 from benchkit.store.run_folder import RunFolder
-from benchkit.store.store import Part, Store, open_store
+from benchkit.store.store import Partition, Store, open_store
 from benchkit.validation import is_valid_name
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 PARTITION_KEYS = ("scenario", "run_id")
 _COPIED_KEY = b"benchkit.compact"
 
-FileStates = Mapping[Part, str]
+FileStates = Mapping[Partition, str]
 """Names, sizes and times of the files of each part, as text to compare."""
 
 
@@ -90,7 +90,7 @@ def compact(store: Store) -> Compaction:
     return Compaction(counts, tuple(damaged))
 
 
-def read_compact(store: Store, table: str, states: FileStates) -> tuple[pa.Table | None, frozenset[Part]]:
+def read_compact(store: Store, table: str, states: FileStates) -> tuple[pa.Table | None, frozenset[Partition]]:
     """Return those rows of a compact file whose runs have not changed since, and these runs.
 
     The rows are None where there is no compact file, or one of another version.
@@ -114,7 +114,7 @@ def read_compact(store: Store, table: str, states: FileStates) -> tuple[pa.Table
     return content.replace_schema_metadata(None), unchanged
 
 
-def _read_part(store: Store, table: str, part: Part) -> tuple[pa.Table, str | None]:
+def _read_part(store: Store, table: str, part: Partition) -> tuple[pa.Table, str | None]:
     """Return the rows of a run with the state of their files; None as state where the run was removed meanwhile."""
     schema = arrow_schema(table)
     for attempt in range(1, MAX_READS + 1):
@@ -133,7 +133,7 @@ def _read_part(store: Store, table: str, part: Part) -> tuple[pa.Table, str | No
     return with_keys(schema.empty_table(), part), None
 
 
-def with_keys(rows: pa.Table, part: Part) -> pa.Table:
+def with_keys(rows: pa.Table, part: Partition) -> pa.Table:
     """Return the rows with their partition keys as columns."""
     for name, value in zip(PARTITION_KEYS, part, strict=True):
         rows = rows.append_column(name, pa.repeat(pa.scalar(value, pa.string()), rows.num_rows))

@@ -17,12 +17,12 @@ from benchkit.models.trial import TrialRecord, WatchRecord
 
 FORMAT = 1
 
-Key = tuple[str | None, str, str | None]
+SeriesKey = tuple[str | None, str, str | None]
 """Service (None: the host), metric, instance."""
 
 
 @dataclass
-class Series:
+class SampleSeries:
     """The samples of one metric."""
 
     t_ns: list[int] = field(default_factory=list)
@@ -30,17 +30,19 @@ class Series:
     numbers: list[float] = field(default_factory=list)
 
 
-def read_telemetry(content: bytes) -> dict[Key, Series]:
+def read_telemetry(content: bytes) -> dict[SeriesKey, SampleSeries]:
     """Read the series in a telemetry file, in the order in which they begin. Raises ParseError for other content.
 
     The file of a killed agent ends within a line; it is read up to there.
     """
-    found: dict[Key, Series] = {}
-    groups: dict[int, list[Series]] = {}
+    found: dict[SeriesKey, SampleSeries] = {}
+    groups: dict[int, list[SampleSeries]] = {}
     for line in _lines(content):
         match line:
             case {"group": int(number), "service": service, "series": list(keys)}:
-                groups[number] = [found.setdefault((service, metric, instance), Series()) for metric, instance in keys]
+                groups[number] = [
+                    found.setdefault((service, metric, instance), SampleSeries()) for metric, instance in keys
+                ]
             case {"t_ns": int(t_ns), "values": dict(values)}:
                 for number, row in values.items():
                     for series, value in zip(groups[int(number)], row, strict=True):
@@ -169,7 +171,7 @@ class _TelemetryBuilder:
         self._t_s: list[Reals] = []
         self._values: list[Reals] = []
 
-    def add_samples(self, watch: WatchRecord, found: Mapping[Key, Series]) -> None:
+    def add_samples(self, watch: WatchRecord, found: Mapping[SeriesKey, SampleSeries]) -> None:
         """Add the samples of one host."""
         for (service, name, instance), series in found.items():
             metric = TELEMETRY_METRICS.get(name)

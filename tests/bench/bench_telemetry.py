@@ -37,7 +37,7 @@ from benchkit.services.deploy import RunningService
 from benchkit.stats.cell_pairs import ComparedCells
 from benchkit.stats.samples import take_samples
 from benchkit.store.row_builders import trial_row
-from benchkit.store.telemetry_table import Key, Series, read_telemetry
+from benchkit.store.telemetry_table import SampleSeries, SeriesKey, read_telemetry
 from benchkit.store.trial_tables import read_output
 
 SOCKETS = 15_000
@@ -133,7 +133,7 @@ def measure_telemetry(host: Host, running: list[RunningService], interval_s: flo
     return TelemetryCost(share(found, AGENT_SERVICE), services, rss[-1], rss[-1] - rss[0])
 
 
-def share(found: dict[Key, Series], service: str) -> float:
+def share(found: dict[SeriesKey, SampleSeries], service: str) -> float:
     """Return the CPU time of a service per second of telemetry, without the first sample, which loads the code."""
     series = found[service, "cpu_s_total", None]
     return (series.numbers[-1] - series.numbers[1]) / (series.t_ns[-1] - series.t_ns[1]) * 1e9

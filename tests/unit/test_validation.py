@@ -14,7 +14,7 @@ from benchkit.models.run import Manifest
 from benchkit.models.trial import TrialRecord
 from benchkit.plugins.go_modules.vanity import VanityFile
 from benchkit.scenario.model import Scenario
-from benchkit.scenario.tuning import TuningProfile
+from benchkit.scenario.tuning import Tuning
 from benchkit.services.registry import BACKENDS
 from benchkit.store import journal
 from benchkit.validation import ALLOWED, fault_messages, first_fault
@@ -22,7 +22,7 @@ from benchkit.validation import ALLOWED, fault_messages, first_fault
 READ: tuple[type[BaseModel], ...] = (
     Scenario,
     Load,
-    TuningProfile,
+    Tuning,
     VanityFile,
     InventoryContent,
     Manifest,

@@ -35,9 +35,9 @@ from benchkit.cli.options import (
 
 if TYPE_CHECKING:
     from benchkit.hosts.inventory import Inventory
-    from benchkit.models.request import Request as StoredRequest
+    from benchkit.models.request import Request
     from benchkit.plugins.bisect.record import BisectionRecord, SearchOptions, SearchStep
-    from benchkit.scenario.versus import Request
+    from benchkit.scenario.versus import ServerRequest
     from benchkit.store.store import Store
 
 OF_THE_HOSTS = frozenset({"resume", "inventory", "lab", "store", "quiet", "json"})
@@ -158,18 +158,18 @@ def _refuse_changes(context: typer.Context) -> None:
         raise InputError(f"{', '.join(given)} cannot be changed in a resumed search", where="--resume")
 
 
-def _stored(requests: Sequence[Request]) -> tuple[StoredRequest, ...]:
+def _stored(requests: Sequence[ServerRequest]) -> tuple[Request, ...]:
     """Return the requests as the record of a search has them. Raises InputError for one that cannot be sent."""
     from pydantic import ValidationError
 
     from benchkit.errors import InputError
-    from benchkit.models.request import Request as StoredRequest
+    from benchkit.models.request import Request
     from benchkit.validation import first_fault
 
     try:
-        return tuple(StoredRequest.model_validate({**each.fields, "headers": each.headers}) for each in requests)
+        return tuple(Request.model_validate({**each.fields, "headers": each.headers}) for each in requests)
     except ValidationError as error:
-        raise InputError("a request cannot be sent", why=first_fault(error, StoredRequest)) from None
+        raise InputError("a request cannot be sent", why=first_fault(error, Request)) from None
 
 
 def _new_record(good: str, bad: str, *, build: str, run: str, metric: str, options: SearchOptions) -> BisectionRecord:

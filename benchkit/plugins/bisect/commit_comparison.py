@@ -10,8 +10,8 @@ from benchkit.models.design import StopCondition
 from benchkit.plugins.bisect.record import BisectionRecord
 from benchkit.scenario.versus import (
     MAX_BLOCKS,
-    Comparison,
-    Request,
+    ServerComparison,
+    ServerRequest,
     compare_refs,
     design_of,
     load_times,
@@ -36,12 +36,12 @@ STEP_PRECISION = 0.001
 """Reach of an interval below which more blocks are of no use, wherever the threshold is."""
 
 
-def comparison_of(record: BisectionRecord) -> Comparison:
+def comparison_of(record: BisectionRecord) -> ServerComparison:
     """Return load and duration of the comparisons of a search. Servers start in folders of their own."""
     options = record.options
-    return Comparison(
+    return ServerComparison(
         requests=tuple(
-            Request(each.path, each.method, each.body, each.body_file, each.headers) for each in options.requests
+            ServerRequest(each.path, each.method, each.body, each.body_file, each.headers) for each in options.requests
         ),
         ready_within_s=options.ready_within_s,
         tool=options.tool,
@@ -58,7 +58,7 @@ def comparison_of(record: BisectionRecord) -> Comparison:
     )
 
 
-def commit_fields(record: BisectionRecord, commits: Sequence[str], comparison: Comparison) -> dict[str, object]:
+def commit_fields(record: BisectionRecord, commits: Sequence[str], comparison: ServerComparison) -> dict[str, object]:
     """Return the fields of a scenario with these commits as levels of a factor, the first of them the baseline.
 
     The time of a step is divided among two at most: more commits are only built together, never compared. Raises

@@ -16,7 +16,7 @@ from benchkit.comparison.stored_tables import Selection
 from benchkit.errors import InputError
 from benchkit.plugins.dask.executor import needs_extra
 from benchkit.store.parquet_files import VERSION_KEY, arrow_schema, refuse_newer
-from benchkit.store.store import Part, open_store
+from benchkit.store.store import Partition, open_store
 from benchkit.store.tables import CELL_KEYS, read_rows, with_keys
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def dask_frame(selection: Selection) -> dd.DataFrame:
 
 
 def _read_part(
-    part: Part, trials: Sequence[str] | None, *, location: str, table: str, columns: Sequence[str] | None = None
+    part: Partition, trials: Sequence[str] | None, *, location: str, table: str, columns: Sequence[str] | None = None
 ) -> pd.DataFrame:
     """Return the rows of one run, of these trials (None: all); `columns` are those that Dask needs."""
     scenario, run_id = part

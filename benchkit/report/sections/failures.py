@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from benchkit.report.sections.section import Material, Section, TableContent
 from benchkit.report.tables import Column, Entry, Table
-from benchkit.store.progress import Progress
+from benchkit.store.progress import RunProgress
 
 INTERRUPTED = "its block was repeated; excluded"
 
@@ -34,7 +34,7 @@ def build(material: Material) -> TableContent | None:
     )
 
 
-def _failures(progress: Progress) -> Iterator[tuple[str, str, str]]:
+def _failures(progress: RunProgress) -> Iterator[tuple[str, str, str]]:
     """Yield each trial with the event and its reason."""
     yield from ((trial, "failed", reason) for trial, reason in progress.failed.items())
     yield from ((trial, "skipped", reason) for trial, reason in progress.skipped.items())

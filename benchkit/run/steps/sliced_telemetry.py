@@ -19,7 +19,7 @@ from benchkit.run.steps.sliced_load import SlicedLoad
 from benchkit.run.steps.telemetry_steps import watched_service
 from benchkit.run.steps.trial_state import Trial
 from benchkit.store.sliced_telemetry import BlockTelemetry, Reals, block_service, telemetry_of_trial
-from benchkit.store.telemetry_table import Key, read_telemetry
+from benchkit.store.telemetry_table import SeriesKey, read_telemetry
 
 CPU_S = "cpu_s_total"
 BUSY = ("cpu_user_s_total", "cpu_system_s_total", "cpu_irq_s_total", "cpu_softirq_s_total")
@@ -208,7 +208,7 @@ def _loops(trial: Trial, blocks: Mapping[str, BlockTelemetry], windows: Mapping[
     """Return the mean of the loop on the CPUs of the servers in each slice; None where none ran in it."""
     host = trial.running_services[0].service.host
     cpus = {cpu for each in trial.running_services if each.service.host == host for cpu in each.service.process.cpus}
-    keys: list[Key] = [(None, "cpu_loop_s", str(cpu)) for cpu in sorted(cpus)]
+    keys: list[SeriesKey] = [(None, "cpu_loop_s", str(cpu)) for cpu in sorted(cpus)]
     return blocks[host].mean_in(keys, windows[host])
 
 

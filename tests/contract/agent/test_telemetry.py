@@ -21,7 +21,7 @@ import pytest
 
 from benchkit.hosts.agent_link import AgentLink, RefusedError
 from benchkit.models.telemetry import HOST_METRICS, TELEMETRY_METRICS
-from benchkit.store.telemetry_table import Key, Series, read_telemetry
+from benchkit.store.telemetry_table import SampleSeries, SeriesKey, read_telemetry
 
 Fields = Mapping[str, Any]
 FAST_S = 0.05
@@ -42,7 +42,7 @@ class Watch:
         found: dict[str, list[list[int]]] = self._agent.request("telemetry_snapshot", {}).fields["processes"]
         return found
 
-    def stop(self) -> tuple[dict[Key, Series], list[str]]:
+    def stop(self) -> tuple[dict[SeriesKey, SampleSeries], list[str]]:
         stopped = self._agent.request("telemetry_stop", {}).fields["summary"]
         return read_telemetry(self._file.read_bytes()), stopped["unseen"]
 
@@ -83,7 +83,7 @@ def children_of(pid: int) -> list[int]:
     return [child.pid for child in psutil.Process(pid).children(recursive=True)]
 
 
-def values(found: Mapping[Key, Series], metric: str, service: str | None = "app") -> list[float]:
+def values(found: Mapping[SeriesKey, SampleSeries], metric: str, service: str | None = "app") -> list[float]:
     """Return the samples of a metric with one instance."""
     (series,) = [series for (name, kind, _), series in found.items() if (name, kind) == (service, metric)]
     return series.numbers

@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 
 from benchkit.lab.lab import Lab
-from benchkit.store.progress import Progress
+from benchkit.store.progress import RunProgress
 from tests.qualify.chaos.kit import (
     SCENARIO,
     SHORT_TIMEOUTS,
@@ -51,9 +51,9 @@ def time_undisturbed_run(bench: Bench) -> float:
     return time.monotonic() - began
 
 
-def progress(bench: Bench) -> Progress:
+def progress(bench: Bench) -> RunProgress:
     """Return the progress of the run; an empty one where there is no run."""
-    return bench.progress() if bench.runs() and (bench.folder() / "journal.jsonl").exists() else Progress()
+    return bench.progress() if bench.runs() and (bench.folder() / "journal.jsonl").exists() else RunProgress()
 
 
 def test_killed_and_resumed(new_bench: NewBench, undisturbed: Bench, rng: random.Random) -> None:

@@ -20,7 +20,7 @@ import benchkit
 from benchkit.lab.lab import Lab
 from benchkit.lab.processes import find_init_processes
 from benchkit.models.rows import TABLES
-from benchkit.store.progress import Progress, read_progress
+from benchkit.store.progress import RunProgress, read_progress
 from benchkit.store.run_folder import RunFolder
 
 HERE = Path(__file__).parent
@@ -187,7 +187,7 @@ class Bench:
         lines = (self.folder() / "journal.jsonl").read_text().splitlines(keepends=True)
         return [json.loads(line) for line in lines if line.endswith("\n")]
 
-    def progress(self) -> Progress:
+    def progress(self) -> RunProgress:
         """Return its progress."""
         return read_progress(RunFolder(self.folder()).history())
 

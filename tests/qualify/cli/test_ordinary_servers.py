@@ -17,7 +17,7 @@ import benchkit
 from benchkit.cli.calibration import calibrate
 from benchkit.cli.host_choice import own_lab, split_cpus
 from benchkit.lab.lab import Lab
-from benchkit.scenario.versus import Comparison, Request, compare_commands
+from benchkit.scenario.versus import ServerComparison, ServerRequest, compare_commands
 from benchkit.store.store import Store
 from tests.support.cli.fixtures import CommandResult
 from tests.support.paths import TESTS
@@ -145,8 +145,8 @@ def test_each_ordinary_server_has_a_rate_with_the_default_tool(only_host: Lab, t
     if program in BUILDS:
         subprocess.run(BUILDS[program].format(out=built).split(), cwd=SERVERS, check=True, timeout=120)
     store = Store(tmp_path / "store")
-    comparison = Comparison(
-        (Request(),), "h2load", 64, budget_s=120, precision=0.03,
+    comparison = ServerComparison(
+        (ServerRequest(),), "h2load", 64, budget_s=120, precision=0.03,
         files=(str(built),) if program in BUILDS else (), search_path=os.environ["PATH"], cpus=split_cpus(),
     )  # fmt: skip
     found = calibrate(

@@ -17,7 +17,7 @@ from benchkit.report.sections import verdicts
 from benchkit.report.sections.section import Material
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.trial_matrix import TrialOutcome, trial_matrix
-from benchkit.store.progress import Progress, read_progress
+from benchkit.store.progress import RunProgress, read_progress
 from tests.support.report.reading import cells, drawn_texts
 from tests.unit.report.test_failures import trial
 from tests.unit.report.test_verdicts import ids, judged
@@ -27,7 +27,7 @@ MakeRun = Callable[..., StoredRun]
 GO, NGINX = "stack=go", "stack=nginx-go"
 
 
-def history(*failed: tuple[str, int, str, str]) -> Progress:
+def history(*failed: tuple[str, int, str, str]) -> RunProgress:
     """Return the progress of a journal in which these trials failed: (trial, block, cell, reason)."""
     return read_progress(
         event

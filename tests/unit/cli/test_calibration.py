@@ -9,10 +9,10 @@ import pytest
 from benchkit.cli.calibration import Observed, adapt
 from benchkit.models.load_result import LoadResult
 from benchkit.models.thresholds import Thresholds
-from benchkit.scenario.versus import Comparison, Request
+from benchkit.scenario.versus import ServerComparison, ServerRequest
 from tests.support.judge.builders import build_slices, build_trial
 
-COMPARISON = Comparison((Request(),), "h2load", 64, budget_s=60, precision=0.03)
+COMPARISON = ServerComparison((ServerRequest(),), "h2load", 64, budget_s=60, precision=0.03)
 
 
 def observed(

@@ -7,7 +7,7 @@ from benchkit.report.sections.failures import build
 from benchkit.report.sections.section import Material
 from benchkit.report.stored_run import StoredRun
 from benchkit.store.journal import BlockInterrupted, JournalEvent, parse_event
-from benchkit.store.progress import Progress, read_progress
+from benchkit.store.progress import RunProgress, read_progress
 from tests.support.report.reading import cells
 
 MakeRun = Callable[..., StoredRun]
@@ -18,7 +18,7 @@ def trial(event: str, name: str, block: int, cell: str, **fields: object) -> Jou
     return parse_event({"event": f"trial-{event}", **place, "wall_s": 1.0, **fields})
 
 
-def rows(run: StoredRun, progress: Progress) -> list[list[str]]:
+def rows(run: StoredRun, progress: RunProgress) -> list[list[str]]:
     built = build(Material(replace(run, progress=progress), ()))
     return [] if built is None else cells(built.table)
 
@@ -53,5 +53,5 @@ def test_failures_are_listed_by_cell_and_block(make_run: MakeRun) -> None:
 def test_a_run_without_failures_has_no_section(make_run: MakeRun) -> None:
     run = make_run()
     cell = run.manifest.cells[0].cell_id
-    assert rows(run, Progress()) == []
+    assert rows(run, RunProgress()) == []
     assert rows(run, read_progress([trial("started", "a", 1, cell), trial("ended", "a", 1, cell)])) == []

@@ -7,13 +7,13 @@ from pydantic import BaseModel
 
 from benchkit.document import parse_document
 from benchkit.errors import InputError
-from benchkit.scenario.fields import Part, as_text, find_part, parts
+from benchkit.scenario.fields import FilePart, as_text, find_part, parts
 
 PARTS = parts()
 
 
 @pytest.mark.parametrize("part", PARTS.values(), ids=lambda part: part.name)
-def test_every_field_says_what_it_is_and_has_an_example(part: Part) -> None:
+def test_every_field_says_what_it_is_and_has_an_example(part: FilePart) -> None:
     assert part.summary
     for field in part.fields:
         assert field.description, field.name
@@ -22,7 +22,7 @@ def test_every_field_says_what_it_is_and_has_an_example(part: Part) -> None:
 
 
 @pytest.mark.parametrize("part", PARTS.values(), ids=lambda part: part.name)
-def test_every_example_is_allowed_and_printed_as_yaml(part: Part) -> None:
+def test_every_example_is_allowed_and_printed_as_yaml(part: FilePart) -> None:
     text = "\n".join(f"value {number}: {as_text(field.example)}" for number, field in enumerate(part.fields))
     assert list(parse_document(text, "example").data.values()) == [field.example for field in part.fields]
     for name in part.model.model_fields:

@@ -7,11 +7,11 @@ import pytest
 from benchkit.errors import InputError
 from benchkit.files import shipped
 from benchkit.hosts.tuning import is_unknown
-from benchkit.scenario.tuning import UsedProfile
+from benchkit.scenario.tuning import UsedTuning
 from tests.support.builders import Fields, read_scenario
 
 
-def used_profile(folder: Path, profile: str, **fields: object) -> UsedProfile:
+def used_profile(folder: Path, profile: str, **fields: object) -> UsedTuning:
     (used,) = read_scenario(folder, tuning=[{"profile": profile, **fields}]).tuning
     return used
 

@@ -22,8 +22,8 @@ from benchkit.scenario.versus import (
     OVERHEAD_S,
     SLICE_S,
     WARM_UP_SHARE,
-    Comparison,
-    Request,
+    ServerComparison,
+    ServerRequest,
     calibration_fields,
     compare_commands,
     compare_refs,
@@ -39,7 +39,7 @@ from benchkit.services.command_line import split_command
 
 SLICE_OF_64 = Load(tool="h2load", connections=64, duration_s=SLICE_S)
 COMMANDS = {"node": "node server.js {port}", "caddy": "caddy file-server --listen :{port}"}
-COMPARISON = Comparison(requests=(Request(),), tool="h2load", connections=64, budget_s=60, precision=0.03)
+COMPARISON = ServerComparison(requests=(ServerRequest(),), tool="h2load", connections=64, budget_s=60, precision=0.03)
 
 
 def test_commands_become_stacks_of_one_service_each() -> None:
@@ -114,8 +114,8 @@ def test_servers_of_a_lab_start_as_in_the_shell(tmp_path: Path) -> None:
 
 
 def test_request_is_that_of_the_load() -> None:
-    request = Request("/items", "POST", "{}", headers={"Accept": "text/html"})
-    load = compare_commands(COMMANDS, Comparison((request,), "wrk", 32, 60, 0.03))["load"]
+    request = ServerRequest("/items", "POST", "{}", headers={"Accept": "text/html"})
+    load = compare_commands(COMMANDS, ServerComparison((request,), "wrk", 32, 60, 0.03))["load"]
     assert isinstance(load, dict)
     assert {name: load[name] for name in ("tool", "connections", "path", "method", "body", "headers")} == {
         "tool": "wrk",
@@ -128,8 +128,8 @@ def test_request_is_that_of_the_load() -> None:
 
 
 def test_a_body_may_be_a_file_and_differences_are_declared() -> None:
-    request = Request("/items", "PUT", body_file="/data/items.bin")
-    fields = compare_commands(COMMANDS, Comparison((request,), "wrk", 32, 60, 0.03, differs=(ResponsePart.BODY,)))
+    request = ServerRequest("/items", "PUT", body_file="/data/items.bin")
+    fields = compare_commands(COMMANDS, ServerComparison((request,), "wrk", 32, 60, 0.03, differs=(ResponsePart.BODY,)))
     load = fields["load"]
     assert isinstance(load, dict)
     assert load["requests"] == [{"path": "/items", "method": "PUT", "body_file": "/data/items.bin"}]
@@ -142,7 +142,7 @@ def test_a_body_may_be_a_file_and_differences_are_declared() -> None:
 
 def test_several_requests_share_their_headers() -> None:
     headers = {"Accept": "text/html"}
-    requests = (Request("/a", headers=headers), Request("/b", "POST", "{}", headers=headers))
+    requests = (ServerRequest("/a", headers=headers), ServerRequest("/b", "POST", "{}", headers=headers))
     load = compare_commands(COMMANDS, replace(COMPARISON, requests=requests))["load"]
     assert isinstance(load, dict)
     assert load["requests"] == [{"method": "GET", "path": "/a"}, {"method": "POST", "path": "/b", "body": "{}"}]
@@ -192,9 +192,9 @@ def test_what_is_quoted_is_for_no_shell() -> None:
     ("command", "changes", "message"),
     [
         ("./app {prt}", {}, "one: no placeholder {prt}"),
-        ("./app", {"requests": (Request(method="get"),)}, "--method: found 'get'"),
-        ("./app", {"requests": (Request("no path"),)}, "--path: found '/no path'"),
-        ("./app", {"requests": (Request(headers={"a b": "c"}),)}, "--header: "),
+        ("./app", {"requests": (ServerRequest(method="get"),)}, "--method: found 'get'"),
+        ("./app", {"requests": (ServerRequest("no path"),)}, "--path: found '/no path'"),
+        ("./app", {"requests": (ServerRequest(headers={"a b": "c"}),)}, "--header: "),
         ("./app", {"files": ("/nowhere/file",)}, "--files: /nowhere/file does not exist"),
     ],
 )
@@ -283,7 +283,7 @@ def test_saved_scenario_names_the_sources_of_secret_headers(tmp_path: Path) -> N
         "Authorization": SecretValue(env="TOKEN"),
         "Accept": "text/html",
     }
-    fields = compare_commands(COMMANDS, replace(COMPARISON, requests=(Request(headers=headers),)))
+    fields = compare_commands(COMMANDS, replace(COMPARISON, requests=(ServerRequest(headers=headers),)))
     save_scenario(fields, tmp_path / "mine.yaml")
     assert read_document(tmp_path / "mine.yaml").data["load"]["headers"] == {
         "Cookie": {"env": "COOKIE"},

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from benchkit.store.sliced_telemetry import BlockTelemetry, block_service, telemetry_of_trial
-from benchkit.store.telemetry_table import Series, read_telemetry
+from benchkit.store.telemetry_table import SampleSeries, read_telemetry
 
 MS = 1_000_000
 FIRST = [(100 * MS, 200 * MS), (400 * MS, 500 * MS)]
@@ -12,23 +12,29 @@ SECOND = [(250 * MS, 350 * MS)]
 EDGES = [100, 200, 250, 350, 400, 500]
 BLOCK = BlockTelemetry(
     {
-        ("1.app", "cpu_s_total", None): Series([each * MS for each in EDGES], [1.0, 1.05, 1.05, 1.06, 1.06, 1.14]),
-        ("2.app", "cpu_s_total", None): Series([each * MS for each in EDGES], [0.0, 0.01, 0.01, 0.09, 0.09, 0.09]),
-        (None, "cpu_user_s_total", "0"): Series([each * MS for each in EDGES], [7.0, 7.1, 7.1, 7.2, 7.2, 7.25]),
-        (None, "load1", None): Series([each * MS for each in EDGES], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
-        ("1.app", "requests_total", "1"): Series([50 * MS, 300 * MS, 600 * MS], [10.0, 110.0, 230.0]),
-        ("2.app", "requests_total", "2"): Series([50 * MS, 300 * MS, 600 * MS], [0.0, 50.0, 90.0]),
-        ("1.app", "tls_handshakes_total", "full"): Series([50 * MS, 300 * MS, 600 * MS], [0.0, 90.0, 190.0]),
-        ("1.app", "voluntary_switches_total", None): Series([50 * MS, 300 * MS, 600 * MS], [5.0, 25.0, 65.0]),
-        ("2.app", "voluntary_switches_total", None): Series([50 * MS, 300 * MS, 600 * MS], [0.0, 9.0, 11.0]),
-        ("generator-1", "voluntary_switches_total", None): Series([50 * MS, 600 * MS], [0.0, 90.0]),
-        ("generator-1", "cpu_s_total", None): Series([each * MS for each in EDGES], [0.0, 0.1, 0.1, 0.2, 0.2, 0.3]),
-        ("agent", "unknown_metric", None): Series([100 * MS], [1.0]),
+        ("1.app", "cpu_s_total", None): SampleSeries(
+            [each * MS for each in EDGES], [1.0, 1.05, 1.05, 1.06, 1.06, 1.14]
+        ),
+        ("2.app", "cpu_s_total", None): SampleSeries(
+            [each * MS for each in EDGES], [0.0, 0.01, 0.01, 0.09, 0.09, 0.09]
+        ),
+        (None, "cpu_user_s_total", "0"): SampleSeries([each * MS for each in EDGES], [7.0, 7.1, 7.1, 7.2, 7.2, 7.25]),
+        (None, "load1", None): SampleSeries([each * MS for each in EDGES], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
+        ("1.app", "requests_total", "1"): SampleSeries([50 * MS, 300 * MS, 600 * MS], [10.0, 110.0, 230.0]),
+        ("2.app", "requests_total", "2"): SampleSeries([50 * MS, 300 * MS, 600 * MS], [0.0, 50.0, 90.0]),
+        ("1.app", "tls_handshakes_total", "full"): SampleSeries([50 * MS, 300 * MS, 600 * MS], [0.0, 90.0, 190.0]),
+        ("1.app", "voluntary_switches_total", None): SampleSeries([50 * MS, 300 * MS, 600 * MS], [5.0, 25.0, 65.0]),
+        ("2.app", "voluntary_switches_total", None): SampleSeries([50 * MS, 300 * MS, 600 * MS], [0.0, 9.0, 11.0]),
+        ("generator-1", "voluntary_switches_total", None): SampleSeries([50 * MS, 600 * MS], [0.0, 90.0]),
+        ("generator-1", "cpu_s_total", None): SampleSeries(
+            [each * MS for each in EDGES], [0.0, 0.1, 0.1, 0.2, 0.2, 0.3]
+        ),
+        ("agent", "unknown_metric", None): SampleSeries([100 * MS], [1.0]),
     }
 )
 
 
-def series_of(cell: int, windows: list[tuple[int, int]]) -> dict[tuple[str | None, str, str | None], Series]:
+def series_of(cell: int, windows: list[tuple[int, int]]) -> dict[tuple[str | None, str, str | None], SampleSeries]:
     return dict(read_telemetry(telemetry_of_trial(BLOCK, cell, windows)))
 
 
@@ -75,5 +81,5 @@ def test_growth_and_states_of_single_slices() -> None:
 
 
 def test_a_counter_that_begins_after_the_last_slice_is_left_out() -> None:
-    block = BlockTelemetry({("1.app", "cpu_s_total", None): Series([600 * MS], [1.0])})
+    block = BlockTelemetry({("1.app", "cpu_s_total", None): SampleSeries([600 * MS], [1.0])})
     assert not read_telemetry(telemetry_of_trial(block, 1, FIRST))
