@@ -244,9 +244,10 @@ def _load_for_idle_servers(comparison: ServerComparison, share: float, queue: in
     while more < MOST_CONNECTIONS and more * share / connections < 1:
         more *= 2
     more = min(more, queue)
-    if "connections" not in comparison.fixed and connections == DEFAULT_CONNECTIONS < more:
+    if "connections" not in comparison.fixed and connections <= DEFAULT_CONNECTIONS and connections < more:
         reason = f"A server idles with {connections} connections, so that {more} are used."
-        yield Adaptation(replace(comparison, connections=more), reason)
+        fixed = comparison.fixed | {"connections"} if connections < DEFAULT_CONNECTIONS else comparison.fixed
+        yield Adaptation(replace(comparison, connections=more, fixed=fixed), reason)
     if "tool" not in comparison.fixed and connections == queue <= DEFAULT_CONNECTIONS and comparison.keepalive:
         yield _with_new_connections(comparison, "A server idles with as many connections as it accepts")
 

@@ -96,6 +96,14 @@ def test_what_was_given_is_not_adapted(seen: Observed) -> None:
     assert adapt(replace(COMPARISON, fixed=frozenset({"tool", "connections", "quota"})), seen) is None
 
 
+def test_a_slow_server_that_idles_with_few_connections_gets_more_of_them_for_good() -> None:
+    few = replace(COMPARISON, connections=8)
+    adaptation = adapt(few, observed(rate=175, server=0.25))
+    assert adaptation is not None
+    assert adaptation.comparison == replace(few, connections=32, fixed=frozenset({"connections"}))
+    assert adapt(adaptation.comparison, observed(rate=300)) is None
+
+
 def test_short_trials_keep_a_reserve_below_the_limit_of_the_load_tool() -> None:
     seen = observed(busy=0.88)
     assert adapt(COMPARISON, seen) is None
