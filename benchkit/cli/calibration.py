@@ -57,6 +57,9 @@ LONG_SLICE_S = 1.0
 FEWEST_CONNECTIONS = 8
 """Connections that a slow server gets at least: several for each of its workers."""
 
+SLOWED = 0.8
+"""Rate relative to that with more connections below which a server needs them: short trials differ by less."""
+
 GENERATOR_RESERVE = 0.034
 """Share of its CPU by which the load tool has to be below its limit in a short trial. Twice the standard deviation of
 that share between the blocks of a run, 0.017 in nine cells of the recorded runs in which it was above 0.4."""
@@ -125,6 +128,8 @@ class Observed:
     """Connections that may wait at the server with the shortest listen queue; None: unknown."""
     foreign_share: float = 0.0
     """Largest share of its CPUs that other programs used in a trial."""
+    rate_before: float | None = None
+    """Requests per second of the slowest server with more connections; None: they are as many as before."""
     is_closing: bool = False
     """True where a server closes its connections, and the load tool opens no new ones."""
 
@@ -171,6 +176,12 @@ class Observed:
         share, is_tool_the_limit = self.server_share, self.generator_share >= self.thresholds.generator_cpu
         return share is not None and share < self.thresholds.server_cpu / 2 and not is_tool_the_limit
 
+    @property
+    def is_slowed(self) -> bool:
+        """True where a server serves fewer requests than with more connections."""
+        rate, before = self.slowest_rate, self.rate_before
+        return rate is not None and before is not None and rate < SLOWED * before
+
 
 @dataclass(frozen=True)
 class Adaptation:
@@ -195,7 +206,7 @@ def _adaptations(comparison: ServerComparison, observed: Observed, reserve: floa
     if loses and is_queue_short and queue is not None and "connections" not in comparison.fixed:
         reason = f"A server has a listen queue of {queue}, so that {queue} connections are used and not {connections}."
         yield Adaptation(replace(comparison, connections=queue), reason)
-    if not observed.is_idle and "connections" not in comparison.fixed:
+    if not observed.is_idle and not observed.is_slowed and "connections" not in comparison.fixed:
         yield from _load_for_slow_servers(comparison, observed)
     if "tool" not in comparison.fixed and comparison.keepalive:
         if observed.is_closing and comparison.tool != RECONNECTING_TOOL:
@@ -203,7 +214,7 @@ def _adaptations(comparison: ServerComparison, observed: Observed, reserve: floa
             yield Adaptation(replace(comparison, tool=RECONNECTING_TOOL), reason)
         if "missing-connections" in observed.checks and queue is not None and not is_queue_short:
             yield _with_new_connections(comparison, "A server closes connections without saying so")
-    if observed.is_idle and queue is not None:
+    if (observed.is_idle or observed.is_slowed) and queue is not None:
         yield from _load_for_idle_servers(comparison, observed.server_share or 0.0, queue)
     is_uneven = observed.neighbour_inequality > observed.thresholds.neighbour_cpu
     if is_uneven and comparison.is_sliced and comparison.design is None:
@@ -244,12 +255,13 @@ def _load_for_idle_servers(comparison: ServerComparison, share: float, queue: in
     while more < MOST_CONNECTIONS and more * share / connections < 1:
         more *= 2
     more = min(more, queue)
+    is_few = connections == queue or connections < DEFAULT_CONNECTIONS
+    if "tool" not in comparison.fixed and is_few and connections <= DEFAULT_CONNECTIONS and comparison.keepalive:
+        yield _with_new_connections(comparison, f"A server idles with {connections} kept connections")
     if "connections" not in comparison.fixed and connections <= DEFAULT_CONNECTIONS and connections < more:
         reason = f"A server idles with {connections} connections, so that {more} are used."
         fixed = comparison.fixed | {"connections"} if connections < DEFAULT_CONNECTIONS else comparison.fixed
         yield Adaptation(replace(comparison, connections=more, fixed=fixed), reason)
-    if "tool" not in comparison.fixed and connections == queue <= DEFAULT_CONNECTIONS and comparison.keepalive:
-        yield _with_new_connections(comparison, "A server idles with as many connections as it accepts")
 
 
 def _with_new_connections(comparison: ServerComparison, why: str) -> Adaptation:
@@ -282,6 +294,7 @@ def calibrate(
     if is_measured_as_it_is(make_fields(comparison)):
         comparison = replace(comparison, fixed=comparison.fixed | {"quota"})
     adaptation: Adaptation | None = None
+    observed: Observed | None = None
     while True:
         tried = comparison if adaptation is None else adaptation.comparison
         try:
@@ -297,7 +310,9 @@ def calibrate(
         _require_running(outcome)
         if adaptation is not None and not quiet:
             say(adaptation.reason)
+        before = observed.slowest_rate if observed is not None and tried.connections < comparison.connections else None
         comparison, observed = tried, _observe(outcome, store, experiment.scenario.thresholds)
+        observed = replace(observed, rate_before=before)
         adaptation = adapt(comparison, observed, reserve=GENERATOR_RESERVE)
         if adaptation is None:
             break

@@ -96,12 +96,21 @@ def test_what_was_given_is_not_adapted(seen: Observed) -> None:
     assert adapt(replace(COMPARISON, fixed=frozenset({"tool", "connections", "quota"})), seen) is None
 
 
-def test_a_slow_server_that_idles_with_few_connections_gets_more_of_them_for_good() -> None:
+@pytest.mark.parametrize("seen", [observed(rate=175, server=0.25), replace(observed(rate=160), rate_before=360.0)])
+def test_a_slow_server_that_needs_more_kept_connections_gets_new_ones(seen: Observed) -> None:
     few = replace(COMPARISON, connections=8)
-    adaptation = adapt(few, observed(rate=175, server=0.25))
+    adaptation = adapt(few, seen)
     assert adaptation is not None
-    assert adaptation.comparison == replace(few, connections=32, fixed=frozenset({"connections"}))
-    assert adapt(adaptation.comparison, observed(rate=300)) is None
+    assert adaptation.comparison == replace(few, tool="hey", keepalive=False)
+    given = adapt(replace(few, fixed=frozenset({"tool"})), observed(rate=175, server=0.25))
+    assert given is not None
+    assert given.comparison == replace(few, connections=32, fixed=frozenset({"tool", "connections"}))
+    assert adapt(given.comparison, observed(rate=300)) is None
+
+
+def test_a_rate_that_fewer_connections_keep_changes_nothing() -> None:
+    few = replace(COMPARISON, connections=8)
+    assert adapt(few, replace(observed(rate=330), rate_before=360.0)) is None
 
 
 def test_short_trials_keep_a_reserve_below_the_limit_of_the_load_tool() -> None:
