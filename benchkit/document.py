@@ -118,13 +118,6 @@ class Document:
         data = {key: value for key, value in self.data.items() if key not in keys}
         return Document(data, SourceMap(Origins(origins.origin, inner), self.source.path))
 
-    def renamed(self, old: str, new: str) -> Document:
-        """Return the document with a top-level key under another name, which it must not have yet."""
-        origins = self.source.origins
-        inner = {new if key == old else key: value for key, value in origins.inner.items()}
-        data = {new if key == old else key: value for key, value in self.data.items()}
-        return Document(data, SourceMap(Origins(origins.origin, inner), self.source.path))
-
     def overridden(self, other: Document) -> Document:
         """Return the document with values overridden by those of `other`: mappings merge, all else is replaced."""
         if not (isinstance(self.data, dict) and isinstance(other.data, dict)):

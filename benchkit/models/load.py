@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
@@ -90,15 +90,6 @@ MAX_TIME_S = 7 * 86400
 MAX_STREAMS = 100
 """Most streams of a connection: a server should allow that many, and may refuse more (RFC 9113, 6.5.2)."""
 
-OLD_COUNT, COUNT = "requests", "request_count"
-"""`requests: 1000`, a number, is the earlier spelling of `request_count: 1000`."""
-
-
-def has_old_count(data: Mapping[str, Any]) -> bool:
-    """Return whether the fields of a load have the count of requests under its earlier name."""
-    return OLD_COUNT in data and not isinstance(data[OLD_COUNT], list | tuple)
-
-
 RATE = "rate"
 RATE_SHARES = ("share_of_slowest", "share_of_capacity")
 """`rate: {share_of_slowest: 0.5}` is another form of `share_of_slowest: 0.5`, and likewise for the capacity."""
@@ -114,11 +105,6 @@ def _allow_rate_share(schema: dict[str, JsonValue]) -> None:
             forms.append(
                 {"type": "object", "properties": {name: share}, "required": [name], "additionalProperties": False}
             )
-
-
-def _allow_old_count(schema: dict[str, JsonValue]) -> None:
-    items = {key: schema.pop(key) for key in ("type", "items")}
-    schema["anyOf"] = [items, {"type": "integer", "exclusiveMinimum": 0}, {"type": "null"}]
 
 
 class Load(Frozen):
@@ -164,8 +150,7 @@ class Load(Frozen):
     body: str | None = Field(default=None, description="body of the request", examples=["hello"])
     requests: tuple[Request, ...] = Field(
         default=(),
-        json_schema_extra=_allow_old_count,
-        description="several requests, each with a weight, in place of method, path and body; a number means request_count",
+        description="several requests, each with a weight, in place of method, path and body",
         examples=[[{"path": "/a", "weight": 3}, {"method": "POST", "path": "/b", "body": "hello"}]],
     )
     rate: PositiveFloat | None = Field(
@@ -216,17 +201,7 @@ class Load(Frozen):
 
     @model_validator(mode="before")
     @classmethod
-    def _rename_old_count(cls, data: object) -> object:
-        if not isinstance(data, Mapping) or not has_old_count(data):
-            return data
-        if data[OLD_COUNT] is not None and data.get(COUNT) is not None:
-            raise ValueError("a number of requests and request_count are the same: give one of them")
-        renamed = {name: value for name, value in data.items() if name != OLD_COUNT}
-        return renamed if data[OLD_COUNT] is None and COUNT in data else {**renamed, COUNT: data[OLD_COUNT]}
-
-    @model_validator(mode="before")
-    @classmethod
-    def _rename_rate_share(cls, data: object) -> object:
+    def _share_from_rate(cls, data: object) -> object:
         if not isinstance(data, Mapping) or not isinstance(rate := data.get(RATE), Mapping):
             return data
         share = next((name for name in RATE_SHARES if set(rate) == {name}), None)

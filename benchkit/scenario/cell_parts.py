@@ -12,7 +12,7 @@ from benchkit.files import read_regular
 from benchkit.loadtools.load_shares import objections
 from benchkit.loadtools.registry import TOOLS, get_tool
 from benchkit.loadtools.tool import NEED_RATE
-from benchkit.models.load import COUNT, OLD_COUNT, RATE, Load, has_old_count
+from benchkit.models.load import RATE, Load
 from benchkit.models.protocol import is_tls
 from benchkit.models.request import Headers, HeaderValue, SecretValue
 from benchkit.scenario.experiment import Experiment
@@ -74,19 +74,6 @@ def _check_shape(load: Load, document: Document) -> None:
 def _is_at_rate(load: Load) -> bool:
     """Return True for a load with a target rate, one that the run finds included."""
     return any(getattr(load, name) is not None for name in (RATE, *NEED_RATE))
-
-
-def with_new_count(document: Document) -> Document:
-    """Return the load of a cell with a number as `requests` renamed to `request_count`, before it is overridden."""
-    if not has_old_count(document.data):
-        return document
-    if COUNT not in document.data:
-        return document.renamed(OLD_COUNT, COUNT)
-    if document.data[OLD_COUNT] is None:
-        return document.without(OLD_COUNT)
-    if document.data[COUNT] is None:
-        return document.without(COUNT).renamed(OLD_COUNT, COUNT)
-    raise InputError(document.fault((OLD_COUNT,), "a number here is the same as request_count; give one of them"))
 
 
 def _content(name: str, number: int, document: Document) -> bytes:

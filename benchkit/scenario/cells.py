@@ -11,7 +11,7 @@ from benchkit.document import Document
 from benchkit.errors import InputError, suggestion
 from benchkit.models.base import STACK, Level, Levels, cell_id, level_text
 from benchkit.models.request import is_secret
-from benchkit.scenario.cell_parts import typed_load, typed_services, with_new_count
+from benchkit.scenario.cell_parts import typed_load, typed_services
 from benchkit.scenario.experiment import Cell
 from benchkit.scenario.model import REFERENCE, Scenario
 from benchkit.validation import Location
@@ -73,11 +73,11 @@ def typed_cell(levels: Levels, scenario: Scenario, document: Document) -> Cell:
 
 def _load(scenario: Scenario, document: Document, levels: Levels) -> Document:
     """Return the load of a cell, overridden by the fields that `tools` has for its tool."""
-    load = with_new_count(_filled_in(document.at("load"), levels))
+    load = _filled_in(document.at("load"), levels)
     tool = load.data.get("tool")
     if tool not in scenario.tools:
         return load
-    return load.overridden(with_new_count(_filled_in(document.at("tools", tool), levels)))
+    return load.overridden(_filled_in(document.at("tools", tool), levels))
 
 
 def _check_factors(scenario: Scenario, document: Document) -> None:

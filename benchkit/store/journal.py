@@ -96,12 +96,10 @@ class LeftoverRestored(JournalEvent):
 class HostTuned(JournalEvent):
     """Settings applied to a host, each with its outcome."""
 
-    model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)  # stored runs have the name `short`
-
     event: Literal["tuned"] = "tuned"
     host: str
     outcomes: dict[str, str]
-    not_applied: tuple[str, ...] = Field(default=(), alias="short")
+    not_applied: tuple[str, ...] = ()
     """Settings that do not have the planned value, in sentences."""
 
 
@@ -205,13 +203,11 @@ class TrialEnded(JournalEvent):
 class TrialFailed(JournalEvent):
     """A failed attempt at a trial; `will_retry` if another attempt follows."""
 
-    model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)  # journals have the name `again`
-
     event: Literal["trial-failed"] = "trial-failed"
     trial_id: TrialId
     cell_id: str = ""
     why: str
-    will_retry: bool = Field(default=False, alias="again")
+    will_retry: bool = False
     cause: FailureCause | None = None
     """None in journals of earlier versions."""
     pause_s: float | None = None

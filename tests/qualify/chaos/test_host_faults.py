@@ -54,4 +54,4 @@ def test_a_fault_of_two_seconds_loses_no_trial(
         assert all(word in why for why in whys for word in kind.words), whys
         failures = [event for event in bench.events() if event["event"] == "trial-failed"]
         assert {event["cause"] for event in failures} == {"host-state"}
-        assert all(event["again"] and event["pause_s"] > 0 for event in failures)
+        assert all(event["will_retry"] and event["pause_s"] > 0 for event in failures)

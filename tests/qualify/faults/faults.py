@@ -438,7 +438,7 @@ FAULTS = (
         expects("too-few-samples", "p99.9 asked of 200 requests"),
         {
             "factors": {"connections": [8, 16]},
-            "load": {"tool": "h2load", "duration_s": None, "requests": 200, "connections": "$connections"},
+            "load": {"tool": "h2load", "duration_s": None, "request_count": 200, "connections": "$connections"},
             "claims": [
                 {
                     "text": "None.",

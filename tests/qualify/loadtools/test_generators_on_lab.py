@@ -177,7 +177,7 @@ def test_four_processes_on_each_of_two_hosts_count_exactly_what_the_server_count
 
 def test_the_first_generators_get_the_remainders(hosts: Hosts) -> None:
     skip_without("h2load")
-    load = {"tool": "h2load", "connections": 11, "processes": 4, "requests": 1003}
+    load = {"tool": "h2load", "connections": 11, "processes": 4, "request_count": 1003}
     trial = run_counted_trial(hosts, load)
     assert [generator.load.connections for generator in trial.record.generators] == [2, 2, 2, 1, 1, 1, 1, 1]
     assert [generator.load.request_count for generator in trial.record.generators] == [
@@ -237,7 +237,7 @@ def test_a_failure_names_the_generator_its_host_and_its_last_lines(hosts: Hosts)
 
 def test_siege_can_have_more_than_255_users(hosts: Hosts) -> None:
     skip_without("siege")
-    trial = run_counted_trial(hosts, {"tool": "siege", "connections": 600, "requests": 1200})
+    trial = run_counted_trial(hosts, {"tool": "siege", "connections": 600, "request_count": 1200})
     assert [generator.load.connections for generator in trial.record.generators] == [300, 300]
     assert trial.served == trial.output.result.requests == 1200
 

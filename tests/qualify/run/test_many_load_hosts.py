@@ -49,7 +49,7 @@ def hosts(inventory: Inventory) -> Iterator[Hosts]:
 
 def test_the_merged_counts_are_those_of_the_server(hosts: Hosts) -> None:
     skip_without("h2load")
-    trial = run_counted_trial(hosts, {"tool": "h2load", "connections": 10, "processes": 2, "requests": 5_003})
+    trial = run_counted_trial(hosts, {"tool": "h2load", "connections": 10, "processes": 2, "request_count": 5_003})
     assert [each.host for each in trial.record.generators] == [name for name in LOAD_HOSTS for _ in range(2)]
     assert trial.output.measurement is not None
     assert trial.output.measurement.histograms["raw"].total == trial.output.result.requests == trial.served == 5_003

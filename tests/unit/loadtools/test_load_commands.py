@@ -38,7 +38,7 @@ COMMANDS: dict[str, tuple[dict[str, Any], str]] = {
     "ab-all": (
         {
             "duration_s": None,
-            "requests": 100,
+            "request_count": 100,
             "keepalive": False,
             "method": "PUT",
             "timeout_s": 9,
@@ -49,12 +49,13 @@ COMMANDS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "hey": (PLAIN, "hey -c 4 -disable-redirects -z 5s"),
     "hey-all": (
-        {"duration_s": None, "requests": 100, "keepalive": False, "method": "POST", "body": "k=v", "rate": 10} | PLAIN,
+        {"duration_s": None, "request_count": 100, "keepalive": False, "method": "POST", "body": "k=v", "rate": 10}
+        | PLAIN,
         "hey -c 4 -disable-redirects -n 100 -disable-keepalive -m POST -q 2.5 -D hey.body.1",
     ),
     "siege": ({}, "env HOME=. siege --rc=siege.conf -b -c4 -t5S"),
     "siege-all": (
-        {"duration_s": None, "requests": 100, "headers": {"A": "b"}, "extra_args": ("--no-parser",)},
+        {"duration_s": None, "request_count": 100, "headers": {"A": "b"}, "extra_args": ("--no-parser",)},
         "env HOME=. siege --rc=siege.conf -b -c4 -r25 -H|A: b --no-parser",
     ),
     "vegeta": (
@@ -62,7 +63,7 @@ COMMANDS: dict[str, tuple[dict[str, Any], str]] = {
         "ATTACK -rate=100/1s -duration=5.000000000s",
     ),
     "vegeta-all": (
-        {"duration_s": None, "requests": 10, "rate": 2.5, "keepalive": False, "timeout_s": 0.5},
+        {"duration_s": None, "request_count": 10, "rate": 2.5, "keepalive": False, "timeout_s": 0.5},
         "ATTACK -rate=2500/1000s -duration=4.000000000s -keepalive=false -timeout=0.5s",
     ),
     "vegeta-full-speed": (
@@ -72,7 +73,15 @@ COMMANDS: dict[str, tuple[dict[str, Any], str]] = {
     "h2load": ({}, "h2load --h1 -c4 -t1 -D5s --log-file=/dev/stdout"),
     "h2load-short": ({"duration_s": 0.25}, "h2load --h1 -c4 -t1 -D250ms --log-file=/dev/stdout"),
     "h2load-all": (
-        {"duration_s": None, "requests": 100, "threads": 2, "method": "PUT", "body": "k=v", "rate": 8, "timeout_s": 2}
+        {
+            "duration_s": None,
+            "request_count": 100,
+            "threads": 2,
+            "method": "PUT",
+            "body": "k=v",
+            "rate": 8,
+            "timeout_s": 2,
+        }
         | PLAIN,
         "h2load --h1 -c4 -t2 -n100 --rps=2 -N2s -dh2load.body.1 -H|:method: PUT",
     ),
@@ -83,7 +92,7 @@ COMMANDS: dict[str, tuple[dict[str, Any], str]] = {
     "openloop-all": (
         {
             "duration_s": None,
-            "requests": 10,
+            "request_count": 10,
             "rate": 2.5,
             "arrivals": "poisson",
             "keepalive": False,
@@ -284,22 +293,22 @@ def test_the_files_that_a_command_names() -> None:
 REFUSED: dict[str, tuple[dict[str, Any], set[str]]] = {
     "wrk takes whole seconds": ({"tool": "wrk", "duration_s": 1.5, "timeout_s": 0.5}, {"duration_s", "timeout_s"}),
     "wrk has no count and no rate": (
-        {"tool": "wrk", "duration_s": None, "requests": 9, "rate": 5},
+        {"tool": "wrk", "duration_s": None, "request_count": 9, "rate": 5},
         {"duration_s", "request_count", "rate"},
     ),
     "wrk needs a connection a thread": ({"tool": "wrk", "threads": 8}, {"threads"}),
     "ab has one thread and no rate": ({"tool": "ab", "threads": 2, "rate": 5}, {"threads", "rate"}),
     "ab has a limit": ({"tool": "ab", "connections": 20_001}, {"connections"}),
     "ab opens no more": ({"tool": "ab", "connections": 20_001}, {"connections"}),
-    "ab cannot make fewer than it opens": ({"tool": "ab", "duration_s": None, "requests": 3}, {"request_count"}),
-    "both a time and a count": ({"tool": "ab", "requests": 8}, {"duration_s"}),
+    "ab cannot make fewer than it opens": ({"tool": "ab", "duration_s": None, "request_count": 3}, {"request_count"}),
+    "both a time and a count": ({"tool": "ab", "request_count": 8}, {"duration_s"}),
     "neither a time nor a count": ({"tool": "hey", "duration_s": None}, {"duration_s"}),
-    "hey drops the remainder": ({"tool": "hey", "duration_s": None, "requests": 9}, {"request_count"}),
-    "hey is wrong past a million": ({"tool": "hey", "duration_s": None, "requests": 1_000_004}, {"request_count"}),
-    "siege repeats for each user": ({"tool": "siege", "duration_s": None, "requests": 9}, {"request_count"}),
+    "hey drops the remainder": ({"tool": "hey", "duration_s": None, "request_count": 9}, {"request_count"}),
+    "hey is wrong past a million": ({"tool": "hey", "duration_s": None, "request_count": 1_000_004}, {"request_count"}),
+    "siege repeats for each user": ({"tool": "siege", "duration_s": None, "request_count": 9}, {"request_count"}),
     "siege knows some methods": ({"tool": "siege", "method": "TRACE"}, {"method"}),
     "siege sends no body with GET": ({"tool": "siege", "body": "x"}, {"body"}),
-    "vegeta needs a rate for a count": ({"tool": "vegeta", "duration_s": None, "requests": 9}, {"request_count"}),
+    "vegeta needs a rate for a count": ({"tool": "vegeta", "duration_s": None, "request_count": 9}, {"request_count"}),
     "vegeta takes thousandths": ({"tool": "vegeta", "rate": 1 / 3}, {"rate"}),
     "h2load keeps connections": ({"tool": "h2load", "keepalive": False}, {"keepalive"}),
     "h2load sends no body with GET": ({"tool": "h2load", "body": "x"}, {"body"}),
@@ -307,7 +316,10 @@ REFUSED: dict[str, tuple[dict[str, Any], set[str]]] = {
     "wrk has one script": ({"tool": "wrk", "extra_args": ("-s", "my.lua")}, {"extra_args"}),
     "ab has one table": ({"tool": "ab", "extra_args": ("-g/tmp/x",)}, {"extra_args"}),
     "hey has one output": ({"tool": "hey", "extra_args": ("-o", "csv")}, {"extra_args"}),
-    "openloop needs a rate for a count": ({"tool": "openloop", "duration_s": None, "requests": 9}, {"request_count"}),
+    "openloop needs a rate for a count": (
+        {"tool": "openloop", "duration_s": None, "request_count": 9},
+        {"request_count"},
+    ),
     "openloop frames its requests itself": ({"tool": "openloop", "headers": {"connection": "close"}}, {"headers"}),
     "others have no random arrivals": ({"tool": "vegeta", "rate": 9, "arrivals": "poisson"}, {"arrivals"}),
     "vegeta has no shapes": (
@@ -316,7 +328,7 @@ REFUSED: dict[str, tuple[dict[str, Any], set[str]]] = {
     ),
     "h2load takes milliseconds": ({"tool": "h2load", "duration_s": 0.2505}, {"duration_s"}),
     "h2load has one log": ({"tool": "h2load", "extra_args": ("--log-file=x",)}, {"extra_args"}),
-    "h2load shares out its requests": ({"tool": "h2load", "duration_s": None, "requests": 3}, {"request_count"}),
+    "h2load shares out its requests": ({"tool": "h2load", "duration_s": None, "request_count": 3}, {"request_count"}),
 }
 
 

@@ -18,7 +18,7 @@ def _load(tool: str = "hey", **fields: Any) -> Load:  # noqa: ANN401 - any field
 
 
 def test_the_first_shares_get_the_remainders() -> None:
-    parts = divide_load(_load(connections=10, duration_s=None, requests=23, rate=100, processes=4), 4)
+    parts = divide_load(_load(connections=10, duration_s=None, request_count=23, rate=100, processes=4), 4)
     assert [part.connections for part in parts] == [3, 3, 2, 2]
     assert [part.request_count for part in parts] == [6, 6, 6, 5]
     assert [part.rate for part in parts] == [25.0] * 4
@@ -32,7 +32,7 @@ def test_one_generator_gets_the_whole_load() -> None:
 
 @given(st.integers(1, 40), st.integers(1, 5000), st.integers(1, 10**7), st.integers(1, 10**6))
 def test_shares_add_up_to_the_load(generators: int, connections: int, requests: int, thousandths: int) -> None:
-    load = _load(connections=connections, duration_s=None, requests=requests, rate=thousandths / 1000)
+    load = _load(connections=connections, duration_s=None, request_count=requests, rate=thousandths / 1000)
     if min(connections, requests, thousandths) < generators:
         with pytest.raises(ValueError, match="is too few for"):
             divide_load(load, generators)
@@ -47,7 +47,7 @@ def test_shares_add_up_to_the_load(generators: int, connections: int, requests: 
 
 
 def test_the_warm_up_is_the_same_load_for_the_warm_up_time() -> None:
-    load = _load(duration_s=None, requests=800, warmup_s=2)
+    load = _load(duration_s=None, request_count=800, warmup_s=2)
     assert warm_up_load(load) == _load(duration_s=2, warmup_s=2, histogram=False)
 
 
@@ -59,14 +59,14 @@ REFUSED: dict[str, tuple[dict[str, Any], int, str, str]] = {
         "7 is too few for 8 generators: each needs a share",
     ),
     "fewer requests than generators": (
-        {"duration_s": None, "requests": 3, "connections": 8},
+        {"duration_s": None, "request_count": 3, "connections": 8},
         4,
         "request_count",
         "3 is too few for 4 generators",
     ),
     "a rate that thousandths do not divide": ({"rate": 1 / 3}, 2, "rate", "in thousandths"),
     "a share that hey does not make": (
-        {"duration_s": None, "requests": 100, "connections": 12},
+        {"duration_s": None, "request_count": 100, "connections": 12},
         4,
         "request_count",
         "not divisible by 3 connections (one of 4 generators has 3 connections, 25 requests)",
@@ -91,7 +91,7 @@ def test_unsupported_shares_are_refused_by_field(case: str) -> None:
 
 
 def test_a_load_too_large_for_one_generator_may_fit_several() -> None:
-    load = _load(connections=200, duration_s=None, requests=8_000_000)
+    load = _load(connections=200, duration_s=None, request_count=8_000_000)
     assert [o.field for o in objections(TOOLS["hey"], load, 1)] == ["request_count"]
     assert objections(TOOLS["hey"], load, 8) == ()
 

@@ -62,14 +62,6 @@ def test_a_length_follows_from_the_body_and_another_one_is_refused(headers: dict
         Load.model_validate({"tool": "wrk", "connections": 1, "method": "POST", "body": "ab", "headers": headers})
 
 
-def test_a_number_of_requests_is_their_count_as_in_earlier_versions() -> None:
-    assert Load.model_validate({"tool": "ab", "connections": 4, "requests": 40}).request_count == 40
-    stored = Load(tool="ab", connections=4, request_count=40).model_dump(mode="json")
-    assert Load.model_validate({**stored, "requests": None}).request_count == 40
-    with pytest.raises(ValidationError, match="are the same"):
-        Load.model_validate({"tool": "ab", "connections": 4, "requests": 40, "request_count": 50})
-
-
 def test_a_stored_load_is_read_again_as_it_was() -> None:
     load = _load("wrk", PAGE, {"path": "/c", "body_file": "big.bin", "expect": {"status": 404}})
     assert Load.model_validate_json(load.model_dump_json()) == load

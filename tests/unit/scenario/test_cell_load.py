@@ -17,7 +17,7 @@ def test_a_load_that_more_load_hosts_cannot_share_is_refused(tmp_path: Path) -> 
 
 
 def test_the_load_of_profile_trials_is_checked_too(tmp_path: Path) -> None:
-    by_requests = load(tool="hey", duration_s=None, requests=100)
+    by_requests = load(tool="hey", duration_s=None, request_count=100)
     experiment = read_scenario(tmp_path, load=by_requests, profile={"duration_s": 4})
     check_generators(experiment, load_hosts=2)
     with pytest.raises(InputError, match=r"small\.yaml:7: profile\.duration_s: "):

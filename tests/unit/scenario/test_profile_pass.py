@@ -66,7 +66,7 @@ def test_trials_of_the_pass_are_distinguished_from_measured_and_control_trials()
 
 
 def test_the_pass_may_have_a_window_of_its_own() -> None:
-    by_requests = Load(tool="hey", connections=8, requests=1_000_000)
+    by_requests = Load(tool="hey", connections=8, request_count=1_000_000)
     assert ProfilePass().load(by_requests) == Load(tool="hey", connections=8, duration_s=2)
     assert ProfilePass(duration_s=3).load(by_requests) == Load(tool="hey", connections=8, duration_s=3)
 
@@ -132,7 +132,7 @@ def test_a_pass_that_does_not_fit_the_load_is_refused(tmp_path: Path, profile: d
         ({}, {"duration_s": 1}, 2),
         ({"settle_s": 3}, {}, 5),
         ({"settle_s": 0.5}, {"duration_s": 2}, 3),  # wrk takes whole seconds
-        ({}, {"tool": "hey", "duration_s": None, "requests": 100_000}, 2),
+        ({}, {"tool": "hey", "duration_s": None, "request_count": 100_000}, 2),
         ({"duration_s": 3}, {"duration_s": 1}, 3),
     ],
 )

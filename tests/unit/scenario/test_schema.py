@@ -82,7 +82,12 @@ VARIED = {
         {"telemetry": {"interval_s": 0.5}},
         {"stacks": {"one": stack(listen="unix", inject_fault=["delay:5ms"])}},
         {"stacks": {"one": stack(listen="127.0.0.1:80", inject_fault="delay:5ms", work="loop:10")}},
-        {"scales": {"lab": {}, "smoke": {"blocks": 1, "load": {"requests": 5, "duration_s": None, "tool": "hey"}}}},
+        {
+            "scales": {
+                "lab": {},
+                "smoke": {"blocks": 1, "load": {"request_count": 5, "duration_s": None, "tool": "hey"}},
+            }
+        },
         {"tools": {"hey": {"duration_s": 2}}},
         {"claims": [{"text": "x", "ratio": {"of": {"stack": "one"}, "to": {"stack": "one"}}, "between": [1, 2]}]},
     ],

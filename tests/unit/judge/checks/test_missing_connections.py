@@ -25,7 +25,7 @@ def test_fewest_connections_of_all_samples(counts: tuple[float, ...], *, expecte
     assert found is None or (found.severity, found.metrics) == ("invalid", ALL)
 
 
-COUNTED = build_load(duration_s=None, requests=100_000)
+COUNTED = build_load(duration_s=None, request_count=100_000)
 
 
 @pytest.mark.parametrize(("t_s", "expected"), [(2.6, True), (2.8, False), (3.02, False)])
