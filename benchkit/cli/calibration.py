@@ -151,9 +151,9 @@ class Observed:
     @property
     def neighbour_inequality(self) -> float:
         """Difference between the CPU time that servers without load took from one cell and from another."""
-        from benchkit.judge.checks.busy_neighbour import inequality, neighbour_share
+        from benchkit.judge.sliced_blocks import neighbour_inequality, neighbour_share
 
-        return inequality(share for record in self.records if (share := neighbour_share(record)) is not None)
+        return neighbour_inequality(share for record in self.records if (share := neighbour_share(record)) is not None)
 
     @property
     def server_share(self) -> float | None:

@@ -87,7 +87,7 @@ def trials(
     json: Json = False,
 ) -> None:
     """Show every trial of a run, whether it can be believed, and why it failed if it did."""
-    from benchkit.judge.summary import finding_details, group_findings, group_skipped_checks
+    from benchkit.judge.verdicts.summary import finding_details, group_findings, group_skipped_checks
     from benchkit.models.design import explain
     from benchkit.models.metrics import P50, P99
     from benchkit.store.progress import read_progress

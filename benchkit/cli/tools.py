@@ -83,7 +83,7 @@ def plugins(*, json: Json = False) -> None:
     from dataclasses import asdict
     from itertools import chain
 
-    from benchkit.judge.registry import CHECKS
+    from benchkit.judge.checks.registry import CHECKS
     from benchkit.loadtools.registry import TOOLS
     from benchkit.report.figures.registry import FIGURES
     from benchkit.services.registry import BACKENDS

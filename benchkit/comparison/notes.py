@@ -14,9 +14,9 @@ import pandas as pd
 
 from benchkit import units
 from benchkit.comparison.ratios import Ratio
+from benchkit.judge.checks.registry import CHECKS
 from benchkit.judge.evidence import Severity
-from benchkit.judge.fairness import answers_by_cell, mismatch_notes, response_mismatches, with_declared_reasons
-from benchkit.judge.registry import CHECKS
+from benchkit.judge.responses import answers_by_cell, mismatch_notes, response_mismatches, with_declared_reasons
 from benchkit.models.metrics import CPU
 from benchkit.models.run import CellRecord, Manifest
 from benchkit.stats.samples import Exclusion, is_comparable

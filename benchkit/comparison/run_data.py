@@ -9,8 +9,8 @@ from functools import cached_property
 import pandas as pd
 
 from benchkit.comparison.notes import RatioBasis, StoredFinding, disturbed_trials, findings_of, ratio_basis
-from benchkit.judge.checks import cold, observed
-from benchkit.judge.exclusions import exclusions as verdict_exclusions
+from benchkit.judge.checks import cold, conditions
+from benchkit.judge.verdicts.exclusions import exclusions as verdict_exclusions
 from benchkit.models.base import Frozen
 from benchkit.models.claims import claims_of
 from benchkit.models.design import Design, design_of, until_of
@@ -23,7 +23,7 @@ from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
 from benchkit.store.tables import load, load_trials
 
-IGNORED_CHECKS = (observed.CHECK.code, cold.CHECK.code)
+IGNORED_CHECKS = (conditions.OBSERVED.code, cold.CHECK.code)
 """Checks with findings that profiling itself causes: perf starts in the first third of the window and slows it."""
 
 

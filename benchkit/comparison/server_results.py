@@ -13,7 +13,7 @@ from benchkit.comparison.cell_labels import cell_views
 from benchkit.comparison.compare import compare_cells
 from benchkit.comparison.ratios import Ratio, value_alone
 from benchkit.comparison.run_data import RunData
-from benchkit.judge.summary import VerdictCounts, count_verdicts
+from benchkit.judge.verdicts.summary import VerdictCounts, count_verdicts
 from benchkit.models.base import Frozen
 from benchkit.models.metrics import CPU, P99, PERCENTILES, RPS
 from benchkit.stats.samples import Exclusion, is_comparable, take_samples

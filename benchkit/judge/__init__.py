@@ -1,1 +1,1 @@
-"""Checks of stored trials, a file each, and the verdicts that follow from their findings."""
+"""Evidence of stored trials; `checks` reads it, and `verdicts` follow from the findings of checks."""

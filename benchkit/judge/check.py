@@ -1,4 +1,4 @@
-"""The interface of a check; `benchkit.judge.registry` lists all checks.
+"""The interface of a check; `benchkit.judge.checks.registry` lists all checks.
 
 A check reads evidence and returns findings: none where it sees nothing wrong. Where evidence is missing it returns a
 `SkippedCheck`: "not checked" differs from "nothing wrong".

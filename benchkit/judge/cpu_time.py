@@ -1,12 +1,14 @@
-"""CPU time of a trial: the time that its processes used and could use, and the time that their cores were busy."""
+"""CPU time of a trial: what its processes used and could use, how busy and how fast their cores were."""
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Sequence
+from statistics import harmonic_mean
 from typing import NamedTuple
 
 from benchkit.judge.evidence import Evidence
-from benchkit.models.telemetry import AGENT_SERVICE, generator_service, is_neighbour, reducer_service
+from benchkit.models.telemetry import AGENT_SERVICE, generator_service, is_neighbour
 from benchkit.models.trial import GeneratorRecord, ServiceRecord
 
 NOT_BUSY = ("cpu_idle_s_total", "cpu_iowait_s_total", "cpu_steal_s_total")
@@ -15,6 +17,13 @@ their ticks (Documentation/admin-guide/cpu-load.rst of Linux): elapsed time less
 INTERRUPTS = ("cpu_irq_s_total", "cpu_softirq_s_total")
 """Time of the kernel for devices and networks, attributed to no process or to the running one."""
 STOLEN = ("cpu_steal_s_total",)
+MIN_LOOP_SAMPLES = 3
+"""Samples of the speed of cores within a time span that a mean needs."""
+
+Core = tuple[str, int]
+"""(host, number)."""
+TimeSpan = tuple[float, float]
+"""Start and end, in seconds of the window."""
 
 
 class CpuUsage(NamedTuple):
@@ -63,7 +72,7 @@ def cores_busy(evidence: Evidence, host: str, cpus: Collection[int]) -> float | 
     """
     busy = 0.0
     for cpu in cpus:
-        not_busy = evidence.telemetry.growths(NOT_BUSY, host, str(cpu), evidence.window_s)
+        not_busy = evidence.telemetry.increases(NOT_BUSY, host, str(cpu), evidence.window_s)
         if not_busy is None:
             return None
         busy += (not_busy[0].elapsed_s - sum([each.increase for each in not_busy])) / not_busy[0].covered_s
@@ -74,40 +83,44 @@ def cores_spent(evidence: Evidence, host: str, cpus: Collection[int], metrics: t
     """Return the CPU seconds per second of these cores in the given counters; None unless all cores were sampled."""
     rates: list[float] = []
     for cpu in cpus:
-        growths = evidence.telemetry.growths(metrics, host, str(cpu), evidence.window_s)
-        if growths is None:
+        increases = evidence.telemetry.increases(metrics, host, str(cpu), evidence.window_s)
+        if increases is None:
             return None
-        rates += [each.increase / each.covered_s for each in growths]
+        rates += [each.increase / each.covered_s for each in increases]
     return sum(rates) if rates else None
 
 
-def cpu_usage(evidence: Evidence) -> Iterator[CpuUsage] | None:
-    """Yield the CPU usage of every process of the trial, including benchkit's; None if that of a service is unknown."""
-    services = [(service, service_cores(evidence, service)) for service in evidence.record.services]
-    if any(cores is None for _, cores in services):
-        return None
-    return _process_usage(evidence, [(service, cores or 0.0) for service, cores in services])
-
-
-def _process_usage(evidence: Evidence, services: Sequence[tuple[ServiceRecord, float]]) -> Iterator[CpuUsage]:
-    record = evidence.record
-    for service, cores in services:
-        yield CpuUsage(service.name, service.host, service.cpus, cores)
-    for generator in record.generators:
-        name = generator_service(generator.number)
-        yield CpuUsage(name, generator.host, generator.cpus, generator.cpu_s / evidence.window_s)
-        yield from _reducer_usage(evidence, generator)
-    for profile in record.profiles:
-        if profile.cpu_s is not None:  # it records only within the window
-            name = f"profiler of {profile.service}"
-            cpus = _cpus_of(evidence, profile.host)
-            yield CpuUsage(name, profile.host, cpus, profile.cpu_s / evidence.window_s, bound=False)
-    for host in evidence.hosts:
-        for series in evidence.telemetry.series("cpu_s_total", host, AGENT_SERVICE):
-            rate = series.rate(evidence.window_s)
-            if rate is not None:
-                yield CpuUsage(AGENT_SERVICE, host, _cpus_of(evidence, host), rate, bound=False)
-    yield from _neighbour_usage(evidence)
+def cpu_usage(evidence: Evidence) -> Sequence[CpuUsage] | None:
+    """Return the CPU usage of all processes of the trial, and of benchkit's; None if that of a service is unknown."""
+    record, window_s = evidence.record, evidence.window_s
+    usages: list[CpuUsage] = []
+    for service in record.services:
+        cores = service_cores(evidence, service)
+        if cores is None:
+            return None
+        usages.append(CpuUsage(service.name, service.host, service.cpus, cores))
+    usages += [
+        CpuUsage(generator_service(each.number), each.host, each.cpus, each.cpu_s / window_s)
+        for each in record.generators
+    ]
+    usages += [
+        CpuUsage(
+            f"profiler of {each.service}",
+            each.host,
+            evidence.facts_of(each.host).cpus,
+            each.cpu_s / window_s,
+            bound=False,
+        )
+        for each in record.profiles
+        if each.cpu_s is not None  # it records only within the window
+    ]
+    usages += [
+        CpuUsage(AGENT_SERVICE, host, evidence.facts_of(host).cpus, rate, bound=False)
+        for host in evidence.hosts
+        for series in evidence.telemetry.series("cpu_s_total", host, AGENT_SERVICE)
+        if (rate := series.rate(window_s)) is not None
+    ]
+    return [*usages, *_neighbour_usage(evidence)]
 
 
 def _neighbour_usage(evidence: Evidence) -> Iterator[CpuUsage]:
@@ -122,23 +135,71 @@ def _neighbour_usage(evidence: Evidence) -> Iterator[CpuUsage]:
                 yield CpuUsage(each.service, each.host, tuple(sorted(cpus[each.host])), rate)
 
 
-def _cpus_of(evidence: Evidence, host: str) -> tuple[int, ...]:
-    """Return the CPUs of a process that is not bound to any."""
-    return evidence.facts_of(host).cpus
-
-
-def _reducer_usage(evidence: Evidence, generator: GeneratorRecord) -> Iterator[CpuUsage]:
-    """Yield the usage by the process that read the generator's rows while they were written, in older runs.
-
-    It started with the window, often after the host's first sample, and in a short window only one sample included it.
-    """
-    name = reducer_service(generator.number)
-    for series in evidence.telemetry.series("cpu_s_total", generator.host, name):
-        rate = series.from_zero().rate(evidence.window_s)
-        if rate is not None:
-            yield CpuUsage(name, generator.host, generator.cpus, rate)
-
-
 def machine_of(evidence: Evidence, host: str) -> str:
     """Return an identifier of the host's machine: all hosts of a lab share one boot of one kernel."""
     return evidence.facts_of(host).boot_id or host
+
+
+def trial_cpus(evidence: Evidence, host: str) -> set[int]:
+    """Return the CPUs of the host that the trial's processes may use."""
+    services = {cpu for each in evidence.record.services if each.host == host for cpu in each.cpus}
+    return services | {cpu for each in evidence.record.generators if each.host == host for cpu in each.cpus}
+
+
+def host_stolen_share(evidence: Evidence, host: str) -> float | None:
+    """Return the share of time in which the trial's cores had work but another machine ran; None if unknown."""
+    cpus = trial_cpus(evidence, host)
+    stolen = cores_spent(evidence, host, cpus, STOLEN)
+    return None if stolen is None else max(0.0, stolen) / len(cpus)
+
+
+def stolen_share(evidence: Evidence) -> float | None:
+    """Return the share of CPU time that the hypervisor withheld, of the host with most of it; None if unknown."""
+    shares = (host_stolen_share(evidence, host) for host in evidence.hosts)
+    return max((share for share in shares if share is not None), default=None)
+
+
+def quota_withheld(evidence: Evidence, host: str) -> float | None:
+    """Return the seconds per second withheld by a quota of the host itself: 0 without one, None if unknown.
+
+    Quotas of the scenario apply in control groups of their own, separate from the agent's, and are not included.
+    """
+    series = evidence.telemetry.series("cgroup_throttled_s_total", host)
+    if not series:
+        return 0.0 if quota_of(evidence, host) is None else None
+    rates = [each.rate(evidence.window_s) for each in series]
+    return max((rate for rate in rates if rate is not None), default=None)
+
+
+def withheld_share(evidence: Evidence) -> float | None:
+    """Return the share of the window in which a quota withheld CPU time, of the host with most; None if unknown."""
+    shares = (quota_withheld(evidence, host) for host in evidence.hosts)
+    return max((share for share in shares if share is not None), default=None)
+
+
+def server_cores(evidence: Evidence) -> Collection[Core]:
+    """Return the cores that the services may run on."""
+    return {(each.host, cpu) for each in evidence.record.services for cpu in each.cpus}
+
+
+def loop_s(
+    evidence: Evidence, cores: Collection[Core], span: TimeSpan, min_samples: int = MIN_LOOP_SAMPLES
+) -> float | None:
+    """Return the time of a short loop on these cores (`cpu_loop_s` of the telemetry) within a span.
+
+    It is the harmonic mean over all samples, whose inverse is the mean speed, to which the work done is proportional.
+    None with fewer than `min_samples` samples.
+    """
+    start_s, end_s = span
+    samples: list[float] = []
+    for host, number in cores:
+        series = evidence.telemetry.instance("cpu_loop_s", host, str(number))
+        if series is not None:
+            inside = series.values[bisect_left(series.t_s, start_s) : bisect_right(series.t_s, end_s)]
+            samples += [each for each in inside if each > 0]  # zero is an error of the clock
+    return harmonic_mean(samples) if len(samples) >= min_samples else None
+
+
+def server_loop_s(evidence: Evidence) -> float | None:
+    """Return the loop's time on the server's cores over the window; None with too few samples."""
+    return loop_s(evidence, server_cores(evidence), (0.0, evidence.window_s))

@@ -60,7 +60,7 @@ class Evidence:
         """Severity of a disturbance from outside, which does not know which cell is under load.
 
         In a random order it is noise, which the interval of a ratio includes. It makes a trial unusable where the order
-        is not random, and where a value is judged by itself, as against the objective of a capacity.
+        is not random. So it does where a value is judged by itself, as against the objective of a capacity.
         """
         searches = self.record.capacity is not None or self.record.kind in SEARCH_KINDS
         return "invalid" if searches or design_of(self.scenario) == "sequential" else "suspect"

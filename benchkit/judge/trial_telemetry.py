@@ -36,7 +36,7 @@ class CounterIncrease(NamedTuple):
     """The part of it within the window; less where samples lie outside."""
 
 
-class Series(NamedTuple):
+class MetricSeries(NamedTuple):
     """The samples of one metric of a host, or of a service there, and of one instance where there are several."""
 
     host: str
@@ -48,10 +48,10 @@ class Series(NamedTuple):
 
     def rate(self, window_s: float) -> float | None:
         """Return the increase of a counter per second of the window; None if samples cover less than half of it."""
-        growth = self.growth(window_s)
-        return None if growth is None else growth.increase / growth.covered_s
+        found = self.increase(window_s)
+        return None if found is None else found.increase / found.covered_s
 
-    def growth(self, window_s: float) -> CounterIncrease | None:
+    def increase(self, window_s: float) -> CounterIncrease | None:
         """Return the increase of a counter over the part of the window that samples cover, interpolated linearly.
 
         None if that is less than half of it.
@@ -64,12 +64,6 @@ class Series(NamedTuple):
         increase = _interpolate(end, last, t_s, self.values) - _interpolate(start, first, t_s, self.values)
         elapsed_s = _interpolate(end, last, t_s, self.t_s) - _interpolate(start, first, t_s, self.t_s)
         return CounterIncrease(increase, elapsed_s, end - start)
-
-    def from_zero(self) -> Series:
-        """Return the counter of a process that started with the window: 0 then, where its first sample is later."""
-        if self.t_s[0] <= 0.0:
-            return self
-        return self._replace(t_s=(0.0, *self.t_s), values=(0.0, *self.values))
 
     def aligned_times(self, window_s: float) -> Sequence[float]:
         """Return the sample times, with the nearest ones around the window moved to its ends if they are near."""
@@ -89,7 +83,7 @@ class Series(NamedTuple):
         return self.values[max(last, first)] - self.values[first]
 
     def in_window(self, window_s: float) -> Sequence[float]:
-        """Return the values sampled within the window; for states, which samples outside tell nothing about."""
+        """Return the values sampled within the window: samples outside of it say nothing about a state within."""
         return self.values[bisect_left(self.t_s, 0) : bisect_right(self.t_s, window_s)]
 
     def maximum(self, window_s: float) -> float | None:
@@ -105,33 +99,33 @@ class TrialTelemetry:
         self._columns = [columns[name] for name in _COLUMNS] if columns is not None else []
         self._rows: defaultdict[str, list[int]] = defaultdict(list)
         self._indexes: dict[str, _SeriesIndex] = {}
-        self._growths: dict[tuple[Sequence[str], str, str, float], Sequence[CounterIncrease] | None] = {}
+        self._increases: dict[tuple[Sequence[str], str, str, float], Sequence[CounterIncrease] | None] = {}
         for row, metric in enumerate(columns["metric"] if columns is not None else ()):
             self._rows[metric].append(row)
 
-    def series(self, metric: str, host: str | None = None, service: str | None = None) -> Sequence[Series]:
+    def series(self, metric: str, host: str | None = None, service: str | None = None) -> Sequence[MetricSeries]:
         """Return the series of a metric: all of them, or those of a host, or of a service."""
         index = self._index(metric)
         series = index.all if host is None else index.of_host.get(host, ())
         return series if service is None else [each for each in series if each.service == service]
 
-    def instance(self, metric: str, host: str, instance: str) -> Series | None:
+    def instance(self, metric: str, host: str, instance: str) -> MetricSeries | None:
         """Return the series of one instance of a host's metric; None if it was not sampled."""
         return self._index(metric).instances.get((host, instance))
 
-    def growths(
+    def increases(
         self, metrics: tuple[str, ...], host: str, instance: str, window_s: float
     ) -> Sequence[CounterIncrease] | None:
-        """Return the growth of each of these counters of an instance.
+        """Return the increase of each of these counters of an instance.
 
         None if one of them was not sampled, or for too little of the window. Cached, as several checks read the same.
         """
         key = metrics, host, instance, window_s
-        if key not in self._growths:
+        if key not in self._increases:
             series = [self.instance(metric, host, instance) for metric in metrics]
-            growths = [each for one in series if one is not None and (each := one.growth(window_s)) is not None]
-            self._growths[key] = growths if len(growths) == len(metrics) else None
-        return self._growths[key]
+            found = [each for one in series if one is not None and (each := one.increase(window_s)) is not None]
+            self._increases[key] = found if len(found) == len(metrics) else None
+        return self._increases[key]
 
     @property
     def metrics(self) -> Collection[str]:
@@ -150,7 +144,7 @@ class TrialTelemetry:
             self._indexes[metric] = _SeriesIndex(self._build(metric))
         return self._indexes[metric]
 
-    def _build(self, metric: str) -> list[Series]:
+    def _build(self, metric: str) -> list[MetricSeries]:
         if metric not in self._rows:
             return []
         hosts, services, instances, times, values = self._columns
@@ -164,16 +158,16 @@ class TrialTelemetry:
                     samples[key] = series = [], []
                 series[0].append(float(times[row]))
                 series[1].append(float(value))
-        return [Series(*key, *_ascending(*series)) for key, series in samples.items()]
+        return [MetricSeries(*key, *_ascending(*series)) for key, series in samples.items()]
 
 
 class _SeriesIndex:
     """The series of one metric, by host and by instance."""
 
-    def __init__(self, series: Sequence[Series]) -> None:
+    def __init__(self, series: Sequence[MetricSeries]) -> None:
         self.all = series
-        self.of_host: dict[str, list[Series]] = {}
-        self.instances: dict[tuple[str, str | None], Series] = {}
+        self.of_host: dict[str, list[MetricSeries]] = {}
+        self.instances: dict[tuple[str, str | None], MetricSeries] = {}
         for each in series:
             self.of_host.setdefault(each.host, []).append(each)
             self.instances.setdefault((each.host, each.instance), each)
@@ -188,7 +182,7 @@ def _ascending(t_s: list[float], values: list[float]) -> tuple[Sequence[float], 
 
 
 def _interpolate(when: float, after: int, t_s: Sequence[float], values: Sequence[float]) -> float:
-    """Return the value at a time within the samples, linearly; `after` is the first sample at or after it."""
+    """Interpolate linearly at a time within the samples; `after` is the first sample at or after it."""
     if t_s[after] == when:
         return values[after]
     low, high = t_s[after - 1], t_s[after]

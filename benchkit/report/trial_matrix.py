@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from benchkit.judge.summary import checks_by_trial, verdict_label
+from benchkit.judge.verdicts.summary import checks_by_trial, verdict_label
 from benchkit.report.stored_run import StoredRun, cached_per_run
 from benchkit.safe_text import clean
 

@@ -9,16 +9,15 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from benchkit.judge.checks.busy_neighbour import neighbour_share
 from benchkit.judge.checks.cold import first_over_last
 from benchkit.judge.checks.noisy_host import foreign_share
-from benchkit.judge.checks.throttled import stolen_share, withheld_share
-from benchkit.judge.core_speed import server_loop_s
+from benchkit.judge.cpu_time import server_loop_s, stolen_share, withheld_share
 from benchkit.judge.evidence import Evidence, RunEvidence, requested_metrics
-from benchkit.judge.exclusions import exclusions_from_findings
 from benchkit.judge.handshakes import handshakes_per_s, resumed_share, server_cpu_s_per_handshake
-from benchkit.judge.judge import judge_run, judge_trial, verdict_of
+from benchkit.judge.sliced_blocks import neighbour_share
 from benchkit.judge.trial_telemetry import TrialTelemetry
+from benchkit.judge.verdicts.exclusions import exclusions_from_findings
+from benchkit.judge.verdicts.judgement import judge_run, judge_trial, verdict_of
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.rows import Row
 from benchkit.models.run import Manifest

@@ -1,11 +1,11 @@
 """Intervals and tests on differences of logarithms, for many comparisons at once: rows of numbers.
 
 The interval is Student's t on the log-ratios of blocks. Of the candidates (percentile and BCa bootstraps, the inverted
-sign-flip test) it alone covers 93 to 97 % of the time from 6 blocks up and never less than 92 % from 3, under heavy
-tails, one-sided disturbances, drift and autocorrelated noise; `make bench` prints the tables. It covers less where
-long-lasting states of the host affect one cell more than the other: then the ratio itself changes with the host.
-The test is the sign-flip permutation test, which does not assume normal noise: under the null hypothesis, and with the
-order of cells drawn at random in every block, a log-ratio has either sign with equal probability.
+sign-flip test) it alone covers 93 to 97 % of the time from 6 blocks up, and never less than 92 % from 3. So it does
+under heavy tails, one-sided disturbances, drift and autocorrelated noise; `make bench` prints the tables. It covers
+less where long-lasting states of the host affect one cell more than the other: then the ratio itself changes with the
+host. The test is the sign-flip permutation test, which does not assume normal noise: under the null hypothesis, and
+with the order of cells drawn at random in every block, a log-ratio has either sign with equal probability.
 """
 
 from __future__ import annotations
@@ -115,9 +115,9 @@ def welch(one: Reals, other: Reals, inflation: float = 1.0) -> tuple[float, floa
 def serial_inflation(runs: list[Reals]) -> float:
     """Return the factor, at least 1, by which the variance of a cell's mean grows as neighbouring blocks are alike.
 
-    Each of `runs` is (cells, blocks) of logarithms. The autocorrelation at lag 1 is taken over all cells, freed of its
-    small-sample bias of -(1 + 3r)/n (Kendall 1954), and enters (1 + r)/(1 - r), the inflation of an AR(1) process
-    (Bayley and Hammersley 1946). At most 9 (r = 0.8): more cannot be estimated from so few blocks.
+    Each of `runs` is (cells, blocks) of logarithms. The autocorrelation r at lag 1 is taken over all cells, freed of
+    its small-sample bias of -(1 + 3r)/n (Kendall 1954). The inflation of an AR(1) process is (1 + r)/(1 - r) (Bayley
+    and Hammersley 1946). At most 9 (r = 0.8): more cannot be estimated from so few blocks.
     """
     found = [r for run in runs if (r := _autocorrelation(run)) is not None]
     if not found:

@@ -12,7 +12,7 @@ from pydantic_core import from_json
 
 from benchkit.errors import ParseError
 from benchkit.models.rows import Columns, NoteRow, TelemetryRow
-from benchkit.models.telemetry import TELEMETRY_METRICS, generator_service, reducer_service
+from benchkit.models.telemetry import TELEMETRY_METRICS, generator_service
 from benchkit.models.trial import TrialRecord, WatchRecord
 
 FORMAT = 1
@@ -161,10 +161,7 @@ class _TelemetryBuilder:
 
     def __init__(self, record: TrialRecord) -> None:
         self._trial_id = record.trial_id
-        numbers = [generator.number for generator in record.generators]
-        self._load_services = {
-            name for number in numbers for name in (generator_service(number), reducer_service(number))
-        }
+        self._load_services = {generator_service(generator.number) for generator in record.generators}
         self._texts: dict[str, list[str | None]] = {
             name: [] for name in ("host", "role", "service", "instance", "metric", "unit")
         }

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from benchkit.comparison.compare import compare
-from benchkit.judge.judge import judge_trial
+from benchkit.judge.verdicts.judgement import judge_trial
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.rows import VerdictRow
 from benchkit.models.thresholds import Thresholds

@@ -1,1 +1,1 @@
-"""The checks, a file each of the same shape; `benchkit.judge.registry` lists them."""
+"""The checks; `benchkit.judge.checks.registry` lists them in the order in which their findings are shown."""

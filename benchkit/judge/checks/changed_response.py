@@ -9,8 +9,7 @@ import pandas as pd
 
 from benchkit.judge.check import ALL, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
 from benchkit.judge.evidence import Evidence, RunEvidence
-from benchkit.judge.fairness import varying_traits
-from benchkit.judge.response_kind import ResponseKind
+from benchkit.judge.responses import ResponseKind, varying_traits
 from benchkit.models.base import level_texts
 from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import ProbeRound

@@ -11,10 +11,10 @@ import numpy as np
 from scipy import special
 
 from benchkit import units
-from benchkit.judge.block_balance import relative_to_block
 from benchkit.judge.check import ALL, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
-from benchkit.judge.core_speed import Span, loop_s, server_cores
+from benchkit.judge.cpu_time import TimeSpan, loop_s, server_cores
 from benchkit.judge.evidence import Evidence, RunEvidence
+from benchkit.judge.sliced_blocks import relative_to_block
 from benchkit.models.rows import SliceRow
 from benchkit.models.thresholds import Thresholds
 from benchkit.stats.inference import MIN_BLOCKS
@@ -39,8 +39,8 @@ CLEAR_EXPONENT = 2
 def first_over_last(evidence: Evidence) -> float | None:
     """Return the entry server's rate in the first third of the window over that in the last, at equal core speed.
 
-    The rate is counted by the server itself. At full speed it is proportional to the speed of the server's cores, so
-    the ratio is divided by the ratio of their speeds, where these were sampled. In a sliced block it is that of the
+    The rate is counted by the server itself. At full speed it is proportional to the speed of the server's cores: the
+    ratio is divided by the ratio of their speeds, where these were sampled. In a sliced block it is that of the
     first third of the slices over the last, as the load tool counted them; the block's other cells show the speed of
     the cores. None where the evidence is missing.
     """
@@ -61,7 +61,7 @@ def first_over_last(evidence: Evidence) -> float | None:
 
 
 def of_trial(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
-    """Check that the trial has the evidence that `of_run` compares."""
+    """Skip a trial without the evidence that `of_run` compares."""
     if evidence.record.slices:
         why = _missing_slices(evidence)
         return SkippedCheck(why=why) if why else ()
@@ -73,13 +73,13 @@ def of_trial(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
 def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
     """Compare the first third of the window with the last, over all trials of a cell.
 
-    Each trial starts its servers afresh, so a server that has to warm up does so in every trial, while a host whose
-    speed drifts makes one trial faster and the next slower. The geometric mean of the ratios must be below the
-    threshold, and from three trials up also below one by a one-sided t test, by Holm over the cells, unless every ratio
-    is clearly below the threshold (`CLEAR_EXPONENT`): a third that is a tenth of another varies so much that three
-    trials fail the test. All trials of such a cell are cold, or none: excluding only those in which the rate rose would
-    select trials by value.
-    In a sliced block the ratio of a trial is relative to those of the block's other cells, which share its seconds.
+    Each trial starts its servers afresh. A server that has to warm up does so in every trial, while a host whose speed
+    drifts makes one trial faster and the next slower. The geometric mean of the ratios must be below the threshold.
+    From three trials up it must also be below one by a one-sided t test, by Holm over the cells. The test is not needed
+    where every ratio is clearly below the threshold (`CLEAR_EXPONENT`): a third that is a tenth of another varies so
+    much that three trials fail it. All trials of such a cell are cold, or none: excluding only those in which the rate
+    rose would select trials by value. In a sliced block the ratio of a trial is relative to those of the block's other
+    cells, which share its seconds.
     """
     trials = evidence.trials[is_comparable(evidence.trials)]
     ratios = relative_to_block(trials, "rate_first_over_last")
@@ -167,7 +167,7 @@ def _request_counts(evidence: Evidence) -> tuple[Sequence[float], Sequence[float
     return inside, [sum(_interpolate(t, *each) for each in samples) for t in inside]
 
 
-def _speed_ratio(evidence: Evidence, first: Span, last: Span) -> float:
+def _speed_ratio(evidence: Evidence, first: TimeSpan, last: TimeSpan) -> float:
     """Return the speed of the server's cores in one span over that in another: the geometric mean over the cores.
 
     1 if no core was sampled often enough in both, and under a target rate, which does not depend on core speed.

@@ -7,22 +7,22 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from benchkit import units
-from benchkit.judge.block_balance import Balance, balances
 from benchkit.judge.check import ALL, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
 from benchkit.judge.cpu_time import INTERRUPTS, CpuUsage, cores_busy, cores_spent, cpu_usage, machine_of
 from benchkit.judge.evidence import Evidence, RunEvidence
+from benchkit.judge.sliced_blocks import Balance, balances
 from benchkit.models.thresholds import Thresholds
 from benchkit.stats.samples import log_left
 
 CHARGED_FROM = 0.03
-"""Excess of the processes' CPU time over the busy time of their cores outside of interrupts, in cores, that shows that
-the kernel charges interrupts to the running process, as most are built (CONFIG_IRQ_TIME_ACCOUNTING is off). It is more
-than any reading error."""
+"""Least excess of the processes' CPU time over the busy time of their cores outside of interrupts, in cores, by which a
+kernel shows that it charges interrupts to the running process. Most are built so (CONFIG_IRQ_TIME_ACCOUNTING is off).
+It is more than any reading error."""
 ALWAYS_BUSY = 0.02
 """Idle share of a core below which its interrupts come while a process runs."""
 STEP_S = 0.01
-"""Resolution of idle times, which kernels truncate (proc(5): USER_HZ). The time between two readings then has the
-difference of two errors that are uniform over a step, whose variance is a sixth of its square."""
+"""Resolution of idle times, which kernels truncate (proc(5): USER_HZ). The error of the time between two readings is
+then the difference of two errors that are uniform over a step: its variance is a sixth of the square of a step."""
 Z = 3
 """Standard deviations of that error, over all cores together, that count as real work."""
 
@@ -175,10 +175,9 @@ def _processes(evidence: Evidence) -> Sequence[CpuUsage] | SkippedCheck:
     usages = cpu_usage(evidence)
     if usages is None:
         return SkippedCheck(why="the CPU time of its own processes is unknown")
-    processes = list(usages)
-    if any(not each.cpus for each in processes):
+    if any(not each.cpus for each in usages):
         return SkippedCheck(why="the CPUs of its own processes are not recorded")
-    return processes
+    return usages
 
 
 def _foreign_usages(

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 
 from benchkit import units
-from benchkit.judge.block_balance import Balance, balances, log_speed
 from benchkit.judge.check import ALL, LOAD, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
-from benchkit.judge.cpu_time import STOLEN, cores_busy, cores_spent, quota_of
+from benchkit.judge.cpu_time import cores_busy, host_stolen_share, quota_withheld, trial_cpus
 from benchkit.judge.evidence import Evidence, RunEvidence
+from benchkit.judge.sliced_blocks import Balance, balances, log_speed
 from benchkit.models.thresholds import Thresholds
 from benchkit.stats.samples import log_left
 
@@ -22,7 +22,7 @@ MOSTLY_BUSY = 0.5
 
 
 def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
-    """Check each host for time withheld by a hypervisor or a control group, and for a clock below its nominal rate.
+    """Look for time of each host that a hypervisor or a control group withheld, and for a clock below its nominal rate.
 
     A trial of a sliced block is judged by `of_run` for the first two.
     """
@@ -56,18 +56,6 @@ def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
 CHECK = Check("throttled", "the host did not get its CPU", of_trial=of_trial, reads="hosts", of_run=of_run)
 
 
-def stolen_share(evidence: Evidence) -> float | None:
-    """Return the share of CPU time that the hypervisor withheld, of the host with most of it; None if unknown."""
-    shares = (_stolen_share(evidence, host, _cpus(evidence, host)) for host in evidence.hosts)
-    return max((share for share in shares if share is not None), default=None)
-
-
-def withheld_share(evidence: Evidence) -> float | None:
-    """Return the share of the window in which a quota withheld CPU time, of the host with most; None if unknown."""
-    shares = (quota_withheld(evidence, host) for host in evidence.hosts)
-    return max((share for share in shares if share is not None), default=None)
-
-
 def _withheld_finding(balance: Balance, who: str, limit: float, thresholds: Thresholds) -> Finding:
     return Finding(
         severity="suspect",
@@ -94,8 +82,8 @@ def _speed_finding(balance: Balance, thresholds: Thresholds) -> Finding:
 
 
 def _host_findings(evidence: Evidence, host: str, thresholds: Thresholds) -> Iterator[Finding]:
-    cpus = _cpus(evidence, host)
-    stolen = None if evidence.record.slices else _stolen_share(evidence, host, cpus)
+    cpus = trial_cpus(evidence, host)
+    stolen = None if evidence.record.slices else host_stolen_share(evidence, host)
     if stolen is not None and stolen > thresholds.steal:
         yield Finding(
             severity=evidence.disturbance,
@@ -129,8 +117,8 @@ def _host_findings(evidence: Evidence, host: str, thresholds: Thresholds) -> Ite
 
 def _unknown_quantities(evidence: Evidence, host: str) -> Iterator[str]:
     """Yield the quantities that nothing reports for a host. Its clock matters only where cores had work."""
-    cpus = _cpus(evidence, host)
-    if _stolen_share(evidence, host, cpus) is None:
+    cpus = trial_cpus(evidence, host)
+    if host_stolen_share(evidence, host) is None:
         yield "stolen CPU time"
     if quota_withheld(evidence, host) is None:
         yield "CPU time withheld by a quota"
@@ -138,30 +126,6 @@ def _unknown_quantities(evidence: Evidence, host: str) -> Iterator[str]:
         yield "nominal clock rate"
     elif _busy_cpus(evidence, host, cpus) and _mean_hz(evidence, host, cpus) is None:
         yield "clock rate under load"
-
-
-def _cpus(evidence: Evidence, host: str) -> set[int]:
-    """Return the CPUs of the host that the trial's processes may use."""
-    services = {cpu for each in evidence.record.services if each.host == host for cpu in each.cpus}
-    return services | {cpu for each in evidence.record.generators if each.host == host for cpu in each.cpus}
-
-
-def _stolen_share(evidence: Evidence, host: str, cpus: set[int]) -> float | None:
-    """Return the share of time in which its cores had work but another machine ran."""
-    stolen = cores_spent(evidence, host, cpus, STOLEN)
-    return None if stolen is None else max(0.0, stolen) / len(cpus)
-
-
-def quota_withheld(evidence: Evidence, host: str) -> float | None:
-    """Return the seconds per second withheld by a quota of the host itself: 0 without one, None if unknown.
-
-    Quotas of the scenario apply in control groups of their own, separate from the agent's, and are not included.
-    """
-    series = evidence.telemetry.series("cgroup_throttled_s_total", host)
-    if not series:
-        return 0.0 if quota_of(evidence, host) is None else None
-    rates = [each.rate(evidence.window_s) for each in series]
-    return max((rate for rate in rates if rate is not None), default=None)
 
 
 def _nominal_hz(evidence: Evidence, host: str) -> float | None:

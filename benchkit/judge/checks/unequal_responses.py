@@ -12,8 +12,7 @@ import pandas as pd
 from benchkit import units
 from benchkit.judge.check import ALL, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
 from benchkit.judge.evidence import Evidence, RunEvidence
-from benchkit.judge.fairness import declared_traits, varying_traits
-from benchkit.judge.response_kind import ResponseKind, similar_sizes
+from benchkit.judge.responses import ResponseKind, declared_traits, similar_sizes, varying_traits
 from benchkit.models.base import level_texts
 from benchkit.models.protocol import is_http2
 from benchkit.models.thresholds import Thresholds
@@ -77,7 +76,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
 def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
     """Compare the kind of each trial's response with the usual one of its baseline cell, or of its own if that is it.
 
-    How responses of one kind differ is stated with their ratio (`benchkit.judge.fairness`), and is no finding.
+    How responses of one kind differ is stated with their ratio (`benchkit.judge.responses`), and is no finding.
     """
     manifest = evidence.manifest
     pairs, _ = baseline_pairs(manifest.cells, scenario_baseline(manifest.scenario, manifest.cells))
@@ -175,8 +174,8 @@ def _accepted_sizes(evidence: Evidence, factor: float) -> Iterator[tuple[float, 
 def _http2_sizes(record: TrialRecord) -> tuple[float, float]:
     """Return the least and the most bytes of an answer over HTTP/2, means by weight.
 
-    Fields that were sent before take a byte or two each (HPACK, RFC 7541), so anything from the body alone up to the
-    uncompressed fields with the headers of all frames is the same answer.
+    Fields that were sent before take a byte or two each (HPACK, RFC 7541). An answer may therefore have any size from
+    the body alone up to the uncompressed fields with the headers of all frames.
     """
     frames = [HTTP2_FRAME * (math.ceil(probe.body_bytes / MIN_CHUNK_BYTES) + 1) for probe in record.probes]
     whole = [_whole(probe) + size for probe, size in zip(record.probes, frames, strict=True)]

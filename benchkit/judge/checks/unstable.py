@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from benchkit import units
-from benchkit.judge.block_balance import Balance, balances
 from benchkit.judge.check import RATES, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
 from benchkit.judge.evidence import RunEvidence
+from benchkit.judge.sliced_blocks import Balance, balances
 from benchkit.models.thresholds import Thresholds
 from benchkit.stats.inference import MIN_BLOCKS, t_quantile
 from benchkit.stats.multiple_tests import ALPHA

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from benchkit import units
-from benchkit.judge.summary import count_verdicts
+from benchkit.judge.verdicts.summary import count_verdicts
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.layout import (
     WIDTH_IN,

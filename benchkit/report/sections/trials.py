@@ -9,7 +9,7 @@ import pandas as pd
 
 from benchkit import units
 from benchkit.comparison.notes import latency_note
-from benchkit.judge.summary import checks_by_trial, verdict_label
+from benchkit.judge.verdicts.summary import checks_by_trial, verdict_label
 from benchkit.models.design import control_of
 from benchkit.models.metrics import P50, P99, PERCENTILES
 from benchkit.report.metric_values import numbers

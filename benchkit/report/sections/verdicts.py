@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from benchkit import units
 from benchkit.judge.check import describe_metrics
-from benchkit.judge.registry import CHECKS
-from benchkit.judge.summary import (
+from benchkit.judge.checks.registry import CHECKS
+from benchkit.judge.verdicts.summary import (
     FindingGroup,
     SkippedCheckGroup,
     count_verdicts,

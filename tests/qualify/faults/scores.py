@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from scipy import stats
 
-from benchkit.judge.registry import CHECKS
+from benchkit.judge.checks.registry import CHECKS
 from tests.qualify.faults.fault_lab import JudgedTrial
 from tests.qualify.faults.faults import ExpectedFinding
 

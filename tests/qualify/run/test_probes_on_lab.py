@@ -8,7 +8,7 @@ import pytest
 import benchkit
 from benchkit.cli.progress import SilentProgress
 from benchkit.hosts.connections import connect_all
-from benchkit.judge.fairness import UNDECLARED
+from benchkit.judge.responses import UNDECLARED
 from benchkit.lab.lab import Lab
 from benchkit.plan.planner import make_plan
 from benchkit.run.loop import execute

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.judge.checks.carry_over import carry_over
+from benchkit.judge.checks.slices import carry_over
 from benchkit.models.thresholds import Thresholds
 from benchkit.stats.multiple_tests import ALPHA
 from tests.support.simulation.figures import coverage, false_alarms, student

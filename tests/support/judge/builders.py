@@ -13,8 +13,8 @@ import pandas as pd
 import pyarrow as pa
 
 from benchkit.judge.check import CheckResult, Finding, SkippedCheck
+from benchkit.judge.checks.registry import CHECKS
 from benchkit.judge.evidence import Evidence, RunEvidence
-from benchkit.judge.registry import CHECKS
 from benchkit.judge.trial_telemetry import TrialTelemetry
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.load import Load

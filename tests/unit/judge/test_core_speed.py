@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.judge.core_speed import MIN_SAMPLES, loop_s, server_cores, server_loop_s
+from benchkit.judge.cpu_time import MIN_LOOP_SAMPLES, loop_s, server_cores, server_loop_s
 from benchkit.judge.evidence import Evidence
 from tests.support.judge.builders import WINDOW_S, Telemetry, build_generator, build_service, build_trial
 
@@ -41,7 +41,7 @@ def test_samples_of_several_cores_are_combined() -> None:
         ("sut", core, 0.1 * number, took)
         for number, (core, took) in enumerate([(0, 1.0), (1, 1.0), (2, 0.5), (3, 0.5)])
     ]
-    assert len(turns) >= MIN_SAMPLES
+    assert len(turns) >= MIN_LOOP_SAMPLES
     cores = [("sut", core) for core in range(4)]
     assert loop_s(trial_with_loop_times(*turns), cores, (0.0, WINDOW_S)) == pytest.approx(1 / 1.5)
 

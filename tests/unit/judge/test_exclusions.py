@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from benchkit.judge.check import ALL, Finding
-from benchkit.judge.exclusions import exclusions
-from benchkit.judge.judge import combine_results
+from benchkit.judge.verdicts.exclusions import exclusions
+from benchkit.judge.verdicts.judgement import combine_results
 from benchkit.models.metrics import METRICS
 from benchkit.store.parquet_files import arrow_table
 from tests.support.comparison.fixtures import MakeManifest, MakeTrials

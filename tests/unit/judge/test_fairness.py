@@ -13,7 +13,7 @@ from benchkit.comparison.notes import with_response_notes
 from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.run_data import RunData
 from benchkit.comparison.texts import markdown
-from benchkit.judge.fairness import (
+from benchkit.judge.responses import (
     UNDECLARED,
     answers_by_cell,
     mismatch_notes,

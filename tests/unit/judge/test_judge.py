@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from benchkit.judge.checks.registry import CHECKS
 from benchkit.judge.evidence import Evidence, RunEvidence
-from benchkit.judge.judge import judge_run, judge_trial
-from benchkit.judge.registry import CHECKS
+from benchkit.judge.verdicts.judgement import judge_run, judge_trial
 from benchkit.models.thresholds import Thresholds
 from tests.support.comparison.fixtures import MakeManifest, MakeTrials
 from tests.support.judge.builders import (

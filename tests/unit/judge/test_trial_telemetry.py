@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchkit.judge.checks import cold
-from benchkit.judge.trial_telemetry import Series, TrialTelemetry
+from benchkit.judge.trial_telemetry import MetricSeries, TrialTelemetry
 from benchkit.models.rows import Columns, TelemetryRow
 from tests.support.judge.builders import Telemetry, build_trial, telemetry_columns
 
@@ -59,12 +59,12 @@ def test_series_are_found_by_host_service_and_instance() -> None:
 def test_counters_grow_linearly_between_their_samples(seed: int) -> None:
     random = np.random.default_rng(seed)
     t_s, values = np.sort(random.uniform(-2, 5, 20)), np.cumsum(random.uniform(0, 9, 20))
-    series = Series("sut", None, None, t_s.tolist(), values.tolist())
-    grown = series.growth(WINDOW_S)
-    assert grown is not None
+    series = MetricSeries("sut", None, None, t_s.tolist(), values.tolist())
+    counted = series.increase(WINDOW_S)
+    assert counted is not None
     snapped = series.aligned_times(WINDOW_S)
     start, end = np.interp([max(0.0, snapped[0]), min(WINDOW_S, snapped[-1])], snapped, values)
-    assert grown.increase == pytest.approx(end - start, rel=1e-12)
+    assert counted.increase == pytest.approx(end - start, rel=1e-12)
 
 
 def test_states_are_sampled_within_the_window() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchkit.judge.check import LOAD
-from benchkit.judge.checks.busy_neighbour import neighbour_share
+from benchkit.judge.sliced_blocks import neighbour_share
 from tests.support.comparison.fixtures import MakeManifest, MakeTrials
 from tests.support.judge.builders import (
     SERVERS,

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.judge.block_slices import ordered_slices
 from benchkit.judge.check import LOAD
-from benchkit.judge.checks.carry_over import carry_over
+from benchkit.judge.checks.slices import carry_over
 from benchkit.judge.evidence import RunEvidence
+from benchkit.judge.sliced_blocks import ordered_slices
 from benchkit.stats.samples import Reals
 from tests.support.comparison.fixtures import MakeManifest, MakeTrials
 from tests.support.judge.builders import SERVERS, host_rows, run_findings, skipped_trials, slice_rows, trial_ids

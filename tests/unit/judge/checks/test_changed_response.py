@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchkit.judge.check import ALL, SkippedCheck
-from benchkit.judge.registry import CHECKS
+from benchkit.judge.checks.registry import CHECKS
 from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import ProbeRound
 from tests.support.comparison.fixtures import MakeManifest, MakeTrials

@@ -67,19 +67,6 @@ def test_agent_is_no_noise() -> None:
     assert finding_of("noisy-host", build_trial({**seen, **agent})) is None
 
 
-@pytest.mark.parametrize(
-    "sampled",
-    [{3.05: 0.3}, {1.0: 0.1, 3.05: 0.3}, {-0.01: 0.0, 1.0: 0.1, 3.05: 0.3}],
-    ids=["at the end only", "within the window, too", "from the start"],
-)
-def test_reducer_of_a_generators_rows_is_no_noise(sampled: dict[float, float]) -> None:
-    """Let the process that reads the load tool's rows use a tenth of its CPU, as in windows of one sample."""
-    seen = core_counters("load", 1, user=0.7)
-    assert finding_of("noisy-host", build_trial(seen)) is not None
-    reducer: Telemetry = {("cpu_s_total", "load", "reducer-1", None): sampled}
-    assert finding_of("noisy-host", build_trial({**seen, **reducer})) is None
-
-
 def test_profiler_is_no_noise() -> None:
     """Run perf on the server's CPUs; pprof would be part of the server."""
     seen = core_counters("sut", 0, user=1.0)

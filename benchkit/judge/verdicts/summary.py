@@ -9,8 +9,8 @@ import pandas as pd
 
 from benchkit import units
 from benchkit.judge.check import Verdict
+from benchkit.judge.checks.registry import CHECKS
 from benchkit.judge.evidence import Severity
-from benchkit.judge.registry import CHECKS
 from benchkit.models.base import Frozen
 
 FINDING_COLUMNS = ("check", "severity", "metrics", "seen", "threshold", "text")

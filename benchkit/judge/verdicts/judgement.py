@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from benchkit.judge.check import Check, CheckResult, Finding, RunCheckResult, SkippedCheck, Verdict
+from benchkit.judge.checks.registry import CHECKS
 from benchkit.judge.evidence import Evidence, RunEvidence
-from benchkit.judge.registry import CHECKS
 from benchkit.models.base import Frozen
 from benchkit.models.rows import UncheckedRow, VerdictRow
 from benchkit.models.thresholds import Thresholds, thresholds_of

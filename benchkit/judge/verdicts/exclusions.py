@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 import pandas as pd
 
-from benchkit.judge.checks.too_few_samples import required_requests
+from benchkit.judge.checks.load_tool import required_requests
 from benchkit.judge.evidence import RunEvidence
-from benchkit.judge.judge import judge_run
+from benchkit.judge.verdicts.judgement import judge_run
 from benchkit.models.metrics import PERCENTILES
 from benchkit.models.run import Manifest
 from benchkit.models.thresholds import Thresholds, thresholds_of

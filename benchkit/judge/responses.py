@@ -1,13 +1,15 @@
-"""Comparison of the answers of cells: status, header bytes, body bytes and the body itself.
+"""Comparison of the responses of cells: their kinds, and their status, header bytes, body bytes and bodies.
 
 The evidence is the probe of each trial, one request to its stack before the load. Servers that send different things do
-different work, and a ratio of their rates does not compare the servers alone. A scenario that intends this declares the
-reason (`differs`), which is then stated with every such ratio.
+different work, and a ratio of their rates does not compare the servers alone. Bodies of one kind may differ in an id, a
+date or the rows of a table: this is stated with the ratio. Responses of different kinds are other work. A scenario that
+intends a difference declares the reason (`differs`), which is then stated with every such ratio.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, get_args
 
 import pandas as pd
@@ -15,6 +17,7 @@ import pandas as pd
 from benchkit.models.base import Frozen, level_texts
 from benchkit.models.design import Difference, Trait
 from benchkit.models.run import Manifest
+from benchkit.models.trial import ProbeRecord
 
 TRAITS: tuple[Trait, ...] = get_args(Trait)
 
@@ -31,8 +34,58 @@ UNDECLARED = "if that is meant, declare it: --differs, or differs in the scenari
 _SHOWN = 3
 """Number of values from which a range is shown instead."""
 
+SHORT_BYTES = 40
+"""Difference that bodies of one kind may have whatever its factor: a UUID has 36 characters, a date up to 35."""
+
 Answers = Mapping[Trait, frozenset[str]]
 """All values of each trait in the answers to a cell's probes; empty for an unknown trait."""
+
+
+@dataclass(frozen=True)
+class ResponseKind:
+    """Status, media type and size of a response."""
+
+    status: int
+    media_type: str | None
+    """None: not stated, and not compared."""
+    body_bytes: float
+    body_sha256: str | None = None
+    """None: unknown."""
+
+    @classmethod
+    def of_probe(cls, probe: ProbeRecord) -> ResponseKind:
+        """Return the kind of a response to a probe."""
+        return cls(probe.status, probe.media_type, probe.body_bytes, probe.body_sha256)
+
+    def differences(self, other: ResponseKind, factor: float, declared: Collection[Trait]) -> Iterator[str]:
+        """Yield each difference of the kinds as a clause with both values, apart from traits that are declared.
+
+        `factor` is that of sizes. Equal bodies, and those that are declared to differ, have no media type to compare.
+        """
+        if self.status != other.status and "status" not in declared:
+            yield f"status {self.status} against {other.status}"
+        if (
+            "body" in declared
+            or "body_bytes" in declared
+            or (self.body_sha256 and self.body_sha256 == other.body_sha256)
+        ):
+            return
+        if self.media_type and other.media_type and self.media_type != other.media_type:
+            yield f"a body of {self.media_type} against {other.media_type}"
+        low, high = similar_sizes(other.body_bytes, factor)
+        if not low <= self.body_bytes <= high:
+            yield f"{self.body_bytes:g} bytes of body against {other.body_bytes:g}"
+
+
+def similar_sizes(body_bytes: float, factor: float) -> tuple[float, float]:
+    """Return the smallest and the largest size of bodies of one kind with a body of this size.
+
+    An empty body is a kind of its own.
+    """
+    if body_bytes == 0:
+        return 0.0, 0.0
+    smallest = max(1.0, min(body_bytes / factor, body_bytes - SHORT_BYTES))
+    return smallest, max(body_bytes * factor, body_bytes + SHORT_BYTES)
 
 
 class ResponseMismatch(Frozen):
@@ -157,7 +210,7 @@ def varying_traits(scenario: Mapping[str, Any], levels: Mapping[str, str]) -> fr
 
 
 def mismatch_notes(found: Sequence[ResponseMismatch]) -> tuple[str, ...]:
-    """Return remarks for a ratio of cells with different answers: one sentence for each comment on them."""
+    """Return notes on a ratio of cells with different answers: one sentence for each comment on them."""
     by_comment: dict[str, list[str]] = {}
     for each in found:
         by_comment.setdefault(each.comment, []).append(each.text)

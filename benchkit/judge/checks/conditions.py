@@ -1,0 +1,167 @@
+"""Checks of conditions that a trial must meet, without a threshold: which processes ran, where, and what they spoke."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from benchkit import units
+from benchkit.judge.check import ALL, Check, CheckResult, Finding, SkippedCheck
+from benchkit.judge.cpu_time import machine_of
+from benchkit.judge.evidence import Evidence
+from benchkit.models.protocol import Negotiated
+from benchkit.models.thresholds import Thresholds
+from benchkit.models.trial import TrialRecord
+
+
+def _profiler(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
+    """Mark profile trials, whose figures are shown but never mixed with measured ones."""
+    if evidence.record.kind != "profile":
+        return ()
+    return [
+        Finding(
+            severity="invalid",
+            metrics=ALL,
+            seen="the trial ran under a profiler",
+            threshold="limit: no profiler",
+            means="A profiler uses CPU time itself: the figures are those of a profiled server.",
+            advice="Read its profile, and take figures from the measured trials.",
+        )
+    ]
+
+
+OBSERVED = Check("observed", "the profiler was on", of_trial=_profiler)
+
+
+def _changed_processes(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
+    """Compare the processes of each service just before and just after the window; a reused pid is another process."""
+    services = evidence.record.services
+    if any(not service.pids_before or not service.pids_after for service in services):
+        return SkippedCheck(why="the servers' processes were not listed")
+    changes = []
+    for service in services:
+        ended = set(service.pids_before) - set(service.pids_after)
+        started = set(service.pids_after) - set(service.pids_before)
+        if ended or started:
+            total = units.counted(len(service.pids_before), "process", "processes")
+            changes.append(f"service {service.name}: {len(ended)} of {total} ended, {len(started)} started")
+    if not changes:
+        return ()
+    return [
+        Finding(
+            severity="invalid",
+            metrics=ALL,
+            seen="; ".join(changes),
+            threshold="limit: no change",
+            means="For a part of the window another server was measured, or one process fewer.",
+            advice="Read the server's log in the trial's raw files for the reason.",
+        )
+    ]
+
+
+SERVICE_RESTARTED = Check(
+    "service-restarted", "the process under test changed", of_trial=_changed_processes, reads="servers"
+)
+
+
+def _shared_cpus(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
+    """Compare the affinity masks of servers with those of load tools and of the controller on the same machine.
+
+    Load tool and controller may share CPUs: the controller waits during the load, and the CPU use of the load host's
+    cores includes its own (`generator-saturated`).
+    """
+    servers, others = dict(_servers(evidence)), {**dict(_generators(evidence)), **dict(_controller(evidence))}
+    if not all((*servers.values(), *others.values())):
+        return SkippedCheck(why="the CPUs of its processes are not recorded")
+    shared: dict[str, set[int]] = {}
+    for (machine, _), cpus in servers.items():
+        for (other_machine, name), other_cpus in others.items():
+            if machine == other_machine and cpus & other_cpus:
+                shared.setdefault(name, set()).update(cpus & other_cpus)
+    if not shared:
+        return ()
+    numbers = ", ".join(map(str, sorted({cpu for cpus in shared.values() for cpu in cpus})))
+    return [
+        Finding(
+            severity="suspect",
+            metrics=ALL,
+            seen=f"the server and {' and '.join(shared)} may run on the same CPU: {numbers}",
+            threshold="limit: no common CPU",
+            means="Each can take time from the other, so the rate is that of both together.",
+            advice="Use a machine for each, or give the roles CPUs of their own.",
+        )
+    ]
+
+
+SHARED_CPUS = Check(
+    "shared-cpus", "server, load tool or controller may run on the same CPU", of_trial=_shared_cpus, reads="hosts"
+)
+
+Owner = tuple[str, str]
+"""A machine, and the process on it."""
+
+
+def _servers(evidence: Evidence) -> Iterator[tuple[Owner, frozenset[int]]]:
+    for service in evidence.record.services:
+        yield (machine_of(evidence, service.host), service.name), frozenset(service.cpus)
+
+
+def _generators(evidence: Evidence) -> Iterator[tuple[Owner, frozenset[int]]]:
+    for host in evidence.load_hosts:
+        masks = [frozenset(each.cpus) for each in evidence.record.generators if each.host == host]
+        cpus = frozenset[int]().union(*masks) if all(masks) else frozenset[int]()
+        yield (machine_of(evidence, host), "the load tool"), cpus
+
+
+def _controller(evidence: Evidence) -> Iterator[tuple[Owner, frozenset[int]]]:
+    controller = evidence.controller
+    if controller is not None and controller.machine is not None:
+        yield (controller.machine, "benchkit itself"), frozenset(controller.cpus)
+
+
+def _negotiated_protocol(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
+    """Compare what the probes and the load tool negotiated with what the scenario wants of the entry.
+
+    Both ends choose the protocol together, so a server without HTTP/2 is measured over HTTP/1.1 without any error.
+    """
+    record = evidence.record
+    by_probe = [probe.negotiated for probe in record.probes]
+    by_tool = [None if generator.result is None else generator.result.negotiated for generator in record.generators]
+    if not any(by_probe):
+        return () if record.protocol == "http1" else SkippedCheck(why="the probe recorded no protocol")
+    seen = [
+        f"{side} negotiated {', '.join(differences)}"
+        for side, stated in (("the probe", by_probe), (record.load.tool, by_tool))
+        if (differences := dict.fromkeys(text for each in stated if each for text in _differences(record, each)))
+    ]
+    if not seen:
+        return ()
+    return [
+        Finding(
+            severity="invalid",
+            metrics=ALL,
+            seen="; ".join(seen),
+            threshold="limit: the same",
+            means="The figures are those of another protocol than the cell is named after.",
+            advice="Read the server's configuration: what it offers decides.",
+        )
+    ]
+
+
+PROTOCOL_MISMATCH = Check(
+    "protocol-mismatch", "another protocol was measured than the one asked for", of_trial=_negotiated_protocol
+)
+
+
+def _differences(record: TrialRecord, agreed: Negotiated) -> Iterator[str]:
+    """Yield the differences from the wanted protocol, and from the options of its TLS, as clauses."""
+    if agreed.protocol is not None and agreed.protocol != record.protocol:
+        yield f"{agreed.protocol}, not {record.protocol}"
+    tls = record.tls
+    if tls is None:
+        return
+    if agreed.tls_version is not None and agreed.tls_version != tls.version:
+        yield f"TLS {agreed.tls_version}, not {tls.version}"
+    if agreed.cipher is not None and tls.ciphers is not None and agreed.cipher not in tls.ciphers.split(":"):
+        yield f"the cipher suite {agreed.cipher}, not {tls.ciphers.replace(':', ' or ')}"
+    if agreed.key is not None and tls.certificate is None and agreed.key != tls.key:
+        yield f"a key of the kind {agreed.key}, not {tls.key}"

@@ -1,0 +1,438 @@
+"""Checks that compare one value of a trial with one threshold: rows of a table, and the functions that read the values.
+
+A row says on which side of its limit a value is wrong, and what that means. Its function reads the value from the
+evidence, and words both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from operator import ge, gt, lt
+from typing import Literal, NamedTuple
+
+from benchkit import units
+from benchkit.judge.check import ALL, LOAD, RATES, Check, CheckResult, Finding, SkippedCheck
+from benchkit.judge.evidence import Evidence, Severity
+from benchkit.judge.handshakes import handshakes
+from benchkit.judge.usage import (
+    generator_cores_busy,
+    generator_use,
+    is_crowded_out,
+    link_use,
+    port_use,
+    server_use,
+    unknown_links,
+)
+from benchkit.models.telemetry import SAMPLE_SHARES
+from benchkit.models.thresholds import Thresholds
+
+
+class Consequence(NamedTuple):
+    """Consequence of a value beyond its limit."""
+
+    severity: Severity | Literal["disturbance"]
+    """`disturbance`: the severity of a disturbance from outside (`Evidence.disturbance`)."""
+    metrics: tuple[str, ...]
+    means: str
+    advice: str
+
+
+class Reading(NamedTuple):
+    """A value of a trial, and the limit for it."""
+
+    value: float
+    limit: float
+    seen: str
+    """The value as a clause."""
+    allowed: str
+    """The limit as a clause."""
+    consequence: Consequence | None = None
+    """Consequence of this value where it is not that of the row."""
+
+
+Readings = Iterator[Reading | SkippedCheck]
+"""Values of a trial; none where the check does not apply. A `SkippedCheck` is the result unless a value is wrong."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A check that compares values of a trial with their limit."""
+
+    code: str
+    because: str
+    read: Callable[[Evidence, Thresholds], Readings]
+    is_beyond: Callable[[float, float], bool]
+    """Comparison that is true of a wrong value and its limit: `gt` or `ge` for an upper limit, `lt` for a lower one."""
+    consequence: Consequence
+    reads: Literal["load", "hosts", "servers"] = "load"
+
+    def of_trial(self, evidence: Evidence, thresholds: Thresholds) -> CheckResult:
+        """Return a finding for each value of a trial beyond its limit."""
+        findings: list[Finding] = []
+        skipped: SkippedCheck | None = None
+        for each in self.read(evidence, thresholds):
+            if isinstance(each, SkippedCheck):
+                skipped = each
+            elif self.is_beyond(each.value, each.limit):
+                findings.append(_finding(each, each.consequence or self.consequence, evidence))
+        return skipped if skipped and not findings else findings
+
+
+def _finding(reading: Reading, consequence: Consequence, evidence: Evidence) -> Finding:
+    return Finding(
+        severity=evidence.disturbance if consequence.severity == "disturbance" else consequence.severity,
+        metrics=consequence.metrics,
+        seen=reading.seen,
+        threshold=f"limit: {reading.allowed}",
+        means=consequence.means,
+        advice=consequence.advice,
+    )
+
+
+def _overruns(evidence: Evidence, _thresholds: Thresholds) -> Readings:
+    """Read how often a load tool had to be ended.
+
+    What it did in its window is known all the same. Where its load ended before the window did, or not all connections
+    had load, `littles-law` and `missing-connections` say so.
+    """
+    record = evidence.record
+    overruns = sum(each.overruns for each in record.generators)
+    turns = f" in {overruns} of {units.counted(len(record.generators) * len(record.slices), 'slice')}"
+    seen = f"{record.load.tool} did not end by itself{turns if record.slices else ''}, and was ended"
+    yield Reading(overruns, 0, seen, "none")
+
+
+def _resumed_handshakes(evidence: Evidence, thresholds: Thresholds) -> Readings:
+    """Read the share of resumed handshakes, by the entry's own counters, where none is wanted.
+
+    It matters where each request has a connection of its own; kept connections have a few handshakes at their start.
+    """
+    record, limit = evidence.record, thresholds.resumed_handshakes
+    if record.tls is None or record.tls.resumption or record.load.keepalive:
+        return
+    counted = handshakes(evidence)
+    if counted is None or counted.resumed_share is None:
+        yield SkippedCheck(why=f"{evidence.entry} counts no handshakes")
+        return
+    share = counted.resumed_share
+    seen = f"{units.share(share)} of {counted.number:,.0f} TLS handshakes resumed a session"
+    yield Reading(share, limit, seen, units.share(limit))
+
+
+TAIL_SHARE = 0.1
+"""Last part of a window that ends after a number of requests: clients that have sent their share disconnect."""
+
+
+def _fewest_connections(evidence: Evidence, thresholds: Thresholds) -> Readings:
+    """Read the established connections on the loaded port in each sample, which should be those requested.
+
+    Only for kept connections at full speed: some short connections are always being opened, and a tool with a target
+    rate opens only those that it needs. In a window that ends after a number of requests, samples in its last tenth do
+    not count. It may be too short for more than one.
+    """
+    record, limit = evidence.record, thresholds.connections
+    if not record.keeps_connections or not evidence.closed_loop:
+        return
+    port, is_timed = _port(record.target or ""), record.load.duration_s is not None
+    samples = [
+        value
+        for each in evidence.telemetry.series("connections_established", service=evidence.entry)
+        if each.instance == port
+        for value in each.in_window(record.window_s if is_timed else record.window_s * (1 - TAIL_SHARE))
+    ]
+    if not samples:
+        yield SkippedCheck(why="the connections were not counted")
+        return
+    fewest, requested, planned = min(samples), record.load.connections, len(SAMPLE_SHARES) if is_timed else 1
+    seen = (
+        f"{units.count(fewest)} of {units.count(requested)} connections were established in one of "
+        f"{units.counted(len(samples), 'sample')}"
+    )
+    yield Reading(fewest, limit * requested, seen, units.share(limit))
+    if len(samples) < planned:
+        yield SkippedCheck(why=f"the connections were counted in {len(samples)} of {planned} samples")
+
+
+def _port(target: str) -> str:
+    """Return the port of a URL, as telemetry names it."""
+    authority = target.partition("://")[2].partition("/")[0]
+    return authority.rpartition(":")[2]
+
+
+def _ports_in_use(evidence: Evidence, thresholds: Thresholds) -> Readings:
+    """Read the sockets of the load host that has the fewest local ports left for connections to one address.
+
+    A tool that finds no port gets EADDRNOTAVAIL, which it counts as a failed connect if it counts any. Kept
+    connections that were opened without a failure need no more ports: their TIME_WAIT sockets are of earlier trials.
+    """
+    failed, limit = evidence.number("errors_connect"), thresholds.ports
+    if evidence.record.keeps_connections and not failed:
+        return
+    uses = {host: port_use(evidence, host) for host in evidence.load_hosts}
+    known = [(*use, host) for host, use in uses.items() if use is not None]
+    used, ports, host = max(known, key=lambda each: each[0] / each[1], default=(0, 1, ""))
+    failures = f", and {units.count(failed)} connects failed" if failed else ""
+    seen = f"{units.count(used)} of the {units.count(ports)} local ports of {host} were in use{failures}"
+    yield Reading(used, limit * ports, seen, units.share(limit))
+    unknown = ", ".join(host for host, use in uses.items() if use is None)
+    if unknown:
+        yield SkippedCheck(why=f"unknown: the sockets, the port range or the failed connects of {unknown}")
+
+
+STOP_OTHERS = "Stop what else runs there, or wait until it has ended (--wait-idle)."
+GENERATOR_CROWDED = Consequence(
+    "disturbance",
+    LOAD,
+    "Others filled the cores of the load tool, so that it may have been the limit: two servers then look more alike than "
+    "they are.",
+    STOP_OTHERS,
+)
+SERVER_CROWDED = Consequence(
+    "disturbance",
+    RATES,
+    "Others took CPU time from it or from the load tool: with that time, something else may have been the limit.",
+    STOP_OTHERS,
+)
+
+
+def _generator_use(evidence: Evidence, thresholds: Thresholds) -> Readings:
+    """Read the CPU use of the busiest generator, thread or load host.
+
+    A thread counts where it owns its connections. In a tool that hands work to any free thread, as Go programs do, one
+    busy thread delays no request. Where others filled its cores that is a disturbance, which brings a ratio closer to
+    one and cannot cause a difference. A limit of one is never exceeded.
+    """
+    use, limit = generator_use(evidence), thresholds.generator_cpu
+    if use is None:
+        yield SkippedCheck(why="the CPUs of the load tool are not recorded")
+        return
+    if limit < 1:
+        is_crowded = use.share >= limit and is_crowded_out(evidence, thresholds)
+        yield Reading(use.share, limit, use.text, units.share(limit), GENERATOR_CROWDED if is_crowded else None)
+    unwatched = [host for host in evidence.load_hosts if generator_cores_busy(evidence, host) is None]
+    if unwatched:
+        yield SkippedCheck(why=f"no telemetry for the cores of {', '.join(unwatched)}")
+
+
+def _server_use(evidence: Evidence, thresholds: Thresholds) -> Readings:
+    """Read the CPU use of the busiest part of the stack.
+
+    One full part is enough: a proxy waits while the server behind it works. Only for closed loops at full speed: at a
+    target rate a server may well be idle. It may have waited for others, where these took so much of its cores that it
+    used most of the rest, or where they filled the cores of the load tool.
+    """
+    if not evidence.closed_loop:
+        return
+    use, use_of_rest = server_use(evidence, deducts_others=False), server_use(evidence)
+    limit = thresholds.server_cpu
+    if use is None or use_of_rest is None:
+        yield SkippedCheck(why="the server's CPU time or its CPUs are not recorded")
+        return
+    is_crowded = use.share < limit and (use_of_rest.share >= limit or is_crowded_out(evidence, thresholds))
+    yield Reading(use.share, limit, use.text, units.share(limit), SERVER_CROWDED if is_crowded else None)
+
+
+def _link_use(evidence: Evidence, thresholds: Thresholds) -> Readings:
+    """Read the bytes and packets of the fullest link of known rate, in one direction."""
+    use, limit = link_use(evidence), thresholds.link
+    if use is not None:
+        yield Reading(use.share, limit, use.text, units.share(limit))
+    unknown = unknown_links(evidence)
+    if unknown:
+        yield SkippedCheck(why=unknown)
+
+
+TOO_MANY_IN_FLIGHT = Consequence(
+    "invalid",
+    LOAD,
+    "More requests were in flight than connections and streams allow: the tool's rate or its latencies are wrong.",
+    "Read the tool's raw output, and run the cell with a second tool.",
+)
+TOO_FEW_IN_FLIGHT = TOO_MANY_IN_FLIGHT._replace(
+    means="Not all connections were in use: some hung or were not open, or the load tool could not keep up."
+)
+
+
+def _requests_in_flight(evidence: Evidence, thresholds: Thresholds) -> Readings:
+    """Read the difference of rate times mean latency from the requests in flight of a closed loop.
+
+    The mean must come from the raw histogram: wrk 4 prints one that includes its own correction. A mean is known to
+    the resolution of the tool. Where connecting is not part of the latency, short connections spend an unknown part of
+    their cycle on it. Requests that the end of a window cuts off have no latency, though they were in flight: for half
+    of the mean latency at least, the mean age of what a renewal process has begun (Cox, Renewal Theory, 1962, 5.2).
+    """
+    if not evidence.closed_loop:
+        return
+    record, row, limit = evidence.record, evidence.row, thresholds.littles_law
+    rps, mean_s = evidence.number("rps"), evidence.number("latency_mean_s")
+    if not record.keeps_connections and row.latency_covers != "connect+request":
+        why = "the tool's latency excludes connecting, which is a part of each short connection's cycle"
+        yield SkippedCheck(why=why)
+    elif row.latency_corrected is not False:
+        yield SkippedCheck(why="the mean latency includes the tool's own correction; a histogram would give it without")
+    elif rps is None or mean_s is None:
+        yield SkippedCheck(why="the tool reports no rate, or no mean above its resolution")
+    else:
+        in_flight, expected = rps * mean_s, record.load.in_flight
+        rounding = rps * (evidence.number("latency_resolution_s") or 0.0) / expected
+        window_s = record.slices[0].duration_s if record.slices else evidence.window_s
+        cut_off = mean_s / 2 / window_s if in_flight < expected else 0.0
+        streams = f" of {units.counted(record.load.streams, 'stream')}" if record.load.streams > 1 else ""
+        yield Reading(
+            abs(in_flight / expected - 1),
+            limit + rounding + cut_off,
+            f"{units.requests_per_s(rps)} \N{MULTIPLICATION SIGN} {units.seconds(mean_s)} = {in_flight:.3g} requests in "
+            f"flight on {units.count(record.load.connections)} connections{streams}",
+            f"a difference of {units.share(limit)}",
+            TOO_FEW_IN_FLIGHT if in_flight < expected else TOO_MANY_IN_FLIGHT,
+        )
+
+
+def _gaps(evidence: Evidence, thresholds: Thresholds) -> Readings:
+    """Read the longest gap between samples of each host, beside its sampling interval.
+
+    Slices are sampled at their edges alone, so that a longer slice is the interval.
+    """
+    slice_s = max((each.duration_s for each in evidence.record.slices), default=0.0)
+    unsampled = set(evidence.hosts)
+    for watch in evidence.record.watched:
+        t_s = evidence.telemetry.sample_times(watch.host)
+        if not t_s:
+            continue
+        unsampled.discard(watch.host)
+        start_s, gap_s = _longest_gap(t_s, evidence.window_s)
+        interval_s = max(watch.interval_s, slice_s)
+        yield Reading(
+            gap_s,
+            thresholds.gap_intervals * interval_s,
+            f"host {watch.host} took no sample for {units.seconds(gap_s)}, starting {start_s:.1f} s into the window",
+            f"{thresholds.gap_intervals:g} intervals of {units.seconds(interval_s)}",
+        )
+    if unsampled:
+        yield SkippedCheck(why=f"no telemetry of {', '.join(sorted(unsampled))}")
+
+
+def _longest_gap(t_s: Sequence[float], window_s: float) -> tuple[float, float]:
+    """Return (start, length) of the longest gap that reaches into the window, whose ends count as samples."""
+    edges = [min(0.0, t_s[0]), *t_s, max(window_s, t_s[-1])]
+    gaps = [(low, high - low) for low, high in pairwise(edges) if high > 0 and low < window_s]
+    return max(gaps, key=lambda gap: gap[1])
+
+
+LIMITS = (
+    Limit(
+        "overran",
+        "the load tool did not end by itself after its window",
+        _overruns,
+        gt,
+        Consequence(
+            "suspect",
+            ALL,
+            "Its connections were not all established when its window ended, so that it went on with its load.",
+            "Use fewer connections, a longer listen queue of the server, or another load tool, such as wrk.",
+        ),
+    ),
+    Limit(
+        "handshake-share",
+        "TLS sessions were resumed though full handshakes were asked for",
+        _resumed_handshakes,
+        gt,
+        Consequence(
+            "invalid",
+            ALL,
+            "A resumed handshake costs a part of a full one, so these figures are not those of full handshakes.",
+            "Turn session tickets and the cache of sessions off in the server's configuration.",
+        ),
+        reads="servers",
+    ),
+    Limit(
+        "missing-connections",
+        "there were fewer connections than requested",
+        _fewest_connections,
+        lt,
+        Consequence(
+            "invalid",
+            ALL,
+            "The server was measured under another load than the cell states.",
+            "Check the open-file limits and the ports of the load host, and the tool's errors.",
+        ),
+        reads="servers",
+    ),
+    Limit(
+        "ports-exhausted",
+        "the client ran out of local ports",
+        _ports_in_use,
+        ge,
+        Consequence(
+            "invalid",
+            LOAD,
+            "The load host waited for free ports, so the rate is limited by its sockets in TIME_WAIT.",
+            "Widen net.ipv4.ip_local_port_range, set net.ipv4.tcp_tw_reuse, or add load hosts.",
+        ),
+    ),
+    Limit(
+        "generator-saturated",
+        "the load tool was the limit",
+        _generator_use,
+        ge,
+        Consequence(
+            "invalid",
+            LOAD,
+            "The load tool was the limit, so the rate and the latencies are the tool's and not the server's.",
+            "Give it more cores, threads or processes, add a load host, or lower the server's CPU.",
+        ),
+    ),
+    Limit(
+        "link-saturated",
+        "the network was the limit",
+        _link_use,
+        ge,
+        Consequence(
+            "invalid",
+            LOAD,
+            "The network was the limit, so the rate is that of the link and the latencies are those of its queue.",
+            "Use a faster link or smaller answers; CPU per request stays comparable.",
+        ),
+        reads="hosts",
+    ),
+    Limit(
+        "littles-law",
+        "the tool's own figures contradict each other",
+        _requests_in_flight,
+        gt,
+        TOO_MANY_IN_FLIGHT,
+    ),
+    Limit(
+        "stalled",
+        "a host stopped for a while",
+        _gaps,
+        gt,
+        Consequence(
+            "disturbance",
+            ALL,
+            "The host, or all of its processes, stopped: the window was shorter than the tool assumes.",
+            "Check whether the machine was suspended, migrated or out of memory, and run again.",
+        ),
+        reads="hosts",
+    ),
+    Limit(
+        "server-idle",
+        "the server was not the limit, so its rate is not its capacity",
+        _server_use,
+        lt,
+        Consequence(
+            "invalid",
+            RATES,
+            "The server was not the limit: something else limited the rate, which is not the server's capacity.",
+            "Find what it waits for: a lock, a delay, too few connections, the generator, the network.",
+        ),
+        reads="servers",
+    ),
+)
+"""The table: code, clause after "The number is wrong because", value, comparison, consequence."""
+
+LIMIT_CHECKS: Mapping[str, Check] = {
+    row.code: Check(row.code, row.because, of_trial=row.of_trial, reads=row.reads) for row in LIMITS
+}

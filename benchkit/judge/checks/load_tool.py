@@ -1,0 +1,270 @@
+"""Checks of what the load tool did: the ceilings of tools, the load of each host, requests for percentiles, rates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from statistics import median
+
+from benchkit import units
+from benchkit.judge.check import ALL, LOAD, Check, CheckResult, Finding, SkippedCheck
+from benchkit.judge.cpu_time import quota_withheld
+from benchkit.judge.evidence import Evidence
+from benchkit.judge.usage import generator_use, link_use, server_use
+from benchkit.models.metrics import LATENCIES, P99, PERCENTILES, metric_named
+from benchkit.models.thresholds import Thresholds
+
+HEY_CAP = "hey-cap"
+"""Note of hey's parser: hey keeps 1,000,000 results (requester/requester.go, maxRes)."""
+
+
+def _known_ceilings(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
+    """Look for known ceilings: hey's million results, the resolution of siege and ab, and siege's users."""
+    return [*_capped_results(evidence), *_below_resolution(evidence), *_other_connections(evidence)]
+
+
+TOOL_LIMIT = Check("tool-limit", "the load tool's own ceiling was reached", of_trial=_known_ceilings)
+
+
+def _capped_results(evidence: Evidence) -> Iterator[Finding]:
+    if HEY_CAP in evidence.notes:
+        yield Finding(
+            severity="invalid",
+            metrics=LATENCIES,
+            seen=evidence.notes[HEY_CAP],
+            threshold="limit: 1,000,000 results per process",
+            means="Latencies cover only the beginning of the window; the rate counts every request.",
+            advice="Use more hey processes, a shorter window, or wrk.",
+        )
+
+
+def _below_resolution(evidence: Evidence) -> Iterator[Finding]:
+    """Yield a finding for a mean latency that is absent in `trials` because it is below the tool's resolution."""
+    step_s = evidence.number("latency_resolution_s")
+    if step_s is not None and evidence.number("requests") and evidence.number("latency_mean_s") is None:
+        tool = evidence.row.tool
+        yield Finding(
+            severity="suspect",
+            metrics=LATENCIES,
+            seen=f"the mean latency is below the resolution of {tool}, {units.seconds(step_s)}",
+            threshold="limit: one step of the resolution",
+            means="The tool cannot measure latencies this short; its percentiles are rounded to whole steps.",
+            advice="Use wrk or vegeta, which measure microseconds, for latencies this short.",
+        )
+
+
+def _other_connections(evidence: Evidence) -> Iterator[Finding]:
+    """Yield a finding for each generator that reports another number of connections than requested."""
+    for load, result in evidence.record.outputs:
+        reported = result.connections
+        if reported is not None and reported != load.connections:
+            yield Finding(
+                severity="invalid",
+                metrics=ALL,
+                seen=f"the tool reports {reported:,} of {units.counted(load.connections, 'requested connection')}",
+                threshold="limit: the requested number",
+                means="The server was measured under another load than the cell states.",
+                advice="Stay below the tool's limit, or use more processes of it.",
+            )
+
+
+def _load_hosts(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
+    """Compare the load hosts of a trial: when they started, and the rate of each for its share of the load."""
+    if len(evidence.load_hosts) < 2:  # noqa: PLR2004
+        return ()
+    late = list(_late_start(evidence, thresholds))
+    rates = _rates_of_hosts(evidence)
+    if rates is None:
+        return late or SkippedCheck(why="the rate of each load host is not known")
+    return [*late, *_slow_host(rates, thresholds)]
+
+
+UNEVEN_LOAD = Check("uneven-load", "a load host started late, or was slower than the others", of_trial=_load_hosts)
+
+
+def _late_start(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    record = evidence.record
+    length_s = record.slices[0].duration_s if record.slices else evidence.window_s
+    if record.start_spread_s <= thresholds.start_spread * length_s:
+        return
+    last = max(record.generators, key=lambda each: each.late_s or 0.0)
+    yield Finding(
+        severity="suspect",
+        metrics=LOAD,
+        seen=f"the load tool on {last.host} started {units.seconds(record.start_spread_s)} after the first one",
+        threshold=f"limit: {units.share(thresholds.start_spread)} of {units.seconds(length_s)}",
+        means="Until then the load was smaller than requested.",
+        advice=f"Find what delays processes on {last.host}, such as a busy core, or make windows longer.",
+    )
+
+
+def _rates_of_hosts(evidence: Evidence) -> dict[str, float] | None:
+    """Return the rate of each load host, divided by its part of connections or target rate; None: unknown."""
+    rates: dict[str, float] = dict.fromkeys(evidence.load_hosts, 0.0)
+    shares = dict(rates)
+    for each in evidence.record.generators:
+        if each.result is None or each.result.rps is None:
+            return None
+        rates[each.host] += each.result.rps
+        shares[each.host] += each.load.connections if each.load.rate is None else each.load.rate
+    return {host: rates[host] / shares[host] for host in rates}
+
+
+def _slow_host(rates: Mapping[str, float], thresholds: Thresholds) -> Iterator[Finding]:
+    slowest = min(rates, key=rates.__getitem__)
+    others = median(rate for host, rate in rates.items() if host != slowest)
+    if rates[slowest] >= thresholds.load_host_rate * others:
+        return
+    yield Finding(
+        severity="suspect",
+        metrics=LOAD,
+        seen=f"{slowest} had {units.share(rates[slowest] / others)} of the median rate of the other load hosts, for its "
+        "share of the load",
+        threshold=f"limit: {units.share(thresholds.load_host_rate)}",
+        means="Its connections waited longer than the others, so that rates and latencies are those of unlike load hosts.",
+        advice=f"Find what slows {slowest}: a busy core, its link, its way to the server; or remove it from the inventory.",
+    )
+
+
+def required_requests(metric: str, thresholds: Thresholds) -> float:
+    """Return the number of requests that a percentile needs; 0 for other metrics."""
+    return thresholds.samples_beyond / (1 - PERCENTILES[metric].share) if metric in PERCENTILES else 0.0
+
+
+def _samples_of_percentiles(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
+    """Compare the number of requests with what the requested percentiles need.
+
+    Other percentiles in the table are excluded where they are used (`benchkit.judge.verdicts.exclusions`), but as
+    the scenario does not ask about them, they are no finding.
+    """
+    requests = evidence.number("requests")
+    if requests is None:
+        is_requested = bool(evidence.requested_metrics & PERCENTILES.keys())
+        return SkippedCheck(why="the tool does not report the number of requests") if is_requested else ()
+    lacking = _lacking_percentiles(evidence.requested_metrics, requests, thresholds)
+    if not lacking:
+        return ()
+    titles = " and ".join(metric_named(metric).title for metric in lacking)
+    return [
+        Finding(
+            severity="invalid",
+            metrics=tuple(lacking),
+            seen=f"{titles} of {units.counted(int(requests), 'request')}",
+            threshold=f"needs {units.count(max(lacking.values()))}",
+            means=f"Fewer than {thresholds.samples_beyond:g} requests lie beyond it: it is the latency of those few.",
+            advice="Measure longer, or ask for a lower percentile.",
+        )
+    ]
+
+
+TOO_FEW_SAMPLES = Check(
+    "too-few-samples", "a percentile rests on a handful of requests", of_trial=_samples_of_percentiles
+)
+
+
+def _lacking_percentiles(metrics: Iterable[str], requests: float, thresholds: Thresholds) -> dict[str, float]:
+    """Return the metrics that need more requests, with the number that they need."""
+    requested = set(metrics)
+    required = {metric: required_requests(metric, thresholds) for metric in PERCENTILES if metric in requested}
+    return {metric: number for metric, number in required.items() if requests < round(number, 6)}
+
+
+FULL = 0.90
+"""Share of its CPU at which a load tool or a server was the limit, as `generator_cpu` has it by default."""
+
+
+def _rate_held(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
+    """Compare the rate achieved with the target rate, and the lag of sending with the latency.
+
+    Who was at fault follows from when the load tool sent, and from which of tool, server and link had nothing left. A
+    rate with a shape has no shortfall: the trial is to show whether a server can follow it.
+    """
+    if evidence.closed_loop:
+        return ()
+    achieved = evidence.number("rate_achieved")
+    if achieved is None:
+        return SkippedCheck(why="the tool reports no rate")
+    findings = list(_shortfall(evidence, achieved, thresholds)) if evidence.record.load.shape is None else []
+    return findings or list(_lag(evidence, thresholds))
+
+
+RATE_HELD = Check("rate-held", "the target rate was not held", of_trial=_rate_held)
+
+
+def _shortfall(evidence: Evidence, achieved: float, thresholds: Thresholds) -> Iterator[Finding]:
+    target = evidence.record.load.rate or 0.0
+    if achieved >= thresholds.rate_held * target:
+        return
+    means, advice = _fault(evidence, thresholds)
+    yield Finding(
+        severity="invalid",
+        metrics=LATENCIES,
+        seen=f"{units.requests_per_s(achieved)} were answered, {units.share(achieved / target)} of the target rate",
+        threshold=f"limit: {units.share(thresholds.rate_held)} of {units.requests_per_s(target)}",
+        means=f"{means} Latencies are not those at the target rate.",
+        advice=advice,
+    )
+
+
+def _lag(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    if not _is_sent_late(evidence, thresholds):
+        return
+    use = generator_use(evidence)
+    seen = f", and {use.text}" if use is not None else ""
+    yield Finding(
+        severity="invalid",
+        metrics=LATENCIES,
+        seen=f"{_late_requests(evidence)}{seen}",
+        threshold=f"limit: {units.share(thresholds.send_lag)} of the p99 latency, {units.seconds(evidence.number(P99))}",
+        means="The load tool was at fault: it could not send in time, and that much of the latencies is its own delay.",
+        advice="Give it a core of its own, more cores or more processes, or lower the rate.",
+    )
+
+
+def _is_sent_late(evidence: Evidence, thresholds: Thresholds) -> bool | None:
+    """Return True if latencies contain much waiting to be sent; None where the tool does not state the lag."""
+    lag_s, latency_s = evidence.number("send_lag_p99_s"), evidence.number(P99)
+    return None if lag_s is None or latency_s is None else lag_s > thresholds.send_lag * latency_s
+
+
+def _late_requests(evidence: Evidence) -> str:
+    return f"a hundredth of the requests was sent at least {units.seconds(evidence.number('send_lag_p99_s'))} late"
+
+
+def _fault(evidence: Evidence, thresholds: Thresholds) -> tuple[str, str]:
+    """Return who could not hold the rate, and what to do about it: two sentences.
+
+    A load tool that sent in time is not at fault, however busy its cores were, unless a quota stopped it: then it also
+    receives late. A tool that states no lag is at fault if it had no CPU left. The tool comes first: a server cannot
+    answer in time what was sent late. A full link comes before the server, which works on what waits behind the link.
+    """
+    withheld, host = max(
+        ((quota_withheld(evidence, host) or 0.0, host) for host in evidence.load_hosts), default=(0.0, "")
+    )
+    if withheld > thresholds.throttled:
+        return (
+            f"The load tool was at fault: a CPU quota withheld CPU time from {host} for {units.share(withheld)} of the window.",
+            "Remove the quota from the load host, or lower the rate.",
+        )
+    generator, link, server = generator_use(evidence), link_use(evidence), server_use(evidence)
+    is_full = generator is not None and generator.share >= FULL
+    is_late = _is_sent_late(evidence, thresholds)
+    if is_late or (is_late is None and is_full):
+        clauses = [_late_requests(evidence) if is_late else "", generator.text if generator is not None else ""]
+        return (
+            f"The load tool was at fault: {', and '.join(filter(None, clauses))}.",
+            "Give it more cores, threads or processes, add a load host, or lower the rate.",
+        )
+    if link is not None and link.share >= thresholds.link:
+        return f"The link was at fault: {link.text}.", "Lower the rate, use smaller answers or a faster link."
+    if server is not None and server.share >= FULL:
+        return f"The server was at fault: {server.text}.", "Lower the rate below the server's capacity."
+    if generator is None or server is None:
+        unknown = [who for who, use in (("the load tool", generator), ("the server", server)) if use is None]
+        return (
+            f"Who was at fault is not known: the CPU time of {' and '.join(unknown)} was not recorded.",
+            "Lower the rate, or measure on hosts that are watched.",
+        )
+    return (
+        "Neither the load tool nor the server was out of CPU.",
+        "Find what requests wait for: a lock or delay in the server, too few connections, or the network.",
+    )

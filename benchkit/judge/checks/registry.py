@@ -1,0 +1,63 @@
+"""All checks, in the order in which their findings are shown."""
+
+from __future__ import annotations
+
+from benchkit.judge.check import Check
+from benchkit.judge.checks import (
+    accept_overflow,
+    capacity_found,
+    changed_response,
+    cold,
+    conditions,
+    drifted_host,
+    errors,
+    load_tool,
+    noisy_host,
+    plateau,
+    slices,
+    throttled,
+    unequal_responses,
+    unstable,
+)
+from benchkit.judge.checks.limits import LIMIT_CHECKS
+from benchkit.registry import Registry
+
+_ALL = (
+    conditions.OBSERVED,
+    LIMIT_CHECKS["overran"],
+    conditions.SERVICE_RESTARTED,
+    errors.CHECK,
+    unequal_responses.CHECK,
+    changed_response.CHECK,
+    conditions.PROTOCOL_MISMATCH,
+    LIMIT_CHECKS["handshake-share"],
+    LIMIT_CHECKS["missing-connections"],
+    LIMIT_CHECKS["ports-exhausted"],
+    accept_overflow.CHECK,
+    LIMIT_CHECKS["generator-saturated"],
+    load_tool.UNEVEN_LOAD,
+    LIMIT_CHECKS["link-saturated"],
+    load_tool.RATE_HELD,
+    capacity_found.CHECK,
+    load_tool.TOOL_LIMIT,
+    LIMIT_CHECKS["littles-law"],
+    throttled.CHECK,
+    noisy_host.CHECK,
+    LIMIT_CHECKS["stalled"],
+    conditions.SHARED_CPUS,
+    LIMIT_CHECKS["server-idle"],
+    slices.BUSY_NEIGHBOUR,
+    slices.CARRY_OVER,
+    slices.FEW_REQUESTS_IN_SLICE,
+    slices.DISTURBED_SLICE,
+    cold.CHECK,
+    load_tool.TOO_FEW_SAMPLES,
+    plateau.CHECK,
+    unstable.CHECK,
+    drifted_host.CHECK,
+)
+
+CHECKS: Registry[Check] = Registry(
+    "benchkit.checks", {check.code: check for check in _ALL}, Check, lambda check: check.code
+)
+"""All checks, those of plugins too, by code."""

@@ -1,0 +1,255 @@
+"""Checks of sliced blocks: their servers without load, what a slice left behind, and single slices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy import special
+
+from benchkit import units
+from benchkit.judge.check import LOAD, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
+from benchkit.judge.evidence import Evidence, RunEvidence
+from benchkit.judge.sliced_blocks import EMPTY, neighbour_inequality, neighbour_share, ordered_slices, sliced_trials
+from benchkit.models.thresholds import Thresholds
+from benchkit.stats.multiple_tests import ALPHA, holm
+from benchkit.stats.samples import Reals
+
+
+def _neighbour_evidence(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
+    """Skip a trial of a sliced block without the evidence that `_neighbour_work` compares."""
+    if evidence.record.slices and neighbour_share(evidence.record) is None:
+        return SkippedCheck(why="the CPU time of the block's other servers is unknown")
+    return ()
+
+
+def _neighbour_work(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
+    """Compare the CPU time that servers without load used in the slices of each cell of a block.
+
+    Garbage collection, timers and threads in the background take CPU time from the server under load, which may in turn
+    leave its neighbours alone. Random order does not cancel that, so that the interval of a ratio includes it
+    (`benchkit.comparison.ratios`). What all cells take from each other alike does not change their ratio: a quota lets
+    every server finish its last requests in the next slice.
+    """
+    limit = thresholds.neighbour_cpu
+    trials = sliced_trials(evidence.trials)
+    results: dict[str, CheckResult] = {}
+    for _, block in trials[trials["neighbour_share"].notna()].groupby("block"):
+        is_unequal = neighbour_inequality(block["neighbour_share"]) > limit
+        for trial_id, share in zip(block["trial_id"], block["neighbour_share"], strict=True):
+            if share > limit:
+                results[str(trial_id)] = [_neighbour_finding(share, limit, is_unequal=is_unequal)]
+    return results
+
+
+BUSY_NEIGHBOUR = Check(
+    "busy-neighbour",
+    "a server without load worked in the slices of another",
+    of_trial=_neighbour_evidence,
+    of_run=_neighbour_work,
+)
+
+
+def _neighbour_finding(share: float, limit: float, *, is_unequal: bool) -> Finding:
+    return Finding(
+        severity="suspect",
+        metrics=LOAD,
+        seen=f"servers of the block's other cells, which had no load, used {units.share(share)} of the CPU time of this "
+        "cell's servers in its slices",
+        threshold=f"limit: {units.share(limit)}{', and as much between cells' if is_unequal else ''}",
+        means="They took CPU time from it that it did not take from them: the interval of a ratio includes as much."
+        if is_unequal
+        else "The cells of the block took CPU time from each other alike: their ratio holds, while each rate is lower.",
+        advice="Use design: blocks, which runs one cell at a time, or longer slices (slice_s).",
+    )
+
+
+MIN_FREEDOM = 20
+"""Degrees of freedom of the error; with fewer, only effects that are several times the noise of a slice would show."""
+
+
+class CarryOver(NamedTuple):
+    """First-order carry-over to a cell."""
+
+    log_effect: float
+    """Change of its log rate after a slice of another cell, against one after its own."""
+    p: float
+    """Two-sided p of Student's t, by Holm over the cells."""
+
+
+def _carry_over_of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
+    """Estimate for each cell how a slice of another cell before its own changes its rate, from the random order.
+
+    A slice may leave behind connections that wait for their end (TIME_WAIT), full caches and unfinished work. The rate
+    of the next one then depends on whose slice that was. Only an effect that the test shows and that is above the
+    threshold counts.
+    """
+    slices = ordered_slices(evidence)
+    if slices.empty:
+        return {}
+    trial_ids = slices.groupby("cell_id")["trial_id"].unique()
+    effects = carry_over(slices)
+    if not effects:
+        why = "too few slices to compare those after another cell with those after their own"
+        return {str(each): SkippedCheck(why=why) for ids in trial_ids for each in ids}
+    results: dict[str, CheckResult] = {}
+    for cell_id, effect in effects.items():
+        if effect.p <= ALPHA and abs(effect.log_effect) > math.log1p(thresholds.carry_over):
+            results |= {str(each): [_carry_over_finding(effect, thresholds)] for each in trial_ids[cell_id]}
+    return results
+
+
+CARRY_OVER = Check("carry-over", "what one slice left behind changed the next", of_run=_carry_over_of_run)
+
+
+def carry_over(slices: pd.DataFrame) -> Mapping[str, CarryOver]:
+    """Return the first-order carry-over to each cell; empty with too few slices.
+
+    It is estimated by least squares on the log rates of slices. Each cell and each round have an effect in each block:
+    neither differences between cells nor the drift of the host count (Jones & Kenward, Design and Analysis of
+    Cross-Over Trials, 2014, ch. 4). Slices without an answer, which `disturbed-slice` reports, do not count: one would
+    outweigh all others.
+    """
+    known = slices[slices["log_rps"].notna() & (slices["requests"] > 0) & slices["before"].notna()]
+    cells = sorted(set(known["cell_id"]))
+    parts: list[Reals] = []
+    freedom = len(known) - len(cells)
+    for _, block in known.groupby("block"):
+        after_another = [((block["cell_id"] == cell) & (block["before"] != cell)).to_numpy() for cell in cells]
+        columns: Reals = np.column_stack([block["log_rps"], *after_another]).astype(np.float64)
+        dummies = pd.get_dummies(block[["cell_id", "slice"]].astype(str)).to_numpy(dtype=np.float64)
+        fitted, _, rank, _ = np.linalg.lstsq(dummies, columns, rcond=None)
+        parts.append(columns - dummies @ fitted)
+        freedom -= int(rank)
+    if freedom < MIN_FREEDOM:
+        return {}
+    residuals = np.vstack(parts)
+    rates, regressors = residuals[:, 0], residuals[:, 1:]
+    effects, _, rank, _ = np.linalg.lstsq(regressors, rates, rcond=1e-9)
+    if rank < len(cells):
+        return {}
+    variance = float(((rates - regressors @ effects) ** 2).sum()) / freedom
+    errors = np.sqrt(variance * np.diag(np.linalg.inv(regressors.T @ regressors)))
+    p = holm(list(2 * special.stdtr(freedom, -np.abs(effects) / errors)))
+    return {cell: CarryOver(float(effect), float(each)) for cell, effect, each in zip(cells, effects, p, strict=True)}
+
+
+def _carry_over_finding(effect: CarryOver, thresholds: Thresholds) -> Finding:
+    change = math.expm1(effect.log_effect)
+    return Finding(
+        severity="suspect",
+        metrics=LOAD,
+        seen=f"the cell answered {units.share(abs(change))} {'fewer' if change < 0 else 'more'} requests after a slice of "
+        f"another cell than after one of its own (p = {effect.p:.2g})",
+        threshold=f"limit: {units.share(thresholds.carry_over)}, p {ALPHA:g}",
+        means="What another cell left behind (closing connections, full caches, unfinished work) is in its rate.",
+        advice="Use longer slices (slice_s), or design: blocks.",
+    )
+
+
+def _answers_in_slices(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
+    """Compare the answers in a slice with those that each connection, or stream of one, needs; none may be empty.
+
+    A slice begins with new connections. Their first answers must come before its clock starts: otherwise it counts
+    fewer answers than the server gives, and of a slow server fewer than of a fast one. Under a target rate one
+    connection is enough for most requests, so that the number of connections does not matter. The mean shows whether
+    slices are long enough. An empty slice shows that nothing answered for its whole length, which the trial's rate
+    includes.
+    """
+    slices = evidence.record.slices
+    if not slices:
+        return ()
+    requests = evidence.number("requests")
+    if requests is None:
+        return SkippedCheck(why="the number of requests is unknown")
+    load = evidence.record.load
+    needed = thresholds.slice_answers * (load.in_flight if evidence.closed_loop else 1)
+    if requests >= needed * len(slices):
+        empty = [each.slice for each in evidence.slices if each.requests == 0]
+        return [_empty_finding(empty, slices[0].duration_s)] if empty else ()
+    return [
+        Finding(
+            severity="invalid",
+            metrics=LOAD,
+            seen=f"a slice of {units.seconds(slices[0].duration_s)} has {requests / len(slices):.1f} answers over "
+            f"{units.counted(load.connections, 'connection')}",
+            threshold=f"limit: {needed:g}",
+            means="What connections wait for at the start and end of a slice is a large part of it.",
+            advice="Use longer slices (slice_s), fewer connections, or design: blocks.",
+        )
+    ]
+
+
+FEW_REQUESTS_IN_SLICE = Check("few-requests-in-slice", "slices are too short for the load", of_trial=_answers_in_slices)
+
+
+def _empty_finding(empty: Sequence[int], slice_s: float) -> Finding:
+    return Finding(
+        severity="suspect",
+        metrics=LOAD,
+        seen=f"{units.counted(len(empty), 'slice')} of {units.seconds(slice_s)} had no answer at all, the first of them "
+        f"slice {empty[0]}",
+        threshold="limit: an answer in every slice",
+        means="The server, or its host, stopped for longer than a slice: the rate includes that, percentiles hardly do.",
+        advice="Look for what stops the server (garbage collection, a lock, swapping), and use longer slices (slice_s).",
+    )
+
+
+OUTLYING = 5.0
+"""Robust standard deviations of a trial's slices: normal ones lie that far out once in three million."""
+MAD_TO_SD = 1.4826
+"""Standard deviation of a normal distribution over its median absolute deviation."""
+
+
+def _disturbed_slices(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
+    """Look for slices far below the others of their trial, in comparison with the block's other cells in their round.
+
+    What slowed the whole round is no finding. No slice is ever removed: a value is no reason to.
+    """
+    slices = ordered_slices(evidence)
+    results: dict[str, CheckResult] = {}
+    for _, block in slices.groupby("block"):
+        logs = block.pivot_table(index="slice", columns="trial_id", values="log_rps")
+        logs = logs - logs.median()
+        for trial_id in logs.columns:
+            others = logs.drop(columns=trial_id)
+            relative = (logs[trial_id] - others.median(axis=1).fillna(0.0)).dropna()
+            if finding := _disturbed_finding(
+                block[block["trial_id"] == trial_id].set_index("slice"), relative, thresholds
+            ):
+                results[str(trial_id)] = [finding]
+    return results
+
+
+DISTURBED_SLICE = Check("disturbed-slice", "something slowed a single slice", of_run=_disturbed_slices)
+
+
+def _disturbed_finding(slices: pd.DataFrame, relative: pd.Series[float], thresholds: Thresholds) -> Finding | None:
+    """Return the finding on the slices of a trial, given their log rates relative to all others, or None."""
+    logs: Reals = np.asarray(relative, dtype=np.float64)
+    spread = MAD_TO_SD * float(np.median(np.abs(logs - np.median(logs))))
+    requests: Reals = slices["requests"].reindex(relative.index).to_numpy(dtype=np.float64)
+    missing = np.maximum(requests, EMPTY) * np.expm1(-logs) / requests.sum()
+    outlying = (logs < -OUTLYING * spread) & (missing > thresholds.slice_effect)
+    if not outlying.any():
+        return None
+    worst = int(np.argmax(np.where(outlying, missing, -1)))
+    started_s = float(slices["started_s"].reindex(relative.index).iloc[worst])
+    rest = int(outlying.sum()) - 1
+    return Finding(
+        severity="suspect",
+        metrics=LOAD,
+        seen=f"slice {relative.index[worst]}, {started_s:.1f} s into the block, has {_rate_share(requests, logs, worst)} "
+        f"of the rate to be expected from the others, which costs the trial {units.share(float(missing[worst]))} of its "
+        f"requests{f'; so have {rest} more' if rest else ''}",
+        threshold=f"limit: {units.share(thresholds.slice_effect)}, {OUTLYING:g} standard deviations",
+        means="Something slowed this slice alone; the trial still counts, with all of its slices.",
+        advice="Look at the slices of the block (figure slices): in a longer window each of them counts for less.",
+    )
+
+
+def _rate_share(requests: Reals, logs: Reals, worst: int) -> str:
+    return units.share(math.exp(logs[worst])) if requests[worst] else "none"

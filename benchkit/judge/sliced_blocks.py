@@ -1,0 +1,119 @@
+"""Sliced blocks: the balance of a disturbance between their cells, and their slices in order.
+
+The cells of a block share all of its seconds. What takes CPU time from all of them alike leaves their ratio as it is.
+The CPU time left to one cell, over what was left to the others, is the change of the ratio that it can have caused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from benchkit.judge.evidence import RunEvidence
+from benchkit.models.trial import TrialRecord
+from benchkit.stats.samples import Reals, is_comparable, log_left
+
+SLICE_COLUMNS = ("block", "slice", "place", "trial_id", "cell_id", "requests", "started_s")
+
+EMPTY = 0.5
+"""Requests for which the logarithm of an empty slice stands, as in tables of counts (Anscombe, The transformation of
+Poisson, binomial and negative-binomial data, 1948): far below that of any slice with answers, and finite."""
+
+
+class Balance(NamedTuple):
+    """A trial of a sliced block under a disturbance, compared with the other cells of the block."""
+
+    trial_id: str
+    value: float
+    """Value of the column that measures the disturbance."""
+    log_ratio: float
+    """Logarithm of the CPU time that it left to the trial, over the median of the others; 0 for a trial alone."""
+    others: frozenset[str]
+    """The cells that it is compared with: not those of every block, where cells are in groups or trials failed."""
+
+    @property
+    def inequality(self) -> float:
+        """Absolute log-ratio."""
+        return abs(self.log_ratio)
+
+
+def sliced_trials(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return the trials of sliced blocks that ratios may use."""
+    return trials[is_comparable(trials) & trials["slices"].notna()]
+
+
+def log_speed(times: Reals) -> Reals:
+    """Return the logarithm of the speed of a core on which a fixed piece of work took these times."""
+    return np.asarray(-np.log(times))
+
+
+def balances(trials: pd.DataFrame, column: str, log: Callable[[Reals], Reals]) -> Iterator[Balance]:
+    """Yield the balance of a column within sliced blocks; `log` gives the logarithm of what each value left."""
+    sliced = sliced_trials(trials)
+    values: Reals = sliced[column].to_numpy(dtype=np.float64, na_value=np.nan)
+    logs = log(values)
+    trial_ids, cell_ids = sliced["trial_id"].to_list(), sliced["cell_id"].to_list()
+    for rows in sliced.groupby("block").indices.values():
+        known = [row for row in rows if not np.isnan(logs[row])]
+        for row in known:
+            others = [other for other in known if other != row]
+            log_ratio = float(logs[row] - np.median(logs[others])) if others else 0.0
+            yield Balance(str(trial_ids[row]), float(values[row]), log_ratio, frozenset(cell_ids[o] for o in others))
+
+
+def relative_to_block(trials: pd.DataFrame, column: str) -> Reals:
+    """Return the values of a column; in sliced blocks relative to the median of the block's other cells."""
+    relative = {each.trial_id: math.exp(each.log_ratio) for each in balances(trials, column, np.log)}
+    values: Reals = trials[column].to_numpy(dtype=np.float64, na_value=np.nan)
+    known = zip(trials["trial_id"].to_list(), values, strict=True)
+    return np.array([relative.get(str(trial_id), value) for trial_id, value in known], dtype=np.float64)
+
+
+def neighbour_share(record: TrialRecord) -> float | None:
+    """Return the share of the CPU time of its servers' CPUs that the block's other servers used in its slices.
+
+    None for a trial in one piece, and where that time or those CPUs are unknown.
+    """
+    slices = record.slices
+    used_s = [each.neighbour_cpu_s for each in slices if each.neighbour_cpu_s is not None]
+    cpus = {(service.host, cpu) for service in record.services for cpu in service.cpus}
+    if not slices or not cpus or len(used_s) < len(slices):
+        return None
+    return sum(used_s) / sum(each.duration_s for each in slices) / len(cpus)
+
+
+def neighbour_inequality(shares: Iterable[float]) -> float:
+    """Return the largest difference of the logarithms of the CPU time that was left to the cells of a block."""
+    left = log_left(np.fromiter(shares, dtype=np.float64))
+    return float(np.ptp(left)) if len(left) else 0.0
+
+
+def ordered_slices(evidence: RunEvidence) -> pd.DataFrame:
+    """Return the slices of measured trials by block and time, with `log_rps` and the cell `before` each.
+
+    A slice without an answer counts as `EMPTY` requests; `log_rps` is NaN where the requests are unknown. `before` is
+    None for the first slice of a block, and after a slice of a trial that failed.
+    """
+    trials = sliced_trials(evidence.trials)[["trial_id", "cell_id", "block"]]
+    slices = evidence.slices.merge(trials, on="trial_id").sort_values(["block", "slice", "place"], ignore_index=True)
+    rps, requests = (
+        pd.to_numeric(slices[name]).to_numpy(dtype=np.float64, na_value=np.nan) for name in ("rps", "requests")
+    )
+    cells = slices["cell_id"].to_numpy(dtype=object)
+    before = np.full(len(slices), None, dtype=object)
+    if len(slices):
+        cells_in_block = slices.groupby("block")["place"].transform("max").to_numpy()
+        turn = slices["slice"].to_numpy() * cells_in_block + slices["place"].to_numpy()
+        block = slices["block"].to_numpy()
+        follows = (block[1:] == block[:-1]) & (turn[1:] == turn[:-1] + 1)
+        before[1:][follows] = cells[:-1][follows]
+    answered = (rps > 0) & (requests > 0)
+    log_rps = np.full(len(slices), np.nan)
+    log_rps[answered] = np.log(rps[answered])
+    if answered.any():
+        log_rps[requests == 0] = np.log(EMPTY * np.median(rps[answered] / requests[answered]))
+    return slices[list(SLICE_COLUMNS)].assign(log_rps=log_rps, before=before)
