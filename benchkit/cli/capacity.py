@@ -8,32 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from benchkit.cli import options
 from benchkit.cli.console import print_json, say
 from benchkit.cli.host_choice import hosts_for
-from benchkit.cli.options import (
-    MAX_TIMEOUT_S,
-    SERVER_HELP,
-    Body,
-    Certificate,
-    Files,
-    Header,
-    HeaderEnv,
-    InventoryFileOrOwnLab,
-    Json,
-    LabNameOrOwnLab,
-    Method,
-    Names,
-    Quiet,
-    ReadyWithin,
-    Requests,
-    Save,
-    StoreFolder,
-    Tags,
-    UrlPath,
-    WaitIdle,
-    finite,
-    parse_tags,
-)
+from benchkit.cli.options import MAX_TIMEOUT_S, SERVER_HELP, finite, parse_tags
 from benchkit.cli.progress import SilentProgress, retrying
 from benchkit.cli.signals import signals_interrupt
 from benchkit.errors import ExitCode
@@ -78,14 +56,14 @@ def capacity(
             min=0, max=0.99, callback=finite, help="Largest share of failed requests and answers other than 2xx."
         ),
     ] = 0.001,
-    path: UrlPath = None,
-    method: Method = None,
-    request: Requests = None,
-    body: Body = None,
-    header: Header = None,
-    header_env: HeaderEnv = None,
+    path: options.UrlPath = None,
+    method: options.Method = None,
+    request: options.Requests = None,
+    body: options.Body = None,
+    header: options.Header = None,
+    header_env: options.HeaderEnv = None,
     connections: Annotated[int, typer.Option(min=1, help="Open connections.")] = 64,
-    ready_within: ReadyWithin = None,
+    ready_within: options.ReadyWithin = None,
     duration: Annotated[
         float,
         typer.Option(min=1, max=MAX_TIMEOUT_S, callback=finite, help="Time that each search may take, in seconds."),
@@ -104,17 +82,17 @@ def capacity(
         int, typer.Option(min=1, help="Searches for each server; 6 or more compare servers with each other.")
     ] = 1,
     tool: Annotated[str, typer.Option(help="Load tool; one that can hold a rate.")] = "openloop",
-    names: Names = None,
-    files: Files = None,
-    certificate: Certificate = None,
-    save: Save = None,
-    wait_idle: WaitIdle = None,
-    tag: Tags = None,
-    inventory: InventoryFileOrOwnLab = None,
-    lab: LabNameOrOwnLab = None,
-    store: StoreFolder = None,
-    quiet: Quiet = False,
-    json: Json = False,
+    names: options.Names = None,
+    files: options.Files = None,
+    certificate: options.Certificate = None,
+    save: options.Save = None,
+    wait_idle: options.WaitIdle = None,
+    tag: options.Tags = None,
+    inventory: options.InventoryFileOrOwnLab = None,
+    lab: options.LabNameOrOwnLab = None,
+    store: options.StoreFolder = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
 ) -> None:
     """Find the highest rate at which servers keep limits of latency, and say how sure that is.
 

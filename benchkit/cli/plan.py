@@ -7,20 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from benchkit import units
+from benchkit.cli import options
 from benchkit.cli.console import announced_if_slow, print_json, print_table, say, scale_named
 from benchkit.cli.host_choice import inventory_of
-from benchkit.cli.options import (
-    InventoryFile,
-    Json,
-    LabName,
-    Profile,
-    Quiet,
-    Scale,
-    ScenarioName,
-    Seed,
-    Set,
-    StoreToRead,
-)
 from benchkit.cli.progress import display
 from benchkit.cli.signals import signals_interrupt
 from benchkit.errors import raise_first
@@ -40,20 +29,20 @@ MAX_BLOCKS_SHOWN, MAX_TRIALS_SHOWN = 50, 50
 
 
 def plan(
-    scenario: ScenarioName,
+    scenario: options.ScenarioName,
     *,
-    inventory: InventoryFile = None,
-    lab: LabName = None,
-    scale: Scale = "lab",
-    settings: Set = None,
-    seed: Seed = None,
-    profile: Profile = False,
+    inventory: options.InventoryFile = None,
+    lab: options.LabName = None,
+    scale: options.Scale = "lab",
+    settings: options.Set = None,
+    seed: options.Seed = None,
+    profile: options.Profile = False,
     pilot: Annotated[
         bool, typer.Option("--pilot", help="Run a few short trials of two cells to measure the noise of these hosts.")
     ] = False,
-    store: StoreToRead = None,
-    quiet: Quiet = False,
-    json: Json = False,
+    store: options.StoreToRead = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
 ) -> None:
     """Show cells, order, time and statistical power of a run, and which cells the hosts do not support.
 

@@ -9,37 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from benchkit.cli import options
 from benchkit.cli.console import print_json, say
 from benchkit.cli.host_choice import hosts_for
-from benchkit.cli.options import (
-    MAX_TIMEOUT_S,
-    SERVER_HELP,
-    Body,
-    BuildCommand,
-    BuiltCommand,
-    Certificate,
-    Files,
-    Header,
-    HeaderEnv,
-    InventoryFileOrOwnLab,
-    Json,
-    LabNameOrOwnLab,
-    LoadConnections,
-    LoadTool,
-    Method,
-    Names,
-    Quiet,
-    ReadyWithin,
-    Requests,
-    Save,
-    Set,
-    StoreFolder,
-    Tags,
-    UrlPath,
-    WaitIdle,
-    finite,
-    parse_tags,
-)
+from benchkit.cli.options import MAX_TIMEOUT_S, SERVER_HELP, finite, parse_tags
 from benchkit.cli.progress import SilentProgress
 from benchkit.cli.signals import signals_interrupt
 from benchkit.errors import ExitCode
@@ -69,23 +42,23 @@ def versus(
         ),
     ] = None,
     *,
-    build: BuildCommand = None,
-    run: BuiltCommand = None,
+    build: options.BuildCommand = None,
+    run: options.BuiltCommand = None,
     ref: Annotated[
         list[str] | None,
         typer.Option(metavar="REF", help="Git ref to build; repeatable, `worktree` is the present state of the files."),
     ] = None,
-    path: UrlPath = None,
-    method: Method = None,
-    request: Requests = None,
-    body: Body = None,
-    header: Header = None,
-    header_env: HeaderEnv = None,
+    path: options.UrlPath = None,
+    method: options.Method = None,
+    request: options.Requests = None,
+    body: options.Body = None,
+    header: options.Header = None,
+    header_env: options.HeaderEnv = None,
     differs: Annotated[
         list[ResponsePart] | None,
         typer.Option(help="Part of the responses that is meant to differ, between servers or each time; repeatable."),
     ] = None,
-    connections: LoadConnections = None,
+    connections: options.LoadConnections = None,
     duration: Annotated[
         float,
         typer.Option(min=1, max=MAX_TIMEOUT_S, callback=finite, help="Time that the comparison may take, in seconds."),
@@ -114,20 +87,20 @@ def versus(
     design: Annotated[
         Design | None, typer.Option(help="Order of the trials.", show_default="sliced if they fit")
     ] = None,
-    ready_within: ReadyWithin = None,
-    tool: LoadTool = None,
-    settings: Set = None,
-    names: Names = None,
-    files: Files = None,
-    certificate: Certificate = None,
-    save: Save = None,
-    tag: Tags = None,
-    inventory: InventoryFileOrOwnLab = None,
-    lab: LabNameOrOwnLab = None,
-    wait_idle: WaitIdle = None,
-    store: StoreFolder = None,
-    quiet: Quiet = False,
-    json: Json = False,
+    ready_within: options.ReadyWithin = None,
+    tool: options.LoadTool = None,
+    settings: options.Set = None,
+    names: options.Names = None,
+    files: options.Files = None,
+    certificate: options.Certificate = None,
+    save: options.Save = None,
+    tag: options.Tags = None,
+    inventory: options.InventoryFileOrOwnLab = None,
+    lab: options.LabNameOrOwnLab = None,
+    wait_idle: options.WaitIdle = None,
+    store: options.StoreFolder = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
 ) -> None:
     """Compare servers by their command lines or URLs, or one server at several git refs, and say which is faster.
 
