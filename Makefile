@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE # each process that tests would compile every t
 .NOTPARALLEL: # nothing here may run beside a benchmark
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test qualify check check-pythons figures bench faults chaos format lock clean system
+.PHONY: help demo test qualify check check-pythons snapshots figures bench faults chaos format lock clean system
 
 help:
 	@echo 'make demo    a lab on this machine, a real comparison, its report'
@@ -22,6 +22,7 @@ help:
 	@echo 'make qualify all other tests, on labs of their own: studies, faults, load tools, services'
 	@echo 'make check   lint, types and unit tests'
 	@echo 'make check-pythons  types and pure tests on every supported version of Python that can be had here'
+	@echo 'make snapshots   the printed texts that tests compare, written again'
 	@echo 'make figures the notebooks as pages, on the runs that ship with them, in build/figures'
 	@echo 'make bench   the figures that the README states, measured'
 	@echo 'make faults  every fault injected in 60 trials (TRIALS=…) and 60 healthy ones, and what the checks noticed'
@@ -80,6 +81,13 @@ check-pythons: .venv/installed
 	test -z "$$skipped" || echo "Not checked, as it is not installed and uv cannot download it: Python$$skipped" >&2; \
 	test -z "$$failed" || { echo "Failed on Python$$failed" >&2; exit 1; }; \
 	test -n "$$checked"
+
+# Removed first, so that none stays of a test that is gone.
+snapshots: .venv/installed
+	rm -rf tests/fixtures/snapshots
+	BENCHKIT_REWRITE_SNAPSHOTS=1 .venv/bin/python -m pytest --quiet $(ARGS) \
+	  $$(grep -rlw snapshot --include='test_*.py' tests/unit)
+	git status --short tests/fixtures/snapshots
 
 # The same pages every time; BENCHKIT_STORE=… takes another store, by its whole path: notebooks run in their own folder.
 NOTEBOOKS = notebooks/*.ipynb

@@ -19,7 +19,7 @@ from benchkit.lab.spec import LabSpec
 settings.register_profile("benchkit", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("benchkit")
 
-pytest_plugins = ("tests.support.browser",)
+pytest_plugins = ("tests.support.browser", "tests.support.snapshots")
 
 V8_LOGS = "isolate-*-v8.log"
 """Logs that node writes into its working directory with a map for perf."""

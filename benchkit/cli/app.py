@@ -90,7 +90,7 @@ def _print_error(error: BenchkitError) -> None:
     print(f"benchkit: {error}", file=sys.stderr)
 
 
-def _refuse(error: Any) -> NoReturn:  # noqa: ANN401 - of a class that Typer does not export
+def _print_usage_error(error: Any) -> None:  # noqa: ANN401 - of a class that Typer does not export
     """Print a usage error like all other errors; a command group without a command prints its help."""
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
@@ -98,34 +98,41 @@ def _refuse(error: Any) -> NoReturn:  # noqa: ANN401 - of a class that Typer doe
         command = error.ctx.command_path if error.ctx is not None else "benchkit"
         what = re.sub(r"Input should be ([^,]*).*", r"expected \1", error.format_message()).rstrip(".")
         _print_error(InputError(what, hint=f"`{command} --help` shows the usage"))
-    sys.exit(InputError.exit_code)
 
 
-def main() -> NoReturn:
-    """Run the command line, and turn every error that benchkit raises on purpose into one message and an exit code."""
-    prepare_streams()
-    os.umask(os.umask(0) | WRITABLE_BY_ALL)
-    arguments = common_options_first(sys.argv[1:])
+def run_command(given: Sequence[str]) -> int:
+    """Run the command of these arguments, and return its exit code.
+
+    Turns every error that benchkit raises on purpose into one message on stderr; with `--debug` it is raised.
+    """
+    arguments = common_options_first(given)
     debug = DEBUG in arguments
     try:
-        exit_code = app(arguments, standalone_mode=False)
+        return int(app(arguments, standalone_mode=False) or ExitCode.DONE)
     except USAGE_ERROR as error:
-        _refuse(error)
+        _print_usage_error(error)
+        return ExitCode.BAD_INPUT
     except typer.Abort:
         print("benchkit: aborted", file=sys.stderr)
-        sys.exit(BenchkitError.exit_code)
+        return ExitCode.FAILED
     except BenchkitError as error:
         if debug:
             raise
         _print_error(error)
         for note in getattr(error, "__notes__", ()):  # other failures, as of the clean-up after it
             print(f"  and {note}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        return error.exit_code
     except KeyboardInterrupt:
-        sys.exit(ExitCode.INTERRUPTED)
+        return ExitCode.INTERRUPTED
     except OSError as error:  # a store that cannot be written, a disk that is full
         if debug:
             raise
         print(f"benchkit: {error.filename or 'this machine'}: {error.strerror or error}", file=sys.stderr)
-        sys.exit(BenchkitError.exit_code)
-    sys.exit(exit_code)
+        return ExitCode.FAILED
+
+
+def main() -> NoReturn:
+    """Run the command line of this process."""
+    prepare_streams()
+    os.umask(os.umask(0) | WRITABLE_BY_ALL)
+    sys.exit(run_command(sys.argv[1:]))

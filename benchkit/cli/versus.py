@@ -20,6 +20,8 @@ from benchkit.models.design import Design, ResponsePart
 
 if TYPE_CHECKING:
     from benchkit.cli.calibration import MakeFields
+    from benchkit.comparison.run_data import RunData
+    from benchkit.comparison.server_results import ServerResult
     from benchkit.hosts.inventory import Inventory
     from benchkit.run.loop import FirstBlockReview
     from benchkit.run.opened_run import OpenedRun
@@ -146,11 +148,13 @@ def versus(
             wait_idle_hosts(hosts, wait_idle, experiment.scenario.thresholds.foreign_cores, quiet=quiet)
             outcome = compare(hosts)
         is_interrupted = outcome.status == "interrupted"  # then nobody waits for a report, which takes seconds
+        data = read_run_data(stored_in, outcome.run)
+        results = server_results(data)
         if json:
             report = None if is_interrupted else write_run_report(outcome, stored_in)
-            _print_document(outcome, stored_in, report, save)
+            _print_document(outcome, data, results, stored_in, report=report, save=save)
         else:
-            _print_answer(outcome, stored_in, quiet=quiet)
+            _print_answer(outcome, data, results, stored_in, quiet=quiet)
             print(f"\nrun       {outcome.run.run_id}", flush=True)
             if not is_interrupted:
                 print(f"report    {write_run_report(outcome, stored_in).resolve()}")
@@ -161,7 +165,6 @@ def versus(
                 print(f"scenario  {save}{in_lab}")
     if is_interrupted:
         raise typer.Exit(ExitCode.INTERRUPTED)
-    results = server_results(read_run_data(stored_in, outcome.run))
     if outcome.failures or outcome.not_restored or not has_answer(results):
         raise typer.Exit(ExitCode.FAILED)
 
@@ -242,15 +245,15 @@ def _compare(
     return compare_adapted(make_fields, comparison, compare, quiet=quiet)
 
 
-def _print_answer(outcome: RunOutcome, store: Store, *, quiet: bool) -> None:
+def _print_answer(
+    outcome: RunOutcome, data: RunData, results: Sequence[ServerResult], store: Store, *, quiet: bool
+) -> None:
     """Print the table, and the answer in sentences."""
     from benchkit.cli.versus_display import describe_interruption, print_measured, print_results
     from benchkit.comparison.cell_labels import cell_views
     from benchkit.comparison.compare import answer_of_run
-    from benchkit.comparison.run_data import read_run_data
-    from benchkit.comparison.server_results import measure_server, server_results
+    from benchkit.comparison.server_results import measure_server
 
-    data = read_run_data(store, outcome.run)
     answer = answer_of_run(data)
     if len(data.manifest.cells) == 1:
         measured = measure_server(data, store)
@@ -260,7 +263,7 @@ def _print_answer(outcome: RunOutcome, store: Store, *, quiet: bool) -> None:
         print(measured.sentence, measured.limit, answer.trust_sentence, sep="\n")
     else:
         if not quiet:
-            print_results(server_results(data))
+            print_results(results)
             print()
         print(*answer.sentences, answer.trust_sentence, sep="\n")
     labels = {view.cell_id: view.label for view in cell_views(data.manifest)}
@@ -272,13 +275,19 @@ def _print_answer(outcome: RunOutcome, store: Store, *, quiet: bool) -> None:
         print(describe_interruption(data))
 
 
-def _print_document(outcome: RunOutcome, store: Store, report: Path | None, save: Path | None) -> None:
+def _print_document(
+    outcome: RunOutcome,
+    data: RunData,
+    results: Sequence[ServerResult],
+    store: Store,
+    *,
+    report: Path | None,
+    save: Path | None,
+) -> None:
     """Print everything as one JSON document."""
     from benchkit.comparison.compare import answer_of_run
-    from benchkit.comparison.run_data import read_run_data
-    from benchkit.comparison.server_results import measure_server, server_results
+    from benchkit.comparison.server_results import measure_server
 
-    data = read_run_data(store, outcome.run)
     answer = answer_of_run(data)
     alone = {"measured": measure_server(data, store).model_dump(mode="json")} if len(data.manifest.cells) == 1 else {}
     print_json(
@@ -286,7 +295,7 @@ def _print_document(outcome: RunOutcome, store: Store, report: Path | None, save
             "run_id": outcome.run.run_id,
             "status": outcome.status,
             "store": store.path,
-            "servers": [result.model_dump(mode="json") for result in server_results(data)],
+            "servers": [result.model_dump(mode="json") for result in results],
             **alone,
             "answer": {**answer.model_dump(mode="json"), "trust_sentence": answer.trust_sentence},
             "failures": outcome.failures,

@@ -77,3 +77,24 @@ def test_commit_that_made_a_server_slower_is_found(cli: Cli) -> None:
     assert by_subject["Comment"]["is_decided"] == is_decided
     for run in (document["search"]["end"]["run_id"], by_subject["Comment"]["run_id"]):
         assert cli("results", "trials", run, "--json").code == 0
+
+
+@pytest.mark.usefixtures("history")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("good", "HEAD"), "name GOOD and BAD, --build and --run"),
+        (("HEAD", "good", *SERVED), "HEAD is not an ancestor of good"),
+        (("good", "none", *SERVED), "'none' names no commit"),
+        (("good", "HEAD", *SERVED, "--metric", "memory"), "'memory' is no column of `trials`"),
+        (("good", "HEAD", *SERVED, "--duration", "5"), "5 s are too short"),
+        (("good", "HEAD", "--build", "make", "--run", "./app {prt}"), "{prt}"),
+        (("good", "HEAD", *SERVED, "--set", "load.none=1"), "load.none"),
+        (("--resume", "latest"), "no bisection 'latest'"),
+        (("good", "HEAD", "--resume", "latest"), "good, bad cannot be changed in a resumed search"),
+    ],
+)
+def test_mistakes_are_named_before_a_lab_is_started(cli: Cli, arguments: tuple[str, ...], message: str) -> None:
+    done = cli("bisect", *arguments)
+    assert done.code == 2, done.err
+    assert message in done.err

@@ -1,9 +1,11 @@
-"""The real command line, run as users run it."""
+"""The real command line, run as users run it: in a process of its own, or for unit tests in this one."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -59,6 +61,37 @@ def cli(environment: dict[str, str]) -> Cli:
         return CommandResult(done.code, done.out, done.err)
 
     return run
+
+
+@pytest.fixture(name="cli")
+def cli_in_this_process(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Cli:
+    """Run `benchkit` with these arguments in this process, as far as its streams: texts are printed as they are."""
+    environment["BENCHKIT_LAB"] = "none"
+    for name in os.environ.keys() - environment.keys():
+        monkeypatch.delenv(name)
+
+    def run(*arguments: str | Path, stdin: str = "") -> CommandResult:
+        from benchkit.cli.app import run_command  # noqa: PLC0415 - for tests of the command line alone
+
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        capsys.readouterr()
+        code = run_command([*map(str, arguments)])
+        return CommandResult(code, *capsys.readouterr())
+
+    return run
+
+
+def transcript(cli: Cli, *commands: tuple[str | Path, ...]) -> str:
+    """Return commands with what they print and their exit codes, as a terminal shows them."""
+    parts = []
+    for arguments in commands:
+        done = cli(*arguments)
+        parts.append(f"$ {shlex.join(('benchkit', *map(str, arguments)))}\n{done.out}{done.err}exit code {done.code}\n")
+    return "\n".join(parts)
 
 
 @pytest.fixture

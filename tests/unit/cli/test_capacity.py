@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import typer
 
 from benchkit.cli.capacity import latency_limit
-from tests.support.cli.fixtures import CommandResult
-
-Cli = Callable[..., CommandResult]
+from tests.support.cli.fixtures import Cli, transcript
+from tests.support.snapshots import Snapshot
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("10ms", 0.01), ("0.5 s", 0.5), ("250us", 0.00025), ("1µs", 1e-6)])
@@ -24,17 +21,14 @@ def test_other_limits_are_refused(text: str) -> None:
         latency_limit(text)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("./one {port}",), "name a limit, as --p99 10ms"),
-        (("--p99", "10ms"), "name the servers"),
-        (("./one {port}", "--p99", "10"), "'10' is no time"),
-        (("./one {port}", "--p99", "10ms", "--tool", "wrk"), "wrk"),
-    ],
-)
-def test_mistakes_are_named_before_a_lab_is_started(cli: Cli, arguments: tuple[str, ...], message: str) -> None:
-    done = cli("capacity", *arguments)
-    assert done.code == 2
-    assert message in done.err
-    assert "lab:" not in done.err
+def test_mistakes_are_named_before_a_lab_is_started(cli: Cli, snapshot: Snapshot) -> None:
+    mistakes = [
+        ("./one {port}",),
+        ("--p99", "10ms"),
+        ("./one {port}", "--p99", "10"),
+        ("./one {port}", "--p99", "10ms", "--tool", "wrk"),
+    ]
+    shown = transcript(cli, *(("capacity", *arguments) for arguments in mistakes))
+    assert shown.count("exit code 2") == len(mistakes)
+    assert "lab:" not in shown
+    snapshot(shown)

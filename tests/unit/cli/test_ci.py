@@ -1,14 +1,9 @@
-"""The shipped jobs for continuous integration: their shell steps run for real, with a bare repository as the remote."""
+"""The shipped jobs for continuous integration: their settings, inputs and steps."""
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-from collections.abc import Callable
-from pathlib import Path
 
-import pytest
 from ruamel.yaml import YAML
 
 from benchkit.files import shipped
@@ -17,34 +12,6 @@ from tests.support.paths import TESTS
 CI = shipped("configs") / "ci"
 SCRIPT = CI / "benchkit-ci.sh"
 SERVER = TESTS / "support/servers/plain.js"
-
-
-Git = Callable[..., str]
-
-
-@pytest.fixture
-def git(tmp_path: Path) -> Git:
-    """Run git in the clone of a bare repository, `tmp_path/clone`, that has one commit, tagged `v1`."""
-    identity = {
-        f"GIT_{who}_{what}": "benchkit@localhost" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
-    }
-    environment = {**os.environ, **identity}
-    clone = tmp_path / "clone"
-
-    def run(*arguments: str) -> str:
-        done = subprocess.run(
-            ["git", *arguments], cwd=clone, env=environment, capture_output=True, text=True, check=True
-        )
-        return done.stdout.strip()
-
-    subprocess.run(["git", "init", "--quiet", "--bare", "--initial-branch=main", tmp_path / "remote.git"], check=True)
-    subprocess.run(["git", "clone", "--quiet", tmp_path / "remote.git", clone], check=True, capture_output=True)
-    (clone / "server.js").write_text(SERVER.read_text())
-    run("add", "--all")
-    run("commit", "--quiet", "--message", "Serve")
-    run("tag", "v1")
-    run("push", "--quiet", "origin", "HEAD:main", "v1")
-    return run
 
 
 def test_every_setting_that_a_job_gives_is_one_of_the_script() -> None:

@@ -1,4 +1,4 @@
-"""Commands and the lab that they use: its name, owner, signals, closed outputs, and removal of benchkit from hosts."""
+"""Options of `benchkit run` about the hosts of a lab."""
 
 from __future__ import annotations
 

@@ -1,38 +1,35 @@
-"""`benchkit versus` from the command line: real servers in a lab of the command's own."""
+"""Mistakes in a comparison of servers: named before a lab is started."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from tests.support.cli.fixtures import CommandResult
+from tests.support.cli.fixtures import Cli, transcript
+from tests.support.snapshots import Snapshot
 
-Cli = Callable[..., CommandResult]
+MISTAKES = [
+    (),
+    ("http://a/x", "http://b/y"),
+    ("one", "two", "--ref", "main"),
+    ("--build", "make", "--run", "./app", "--ref", "main"),
+    ("one", "two", "--names", "a"),
+    ("one", "two", "--header", "plain"),
+    ("./one", "./two", "--header-env", "Cookie: NO_SUCH"),
+    ("no-such-server", "./two"),
+    ("./one", "./two", "--duration", "5"),
+    ("./one", "./two", "--tool", "nothing"),
+    ("./one {prt}", "./two"),
+    ("./one", "./two", "--method", "get it"),
+    ("./one", "./two", "--set", "load.connections=0"),
+    ("./one", "./two", "--request", "GET / now"),
+    ("./one", "./two", "--request", "/a", "--path", "/b"),
+    ("cd x && ./one", "./two"),
+]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((), "name the servers"),
-        (("http://a/x", "http://b/y"), "several paths: /x, /y"),
-        (("one", "two", "--ref", "main"), "refs need --build and --run"),
-        (("--build", "make", "--run", "./app", "--ref", "main"), "name two refs"),
-        (("one", "two", "--names", "a"), "1 names for 2 commands"),
-        (("one", "two", "--header", "plain"), "--header: number 1 is not of the form 'NAME: VALUE'"),
-        (("./one", "./two", "--header-env", "Cookie: NO_SUCH"), "{env: NO_SUCH}: this environment variable is not set"),
-        (("no-such-server", "./two"), "no-such-server is missing on this machine"),
-        (("./one", "./two", "--duration", "5"), "5 s are too short to compare 2 servers"),
-        (("./one", "./two", "--tool", "nothing"), "nothing"),
-        (("./one {prt}", "./two"), "benchkit: one: no placeholder {prt}"),
-        (("./one", "./two", "--method", "get it"), "benchkit: --method: found 'get it'"),
-        (("./one", "./two", "--set", "load.connections=0"), "--set load.connections=0: load.connections"),
-        (("./one", "./two", "--request", "GET / now"), "is not of the form 'METHOD PATH'"),
-        (("./one", "./two", "--request", "/a", "--path", "/b"), "omit --path and --method"),
-        (("cd x && ./one", "./two"), "sh -c 'cd x && ./one'"),
-    ],
-)
-def test_mistakes_are_named_before_a_lab_is_started(cli: Cli, arguments: tuple[str, ...], message: str) -> None:
-    done = cli("versus", *arguments)
-    assert done.code == 2
-    assert message in done.err
+@pytest.mark.usefixtures("here")
+def test_mistakes(cli: Cli, snapshot: Snapshot) -> None:
+    shown = transcript(cli, *(("versus", *arguments) for arguments in MISTAKES))
+    assert shown.count("exit code 2") == len(MISTAKES)
+    assert "lab:" not in shown
+    snapshot(shown)

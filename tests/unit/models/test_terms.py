@@ -16,6 +16,9 @@ SCENARIOS = ROOT / "scenarios"
 def test_words_mean_the_same_in_the_glossary() -> None:
     rows = (SCENARIOS / "GLOSSARY.md").read_text().splitlines()
     assert [term for term, meaning in TERMS.items() if f"| {term} | {meaning} |" not in rows] == []
+    meanings = [row.split(" | ")[1] for row in rows if row.startswith("| ")][1:]
+    assert len(meanings) <= 25
+    assert max(len(meaning.split()) for meaning in meanings) <= 25
     assert explain("cell", "suspect") == "cell: one combination that is compared · suspect: used with care"
 
 

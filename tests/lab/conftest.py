@@ -1,0 +1,5 @@
+"""Fixtures."""
+
+from __future__ import annotations
+
+from tests.support.cli.fixtures import cli, environment

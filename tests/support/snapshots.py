@@ -1,0 +1,36 @@
+"""Texts that benchkit prints, each compared with a file.
+
+`make snapshots` rewrites the files, and git shows what changed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.paths import TESTS
+
+FOLDER = TESTS / "fixtures" / "snapshots"
+REWRITE = "BENCHKIT_REWRITE_SNAPSHOTS"
+"""Environment variable that is set where the files are written and not compared."""
+
+Snapshot = Callable[[str], None]
+
+
+@pytest.fixture
+def snapshot(request: pytest.FixtureRequest, tmp_path: Path) -> Snapshot:
+    """Compare a text with the file of this test; the folder of the test is written as `TMP`."""
+    file = FOLDER / request.path.relative_to(TESTS).with_suffix("") / f"{request.node.name}.txt"
+
+    def compare(text: str) -> None:
+        shown = text.replace(str(tmp_path), "TMP").rstrip("\n") + "\n"
+        if REWRITE in os.environ:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(shown, encoding="utf-8")
+        assert file.is_file(), f"no {file.relative_to(TESTS)}: `make snapshots` writes it"
+        assert shown == file.read_text(encoding="utf-8"), f"{file.relative_to(TESTS)} differs: see `make snapshots`"
+
+    return compare
