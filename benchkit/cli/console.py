@@ -91,7 +91,7 @@ def prepare_streams() -> None:
     """Prepare stdin, stdout and stderr of a command.
 
     No command fails because its output is not read to the end (`benchkit … | head -2`), or because a stream is closed
-    (`benchkit … >&-`), and no text controls the terminal.
+    (`benchkit … >&-`). No text controls the terminal.
     """
     for descriptor in range(3):
         try:

@@ -62,8 +62,8 @@ def own_lab(
     """Yield a new lab that nothing else uses, named after the command, and remove it at the end.
 
     With `is_one_host` servers and load tool share one host, so that the load reaches servers that listen on its
-    loopback interface alone, and servers see the files that this shell sees, those in /tmp included; with `on_loopback`
-    that interface is this machine's.
+    loopback interface alone. Servers then see the files that this shell sees, those in /tmp included.
+    With `on_loopback` that interface is this machine's.
     """
     from benchkit.lab.choice import remove_abandoned
     from benchkit.lab.lab import down, up

@@ -106,9 +106,9 @@ def versus(
 ) -> None:
     """Compare servers by their command lines or URLs, or one server at several git refs, and say which is faster.
 
-    Finds a load at which the load tool is not the limit, and runs blocks of trials until the intervals are narrow or
-    the time is spent. Without -i or --lab, servers and load tool share the only host of a lab of its own, so that
-    servers may listen on the loopback interface; elsewhere the load comes from another host.
+    Finds a load at which the load tool is not the limit. Runs blocks of trials until the intervals are narrow or the
+    time is spent. Without -i or --lab, servers and load tool share the only host of a lab of its own: servers may
+    listen on the loopback interface. Elsewhere the load comes from another host.
     """
     from benchkit.cli.calibration import experiment_of, fixed_fields
     from benchkit.cli.run import wait_idle_hosts, write_run_report

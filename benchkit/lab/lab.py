@@ -2,9 +2,9 @@
 
 A lab belongs to the checkout and user that started it; `benchkit.lab.choice` chooses the lab that a command uses.
 
-As root on Linux each host has its own namespaces on a private switch. Otherwise, where the kernel does not allow that,
-or where hosts are to reach servers on this machine's loopback interface, each host is an sshd on a loopback address.
-Both kinds are reached over OpenSSH with a temporary key.
+As root on Linux each host has its own namespaces on a private switch. Otherwise, and where the kernel does not allow
+that, each host is an sshd on a loopback address. So it is too where
+hosts are to reach loopback servers of this machine. Both kinds are reached over OpenSSH with a temporary key.
 """
 
 from __future__ import annotations
@@ -122,9 +122,11 @@ def has_processes(name: str) -> bool:
 def up(spec: LabSpec, *, progress: Progress | None = None, temporary: bool = False) -> Lab:
     """Start the lab, or return it where it is already up with the same hosts.
 
-    Removes the remains of a killed `up` first. A `temporary` lab is no other process's default. Raises InputError where
-    a lab of that name belongs to another owner or is up with other hosts, a program is missing or this is not Linux;
-    HostError where it does not start. After an error nothing of the lab remains.
+    Removes the remains of a killed `up` first. A `temporary` lab is no other process's default. After an error nothing
+    of the lab remains.
+
+    Raises InputError where a lab of that name belongs to another owner or has other hosts, a program is missing, or
+    this is not Linux; HostError where it does not start.
     """
     require_linux()
     report = progress or (lambda _: None)
