@@ -66,7 +66,6 @@ def history(
 
 
 def _draw(found: History, folder: Path) -> list[str]:
-    """Draw each series, and return the files."""
     import re
 
     from benchkit.report.history_figure import render_series

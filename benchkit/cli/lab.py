@@ -322,7 +322,6 @@ def _document(lab: Lab, answering: dict[str, bool]) -> dict[str, Any]:
 
 
 def _owner_document(lab: Lab) -> dict[str, Any]:
-    """Return the owner of a lab as a field of documents; None where it is unknown."""
     return {"owner": None if lab.owner is None else lab.owner.model_dump(mode="json")}
 
 

@@ -167,7 +167,6 @@ class LiveProgress(SilentProgress):
     """Live display of a run, redrawn as it changes."""
 
     def __init__(self, plan: RunPlan, hosts: Hosts) -> None:
-        """Show the trials of the plan and the activity on its hosts."""
         self._plan = plan
         self._hosts = hosts
         self.picture = RunMatrix(
@@ -280,7 +279,6 @@ class TestbedSampler:
     """The counters of the hosts of one testbed, and what a trial does by two samples of them."""
 
     def __init__(self, plan: RunPlan, hosts: Hosts) -> None:
-        """Take the plan of the run, and the hosts of the testbed."""
         self._plan = plan
         self._hosts = hosts
         self._before: Sampled = {}

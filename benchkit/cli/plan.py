@@ -204,7 +204,6 @@ def _length(plan: RunPlan) -> str:
 
 
 def _groups(plan: RunPlan) -> str:
-    """Return the cells of each group, which have blocks of their own."""
     of_group = units.counted(plan.blocks // len(plan.groups), "block")
     lines = (f"  group {number}: {', '.join(group)}" for number, group in enumerate(plan.groups, start=1))
     return "\n".join([f"{len(plan.groups)} groups of cells in turn, {of_group} each:", *lines])
@@ -293,5 +292,4 @@ def _show_power(found: PowerAnalysis, plan: RunPlan, store: Store, *, pilot: boo
 
 
 def _reach(ratio: float | None) -> str:
-    """Return the distance of a ratio from one as a percentage."""
     return units.ABSENT if ratio is None else f"{ratio - 1:.1%}"

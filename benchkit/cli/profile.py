@@ -327,7 +327,6 @@ def _print_heading(profile: Profile, kind: ValueType, total: int) -> None:
 
 
 def _amount(value: int, kind: ValueType) -> str:
-    """Return a value of the profile in its unit, for people."""
     time_s = kind.seconds(value)
     if time_s is not None:
         return seconds(time_s)

@@ -72,7 +72,6 @@ class PlainProgress(SilentProgress):
     """Display with one line per finished trial."""
 
     def __init__(self, plan: RunPlan) -> None:
-        """Take the plan, against whose trials finished ones are counted."""
         self._plan = plan
         self._done = 0
         self._over: Positions = frozenset()
@@ -182,7 +181,6 @@ def run_on_all(
 
 
 def _workers(number: int | None, cluster: str | None) -> Workers:
-    """Return the workers that the options name. Raises InputError where both are given."""
     from benchkit.store.run_jobs import Workers
 
     if number is not None and cluster is not None:

@@ -75,7 +75,6 @@ def print_run_summary(
 
 
 def _show(cells: list[dict[str, Any]], compared: RunComparison) -> None:
-    """Print the cells with their ratios and notes."""
     from benchkit.comparison.texts import outcome
     from benchkit.models.metrics import RPS, metric_named
 

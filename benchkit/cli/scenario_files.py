@@ -100,7 +100,6 @@ def _document(part: FilePart) -> dict[str, object]:
 
 
 def _show(part: FilePart) -> None:
-    """Print each field as an example, its description, its type and its default."""
     from textwrap import fill
 
     from benchkit.scenario.fields import as_text

@@ -42,7 +42,6 @@ def parse(
 
 
 def _rows(result: LoadResult) -> Iterator[tuple[str, str]]:
-    """Yield one line for every figure that the output states."""
     latency = result.latency
     times = {
         "min": latency.min_s,

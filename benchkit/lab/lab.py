@@ -3,8 +3,8 @@
 A lab belongs to the checkout and user that started it; `benchkit.lab.choice` chooses the lab that a command uses.
 
 As root on Linux each host has its own namespaces on a private switch. Otherwise, and where the kernel does not allow
-that, each host is an sshd on a loopback address. So it is too where
-hosts are to reach loopback servers of this machine. Both kinds are reached over OpenSSH with a temporary key.
+that, each host is an sshd on a loopback address. So it is where hosts are to reach loopback servers of this machine.
+Both kinds are reached over OpenSSH with a temporary key.
 """
 
 from __future__ import annotations

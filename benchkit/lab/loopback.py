@@ -152,7 +152,6 @@ def _address(key: str, index: int) -> str:
 
 
 def _free_port(address: str, key: str) -> int:
-    """Return a free port of this address. Raises HostError."""
     first = int(key, 16) % len(PORTS)
     for port in itertools.chain(PORTS[first:], PORTS[:first]):
         with socket.socket() as probe:

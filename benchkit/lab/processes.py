@@ -216,7 +216,6 @@ def _roots(key: str, *, after_s: float = 0.0) -> list[psutil.Process]:
 
 
 def _descendants(roots: Iterable[psutil.Process]) -> list[psutil.Process]:
-    """Return all descendants of these processes."""
     descendants: dict[int, psutil.Process] = {}
     for root in roots:
         try:

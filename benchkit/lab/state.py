@@ -54,7 +54,6 @@ class LabOwner(Frozen):
         return self.temporary_pid is not None and not Path(f"/proc/{self.temporary_pid}").exists()
 
     def __str__(self) -> str:
-        """Return the owner as a phrase for messages."""
         checkout = "this checkout" if self.checkout == current_checkout() else str(self.checkout)
         user = "" if self.user == current_user() else f" and user {self.user}"
         return (
@@ -136,7 +135,6 @@ class LabFolder:
     """The folder of one lab."""
 
     def __init__(self, base: Path, name: str) -> None:
-        """Derive the paths of the lab's files from `base`, the folder of all labs, and its name."""
         self.path = base / name
         self.key = hashlib.sha256(str(self.path).encode()).hexdigest()[:8]
         """Short identifier of the lab, for names of links, control groups and processes."""

@@ -181,7 +181,6 @@ def _private_run(config: Mapping[str, Any], shadow: str | None) -> None:
 
 
 def _private_scratch() -> None:
-    """Mount an empty /tmp and the like."""
     for folder in _SCRATCH:
         if folder.is_dir():
             mount("tmpfs", folder, "tmpfs", _SAFE, "mode=1777")
@@ -230,7 +229,6 @@ def _private_sys(cgroups: Path) -> None:
 
 
 def _mount_points() -> list[Path]:
-    """Return all mount points, in the order of mounting."""
     text = (_PROC / "self" / "mountinfo").read_text(errors="surrogateescape")
     return [Path(unescape(line.split()[4])) for line in text.splitlines()]
 

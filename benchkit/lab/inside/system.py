@@ -94,7 +94,6 @@ class CommandError(Exception):
     """Failure of a program that a lab needs; `refused` where the kernel lacks the feature or forbids its use."""
 
     def __init__(self, what: str, *, refused: bool = False) -> None:
-        """Create the error; `what` is one sentence with the failure and its reason."""
         super().__init__(what)
         self.refused = refused
 
