@@ -12,14 +12,13 @@ from benchkit.cli import options
 from benchkit.cli.console import print_json, say
 from benchkit.cli.host_choice import hosts_for
 from benchkit.cli.options import MAX_TIMEOUT_S, SERVER_HELP, finite, parse_tags
-from benchkit.cli.progress import SilentProgress, retrying
+from benchkit.cli.progress import SilentProgress
 from benchkit.cli.signals import signals_interrupt
 from benchkit.errors import ExitCode
 
 if TYPE_CHECKING:
     from benchkit.run.opened_run import OpenedRun
     from benchkit.run.recorder import RunOutcome
-    from benchkit.scenario.trial_order import PlannedTrial
     from benchkit.store.store import Store
 
 _LIMIT = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>us|µs|ms|s)")
@@ -158,18 +157,13 @@ class SearchProgress(SilentProgress):
         for sentence in describe_connections(run.plan):
             self.notify(sentence)
 
-    def notify(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """Print it on stderr."""
         say(text)
 
-    def trial_failed(self, planned_trial: PlannedTrial, reason: str | None) -> None:
-        """Print the reason, if it is not known already."""
-        if reason is not None:
-            self.notify(f"{planned_trial.title}  failed: {reason}")
-
-    def trial_retrying(self, planned_trial: PlannedTrial, reason: str, pause_s: float) -> None:
-        """Print the reason."""
-        self.notify(f"{planned_trial.title}  {retrying(pause_s)}: {reason}")
+    def notify(self, text: str) -> None:
+        """Print the stage."""
+        say(text)
 
 
 def _print(outcome: RunOutcome, store: Store, save: Path | None, *, json: bool) -> bool:

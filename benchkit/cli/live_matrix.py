@@ -15,7 +15,7 @@ from rich.live import Live as RichLive
 from rich.text import Text
 
 from benchkit import units
-from benchkit.cli.progress import Positions, SilentProgress, position_of, rate_with_verdict, retrying, without_block
+from benchkit.cli.progress import Positions, SilentProgress, position_of, rate_with_verdict, without_block
 from benchkit.cli.terminal import Terminal
 from benchkit.errors import HostError
 from benchkit.hosts.connections import Hosts
@@ -200,6 +200,10 @@ class LiveProgress(SilentProgress):
         self.picture.running, self.picture.stage = {}, ""
         self._display.stop()
 
+    def print_line(self, text: str) -> None:
+        """Print it above the matrix."""
+        self._console.print(text, markup=False)
+
     def notify(self, text: str) -> None:
         """Show the stage where no trial runs."""
         self.picture.stage = text
@@ -217,15 +221,8 @@ class LiveProgress(SilentProgress):
 
     def trial_failed(self, planned_trial: PlannedTrial, reason: str | None) -> None:
         """Mark the trial as failed, and print the reason above the matrix, where it stays."""
-        if reason is not None:
-            self._console.print(f"block {planned_trial.block}  {planned_trial.cell_id}  failed: {reason}", markup=False)
+        super().trial_failed(planned_trial, reason)
         self._finish(planned_trial, "failed", "failed")
-
-    def trial_retrying(self, planned_trial: PlannedTrial, reason: str, pause_s: float) -> None:
-        """Print the reason above the matrix."""
-        self._console.print(
-            f"block {planned_trial.block}  {planned_trial.cell_id}  {retrying(pause_s)}: {reason}", markup=False
-        )
 
     def run_resumed(self, finished: Mapping[PlannedTrial, str]) -> None:
         """Mark the trials that were finished before the run was resumed."""
@@ -234,7 +231,7 @@ class LiveProgress(SilentProgress):
 
     def block_interrupted(self, block: int) -> None:
         """Remove the marks of the block, and print the reason above the matrix."""
-        self._console.print(f"block {block} was interrupted by a pause and is repeated", markup=False)
+        super().block_interrupted(block)
         picture = self.picture
         picture.marks = {(cell, of): mark for (cell, of), mark in picture.marks.items() if of != block}
         picture.finished = without_block(picture.finished, block)

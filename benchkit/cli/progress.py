@@ -30,13 +30,8 @@ Position = tuple[int, int]
 Positions = frozenset[Position]
 
 
-def retrying(pause_s: float) -> str:
-    """Return `retrying`, with the pause before it where there is one; a reason and its hint may follow."""
-    return f"retrying in {pause_s:g} s" if pause_s else "retrying"
-
-
 class SilentProgress:
-    """Display that shows nothing (`-q`)."""
+    """Display that shows nothing (`-q`), and base of the others: what stays on the terminal goes to `print_line`."""
 
     def __enter__(self) -> Self:
         return self
@@ -45,6 +40,9 @@ class SilentProgress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close nothing."""
+
+    def print_line(self, text: str) -> None:
+        """Print a line that stays."""
 
     def notify(self, text: str) -> None:
         """Note that a stage of the run begins."""
@@ -56,16 +54,21 @@ class SilentProgress:
         """Note that a trial ended, with its rate, its verdict, and the checks that gave it."""
 
     def trial_failed(self, planned_trial: PlannedTrial, reason: str | None) -> None:
-        """Note that a trial failed; None: for a reason that was told."""
+        """Print why a trial failed; None: for the reason of a trial before it."""
+        if reason is not None:
+            self.print_line(f"block {planned_trial.block}  {planned_trial.title}  failed: {reason}")
 
     def trial_retrying(self, planned_trial: PlannedTrial, reason: str, pause_s: float) -> None:
-        """Note that a trial failed and is repeated."""
+        """Print why a trial failed and is repeated."""
+        retrying = f"retrying in {pause_s:g} s" if pause_s else "retrying"
+        self.print_line(f"block {planned_trial.block}  {planned_trial.title}  {retrying}: {reason}")
 
     def run_resumed(self, over: Mapping[PlannedTrial, str]) -> None:
         """Note the trials that were finished before the run was resumed, with verdicts, or `failed`."""
 
     def block_interrupted(self, block: int) -> None:
-        """Note that a block was interrupted by a pause and is repeated."""
+        """Print that a block was interrupted by a pause."""
+        self.print_line(f"block {block} was interrupted by a pause and is repeated")
 
 
 class PlainProgress(SilentProgress):
@@ -84,16 +87,20 @@ class PlainProgress(SilentProgress):
     def block_interrupted(self, block: int) -> None:
         """Print it, and no longer count the trials of the block."""
         self._over = without_block(self._over, block)
-        self.notify(f"block {block} was interrupted by a pause and is repeated")
+        super().block_interrupted(block)
 
     def trial_started(self, planned_trial: PlannedTrial, testbed: str | None) -> None:  # noqa: ARG002 - the interface's
         """Start the clock with the first trial: building and deploying happen once."""
         if self._done == 0:
             self._began = time.monotonic()
 
+    def print_line(self, text: str) -> None:
+        """Print it on stderr."""
+        print(text, file=sys.stderr, flush=True)
+
     def notify(self, text: str) -> None:
         """Print the stage."""
-        print(text, file=sys.stderr, flush=True)
+        self.print_line(text)
 
     def trial_ended(self, planned_trial: PlannedTrial, rps: float | None, verdict: str, checks: Sequence[str]) -> None:
         """Print block, cell, rate and remaining time."""
@@ -106,10 +113,6 @@ class PlainProgress(SilentProgress):
         if reason is not None:
             self._line(planned_trial, "failed", f": {reason}")
 
-    def trial_retrying(self, planned_trial: PlannedTrial, reason: str, pause_s: float) -> None:
-        """Print block, cell and the reason, without counting the trial."""
-        self.notify(f"block {planned_trial.block}  {planned_trial.title}  {retrying(pause_s)}: {reason}")
-
     def _count(self, planned_trial: PlannedTrial) -> None:
         self._done += 1
         self._over |= {position_of(planned_trial)}
@@ -119,11 +122,9 @@ class PlainProgress(SilentProgress):
         total, over = len(self._plan.planned_trials), len(self._over)
         elapsed = time.monotonic() - self._began
         remaining = max(0.0, elapsed / self._done * (total - over))
-        print(
+        self.print_line(
             f"[{over}/{total}] block {planned_trial.block}  {planned_trial.title}  {outcome}"
-            f"  ({units.duration(elapsed)} elapsed, about {units.duration(remaining)} remaining){reason}",
-            file=sys.stderr,
-            flush=True,
+            f"  ({units.duration(elapsed)} elapsed, about {units.duration(remaining)} remaining){reason}"
         )
 
 

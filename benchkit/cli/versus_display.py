@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from benchkit import units
-from benchkit.cli.progress import SilentProgress, retrying, without_block
+from benchkit.cli.progress import SilentProgress, without_block
 from benchkit.cli.terminal import Terminal
 from benchkit.comparison.cell_labels import UNWATCHED
 from benchkit.models.design import until_of
@@ -154,11 +154,18 @@ class VersusProgress(SilentProgress):
             self._live.update(Text(""), refresh=True)
             self._live.stop()
 
+    def print_line(self, text: str) -> None:
+        """Print it above the table."""
+        if self._live is None:
+            print(text, file=sys.stderr, flush=True)
+        else:
+            self._console.print(text, markup=False)
+
     def notify(self, text: str) -> None:
         """Show the stage, or print it where no table is redrawn."""
         self._stage = text
         if self._live is None:
-            self._print(text)
+            self.print_line(text)
 
     def trial_started(self, planned_trial: PlannedTrial, testbed: str | None) -> None:  # noqa: ARG002 - part of the interface
         """Show which server is under load; time counts from the first trial."""
@@ -175,24 +182,16 @@ class VersusProgress(SilentProgress):
         """Read the results after the last trial of a block."""
         self._finish(planned_trial)
 
-    def trial_failed(self, planned_trial: PlannedTrial, why: str | None) -> None:
-        """Print the reason, where it stays."""
-        if why is not None:
-            self._print(f"block {planned_trial.block}  {planned_trial.title}  failed: {why}")
+    def trial_failed(self, planned_trial: PlannedTrial, reason: str | None) -> None:
+        """Print the reason, and read the results after the last trial of a block."""
+        super().trial_failed(planned_trial, reason)
         self._finish(planned_trial)
-
-    def trial_retrying(self, planned_trial: PlannedTrial, why: str, pause_s: float) -> None:
-        """Print the reason."""
-        self._print(f"block {planned_trial.block}  {planned_trial.title}  {retrying(pause_s)}: {why}")
-
-    def run_resumed(self, over: Mapping[PlannedTrial, str]) -> None:
-        """Note nothing: these runs are not resumed."""
 
     def block_interrupted(self, block: int) -> None:
         """Count the trials of the block from zero."""
         self._finished[block] = 0
         self._positions = without_block(self._positions, block)
-        self._print(f"block {block} was interrupted by a pause and is repeated")
+        super().block_interrupted(block)
 
     def _finish(self, planned_trial: PlannedTrial) -> None:
         self._finished[planned_trial.block] += 1
@@ -204,7 +203,7 @@ class VersusProgress(SilentProgress):
             results = [
                 f"{result.label} {_ratio(result) or 'no ratio yet'}" for result in self._results if result.ratio
             ] or [units.requests_per_s(result.rps) for result in self._results]
-            self._print(f"block {self._blocks}: {', '.join(results)}")
+            self.print_line(f"block {self._blocks}: {', '.join(results)}")
 
     def _draw(self) -> RenderableType:
         elapsed_s = 0.0 if self._began_s is None else time.monotonic() - self._began_s
@@ -213,9 +212,3 @@ class VersusProgress(SilentProgress):
         for part in parts:
             part.truncate(min(WIDTH, self._console.width), overflow="ellipsis")
         return Group(parts[0], *([results_table(self._results)] if self._results else []), parts[1])
-
-    def _print(self, text: str) -> None:
-        if self._live is None:
-            print(text, file=sys.stderr, flush=True)
-        else:
-            self._console.print(text, markup=False)
