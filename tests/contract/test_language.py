@@ -86,7 +86,7 @@ properties and constants; further on, a sentence that begins with "Whether", and
 
 TEXT_FILES = {".py", ".md", ".go", ".js", ".yaml", ".j2", ".html", ".css", ".lua", ".ipynb", ".toml"}
 
-FOREIGN = ("tests/fixtures/", "notebooks/recorded/", "tests/report/axe/", "LICENSE")
+FOREIGN = ("tests/fixtures/", "notebooks/recorded/", "tests/qualify/report/axe/", "LICENSE")
 """Texts from elsewhere: outputs of tools, recorded runs, third-party licences."""
 
 

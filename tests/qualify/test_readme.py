@@ -79,7 +79,7 @@ def test_commands_in_the_prose_are_run_by_a_test_too() -> None:
     named = re.findall(r"`(?:benchkit ([^`]+)|((?:compare|profile|results) [^`]+))`", prose)
     assert {f"benchkit {full or short}" for full, short in named} == RUN_BY.keys()
     for command, file in RUN_BY.items():
-        test = (ROOT / "tests" / file).read_text()
+        test = (ROOT / "tests" / "qualify" / file).read_text()
         for word in command.split()[1:]:
             assert word == "RUN" or word in test, f"{command}: not in {file}"
 
@@ -127,7 +127,7 @@ def test_every_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     scenario, _ = blocks("yaml")
     (tmp_path / "mine.yaml").write_text(scenario)
     for server in SERVERS:
-        shutil.copyfile(ROOT / "tests" / "cli" / "servers" / "plain.js", tmp_path / server)
+        shutil.copyfile(ROOT / "tests" / "support" / "servers" / "plain.js", tmp_path / server)
     name = f"readme-{os.getpid()}"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("BENCHKIT_")}
     environment |= {"BENCHKIT_LAB": name, "XDG_STATE_HOME": str(tmp_path / "state")}
