@@ -108,7 +108,7 @@ def run_command(given: Sequence[str]) -> int:
     arguments = common_options_first(given)
     debug = DEBUG in arguments
     try:
-        return int(app(arguments, standalone_mode=False) or ExitCode.DONE)
+        return int(app(arguments, prog_name="benchkit", standalone_mode=False) or ExitCode.DONE)
     except USAGE_ERROR as error:
         _print_usage_error(error)
         return ExitCode.BAD_INPUT

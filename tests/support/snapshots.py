@@ -14,8 +14,7 @@ import pytest
 from tests.support.paths import TESTS
 
 FOLDER = TESTS / "fixtures" / "snapshots"
-REWRITE = "BENCHKIT_REWRITE_SNAPSHOTS"
-"""Environment variable that is set where the files are written and not compared."""
+IS_REWRITING = "BENCHKIT_REWRITE_SNAPSHOTS" in os.environ
 
 Snapshot = Callable[[str], None]
 
@@ -27,7 +26,7 @@ def snapshot(request: pytest.FixtureRequest, tmp_path: Path) -> Snapshot:
 
     def compare(text: str) -> None:
         shown = text.replace(str(tmp_path), "TMP").rstrip("\n") + "\n"
-        if REWRITE in os.environ:
+        if IS_REWRITING:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(shown, encoding="utf-8")
         assert file.is_file(), f"no {file.relative_to(TESTS)}: `make snapshots` writes it"

@@ -34,20 +34,6 @@ def test_every_command_has_its_help_in_the_order_of_the_list(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("comparee",), "No such command 'comparee'. Did you mean 'compare'"),
-        (("profile", "topp"), "No such command 'topp'. Did you mean 'top'"),
-        (("xyz",), "No such command 'xyz'"),
-    ],
-)
-def test_a_mistyped_command_suggests_the_right_one(cli: Cli, arguments: tuple[str, ...], message: str) -> None:
-    refused = cli(*arguments)
-    assert refused.code == 2
-    assert message in refused.err
-
-
-@pytest.mark.parametrize(
     ("line", "values"),
     [
         ("benchkit run quick", ["quickstart"]),
