@@ -351,7 +351,7 @@ def _run_notes(data: RunData) -> list[str]:
     if data.manifest.status != "done":
         notes.append(f"{data.manifest.run_id}: {data.manifest.status}; partial results.")
     notes += [f"{cell.cell_id}: skipped, {cell.unsupported}." for cell in data.manifest.cells if cell.unsupported]
-    notes += [note for cell in data.manifest.cells if not cell.unsupported for note in cell.notices]
+    notes += [note for cell in data.manifest.cells if not cell.unsupported for note in cell.notes]
     return notes
 
 

@@ -149,7 +149,7 @@ class Published(Frozen):
         examples=[{"mcall": 0.12}],
     )
     note: str | None = Field(
-        default=None, min_length=1, description="remark about the conditions of the study", examples=["on eight cores"]
+        default=None, min_length=1, description="note on the conditions of the study", examples=["on eight cores"]
     )
 
     @model_validator(mode="after")

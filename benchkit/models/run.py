@@ -97,7 +97,7 @@ class CellRecord(Frozen):
     )
 
     @property
-    def notices(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[str, ...]:
         """Sentences for readers of its figures: about an equal cell, and about services that are not watched."""
         equal = (
             f"{self.cell_id} and {self.same_as} have the same server, byte for byte: their comparison is A/A, and any "
@@ -162,7 +162,7 @@ class Manifest(Frozen):
         default=None, description="state of the git checkout that it was started from; None: there is none"
     )
     is_imported: bool = Field(default=False, description="true: made of outputs that were measured elsewhere")
-    notices: tuple[str, ...] = Field(default=(), description="notices of the plan: not isolated, not applied, …")
+    notes: tuple[str, ...] = Field(default=(), description="notes of the plan: not isolated, not applied, …")
     started_at: AwareDatetime
     ended_at: AwareDatetime | None = None
     status: RunStatus = "running"

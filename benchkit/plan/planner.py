@@ -89,7 +89,7 @@ def _plan_testbed(experiment: Experiment, hosts: Hosts, seed: int | None) -> Run
         planned_trials=(*calibrations(cells), *measured, *profile_order(experiment, cells, measured, seed)),
         notices=(
             *design.notices,
-            *(notice for record in map(cell_record, supported) for notice in record.notices),
+            *(notice for record in map(cell_record, supported) for notice in record.notes),
             *_tool_notices(cells),
             *secret_notices(cells),
             *profile_notices(experiment, cells, capabilities),

@@ -170,9 +170,9 @@ class RunRecorder:
         """Add a notice for readers of the results to the manifest; return False if it is there already."""
         with self._lock:
             manifest = self.run.manifest()
-            if text in manifest.notices:
+            if text in manifest.notes:
                 return False
-            self.run.write_manifest(manifest.model_copy(update={"notices": (*manifest.notices, text)}))
+            self.run.write_manifest(manifest.model_copy(update={"notes": (*manifest.notes, text)}))
             return True
 
     def record_trial_started(self, planned_trial: PlannedTrial, attempt: int) -> None:
@@ -273,8 +273,8 @@ class RunRecorder:
     def record_early_stop(self, blocks: int, notice: str) -> None:
         """Record in the manifest the number of blocks that ran, and a notice with the reason."""
         manifest = self.run.manifest()
-        notices = (*manifest.notices, notice)
-        self.run.write_manifest(manifest.model_copy(update={"blocks": blocks, "notices": notices}))
+        notices = (*manifest.notes, notice)
+        self.run.write_manifest(manifest.model_copy(update={"blocks": blocks, "notes": notices}))
 
 
 @contextmanager

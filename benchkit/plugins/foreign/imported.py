@@ -243,7 +243,7 @@ def _with_cell(manifest: Manifest, cell: ImportedCell) -> Manifest:
             "cells": cells,
             "blocks": max(manifest.blocks, len(cell.files)),
             "versions": {**manifest.versions, **({cell.load.tool: version} if version else {})},
-            "notices": (*manifest.notices, cell.notice),
+            "notes": (*manifest.notes, cell.notice),
             "started_at": min(manifest.started_at, *(file.measured_at for file in cell.files)),
             "status": "running",
             "ended_at": None,

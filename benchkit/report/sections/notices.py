@@ -16,7 +16,7 @@ class NoticesContent:
 
 def build(material: Material) -> NoticesContent | None:
     """Return the notices of the run; None if there were none."""
-    notices = material.run.manifest.notices
+    notices = material.run.manifest.notes
     return NoticesContent(tuple(notices)) if notices else None
 
 

@@ -73,5 +73,5 @@ def test_a_changed_scenario_or_host_is_refused_with_the_difference_unless_accept
     assert done.code == 0, done.err
     assert json.loads(done.out)["trials"] == CELLS
     assert over <= bench.progress().ended.keys()
-    notices = json.loads(manifest.read_text())["notices"]
+    notices = json.loads(manifest.read_text())["notes"]
     assert any("despite a change: scenario: load.path was /other, is /another" in notice for notice in notices)

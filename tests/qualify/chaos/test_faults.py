@@ -110,7 +110,7 @@ def test_clocks_that_are_set_change_only_times_of_day_and_are_reported(
     assert result.code == 0, result.err
     summary = json.loads(result.out)
     assert (summary["status"], summary["trials"], summary["retries"]) == ("done", 2, {})
-    notices = " ".join(json.loads((bench.folder() / "manifest.json").read_text())["notices"])
+    notices = " ".join(json.loads((bench.folder() / "manifest.json").read_text())["notes"])
     assert "a wall clock was set" in notices
     assert "this machine by 3600." in notices
     assert "sut by 7200." in notices

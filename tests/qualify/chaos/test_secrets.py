@@ -117,7 +117,7 @@ def plant_text(run: Path, text: str) -> None:
     """Replace texts of backends, hosts and the scenario in a stored run."""
     manifest = json.loads((run / "manifest.json").read_text())
     manifest["scenario"] |= {"title": text, "question": text}
-    manifest["notices"] = [text]
+    manifest["notes"] = [text]
     manifest["versions"]["sut.nginx"] = text
     for host in manifest["hosts"]:
         host["facts"] |= {"distribution": text, "cpu_model": text, "kernel": text}

@@ -15,11 +15,11 @@ import pytest
 
 import benchkit
 from benchkit.lab.lab import Lab
+from tests.qualify.cli.test_bisect import ON_A_BUSY_MACHINE
 from tests.support.cli.fixtures import CommandResult
 from tests.support.needs import separate_hosts
 from tests.support.paths import TESTS
 from tests.support.waiting import wait_until
-from tests.qualify.cli.test_bisect import ON_A_BUSY_MACHINE
 
 Cli = Callable[..., CommandResult]
 SERVERS = TESTS / "support/servers"

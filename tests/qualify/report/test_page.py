@@ -44,7 +44,7 @@ def whole(run: StoredRun) -> BeautifulSoup:
 
 
 def test_sections_and_contents_have_the_same_order(make_run: MakeRun) -> None:
-    run = make_run(unsupported={"stack=nginx-go": "no nginx"}, notices=("fs.* is not isolated",))
+    run = make_run(unsupported={"stack=nginx-go": "no nginx"}, notes=("fs.* is not isolated",))
     root = report(run, figures=True)
     order = ["answer", "results", "figures", "trials", "unsupported", "hosts", "notices", "reproduce"]
     assert section_ids(root) == order
@@ -148,7 +148,7 @@ def test_data_is_escaped(make_run: MakeRun) -> None:
         {"stack": [HOSTILE, "go"]},
         scenario={"title": HOSTILE, "question": HOSTILE, "note": HOSTILE},
         unsupported={"stack=go": HOSTILE},
-        notices=(HOSTILE,),
+        notes=(HOSTILE,),
     )
     manifest = run.manifest.model_copy(
         update={

@@ -65,7 +65,7 @@ def test_all_cells_are_measured_at_a_share_of_the_slowest(lab: Lab, tmp_path: Pa
     assert measured["rate_achieved"].tolist() == pytest.approx([rate, rate], rel=0.1)
     assert measured["latency_from"].tolist() == ["due", "due"]
     assert (measured["send_lag_p99_s"] >= 0).all()
-    assert any(f"Target rate: {rate:,.0f} requests/s" in notice for notice in outcome.run.manifest().notices)
+    assert any(f"Target rate: {rate:,.0f} requests/s" in notice for notice in outcome.run.manifest().notes)
 
     series = benchkit.load("series", store=store.path).groupby("trial_id")
     for _, trial in measured.iterrows():

@@ -169,6 +169,6 @@ def test_the_blocks_of_a_lost_testbed_are_run_by_the_other(rack: Lab, tmp_path: 
     assert_complete(trials)
     (lost,) = (event for event in outcome.run.history() if isinstance(event, journal.TestbedLost))
     assert lost.testbed == "b"
-    assert any("Testbed b was lost" in notice for notice in outcome.run.manifest().notices)
+    assert any("Testbed b was lost" in notice for notice in outcome.run.manifest().notes)
     assert any("Testbed b was lost" in text for text in observer.texts)
     assert set(outcome.restore_unconfirmed) == {"b-sut"}

@@ -282,7 +282,7 @@ def test_a_host_without_profiler_is_noted_and_the_run_continues(without_profiles
     (store, outcome), _ = without_profiles
     assert outcome.failures == {}
     assert (outcome.status, outcome.trials) == ("done", 1)
-    assert any("sut has no perf" in notice for notice in outcome.run.manifest().notices)
+    assert any("sut has no perf" in notice for notice in outcome.run.manifest().notes)
     notes = failures(store)
     assert len(notes) == 2
     assert any(note.startswith("app on sut has no profile: ") and "No such file" in note for note in notes), notes

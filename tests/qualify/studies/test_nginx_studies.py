@@ -76,7 +76,7 @@ def test_the_hosts_table_has_tuned_and_restored_settings(nginx_vs_go: StudyRun) 
     tuned_only = "sysctls.net.ipv4.tcp_syn_retries"  # read only because it is tuned
     assert facts["block 1", tuned_only] == facts["tuned", tuned_only] == facts["end", tuned_only]
     assert facts["tuned", "tuning.fs.file-max"] != "applied" or facts["tuned", "sysctls.fs.file-max"] == "9999999"
-    notices = " ".join(nginx_vs_go.outcome.run.manifest().notices)
+    notices = " ".join(nginx_vs_go.outcome.run.manifest().notes)
     assert "no such setting: net.ipv4.tcp_tw_recycle = 1" in notices
 
 

@@ -22,7 +22,7 @@ def test_the_rate_follows_its_shape_and_is_a_share_of_the_capacity(lab: Lab, run
     peak = round(1.2 * searched["capacity_rps"])
     assert record.load.rate == peak
     assert measured["rate_requested"] == record.load.mean_rate
-    assert any("target rates are shares of it" in notice for notice in ran.outcome.run.manifest().notices)
+    assert any("target rates are shares of it" in notice for notice in ran.outcome.run.manifest().notes)
 
     series = ran.table("series")
     series = series[series["trial_id"] == measured["trial_id"]].set_index("t_s")

@@ -90,7 +90,7 @@ def test_an_early_stop_is_recorded_and_reported_once_also_by_a_resumed_run(open_
         note_early_stop(queue, recorder, observer)
     run = recorder.run.manifest()
     assert run.blocks == 7
-    assert list(run.notices) == observer.texts
+    assert list(run.notes) == observer.texts
     (text,) = observer.texts
     assert text.startswith("Ended after 7 of at most 20 blocks: ")
 

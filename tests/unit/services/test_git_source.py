@@ -90,7 +90,7 @@ def test_each_version_is_built_from_a_clean_checkout_and_its_commit_recorded(tmp
     assert "app at v3: the build " in broken.unsupported
     assert "exit code 1:\n    broken" in broken.unsupported
     assert (first.same_as, second.same_as, worktree.same_as) == (None, "ref=v1", None)
-    assert cell_record(second).notices == (
+    assert cell_record(second).notes == (
         "ref=v2 and ref=v1 have the same server, byte for byte: their comparison is A/A, and any difference is noise.",
     )
     records = [cell_record(cell).builds for cell in (first, second, worktree)]
