@@ -158,7 +158,6 @@ def _text(level: Any) -> str:  # noqa: ANN401 - what a column of levels holds
 
 
 def _invalidating_checks(metric: str, invalid: Iterable[StoredFinding]) -> dict[str, list[str]]:
-    """Return the checks that invalidate the metric, by trial."""
     found: dict[str, list[str]] = {}
     for finding in invalid:
         if metric in finding.metrics:
@@ -215,7 +214,6 @@ def _agreement(
 
 
 def _describe_invalid(trial_ids: Iterable[str], against: Mapping[str, Sequence[str]], *, used: bool) -> str:
-    """Describe the invalid trials of a tool: how many, whether they are used, and why."""
     ids = list(trial_ids)
     of_tool = [each for each in ids if each in against and TOOL_CHECKS.issuperset(against[each])]
     others = [each for each in ids if each in against and each not in of_tool]
@@ -240,7 +238,6 @@ def _permutation_p(logs: np.ndarray[Any, np.dtype[np.float64]]) -> float:
 
 
 def _with_adjusted_p(found: Sequence[Agreement]) -> Iterator[Agreement]:
-    """Yield the results with p-values adjusted for all of them together."""
     p_values = [each.p for each in found if each.p is not None]
     if not p_values:
         yield from found

@@ -55,7 +55,6 @@ class Answer(Frozen):
         return " ".join((*self.sentences, self.trust_sentence))
 
     def _repr_html_(self) -> str:
-        """Return the HTML that Jupyter shows."""
         from markupsafe import escape  # noqa: PLC0415 - only notebooks need it
 
         paragraphs = ("<strong>{}</strong>".format(escape(" ".join(self.sentences))), escape(self.trust_sentence))
@@ -129,8 +128,6 @@ def choose_headlines(ratios: Sequence[Ratio]) -> list[Ratio]:
 
 @dataclass(frozen=True)
 class _Writer:
-    """Writes sentences with the names of cells, of one run or of two."""
-
     names: Mapping[str, str]
     runs: tuple[Manifest, ...]
 
@@ -219,7 +216,6 @@ def _interval(ratio: Ratio) -> str:
 
 
 def _accuracy(ratio: Ratio) -> str:
-    """Return how far the ratio is known, as a clause."""
     if ratio.ratio is None or ratio.low is None or ratio.high is None:
         return ""
     return f"; this run knows it within {_percent(max(ratio.high / ratio.ratio, ratio.ratio / ratio.low) - 1)}"
@@ -275,7 +271,6 @@ def _why_undecided(ratio: Ratio) -> str:
 
 
 def _why_excluded(excluded: Sequence[ExcludedTrial]) -> str:
-    """Return why trials are excluded, each reason once with the number of its trials."""
     reasons = Counter(
         because(code) for trial in excluded for code in dict.fromkeys(trial.reason.removeprefix(INVALID).split(", "))
     )
@@ -283,7 +278,6 @@ def _why_excluded(excluded: Sequence[ExcludedTrial]) -> str:
 
 
 def _doubts(ratios: Sequence[Ratio], runs: Sequence[RunData]) -> Iterator[str]:
-    """Yield the reasons to believe ratios with care only."""
     for run in runs:
         if run.manifest.status != "done":
             yield f"{run.manifest.run_id} is {run.manifest.status}, the results are partial"
@@ -329,7 +323,6 @@ def _answer_without_ratios(runs: Sequence[RunData], names: Mapping[str, str]) ->
 
 
 def _mean_rate(logs: Reals) -> str:
-    """Return the geometric mean of rates, given as logarithms, with their range."""
     rates = [math.exp(log) for log in logs]
     spread = f", {units.rate(min(rates))} to {units.rate(max(rates))}" if len(rates) > 1 else ""
     return f"{units.requests_per_s(geometric_mean(rates))} (mean of {units.counted(len(rates), 'block')}{spread})"

@@ -102,7 +102,6 @@ class CapacitySearch:
         return count_violations(self.probes)
 
     def _held(self, log_rate: float) -> Reals:
-        """Return the probability that a probe holds, for each capacity and width."""
         distance = (self._logs[:, None] - log_rate) / self._widths[None, :]
         curve: Reals = LAPSE + (1 - 2 * LAPSE) / (1 + np.exp(-np.clip(distance, -50, 50)))
         return curve
@@ -157,7 +156,6 @@ def judge_probe(
 
 
 def _missed(row: TrialRow, objective: Objective, thresholds: Thresholds) -> Iterator[str]:
-    """Yield a clause for each limit that the trial did not keep."""
     if row.rate_requested is not None and row.rate_achieved is not None:
         share = row.rate_achieved / row.rate_requested
         if share < thresholds.rate_held:

@@ -98,7 +98,6 @@ def judge_claim(claim: Claim, data: RunData) -> ClaimResult:
 
 
 def _describe_unsupported(missing: Iterable[str], unsupported: Mapping[str, str]) -> str:
-    """Return the unsupported cells, those with the same reason together."""
     by_reason: dict[str, list[str]] = {}
     for cell_id in dict.fromkeys(missing):
         by_reason.setdefault(unsupported[cell_id], []).append(cell_id)
@@ -134,7 +133,6 @@ def _interval(ratio: Ratio, *, named: bool) -> str:
 
 
 def _unmet_needs(claim: Claim, manifest: Manifest) -> Iterator[str]:
-    """Yield the needs of the claim that the hosts of the run do not meet."""
     for role, need in claim.needs.items():
         for host in manifest.hosts:
             if role in host.roles:

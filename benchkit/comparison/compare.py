@@ -342,7 +342,6 @@ def _common_baseline(before: RunData, after: RunData, common: Sequence[str], mac
 
 
 def _run_notes(data: RunData) -> list[str]:
-    """Return the notes about a run that precede its figures."""
     notes = []
     if data.manifest.is_imported:
         notes.append(IMPORTED.format(run=data.manifest.run_id))

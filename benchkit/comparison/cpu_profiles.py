@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Literal
@@ -12,18 +12,164 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from benchkit.comparison.run_data import RunData
+from benchkit.comparison.run_data import RunData, studied_functions
 from benchkit.models.base import Frozen
 from benchkit.models.design import controlled
 from benchkit.models.metrics import metric_named
-from benchkit.models.profile import CATEGORIES, SCHEDULING, STUDIED
+from benchkit.models.profile import CATEGORIES, SCHEDULING
 from benchkit.stats.inference import t_quantile
 from benchkit.stats.multiple_tests import ALPHA
 from benchkit.stats.samples import Exclusion
 from benchkit.units import counted
 
-METRICS = ("rps", "server_cpu_s_per_request")
+GOROUTINES = "goroutines"
+CPU: Final = "server_cpu_s_per_request"
+ProfileFigure = Literal["shares", "goroutines", "rps", "server_cpu_s_per_request"]
+
+METRICS = ("rps", CPU)
 """Metrics in which the cost is stated; the host CPU that perf uses itself shows only in the first."""
+
+
+class ServiceProfile(Frozen, serialize_by_alias=True):
+    """A service of a cell, over the profiles of it that the run has.
+
+    Shares are means over profiles, each from 0 to 1; `scheduling` is the scheduler's including netpoll, `range` its
+    smallest and largest value. `cumulative` holds the figures that study 4 used. Goroutines, rate and CPU are medians
+    over the cell's measured trials, which were not profiled; absent if unknown. Excluded trials are not used, unless
+    all trials of a figure are excluded: `invalid_figures` then names it.
+    """
+
+    cell_id: str
+    service: str
+    profiles: int
+    scheduling: float
+    range: tuple[float, float]
+    categories: Mapping[str, float]
+    cumulative: Mapping[str, float]
+    goroutines: float | None = None
+    rps: float | None = None
+    server_cpu_s_per_request: float | None = None
+    excluded_profiles: int = Field(default=0, serialization_alias="left_out")
+    """Number of profiles that are not in these shares because the rate of their trials is invalid."""
+    invalid_figures: tuple[ProfileFigure, ...] = Field(default=(), serialization_alias="void")
+
+    def annotated(self, figure: ProfileFigure, text: str) -> str:
+        """Return the text of a figure, marked if it comes from invalid trials only."""
+        return f"{text}, invalid" if figure in self.invalid_figures else text
+
+
+@dataclass(frozen=True, eq=False)
+class ProfileData:
+    """The profiles of a run: its data, and its tables `profile_share`, `profile` and `telemetry`.
+
+    `exclusions` are those of the profile pass (`benchkit.comparison.run_data.profile_pass_exclusions`).
+    """
+
+    run: RunData
+    shares: pd.DataFrame
+    functions: pd.DataFrame
+    telemetry: pd.DataFrame
+    exclusions: Sequence[Exclusion] = field(default=(), kw_only=True)
+
+    @cached_property
+    def measured(self) -> pd.DataFrame:
+        """Measured trials of the run."""
+        trials = self.run.trials
+        return trials[trials["kind"] == "measure"]
+
+    @cached_property
+    def goroutines(self) -> pd.DataFrame:
+        """Goroutines of each service in each measured trial."""
+        return goroutines_of(self.measured, self.telemetry)
+
+    def excluded(self, metric: str) -> Collection[str]:
+        """Return the measured trials that are excluded for a metric."""
+        return {each.trial_id for each in self.run.exclusions if each.covers(metric)}
+
+    @cached_property
+    def excluded_profiles(self) -> Collection[str]:
+        """Profile trials that are excluded."""
+        return {each.trial_id for each in self.exclusions if each.covers("rps")}
+
+
+def service_profiles(data: ProfileData) -> tuple[ServiceProfile, ...]:
+    """Return the profiled services of a run, by cell in the order of the plan."""
+    trials = data.run.trials
+    cell_of = dict(zip(trials["trial_id"], trials["cell_id"], strict=True))
+    shares = data.shares.assign(cell_id=data.shares["trial_id"].map(cell_of))
+    functions = data.functions.assign(cell_id=data.functions["trial_id"].map(cell_of))
+    return tuple(
+        _service_profile(data, cell.cell_id, str(service), rows, functions)
+        for cell in data.run.manifest.cells
+        for service, rows in shares[shares["cell_id"] == cell.cell_id].groupby("service", sort=False)
+    )
+
+
+def _service_profile(
+    data: ProfileData, cell_id: str, service: str, shares: pd.DataFrame, functions: pd.DataFrame
+) -> ServiceProfile:
+    """Return the profile of a service of a cell; `shares` are its rows, `functions` those of the run."""
+    trials = data.measured[data.measured["cell_id"] == cell_id]
+    counted = data.goroutines
+    counted = counted[(counted["cell_id"] == cell_id) & (counted["service"] == service)]
+    rows: dict[ProfileFigure, tuple[pd.DataFrame, bool]] = {
+        "shares": _usable_rows(shares, "share", data.excluded_profiles),
+        "goroutines": _usable_rows(counted, "count", data.excluded("rps")),
+        "rps": _usable_rows(trials, "rps", data.excluded("rps")),
+        CPU: _usable_rows(trials, CPU, data.excluded(CPU)),
+    }
+    used, _ = rows["shares"]
+    profiles = set(used["trial_id"])
+    calls = functions[(functions["cell_id"] == cell_id) & (functions["service"] == service)]
+    calls = calls[calls["trial_id"].isin(profiles)]
+    table = used.pivot_table(index="trial_id", columns="category", values="share", aggfunc="sum")
+    scheduling = table[table.columns.intersection(list(SCHEDULING))].sum(axis="columns")
+    means = table.mean()
+    return ServiceProfile(
+        cell_id=cell_id,
+        service=service,
+        profiles=len(profiles),
+        scheduling=float(scheduling.mean()),
+        range=(float(scheduling.min()), float(scheduling.max())),
+        categories={name: float(means.get(name, 0.0)) for name in CATEGORIES},
+        cumulative={
+            name: float(of_function["cum_share"].sum()) / len(profiles)  # a profile without it counts as 0
+            for name, of_function in studied_functions(calls)
+        },
+        goroutines=_median(rows["goroutines"][0]["count"]),
+        rps=_median(rows["rps"][0]["rps"]),
+        server_cpu_s_per_request=_median(rows[CPU][0][CPU]),
+        excluded_profiles=shares["trial_id"].nunique() - len(profiles),
+        invalid_figures=tuple(name for name, (_, is_only_invalid) in rows.items() if is_only_invalid),
+    )
+
+
+def goroutines_of(trials: pd.DataFrame, telemetry: pd.DataFrame) -> pd.DataFrame:
+    """Return the median goroutines of each service in each trial's window: trial_id, cell_id, block, service, count."""
+    rows = telemetry[telemetry["metric"] == GOROUTINES]
+    rows = rows.merge(trials[["trial_id", "cell_id", "block", "duration_s"]], on="trial_id")
+    rows = rows[(rows["t_s"] >= 0) & (rows["t_s"] <= rows["duration_s"])]
+    keys = ["trial_id", "cell_id", "block", "service"]
+    return rows.groupby(keys, sort=False)["value"].median().reset_index().rename(columns={"value": "count"})
+
+
+def scheduler_shares(trials: pd.DataFrame, shares: pd.DataFrame) -> pd.DataFrame:
+    """Return the scheduler's share of each profile, including netpoll: trial_id, service, share, cell_id, block."""
+    rows = shares[shares["category"].isin(list(SCHEDULING))]
+    summed = rows.groupby(["trial_id", "service"], sort=False)["share"].sum().reset_index()
+    return summed.merge(trials[["trial_id", "cell_id", "block"]], on="trial_id")
+
+
+def _usable_rows(rows: pd.DataFrame, column: str, excluded: Collection[str]) -> tuple[pd.DataFrame, bool]:
+    """Return the rows with a figure of trials that are not excluded; if there are none, all rows, and True."""
+    there = rows[rows[column].notna()]
+    counting = there[~there["trial_id"].isin(list(excluded))]
+    return (there, True) if counting.empty and not there.empty else (counting, False)
+
+
+def _median(column: pd.Series) -> float | None:
+    there = pd.to_numeric(column).dropna()
+    return float(there.median()) if len(there) else None
 
 
 class ProfilerCost(Frozen):
@@ -113,161 +259,3 @@ def _cost(metric: str, cell_id: str | None, logs: np.ndarray, spread: tuple[floa
         return cost.model_copy(update={"reason": "an interval needs a cell with two pairs"})
     reach = t_quantile(1 - ALPHA, df) * deviation / math.sqrt(len(logs))
     return cost.model_copy(update={"low": math.exp(mean - reach), "high": math.exp(mean + reach)})
-
-
-GOROUTINES = "goroutines"
-CPU: Final = "server_cpu_s_per_request"
-
-
-ProfileFigure = Literal["shares", "goroutines", "rps", "server_cpu_s_per_request"]
-
-
-class ServiceProfile(Frozen, serialize_by_alias=True):
-    """A service of a cell, over the profiles of it that the run has.
-
-    Shares are means over profiles, each from 0 to 1; `scheduling` is the scheduler's including netpoll, `range` its
-    smallest and largest value. `cumulative` holds the figures that study 4 used. Goroutines, rate and CPU are medians
-    over the cell's measured trials, which were not profiled; absent if unknown. Excluded trials are not used, unless
-    all trials of a figure are excluded: `invalid_figures` then names it.
-    """
-
-    cell_id: str
-    service: str
-    profiles: int
-    scheduling: float
-    range: tuple[float, float]
-    categories: Mapping[str, float]
-    cumulative: Mapping[str, float]
-    goroutines: float | None = None
-    rps: float | None = None
-    server_cpu_s_per_request: float | None = None
-    excluded_profiles: int = Field(default=0, serialization_alias="left_out")
-    """Number of profiles that are not in these shares because the rate of their trials is invalid."""
-    invalid_figures: tuple[ProfileFigure, ...] = Field(default=(), serialization_alias="void")
-
-    def annotated(self, figure: ProfileFigure, text: str) -> str:
-        """Return the text of a figure, marked if it comes from invalid trials only."""
-        return f"{text}, invalid" if figure in self.invalid_figures else text
-
-
-@dataclass(frozen=True, eq=False)
-class ProfileData:
-    """The profiles of a run: its data, and its tables `profile_share`, `profile` and `telemetry`.
-
-    `exclusions` are those of the profile pass (`benchkit.comparison.run_data.profile_pass_exclusions`).
-    """
-
-    run: RunData
-    shares: pd.DataFrame
-    functions: pd.DataFrame
-    telemetry: pd.DataFrame
-    exclusions: Sequence[Exclusion] = field(default=(), kw_only=True)
-
-    @cached_property
-    def measured(self) -> pd.DataFrame:
-        """Measured trials of the run."""
-        trials = self.run.trials
-        return trials[trials["kind"] == "measure"]
-
-    @cached_property
-    def goroutines(self) -> pd.DataFrame:
-        """Goroutines of each service in each measured trial."""
-        return goroutines_of(self.measured, self.telemetry)
-
-    def excluded(self, metric: str) -> Collection[str]:
-        """Return the measured trials that are excluded for a metric."""
-        return {each.trial_id for each in self.run.exclusions if each.covers(metric)}
-
-    @cached_property
-    def excluded_profiles(self) -> Collection[str]:
-        """Profile trials that are excluded."""
-        return {each.trial_id for each in self.exclusions if each.covers("rps")}
-
-
-def service_profiles(data: ProfileData) -> tuple[ServiceProfile, ...]:
-    """Return the profiled services of a run, by cell in the order of the plan."""
-    trials = data.run.trials
-    cell_of = dict(zip(trials["trial_id"], trials["cell_id"], strict=True))
-    shares = data.shares.assign(cell_id=data.shares["trial_id"].map(cell_of))
-    functions = data.functions.assign(cell_id=data.functions["trial_id"].map(cell_of))
-    return tuple(
-        _service_profile(data, cell.cell_id, str(service), rows, functions)
-        for cell in data.run.manifest.cells
-        for service, rows in shares[shares["cell_id"] == cell.cell_id].groupby("service", sort=False)
-    )
-
-
-def _service_profile(
-    data: ProfileData, cell_id: str, service: str, shares: pd.DataFrame, functions: pd.DataFrame
-) -> ServiceProfile:
-    """Return the profile of a service of a cell; `shares` are its rows, `functions` those of the run."""
-    trials = data.measured[data.measured["cell_id"] == cell_id]
-    counted = data.goroutines
-    counted = counted[(counted["cell_id"] == cell_id) & (counted["service"] == service)]
-    goroutines, only_invalid_goroutines = _usable_rows(counted, "count", data.excluded("rps"))
-    rps, only_invalid_rps = _usable_rows(trials, "rps", data.excluded("rps"))
-    cpu, only_invalid_cpu = _usable_rows(trials, CPU, data.excluded(CPU))
-    used, only_invalid_shares = _usable_rows(shares, "share", data.excluded_profiles)
-    only_invalid: dict[ProfileFigure, bool] = {
-        "shares": only_invalid_shares,
-        "goroutines": only_invalid_goroutines,
-        "rps": only_invalid_rps,
-        CPU: only_invalid_cpu,
-    }
-    profiles = set(used["trial_id"])
-    calls = functions[(functions["cell_id"] == cell_id) & (functions["service"] == service)]
-    table = used.pivot_table(index="trial_id", columns="category", values="share", aggfunc="sum")
-    scheduling = table[[name for name in table.columns if name in SCHEDULING]].sum(axis="columns")
-    means = table.mean()
-    return ServiceProfile(
-        cell_id=cell_id,
-        service=service,
-        profiles=len(profiles),
-        scheduling=float(scheduling.mean()),
-        range=(float(scheduling.min()), float(scheduling.max())),
-        categories={name: float(means.get(name, 0.0)) for name in CATEGORIES},
-        cumulative=dict(_cumulative(calls[calls["trial_id"].isin(profiles)], len(profiles))),
-        goroutines=_median(goroutines["count"]),
-        rps=_median(rps["rps"]),
-        server_cpu_s_per_request=_median(cpu[CPU]),
-        excluded_profiles=shares["trial_id"].nunique() - len(profiles),
-        invalid_figures=tuple(name for name, is_only_invalid in only_invalid.items() if is_only_invalid),
-    )
-
-
-def _cumulative(functions: pd.DataFrame, profiles: int) -> Iterator[tuple[str, float]]:
-    """Yield the mean cumulative share of each function of the study; a profile without it counts as 0."""
-    names = functions["function"].astype(str)
-    for name, pattern in STUDIED.items():
-        shares = functions["cum_share"][
-            names.map(lambda label, pattern=pattern: bool(pattern.match(label))).astype(bool)
-        ]
-        yield name, float(shares.sum()) / profiles
-
-
-def goroutines_of(trials: pd.DataFrame, telemetry: pd.DataFrame) -> pd.DataFrame:
-    """Return the median goroutines of each service in each trial's window: trial_id, cell_id, block, service, count."""
-    rows = telemetry[telemetry["metric"] == GOROUTINES]
-    rows = rows.merge(trials[["trial_id", "cell_id", "block", "duration_s"]], on="trial_id")
-    rows = rows[(rows["t_s"] >= 0) & (rows["t_s"] <= rows["duration_s"])]
-    keys = ["trial_id", "cell_id", "block", "service"]
-    return rows.groupby(keys, sort=False)["value"].median().reset_index().rename(columns={"value": "count"})
-
-
-def scheduler_shares(trials: pd.DataFrame, shares: pd.DataFrame) -> pd.DataFrame:
-    """Return the scheduler's share of each profile, including netpoll: trial_id, service, share, cell_id, block."""
-    rows = shares[shares["category"].isin(list(SCHEDULING))]
-    summed = rows.groupby(["trial_id", "service"], sort=False)["share"].sum().reset_index()
-    return summed.merge(trials[["trial_id", "cell_id", "block"]], on="trial_id")
-
-
-def _usable_rows(rows: pd.DataFrame, column: str, excluded: Collection[str]) -> tuple[pd.DataFrame, bool]:
-    """Return the rows with a figure of trials that are not excluded; if there are none, all rows, and True."""
-    there = rows[rows[column].notna()]
-    counting = there[~there["trial_id"].isin(list(excluded))]
-    return (there, True) if counting.empty and not there.empty else (counting, False)
-
-
-def _median(column: pd.Series) -> float | None:
-    there = pd.to_numeric(column).dropna()
-    return float(there.median()) if len(there) else None

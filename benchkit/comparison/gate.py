@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, ValidationError
 from scipy import special
 
 from benchkit.comparison.ratios import Ratio
@@ -96,18 +96,15 @@ def read_limits(path: Path) -> GateLimits:
 
 def parse_limits(texts: Sequence[str]) -> GateLimits:
     """Return thresholds as typed, `rps=5%` each. Raises InputError."""
-    found: dict[str, object] = {}
+    found: dict[str, float] = {}
     for text in texts:
-        metric, equals, allowed = text.partition("=")
-        value = parse_share(allowed)
+        metric, _, allowed = text.partition("=")
         try:
-            number = float(str(value))
-        except ValueError:
-            number = math.nan
-        if not equals or not 0 <= number < 1:
-            raise InputError("not of the form metric=share", where=f"--threshold {text}", hint="as in rps=5%")
-        found[metric_column(metric.strip())] = number
-    return validate_limits(GateLimits.model_validate({"metrics": found}), "--threshold")
+            found |= GateLimits.model_validate({"metrics": {metric_column(metric.strip()): allowed}}).metrics
+        except ValidationError:
+            where, hint = f"--threshold {text}", "as in rps=5%"
+            raise InputError("not of the form metric=share", where=where, hint=hint) from None
+    return validate_limits(GateLimits(metrics=found), "--threshold")
 
 
 def validate_limits(thresholds: GateLimits, where: str) -> GateLimits:

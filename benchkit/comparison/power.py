@@ -22,8 +22,7 @@ from benchkit.errors import InputError
 from benchkit.models.base import Frozen
 from benchkit.models.design import StopCondition, design_of, until_of
 from benchkit.models.run import HostRecord, Manifest
-from benchkit.stats import cell_pairs
-from benchkit.stats.cell_pairs import ComparedCells
+from benchkit.stats.cell_pairs import ComparedCells, requested_ratios
 from benchkit.stats.inference import MIN_BLOCKS, binary_patterns, smallest_p, t_quantile
 from benchkit.stats.multiple_tests import ALPHA, Test, blocks_to_decide, deciding_test, t_share
 from benchkit.stats.samples import Exclusion, Reals, Samples, take_samples
@@ -47,6 +46,15 @@ _AT_ONCE = 200
 
 _NO_EFFECT = 1e-9
 """Share of the largest singular value below which a singular value is rounding, and no effect of blocks."""
+
+MAX_RUNS = 5
+"""Number of the newest runs that the noise is estimated from; hosts change, and older runs say less."""
+
+_SAME_SETTINGS = ("name", "roles", "load", "tools")
+"""Parts of its scenario that a run must share with another to have the same noise."""
+
+_ABBA_FACTOR = math.sqrt(2)
+"""An ABBA block has each cell twice: the noise of its log-ratio is smaller by this factor."""
 
 
 @dataclass(frozen=True)
@@ -209,16 +217,6 @@ def _sign_flip_effect(blocks: int, alpha: float, power: float) -> float:
     return float(-np.quantile(np.concatenate(bounds), 1 - power))
 
 
-MAX_RUNS = 5
-"""Number of the newest runs that the noise is estimated from; hosts change, and older runs say less."""
-
-_SAME_SETTINGS = ("name", "roles", "load", "tools")
-"""Parts of its scenario that a run must share with another to have the same noise."""
-
-_ABBA_FACTOR = math.sqrt(2)
-"""An ABBA block has each cell twice: the noise of its log-ratio is smaller by this factor."""
-
-
 class RatioPower(Frozen, serialize_by_alias=True):
     """Power of the design for a ratio that a scenario asks for.
 
@@ -267,10 +265,10 @@ def analyse_power(
     run_noises = {metric: _run_noise(metric, runs, planned) for metric, _, _ in requested}
     samples = {metric: [take_samples(run.trials, metric, run.exclusions) for run in runs] for metric in run_noises}
     ratio_noises = {(metric, pair): _ratio_noise(pair, samples[metric], runs, planned) for metric, pair, _ in requested}
-    decisive = [
+    decisive = [  # which the rule for ending early needs
         ratio_noises[metric, pair] or run_noises[metric]
         for metric, pair, claim in requested
-        if _must_be_known(metric, claim, until)
+        if claim is not None or (until is not None and metric in until.metrics)
     ]
     groups = max(1, len(planned.groups))
     of_group = planned.blocks // groups
@@ -303,7 +301,7 @@ def planned_ratios(planned: Manifest) -> Iterator[tuple[str, ComparedCells, str 
     """Yield metric, comparison, and the claim that asks for it: for `rps` and metrics of the rule for ending early."""
     until = until_of(planned.scenario)
     metrics = dict.fromkeys(("rps", *(until.metrics if until else ())))
-    yield from cell_pairs.requested_ratios(planned.scenario, planned.cells, metrics)
+    yield from requested_ratios(planned.scenario, planned.cells, metrics)
 
 
 def earlier_runs(store: Store, planned: Manifest) -> tuple[list[RunData], list[InputError]]:
@@ -330,14 +328,14 @@ def _ratio_noise(
     for of_run, data in zip(samples, runs, strict=True):
         log_ratios = of_run.known(pair.cell_id, pair.baseline)
         if len(log_ratios) > 1:
-            noises.append(_converted(Noise(float(log_ratios.std(ddof=1)), len(log_ratios) - 1), data, planned))
+            noises.append(_of_design(Noise(float(log_ratios.std(ddof=1)), len(log_ratios) - 1), data, planned))
     return _pooled(noises)
 
 
 def _run_noise(metric: str, runs: Sequence[RunData], planned: Manifest) -> Noise | None:
     """Return the noise of the ratios of all cells, for ratios that the earlier runs do not have."""
     noises = [(noise_of(data.trials, metric, data.exclusions), data) for data in runs]
-    return _pooled([_converted(noise, data, planned) for noise, data in noises if noise is not None])
+    return _pooled([_of_design(noise, data, planned) for noise, data in noises if noise is not None])
 
 
 def _pooled(noises: Sequence[Noise]) -> Noise | None:
@@ -346,15 +344,10 @@ def _pooled(noises: Sequence[Noise]) -> Noise | None:
     return Noise(math.sqrt(sum(noise.sd**2 * (noise.df or 0) for noise in noises) / df), df) if df else None
 
 
-def _converted(noise: Noise, data: RunData, planned: Manifest) -> Noise:
+def _of_design(noise: Noise, data: RunData, planned: Manifest) -> Noise:
     """Convert the noise of a block of one design to that of the other."""
     one, other = (design_of(manifest.scenario) == "abba" for manifest in (data.manifest, planned))
     return noise if one == other else Noise(noise.sd * _ABBA_FACTOR if one else noise.sd / _ABBA_FACTOR, noise.df)
-
-
-def _must_be_known(metric: str, claim: str | None, until: StopCondition | None) -> bool:
-    """Return True if the rule for ending early needs this ratio: those of claims, and those in its metrics."""
-    return claim is not None or (until is not None and metric in until.metrics)
 
 
 def _expected(until: StopCondition, most: int, noises: Sequence[Noise | None], block_s: float | None) -> int | None:

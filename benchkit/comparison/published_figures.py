@@ -73,7 +73,6 @@ def _rows_of_entry(
 
 
 def _shares(row: PublishedComparison, profiled: Sequence[ServiceProfile]) -> Iterator[PublishedComparison]:
-    """Yield the share in each profiled service of the cell."""
     if not profiled:
         yield row.model_copy(update={"why": "it was not profiled"})
     for each in profiled:
@@ -88,7 +87,6 @@ def _shares(row: PublishedComparison, profiled: Sequence[ServiceProfile]) -> Ite
 
 
 def _figure(row: PublishedComparison, cell_id: str, data: RunData) -> PublishedComparison:
-    """Return the median of the usable measured trials of the cell."""
     trials = data.trials[(data.trials["kind"] == "measure") & (data.trials["cell_id"] == cell_id)]
     trials = trials[pd.to_numeric(trials[row.name]).notna()]
     if trials.empty:

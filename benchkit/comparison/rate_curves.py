@@ -23,8 +23,8 @@ from benchkit.models.base import Frozen
 from benchkit.models.capacity import Objective, goal_of
 from benchkit.models.load import RATE, RATE_SHARES
 from benchkit.models.metrics import P99, percentile_column
-from benchkit.stats.inference import MIN_BLOCKS, t_quantile, t_statistics
-from benchkit.stats.samples import Samples, take_samples
+from benchkit.stats.inference import MIN_BLOCKS, mean_interval
+from benchkit.stats.samples import Reals, Samples, take_samples
 from benchkit.store.store import open_store
 
 CURVES = (percentile_column(50), P99, percentile_column(99.9))
@@ -39,8 +39,8 @@ class RatePoint(Frozen):
     level: float
     rate: float
     value: float
-    low: float | None
-    high: float | None
+    low: float | None = None
+    high: float | None = None
     blocks: int
 
 
@@ -143,14 +143,12 @@ def _curves(
     )
 
 
-def _point(level: float, rate: float, logs: np.ndarray[Any, np.dtype[np.float64]], alpha: float) -> RatePoint:
-    mean = float(logs.mean())
+def _point(level: float, rate: float, logs: Reals, alpha: float) -> RatePoint:
+    point = RatePoint(level=level, rate=rate, value=math.exp(float(logs.mean())), blocks=len(logs))
     if len(logs) < MIN_BLOCKS:
-        return RatePoint(level=level, rate=rate, value=math.exp(mean), low=None, high=None, blocks=len(logs))
-    _, error = t_statistics(logs[None, :])
-    reach = t_quantile(1 - alpha, len(logs) - 1) * float(error[0])
-    low, high = math.exp(mean - reach), math.exp(mean + reach)
-    return RatePoint(level=level, rate=rate, value=math.exp(mean), low=low, high=high, blocks=len(logs))
+        return point
+    mean, reach = mean_interval(logs, alpha)
+    return point.model_copy(update={"low": math.exp(mean - reach), "high": math.exp(mean + reach)})
 
 
 def find_knee(points: Sequence[RatePoint]) -> float | None:

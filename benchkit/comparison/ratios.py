@@ -25,6 +25,7 @@ from benchkit.models.metrics import metric_named
 from benchkit.stats.cell_pairs import ComparedCells
 from benchkit.stats.inference import (
     MIN_BLOCKS,
+    mean_interval,
     serial_inflation,
     sign_flip_p_values,
     t_p_values,
@@ -38,8 +39,16 @@ from benchkit.stats.samples import ExcludedTrial, Reals, Samples, describe_reaso
 Outcome = Literal["higher", "lower", "not shown", "undecided"]
 Direction = Literal["better", "worse"]
 
+CONTAINED = 0.2
+"""Largest bias that an interval includes anyway, as a share of its half-width. A normal estimate that is off by that
+much, 0.39 standard errors, still lies within 1.96 of them in Φ(1.57) - Φ(-2.35) = 93 % of runs: the limit of the
+coverage that intervals keep."""
+
 _LARGEST = 700.0
 """Largest logarithm whose exponential a double can hold, nearly."""
+
+_SAME = 1e-9
+"""Difference of log-ratios that sums of rounded numbers alone can have."""
 
 
 class Ratio(Frozen, serialize_by_alias=True):
@@ -130,11 +139,8 @@ class Ratio(Frozen, serialize_by_alias=True):
     def undecided(self) -> Ratio:
         """Return the ratio with the reason that blocks are too few for an interval."""
         number = {0: "no block has", 1: "one block has"}.get(self.blocks, f"{self.blocks} blocks have")
-        return self.model_copy(
-            update={
-                "reason": self.with_exclusions(f"{number} usable trials of both cells; an interval needs {MIN_BLOCKS}")
-            }
-        )
+        why = f"{number} usable trials of both cells; an interval needs {MIN_BLOCKS}"
+        return self.model_copy(update={"reason": self.with_exclusions(why)})
 
     def rounded(self) -> Ratio:
         """Return the ratio with the reason that it has no interval: it is the same in all blocks, by rounding."""
@@ -168,19 +174,20 @@ def with_outcomes(ratios: Sequence[Ratio], alpha: float = ALPHA) -> list[Ratio]:
 
 
 def _with_decision(ratio: Ratio, test: Test, p: float, family: int, alpha: float) -> Ratio:
-    if p <= alpha and ratio.bias and ratio.low is not None and ratio.high is not None and ratio.low <= 1 <= ratio.high:
-        why = f"the difference is no larger than the {_exp(ratio.bias) - 1:.1%} that unequal CPU time can explain"
-        return ratio.model_copy(update={"test": test, "p_holm": p, "reason": ratio.with_exclusions(why)})
-    if p > alpha and test == "t" and t_share(ratio.blocks, alpha) < 1:
-        enough = blocks_to_decide(family, alpha)
-        why = f"{ratio.blocks} blocks can show a very large difference only; {enough or 'no number of'} blocks show smaller ones"
-        return ratio.model_copy(update={"test": test, "p_holm": p, "reason": ratio.with_exclusions(why)})
+    decided = ratio.model_copy(update={"test": test, "p_holm": p})
+    if p > alpha and (test != "t" or t_share(ratio.blocks, alpha) == 1):
+        return decided.model_copy(update={"outcome": "not shown"})
     if p > alpha:
-        return ratio.model_copy(update={"test": test, "p_holm": p, "outcome": "not shown"})
+        enough = blocks_to_decide(family, alpha) or "no number of"
+        why = f"{ratio.blocks} blocks can show a very large difference only; {enough} blocks show smaller ones"
+        return decided.model_copy(update={"reason": ratio.with_exclusions(why)})
+    if ratio.bias and ratio.low is not None and ratio.high is not None and ratio.low <= 1 <= ratio.high:
+        why = f"the difference is no larger than the {_exp(ratio.bias) - 1:.1%} that unequal CPU time can explain"
+        return decided.model_copy(update={"reason": ratio.with_exclusions(why)})
     way = "higher" if (ratio.ratio or 0) > 1 else "lower"
     better = metric_named(ratio.metric).better
     worth = None if better is None else "better" if way == better else "worse"
-    return ratio.model_copy(update={"test": test, "p_holm": p, "outcome": way, "worth": worth})
+    return decided.model_copy(update={"outcome": way, "worth": worth})
 
 
 def _test(ratio: Ratio, family: int, alpha: float) -> Test:
@@ -199,45 +206,6 @@ def _p(ratio: Ratio, test: Test, alpha: float) -> float:
 
 def _exp(logarithm: float) -> float:
     return math.exp(max(-_LARGEST, min(_LARGEST, logarithm)))
-
-
-CONTAINED = 0.2
-"""Largest bias that an interval includes anyway, as a share of its half-width. A normal estimate that is off by that
-much, 0.39 standard errors, still lies within 1.96 of them in Φ(1.57) - Φ(-2.35) = 93 % of runs: the limit of the
-coverage that intervals keep."""
-
-
-@dataclass(frozen=True)
-class Bias:
-    """Largest systematic error of a log-ratio; positive where disturbances favoured the cell over its baseline."""
-
-    outside: float = 0.0
-    neighbours: float = 0.0
-    """A server that works while others are under load takes this time from them, and may save as much work in its own
-    slices for each of them: a share of the CPU time in each of n cells' slices changes a ratio by up to n shares."""
-
-    @property
-    def size(self) -> float:
-        """Largest error in either direction."""
-        return abs(self.outside) + abs(self.neighbours)
-
-
-def bias_of(outside: Reals, neighbours: Reals, half_width: float, alpha: float) -> Bias:
-    """Return the bias of a ratio that its interval, with this half-width of the logarithm, does not include anyway.
-
-    The others are log-ratios of the CPU time left, one for each block. Those from outside count only where their own
-    interval shows that they differ from zero: otherwise they are a part of the noise.
-    """
-    if len(outside) < MIN_BLOCKS:
-        return Bias()
-    mean = float(outside.mean())
-    reach = t_quantile(1 - alpha, len(outside) - 1) * float(outside.std(ddof=1)) / math.sqrt(len(outside))
-    bias = Bias(mean if abs(mean) > reach else 0.0, float(neighbours.mean()))
-    return bias if bias.size > CONTAINED * half_width else Bias()
-
-
-_SAME = 1e-9
-"""Difference of log-ratios that sums of rounded numbers alone can have."""
 
 
 def block_ratios(samples: Samples, pairs: Sequence[ComparedCells], alpha: float = ALPHA) -> list[Ratio]:
@@ -316,20 +284,17 @@ def run_ratios(
 
 
 def _ratio(samples: Samples, pair: ComparedCells, blocks: int) -> Ratio:
-    """Return the ratio of a comparison, without figures."""
-    exclusions: tuple[ExcludedTrial, ...] = samples.excluded_of(pair.cell_id, pair.baseline)
     return Ratio(
         metric=samples.metric,
         cell_id=pair.cell_id,
         baseline=pair.baseline,
         control=pair.control,
         blocks=blocks,
-        exclusions=exclusions,
+        exclusions=samples.excluded_of(pair.cell_id, pair.baseline),
     )
 
 
 def _joint_logs(samples: Samples, pair: ComparedCells) -> tuple[Reals, Reals]:
-    """Return the logarithms of baseline and cell in the blocks that have both."""
     baseline_logs, logs = samples.of(pair.baseline), samples.of(pair.cell_id)
     both = ~np.isnan(baseline_logs) & ~np.isnan(logs)
     return baseline_logs[both], logs[both]
@@ -401,3 +366,31 @@ def _unpaired(ratio: Ratio, baseline_logs: Reals, logs: Reals, inflation: float,
     mean, error, df = welch(baseline_logs, logs, inflation)
     p = float(t_p_values(np.array([mean]), np.array([error]), df)[0])
     return estimate.with_interval(mean, error, df, alpha).model_copy(update={"p_t": p})
+
+
+@dataclass(frozen=True)
+class Bias:
+    """Largest systematic error of a log-ratio; positive where disturbances favoured the cell over its baseline."""
+
+    outside: float = 0.0
+    neighbours: float = 0.0
+    """A server that works while others are under load takes this time from them, and may save as much work in its own
+    slices for each of them: a share of the CPU time in each of n cells' slices changes a ratio by up to n shares."""
+
+    @property
+    def size(self) -> float:
+        """Largest error in either direction."""
+        return abs(self.outside) + abs(self.neighbours)
+
+
+def bias_of(outside: Reals, neighbours: Reals, half_width: float, alpha: float) -> Bias:
+    """Return the bias of a ratio that its interval, with this half-width of the logarithm, does not include anyway.
+
+    The others are log-ratios of the CPU time left, one for each block. Those from outside count only where their own
+    interval shows that they differ from zero: otherwise they are a part of the noise.
+    """
+    if len(outside) < MIN_BLOCKS:
+        return Bias()
+    mean, reach = mean_interval(outside, alpha)
+    bias = Bias(mean if abs(mean) > reach else 0.0, float(neighbours.mean()))
+    return bias if bias.size > CONTAINED * half_width else Bias()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
+import numpy as np
 import pandas as pd
 
 from benchkit.comparison.notes import RatioBasis, StoredFinding, disturbed_trials, findings_of, ratio_basis
@@ -37,54 +38,6 @@ class ProfileTrials:
 
     trials: pd.DataFrame
     exclusions: tuple[Exclusion, ...]
-
-
-def read_profile_trials(
-    manifest: Manifest, trials: pd.DataFrame, verdicts: pd.DataFrame, table: Callable[[str], pd.DataFrame]
-) -> ProfileTrials | None:
-    """Return the profiled trials of a run; `table` reads its other tables by name. None for a run without profiles."""
-    profiled = trials[trials["kind"] == "profile"]
-    if profiled.empty:
-        return None
-    rows = profiled.set_index("trial_id", drop=False).assign(kind="measure")
-    shares = _single_service(table("profile_share"))
-    by_category = shares.pivot_table(index="trial_id", columns="category", values="share", aggfunc="sum")
-    by_category[HEADLINE] = by_category[[name for name in by_category.columns if name in SCHEDULING]].sum(
-        axis="columns"
-    )
-    functions = _single_service(table("profile"))
-    names = functions["function"].astype(str)
-    columns = {f"{SHARE}{name}": by_category[name] for name in by_category.columns}
-    for name, pattern in STUDIED.items():
-        matching = functions[names.map(lambda label, pattern=pattern: bool(pattern.match(label))).astype(bool)]
-        sums = matching.groupby("trial_id")["cum_share"].sum()
-        columns[f"{CUMULATIVE}{name}"] = sums.reindex(by_category.index, fill_value=0.0)
-    for name in PROFILE_METRICS:
-        values = columns.get(name)
-        rows[name] = pd.NA if values is None else values.reindex(rows.index)
-        rows[name] = pd.to_numeric(rows[name]).astype("float64")
-    return ProfileTrials(
-        rows.reset_index(drop=True),
-        tuple(
-            Exclusion(each.trial_id, each.reason)
-            for each in profile_pass_exclusions(trials, verdicts, manifest)
-            if each.covers("rps")
-        ),
-    )
-
-
-def profile_pass_exclusions(trials: pd.DataFrame, verdicts: pd.DataFrame, manifest: Manifest) -> tuple[Exclusion, ...]:
-    """Return the exclusions in the pass, except for findings that profiling itself causes.
-
-    Excluding the trials that profiling slowed most would make it look cheap.
-    """
-    profiled = verdicts["trial_id"].isin(trials["trial_id"][trials["kind"] == "profile"])
-    return verdict_exclusions(trials, verdicts[~(profiled & verdicts["check"].isin(IGNORED_CHECKS))], manifest)
-
-
-def _single_service(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of trials in which one service was profiled."""
-    return rows[rows.groupby("trial_id")["service"].transform("nunique") == 1]
 
 
 class ComparedRun(Frozen):
@@ -155,11 +108,8 @@ class RunData:
     @property
     def limitation(self) -> str | None:
         """Reason why no ratio between cells of this run can decide anything; None: there is none."""
-        return (
-            "the design is sequential: the ratio includes drift between the cells"
-            if self.design == "sequential"
-            else None
-        )
+        is_sequential = self.design == "sequential"
+        return "the design is sequential: the ratio includes drift between the cells" if is_sequential else None
 
     @property
     def alpha(self) -> float:
@@ -173,10 +123,7 @@ def read_run_data(store: Store, run: RunFolder, without: Iterable[Exclusion] | N
 
     Raises InputError for a damaged run.
     """
-
-    def table(name: str) -> pd.DataFrame:
-        return load(name, store=store, run_id=run.run_id)
-
+    table = partial(load, store=store, run_id=run.run_id)
     manifest, trials = load_trials(run, store)
     return run_data_from_tables(manifest, trials, table("verdicts"), without, table)
 
@@ -197,5 +144,51 @@ def run_data_from_tables(
     if without is None:
         without = verdict_exclusions(trials, verdicts, manifest)
     is_about_profiles = any(claim.metric in PROFILE_METRICS for claim in claims_of(manifest.scenario))
-    profiled = read_profile_trials(manifest, trials, verdicts, table) if table and is_about_profiles else None
+    profiled = _read_profile_trials(manifest, trials, verdicts, table) if table and is_about_profiles else None
     return RunData(manifest, trials, tuple(without), findings, disturbed, profiled)
+
+
+def _read_profile_trials(
+    manifest: Manifest, trials: pd.DataFrame, verdicts: pd.DataFrame, table: Callable[[str], pd.DataFrame]
+) -> ProfileTrials | None:
+    """Return the profiled trials of a run; `table` reads its other tables by name. None for a run without profiles."""
+    profiled = trials[trials["kind"] == "profile"]
+    if profiled.empty:
+        return None
+    rows = profiled.set_index("trial_id", drop=False).assign(kind="measure")
+    shares = _single_service(table("profile_share"))
+    by_category = shares.pivot_table(index="trial_id", columns="category", values="share", aggfunc="sum")
+    by_category[HEADLINE] = by_category[by_category.columns.intersection(list(SCHEDULING))].sum(axis="columns")
+    columns = {f"{SHARE}{name}": by_category[name] for name in by_category.columns}
+    for name, functions in studied_functions(_single_service(table("profile"))):
+        sums = functions.groupby("trial_id")["cum_share"].sum()
+        columns[f"{CUMULATIVE}{name}"] = sums.reindex(by_category.index, fill_value=0.0)
+    for name in PROFILE_METRICS:
+        values = columns.get(name)
+        rows[name] = pd.NA if values is None else values.reindex(rows.index)
+        rows[name] = pd.to_numeric(rows[name]).astype("float64")
+    excluded = profile_pass_exclusions(trials, verdicts, manifest)
+    return ProfileTrials(
+        rows.reset_index(drop=True),
+        tuple(Exclusion(each.trial_id, each.reason) for each in excluded if each.covers("rps")),
+    )
+
+
+def studied_functions(functions: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield each function whose cumulative share a study states, with its rows of `profile`."""
+    names = functions["function"].astype(str)
+    for name, pattern in STUDIED.items():
+        yield name, functions[np.array([pattern.match(each) is not None for each in names], dtype=bool)]
+
+
+def profile_pass_exclusions(trials: pd.DataFrame, verdicts: pd.DataFrame, manifest: Manifest) -> tuple[Exclusion, ...]:
+    """Return the exclusions in the pass, except for findings that profiling itself causes.
+
+    Excluding the trials that profiling slowed most would make it look cheap.
+    """
+    profiled = verdicts["trial_id"].isin(trials["trial_id"][trials["kind"] == "profile"])
+    return verdict_exclusions(trials, verdicts[~(profiled & verdicts["check"].isin(IGNORED_CHECKS))], manifest)
+
+
+def _single_service(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows[rows.groupby("trial_id")["service"].transform("nunique") == 1]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
-import numpy as np
 import pandas as pd
 
 from benchkit import units
@@ -16,7 +14,7 @@ from benchkit.comparison.run_data import RunData
 from benchkit.judge.verdicts.summary import VerdictCounts, count_verdicts
 from benchkit.models.base import Frozen
 from benchkit.models.metrics import CPU, P99, PERCENTILES, RPS
-from benchkit.stats.samples import Exclusion, is_comparable, take_samples
+from benchkit.stats.samples import is_comparable, take_samples
 from benchkit.store.store import Store
 from benchkit.store.tables import load
 
@@ -28,27 +26,7 @@ DECIDING = {
     "server-idle": "Neither server CPU, load tool nor a link of known rate is the limit: it waits, or needs connections",
 }
 """Sentences that follow from a finding of each check, in the order in which these decide."""
-SERVER_IDLE = "server-idle"
 SERVER_CPU = "The server's CPU is the limit."
-
-
-def describe_limit(trials: pd.DataFrame, verdicts: pd.DataFrame, unchecked: pd.DataFrame) -> str:
-    """Return the sentence on what limits the rate of a cell, given its rows of these tables.
-
-    A finding decides if most trials have it.
-    """
-    trial_ids = set(trials["trial_id"])
-
-    def of_most(table: pd.DataFrame, check: str) -> pd.DataFrame | None:
-        rows = table[(table["check"] == check) & table["trial_id"].isin(trial_ids)]
-        return rows if 2 * rows["trial_id"].nunique() > len(trial_ids) else None
-
-    for check, sentence in DECIDING.items():
-        if (found := of_most(verdicts, check)) is not None:
-            return f"{sentence} ({found['seen'].iloc[-1]})."
-    if (skipped := of_most(unchecked, SERVER_IDLE)) is not None:
-        return f"{UNKNOWN}: {skipped['why'].iloc[-1]}."
-    return SERVER_CPU if trial_ids else f"{UNKNOWN}: no trial ended."
 
 
 class MeasuredServer(Frozen):
@@ -84,7 +62,7 @@ def measure_server(data: RunData, store: Store) -> MeasuredServer:
     """Return the results of the only cell of a run."""
     view = next(view for view in cell_views(data.manifest) if view.unsupported is None)
     trials = data.trials[is_comparable(data.trials)]
-    rate = _value(data, RPS, view.cell_id)
+    rate, cpu = (_value(data, metric, view.cell_id) for metric in (RPS, CPU))
     findings, skipped = (load(table, store=store, run_id=data.manifest.run_id) for table in ("verdicts", "unchecked"))
     return MeasuredServer(
         cell_id=view.cell_id,
@@ -94,16 +72,29 @@ def measure_server(data: RunData, store: Store) -> MeasuredServer:
         low=rate.low,
         high=rate.high,
         latency={name: _value(data, name, view.cell_id).ratio for name in PERCENTILES},
-        server_cpu_s_per_request=_value(data, CPU, view.cell_id).ratio,
+        server_cpu_s_per_request=cpu.ratio,
         limit=describe_limit(trials, findings, skipped),
         verdicts=count_verdicts(trials),
     )
 
 
-def _value(data: RunData, metric: str, cell_id: str) -> Ratio:
-    """Return a metric over the usable trials of a cell; over all of them where none is usable."""
-    usable = value_alone(take_samples(data.trials, metric, data.exclusions), cell_id, data.alpha)
-    return usable if usable.blocks else value_alone(take_samples(data.trials, metric), cell_id, data.alpha)
+def describe_limit(trials: pd.DataFrame, verdicts: pd.DataFrame, unchecked: pd.DataFrame) -> str:
+    """Return the sentence on what limits the rate of a cell, given its rows of these tables.
+
+    A finding decides if most trials have it.
+    """
+    trial_ids = set(trials["trial_id"])
+
+    def of_most(table: pd.DataFrame, check: str) -> pd.DataFrame | None:
+        rows = table[(table["check"] == check) & table["trial_id"].isin(trial_ids)]
+        return rows if 2 * rows["trial_id"].nunique() > len(trial_ids) else None
+
+    for check, sentence in DECIDING.items():
+        if (found := of_most(verdicts, check)) is not None:
+            return f"{sentence} ({found['seen'].iloc[-1]})."
+    if (skipped := of_most(unchecked, "server-idle")) is not None:
+        return f"{UNKNOWN}: {skipped['why'].iloc[-1]}."
+    return SERVER_CPU if trial_ids else f"{UNKNOWN}: no trial ended."
 
 
 class ServerResult(Frozen):
@@ -131,30 +122,30 @@ def has_answer(results: Sequence[ServerResult]) -> bool:
 
 def server_results(data: RunData) -> tuple[ServerResult, ...]:
     """Return a row for each cell that the hosts support, in the order of the plan."""
-    metrics = RPS, P99, CPU
-    means = {metric: _means(data, metric, data.exclusions) for metric in metrics}
-    measured = {metric: _means(data, metric) for metric in metrics}
     ratios = {ratio.cell_id: ratio for ratio in compare_cells(data, [RPS]).ratios if not ratio.control}
     trials = data.trials[is_comparable(data.trials)]
-    verdicts = {str(cell_id): count_verdicts(rows) for cell_id, rows in trials.groupby("cell_id")}
-    return tuple(
-        ServerResult(
-            cell_id=view.cell_id,
-            label=view.label,
-            **{metric: means[metric].get(view.cell_id, measured[metric].get(view.cell_id)) for metric in metrics},
-            unusable=tuple(
-                metric for metric in metrics if view.cell_id in measured[metric].keys() - means[metric].keys()
-            ),
-            ratio=ratios.get(view.cell_id),
-            verdicts=verdicts.get(view.cell_id, VerdictCounts()),
+    results = []
+    for view in cell_views(data.manifest):
+        if view.unsupported is not None:
+            continue
+        values = {metric: _value(data, metric, view.cell_id) for metric in (RPS, P99, CPU)}
+        results.append(
+            ServerResult(
+                cell_id=view.cell_id,
+                label=view.label,
+                **{metric: value.ratio for metric, value in values.items()},
+                unusable=tuple(metric for metric, value in values.items() if value.is_unusable),
+                ratio=ratios.get(view.cell_id),
+                verdicts=count_verdicts(trials[trials["cell_id"] == view.cell_id]),
+            )
         )
-        for view in cell_views(data.manifest)
-        if view.unsupported is None
-    )
+    return tuple(results)
 
 
-def _means(data: RunData, metric: str, exclusions: Iterable[Exclusion] = ()) -> Mapping[str, float]:
-    """Return the geometric mean of a metric by cell, of those cells that have a trial which is not excluded."""
-    samples = take_samples(data.trials, metric, exclusions)
-    known = {cell_id: samples.known(cell_id) for cell_id in samples.cells}
-    return {cell_id: math.exp(float(np.mean(logs))) for cell_id, logs in known.items() if len(logs)}
+def _value(data: RunData, metric: str, cell_id: str) -> Ratio:
+    """Return a metric over the usable trials of a cell; where none is usable, over all of them and marked."""
+    usable = value_alone(take_samples(data.trials, metric, data.exclusions), cell_id, data.alpha)
+    if usable.blocks:
+        return usable
+    measured = value_alone(take_samples(data.trials, metric), cell_id, data.alpha)
+    return measured.model_copy(update={"is_unusable": measured.blocks > 0})

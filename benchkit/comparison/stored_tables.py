@@ -180,7 +180,6 @@ def _metrics(valid_for: str | Sequence[str] | None) -> tuple[str, ...]:
 def _selected_run(
     store: Store, run: str | None, run_id: str | None, scenario: str | None, scale: str | None
 ) -> str | None:
-    """Return the id of the run to read; None for all runs. Raises InputError where there is none."""
     if run is not None and run_id is not None:
         raise InputError("both `run` and `run_id` are given", hint="name one run with either of them")
     if scenario is None and scale is None:
@@ -201,7 +200,6 @@ def _selected_run(
 
 
 def _runs_of(store: Store, scenario: str | None, scale: str | None) -> list[str]:
-    """Return the ids of the runs of this scenario and scale, oldest first."""
     return [
         run.run_id
         for run, manifest in store.survey()[0]
@@ -210,8 +208,7 @@ def _runs_of(store: Store, scenario: str | None, scale: str | None) -> list[str]
 
 
 def _usable_trials(store: Store, trials: pd.DataFrame, metrics: Sequence[str], kind: str | None) -> pd.DataFrame:
-    """Return the rows of the trials of this kind that ratios of the metrics may use."""
-    from benchkit.judge.verdicts.exclusions import exclusions  # noqa: PLC0415 - SciPy, which most calls have no use for
+    from benchkit.judge.exclusions import exclusions  # noqa: PLC0415 - SciPy, which most calls have no use for
 
     wanted = kind or ("measure" if metrics else None)
     rows = trials if wanted is None else trials[trials["kind"] == wanted]

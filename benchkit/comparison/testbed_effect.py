@@ -121,7 +121,6 @@ def notes_on_testbeds(
 
 
 def _split(logs: Reals, blocks: Sequence[int], testbeds: Mapping[int, str]) -> dict[str, Reals]:
-    """Return the columns of each testbed, in the order of the testbeds' names."""
     names = np.array([testbeds.get(block, "") for block in blocks])
     return {name: logs[:, names == name] for name in sorted(set(testbeds.values()))}
 

@@ -19,6 +19,12 @@ from benchkit.stats.samples import describe_exclusions
 NOT_USABLE = "measured, not usable"
 """Mark of a ratio without usable trials."""
 
+_SPECIAL = re.compile(r"([\\`*_\[\]|~]|^[-+#>]|(?<=^[0-9])[.)])")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
+
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML 1.0 cannot represent, even escaped (W3C, Extensible Markup Language 1.0, section 2.2)."""
+
 
 def headline(comparison: RunComparison) -> str:
     """Return the result in one line: the gate's verdict, or the number of differences that are shown."""
@@ -72,19 +78,15 @@ def describe_runs(comparison: RunComparison) -> str:
     return f"{last.scenario} at {last.scale} scale, {runs}"
 
 
-_SPECIAL = re.compile(r"([\\`*_\[\]|~]|^[-+#>]|(?<=^[0-9])[.)])")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
-
-
 def markdown(comparison: RunComparison) -> str:
     """Return the comparison in GitHub's Markdown: a heading with the result, the answer, the notes, one table."""
-    lines = [f"### {text(headline(comparison))}", ""]
+    lines = [f"### {markdown_text(headline(comparison))}", ""]
     if comparison.answer is not None:
-        lines += [f"**{text(' '.join(comparison.answer.sentences))}**", ""]
-        lines += [text(comparison.answer.trust_sentence), ""]
+        lines += [f"**{markdown_text(' '.join(comparison.answer.sentences))}**", ""]
+        lines += [markdown_text(comparison.answer.trust_sentence), ""]
     lines += [f"{_runs(comparison)}.", ""]
     for note in comparison.notes:
-        lines += [f"> {text(note)}", ""]
+        lines += [f"> {markdown_text(note)}", ""]
     if comparison.ratios:
         lines += [*_table(comparison), ""]
         lines.append(f"Intervals are of {comparison.ratios[0].confidence:.0%}; {comparison.decides}.")
@@ -93,20 +95,20 @@ def markdown(comparison: RunComparison) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def text(plain: str) -> str:
+def markdown_text(plain: str) -> str:
     """Escape text so that Markdown, and HTML within it, shows it unchanged: no markup, no link, no mention."""
     one_line = _CONTROL.sub(" ", plain)
     escaped = _SPECIAL.sub(r"\\\1", one_line).replace("&", "&amp;").replace("<", "&lt;")
     return escaped.replace("@", "@<!-- -->").replace("://", ":<!-- -->//")
 
 
-def code(plain: str) -> str:
+def markdown_code(plain: str) -> str:
     """Return a name as code within a table.
 
     A code span has no escapes but that of a table's bar, which a backslash before it would take away: then it is HTML.
     """
     if "\\|" in plain:
-        return f"<code>{text(plain)}</code>"
+        return f"<code>{markdown_text(plain)}</code>"
     one_line = _CONTROL.sub(" ", plain).replace("|", "\\|")
     ticks = "`" * (1 + max((len(run) for run in re.findall(r"`+", one_line)), default=0))
     pad = " " if one_line.startswith("`") or one_line.endswith("`") else ""
@@ -114,29 +116,24 @@ def code(plain: str) -> str:
 
 
 def _runs(comparison: RunComparison) -> str:
-    names = " → ".join(code(side.run_id) for side in comparison.runs)
+    names = " → ".join(markdown_code(side.run_id) for side in comparison.runs)
     last = comparison.runs[-1]
-    return f"{text(last.scenario)} at {last.scale} scale, {names}"
+    return f"{markdown_text(last.scenario)} at {last.scale} scale, {names}"
 
 
 def _table(comparison: RunComparison) -> Iterator[str]:
     one, other = value_titles(comparison)
     heads = ["cell", "metric", one, other, "ratio", "interval", "p", "difference"]
-    right = [False, False, True, True, True, True, True, False]
-    verdicts: Sequence[str] = ()
-    if comparison.gate is not None:
-        heads.append("gate")
-        right.append(False)
-        by_ratio = {(line.metric, line.cell_id, line.baseline): line.verdict for line in comparison.gate.lines}
-        verdicts = [by_ratio.get((r.metric, r.cell_id, r.baseline), "") for r in comparison.ratios]
-    yield _row(heads)
-    yield _row(["---:" if number else "---" for number in right])
-    for i, ratio in enumerate(comparison.ratios):
-        cells = [
-            *_cells(ratio),
-            *(["**regressed**" if verdicts[i] == "regressed" else verdicts[i]] if verdicts else []),
-        ]
-        yield _row(cells)
+    rules = [*["---"] * 2, *["---:"] * 5, "---"]
+    gate = comparison.gate
+    if gate is None:
+        yield from map(_row, (heads, rules, *map(_cells, comparison.ratios)))
+        return
+    yield from map(_row, ([*heads, "gate"], [*rules, "---"]))
+    verdicts = {(line.metric, line.cell_id, line.baseline): line.verdict for line in gate.lines}
+    for ratio in comparison.ratios:
+        verdict = verdicts.get((ratio.metric, ratio.cell_id, ratio.baseline), "")
+        yield _row([*_cells(ratio), "**regressed**" if verdict == "regressed" else verdict])
 
 
 def _claims(claims: Sequence[ClaimResult]) -> Iterator[str]:
@@ -145,30 +142,26 @@ def _claims(claims: Sequence[ClaimResult]) -> Iterator[str]:
     for claim in claims:
         published = "" if claim.published is None else f"{claim.published:g}"
         measured = "; ".join((claim.reason, *claim.notes))
-        yield _row([text(claim.text), published, text(measured), f"**{claim.state}**"])
+        yield _row([markdown_text(claim.text), published, markdown_text(measured), f"**{claim.state}**"])
 
 
 def _cells(ratio: Ratio) -> list[str]:
     metric = metric_named(ratio.metric)
     shown = units.ratio if ratio.relative_to else metric.format
     return [
-        code(ratio.cell_id),
-        text(metric.title),
+        markdown_code(ratio.cell_id),
+        markdown_text(metric.title),
         shown(ratio.baseline_value),
         shown(ratio.value),
         units.ABSENT if ratio.ratio is None else f"{ratio.ratio:.3f}",
         interval(ratio),
         p_value(ratio),
-        text("; ".join((outcome(ratio), *ratio.notes))),
+        markdown_text("; ".join((outcome(ratio), *ratio.notes))),
     ]
 
 
 def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML 1.0 cannot represent, even escaped (W3C, Extensible Markup Language 1.0, section 2.2)."""
 
 
 def junit(comparison: RunComparison) -> str:

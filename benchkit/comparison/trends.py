@@ -26,13 +26,23 @@ from benchkit.errors import InputError
 from benchkit.models.base import Frozen, level_text
 from benchkit.models.design import controlled
 from benchkit.models.run import CellRecord
-from benchkit.stats.inference import MIN_BLOCKS, t_p_values, t_quantile, t_statistics
+from benchkit.stats.inference import MIN_BLOCKS, mean_interval, t_p_values, t_quantile, t_statistics
 from benchkit.stats.multiple_tests import ALPHA
 from benchkit.stats.samples import Reals, Samples, describe_reasons, take_samples
 from benchkit.store.store import open_store
 
 _CURVED_FROM = 3
 """Two levels always lie on a line."""
+
+RATE = "rps"
+MIN_LEVELS = 4
+"""Levels for three parameters and at least one degree of freedom that can show a misfit."""
+MISFIT = 0.05
+"""Relative distance of a level's mean from the law above which it does not describe the server, where chance does not
+explain it: as far as the usual precision of a ratio."""
+
+MEMORY = "server_memory_bytes"
+CONNECTIONS = "connections"
 
 
 class TrendPoint(Frozen):
@@ -123,6 +133,13 @@ def cells_along(
     return tuple(wide.items())
 
 
+def _complete_logs(samples: Samples, cells: Sequence[tuple[float, str]]) -> Reals:
+    """Return the logarithms of these cells, (blocks, cells), in the blocks that have all of them."""
+    logs = np.array([samples.of(cell_id) for _, cell_id in cells]).T
+    complete: Reals = logs[~np.isnan(logs).any(axis=1)]
+    return complete
+
+
 def _number(cell: CellRecord, factor: str) -> float:
     found = cell.levels.get(factor)
     if isinstance(found, bool) or not isinstance(found, int | float) or found <= 0:
@@ -136,12 +153,11 @@ def _number(cell: CellRecord, factor: str) -> float:
 def _trend(
     samples: Samples, factor: str, others: Mapping[str, str], cells: Sequence[tuple[float, str]], alpha: float
 ) -> Trend:
-    logs = np.array([samples.of(cell_id) for _, cell_id in cells]).T
-    complete: Reals = logs[~np.isnan(logs).any(axis=1)]
+    complete = _complete_logs(samples, cells)
     blocks = len(complete)
     trend = Trend(metric=samples.metric, factor=factor, levels=others, blocks=blocks)
     if blocks < MIN_BLOCKS:
-        _, rarest = cells[int(np.isnan(logs).sum(axis=0).argmax())]
+        rarest = min((cell_id for _, cell_id in cells), key=lambda cell_id: len(samples.known(cell_id)))
         excluded = samples.excluded_of(rarest)
         why = f"{blocks} blocks have every level; a line needs {MIN_BLOCKS}"
         return trend.model_copy(
@@ -150,16 +166,14 @@ def _trend(
     x = np.log2([number for number, _ in cells])
     design = np.column_stack([np.ones_like(x), x - x.mean()])
     lines: Reals = complete @ np.linalg.pinv(design).T  # (blocks, 2): least squares, block by block
-    mean, error = t_statistics(lines.T)
-    p = t_p_values(mean, error, blocks - 1)
-    reach = t_quantile(1 - alpha, blocks - 1) * float(error[1])
-    slope = float(mean[1])
+    slopes = lines[:, 1]
+    slope, reach = mean_interval(slopes, alpha)
     return trend.model_copy(
         update={
             "per_doubling": math.exp(slope),
             "low": math.exp(slope - reach),
             "high": math.exp(slope + reach),
-            "p": float(p[1]),
+            "p": _p_of_zero(slopes),
             "p_curved": _curved(x, complete),
             "points": _points(cells, complete, design, lines, alpha),
         }
@@ -194,17 +208,13 @@ def _curved(x: Reals, logs: Reals) -> float | None:
     """Return the p-value of the quadratic contrast, block by block (Montgomery, Design and Analysis of Experiments)."""
     if len(x) < _CURVED_FROM:
         return None
-    quadratic = np.linalg.pinv(np.vander(x - x.mean(), 3))[0]
-    mean, error = t_statistics((logs @ quadratic)[None, :])
-    return float(t_p_values(mean, error, len(logs) - 1)[0])
+    return _p_of_zero(logs @ np.linalg.pinv(np.vander(x - x.mean(), 3))[0])
 
 
-RATE = "rps"
-MIN_LEVELS = 4
-"""Levels for three parameters and at least one degree of freedom that can show a misfit."""
-MISFIT = 0.05
-"""Relative distance of a level's mean from the law above which it does not describe the server, where chance does not
-explain it: as far as the usual precision of a ratio."""
+def _p_of_zero(values: Reals) -> float:
+    """Return the two-sided p of a sample's mean against zero."""
+    mean, error = t_statistics(values[None, :])
+    return float(t_p_values(mean, error, len(values) - 1)[0])
 
 
 class Parameter(Frozen):
@@ -273,8 +283,7 @@ def scalability_of(data: RunData, factor: str) -> tuple[Scalability, ...]:
 def _fit(
     samples: Samples, factor: str, others: Mapping[str, str], cells: Sequence[tuple[float, str]], alpha: float
 ) -> Scalability:
-    logs = np.array([samples.of(cell_id) for _, cell_id in cells]).T
-    complete: Reals = logs[~np.isnan(logs).any(axis=1)]
+    complete = _complete_logs(samples, cells)
     found = Scalability(factor=factor, levels=others, blocks=len(complete))
     if len(cells) < MIN_LEVELS:
         return found.model_copy(update={"reason": f"{len(cells)} levels; the law needs {MIN_LEVELS}"})
@@ -285,14 +294,13 @@ def _fit(
     numbers = np.array([number for number, _ in cells])
     fitted = np.array([fit_block(numbers, block) for block in complete])
     contention, coherency = (_parameter(fitted[:, place], alpha) for place in (1, 2))
+    has_peak = coherency.value > 0 and contention.value < 1
     residuals = complete - np.array([_log_rates(block, numbers) for block in fitted])
     return found.model_copy(
         update={
             "contention": contention,
             "coherency": coherency,
-            "peak": math.sqrt((1 - contention.value) / coherency.value)
-            if coherency.value > 0 and contention.value < 1
-            else None,
+            "peak": math.sqrt((1 - contention.value) / coherency.value) if has_peak else None,
             "misfit": _misfit(numbers, residuals, alpha),
         }
     )
@@ -325,9 +333,8 @@ def _log_rates(parameters: Reals, numbers: Reals) -> Reals:
 
 def _parameter(values: Reals, alpha: float) -> Parameter:
     """Return the mean over blocks with its interval by Student's t, cut at 0."""
-    mean, error = t_statistics(values[None, :])
-    reach = t_quantile(1 - alpha, len(values) - 1) * float(error[0])
-    return Parameter(value=float(mean[0]), low=max(0.0, float(mean[0]) - reach), high=float(mean[0]) + reach)
+    mean, reach = mean_interval(values, alpha)
+    return Parameter(value=mean, low=max(0.0, mean - reach), high=mean + reach)
 
 
 def _misfit(numbers: Reals, residuals: Reals, alpha: float) -> tuple[float, float] | None:
@@ -339,10 +346,6 @@ def _misfit(numbers: Reals, residuals: Reals, alpha: float) -> tuple[float, floa
         return None
     worst = int(np.argmax(np.where(missed, np.abs(mean), 0)))
     return float(numbers[worst]), float(np.expm1(mean[worst]))
-
-
-MEMORY = "server_memory_bytes"
-CONNECTIONS = "connections"
 
 
 class ConnectionMemory(Frozen):
@@ -379,8 +382,7 @@ def connection_memory_of(data: RunData) -> tuple[ConnectionMemory, ...]:
 def _slope(
     samples: Samples, others: Mapping[str, str], cells: Sequence[tuple[float, str]], alpha: float
 ) -> ConnectionMemory:
-    memory: Reals = np.exp(np.array([samples.of(cell_id) for _, cell_id in cells])).T
-    complete: Reals = memory[~np.isnan(memory).any(axis=1)]
+    complete = np.exp(_complete_logs(samples, cells))
     found = ConnectionMemory(levels=others, blocks=len(complete))
     if len(complete) < MIN_BLOCKS:
         return found.model_copy(
@@ -388,9 +390,5 @@ def _slope(
         )
     connections = np.array([level for level, _ in cells])
     centred = connections - connections.mean()
-    slopes: Reals = complete @ centred / (centred @ centred)
-    (mean,), (error,) = t_statistics(slopes[None, :])
-    reach = t_quantile(1 - alpha, len(slopes) - 1) * float(error)
-    return found.model_copy(
-        update={"bytes_per_connection": float(mean), "low": float(mean) - reach, "high": float(mean) + reach}
-    )
+    slope, reach = mean_interval(complete @ centred / (centred @ centred), alpha)
+    return found.model_copy(update={"bytes_per_connection": slope, "low": slope - reach, "high": slope + reach})

@@ -90,8 +90,6 @@ def find_shifts(values: npt.ArrayLike, errors: npt.ArrayLike, dfs: npt.ArrayLike
 
 
 class _WeightedValues:
-    """Values with weights, and their running sums."""
-
     def __init__(self, values: Reals, weights: Reals) -> None:
         self.values, self.weights = values, weights
         self._sums = [np.concatenate(([0.0], np.cumsum(weights * values**power))) for power in (0, 1, 2)]

@@ -137,8 +137,6 @@ class RunEstimates(Frozen):
 
 
 class _Kept(Frozen):
-    """Estimates in the file of the store, with the state of the files that they come from."""
-
     state: str
     run: RunEstimates
 

@@ -339,7 +339,6 @@ def _describe_shift(
 
 
 def _shown(run: RunEstimates) -> str:
-    """Return a run with the state of its code and its tags."""
     about = [*([run.code.short] if run.code else []), *(f"{name}={value}" for name, value in run.tags.items())]
     return f"{run.run_id} ({', '.join(about)})" if about else run.run_id
 

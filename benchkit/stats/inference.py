@@ -39,6 +39,12 @@ def t_statistics(differences: Reals) -> tuple[Reals, Reals]:
     return differences.mean(axis=1), differences.std(axis=1, ddof=1) / np.sqrt(blocks)
 
 
+def mean_interval(values: Reals, alpha: float) -> tuple[float, float]:
+    """Return the mean of a sample, and half the width of its t interval with this error rate."""
+    (mean,), (error,) = t_statistics(values[None, :])
+    return float(mean), t_quantile(1 - alpha, len(values) - 1) * float(error)
+
+
 @lru_cache(maxsize=1024)
 def t_quantile(confidence: float, df: float) -> float:
     """Return the half-width of an interval in standard errors."""

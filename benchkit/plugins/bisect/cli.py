@@ -146,7 +146,6 @@ def bisect(
 
 
 def _refuse_changes(context: typer.Context) -> None:
-    """Raise InputError for options that a resumed search has already."""
     from benchkit.errors import InputError
 
     given = [
@@ -264,7 +263,6 @@ def _progress_line(record: BisectionRecord) -> str:
 
 
 def _print_answer(record: BisectionRecord, *, json: bool) -> None:
-    """Print the answer in sentences, and where its runs are; or one JSON document."""
     from benchkit.cli.console import print_json
     from benchkit.plugins.bisect.search import answer_of
 

@@ -197,7 +197,6 @@ class CommitComparison:
         return "; ".join(failures.values()) or None
 
     def _short_trial(self, commit: str) -> Mapping[str, str]:
-        """Run a short trial of a commit; return its failures."""
         from benchkit.cli.calibration import calibration_of
 
         fields = commit_fields(self.record, (commit,), comparison_of(self.record))

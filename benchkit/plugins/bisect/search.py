@@ -50,7 +50,6 @@ class Bisection:
 
     @property
     def _bounds(self) -> tuple[int, int]:
-        """Places of the first and the last suspect."""
         judged = {step.commit: step.judgement for step in self.steps}
         bad = [i for i, commit in enumerate(self.commits) if judged.get(commit) == "bad"]
         last = min(bad, default=len(self.commits) - 1)
@@ -188,7 +187,6 @@ def describe_step(step: SearchStep) -> str:
 
 
 def _end_sentence(record: BisectionRecord, end: SearchStep) -> str:
-    """Return the ratio of the bad end as a sentence."""
     if end.ratio is None:
         return f"The bad end needs no comparison: {end.reason}."
     title = metric_named(record.metric).title
@@ -283,7 +281,6 @@ def _judge(commit: str, record: BisectionRecord, compare: Compare) -> SearchStep
 
 
 def _step(commit: str, found: Compared, ratio: Ratio, error_rate: float) -> SearchStep:
-    """Return the step of a comparison, not yet judged."""
     low, high = ratio.interval(error_rate)
     has_interval = ratio.log_error is not None
     return SearchStep(

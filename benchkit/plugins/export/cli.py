@@ -73,7 +73,6 @@ def export(
 def _texts(
     run: str, form: str, cell: str | None, series: str, store: str | None, *, include_invalid: bool
 ) -> Mapping[str, str]:
-    """Return the exported texts by file name. Raises InputError where there is nothing to export."""
     from benchkit.comparison.run_data import read_run_data
     from benchkit.errors import InputError, suggestion
     from benchkit.plugins.export.formats import benchstat, merged_by_cell, trials_csv

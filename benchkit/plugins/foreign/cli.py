@@ -232,7 +232,6 @@ def _files(names: Sequence[str], at: str | None) -> list[OutputFile]:
 
 
 def _levels(texts: Sequence[str]) -> Levels:
-    """Return levels as typed, with the types that a scenario's would have. Raises InputError."""
     from pydantic import TypeAdapter, ValidationError
 
     from benchkit.errors import InputError
@@ -250,7 +249,6 @@ def _levels(texts: Sequence[str]) -> Levels:
 
 
 def _values(option: str, texts: Sequence[str]) -> dict[str, object]:
-    """Return the values of an option given as `name=value`, each read as YAML. Raises InputError."""
     from benchkit.document import parse_document
     from benchkit.errors import InputError
 

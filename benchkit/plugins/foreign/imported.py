@@ -141,7 +141,6 @@ def _read(tool: str, file: OutputFile) -> LoadResult:
 
 
 def _require_same(what: str, values: Mapping[str, object]) -> None:
-    """Raise InputError where files state different values."""
     if len(set(values.values())) > 1:
         raise InputError(
             "the files are not repetitions of one measurement",

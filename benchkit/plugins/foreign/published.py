@@ -192,7 +192,6 @@ def _bytes_column(head: str, rows: Sequence[Mapping[str, str]]) -> _Column | Non
 
 
 def _column(head: str) -> _Column | None:
-    """Return how a column is read; None for one that is not used."""
     if match := _RATE_AT.fullmatch(head):
         return _Column("rps", connections=int(match[1]))
     for field, pattern in _NUMBERS.items():

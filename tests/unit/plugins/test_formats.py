@@ -20,7 +20,7 @@ from benchkit.comparison.claims import ClaimResult
 from benchkit.comparison.compare import RunComparison, compare_cells
 from benchkit.comparison.gate import GateLimits, GateLine, GateResult, judge_ratios
 from benchkit.comparison.run_data import ComparedRun, RunData
-from benchkit.comparison.texts import code, junit, markdown, text
+from benchkit.comparison.texts import junit, markdown, markdown_code, markdown_text
 from benchkit.errors import InputError
 from benchkit.models.run import Manifest
 from benchkit.plugins.export.formats import benchstat, hgrm, merged_by_cell, trials_csv
@@ -64,30 +64,30 @@ def test_markdown_has_the_results_of_claims(compared: RunComparison) -> None:
     )
     lines = markdown(compared.model_copy(update={"claims": (claim,)})).splitlines()
     place = lines.index("| claim | published | measured here |  |")
-    assert lines[place + 2] == f"| {text(HOSTILE)} | 2.5 | {text('0.5 [0.4, 0.6]')} | **refuted** |"
+    assert lines[place + 2] == f"| {markdown_text(HOSTILE)} | 2.5 | {markdown_text('0.5 [0.4, 0.6]')} | **refuted** |"
 
 
 def test_markdown_leaves_hostile_names_as_text() -> None:
-    shown = text(HOSTILE)
+    shown = markdown_text(HOSTILE)
     assert "<script" not in shown
     assert "@root" not in shown
     assert "\n" not in shown
     assert "\\|" in shown
-    named = code(HOSTILE)
+    named = markdown_code(HOSTILE)
     assert "\n" not in named
     assert re.fullmatch(r"``[^\n]*``", named)
     assert not re.search(r"(?<!\\)\|", named)
-    assert text("https://example.org") == "https:<!-- -->//example.org"
-    assert text("- item") == "\\- item"
-    assert text("1. item") == "1\\. item"
+    assert markdown_text("https://example.org") == "https:<!-- -->//example.org"
+    assert markdown_text("- item") == "\\- item"
+    assert markdown_text("1. item") == "1\\. item"
 
 
 @given(st.text(max_size=40))
 @example("\\|")
 def test_no_name_breaks_out_of_its_place_in_a_table(name: str) -> None:
-    for shown in (text(name), code(name)):
+    for shown in (markdown_text(name), markdown_code(name)):
         assert not re.search(r"[\n\r]|(?<!\\)\|", shown.replace("\\\\", ""))
-    assert "<" not in text(name).replace("<!-- -->", "")
+    assert "<" not in markdown_text(name).replace("<!-- -->", "")
 
 
 def test_junit_counts_what_it_holds(compared: RunComparison) -> None:
