@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from benchkit.errors import BenchkitError, InputError
+from benchkit.version import __version__
 
 if TYPE_CHECKING:
     from benchkit.comparison.compare import compare
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from benchkit.comparison.trends import scalability, trends
     from benchkit.explore import claims, figure, figures, find, history_figure, percentiles, published, runs
     from benchkit.run_history.series import history
-
-__version__ = "0.1.0"
 
 __all__ = [
     "BenchkitError",

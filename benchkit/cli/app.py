@@ -11,10 +11,10 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from benchkit import __version__
 from benchkit.cli.commands import Commands
 from benchkit.cli.console import prepare_streams
 from benchkit.errors import EXIT_CODES_HELP, BenchkitError, ExitCode, InputError
+from benchkit.version import __version__
 
 WRITABLE_BY_ALL = 0o002
 """Permission that no file of benchkit has, whatever the user's umask is: results are evidence."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchkit import __version__
 from benchkit.models.profile import PER_SECOND, Profile
+from benchkit.version import __version__
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 

@@ -8,7 +8,7 @@ from datetime import UTC
 
 from markupsafe import Markup
 
-from benchkit import __version__, units
+from benchkit import units
 from benchkit.models.design import TERMS, explain
 from benchkit.models.run import Manifest
 from benchkit.report import html
@@ -16,6 +16,7 @@ from benchkit.report.rendering import Drawing
 from benchkit.report.sections.registry import SECTIONS
 from benchkit.report.sections.section import Material
 from benchkit.report.stored_run import StoredRun
+from benchkit.version import __version__
 
 
 @dataclass(frozen=True)

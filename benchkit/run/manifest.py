@@ -11,7 +11,6 @@ from pathlib import Path
 from secrets import token_bytes, token_hex
 from types import MappingProxyType
 
-from benchkit import __version__
 from benchkit.files import shipped
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.cpu_affinity import controller_record
@@ -21,6 +20,7 @@ from benchkit.plan.model import RunPlan
 from benchkit.plan.records import cell_record, inventory_facts
 from benchkit.services.git_source import code_state
 from benchkit.services.secret_files import get_or_create
+from benchkit.version import __version__
 
 DIGEST_KEY = "header-digests"
 """Name of the key of digests among the secrets that the controller keeps."""

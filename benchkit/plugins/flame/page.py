@@ -12,13 +12,14 @@ from typing import Any
 
 from markupsafe import Markup
 
-from benchkit import __version__, units
+from benchkit import units
 from benchkit.models.profile import PER_SECOND, Profile
 from benchkit.plugins.flame.functions import amount, function_table
 from benchkit.plugins.flame.tree import CallTree, call_tree
 from benchkit.report import html
 from benchkit.report.palette import EVERYTHING, style, tone
 from benchkit.safe_text import clean
+from benchkit.version import __version__
 
 
 def flame_page(

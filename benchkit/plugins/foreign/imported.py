@@ -15,7 +15,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from benchkit import __version__
 from benchkit.errors import BenchkitError, InputError
 from benchkit.loadtools.registry import get_tool, read_output, tools_with_rate
 from benchkit.loadtools.text import decode
@@ -35,6 +34,7 @@ from benchkit.store.store import Store
 from benchkit.store.trial_tables import read_output as read_trial_output
 from benchkit.units import counted
 from benchkit.validation import first_fault
+from benchkit.version import __version__
 
 SCALE = "imported"
 """Scale of imported runs: their histories are apart from those of runs that benchkit made."""

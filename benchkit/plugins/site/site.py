@@ -11,7 +11,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from benchkit import __version__, units
+from benchkit import units
 from benchkit.errors import InputError
 from benchkit.files import open_regular, read_regular
 from benchkit.models.metrics import metric_named
@@ -22,6 +22,7 @@ from benchkit.report.report_files import make_folder, write_error, write_file
 from benchkit.run_history.series import History, HistorySeries, history
 from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
+from benchkit.version import __version__
 
 logger = logging.getLogger(__name__)
 

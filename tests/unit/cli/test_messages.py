@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchkit import __version__
+from benchkit.version import __version__
 from tests.support.cli.fixtures import Cli, transcript
 from tests.support.snapshots import Snapshot
 
