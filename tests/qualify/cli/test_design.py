@@ -73,7 +73,7 @@ def test_an_adaptive_run_ends_early_and_is_judged(
     run = Store(store).run(first)
     blocks = run.manifest().blocks
     assert 7 <= blocks < 25
-    assert "every interval is within ± 99.0%" in run.manifest().notices[-1]
+    assert "every interval is within ± 99.0%" in run.manifest().notes[-1]
     assert trials.groupby("cell_id").size().to_dict() == dict.fromkeys(kinds, blocks)
     assert set(trials.loc[trials["kind"] == "control", "cell_id"]) == {"stack=bare~control"}
     decisions = [event for event in run.history() if isinstance(event, BlockEnded)]

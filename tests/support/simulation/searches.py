@@ -12,7 +12,7 @@ import numpy as np
 from benchkit.comparison.ratios import Ratio
 from benchkit.models.design import ALPHA_PER_LOOK
 from benchkit.models.request import Request
-from benchkit.plugins.bisect.commit_comparison import MIN_BLOCKS, USUAL_BLOCKS
+from benchkit.plugins.bisect.bisection import MIN_BLOCKS, USUAL_BLOCKS
 from benchkit.plugins.bisect.record import BisectionRecord, SearchOptions
 from benchkit.plugins.bisect.search import Compared, answer_of, classify, continue_search, step_error_rate
 from benchkit.services.git_source import Commit

@@ -11,7 +11,7 @@ import pytest
 from benchkit.comparison.ratios import Ratio
 from benchkit.errors import BenchkitError
 from benchkit.models.request import Request
-from benchkit.plugins.bisect.commit_comparison import commit_fields, comparison_of
+from benchkit.plugins.bisect.bisection import commit_fields, comparison_of
 from benchkit.plugins.bisect.record import BisectionRecord, SearchOptions
 from benchkit.plugins.bisect.search import Compared, answer_of, continue_search
 from benchkit.services.git_source import Commit

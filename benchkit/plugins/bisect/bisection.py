@@ -1,13 +1,42 @@
-"""The comparison of a commit with the good end of a search: build it, start it, run blocks until it is decided."""
+"""A bisection as it runs: each commit is built, started and compared with the good end until that is decided."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from benchkit.models.design import StopCondition
-from benchkit.plugins.bisect.record import BisectionRecord
+from pydantic import ValidationError
+
+from benchkit import units
+from benchkit.cli.calibration import ADAPTED, calibrate, calibration_of, experiment_of
+from benchkit.cli.console import say
+from benchkit.cli.progress import SilentProgress
+from benchkit.cli.run import run_experiment
+from benchkit.comparison.compare import compare_cells
+from benchkit.comparison.run_data import read_run_data
+from benchkit.errors import BenchkitError, HostError, InputError, raise_first
+from benchkit.hosts.connections import connect_all
+from benchkit.hosts.inventory import Inventory
+from benchkit.models.design import ALPHA_PER_LOOK, StopCondition
+from benchkit.models.metrics import METRICS, metric_column
+from benchkit.models.request import Request
+from benchkit.plan.model import PlannedCell
+from benchkit.plan.planner import make_plan
+from benchkit.plugins.bisect.record import BisectionRecord, SearchOptions, SearchStep, save_bisection
+from benchkit.plugins.bisect.search import (
+    Compared,
+    continue_search,
+    count_steps,
+    describe_step,
+    search_of,
+    step_error_rate,
+)
+from benchkit.run.manifest import new_run_id
+from benchkit.run.recorder import RunOutcome
+from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.versus import (
     MAX_BLOCKS,
     ServerComparison,
@@ -18,16 +47,13 @@ from benchkit.scenario.versus import (
     warm_up_s,
     window_s,
 )
-
-if TYPE_CHECKING:
-    from benchkit.hosts.inventory import Inventory
-    from benchkit.plan.model import PlannedCell
-    from benchkit.plugins.bisect.search import Compared
-    from benchkit.run.recorder import RunOutcome
-    from benchkit.scenario.experiment import Experiment
-    from benchkit.store.store import Store
+from benchkit.services.git_source import commits_between
+from benchkit.store.store import Store
+from benchkit.validation import first_fault
 
 SCENARIO_NAME = "bisect"
+REASON_WIDTH = 160
+"""Characters of the line of a step that gives a reason."""
 MIN_BLOCKS = 6
 """Fewest blocks of a comparison: from here on the t interval covers its share (see `benchkit.stats.inference`)."""
 USUAL_BLOCKS = 30
@@ -121,9 +147,6 @@ class CommitComparison:
 
         Raises BenchkitError where an end does not build, HostError where one does not run.
         """
-        from benchkit.cli.calibration import ADAPTED, calibrate
-        from benchkit.errors import BenchkitError
-
         ends = (self.record.good.commit, self.record.commits[-1].commit)
         bad = self._build(ends)[-1]
         if bad.unsupported is not None:
@@ -147,10 +170,6 @@ class CommitComparison:
 
         Raises BenchkitError where the good end does not build, HostError where hosts fail.
         """
-        from benchkit.cli.calibration import experiment_of
-        from benchkit.models.design import ALPHA_PER_LOOK
-        from benchkit.plugins.bisect.search import Compared, step_error_rate
-
         cells = self._build((*judged, commit))
         built = cells[-1]
         if built.unsupported is not None:
@@ -169,11 +188,6 @@ class CommitComparison:
 
         The cell of one that does not build is unsupported. Raises BenchkitError where the good end does not build.
         """
-        from benchkit.cli.calibration import calibration_of
-        from benchkit.errors import BenchkitError, raise_first
-        from benchkit.hosts.connections import connect_all
-        from benchkit.plan.planner import make_plan
-
         fields = commit_fields(self.record, commits, comparison_of(self.record))
         experiment = calibration_of(fields, self.record.options.settings)
         with connect_all(self._inventory) as hosts:
@@ -189,25 +203,17 @@ class CommitComparison:
 
         Raises HostError where the good end fails as well, and where hosts are not restored.
         """
-        from benchkit.errors import HostError
-
         failures = self._short_trial(commit)
         if failures and self._short_trial(self.record.good.commit):
             raise HostError("the good end does not run any more", why="; ".join(failures.values()))
         return "; ".join(failures.values()) or None
 
     def _short_trial(self, commit: str) -> Mapping[str, str]:
-        from benchkit.cli.calibration import calibration_of
-
         fields = commit_fields(self.record, (commit,), comparison_of(self.record))
         return self._run(calibration_of(fields, self.record.options.settings)).failures
 
     def _run(self, experiment: Experiment) -> RunOutcome:
         """Run a scenario. Raises HostError where a host is lost or not restored."""
-        from benchkit.cli.progress import SilentProgress
-        from benchkit.cli.run import run_experiment
-        from benchkit.errors import HostError
-
         outcome = run_experiment(
             experiment,
             self._inventory,
@@ -224,10 +230,6 @@ class CommitComparison:
 
     def _compared(self, outcome: RunOutcome, commit: str) -> Compared:
         """Return the ratio of a commit to the good end, with the reason of its failures where there is none."""
-        from benchkit.comparison.compare import compare_cells
-        from benchkit.comparison.run_data import read_run_data
-        from benchkit.plugins.bisect.search import Compared
-
         data = read_run_data(self._store, outcome.run)
         cell_id = next(cell.cell_id for cell in data.manifest.cells if cell.levels["ref"] == commit)
         ratios = compare_cells(data, [self.record.metric]).ratios
@@ -240,3 +242,82 @@ class CommitComparison:
 
 def _commit(cell: PlannedCell) -> str:
     return str(cell.spec.levels["ref"])
+
+
+def stored_requests(requests: Sequence[ServerRequest]) -> tuple[Request, ...]:
+    """Return the requests as the record of a search has them. Raises InputError for one that cannot be sent."""
+    try:
+        return tuple(Request.model_validate({**each.fields, "headers": each.headers}) for each in requests)
+    except ValidationError as error:
+        raise InputError("a request cannot be sent", why=first_fault(error, Request)) from None
+
+
+def new_record(good: str, bad: str, *, build: str, run: str, metric: str, options: SearchOptions) -> BisectionRecord:
+    """Return the record of a new search in the repository of the present folder. Raises InputError."""
+    metric = metric_column(metric)
+    if metric not in METRICS or METRICS[metric].better is None:
+        known = ", ".join(name for name, column in METRICS.items() if column.better is not None)
+        raise InputError(
+            f"{metric!r} is no column of `trials` with a better direction", where="--metric", why=f"they are: {known}"
+        )
+    start, commits = commits_between(Path.cwd(), good, bad)
+    return BisectionRecord(
+        bisection_id=new_run_id("b"),
+        started_at=datetime.now(UTC),
+        repository=str(Path.cwd()),
+        good=start,
+        commits=commits,
+        metric=metric,
+        build=build,
+        run=run,
+        options=options,
+    )
+
+
+def require_valid(record: BisectionRecord) -> None:
+    """Find mistakes in the scenario of a step, before a lab is started. Raises InputError."""
+    fields = step_fields(record, record.commits[-1].commit, threshold=None, error_rate=0.01)
+    experiment_of(fields, record.options.settings)
+
+
+def run_search(record: BisectionRecord, inventory: Inventory, store: Store, *, quiet: bool) -> BisectionRecord:
+    """Run the steps that are left, each stored when it ends; say how to continue where that is interrupted."""
+
+    def save(state: BisectionRecord) -> None:
+        save_bisection(store.path, state)
+        if not quiet:
+            say(_progress_line(state))
+
+    how_to_continue = f"continue the search with `benchkit bisect --resume {record.bisection_id}`"
+    save_bisection(store.path, record)
+    compare = CommitComparison(record, inventory, store)
+    try:
+        if record.end is None:
+            if not quiet:
+                say(_opening_line(record))
+            record = compare.calibrate(quiet=quiet)
+        return continue_search(record, compare, save)
+    except KeyboardInterrupt:
+        say(how_to_continue)
+        raise
+    except BenchkitError as error:
+        error.add_note(how_to_continue)
+        raise
+
+
+def _opening_line(record: BisectionRecord) -> str:
+    steps = units.counted(count_steps(len(record.commits)), "comparison")
+    commits = units.counted(len(record.commits), "commit")
+    return f"{commits}: about {steps} of at most {units.duration(record.options.duration_s)}"
+
+
+def _progress_line(record: BisectionRecord) -> str:
+    """Return a line about the last step of a search."""
+    steps: tuple[SearchStep, ...] = (*([record.end] if record.end is not None else []), *record.steps)
+    last, names = steps[-1], {commit.commit: commit.subject for commit in record.commits}
+    skipped = sum(step.judgement == "skipped" for step in steps)
+    total = max(len(steps), count_steps(len(record.commits)) + skipped)
+    result = textwrap.shorten(describe_step(last), REASON_WIDTH, placeholder=" …")
+    if record.end is not None and record.end.judgement == "bad":
+        result += f"; {units.counted(len(search_of(record).suspects), 'suspect')}"
+    return f"{len(steps)} of about {total}: {last.commit[:12]} ({names[last.commit]}): {result}"
