@@ -73,7 +73,7 @@ LOST_CONNECTIONS = frozenset({"accept-overflow", "missing-connections"})
 
 def experiment_of(fields: Mapping[str, object], settings: Sequence[str] = ()) -> Experiment:
     """Return the experiment of options of the command line, with `--set` settings. Raises InputError."""
-    from benchkit.scenario.cell_parts import require_secrets
+    from benchkit.scenario.cells import require_secrets
     from benchkit.scenario.read import experiment_of_options
     from benchkit.scenario.versus import options_of
 
@@ -232,7 +232,7 @@ def _adaptations(comparison: ServerComparison, observed: Observed, reserve: floa
 
 def _load_for_slow_servers(comparison: ServerComparison, observed: Observed) -> Iterator[Adaptation]:
     """Yield a load of fewer connections, where a busy server answers so slowly that its slices would be long."""
-    from benchkit.scenario.versus import slice_for
+    from benchkit.scenario.versus_times import slice_for
 
     rate, fewer = observed.slowest_rate, comparison.connections
     while (
@@ -248,7 +248,7 @@ def _load_for_slow_servers(comparison: ServerComparison, observed: Observed) -> 
 
 def _load_for_idle_servers(comparison: ServerComparison, share: float, queue: int) -> Iterator[Adaptation]:
     """Yield a load that is more work for a server that used this share of its CPU, and has a listen queue this long."""
-    from benchkit.scenario.versus import DEFAULT_CONNECTIONS
+    from benchkit.scenario.versus_times import DEFAULT_CONNECTIONS
 
     connections = comparison.connections
     more = connections
@@ -288,7 +288,7 @@ def calibrate(
     from benchkit.cli.progress import SilentProgress
     from benchkit.cli.run import run_experiment
     from benchkit.errors import HostError, InputError
-    from benchkit.scenario.versus import slice_for
+    from benchkit.scenario.versus_times import slice_for
 
     began_s = time.monotonic()
     if is_measured_as_it_is(make_fields(comparison)):

@@ -102,8 +102,7 @@ def capacity(
     from benchkit.cli.run import run_experiment, wait_idle_hosts
     from benchkit.cli.servers import named_servers, place_of, read_requests
     from benchkit.models.capacity import CapacityGoal, Objective
-    from benchkit.scenario.capacity import capacity_fields
-    from benchkit.scenario.versus import ServerComparison, save_scenario
+    from benchkit.scenario.versus import ServerComparison, capacity_fields, save_scenario
     from benchkit.store.store import Store, store_path
 
     limits = {"p50_s": p50, "p90_s": p90, "p99_s": p99, "p999_s": p999}

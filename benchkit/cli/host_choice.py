@@ -86,7 +86,7 @@ def hosts_for(
     command: str, servers: Sequence[str], inventory: Path | None, lab: str | None, *, quiet: bool
 ) -> Iterator[Inventory]:
     """Yield the hosts that the options name, or those of a lab of the command's own."""
-    from benchkit.scenario.versus import is_on_this_machine
+    from benchkit.scenario.server_arguments import is_on_this_machine
 
     if inventory is None and lab is None:
         on_loopback = any(map(is_on_this_machine, servers))

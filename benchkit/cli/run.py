@@ -201,7 +201,7 @@ def run_experiment(
     from benchkit.run.loop import execute
     from benchkit.run.manifest import new_run_id
     from benchkit.run.opened_run import open_run, reopen_run
-    from benchkit.scenario.cell_parts import require_secrets
+    from benchkit.scenario.cells import require_secrets
 
     require_secrets(experiment)
     run_id = new_run_id() if resume_options is None else resume_options.run.run_id

@@ -41,7 +41,7 @@ def place_of(files: Sequence[Path], inventory: Path | None, lab: str | None) -> 
 
 def named_servers(servers: Sequence[str], names: str | None) -> dict[str, str]:
     """Return the servers by name. Raises BadParameter for none, InputError for names that do not fit."""
-    from benchkit.scenario.versus import server_names
+    from benchkit.scenario.server_arguments import server_names
 
     if not servers:
         why = "name the servers, each by its command line in quotes or its URL; one alone is measured"
@@ -65,7 +65,8 @@ def read_requests(
     Their path may be that of the URLs among the servers. Raises BadParameter, and InputError for several paths.
     """
     from benchkit.models.request import WITH_CONTENT
-    from benchkit.scenario.versus import ServerRequest, request_path
+    from benchkit.scenario.server_arguments import request_path
+    from benchkit.scenario.versus import ServerRequest
 
     of_urls = request_path(servers, path)
     if requests and (path is not None or method is not None or of_urls != "/"):

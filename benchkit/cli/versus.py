@@ -115,7 +115,8 @@ def versus(
     from benchkit.cli.servers import place_of, read_requests
     from benchkit.comparison.run_data import read_run_data
     from benchkit.comparison.server_results import has_answer, server_results
-    from benchkit.scenario.versus import DEFAULT_CONNECTIONS, DEFAULT_TOOL, ServerComparison
+    from benchkit.scenario.versus import ServerComparison
+    from benchkit.scenario.versus_times import DEFAULT_CONNECTIONS, DEFAULT_TOOL
     from benchkit.store.store import Store, store_path
 
     servers = commands or []

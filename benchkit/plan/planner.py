@@ -23,7 +23,7 @@ from benchkit.plan.secret_headers import missing_secrets, secret_notices
 from benchkit.plan.service_checks import build_services, check_configs, check_go_releases, check_node_releases
 from benchkit.plan.testbeds import combine_plans, compared_facts
 from benchkit.plan.tuning_plan import plan_cell_tuning, plan_tuning, tuning_required_error
-from benchkit.scenario.cell_parts import check_generators
+from benchkit.scenario.cells import validate_generators
 from benchkit.scenario.experiment import Experiment, load_program, needed_programs
 from benchkit.scenario.model import LOAD_ROLE
 from benchkit.units import counted
@@ -57,7 +57,7 @@ def _plan_testbed(experiment: Experiment, hosts: Hosts, seed: int | None) -> Run
     check_go_releases(experiment)
     roles = require_roles(experiment, hosts.inventory)
     if (load_hosts := len(roles[LOAD_ROLE])) > experiment.scenario.roles[LOAD_ROLE].hosts:
-        check_generators(experiment, load_hosts)
+        validate_generators(experiment, load_hosts)
     _find_programs(experiment, roles, hosts)
     tuning, required = plan_tuning(experiment, roles, hosts)
     capabilities = {host.name: host_capabilities(host, tuning) for host in hosts}

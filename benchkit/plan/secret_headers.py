@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from benchkit.errors import InputError
 from benchkit.loadtools.generators.generator import Generator
 from benchkit.plan.model import PlannedCell
-from benchkit.scenario.cell_parts import require_secrets
+from benchkit.scenario.cells import require_secrets
 from benchkit.scenario.experiment import Experiment
 
 

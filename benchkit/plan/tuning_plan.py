@@ -11,8 +11,7 @@ from benchkit.hosts import tuning as host_tuning
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.host import Host
 from benchkit.hosts.tuning import TuningPlan, is_unknown, spelling_hint
-from benchkit.scenario.experiment import Experiment
-from benchkit.scenario.tuning import SysctlValue, UsedTuning
+from benchkit.scenario.experiment import Experiment, SysctlValue, UsedTuning
 
 
 def plan_tuning(

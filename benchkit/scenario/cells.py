@@ -1,20 +1,253 @@
-"""The cells of a scenario: its combinations of levels, each with the levels filled into services and load."""
+"""The cells of a scenario: its combinations of levels, each with typed services and load.
+
+They are validated as far as that is possible without hosts.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from benchkit.document import Document
 from benchkit.errors import InputError, suggestion
+from benchkit.files import read_regular
+from benchkit.loadtools.load_shares import objections
+from benchkit.loadtools.registry import TOOLS, get_tool
+from benchkit.loadtools.tool import NEED_RATE
 from benchkit.models.base import STACK, Level, Levels, cell_id, level_text
-from benchkit.models.request import is_secret
-from benchkit.scenario.cell_parts import typed_load, typed_services
-from benchkit.scenario.experiment import Cell
+from benchkit.models.load import RATE, Load
+from benchkit.models.protocol import is_tls
+from benchkit.models.request import Headers, HeaderValue, SecretValue, is_secret
+from benchkit.scenario.experiment import Cell, Experiment
 from benchkit.scenario.model import REFERENCE, Scenario
+from benchkit.services.certificates import resolve_tls, resolve_trust
+from benchkit.services.external import EXTERNAL, ExternalOptions, ExternalService
+from benchkit.services.registry import BACKENDS, service_options
+from benchkit.services.rendering import ServiceSpec
 from benchkit.validation import Location
+
+MAX_SECRET_BYTES = 64 << 10
+"""Bytes of a file with a header value that are read; servers refuse headers of a few kilobytes."""
+
+
+def typed_load(document: Document) -> Load:
+    """Return the load of a cell, levels filled in. Raises InputError naming file, line and field."""
+    tool = document.data.get("tool")
+    if isinstance(tool, str) and tool not in TOOLS:
+        raise InputError(document.fault(("tool",), f"no load tool {tool!r}; {TOOLS.why_unknown(tool)}"))
+    load = document.validated(Load)
+    if load.capacity is not None:
+        _check_capacity(load, document)
+    elif load.share_of_capacity is not None:
+        raise InputError(
+            document.fault(("share_of_capacity",), "needs capacity, the objective that a capacity is under")
+        )
+    if load.shape is not None:
+        _check_shape(load, document)
+    if load.arrivals != "constant" and not _is_at_rate(load):
+        raise InputError(document.fault(("arrivals",), "needs a rate: in a closed loop no request is due"))
+    requests = tuple(
+        request if request.body_file is None else request.with_file_content(_content(request.body_file, i, document))
+        for i, request in enumerate(load.requests)
+    )
+    requests = tuple(
+        request.model_copy(update={"headers": _with_values(request.headers, document.at("requests", i, "headers"))})
+        for i, request in enumerate(requests)
+    )
+    return load.model_copy(update={"requests": requests, "headers": _with_values(load.headers, document.at("headers"))})
+
+
+def _check_capacity(load: Load, document: Document) -> None:
+    """Raise InputError naming the field where a load cannot be that of a search for a capacity."""
+    if load.rate is not None or load.share_of_slowest is not None:
+        raise InputError(document.fault(("capacity",), "excludes rate: the search sets the rate of each probe"))
+    if load.duration_s is None:
+        raise InputError(document.fault(("capacity",), "needs duration_s, the length of each probe"))
+    if not load.histogram:
+        raise InputError(document.fault(("histogram",), "capacity needs histogram: true, for exact percentiles"))
+
+
+def _check_shape(load: Load, document: Document) -> None:
+    """Raise InputError naming the field where the target rate of a load cannot have its shape."""
+    if not _is_at_rate(load) or load.searches_capacity:
+        raise InputError(document.fault(("shape",), "needs a rate, which it is the course of"))
+    if load.duration_s is None or load.shape is None or load.duration_s < load.shape.end_s:
+        raise InputError(document.fault(("shape",), "needs a window (duration_s) that it ends in"))
+
+
+def _is_at_rate(load: Load) -> bool:
+    """Return True for a load with a target rate, one that the run finds included."""
+    return any(getattr(load, name) is not None for name in (RATE, *NEED_RATE))
+
+
+def _content(name: str, number: int, document: Document) -> bytes:
+    """Return the content of a body file, whose path is relative to the scenario's file."""
+    location = ("requests", number, "body_file")
+    path = Path(document.source.origin(location).source).parent / name
+    try:
+        return read_regular(path)
+    except OSError as error:
+        raise InputError(document.fault(location, f"cannot read {path}: {error.strerror}")) from None
+
+
+def _with_values(headers: Headers, document: Document) -> dict[str, HeaderValue]:
+    """Return the headers with their secret values, as far as the controller has them: only a run needs them."""
+    return {
+        name: _with_value(value, document.at(name)) if isinstance(value, SecretValue) and not value.is_read else value
+        for name, value in headers.items()
+    }
+
+
+def _with_value(secret: SecretValue, document: Document) -> SecretValue:
+    try:
+        return secret.with_value(_read_secret(secret, document))
+    except OSError as error:
+        problem = f"cannot read {error.filename}: {error.strerror}"
+    except ValueError as error:
+        problem = str(error)
+    return secret.with_problem(document.fault((), f"{secret}: {problem}"))
+
+
+def _read_secret(secret: SecretValue, document: Document) -> str:
+    """Return a value from its source, a file without its last line feed. Raises OSError and ValueError."""
+    if secret.file is None:
+        value = os.environ.get(secret.env or "")
+        if value is None:
+            raise ValueError("this environment variable is not set")
+        return value
+    path = Path(document.source.origin().source).parent / secret.file
+    if not path.is_file():
+        raise ValueError(f"{path} is no file")
+    with path.open("rb") as file:
+        return file.read(MAX_SECRET_BYTES).decode("latin-1").removesuffix("\n").removesuffix("\r")
+
+
+def require_secrets(experiment: Experiment) -> None:
+    """Raise InputError naming each secret header value that the controller cannot read: a run would fail without it."""
+    secrets = [secret for cell in experiment.cells for _, secret in cell.load.secrets if not secret.is_read]
+    if problems := list(dict.fromkeys(secret.problem for secret in secrets)):
+        raise InputError(
+            "\n".join(problems),
+            hint="set it: values of secret headers are not stored, and every run, also a resumed one, reads them again",
+        )
+
+
+def validate_generators(experiment: Experiment, load_hosts: int) -> None:
+    """Check that tools can apply each load, divided among the generator processes on `load_hosts` hosts.
+
+    Reading a scenario checks the smallest number of load hosts, planning the actual one if it is larger. This includes
+    the load of profile trials. Requests that a tool cannot send are no fault: planning reports these cells as
+    unsupported.
+    Raises InputError naming file, line and field.
+    """
+    for faults in (_generator_faults(experiment, load_hosts), _profile_generator_faults(experiment, load_hosts)):
+        if messages := list(dict.fromkeys(faults)):
+            raise InputError("\n".join(messages))
+
+
+def _generator_faults(experiment: Experiment, load_hosts: int) -> Iterator[str]:
+    for cell in experiment.cells:
+        for objection in objections(get_tool(cell.load.tool), cell.load, cell.load.processes * load_hosts):
+            if not objection.concerns_requests:
+                yield cell.load_source.fault((objection.field,), objection.why)
+
+
+def _profile_generator_faults(experiment: Experiment, load_hosts: int) -> Iterator[str]:
+    profile = experiment.scenario.profile
+    if profile is None:
+        return
+    for cell in experiment.cells:
+        load = profile.load(cell.load)
+        for objection in objections(get_tool(load.tool), load, load.processes * load_hosts):
+            if not objection.concerns_requests:
+                yield experiment.document.fault(("profile", objection.field), objection.why)
+
+
+def typed_services(
+    document: Document, entry: str, scenario: Scenario
+) -> tuple[tuple[ServiceSpec, ...], tuple[ExternalService, ...]]:
+    """Return the services of a stack with typed options, and the external ones; the load goes to the service `entry`.
+
+    `document` holds the stack's services, levels filled in. Raises InputError, naming file, line and field, for unknown
+    backends, roles and services, options that a backend does not have or accept, and a port used twice.
+    """
+    typed = [_typed_service(name, document.at(name)) for name in document.data]
+    services = [each for each in typed if isinstance(each, ServiceSpec)]
+    external = [each for each in typed if isinstance(each, ExternalService)]
+    faults = [
+        *_role_faults(services, scenario),
+        *_peer_faults(services, external),
+        *_port_faults(services),
+        *_entry_faults(services, entry),
+    ]
+    if faults:
+        raise InputError("\n".join(faults))
+    return tuple(services), tuple(external)
+
+
+def _typed_service(name: str, document: Document) -> ServiceSpec | ExternalService:
+    wanted = document.data.get("backend")
+    if wanted is None:
+        raise InputError(document.fault((), f"service {name}: backend is missing; {suggestion('', service_options())}"))
+    if wanted == EXTERNAL:
+        return _external_service(name, document)
+    if wanted not in BACKENDS:
+        raise InputError(
+            document.fault(
+                ("backend",), f"no backend {wanted!r}; {BACKENDS.why_unknown(str(wanted), service_options())}"
+            )
+        )
+    backend = BACKENDS[wanted]
+    options = document.validated(backend.options)
+    options = options.model_copy(update={"tls": resolve_tls(options.tls, document.source.at("tls"))})
+    options = backend.resolve(options, document.source)
+    return ServiceSpec(name, backend, options, document.source)
+
+
+def _external_service(name: str, document: Document) -> ExternalService:
+    options = document.validated(ExternalOptions)
+    tls = resolve_trust(options.tls, document.source.at("tls")) if is_tls(options.spoken) else None
+    return ExternalService(name, options.url, options.spoken, tls, document.source)
+
+
+def _role_faults(services: list[ServiceSpec], scenario: Scenario) -> Iterator[str]:
+    for service in services:
+        if (role := service.options.role) not in scenario.roles:
+            yield service.source.fault(("role",), f"no role {role!r}; {suggestion(role, scenario.roles)}")
+
+
+def _peer_faults(services: list[ServiceSpec], external: list[ExternalService]) -> Iterator[str]:
+    names = [*(service.name for service in services), *(service.name for service in external)]
+    for service in services:
+        others = [name for name in names if name != service.name]
+        for peer in service.backend.connects_to(service.options):
+            if peer not in others:
+                yield service.source.fault((), f"no other service {peer!r} in this stack; {suggestion(peer, others)}")
+
+
+def _port_faults(services: list[ServiceSpec]) -> Iterator[str]:
+    users: dict[tuple[str, int], str] = {}
+    for service in services:
+        if service.options.listen.port is None:
+            continue
+        socket = service.options.role, service.options.listen.port
+        if socket in users:
+            yield service.source.fault(("listen",), f"port {socket[1]} is already used by service {users[socket]!r}")
+        users[socket] = service.name
+
+
+def _entry_faults(services: list[ServiceSpec], entry: str) -> Iterator[str]:
+    for service in services:
+        protocol = service.protocol
+        if service.name == entry and protocol == "fastcgi":
+            yield service.source.fault(
+                ("backend",), f"the load goes to this service, and no load tool speaks {protocol}"
+            )
+
 
 MAX_CELLS = 10_000
 """Largest number of combinations of levels; a run of that many takes days for each block."""

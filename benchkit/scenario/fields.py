@@ -19,9 +19,9 @@ from pydantic_core import to_jsonable_python
 from benchkit.errors import InputError, suggestion
 from benchkit.hosts.inventory import InventoryContent
 from benchkit.models.load import Load
+from benchkit.scenario.experiment import Tuning
 from benchkit.scenario.model import Scenario
 from benchkit.scenario.schema import Schema, model_schema, resolved
-from benchkit.scenario.tuning import Tuning
 from benchkit.services.backend import ServiceOptions
 from benchkit.services.registry import BACKENDS, service_options
 

@@ -20,9 +20,9 @@ from benchkit.models import Scale
 from benchkit.models.load import Load
 from benchkit.models.metrics import METRICS
 from benchkit.models.profile import PROFILE_METRICS
+from benchkit.scenario.experiment import Tuning
 from benchkit.scenario.model import Scenario
 from benchkit.scenario.read import FIXED
-from benchkit.scenario.tuning import Tuning
 from benchkit.services.registry import service_options
 
 Schema = dict[str, Any]

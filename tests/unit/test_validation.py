@@ -13,8 +13,8 @@ from benchkit.models.load import Load
 from benchkit.models.run import Manifest
 from benchkit.models.trial import TrialRecord
 from benchkit.plugins.go_modules.vanity import VanityFile
+from benchkit.scenario.experiment import Tuning
 from benchkit.scenario.model import Scenario
-from benchkit.scenario.tuning import Tuning
 from benchkit.services.registry import BACKENDS
 from benchkit.store import journal
 from benchkit.validation import ALLOWED, fault_messages, first_fault

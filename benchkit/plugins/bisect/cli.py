@@ -96,7 +96,7 @@ def bisect(
     from benchkit.plugins.bisect.bisection import new_record, require_valid, run_search, stored_requests
     from benchkit.plugins.bisect.record import SearchOptions, read_bisection
     from benchkit.plugins.bisect.search import next_commit
-    from benchkit.scenario.versus import DEFAULT_CONNECTIONS, DEFAULT_TOOL
+    from benchkit.scenario.versus_times import DEFAULT_CONNECTIONS, DEFAULT_TOOL
     from benchkit.store.store import Store, store_path
 
     stored_in = Store(store_path(store))

@@ -5,21 +5,21 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import InputError
-from benchkit.scenario.cell_parts import check_generators
+from benchkit.scenario.cells import validate_generators
 from tests.support.builders import load, read_scenario
 
 
 def test_a_load_that_more_load_hosts_cannot_share_is_refused(tmp_path: Path) -> None:
     experiment = read_scenario(tmp_path, load=load(connections=4))
-    check_generators(experiment, load_hosts=4)
+    validate_generators(experiment, load_hosts=4)
     with pytest.raises(InputError, match=r"small\.yaml:5: load\.connections: 4 is too few for 5 generators"):
-        check_generators(experiment, load_hosts=5)
+        validate_generators(experiment, load_hosts=5)
 
 
 def test_the_load_of_profile_trials_is_checked_too(tmp_path: Path) -> None:
     by_requests = load(tool="hey", duration_s=None, request_count=100)
     experiment = read_scenario(tmp_path, load=by_requests, profile={"duration_s": 4})
-    check_generators(experiment, load_hosts=2)
+    validate_generators(experiment, load_hosts=2)
     with pytest.raises(InputError, match=r"small\.yaml:7: profile\.duration_s: "):
         read_scenario(tmp_path, profile={"duration_s": 2.5})
 

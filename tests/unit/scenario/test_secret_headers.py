@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import InputError
-from benchkit.scenario.cell_parts import require_secrets
+from benchkit.scenario.cells import require_secrets
 from benchkit.scenario.experiment import Experiment
 from tests.support.builders import load, read_scenario
 

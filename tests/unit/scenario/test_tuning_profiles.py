@@ -7,7 +7,7 @@ import pytest
 from benchkit.errors import InputError
 from benchkit.files import shipped
 from benchkit.hosts.tuning import is_unknown
-from benchkit.scenario.tuning import UsedTuning
+from benchkit.scenario.experiment import UsedTuning
 from tests.support.builders import Fields, read_scenario
 
 

@@ -16,22 +16,22 @@ from benchkit.models.load import Load
 from benchkit.models.request import SecretValue
 from benchkit.scenario.model import Scenario
 from benchkit.scenario.read import experiment_of_options
+from benchkit.scenario.server_arguments import is_on_this_machine, request_path, server_names
 from benchkit.scenario.versus import (
-    CALIBRATION_S,
-    MIN_BLOCKS,
-    OVERHEAD_S,
-    SLICE_S,
-    WARM_UP_SHARE,
     ServerComparison,
     ServerRequest,
     calibration_fields,
     compare_commands,
     compare_refs,
-    is_on_this_machine,
     options_of,
-    request_path,
     save_scenario,
-    server_names,
+)
+from benchkit.scenario.versus_times import (
+    CALIBRATION_S,
+    MIN_BLOCKS,
+    OVERHEAD_S,
+    SLICE_S,
+    WARM_UP_SHARE,
     slice_for,
     window_s,
 )
