@@ -1,7 +1,7 @@
 """YAML files validated into models, with errors that name file, line and field.
 
 Files are data: YAML 1.2, no object construction, no duplicate keys. A document keeps the line of every value, also
-after other values were merged over it, so that an error names the line that holds the wrong value.
+after others were merged over it: an error names the line that holds the wrong value.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Files that are read: those of others within limits, and those that benchkit ships.
 
-A name in a store, a scenario or an inventory may lead to a FIFO, which blocks until somebody writes, or to a device,
-which never ends: only regular files are read, and up to a limit. Shipped scenarios and configs are at the top level of
-a checkout, and inside the package in a wheel.
+Only regular files are read, and up to a limit: a name in a store, a scenario or an inventory may lead to a FIFO, which
+blocks, or to a device, which never ends. Shipped scenarios and configs are at the top level of a checkout, and inside
+the package in a wheel.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from benchkit.models.profile import STUDIED
 class CellPair(Frozen):
     """The two cells of a ratio, `of` divided by `to`, identified by some of their levels.
 
-    `of` may match several cells: each is then divided by the cell that differs from it only in the levels of `to`, and
-    the claim is about all of these ratios.
+    `of` may match several cells. Each is then divided by the cell that differs from it only in the levels of `to`, and
+    the claim is about all ratios.
     """
 
     of: Levels = Field(min_length=1, description="levels of the numerator's cells", examples=[{"stack": "nginx-go"}])
@@ -133,8 +133,8 @@ PublishedShare = Annotated[float, Field(ge=0, le=1)]
 class Published(Frozen):
     """Published figures of a cell.
 
-    `cell` has the levels that identify it; if it matches several cells, the study did not distinguish them, and its
-    figures are shown for each of them.
+    `cell` has the levels that identify it. If it matches several cells, the study did not distinguish them: its figures
+    are shown for each.
     """
 
     cell: Levels = Field(min_length=1, description="levels that identify the cell", examples=[{"stack": "go"}])

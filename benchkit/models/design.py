@@ -17,7 +17,7 @@ Design = Literal["blocks", "abba", "sequential", "sliced"]
 
 `blocks`: every cell once per block, in random order; `abba`: two cells, each twice per block, mirrored; `sequential`:
 all trials of one cell, then all of the next, so that drift can be mistaken for a difference; `sliced`: in each block
-all cells are up together, and the load goes to one after the other in short slices, each round of them in random order.
+all cells are up together. The load goes to one after the other in short slices, each round of them in random order.
 """
 
 SLICE_S = 0.25
@@ -30,10 +30,10 @@ CONTROL = "~control"
 ALPHA_PER_LOOK = 0.03
 """Error rate of each interval and test of an adaptive run that keeps 0.05 overall.
 
-A run that stops when its intervals are narrow sometimes stops because its noise happened to look small: at 0.05 such
+A run that stops when its intervals are narrow sometimes stops because its noise happened to look small. At 0.05 such
 fixed-width intervals cover 92.6 % (Anscombe, Sequential estimation, 1953; Chow and Robbins, On the asymptotic theory of
 fixed-width sequential confidence intervals, 1965). One stricter level at every look corrects that (as Pocock, 1977,
-does for tests). This one is from simulation, from 6 blocks to 60 and for one ratio, the worst case: coverage is at
+does for tests). This one is from simulation, from 6 blocks to 60 and for one ratio, the worst case. Coverage is at
 least 95.2 % under every simulated noise and precision. `make bench` prints the table.
 """
 

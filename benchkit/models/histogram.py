@@ -1,8 +1,8 @@
 """Latency histograms. Unlike percentiles, they can be merged.
 
-Buckets are those of HdrHistogram (https://hdrhistogram.org) in units of a microsecond: with d significant digits,
-values below 2^k, where k = ⌈log2(2 · 10^d)⌉, have a bucket each, and every doubling beyond that has 2^(k-1) buckets, so
-that a bucket is never wider than 10^-d of its values.
+Buckets are those of HdrHistogram (https://hdrhistogram.org) in units of a microsecond. With d significant digits,
+values below 2^k, where k = ⌈log2(2 · 10^d)⌉, have a bucket each. Every doubling beyond that has 2^(k-1) buckets: a
+bucket is never wider than 10^-d of its values.
 """
 
 from __future__ import annotations

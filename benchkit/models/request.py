@@ -1,8 +1,8 @@
 """The requests of a load, and headers of requests and responses, as scenarios and stored trials have them.
 
 A header value that nobody else may read is a `SecretValue`: it names its source, and its value is neither stored nor
-shown. So is the text of a header that is known to hold secrets (`is_secret`): its source is then a variable that has to
-be set to use the stored load again.
+shown. So is the text of a header that is known to hold secrets (`is_secret`). Its source is then a variable, which has
+to be set to use the stored load again.
 """
 
 from __future__ import annotations

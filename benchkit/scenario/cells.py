@@ -173,7 +173,7 @@ def typed_services(
     """Return the services of a stack with typed options, and the external ones; the load goes to the service `entry`.
 
     `document` holds the stack's services, levels filled in. Raises InputError, naming file, line and field, for unknown
-    backends, roles and services, options that a backend does not have or accept, and a port used twice.
+    backends, roles and services, wrong options of a backend, and a port used twice.
     """
     typed = [_typed_service(name, document.at(name)) for name in document.data]
     services = [each for each in typed if isinstance(each, ServiceSpec)]
@@ -256,8 +256,8 @@ MAX_CELLS = 10_000
 def combinations(scenario: Scenario, document: Document) -> tuple[Levels, ...]:
     """Return the levels of all cells, in the order in which the file lists them.
 
-    Raises InputError, naming file, line and field, for factors that nothing refers to, references to unknown factors,
-    levels that name no stack, and cells that are listed twice or that do not exist.
+    Raises InputError, naming file, line and field, for unused and unknown factors, levels that name no stack, and cells
+    that are listed twice or do not exist.
     """
     factors = scenario.factors
     number = math.prod(map(len, factors.values())) if scenario.cells is None else len(scenario.cells)

@@ -1,7 +1,7 @@
 """JSON Schemas of the files that people write, derived from their models: editors complete and check files with them.
 
-A schema accepts what the models accept, and for a scenario also `$name`, the level of a factor, for any value in its
-services and its load. What concerns several fields (a service that does not exist, a port used twice) only `benchkit
+A schema accepts what the models accept. That of a scenario also accepts `$name`, the level of a factor, for any value
+in services and load. What concerns several fields (a service that does not exist, a port used twice) only `benchkit
 validate` finds.
 """
 

@@ -75,8 +75,8 @@ def randomised_blocks(cell_ids: Sequence[str], blocks: int, seed: int) -> tuple[
     """Return every cell once per block, each block in an order drawn from the seed.
 
     Randomised complete blocks: drift over the run affects all cells alike (Montgomery, Design and Analysis of
-    Experiments, ch. 4). The order of a block depends on the seed and its number alone, so that a longer run with the
-    same seed begins like a shorter one.
+    Experiments, ch. 4). The order of a block depends on the seed and its number alone: a longer run with the same seed
+    begins like a shorter one.
     """
     return grouped_blocks((cell_ids,), blocks, seed)
 
@@ -97,7 +97,7 @@ def grouped_blocks(groups: Sequence[Sequence[str]], blocks: int, seed: int) -> t
 def abba(cell_ids: Sequence[str], blocks: int, seed: int) -> tuple[PlannedTrial, ...]:
     """Return two cells in the order ABBA or BAAB in every block, drawn from the seed.
 
-    Drift that is linear within a block cancels out of its ratio (Cox, Planning of Experiments, 1958, ch. 14); drawing
+    Drift that is linear within a block cancels out of its ratio (Cox, Planning of Experiments, 1958, ch. 14). Drawing
     which cell comes first keeps the sign-flip test exact. Each block has four trials. Raises InputError for any other
     number of cells than two.
     """
@@ -185,8 +185,8 @@ def profile_trials(
 ) -> tuple[PlannedTrial, ...]:
     """Return the trials of the pass in order; its blocks are numbered on from `after_block`.
 
-    Every cell has a pair of adjacent trials in each block, so that both are affected by the same drift; which of the
-    two comes first, and the order of the pairs, are drawn from the seed. Control cells are not profiled.
+    Every cell has a pair of adjacent trials in each block, so that both are affected by the same drift. The order
+    within each pair, and of the pairs, is drawn from the seed. Control cells are not profiled.
     """
     profiled = [cell_id for cell_id in cell_ids if controlled(cell_id) is None]
     trials: list[PlannedTrial] = []

@@ -33,7 +33,7 @@ DEFAULT_TOOL, DEFAULT_CONNECTIONS = "h2load", 64
 """Load tool and connections that a comparison begins with where they are not given; they are adapted to its servers."""
 MIN_BLOCKS = int(StopCondition.model_fields["min_blocks"].default)
 PLANNED_BLOCKS = MIN_BLOCKS + 1
-"""Blocks for which a comparison has time: one more than can show a difference, as servers that start slowly take longer
+"""Blocks for which a comparison has time: one more than can show a difference. Servers that start slowly take longer
 than `OVERHEAD_S`, and with one block less nothing would be shown."""
 
 
@@ -64,10 +64,10 @@ def window_s(
 ) -> float:
     """Return the measured window of a trial, in seconds, with which a comparison has `blocks` blocks in its budget.
 
-    It has fewer blocks, but not less than `fewest`, where the window would be shorter than the shortest one, and where
-    more than one calibration has been made. Windows that are long enough are whole numbers of slices. `warm_up_s`
-    precedes each; None: a share of the trial does. Raises InputError where the budget is too short for the fewest
-    blocks of the shortest window.
+    It has fewer blocks, but not less than `fewest`, where the window would be too short, and where more than one
+    calibration has been made. Windows that are long enough are whole numbers of slices. `warm_up_s` precedes each;
+    None: a share of the trial does. Raises InputError where the budget is too short for the fewest blocks of the
+    shortest window.
     """
     calibration_s = servers * (1.5 * CALIBRATION_S + OVERHEAD_S)
     per_window = _load_per_window(Load(tool=tool, connections=connections, duration_s=slice_s))

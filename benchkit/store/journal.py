@@ -24,9 +24,9 @@ from benchkit.models.run import RunStatus, TrialId
 from benchkit.validation import first_fault
 
 FailureCause = Literal["host-lost", "host-state", "server", "scenario", "load-tool", "other"]
-"""Cause of a trial's failure: the connection to a host, a state of a host that may pass (no space, a port in use), a
-service under test, the scenario or a text that cannot be read, a load tool that cannot measure the server and has to be
-another one, or anything else, such as a load tool that failed."""
+"""Cause of a trial's failure. host-lost: the connection to a host. host-state: a state of a host that may pass, such as
+no space. server: a service under test. scenario: the scenario, or a text that cannot be read. load-tool: the tool
+cannot measure the server, and another one can. other: all else, such as a load tool that failed."""
 
 
 class JournalEvent(BaseModel):

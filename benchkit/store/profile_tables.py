@@ -28,8 +28,8 @@ class ProfileTables:
 def read_profiles(record: TrialRecord, raw: Callable[[str], bytes]) -> ProfileTables:
     """Return the rows of a trial's profiles; `raw` returns the content of a raw file by its name.
 
-    Kernel time within a system call counts as that call, so that programs with a profiler of their own, which does not
-    record the kernel, compare with those under perf.
+    Kernel time within a system call counts as that call: programs whose own profiler does not record the kernel then
+    compare with those under perf.
     """
     functions: list[ProfileRow] = []
     shares: list[ProfileShareRow] = []

@@ -2,7 +2,7 @@
 
 The copy is a temporary folder with the layout of a store. It is filled as files are needed, each verified against its
 checksum, and is removed with the copy. A run is there once it has its manifest, which `benchkit.store.transfer` writes
-last; its checksums name all its files, so that one run is read without listing any folder.
+last. Its checksums name all its files: one run is read without listing any folder.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Jobs on many runs: one function called for each of them, in this process or by an executor of a plugin.
 
-A job depends on nothing but its item, has the same result wherever it runs, and may be run again: where a worker ends
-in the middle of one, another worker repeats it.
+A job depends on nothing but its item, and has the same result wherever it runs. Where a worker ends in the middle of
+one, another worker repeats it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,15 @@
-"""The small tables of all runs in one file each, so that reading a thousand runs costs as much as reading one.
+"""The Parquet tables of runs: one file per trial, merged into one when the run ends, and read over all runs.
 
-The runs' own files stay where the contract has them, for every reader that knows hive partitions: a compact file is an
-additional copy, with the partition keys as columns. It names the files that it copies; a run whose files were written
-or removed since then is read from its own.
+There is one file per trial so that every reader of the store, DuckDB and pandas among them, sees the trials of a run
+that is still running or was killed. The end of a run then does not read all raw files again.
+
+Every file is written under another name, synced and renamed. The merged file names the files whose rows it contains
+(`benchkit.replaces` in its metadata), and these are deleted after it has its name. A crash between the two loses no
+row: benchkit's readers skip the files that are replaced, and the next merge, resume or `reparse` deletes them.
+
+The small tables of all runs can be copied into one compact file each, so that a thousand runs are read as fast as one.
+The runs' own files stay for every reader that knows hive partitions. A compact file has the partition keys as columns,
+and names the files that it copies; a run whose files were written or removed since then is read from its own.
 """
 
 from __future__ import annotations
@@ -250,10 +257,10 @@ def load(
 ) -> pd.DataFrame:
     """Read a stored table as a DataFrame: rows as the contract defines them, with the columns `scenario` and `run_id`.
 
-    Tables that have `cell_id` also get a column `factor_<name>` for each factor of the runs read: numbers if all
-    its levels are numbers, else text; null where a run has no such factor. `run_id`, `runs` or `scenario` reads that
-    part alone. Raises InputError for a store, a table or a run that does not exist, for damaged files and for those of
-    a newer schema.
+    Tables that have `cell_id` also get a column `factor_<name>` for each factor of the runs read. It has numbers if all
+    its levels are numbers, else text, and null where a run has no such factor. `run_id`, `runs` or `scenario` reads
+    that part alone. Raises InputError for a store, a table or a run that does not exist, for damaged files and for
+    those of a newer schema.
     """
     source = open_store(store, must_exist=True)
     require_selection(source, table, run_id, scenario)

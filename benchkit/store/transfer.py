@@ -3,7 +3,7 @@
 The checksums of a run are written first: they claim its id for this content, so that nobody else publishes another one
 under it. A claim without a manifest does not count: a full disk or a crash may have left it, and it is replaced. Then
 come raw files and journal, then tables, and the manifest last: readers see the run complete or not at all. Nothing is
-deleted, and files that are there already with the same content stay: an interrupted transfer is continued by another
+deleted, and files that are there already with the same content stay. An interrupted transfer is continued by another
 one, and two of the same run write the same.
 """
 

@@ -29,8 +29,8 @@ def up(
 ) -> None:
     """Start a scheduler on the first host and workers on all, for `--cluster`; they stay up until `cluster down`.
 
-    Each host needs a Python with the same versions of benchkit and Dask as here: the program `benchkit-python` of the
-    inventory, else the path of the Python that runs here. No run uses the hosts meanwhile.
+    Each host needs a Python with the same versions of benchkit and Dask as here. It is the program `benchkit-python` of
+    the inventory, else the path of the Python that runs here. No run uses the hosts meanwhile.
     """
     from benchkit.cli.console import print_json, say
     from benchkit.cli.host_choice import inventory_of

@@ -1,6 +1,6 @@
 """A cluster of Dask on hosts: a scheduler on the first of them, and a worker process for each core of all.
 
-The watchdog of each host keeps it, as it keeps the stack of `benchkit service`, but for a limited time: it ends the
+The watchdog of each host keeps it, as it keeps the stack of `benchkit service`, but for a limited time. It ends the
 processes and restores the host when `down` tells it to, or when that time is over. Nobody measures on these hosts
 meanwhile.
 
@@ -73,8 +73,8 @@ class ClusterStatus:
 def up(hosts: Hosts, lease_s: float, notify: Notify) -> RunningCluster:
     """Start a cluster that ends after `lease_s` seconds unless it is taken down before.
 
-    Raises InputError for a host whose Python lacks a package or has another version, HostError where a host is held, or
-    something does not start; all hosts are restored then.
+    Raises InputError for a host whose Python lacks a package or has another version, HostError where a host is held or
+    something does not start. All hosts are restored then.
     """
     if held := [host for host, is_held in held_hosts(HOLDER, hosts).items() if is_held]:
         raise HostError("a cluster is already up", where=", ".join(held), hint="`benchkit cluster down` ends it")
