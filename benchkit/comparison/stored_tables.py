@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 from benchkit.errors import InputError, suggestion
 from benchkit.models import Scale
@@ -55,49 +55,28 @@ StoredKind = Literal["measure", "control", "profile", "calibrate", "probe", "spl
 """Kind of a trial; `split` is one whose block was interrupted and repeated."""
 
 
-@overload
-def load(
-    table: str,
-    *,
-    store: str | Path | Store | None = None,
-    run: str | None = None,
-    run_id: str | None = None,
-    scenario: str | None = None,
-    scale: Scale | None = None,
-    kind: StoredKind | None = None,
-    valid_for: str | Sequence[str] | None = None,
-    engine: Literal["pandas"] = "pandas",
-) -> pd.DataFrame: ...
+class RowOptions(TypedDict, total=False):
+    """Keyword arguments of `load` that select rows."""
+
+    store: str | Path | Store | None
+    run: str | None
+    run_id: str | None
+    scenario: str | None
+    scale: Scale | None
+    kind: StoredKind | None
+    valid_for: str | Sequence[str] | None
 
 
 @overload
-def load(
-    table: str,
-    *,
-    store: str | Path | Store | None = None,
-    run: str | None = None,
-    run_id: str | None = None,
-    scenario: str | None = None,
-    scale: Scale | None = None,
-    kind: StoredKind | None = None,
-    valid_for: str | Sequence[str] | None = None,
-    engine: Literal["dask"],
-) -> dd.DataFrame: ...
+def load(table: str, *, engine: Literal["pandas"] = "pandas", **rows: Unpack[RowOptions]) -> pd.DataFrame: ...
 
 
 @overload
-def load(
-    table: str,
-    *,
-    store: str | Path | Store | None = None,
-    run: str | None = None,
-    run_id: str | None = None,
-    scenario: str | None = None,
-    scale: Scale | None = None,
-    kind: StoredKind | None = None,
-    valid_for: str | Sequence[str] | None = None,
-    engine: Literal["duckdb"],
-) -> duckdb.DuckDBPyRelation: ...
+def load(table: str, *, engine: Literal["dask"], **rows: Unpack[RowOptions]) -> dd.DataFrame: ...
+
+
+@overload
+def load(table: str, *, engine: Literal["duckdb"], **rows: Unpack[RowOptions]) -> duckdb.DuckDBPyRelation: ...
 
 
 def load(

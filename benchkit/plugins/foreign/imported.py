@@ -78,7 +78,7 @@ class ImportedCell:
         return cell_id(self.levels)
 
     @property
-    def notice(self) -> str:
+    def note(self) -> str:
         """Origin of its outputs, and what is not known of them: sentences."""
         tool = " ".join(filter(None, (self.results[0].tool, self.results[0].tool_version)))
         files = ", ".join(file.name for file in self.files)
@@ -242,7 +242,7 @@ def _with_cell(manifest: Manifest, cell: ImportedCell) -> Manifest:
             "cells": cells,
             "blocks": max(manifest.blocks, len(cell.files)),
             "versions": {**manifest.versions, **({cell.load.tool: version} if version else {})},
-            "notes": (*manifest.notes, cell.notice),
+            "notes": (*manifest.notes, cell.note),
             "started_at": min(manifest.started_at, *(file.measured_at for file in cell.files)),
             "status": "running",
             "ended_at": None,
