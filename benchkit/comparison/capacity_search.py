@@ -16,15 +16,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from benchkit import units
 from benchkit.models.capacity import Objective, ProbeOutcome
 from benchkit.models.metrics import FAILURES, metric_named
 from benchkit.models.rows import TrialRow, VerdictRow
 from benchkit.models.thresholds import Thresholds
-
-Reals = npt.NDArray[np.float64]
+from benchkit.stats.samples import Reals
 
 LOWEST, HIGHEST = 0.02, 1.25
 """Range of capacities, as shares of the rate at full speed: objectives lower the capacity, and noise may raise it."""

@@ -6,12 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from benchkit.models.base import level_text
+from benchkit.models.base import Level, level_text
 from benchkit.models.design import controlled
 from benchkit.models.run import CellRecord, Manifest
 from benchkit.safe_text import clean
-
-Level = str | int | float | bool
 
 UNWATCHED = " (unwatched)"
 """End of the labels of cells with a server that benchkit neither started nor watched."""

@@ -17,7 +17,7 @@ from benchkit.models.run import HostRecord, Manifest
 from benchkit.stats.cell_pairs import claim_pairs
 from benchkit.stats.samples import take_samples
 
-State = Literal["holds", "refuted", "undecided", "not testable here"]
+ClaimState = Literal["holds", "refuted", "undecided", "not testable here"]
 
 
 class ClaimResult(Frozen):
@@ -29,7 +29,7 @@ class ClaimResult(Frozen):
     """Smallest and largest ratio that the claim allows; None: no limit on that side."""
     metric: str
     published: float | None
-    state: State
+    state: ClaimState
     reason: str
     ratios: tuple[Ratio, ...] = ()
 
@@ -104,9 +104,9 @@ def _describe_unsupported(missing: Iterable[str], unsupported: Mapping[str, str]
     return "; ".join(f"{' and '.join(cells)}: {why}" for why, cells in by_reason.items())
 
 
-def _judge_intervals(claim: Claim, ratios: Sequence[Ratio], level: float) -> tuple[State, str]:
+def _judge_intervals(claim: Claim, ratios: Sequence[Ratio], level: float) -> tuple[ClaimState, str]:
     low, high = claim.expected
-    states: list[State] = []
+    states: list[ClaimState] = []
     for ratio in ratios:
         if ratio.low is None or ratio.high is None:
             states.append("undecided")

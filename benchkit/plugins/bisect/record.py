@@ -16,14 +16,14 @@ from benchkit.services.git_source import Commit
 from benchkit.store.durable_files import PRIVATE, make_folders, write_atomically
 from benchkit.validation import first_fault
 
-Judgement = Literal["good", "bad", "skipped"]
+StepJudgement = Literal["good", "bad", "skipped"]
 
 
 class SearchStep(Frozen):
     """The result of one step of the search: a commit compared with the good end, or the reason why it was skipped."""
 
     commit: str
-    judgement: Judgement
+    judgement: StepJudgement
     is_decided: bool = Field(
         default=True,
         description="False if the interval still contained the threshold at the end: then the ratio's point decided",

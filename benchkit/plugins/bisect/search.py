@@ -19,7 +19,7 @@ from benchkit.errors import BenchkitError
 from benchkit.models.base import Frozen
 from benchkit.models.design import ALPHA_PER_LOOK
 from benchkit.models.metrics import metric_named
-from benchkit.plugins.bisect.record import BisectionRecord, Judgement, SearchStep
+from benchkit.plugins.bisect.record import BisectionRecord, SearchStep, StepJudgement
 from benchkit.services.git_source import Commit
 
 ERROR_RATE = 0.05
@@ -88,7 +88,7 @@ def is_shown_worse(ratio: Ratio, error_rate: float) -> bool:
     return math.isfinite(nearest) and nearest > 0 and is_worse(nearest, ratio.metric)
 
 
-def classify(ratio: Ratio, threshold: float, error_rate: float) -> tuple[Judgement, bool] | None:
+def classify(ratio: Ratio, threshold: float, error_rate: float) -> tuple[StepJudgement, bool] | None:
     """Return the judgement of a commit by its ratio to the good end, and True if it is decided; None without a ratio.
 
     It is decided once the interval with this error rate lies on one side of the threshold.
@@ -96,7 +96,7 @@ def classify(ratio: Ratio, threshold: float, error_rate: float) -> tuple[Judgeme
     if ratio.ratio is None:
         return None
     low, high = ratio.interval(error_rate)
-    judgement: Judgement = "bad" if is_worse(ratio.ratio, ratio.metric, threshold) else "good"
+    judgement: StepJudgement = "bad" if is_worse(ratio.ratio, ratio.metric, threshold) else "good"
     return judgement, not low <= threshold <= high
 
 
@@ -223,11 +223,11 @@ class Compare(Protocol):
         """
 
 
-Save = Callable[[BisectionRecord], None]
+SaveSearch = Callable[[BisectionRecord], None]
 """Function that stores the search, and reports its last step."""
 
 
-def continue_search(record: BisectionRecord, compare: Compare, save: Save) -> BisectionRecord:
+def continue_search(record: BisectionRecord, compare: Compare, save: SaveSearch) -> BisectionRecord:
     """Run the steps of a search that are left, and return its record; it is saved after each step.
 
     Raises BenchkitError where the bad end cannot be compared; what `compare` raises passes through.
@@ -251,7 +251,7 @@ def _judge_end(record: BisectionRecord, compare: Compare) -> SearchStep:
     if ratio is None or ratio.ratio is None:
         why = found.reason if ratio is None else ratio.reason
         raise BenchkitError("the bad end cannot be compared with the good end", where=bad.commit[:12], why=why)
-    judgement: Judgement = "bad" if is_shown_worse(ratio, ALPHA_PER_LOOK) else "good"
+    judgement: StepJudgement = "bad" if is_shown_worse(ratio, ALPHA_PER_LOOK) else "good"
     return _step(bad.commit, found, ratio, ALPHA_PER_LOOK).model_copy(update={"judgement": judgement})
 
 

@@ -29,14 +29,14 @@ IDLE = "connections were not in use, unless a target rate was held (--target-rat
 MIN_PLATEAU, PLATEAU_SHARE = 3, 0.2
 """Fewest results on a plateau, and their least share of the table."""
 
-Severity = Literal["invalid", "suspect"]
+AuditSeverity = Literal["invalid", "suspect"]
 
 
 class AuditFinding(Frozen):
     """A finding in published results."""
 
     check: str
-    severity: Severity
+    severity: AuditSeverity
     results: tuple[str, ...]
     """Labels of the results that it is about."""
     text: str
@@ -306,5 +306,5 @@ def _outcomes(results: Sequence[PublishedResult], context: AuditContext) -> Iter
             yield check.code, 1, check.of_result(result, context)
 
 
-def _finding(code: str, severity: Severity, results: Sequence[PublishedResult], text: str) -> AuditFinding:
+def _finding(code: str, severity: AuditSeverity, results: Sequence[PublishedResult], text: str) -> AuditFinding:
     return AuditFinding(check=code, severity=severity, results=tuple(result.label for result in results), text=text)

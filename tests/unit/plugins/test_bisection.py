@@ -5,7 +5,7 @@ import math
 import pytest
 
 from benchkit.comparison.ratios import Ratio
-from benchkit.plugins.bisect.record import Judgement, SearchStep
+from benchkit.plugins.bisect.record import SearchStep, StepJudgement
 from benchkit.plugins.bisect.search import (
     Bisection,
     classify,
@@ -26,7 +26,7 @@ def ratio(point: float, error: float, metric: str = "rps") -> Ratio:
     return plain.with_point(math.log(point), 0.0).with_interval(math.log(point), error, 9, 0.05)
 
 
-def judged(search: Bisection, *judgements: tuple[str, Judgement]) -> Bisection:
+def judged(search: Bisection, *judgements: tuple[str, StepJudgement]) -> Bisection:
     for commit, judgement in judgements:
         search = search.with_step(SearchStep(commit=commit, judgement=judgement))
     return search

@@ -1,5 +1,3 @@
-"""Tests of caveats: suspect trials in ratios, claims and gates are reported."""
-
 from __future__ import annotations
 
 import json
@@ -22,6 +20,7 @@ from benchkit.models.run import Manifest
 from benchkit.report.run_reader import read_run
 from benchkit.report.sections import claims, ratios
 from benchkit.report.sections.section import Material
+from benchkit.stats.samples import ExcludedTrial, describe_reasons
 from benchkit.store.parquet_files import arrow_schema
 from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
@@ -172,3 +171,21 @@ def test_ratio_of_valid_trials_has_no_remark(judged: Callable[..., Path]) -> Non
     assert found.ratios[0].notes == ()
     (case,) = ET.fromstring(junit(found)).iter("testcase")  # noqa: S314 - our own
     assert list(case) == []
+
+
+@pytest.mark.parametrize(
+    ("reasons", "text"),
+    [
+        (["invalid: cold"], "invalid: cold"),
+        (["invalid: cold, errors"] * 2, "invalid: cold, errors (2 trials)"),
+        (
+            ["invalid: cold", "invalid: cold, errors", "the tool reports no rps"],
+            "invalid: cold (2 trials), errors (1 trial); the tool reports no rps",
+        ),
+    ],
+)
+def test_every_check_is_named_once(reasons: list[str], text: str) -> None:
+    excluded = [
+        ExcludedTrial(trial_id=f"t{i}", cell_id="c", block=i, reason=reason) for i, reason in enumerate(reasons)
+    ]
+    assert describe_reasons(excluded) == text
