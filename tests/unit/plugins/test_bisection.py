@@ -1,14 +1,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 
 import pytest
 
 from benchkit.comparison.ratios import Ratio
-from benchkit.plugins.bisect.record import SearchStep, StepJudgement
+from benchkit.errors import BenchkitError
+from benchkit.models.request import Request
+from benchkit.plugins.bisect.bisection import commit_fields, comparison_of
+from benchkit.plugins.bisect.record import BisectionRecord, SearchOptions, SearchStep, StepJudgement
 from benchkit.plugins.bisect.search import (
     Bisection,
+    Compared,
+    answer_of,
     classify,
+    continue_search,
     count_steps,
     describe,
     halfway,
@@ -16,6 +24,7 @@ from benchkit.plugins.bisect.search import (
     step_error_rate,
     undecided_steps,
 )
+from benchkit.services.git_source import Commit
 
 COMMITS = tuple(f"c{i}" for i in range(8))
 
@@ -118,3 +127,158 @@ def test_steps_decided_by_their_point_alone_are_listed() -> None:
         SearchStep(commit="c", judgement="skipped", is_decided=False),
     ]
     assert undecided_steps(steps) == (steps[1],)
+
+
+GOOD = "g" * 40
+
+
+def search(commits: int, metric: str = "rps") -> BisectionRecord:
+    return BisectionRecord(
+        bisection_id="b1",
+        started_at=datetime(2026, 1, 1, tzinfo=UTC),
+        repository="/src",
+        good=Commit(commit=GOOD, subject="good"),
+        commits=tuple(Commit(commit=f"c{i}", subject=f"subject {i}") for i in range(commits)),
+        metric=metric,
+        build="make",
+        run="./app {port}",
+        options=SearchOptions(requests=(Request(),), tool="h2load", connections=8, duration_s=60, precision=0.05),
+    )
+
+
+def measured(point: float, error: float = 0.005, metric: str = "rps") -> Compared:
+    plain = Ratio(metric=metric, cell_id="commit", baseline="good", blocks=10)
+    ratio = plain.with_point(math.log(point), 0.0).with_interval(math.log(point), error, 9, 0.01)
+    return Compared(ratio, run_id="r1")
+
+
+class Comparisons:
+    """Comparisons of commits, as given by their place; all requests are kept."""
+
+    def __init__(self, result: Callable[[int], Compared], interrupted_at: str | None = None) -> None:
+        self.result = result
+        self.interrupted_at = interrupted_at
+        self.asked: list[str] = []
+        self.thresholds: list[float | None] = []
+        self.judged: list[list[str]] = []
+
+    def __call__(self, commit: str, *, threshold: float | None, judged: Sequence[str]) -> Compared:
+        if commit == self.interrupted_at:
+            raise KeyboardInterrupt
+        self.asked.append(commit)
+        self.thresholds.append(threshold)
+        self.judged.append(list(judged))
+        return self.result(int(commit[1:]))
+
+
+def slower_from(first_bad: int) -> Callable[[int], Compared]:
+    return lambda place: measured(0.81 if place >= first_bad else 1.0)
+
+
+def ignore(_: BisectionRecord) -> None:
+    """Save nothing."""
+
+
+@pytest.mark.parametrize("first_bad", range(8))
+def test_first_slow_commit_is_found(first_bad: int) -> None:
+    compare = Comparisons(slower_from(first_bad))
+    found = continue_search(search(8), compare, ignore)
+    answer = answer_of(found)
+    assert [commit.commit for commit in answer.first_bad] == [f"c{first_bad}"]
+    assert answer.sentences[0] == f"c{first_bad} (subject {first_bad}) is the first bad commit."
+    assert answer.sentences[1].startswith("The bad end has 0.810 times the RPS of the good end, 0.")
+    assert compare.asked[0] == "c7"
+    assert compare.thresholds[0] is None
+    assert compare.thresholds[1:] == pytest.approx([0.9] * len(compare.thresholds[1:]))
+    assert answer.undecided == answer.skipped == ()
+
+
+@pytest.mark.parametrize("end", [measured(1.0), measured(1.2), measured(0.9, error=0.1)])
+def test_without_a_slowdown_nothing_is_searched(end: Compared) -> None:
+    compare = Comparisons(lambda _: end)
+    answer = answer_of(continue_search(search(8), compare, ignore))
+    assert compare.asked == ["c7"]
+    assert not answer.is_slowdown_shown
+    assert answer.first_bad == ()
+    assert answer.sentences[0] == "No slowdown is shown between the good and the bad end."
+    assert end.ratio is not None
+    assert answer.ratio == end.ratio.ratio
+    assert answer.low is not None
+
+
+def test_higher_cost_is_a_slowdown() -> None:
+    cost = "server_cpu_s_per_request"
+    compare = Comparisons(lambda place: measured(1.21 if place >= 2 else 1.0, metric=cost))
+    answer = answer_of(continue_search(search(4, cost), compare, ignore))
+    assert [commit.commit for commit in answer.first_bad] == ["c2"]
+    assert compare.thresholds[1] == pytest.approx(1.1)
+
+
+def test_commit_that_cannot_be_compared_is_skipped_with_its_reason() -> None:
+    compare = Comparisons(lambda place: Compared(reason="no rule") if place == 3 else slower_from(6)(place))
+    answer = answer_of(continue_search(search(8), compare, ignore))
+    assert [commit.commit for commit in answer.first_bad] == ["c6"]
+    assert [(step.commit, step.reason) for step in answer.skipped] == [("c3", "no rule")]
+    assert "Skipped: c3 (subject 3): no rule." in answer.sentences
+
+
+def test_skipped_commits_before_the_first_bad_one_stay_suspects() -> None:
+    compare = Comparisons(lambda place: Compared(reason="no rule") if place in {2, 3} else slower_from(4)(place))
+    answer = answer_of(continue_search(search(8), compare, ignore))
+    assert [commit.commit for commit in answer.first_bad] == ["c2", "c3", "c4"]
+
+
+def test_step_whose_time_is_spent_is_judged_by_its_point_and_said_to_be() -> None:
+    compare = Comparisons(lambda place: measured(0.88, error=0.05) if place == 3 else slower_from(2)(place))
+    answer = answer_of(continue_search(search(8), compare, ignore))
+    assert [(step.commit, step.judgement) for step in answer.undecided] == [("c3", "bad")]
+    assert "Undecided, judged by its point alone: c3 (subject 3)." in answer.sentences
+    assert answer.sentences[-1].endswith("at most 5%, if the undecided steps are right.")
+
+
+def test_equal_build_has_the_judgement_of_the_other_commit() -> None:
+    equal = {3: GOOD, 5: "c7"}
+    compare = Comparisons(lambda place: Compared(same_as=equal[place]) if place in equal else slower_from(5)(place))
+    answer = continue_search(search(8), compare, ignore)
+    assert [(step.commit, step.judgement, step.ratio) for step in answer.steps[:2]] == [
+        ("c3", "good", None),
+        ("c5", "bad", None),
+    ]
+    assert answer.steps[1].reason == "its build output is that of c7, byte for byte"
+    assert [commit.commit for commit in answer_of(answer).first_bad] == ["c5"]
+    assert compare.judged[-1] == [GOOD, "c7", "c3", "c5"]
+
+
+def test_bad_end_with_the_build_of_the_good_end_is_not_slower() -> None:
+    answer = answer_of(continue_search(search(8), Comparisons(lambda _: Compared(same_as=GOOD)), ignore))
+    assert not answer.is_slowdown_shown
+    assert answer.ratio is None
+
+
+def test_bad_end_that_cannot_be_compared_is_an_error() -> None:
+    with pytest.raises(BenchkitError, match="bad end cannot be compared") as raised:
+        continue_search(search(8), Comparisons(lambda _: Compared(reason="it does not start")), ignore)
+    assert raised.value.why == "it does not start"
+
+
+def test_interrupted_search_is_continued_after_its_last_step() -> None:
+    whole = Comparisons(slower_from(5))
+    expected = continue_search(search(8), whole, ignore)
+    for interrupted_at in whole.asked:
+        saved = [search(8)]
+        with pytest.raises(KeyboardInterrupt):
+            continue_search(saved[0], Comparisons(slower_from(5), interrupted_at), saved.append)
+        rest = Comparisons(slower_from(5))
+        read = BisectionRecord.model_validate_json(saved[-1].model_dump_json())
+        assert continue_search(read, rest, saved.append) == expected
+        assert rest.asked == whole.asked[whole.asked.index(interrupted_at) :]
+
+
+def test_commits_that_are_built_together_take_no_part_of_the_time_of_a_step() -> None:
+    record = search(commits=31)
+    of_step, of_all = (
+        commit_fields(record, [GOOD, *(each.commit for each in record.commits[:number])], comparison_of(record))
+        for number in (1, 31)
+    )
+    assert of_all["factors"] == {"ref": [GOOD, *(each.commit for each in record.commits)]}
+    assert of_all["load"] == of_step["load"]
