@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from benchkit.models.profile import Profile, ValueType
-    from benchkit.profiles.top import Top
+    from benchkit.profiles.top import TopTable
     from benchkit.store.run_folder import RunFolder
 
 
@@ -305,7 +305,7 @@ def _print_json(profile: Profile, kind: ValueType, total: int, **more: object) -
     )
 
 
-def _rows(found: Top) -> Iterator[dict[str, object]]:
+def _rows(found: TopTable) -> Iterator[dict[str, object]]:
     for row, running in zip(found.rows, found.running_sums(), strict=True):
         yield {
             "function": row.function,

@@ -1,12 +1,14 @@
-"""Division of a load among generators, and the checks that a tool can generate each share. Pure."""
+"""Shares of a load: its division among generators, what a tool cannot do of it, and the times of slices. Pure."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from benchkit import units
-from benchkit.loadtools.registry import tools_with_rate
-from benchkit.loadtools.tool import NEED_RATE, Objection, Tool
+from benchkit.loadtools.registry import get_tool, tools_with_rate
+from benchkit.loadtools.tool import NEED_RATE, Tool, UnsupportedField
 from benchkit.models.load import Load
 
 RATE_STEPS = 1000
@@ -16,11 +18,11 @@ RATE_STEPS = 1000
 def divide_load(load: Load, generators: int) -> tuple[Load, ...]:
     """Return the share of each generator: connections, requests and rate divided, the first ones get the remainders.
 
-    Raises ValueError where the load cannot be divided, with the reasons that `objections` gives.
+    Raises ValueError where the load cannot be divided, with the reasons that `unsupported_fields` gives.
     """
     if generators == 1:
         return (load.model_copy(update={"processes": 1}),)
-    reasons = [objection.why for objection in _indivisible(load, generators)]
+    reasons = [unsupported.why for unsupported in _indivisible(load, generators)]
     if reasons:
         raise ValueError("; ".join(reasons))
     rates = [None if steps is None else steps / RATE_STEPS for steps in _divide(_rate_steps(load), generators)]
@@ -39,39 +41,41 @@ def warm_up_load(load: Load) -> Load:
     return load.model_copy(update=window)
 
 
-def objections(tool: Tool, load: Load, generators: int) -> tuple[Objection, ...]:
+def unsupported_fields(tool: Tool, load: Load, generators: int) -> tuple[UnsupportedField, ...]:
     """Return everything in `load`, warm-up included, that this number of generators of `tool` cannot do.
 
-    Each objection stands once, with the share of the first generator that has it. Empty where the tool can do it all.
+    Each field stands once, with the share of the first generator that has it. Empty where the tool can do it all.
     """
     indivisible = tuple(_indivisible(load, generators)) if generators > 1 else ()
     if indivisible:
         return indivisible
-    unique: dict[Objection, Objection] = {}
+    unique: dict[UnsupportedField, UnsupportedField] = {}
     for share in divide_load(load, generators):
         suffix = f" (one of {generators} generators has {_describe(share)})" if generators > 1 else ""
-        for objection in _objections_to_share(tool, share):
-            why = objection.why if objection.concerns_requests else objection.why + suffix
-            if tool.rate is None and objection.field in {"rate", *NEED_RATE}:
+        for unsupported in _unsupported_in_share(tool, share):
+            why = unsupported.why if unsupported.concerns_requests else unsupported.why + suffix
+            if tool.rate is None and unsupported.field in {"rate", *NEED_RATE}:
                 why += f"; these tools can hold a rate: {', '.join(tools_with_rate())}"
-            unique.setdefault(objection, Objection(objection.field, why))
+            unique.setdefault(unsupported, UnsupportedField(unsupported.field, why))
     return tuple(unique.values())
 
 
-def _objections_to_share(tool: Tool, load: Load) -> Iterator[Objection]:
-    measured = tool.objections(load)
+def _unsupported_in_share(tool: Tool, load: Load) -> Iterator[UnsupportedField]:
+    measured = tool.unsupported_fields(load)
     yield from measured
     if load.warmup_s:
-        for objection in tool.objections(warm_up_load(load).model_copy(update={"histogram": load.histogram})):
-            if objection.field == "duration_s":
-                yield Objection("warmup_s", objection.why)
-            elif objection not in measured:
-                yield Objection(objection.field, f"in the warm-up, {objection.why}")
+        for unsupported in tool.unsupported_fields(warm_up_load(load).model_copy(update={"histogram": load.histogram})):
+            if unsupported.field == "duration_s":
+                yield UnsupportedField("warmup_s", unsupported.why)
+            elif unsupported not in measured:
+                yield UnsupportedField(unsupported.field, f"in the warm-up, {unsupported.why}")
 
 
-def _indivisible(load: Load, generators: int) -> Iterator[Objection]:
+def _indivisible(load: Load, generators: int) -> Iterator[UnsupportedField]:
     if load.rate is not None and load.rate != round(load.rate * RATE_STEPS) / RATE_STEPS:
-        yield Objection("rate", f"divided among generators in thousandths of a request per second, not {load.rate!r}")
+        yield UnsupportedField(
+            "rate", f"divided among generators in thousandths of a request per second, not {load.rate!r}"
+        )
     for name, amount in (
         ("connections", load.connections),
         ("request_count", load.request_count),
@@ -79,7 +83,7 @@ def _indivisible(load: Load, generators: int) -> Iterator[Objection]:
     ):
         if amount is not None and amount < generators:
             total = load.rate if name == "rate" else amount
-            yield Objection(name, f"{total:g} is too few for {generators} generators: each needs a share")
+            yield UnsupportedField(name, f"{total:g} is too few for {generators} generators: each needs a share")
 
 
 def _rate_steps(load: Load) -> int | None:
@@ -101,3 +105,49 @@ def _describe(share: Load) -> str:
     if share.rate is not None:
         amounts.append(f"{share.rate:g} requests/s")
     return ", ".join(amounts)
+
+
+LEAST_LEAD_S = 0.02
+"""Time from the start of a load tool to its first requests, on a busy core: h2load took 10 ms to its end with one
+request on each of 16 connections, and 20 to 30 ms on 100."""
+CONNECT_S = 0.0003
+"""Time to open a connection, where one core connects and another accepts: the last of 1,000 connections had its first
+answer 0.12 s (h2load) and 0.21 s (openloop) after the start of the tool, of 4,000 after 0.37 and 0.69 s (medians of
+five). On a machine that others kept busy it took h2load 0.27 to 0.40 s for 1,000."""
+HANDSHAKE_S = 0.0007
+"""The same for a full handshake of TLS: nginx took 0.68 ms of CPU time for one with RSA-2048, 0.47 ms with ECDSA."""
+MARGIN_S = 0.01
+"""Time from the end of a window to the next start: the start of a tool, by which its measured time ends later."""
+
+
+class Pauses(NamedTuple):
+    """The time of a slice before and after its window, in seconds."""
+
+    lead_s: float
+    margin_s: float
+
+
+def pauses(load: Load, *, has_tls: bool = False) -> Pauses:
+    """Return the lead of a slice, and the margin in which its load tools end before the next ones start."""
+    return Pauses(lead_s(load, has_tls=has_tls), round(MARGIN_S + get_tool(load.tool).overrun_s, 3))
+
+
+def lead_s(load: Load, *, has_tls: bool = False) -> float:
+    """Return the time from the start of the load tools of a slice to its window, in seconds; whole milliseconds.
+
+    It grows with the connections of all generators together, as the servers accept all of them. A tool that opens them
+    within its measured time needs no more than its start.
+    """
+    if get_tool(load.tool).lead is None:
+        return LEAST_LEAD_S
+    return max(LEAST_LEAD_S, math.ceil(round(connect_s(load, has_tls=has_tls) * 1000, 6)) / 1000)
+
+
+def connect_s(load: Load, *, has_tls: bool = False) -> float:
+    """Return the time to open all connections of a load, in seconds."""
+    return load.connections * (CONNECT_S + has_tls * HANDSHAKE_S)
+
+
+def turn_s(pauses: Pauses, slice_s: float) -> float:
+    """Return the time that a slice takes with its lead and margin, in seconds."""
+    return pauses.lead_s + slice_s + pauses.margin_s

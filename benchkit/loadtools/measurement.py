@@ -1,19 +1,22 @@
-"""Measurements: the histograms and exact counts that one generator, or many together, recorded of every request."""
+"""Measurements: the histograms and exact counts of one generator, or of many together, and figures of shaped loads."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import Field
 
 from benchkit.models.base import Frozen
+from benchkit.models.capacity import Objective
 from benchkit.models.histogram import Histogram
+from benchkit.models.load import Load
 from benchkit.models.load_result import Errors, Latency, Note
+from benchkit.models.metrics import PERCENTILES
 
-Series = Literal["raw", "corrected"]
-"""Series of latencies. raw: as measured; corrected: with the samples that the tool added for coordinated omission."""
+LatencySeries = Literal["raw", "corrected"]
+"""raw: as measured; corrected: with the samples that the tool added for coordinated omission."""
 
 Covers = Literal["request", "connect+request"]
 """Part of a request that a latency covers."""
@@ -63,7 +66,7 @@ class Measurement:
     """Every request that one generator recorded, or many together."""
 
     tool: str
-    histograms: Mapping[Series, Histogram]
+    histograms: Mapping[LatencySeries, Histogram]
     """Histograms by series; a tool that corrects nothing has only `raw`. Empty where no request was recorded."""
     counters: Counters
     resolution_s: float
@@ -82,9 +85,9 @@ class Measurement:
     sending: Sending | None = None
     """None where the tool states no instants, and for several generators."""
     achieved_rate: float | None = None
-    """Requests per second answered under a target rate (`benchkit.loadtools.target_rate`); None without one."""
+    """Requests per second answered under a target rate; None without one."""
 
-    def latency(self, series: Series = "raw") -> Latency:
+    def latency(self, series: LatencySeries = "raw") -> Latency:
         """Return exact extremes and mean, and percentiles to p99.99, of a series; all None if nothing was recorded."""
         histogram = self.histograms.get(series)
         if histogram is None:
@@ -98,3 +101,43 @@ class Measurement:
             covers=self.covers,
             corrected=series == "corrected",
         )
+
+
+class Overload(Frozen):
+    """Figures of a window with a shape; None where no second has them."""
+
+    goodput_rps: float | None = None
+    """Requests per second answered without an error during the shape."""
+    error_share: float | None = None
+    """Share of the requests that ended during the shape with an error."""
+    recovery_s: float | None = None
+    """Time from the end of the shape to the end of the first second from which all hold the objective; None: never, or
+    there is no objective."""
+
+
+def overload_of(load: Load, measurement: Measurement | None) -> Overload | None:
+    """Return the figures of a window; None for a load without a shape, and without a series of seconds."""
+    if load.shape is None or load.duration_s is None or measurement is None or not measurement.seconds:
+        return None
+    during = measurement.seconds[load.shape.start_s : load.shape.end_s]
+    ended, errors = sum(each.ended for each in during), sum(each.errors for each in during)
+    after = measurement.seconds[load.shape.end_s : int(load.duration_s)]
+    return Overload(
+        goodput_rps=(ended - errors) / load.shape.length_s if during else None,
+        error_share=errors / ended if ended else None,
+        recovery_s=None if load.capacity is None else _recovery_s(after, load.capacity.slo),
+    )
+
+
+def _recovery_s(seconds: Sequence[Second], objective: Objective) -> float | None:
+    held = [_holds(second, objective) for second in seconds]
+    broken = max((number for number, is_held in enumerate(held) if not is_held), default=-1)
+    return None if broken == len(held) - 1 else float(broken + 2)
+
+
+def _holds(second: Second, objective: Objective) -> bool:
+    """Return True if the answers of a second keep the objective; a second without answers does not."""
+    if second.latency is None or second.errors > objective.error_share * second.ended:
+        return False
+    reached = {name: second.latency.percentile(PERCENTILES[name].percent) for name in objective.latencies}
+    return all(seconds is not None and seconds <= objective.latencies[name] for name, seconds in reached.items())

@@ -23,7 +23,7 @@ from pydantic import Field, ValidationError
 
 from benchkit.errors import ParseError
 from benchkit.loadtools.measurement import Counters, Measurement, Second, Sending
-from benchkit.loadtools.text import excerpt
+from benchkit.loadtools.text import Count, excerpt
 from benchkit.loadtools.tool import ParsedOutput, RequestRows
 from benchkit.models.base import Frozen
 from benchkit.models.histogram import NS_PER_S, Histogram
@@ -43,10 +43,8 @@ _MAX_PAYLOAD = 40 + 9 * 400_000
 NO_SUMMARY = "no-summary"
 """Code of the note on a result that is made of rows alone."""
 
-Count = Annotated[int, Field(ge=0)]
 
-
-class Unread(Frozen):
+class UnreadRows(Frozen):
     """Number of rows that could not be read, and the beginning of the first."""
 
     count: Count
@@ -62,7 +60,7 @@ class ReducedLatency(Frozen):
     sum_ns: Count
 
 
-class Span(Frozen):
+class RequestSpan(Frozen):
     """First and last instants of the requests, in nanoseconds since the tool's start (`run`) or the epoch (`unix`)."""
 
     origin: Literal["run", "unix"]
@@ -73,7 +71,7 @@ class Span(Frozen):
     """Requests that ended after the last one had started; older reducers do not write it."""
 
 
-class Seconds(Frozen):
+class RequestsBySecond(Frozen):
     """Requests by the second, from the span's origin, in which they started (`start`) or ended (`end`)."""
 
     event: Literal["start", "end"]
@@ -102,7 +100,7 @@ class SecondSeries(Frozen):
     """Starts and ends after the last second that a series can have."""
 
 
-class Rest(Frozen):
+class OtherText(Frozen):
     """Text that the tool printed apart from its rows."""
 
     bytes: Count
@@ -117,7 +115,7 @@ class ReducerOutput(Frozen):
     ended: Literal["whole", "cut", "damaged", "stopped"]
     """The last row: complete, cut, or damaged. Older reducers may also have been `stopped` by a signal."""
     rows: Count
-    unread: Unread
+    unread: UnreadRows
     resolution_ns: Annotated[int, Field(gt=0)]
     latency: ReducedLatency | None
     lag: ReducedLatency | None = None
@@ -127,11 +125,11 @@ class ReducerOutput(Frozen):
     other_errors: Count
     bytes_in: Count | None
     bytes_out: Count | None
-    span: Span | None
-    seconds: Seconds | None
+    span: RequestSpan | None
+    seconds: RequestsBySecond | None
     series: SecondSeries | None = None
     """Absent for tools without instants of requests; older reducers do not write it."""
-    rest: Rest
+    rest: OtherText
 
 
 def read(text: str | bytes) -> ReducerOutput:
@@ -222,7 +220,7 @@ def _summary_of_rows(summary: LoadResult, measured: Measurement, load: Load) -> 
     )
 
 
-def _sending(span: Span, rows: int) -> Sending:
+def _sending(span: RequestSpan, rows: int) -> Sending:
     return Sending(
         requests=rows,
         span_s=(span.last_start_ns - span.first_start_ns) / NS_PER_S,

@@ -1,4 +1,4 @@
-"""Reading of text, shared by all parsers: bytes to lines, lines to fields, and strict parsing of figures.
+"""Text shared by all parsers: bytes to lines, lines to fields, strict parsing of figures, times and errors of requests.
 
 A figure is parsed only where the whole token is one: `12.3`, never `12,3`, `1e9`, `nan` or `12.3x`. Any other token
 gives `None`, so that a damaged output loses a value and never gets a wrong one.
@@ -9,12 +9,13 @@ from __future__ import annotations
 import codecs
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import ClassVar, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, ClassVar
+
+from pydantic import Field
 
 from benchkit.errors import ParseError
-from benchkit.models.base import Frozen
-from benchkit.models.load_result import Latency, Note
+from benchkit.models.load_result import Errors, Latency, Note
 
 MAX_LINE = 4096
 """Longest line that is parsed; lines with figures are far shorter."""
@@ -112,49 +113,43 @@ def parse_scaled(token: str | None, units: Mapping[str, float]) -> tuple[float, 
     return float(f"{value:.15g}"), unit * math.pow(10, -len(match[2] or ""))
 
 
-class ParsedFields:
-    """The fields of a tool's model that were read so far, and the lines with a figure that could not be read."""
-
-    def __init__(self, tool: str) -> None:
-        """Start without any field of `tool`."""
-        self.tool = tool
-        self.values: dict[str, object] = {}
-        self.unread: list[str] = []
-
-    def set_once(self, line: str, **values: object) -> None:
-        """Set fields that a run prints once; `None` is a figure that could not be read.
-
-        Raises ParseError where one of the fields was set before: figures of two runs are never mixed.
-        """
-        if self.values.keys() & values.keys():
-            raise several_runs(self.tool, line)
-        if None in values.values():
-            self.unread.append(line)
-        self.values.update(values)
-
+Count = Annotated[int, Field(ge=0, lt=1 << 63)]
+"""A count in a document of JSON."""
 
 Action = Callable[[re.Match[str]], None]
 Rules = Sequence[tuple[re.Pattern[str], Action]]
 """Patterns of lines, each with the action that reads it; the first pattern that matches the whole line is used."""
 
 
-OutputT = TypeVar("OutputT", bound=Frozen)
-
-
 class Reader:
-    """Reader of a tool's output, line by line; the reader of each tool sets its `_rules`."""
+    """Reader of a tool's output, line by line, by the tool's `_rules`; the figures are its attributes."""
 
     tool: ClassVar[str]
     _rules: Rules = ()
 
     def __init__(self) -> None:
         """Start before the first line."""
-        self.fields = ParsedFields(self.tool)
+        self.stated: set[str] = set()
+        """Attributes that the text stated, whether or not their figure could be read."""
+        self.unread: list[str] = []
+        """Lines that the tool printed, with a figure that could not be read."""
         self.unterminated = False
         """True where no line end follows the current line: its last figure may lack digits."""
-
         self.starts_mid_number = False
         """True where the current line is the first one and starts with a digit: its first figure may lack digits."""
+
+    def set_once(self, line: str, **values: object) -> None:
+        """Set attributes that a run prints once; `None` is a figure that could not be read.
+
+        Raises ParseError where one of them was set before: figures of two runs are never mixed.
+        """
+        if self.stated & values.keys():
+            raise several_runs(self.tool, line)
+        if None in values.values():
+            self.unread.append(line)
+        self.stated |= values.keys()
+        for name, value in values.items():
+            setattr(self, name, value)
 
     def read_lines(self, text: str) -> list[str]:
         """Read every line of `text` by the rules, and return the lines."""
@@ -175,17 +170,13 @@ class Reader:
                 action(match)
                 return
 
-    def output(self, model: type[OutputT], **others: object) -> OutputT:
-        """Return the fields and unread lines as the tool's model, with `others` that the reader kept itself."""
-        return model.model_validate({**self.fields.values, **others, "unread": tuple(self.fields.unread)})
-
     def ends_mid_number(self, line: str) -> bool:
         """Return whether the figure at the end of `line` may lack digits: the text ends with it."""
         return self.unterminated and line[-1:].isdigit()
 
     def add_unread(self, match: re.Match[str]) -> None:
         """Record a line that the tool printed and that could not be read."""
-        self.fields.unread.append(match[0])
+        self.unread.append(match[0])
 
 
 def unread_notes(unread: Sequence[str]) -> Iterator[Note]:
@@ -220,3 +211,52 @@ def several_runs(tool: str, line: str) -> ParseError:
         why=f"this line occurs more than once: {excerpt(line)!r}",
         hint="parse each run separately; figures of two runs are never mixed",
     )
+
+
+PERCENTILES = (10, 25, 50, 66, 75, 80, 90, 95, 98, 99, 99.9, 99.99)
+
+
+def latency_of(times: Iterable[int], unit_s: float, *, resolution_s: float) -> Latency:
+    """Return the latency of requests whose `times`, connecting included, are whole multiples of `unit_s` seconds.
+
+    Percentiles are by nearest rank (the ⌈p·n/100⌉-th of n in order). A percentile p (0 to 1) of fewer than 1 / (1 - p)
+    times would only repeat the maximum and is not stated. The deviation is that of a sample (n - 1).
+    """
+    ordered = sorted(times)
+    n = len(ordered)
+    if n == 0:
+        return Latency(covers="connect+request", corrected=False, resolution_s=resolution_s)
+    mean = math.fsum(ordered) / n
+    squares = math.fsum((time - mean) ** 2 for time in ordered)
+    stated = [p for p in PERCENTILES if n * (100 - p) >= 100]  # noqa: PLR2004 - per cent
+    return Latency(
+        min_s=_seconds(ordered[0], unit_s),
+        mean_s=_seconds(mean, unit_s),
+        stdev_s=_seconds(math.sqrt(squares / (n - 1)), unit_s) if n > 1 else None,
+        max_s=_seconds(ordered[-1], unit_s),
+        percentiles={f"{p:g}": _seconds(ordered[math.ceil(round(p * n / 100, 6)) - 1], unit_s) for p in stated},
+        resolution_s=resolution_s,
+        covers="connect+request",
+        corrected=False,
+    )
+
+
+def _seconds(value: float, unit_s: float) -> float:
+    """Return the value in seconds, rounded to remove the noise of binary fractions."""
+    return float(f"{value * unit_s:.12g}")
+
+
+_KINDS = (  # the first pattern that matches decides
+    ("timeout", re.compile(r"timeout|deadline exceeded|timed out", re.IGNORECASE)),
+    ("connect", re.compile(r"\bdial |connection refused|no such host|connectex|assign requested address")),
+    ("write", re.compile(r"\bwrite |broken pipe|can't write")),
+    ("read", re.compile(r"\bread |EOF|connection reset|malformed HTTP|server closed")),
+)
+
+
+def errors_of(messages: Mapping[str, int], others: int = 0) -> Errors:
+    """Return counts by kind from counts by message; `others` is the number of failures without a message."""
+    counts = {"connect": 0, "read": 0, "write": 0, "timeout": 0, "other": others}
+    for message, times in messages.items():
+        counts[next((kind for kind, pattern in _KINDS if pattern.search(message)), "other")] += times
+    return Errors(**counts)

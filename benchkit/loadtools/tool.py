@@ -8,14 +8,148 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from benchkit.errors import InputError
-from benchkit.loadtools.requests import ONE_REQUEST, REQUEST_FIELDS, RequestSupport
-from benchkit.loadtools.target import Target
 from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult
 from benchkit.models.protocol import HttpProtocol, is_http2
 
 if TYPE_CHECKING:
     from benchkit.loadtools.measurement import Measurement  # it imports numpy, which is slow and which no parser needs
+
+
+from pathlib import PurePosixPath
+
+from benchkit.models.protocol import TlsOptions, is_tls
+from benchkit.models.request import CONTENT_LENGTH, MAX_CYCLE, Request, has_header, request_cycle
+
+
+@dataclass(frozen=True)
+class Target:
+    """The entry of a cell as its generators reach it."""
+
+    authority: str
+    """Address and port: `10.0.0.2:8080`."""
+    protocol: HttpProtocol = "http1"
+    tls: TlsOptions | None = None
+    """Options of the entry's TLS; None without TLS."""
+    ca_file: PurePosixPath | None = None
+    """File on the load hosts with the certificates (PEM) that verify the entry's; None without TLS."""
+
+    @property
+    def server_name(self) -> str | None:
+        """Name to ask for in the handshake of TLS, to verify, and to send as `Host`; None: that of the authority."""
+        return None if self.tls is None else self.tls.server_name
+
+    @property
+    def origin(self) -> str:
+        """URL without a path: `https://10.0.0.2:8080` (RFC 6454)."""
+        return f"{'https' if is_tls(self.protocol) else 'http'}://{self.authority}"
+
+
+RequestPart = Literal["method", "path", "headers", "body"]
+
+REQUEST_FIELDS = frozenset({"method", "path", "headers", "body", "requests"})
+"""Fields of `Load` that state its requests. A cell whose tool cannot send them is unsupported; the others run."""
+
+
+def no_reasons(_request: Request) -> Iterable[tuple[RequestPart, str]]:
+    """Return no reason, for a tool that sends every request."""
+    return ()
+
+
+@dataclass(frozen=True)
+class RequestSupport:
+    """The requests that a tool can send."""
+
+    differing: frozenset[RequestPart] = frozenset()
+    """Parts in which the requests of one load may differ; none: the tool sends one request."""
+    weights: Literal["drawn", "in turn", "in turn by connection"] = "in turn"
+    """`drawn`: each request is drawn at random, with any weights; `in turn`: the tool goes through `request_cycle`, all
+    connections together or each of them."""
+    validate: Callable[[Request], Iterable[tuple[RequestPart, str]]] = field(default=no_reasons, repr=False)
+    """Return why it cannot send one request, each reason with the part that it concerns; pure."""
+
+    def unsupported_fields(self, load: Load, tool: str) -> Iterator[tuple[str, str]]:
+        """Yield what the tool cannot send of a load: the field of `Load`, and the reason as a sentence."""
+        mix = load.request_mix
+        if len(mix) > 1:
+            yield from (("requests", why) for why in self._unsupported_mix(load, mix, tool))
+        for number, request in enumerate(mix, 1):
+            for part, why in self.validate(request):
+                yield ("requests", f"request {number}, {request}: {part}: {why}") if load.requests else (part, why)
+
+    def _unsupported_mix(self, load: Load, mix: tuple[Request, ...], tool: str) -> Iterator[str]:
+        if not self.differing:
+            yield f"{tool} sends one request, not {len(mix)}"
+            return
+        parts: Mapping[RequestPart, list[object]] = {
+            "method": [request.method for request in mix],
+            "path": [request.path for request in mix],
+            "headers": [dict(request.headers) for request in mix],
+            "body": [(request.body, request.body_file) for request in mix],
+        }
+        for part, values in parts.items():
+            if part not in self.differing and any(value != values[0] for value in values):
+                yield f"{tool} sends the same {part} with every request, and theirs differ"
+        if self.weights == "drawn":
+            return
+        cycle = request_cycle(mix)
+        if cycle is None:
+            yield f"{tool} knows no weights, and repeating requests by these takes a list of more than {MAX_CYCLE}"
+        elif self.weights == "in turn by connection" and (load.request_count or 0) % (load.connections * len(cycle)):
+            multiple = load.connections * len(cycle)
+            yield (
+                f"every connection of {tool} goes through a list of {len(cycle)} requests: request_count must be a "
+                f"multiple of {multiple}"
+            )
+
+
+ONE_REQUEST = RequestSupport()
+"""For a tool that sends one request, of any kind."""
+
+
+def repeated_requests(load: Load) -> tuple[Request, ...]:
+    """Return the requests of a load that the tool supports, in the order in which a tool without weights sends them."""
+    cycle = request_cycle(load.request_mix)
+    if cycle is None:
+        raise AssertionError("the tool does not support these weights")
+    return cycle
+
+
+def body_files(load: Load, tool: str) -> dict[str, bytes]:
+    """Return the bodies of the requests as files for the working directory, those without one omitted."""
+    contents = ((number, request.content) for number, request in enumerate(load.request_mix, 1))
+    return {f"{tool}.body.{number}": content for number, content in contents if content is not None}
+
+
+def body_file(load: Load, tool: str, request: Request) -> str | None:
+    """Return the name in `body_files` of a request of `load.request_mix`; None without a body."""
+    number = load.request_mix.index(request) + 1
+    return f"{tool}.body.{number}" if has_body(request) else None
+
+
+def has_body(request: Request) -> bool:
+    """Return whether a request has a body, its content known or not."""
+    return request.body is not None or request.body_file is not None
+
+
+def header_lines(request: Request) -> list[str]:
+    """Return `Name: value` of every header, in the scenario's order."""
+    return [f"{name}: {value}" for name, value in request.headers.items()]
+
+
+def with_zero_length(request: Request) -> Request:
+    """Return a request without a body with its Content-Length, for a tool that adds only that of a body."""
+    if has_body(request) or request.content_length is None:
+        return request
+    return request.model_copy(update={"headers": {**request.headers, CONTENT_LENGTH: "0"}})
+
+
+def reserved_headers(request: Request, tool: str, *names: str) -> Iterator[tuple[RequestPart, str]]:
+    """Yield a reason for each header that the tool always sets itself."""
+    yield from (
+        ("headers", f"{tool} always sends its own {name}") for name in names if has_header(request.headers, name)
+    )
+
 
 NEED_RATE: Final = ("share_of_slowest", "capacity", "share_of_capacity")
 """Fields of `Load` from which a run finds target rates itself: any tool that can hold a rate supports them."""
@@ -49,7 +183,7 @@ class ParsedOutput:
 
 
 @dataclass(frozen=True)
-class Objection:
+class UnsupportedField:
     """A field of `Load` that a tool cannot support, and the reason as a sentence."""
 
     field: str
@@ -61,12 +195,12 @@ class Objection:
         return self.field in REQUEST_FIELDS
 
 
-def no_objections(_load: Load) -> Iterable[Objection]:
-    """Return no objection, for a tool that supports every value of its options."""
+def supports_every_value(_load: Load) -> Iterable[UnsupportedField]:
+    """Return no field, for a tool that supports every value of its options."""
     return ()
 
 
-def no_objections_to_target(_load: Load, _target: Target) -> Iterable[str]:
+def supports_every_target(_load: Load, _target: Target) -> Iterable[str]:
     """Return no reason, for a tool that can send every load over all of its protocols."""
     return ()
 
@@ -130,15 +264,15 @@ class RateSupport:
 class Tool:
     """One load tool: how it is called, and how its output is read.
 
-    A load that sets a field of `Load` other than `ALWAYS` and `options` is refused (`objections`): a tool never runs
-    with a part of its load ignored.
+    A load that sets a field of `Load` other than `ALWAYS` and `options` is refused (`unsupported_fields`). A tool never
+    runs with a part of its load ignored.
     """
 
     name: str
     binary: str
     """Program that runs on the load host."""
     argv: Callable[[Load, Target], list[str]] = field(repr=False)
-    """(load of one generator, target) → argument list, for a load without objections; pure."""
+    """(load of one generator, target) → argument list, for a load that the tool supports; pure."""
     parse: Callable[[str], LoadResult] = field(repr=False)
     """Printed text → LoadResult; pure. Raises ParseError for text that is no output of the tool."""
     options: frozenset[str]
@@ -160,13 +294,13 @@ class Tool:
     """Program that benchkit builds; None: hosts have `binary` from a package (`benchkit.hosts.packages.PROGRAMS`)."""
     files: Callable[[Load, Target], Mapping[str, bytes]] = field(default=no_files, repr=False)
     """(load, target) → files that the argument list names, for the working directory: name → content; pure."""
-    check: Callable[[Load], Iterable[Objection]] = field(default=no_objections, repr=False)
-    """Return objections to values of the options; pure."""
+    validate: Callable[[Load], Iterable[UnsupportedField]] = field(default=supports_every_value, repr=False)
+    """Return the options with a value that the tool cannot do; pure."""
     protocols: frozenset[HttpProtocol] = frozenset({"http1"})
     """Protocols that it speaks."""
     tls: TlsSupport | None = None
     """The way in which it uses TLS; None: it has none."""
-    check_target: Callable[[Load, Target], Iterable[str]] = field(default=no_objections_to_target, repr=False)
+    validate_target: Callable[[Load, Target], Iterable[str]] = field(default=supports_every_target, repr=False)
     """(load of one generator, target in one of its protocols) → reasons why it cannot send this load there; pure."""
     lead: Callable[[float], tuple[str, ...]] | None = field(default=None, repr=False)
     """Seconds → arguments with which its measured time begins that long after its start, and the tool opens its
@@ -193,26 +327,26 @@ class Tool:
             return load.connections
         return load.threads if "threads" in self.options else None
 
-    def objections(self, load: Load) -> tuple[Objection, ...]:
+    def unsupported_fields(self, load: Load) -> tuple[UnsupportedField, ...]:
         """Return everything in the load of one generator that this tool cannot do; empty where it can do it all."""
         unsupported = [
-            Objection(name, f"{self.name} does not support it (it supports: {', '.join(sorted(self.options))})")
+            UnsupportedField(name, f"{self.name} does not support it (it supports: {', '.join(sorted(self.options))})")
             for name, spec in Load.model_fields.items()
             if name not in ALWAYS | self.options and getattr(load, name) != spec.get_default(call_default_factory=True)
         ]
         if self.rate is None:
             needing = [name for name in NEED_RATE if getattr(load, name) is not None]
-            unsupported += [Objection(name, f"{self.name} cannot hold a rate") for name in needing]
-        requests = [Objection(name, why) for name, why in self.requests.objections(load, self.name)]
-        return (*unsupported, *requests, *self.check(load))
+            unsupported += [UnsupportedField(name, f"{self.name} cannot hold a rate") for name in needing]
+        requests = [UnsupportedField(name, why) for name, why in self.requests.unsupported_fields(load, self.name)]
+        return (*unsupported, *requests, *self.validate(load))
 
-    def target_objections(self, load: Load, target: Target) -> tuple[str, ...]:
+    def unsupported_target(self, load: Load, target: Target) -> tuple[str, ...]:
         """Return the reasons why a generator with this load cannot send it to the target; empty where it can."""
         if target.protocol not in self.protocols:
             return (f"{self.name} does not speak {target.protocol} (it speaks: {', '.join(sorted(self.protocols))})",)
-        return (*self._protocol_objections(load, target), *self.check_target(load, target))
+        return (*self._unsupported_protocol(load, target), *self.validate_target(load, target))
 
-    def _protocol_objections(self, load: Load, target: Target) -> Iterator[str]:
+    def _unsupported_protocol(self, load: Load, target: Target) -> Iterator[str]:
         if target.server_name is not None and self.tls is not None and not self.tls.sends_name:
             yield f"tls.server_name: {self.name} asks for no other name than the address that it connects to"
         if load.streams > 1 and not is_http2(target.protocol):
@@ -224,37 +358,37 @@ class Tool:
         if self.tls is not None and not self.tls.resumes and target.tls is not None and target.tls.resumption:
             yield f"tls.resumption: {self.name} never resumes a session on a new connection: set it to false, or keep them"
 
-    def target_notices(self, target: Target) -> Iterator[str]:
+    def target_notes(self, target: Target) -> Iterator[str]:
         """Yield what the reader of a plan must know of the way in which this tool sends to the target."""
         if target.tls is not None and self.tls is not None and not self.tls.verifies:
             yield f"{self.name} verifies no certificate, and cannot be told to: it sends its load to any server that answers."
 
     def command(self, load: Load, target: Target) -> list[str]:
-        """Return the argument list of one generator. Raises InputError where the tool has objections to `load`."""
+        """Return the argument list of one generator. Raises InputError where the tool does not support `load`."""
         self.require(load)
         return self.argv(load, target)
 
     def require(self, load: Load) -> None:
-        """Raise InputError where the tool has objections to the load of one generator."""
-        objections = self.objections(load)
-        if objections:
+        """Raise InputError where the tool does not support the load of one generator."""
+        unsupported_fields = self.unsupported_fields(load)
+        if unsupported_fields:
             raise InputError(
                 f"{self.name} cannot generate this load",
-                why="; ".join(f"{o.field}: {o.why}" for o in objections),
+                why="; ".join(f"{o.field}: {o.why}" for o in unsupported_fields),
                 hint="change the load, or choose another tool",
             )
 
 
-def either_time_or_count(load: Load) -> Iterable[Objection]:
-    """Yield an objection to a load with both a time and a count of requests, or with neither."""
+def either_time_or_count(load: Load) -> Iterable[UnsupportedField]:
+    """Refuse a load with both a time and a count of requests, or with neither."""
     if (load.duration_s is None) == (load.request_count is None):
-        yield Objection("duration_s", "set either duration_s or request_count")
+        yield UnsupportedField("duration_s", "set either duration_s or request_count")
 
 
-def whole_seconds(value: float | None, name: str, tool: str) -> Iterable[Objection]:
-    """Yield an objection to a time with a fraction of a second, for a tool that takes whole seconds only."""
+def whole_seconds(value: float | None, name: str, tool: str) -> Iterable[UnsupportedField]:
+    """Refuse a time with a fraction of a second, for a tool that takes whole seconds only."""
     if value is not None and value != int(value):
-        yield Objection(name, f"{tool} takes whole seconds, not {value:g}")
+        yield UnsupportedField(name, f"{tool} takes whole seconds, not {value:g}")
 
 
 def one_http2_connection(load: Load, target: Target, tool: str) -> Iterable[str]:
@@ -266,8 +400,10 @@ def one_http2_connection(load: Load, target: Target, tool: str) -> Iterable[str]
         )
 
 
-def reserved_arguments(load: Load, tool: str, *flags: str) -> Iterable[Objection]:
-    """Yield an objection to `extra_args` that benchkit sets itself, to have every request recorded."""
+def reserved_arguments(load: Load, tool: str, *flags: str) -> Iterable[UnsupportedField]:
+    """Refuse `extra_args` that benchkit sets itself, to have every request recorded."""
     conflicts = [argument for argument in load.extra_args if any(argument.startswith(flag) for flag in flags)]
     if conflicts and load.histogram:
-        yield Objection("extra_args", f"{conflicts[0]}: with histogram: true, benchkit sets {flags[0]} of {tool}")
+        yield UnsupportedField(
+            "extra_args", f"{conflicts[0]}: with histogram: true, benchkit sets {flags[0]} of {tool}"
+        )

@@ -13,7 +13,7 @@ from benchkit.hosts.files import hint_at_private_folder
 from benchkit.hosts.packages import PROGRAMS
 from benchkit.hosts.tuning import TuningPlan
 from benchkit.loadtools.generators.generator import plan_generators
-from benchkit.loadtools.target import Target
+from benchkit.loadtools.tool import Target
 from benchkit.models.base import STACK
 from benchkit.models.protocol import HttpProtocol, Protocol
 from benchkit.plan.host_capabilities import (
@@ -27,10 +27,9 @@ from benchkit.plan.host_capabilities import (
 from benchkit.plan.model import PlannedCell, describe_cell
 from benchkit.scenario.experiment import Cell, Experiment
 from benchkit.scenario.model import LOAD_ROLE
-from benchkit.services.command_build import BuiltFolder
-from benchkit.services.endpoint import is_loopback
+from benchkit.services.builds import BuiltFolder
 from benchkit.services.external import CONTROLLER
-from benchkit.services.placement import ServicePlacement
+from benchkit.services.placement import ServicePlacement, is_loopback
 from benchkit.services.rendering import ServiceSpec, render_services
 from benchkit.services.service import Service
 from benchkit.units import counted

@@ -15,7 +15,7 @@ from benchkit.hosts.tuning import TuningPlan
 from benchkit.models.base import Cpus
 from benchkit.models.facts import HostFacts
 from benchkit.plan.tuning_plan import nofile_limit
-from benchkit.services.placement import CpuQuota, Program, ServicePlacement
+from benchkit.services.placement import CpuQuota, HostProgram, ServicePlacement
 
 EXTRA_FILES = 64
 """Open files that a service or load tool needs in addition to one per connection: libraries, logs, its own sockets."""
@@ -118,13 +118,13 @@ def quota_not_applied(role: str, cpus: float | None, host: HostCapabilities) -> 
     )
 
 
-def program(host: HostCapabilities, name: str) -> Program:
+def program(host: HostCapabilities, name: str) -> HostProgram:
     """Return an executable of the host, by its name in facts or inventory."""
     fact = host.facts.programs[name]
     named = None
     if name in host.spec.programs:
         named = f"named by {host.spec.written or 'the inventory'}: hosts.{host.spec.name}.programs.{name}"
-    return Program(fact.path, version_numbers(fact.version), fact.version_output, named)
+    return HostProgram(fact.path, version_numbers(fact.version), fact.version_output, named)
 
 
 def connection_limit(

@@ -10,7 +10,7 @@ from itertools import pairwise
 from benchkit.errors import BenchkitError
 from benchkit.hosts.tuning import SudoCommand, TuningPlan
 from benchkit.loadtools.generators.generator import Generator
-from benchkit.loadtools.slice_times import Pauses, connect_s, pauses, turn_s
+from benchkit.loadtools.load_shares import Pauses, connect_s, pauses, turn_s
 from benchkit.models.design import Design, controlled
 from benchkit.models.load import Load
 from benchkit.plan.slice_timetable import slice_count
@@ -18,7 +18,7 @@ from benchkit.plan.tuning_plan import tuning_required_error
 from benchkit.scenario.experiment import Cell, Experiment
 from benchkit.scenario.trial_order import PlannedTrial, is_profile_pass
 from benchkit.services.builds import Build, list_builds
-from benchkit.services.endpoint import Endpoint
+from benchkit.services.placement import Endpoint
 from benchkit.services.service import Service
 
 OVERHEAD_S = 0.5

@@ -193,7 +193,7 @@ def _required_cell_tuning_errors(
 def _tool_notices(cells: Iterable[PlannedCell]) -> Iterable[str]:
     """Return each notice about the way in which a load tool sends to its target once."""
     generators = (generator for cell in cells if cell.unsupported is None for generator in cell.generators)
-    return dict.fromkeys(each for one in generators for each in get_tool(one.tool).target_notices(one.target))
+    return dict.fromkeys(each for one in generators for each in get_tool(one.tool).target_notes(one.target))
 
 
 def _switch_notices(plan: RunPlan) -> Iterator[str]:

@@ -10,7 +10,7 @@ from benchkit.plan.host_capabilities import HostCapabilities
 from benchkit.plan.model import PlannedCell
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.trial_order import PlannedTrial, profile_trials
-from benchkit.services.profilers import PERF, needs_perf
+from benchkit.services.service import PERF, needs_perf
 
 
 def profile_cells(experiment: Experiment, cells: Sequence[PlannedCell]) -> tuple[PlannedCell, ...]:

@@ -9,8 +9,8 @@ from benchkit.hosts.host import Host
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.run import BuildRecord, CellRecord
 from benchkit.plan.model import PlannedCell, RunPlan
-from benchkit.services.carried_files import content_sha256
-from benchkit.services.command_build import BuiltFolder
+from benchkit.services.builds import BuiltFolder
+from benchkit.services.controller_files import content_sha256
 
 
 def cell_record(cell: PlannedCell) -> CellRecord:

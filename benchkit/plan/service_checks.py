@@ -12,12 +12,12 @@ from benchkit.errors import BenchkitError, InputError
 from benchkit.hosts.connections import Hosts
 from benchkit.plan.model import PlannedCell
 from benchkit.scenario.experiment import Experiment
-from benchkit.services.command_build import BuiltFolder
-from benchkit.services.deploy import check_config
-from benchkit.services.go_server import GoServerOptions
-from benchkit.services.go_toolchain import release_unavailable_reason
-from benchkit.services.node_release import NodeProgram
-from benchkit.services.service import ConfigCheck, ControllerFolder, Service
+from benchkit.services.builds import BuiltFolder
+from benchkit.services.deploy import config_fault
+from benchkit.services.go_build import release_unavailable_reason
+from benchkit.services.go_servers import GoServerOptions
+from benchkit.services.node import NodeProgram
+from benchkit.services.service import ConfigTest, ControllerFolder, Service
 
 
 def check_go_releases(experiment: Experiment) -> None:
@@ -71,7 +71,7 @@ def _build_fault(
             known[content] = ": ".join(filter(None, (error.what, error.why)))
     if content in known:
         return "build", known[content]
-    return content.objection(service) if isinstance(content, BuiltFolder) else None
+    return content.refusal(service) if isinstance(content, BuiltFolder) else None
 
 
 def check_configs(cells: Iterable[PlannedCell], hosts: Hosts) -> list[PlannedCell]:
@@ -85,7 +85,7 @@ def check_configs(cells: Iterable[PlannedCell], hosts: Hosts) -> list[PlannedCel
     for cell in cells:
         unsupported = cell.unsupported
         for service in cell.services if cell.unsupported is None else ():
-            for check in service.checks:
+            for check in service.config_tests:
                 why = _rejection(service, check, hosts, known)
                 if why is None:
                     continue
@@ -125,10 +125,10 @@ def _node_release_faults(cells: Iterable[PlannedCell]) -> Iterator[str]:
                         yield cell.spec.service(service.name).source.fault(("node_version",), message)
 
 
-def _rejection(service: Service, check: ConfigCheck, hosts: Hosts, known: dict[str, str | None]) -> str | None:
+def _rejection(service: Service, check: ConfigTest, hosts: Hosts, known: dict[str, str | None]) -> str | None:
     """Return why a program rejects its configuration, or None; equal ones but for folders are checked once."""
     text = repr([file.content for file in service.files if file.path == check.config])
     key = f"{service.host} {check.argv} {text}".replace(str(service.folder.parent), "…")
     if key not in known:
-        known[key] = check_config(hosts[service.host], service, check)
+        known[key] = config_fault(hosts[service.host], service, check)
     return known[key]

@@ -10,7 +10,7 @@ from benchkit.plan.cells import plan_cell
 from benchkit.plan.host_capabilities import HostCapabilities
 from benchkit.plan.model import PlannedCell
 from benchkit.scenario.experiment import Experiment
-from benchkit.services.endpoint import MAX_PORT
+from benchkit.services.placement import MAX_PORT
 from benchkit.services.service import Service
 from benchkit.units import size
 
@@ -106,7 +106,7 @@ def _load_reasons(cells: Sequence[PlannedCell], slice_s: float) -> Iterator[str]
             yield f"the window of {cell.cell_id} has {load.duration_s:g} s, a slice {slice_s:g} s"
         for generator in cell.generators:
             of_slice = generator.load.model_copy(update={"duration_s": slice_s, "request_count": None, "warmup_s": 0.0})
-            yield from (objection.why for objection in get_tool(load.tool).objections(of_slice))
+            yield from (unsupported.why for unsupported in get_tool(load.tool).unsupported_fields(of_slice))
 
 
 def _service_reasons(cells: Sequence[PlannedCell]) -> Iterator[str]:

@@ -12,7 +12,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from benchkit.loadtools.slice_times import Pauses
+from benchkit.loadtools.load_shares import Pauses
 
 
 @dataclass(frozen=True)

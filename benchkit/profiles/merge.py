@@ -1,12 +1,30 @@
-"""Several profiles of the same program merged into one."""
+"""Several profiles of the same program merged into one; equal frames and stacks are stored once."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from typing import Generic, TypeVar
 
 from benchkit.errors import ParseError
 from benchkit.models.profile import Frame, Profile
-from benchkit.profiles.interned import Interned
+
+T = TypeVar("T", bound=Hashable)
+
+
+class Interned(Generic[T]):
+    """Distinct values, in the order in which they were added."""
+
+    def __init__(self) -> None:
+        self._indexes: dict[T, int] = {}
+
+    def index(self, value: T) -> int:
+        """Return the index of a value; a new value is appended."""
+        return self._indexes.setdefault(value, len(self._indexes))
+
+    @property
+    def values(self) -> tuple[T, ...]:
+        """All values, by index."""
+        return tuple(self._indexes)
 
 
 def merge_profiles(profiles: Sequence[Profile]) -> Profile:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from benchkit.errors import ParseError
 from benchkit.models.profile import Frame, Profile, ValueType
-from benchkit.profiles.interned import Interned
+from benchkit.profiles.merge import Interned
 
 _HEADER = re.compile(
     r"""\s*(?P<comm>\S.*?)\s+

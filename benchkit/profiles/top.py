@@ -39,7 +39,7 @@ _Node = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionRow:
+class TopRow:
     """One function of a profile."""
 
     function: str
@@ -51,13 +51,13 @@ class FunctionRow:
 
 
 @dataclass(frozen=True)
-class Top:
+class TopTable:
     """The functions of a profile, sorted."""
 
     value_type: ValueType
     total: int
     """Whole that shares refer to."""
-    rows: tuple[FunctionRow, ...]
+    rows: tuple[TopRow, ...]
     functions: int
     """Number of functions, also of those without a row."""
 
@@ -77,7 +77,7 @@ def top(
     order: Order = "flat",
     least_share: float = LEAST_SHARE,
     most_rows: int = 0,
-) -> Top:
+) -> TopTable:
     """Return the table of the functions in a profile, by the value type of that index (the default one)."""
     value = profile.default_value if value is None else value
     nodes = [_node(frame) for frame in profile.frames]
@@ -96,10 +96,10 @@ def top(
     kept = found[:most_rows] if most_rows > 0 else found
     marks = _inline_marks(profile.frames, nodes, weighted, set(kept), int(all_flat * LEAST_CALL))
     labels = {node: frame.label for node, frame in zip(nodes, profile.frames, strict=True)}
-    return Top(
+    return TopTable(
         value_type=profile.value_types[value],
         total=sum(map(abs, profile.values[value])),
-        rows=tuple(FunctionRow(labels[node], flat.get(node, 0), cum[node], marks.get(node)) for node in kept),
+        rows=tuple(TopRow(labels[node], flat.get(node, 0), cum[node], marks.get(node)) for node in kept),
         functions=len(cum),
     )
 

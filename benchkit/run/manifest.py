@@ -18,8 +18,8 @@ from benchkit.loadtools.registry import get_tool
 from benchkit.models.run import CodeState, ControllerRecord, HostRecord, Manifest
 from benchkit.plan.model import RunPlan
 from benchkit.plan.records import cell_record, inventory_facts
+from benchkit.services.controller_files import get_or_create
 from benchkit.services.git_source import code_state
-from benchkit.services.secret_files import get_or_create
 from benchkit.version import __version__
 
 DIGEST_KEY = "header-digests"

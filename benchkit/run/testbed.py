@@ -30,7 +30,7 @@ from benchkit.run.tuned_hosts import CellTuning, NotRestoredError, tune, tuned
 from benchkit.run.wall_clocks import WallClocks
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.services import deploy
-from benchkit.services.service import File
+from benchkit.services.service import ServiceFile
 from benchkit.store.journal import ClocksSet, HostReconnected, ProgramsInstalled, ServicesDeployed
 from benchkit.units import cores, share
 
@@ -321,7 +321,7 @@ def install_programs(plan: RunPlan, hosts: Hosts, only: str | None = None) -> di
 
     Raises HostError, or BenchkitError where a program does not build.
     """
-    wanted: dict[str, list[File]] = {}
+    wanted: dict[str, list[ServiceFile]] = {}
     for cell in plan.cells:
         for generator in cell.generators if cell.unsupported is None else ():
             programs = wanted.setdefault(generator.host, [])

@@ -15,7 +15,7 @@ from pathlib import Path
 from benchkit.document import Document
 from benchkit.errors import InputError, suggestion
 from benchkit.files import read_regular
-from benchkit.loadtools.load_shares import objections
+from benchkit.loadtools.load_shares import unsupported_fields
 from benchkit.loadtools.registry import TOOLS, get_tool
 from benchkit.loadtools.tool import NEED_RATE
 from benchkit.models.base import STACK, Level, Levels, cell_id, level_text
@@ -151,9 +151,9 @@ def validate_generators(experiment: Experiment, load_hosts: int) -> None:
 
 def _generator_faults(experiment: Experiment, load_hosts: int) -> Iterator[str]:
     for cell in experiment.cells:
-        for objection in objections(get_tool(cell.load.tool), cell.load, cell.load.processes * load_hosts):
-            if not objection.concerns_requests:
-                yield cell.load_source.fault((objection.field,), objection.why)
+        for unsupported in unsupported_fields(get_tool(cell.load.tool), cell.load, cell.load.processes * load_hosts):
+            if not unsupported.concerns_requests:
+                yield cell.load_source.fault((unsupported.field,), unsupported.why)
 
 
 def _profile_generator_faults(experiment: Experiment, load_hosts: int) -> Iterator[str]:
@@ -162,9 +162,9 @@ def _profile_generator_faults(experiment: Experiment, load_hosts: int) -> Iterat
         return
     for cell in experiment.cells:
         load = profile.load(cell.load)
-        for objection in objections(get_tool(load.tool), load, load.processes * load_hosts):
-            if not objection.concerns_requests:
-                yield experiment.document.fault(("profile", objection.field), objection.why)
+        for unsupported in unsupported_fields(get_tool(load.tool), load, load.processes * load_hosts):
+            if not unsupported.concerns_requests:
+                yield experiment.document.fault(("profile", unsupported.field), unsupported.why)
 
 
 def typed_services(

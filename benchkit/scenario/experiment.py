@@ -22,8 +22,8 @@ from benchkit.models.base import Frozen, Level, Levels, level_text
 from benchkit.models.load import Load
 from benchkit.scenario.model import LOAD_ROLE, NO_PROFILE, Scenario, TuningUse
 from benchkit.services.external import ExternalService
-from benchkit.services.profilers import PERF
 from benchkit.services.rendering import ServiceSpec
+from benchkit.services.service import PERF
 from benchkit.validation import Location
 
 SysctlKey = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*(\.[a-zA-Z0-9_-]+)+$")]

@@ -10,8 +10,8 @@ from urllib.parse import SplitResult, urlsplit
 
 from benchkit.errors import InputError
 from benchkit.models.base import NAME_FORM
-from benchkit.services.command_line import shell_operator
-from benchkit.services.endpoint import is_loopback
+from benchkit.services.placement import is_loopback
+from benchkit.services.templates import shell_operator
 
 
 def server_names(commands: Sequence[str], names: Sequence[str] = ()) -> list[str]:

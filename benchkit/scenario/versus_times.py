@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from benchkit.errors import InputError
+from benchkit.loadtools.load_shares import pauses, turn_s
 from benchkit.loadtools.registry import get_tool
-from benchkit.loadtools.slice_times import pauses, turn_s
 from benchkit.models.design import StopCondition
 from benchkit.models.load import Load
 from benchkit.scenario.model import Scenario
@@ -40,7 +40,7 @@ than `OVERHEAD_S`, and with one block less nothing would be shown."""
 def takes_whole_seconds(tool: str) -> bool:
     """Return True for a load tool that measures whole seconds only. Raises InputError for an unknown one."""
     load = Load(tool=tool, connections=1, duration_s=1.5)
-    return any(objection.field == "duration_s" for objection in get_tool(tool).objections(load))
+    return any(unsupported.field == "duration_s" for unsupported in get_tool(tool).unsupported_fields(load))
 
 
 def load_times(window_s: float, warm_up_s: float, tool: str) -> dict[str, float]:

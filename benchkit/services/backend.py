@@ -1,6 +1,6 @@
 """The interface of a backend: one kind of server, its options, and how a service of it is rendered.
 
-A backend touches no host. It turns checked options and a place into a `Service`; `benchkit.services.deploy` deploys it.
+A backend touches no host. It turns options and a place into a `Service`, which `benchkit.services.deploy` deploys.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from benchkit.document import SourceMap
 from benchkit.errors import UnsupportedError
 from benchkit.models.base import Cpus, Frozen, Name
 from benchkit.models.protocol import HttpProtocol, Protocol, TlsOptions, is_tls
-from benchkit.services.endpoint import FIRST_UNPRIVILEGED_PORT, Endpoint, Listen
-from benchkit.services.placement import ServicePlacement
+from benchkit.services.placement import FIRST_UNPRIVILEGED_PORT, Endpoint, Listen, ServicePlacement
 from benchkit.services.service import Service
 
 

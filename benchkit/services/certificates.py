@@ -19,8 +19,8 @@ from benchkit.document import SourceMap
 from benchkit.errors import FieldError, InputError, UnsupportedError
 from benchkit.files import read_regular
 from benchkit.models.protocol import CertificateKey, TlsOptions
-from benchkit.services.endpoint import Endpoint
-from benchkit.services.service import ControllerFile, File
+from benchkit.services.placement import Endpoint
+from benchkit.services.service import ControllerFile, ServiceFile
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -39,7 +39,7 @@ OTHERS = 0o077
 """Permissions of everybody but the owner of a file (chmod(2))."""
 RSA_EXPONENT = 65537
 
-Part = Literal["certificate", "key"]
+PemPart = Literal["certificate", "key"]
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class RunCertificate(ControllerFile):
     address: str | None
     """Address that it is valid for; None: none."""
     key: CertificateKey
-    part: Part
+    part: PemPart
 
     def read(self) -> bytes:
         """Return the certificate, or its private key (PEM)."""
@@ -103,7 +103,7 @@ def tls_paths(folder: PurePosixPath) -> TlsPaths:
     return TlsPaths(inner / "certificate.pem", inner / "key.pem", inner / "ca.pem")
 
 
-def tls_files(endpoint: Endpoint, folder: PurePosixPath) -> tuple[File, ...]:
+def tls_files(endpoint: Endpoint, folder: PurePosixPath) -> tuple[ServiceFile, ...]:
     """Return the files of a service with this endpoint; none without TLS.
 
     Raises FieldError where a certificate of the user is not valid for its name or address.
@@ -121,15 +121,15 @@ def tls_files(endpoint: Endpoint, folder: PurePosixPath) -> tuple[File, ...]:
         certificate = RunCertificate(name, endpoint.address, tls.key, "certificate")
         key = RunCertificate(name, endpoint.address, tls.key, "key")
     return (
-        File(paths.certificate, certificate),
-        File(paths.key, key, PRIVATE_FILE),
+        ServiceFile(paths.certificate, certificate),
+        ServiceFile(paths.key, key, PRIVATE_FILE),
         authority_file(tls, paths.authority),
     )
 
 
-def authority_file(tls: TlsOptions, path: PurePosixPath) -> File:
+def authority_file(tls: TlsOptions, path: PurePosixPath) -> ServiceFile:
     """Return the file with the certificates that verify a service with these options."""
-    return File(path, RunAuthority() if tls.certificate is None else OwnCertificate(Path(tls.certificate)))
+    return ServiceFile(path, RunAuthority() if tls.certificate is None else OwnCertificate(Path(tls.certificate)))
 
 
 def authority_name(tls: TlsOptions) -> str:
@@ -170,7 +170,7 @@ def _is_address(host: str) -> bool:
 
 
 def resolve_tls(tls: TlsOptions, source: SourceMap) -> TlsOptions:
-    """Return the options with the paths of the user's certificate and key, both checked, from the scenario's file.
+    """Return the options with the paths of the user's certificate and key, both validated, from the scenario's file.
 
     `source` has the lines of the options. Raises InputError naming file, line and field of a file that cannot be read
     or is no PEM, a key that others may read or that does not fit, and a certificate that is not valid today.
@@ -180,13 +180,13 @@ def resolve_tls(tls: TlsOptions, source: SourceMap) -> TlsOptions:
     if tls.private_key is None:
         raise InputError(source.fault(("certificate",), "certificate and private_key need each other"))
     certificate, key = _path("certificate", tls.certificate, source), _path("private_key", tls.private_key, source)
-    _check_certificate(certificate, source)
-    _check_key(key, certificate, source)
+    _validate_certificate(certificate, source)
+    _validate_key(key, certificate, source)
     return tls.model_copy(update={"certificate": str(certificate), "private_key": str(key)})
 
 
 def resolve_trust(tls: TlsOptions, source: SourceMap) -> TlsOptions:
-    """Return the options of a server that is there already, with the path of the file that verifies it, checked.
+    """Return the options of a server that is there already, with the path of the file that verifies it, validated.
 
     Raises InputError naming file, line and field where there is no such file, or it is not valid today.
     """
@@ -196,7 +196,7 @@ def resolve_trust(tls: TlsOptions, source: SourceMap) -> TlsOptions:
     if tls.private_key is not None:
         raise InputError(source.fault(("private_key",), "that of a server which benchkit does not start stays there"))
     certificate = _path("certificate", tls.certificate, source)
-    _check_certificate(certificate, source)
+    _validate_certificate(certificate, source)
     return tls.model_copy(update={"certificate": str(certificate)})
 
 
@@ -352,7 +352,7 @@ def _load_certificate(path: Path) -> x509.Certificate:
         raise InputError(f"{path} has no certificate in PEM") from None
 
 
-def _check_certificate(path: Path, source: SourceMap) -> None:
+def _validate_certificate(path: Path, source: SourceMap) -> None:
     try:
         certificate = _load_certificate(path)
     except InputError as error:
@@ -368,7 +368,7 @@ def _check_certificate(path: Path, source: SourceMap) -> None:
         raise InputError(source.fault(("certificate",), message))
 
 
-def _check_key(path: Path, certificate: Path, source: SourceMap) -> None:
+def _validate_key(path: Path, certificate: Path, source: SourceMap) -> None:
     """Raise InputError for a key that others may read, that needs a password, or that is not the certificate's."""
     from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415
         Encoding,

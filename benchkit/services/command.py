@@ -16,41 +16,41 @@ from benchkit.hosts.processes import StopSignal
 from benchkit.models.base import Frozen
 from benchkit.models.protocol import is_tls
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
-from benchkit.services.carried_files import TEMPLATE_SUFFIX, files_in, mode_of
+from benchkit.services.builds import BuiltFolder
 from benchkit.services.certificates import tls_paths
-from benchkit.services.command_build import BuiltFolder
-from benchkit.services.command_line import CommandLine, fill_in
+from benchkit.services.controller_files import TEMPLATE_SUFFIX, files_in, mode_of
 from benchkit.services.git_source import resolve_ref
-from benchkit.services.nginx_config import check_template, render_config
 from benchkit.services.placement import ServicePlacement
 from benchkit.services.service import (
     READY_TIMEOUT_S,
     STOP_TIMEOUT_S,
-    File,
-    Folder,
-    Process,
     ReadyRequest,
     Service,
+    ServiceFile,
+    ServiceFolder,
+    ServiceProcess,
     SetupCommand,
 )
+from benchkit.services.templates import CommandLine, fill_in, render_config, validate_template
 
 BUILD_TIMEOUT_S = 900.0
 """Enough for a first build on a slow machine."""
 
-Seconds = Annotated[float, Field(gt=0, le=3600)]
+TimeoutS = Annotated[float, Field(gt=0, le=3600)]
 Status = Annotated[int, Field(strict=True, ge=100, le=599)]
 VariableName = Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-UrlPath = Annotated[str, StringConstraints(strict=True, pattern=r"^/[!-~]*$")]
-FileName = Annotated[str, StringConstraints(strict=True, min_length=1, pattern=r"^[^\x00]+$")]
+LocalPath = Annotated[str, StringConstraints(strict=True, min_length=1, pattern=r"^[^\x00]+$")]
+"""A file or folder of the controller."""
+RequestPath = Annotated[str, StringConstraints(strict=True, pattern=r"^/[!-~]*$")]
 
 
-def _check_signal(name: str) -> str:
+def _validate_signal(name: str) -> str:
     if f"SIG{name}" not in signal.Signals.__members__ or name in {"KILL", "STOP", "CONT"}:
         raise ValueError(f"found {name!r}; allowed: the name of a signal that ends programs, such as TERM, INT or QUIT")
     return name
 
 
-SignalName = Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Z0-9]+$"), AfterValidator(_check_signal)]
+SignalName = Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Z0-9]+$"), AfterValidator(_validate_signal)]
 
 
 class BuildOptions(Frozen):
@@ -62,7 +62,7 @@ class BuildOptions(Frozen):
         description="command, as in the option `run`; what it writes to the folder `{out}` is carried to the service's folder",
         examples=[["go", "build", "-o", "{out}/app", "."]],
     )
-    from_: FileName = Field(
+    from_: LocalPath = Field(
         default=".",
         alias="from",
         description="folder in which it runs, relative to the scenario's file",
@@ -83,7 +83,7 @@ class BuildOptions(Frozen):
 class SourceOptions(Frozen):
     """A version of the server in a git repository."""
 
-    git: FileName = Field(
+    git: LocalPath = Field(
         default=".", description="folder in the repository, relative to the scenario's file", examples=["../myserver"]
     )
     ref: Annotated[str, StringConstraints(strict=True, min_length=1, pattern=r"^[^-\x00-\x20][^\x00-\x20]*$")] = Field(
@@ -95,13 +95,13 @@ class SourceOptions(Frozen):
 class ReadyOptions(Frozen):
     """The condition under which a started server is ready."""
 
-    path: UrlPath | None = Field(
+    path: RequestPath | None = Field(
         default=None,
         description="path that must answer with `status`; absent: it is ready when its socket accepts connections",
         examples=["/health"],
     )
     status: Status = Field(default=200, description="status of that answer")
-    within_s: Seconds = Field(default=READY_TIMEOUT_S, description="time from the start, after which it has failed")
+    within_s: TimeoutS = Field(default=READY_TIMEOUT_S, description="time from the start, after which it has failed")
 
 
 class StopOptions(Frozen):
@@ -110,7 +110,7 @@ class StopOptions(Frozen):
     signal: SignalName = Field(
         default="TERM", description="signal to its whole process tree: TERM, INT, QUIT, …", examples=["INT"]
     )
-    within_s: Seconds = Field(default=STOP_TIMEOUT_S, description="time after which what is running is killed")
+    within_s: TimeoutS = Field(default=STOP_TIMEOUT_S, description="time after which what is running is killed")
 
 
 class CommandOptions(ServiceOptions):
@@ -130,7 +130,7 @@ class CommandOptions(ServiceOptions):
         description="version to build, in a clean checkout, where `build.from` then starts; absent: the files as they are",
         examples=[{"git": "../myserver", "ref": "$ref"}],
     )
-    files: tuple[FileName, ...] = Field(
+    files: tuple[LocalPath, ...] = Field(
         default=(),
         description="files and folders to carry to its folder, relative to the scenario's file; a file `NAME.j2` is "
         "rendered by Jinja to `NAME`",
@@ -159,7 +159,7 @@ class CommandOptions(ServiceOptions):
     )
 
 
-class Command(Backend[CommandOptions]):
+class CommandBackend(Backend[CommandOptions]):
     """Any server, started by its command line, with files of yours and a command that builds it.
 
     In `run` and `env`, {host} and {port} or {socket} stand for its socket, {protocol} for its protocol, {cpus} for the
@@ -192,7 +192,7 @@ class Command(Backend[CommandOptions]):
         for i, path in enumerate(files):
             if path.endswith(TEMPLATE_SUFFIX):
                 try:
-                    check_template(Path(path))
+                    validate_template(Path(path))
                 except InputError as error:
                     message = ": ".join(filter(None, (error.what, error.why)))
                     raise InputError(source.fault(("files", i), message)) from None
@@ -240,8 +240,7 @@ class Command(Backend[CommandOptions]):
             folder=place.folder,
             files=(*files, *_build_sources(options, place)),
             folders=_built_folders(options, place),
-            checks=(),
-            process=Process(
+            process=ServiceProcess(
                 argv,
                 cpus,
                 place.file_limit(options.nofile),
@@ -312,16 +311,18 @@ def _existing(path: str, source: SourceMap, field: tuple[str | int, ...]) -> Pat
     return found
 
 
-def _files(options: CommandOptions, place: ServicePlacement, values: Mapping[str, str | None]) -> tuple[File, ...]:
+def _files(
+    options: CommandOptions, place: ServicePlacement, values: Mapping[str, str | None]
+) -> tuple[ServiceFile, ...]:
     """Return the files to carry, templates rendered. Raises FieldError."""
-    files: dict[PurePosixPath, File] = {}
+    files: dict[PurePosixPath, ServiceFile] = {}
     for text in options.files:
         path = Path(text)
         try:
             if text.endswith(TEMPLATE_SUFFIX) and path.is_file():
                 rendered = render_config(path, **values).encode()
                 name = path.name.removesuffix(TEMPLATE_SUFFIX)
-                found: Sequence[File] = [File(place.folder / name, rendered, mode_of(path))]
+                found: Sequence[ServiceFile] = [ServiceFile(place.folder / name, rendered, mode_of(path))]
             else:
                 found = files_in(path, place.folder / path.resolve().name)
         except InputError as error:
@@ -346,7 +347,7 @@ def _argv(
     return (path, *arguments)
 
 
-def _require_executable(written: str, program: str, files: Iterable[File]) -> None:
+def _require_executable(written: str, program: str, files: Iterable[ServiceFile]) -> None:
     """Raise FieldError where a program in the service's folder is not among its files, or is no executable."""
     if _is_of_host(written):
         return
@@ -359,7 +360,7 @@ def _require_executable(written: str, program: str, files: Iterable[File]) -> No
         raise FieldError("run", f"{written} is not executable", hint="chmod +x, or run its interpreter with it")
 
 
-def _built_folders(options: CommandOptions, place: ServicePlacement) -> tuple[Folder, ...]:
+def _built_folders(options: CommandOptions, place: ServicePlacement) -> tuple[ServiceFolder, ...]:
     build = options.build
     if build is None or build.on == "host":
         return ()
@@ -368,10 +369,10 @@ def _built_folders(options: CommandOptions, place: ServicePlacement) -> tuple[Fo
         state = resolve_ref(Path(options.source.git), options.source.ref)
         folder = (Path(options.source.git) / build.from_).resolve().relative_to(state.repository.resolve())
     built = BuiltFolder(build.run, folder, place.goos, place.goarch, state, tuple(sorted(_texts(build.env).items())))
-    return (Folder(place.folder, built),)
+    return (ServiceFolder(place.folder, built),)
 
 
-def _build_sources(options: CommandOptions, place: ServicePlacement) -> tuple[File, ...]:
+def _build_sources(options: CommandOptions, place: ServicePlacement) -> tuple[ServiceFile, ...]:
     """Return the files from which the host builds the server."""
     build = options.build
     if build is None or build.on == "controller":
@@ -399,4 +400,4 @@ def _source_folder(place: ServicePlacement) -> PurePosixPath:
     return place.folder / "source"
 
 
-COMMAND = Command()
+COMMAND = CommandBackend()

@@ -1,4 +1,4 @@
-"""Deployment of services: files sent if they differ, setup commands and checks run, processes started and stopped."""
+"""Deployment of services: files, setup commands, tests of configurations, and starting and stopping of processes."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from benchkit.hosts.files import Placed, PlacedFile, hint_at_private_folder
 from benchkit.hosts.host import Host
 from benchkit.hosts.processes import Completed, HostProcess, ProcessSpec, StopSignal, ToFile
 from benchkit.hosts.sockets import HttpHop, Tcp, Unix
-from benchkit.services.carried_files import files_below, mode_of
 from benchkit.services.certificates import tls_paths
-from benchkit.services.endpoint import Endpoint
+from benchkit.services.controller_files import files_below, mode_of
 from benchkit.services.go_build import build
+from benchkit.services.placement import Endpoint
 from benchkit.services.service import (
-    ConfigCheck,
+    ConfigTest,
     ControllerFile,
-    File,
-    Folder,
     GoSource,
     Service,
+    ServiceFile,
+    ServiceFolder,
     SetupCommand,
 )
 
-CHECK_TIMEOUT_S = 10.0
+TEST_TIMEOUT_S = 10.0
 BIND_TIMEOUT_S = 0.5
 """Time in which a service ends that cannot listen, as another program took its port while it started."""
 SLOW_BIND_TIMEOUT_S = 5.0
@@ -56,7 +56,7 @@ class RunningService:
 
 
 def deploy(host: Host, services: Iterable[Service]) -> Placed:
-    """Place the files of services on their host, run their setup commands, and check their configurations.
+    """Place the files of services on their host, run their setup commands, and test their configurations.
 
     This is idempotent: a second call sends no file. Raises HostError with the output of a command that fails.
     """
@@ -67,8 +67,8 @@ def deploy(host: Host, services: Iterable[Service]) -> Placed:
             host.files.mkdir(service.folder)  # it starts there
         for command in service.setup_commands:
             _run_setup_command(host, service, command)
-        for check in service.checks:
-            reason = _run_check(host, service, check.argv, service.folder, check)
+        for test in service.config_tests:
+            reason = _run_test(host, service, test.argv, service.folder, test)
             if reason is not None:
                 raise HostError(
                     f"the configuration of {service.name} ({service.backend}) is not valid", where=host.name, why=reason
@@ -78,31 +78,31 @@ def deploy(host: Host, services: Iterable[Service]) -> Placed:
 
 def rendered_configs(service: Service) -> Iterator[tuple[str, str]]:
     """Yield the path on the host and the text of each configuration of a service."""
-    for check in service.checks:
-        yield str(check.config), _config_bytes(service, check).decode(errors="replace")
+    for test in service.config_tests:
+        yield str(test.config), _config_bytes(service, test).decode(errors="replace")
 
 
-def check_config(host: Host, service: Service, check: ConfigCheck) -> str | None:
+def config_fault(host: Host, service: Service, test: ConfigTest) -> str | None:
     """Return why the host's program rejects a configuration, with the line that it names; None if it accepts it.
 
-    Nothing is deployed: the file is placed with its certificates in a temporary folder, checked there and removed.
+    Nothing is deployed: the file is placed with its certificates in a temporary folder, tested there and removed.
     Raises HostError.
     """
     folder = host.workdir / "judged" / secrets.token_hex(4)
     deployed, temporary = str(service.folder), str(folder)
-    text = _config_bytes(service, check).replace(deployed.encode(), temporary.encode())
-    config = PurePosixPath(str(check.config).replace(deployed, temporary))
-    argv = tuple(argument.replace(deployed, temporary) for argument in check.argv)
+    text = _config_bytes(service, test).replace(deployed.encode(), temporary.encode())
+    config = PurePosixPath(str(test.config).replace(deployed, temporary))
+    argv = tuple(argument.replace(deployed, temporary) for argument in test.argv)
     try:
         certificates = [file for file in service.files if file.path.parent == tls_paths(service.folder).key.parent]
         moved = [replace(file, path=folder / file.path.relative_to(service.folder)) for file in certificates]
-        place_files(host, [File(config, text), *moved])
-        return _run_check(host, service, argv, folder, check)
+        place_files(host, [ServiceFile(config, text), *moved])
+        return _run_test(host, service, argv, folder, test)
     finally:
         host.files.remove(folder)
 
 
-def place_files(host: Host, files: Iterable[File | Folder]) -> Placed:
+def place_files(host: Host, files: Iterable[ServiceFile | ServiceFolder]) -> Placed:
     """Place files on a host; build those that are programs first. Raises HostError, BenchkitError if a build fails."""
     return host.files.place([placed for file in files for placed in _load(file)])
 
@@ -357,20 +357,20 @@ def _explain_failed_start(host: Host, running: RunningService, error: HostError)
 
 
 def _has_path(host: Host, path: str) -> bool:
-    return host.processes.run(("test", "-e", path), timeout_s=CHECK_TIMEOUT_S).ok
+    return host.processes.run(("test", "-e", path), timeout_s=TEST_TIMEOUT_S).ok
 
 
-def _run_check(
-    host: Host, service: Service, argv: tuple[str, ...], folder: PurePosixPath, check: ConfigCheck
+def _run_test(
+    host: Host, service: Service, argv: tuple[str, ...], folder: PurePosixPath, test: ConfigTest
 ) -> str | None:
-    """Run a check in a folder; return its output where it fails."""
-    done = host.processes.run(argv, cwd=folder, timeout_s=CHECK_TIMEOUT_S)
+    """Run a test in a folder; return its output where it fails."""
+    done = host.processes.run(argv, cwd=folder, timeout_s=TEST_TIMEOUT_S)
     if done.ok:
         return None
     output = _output(done)
     if not output:
-        return _ending(done, CHECK_TIMEOUT_S)
-    return explain_rejection(output, check.config.name, _config_bytes(service, check).decode(errors="replace"))
+        return _ending(done, TEST_TIMEOUT_S)
+    return explain_rejection(output, test.config.name, _config_bytes(service, test).decode(errors="replace"))
 
 
 def _run_setup_command(host: Host, service: Service, command: SetupCommand) -> None:
@@ -392,16 +392,16 @@ def _ending(done: Completed, timeout_s: float) -> str:
     return f"it did not end within {timeout_s:g} s" if done.timed_out else str(done.ended)
 
 
-def _config_bytes(service: Service, check: ConfigCheck) -> bytes:
-    content = next(file.content for file in service.files if file.path == check.config)
+def _config_bytes(service: Service, test: ConfigTest) -> bytes:
+    content = next(file.content for file in service.files if file.path == test.config)
     if not isinstance(content, bytes):
-        raise TypeError(f"{check.config} is not text")
+        raise TypeError(f"{test.config} is not text")
     return content
 
 
-def _load(file: File | Folder) -> Iterator[PlacedFile]:
+def _load(file: ServiceFile | ServiceFolder) -> Iterator[PlacedFile]:
     """Build, create or read the content of a file, or of all files of a folder."""
-    if isinstance(file, Folder):
+    if isinstance(file, ServiceFolder):
         folder = file.content.read()
         for path in files_below(folder):
             yield PlacedFile(file.path / path.relative_to(folder), path, mode_of(path))

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 from benchkit.document import SourceMap
 from benchkit.models.protocol import HttpProtocol, TlsOptions, is_tls
 from benchkit.services.backend import BackendOptions
-from benchkit.services.endpoint import MAX_PORT, Endpoint
+from benchkit.services.placement import MAX_PORT, Endpoint
 
 EXTERNAL = "external"
 """The value of `backend` in scenarios."""
@@ -27,7 +27,7 @@ PORTS = {"http": 80, "https": 443}
 """Port of a URL that names none (RFC 9110, 4.2)."""
 
 
-def _check_url(url: str) -> str:
+def _validate_url(url: str) -> str:
     if "@" in url:
         raise ValueError(
             "a URL has no user and password here, as it is stored: give a header `Authorization: {env: NAME}`"
@@ -47,7 +47,7 @@ class ExternalOptions(BackendOptions):
     """Options of a server that benchkit neither starts nor watches; every check that needs its host is skipped."""
 
     url: Annotated[
-        str, AfterValidator(_check_url), WithJsonSchema({"type": "string", "pattern": f"^{_URL.pattern}$"})
+        str, AfterValidator(_validate_url), WithJsonSchema({"type": "string", "pattern": f"^{_URL.pattern}$"})
     ] = Field(
         description="where it listens, without a path; the host {controller} is the machine that runs benchkit",
         examples=["http://192.0.2.10:8080"],
@@ -102,7 +102,7 @@ class ExternalService:
         """Its socket, as every host reaches it."""
         match = _URL.fullmatch(self.url)
         if match is None:
-            raise ValueError(f"{self.url}: not the URL of a checked option")
+            raise ValueError(f"{self.url}: not the URL of a validated option")
         host = match["host"].strip("[]")
         port = int(match["port"] or PORTS[match["scheme"]])
         return Endpoint(host, self.protocol, address=host, port=port, tls=self.tls)

@@ -13,6 +13,7 @@ upstreams are shared by mode, and the password file, which workers read at each 
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -26,15 +27,115 @@ from benchkit.models.base import CpuCount, Name
 from benchkit.models.protocol import Protocol, TlsOptions, is_http2
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
 from benchkit.services.certificates import authority_file, tls_paths, verified_name
-from benchkit.services.endpoint import MAX_SOCKET_PATH, Endpoint, is_loopback
-from benchkit.services.nginx_config import check_template, quoted, render_config
-from benchkit.services.nginx_version import NginxVersion, parse_version_output
-from benchkit.services.placement import ServicePlacement
-from benchkit.services.response_bodies import hello_body
-from benchkit.services.service import AdminPage, ConfigCheck, File, Process, Service
+from benchkit.services.placement import MAX_SOCKET_PATH, Endpoint, ServicePlacement, is_loopback
+from benchkit.services.service import AdminPage, ConfigTest, Service, ServiceFile, ServiceProcess
+from benchkit.services.templates import quoted, render_config, validate_template
 
-Count = Annotated[int, Field(strict=True, gt=0)]
-CountOrNone = Annotated[int, Field(strict=True, ge=0)]
+HELLO = b"Hello World\n"
+
+
+def hello_body(size: int) -> bytes:
+    """Return a body of `size` bytes: HELLO repeated and truncated, as `backends/kit/response.go` makes it."""
+    return (HELLO * (size // len(HELLO) + 1))[:size]
+
+
+Reuseport = Literal["listen", "events"]
+Http2 = Literal["listen", "directive"]
+
+_PRODUCT = re.compile(r"version:\s*(?P<product>[A-Za-z]+)/(?P<version>[0-9]+(?:\.[0-9]+)*)")
+_CORE = re.compile(r"\bnginx/(?P<version>[0-9]+(?:\.[0-9]+)*)")
+
+TENGINE_LISTEN_REUSEPORT = (2, 3, 0)
+"""First Tengine with nginx's `listen … reuseport`, which replaced its own `reuse_port` (Tengine's change log)."""
+
+LISTEN_REUSEPORT = (1, 9, 1)
+"""First nginx with `listen … reuseport` (nginx change log, 1.9.1)."""
+
+ERROR_LOG_OPTION = (1, 19, 5)
+"""First nginx with `-e FILE`, the log used until the configuration is read (nginx change log, 1.19.5). Without the
+option nginx also opens the log of the host's own installation."""
+
+HTTP2_DIRECTIVE = (1, 25, 1)
+"""First nginx with the directive `http2 on`, which replaced `listen … http2` (nginx change log, 1.25.1)."""
+
+CIPHERSUITES_COMMAND = (1, 19, 4)
+"""First nginx with `ssl_conf_command`, which sets the suites of TLS 1.3 (nginx change log, 1.19.4)."""
+
+ANGIE_CORE = (1, 23, 4)
+"""The nginx that Angie 1.0.0 is based on; `-v` of Angie does not print the present one."""
+
+
+@dataclass(frozen=True)
+class NginxVersion:
+    """Version of an nginx or of a fork."""
+
+    product: str
+    """Name that the program prints: nginx, Tengine, openresty, freenginx, Angie."""
+    version: tuple[int, ...]
+    core: tuple[int, ...]
+    """The version of nginx that it is based on; empty where it is unknown."""
+
+    def __str__(self) -> str:
+        """Return a text such as `Tengine 2.2.3 (nginx 1.8.1)`."""
+        name = f"{self.product} {_dotted(self.version)}"
+        return name if self.core in ((), self.version) else f"{name} (nginx {_dotted(self.core)})"
+
+    @property
+    def reuseport(self) -> Reuseport | None:
+        """Block of the configuration that gives each worker its own listening socket; None if that is unsupported."""
+        if self.product == "Tengine" and self.version < TENGINE_LISTEN_REUSEPORT:
+            return "events"
+        return "listen" if self.product == "Tengine" or self.core >= LISTEN_REUSEPORT else None
+
+    @property
+    def http2(self) -> Http2:
+        """Form in which its configuration turns HTTP/2 on."""
+        return "directive" if self.core >= HTTP2_DIRECTIVE else "listen"
+
+    @property
+    def has_ciphersuites(self) -> bool:
+        """True if its configuration can name the cipher suites of TLS 1.3."""
+        return self.core >= CIPHERSUITES_COMMAND
+
+    @property
+    def has_error_log_option(self) -> bool:
+        """True if it has the option `-e`."""
+        return self.core >= ERROR_LOG_OPTION
+
+
+def parse_version_output(text: str | None) -> NginxVersion | None:
+    """Return the version of the nginx whose `-v` prints this text; None where the program is not an nginx.
+
+    Tengine prints the version of its core on the same line (2.2) or on the next (2.3); the first three numbers of
+    OpenResty are those of its core; freenginx continues the numbers of nginx.
+    """
+    match = _PRODUCT.search(text or "")
+    if text is None or match is None:
+        return None
+    product, version = match["product"], _numbers(match["version"])
+    core = _CORE.search(text)
+    match product.lower():
+        case "nginx" | "freenginx":
+            return NginxVersion(product, version, version)
+        case "openresty":
+            return NginxVersion(product, version, version[:3])
+        case "angie":
+            return NginxVersion(product, version, _numbers(core["version"]) if core else ANGIE_CORE)
+        case "tengine":
+            return NginxVersion("Tengine", version, _numbers(core["version"]) if core else ())
+    return NginxVersion(product, version, _numbers(core["version"])) if core else None
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in text.split("."))
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
+PositiveCount = Annotated[int, Field(strict=True, gt=0)]
+CountOrZero = Annotated[int, Field(strict=True, ge=0)]
 HostName = Annotated[
     str, StringConstraints(strict=True, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$")
 ]
@@ -102,27 +203,27 @@ class NginxOptions(ServiceOptions):
     binary: BinaryName = Field(default="nginx", description="the host's nginx by the inventory's name for it")
     workers: CpuCount | Literal["auto"] = Field(default="auto", description="auto, all: one for each of its CPUs")
     pin_workers: bool = Field(default=False, description="pin each worker to one CPU, in turn")
-    worker_connections: Count = Field(
+    worker_connections: PositiveCount = Field(
         default=10000, description="connections of each worker, those to upstreams included"
     )
     multi_accept: bool = Field(default=True, description="accept all waiting connections at once")
     accept_mutex: bool = Field(default=False, description="let workers accept connections in turn")
     reuseport: bool = Field(default=False, description="a listening socket for each worker")
-    backlog: Count | None = Field(
+    backlog: PositiveCount | None = Field(
         default=None, description="accept queue requested from the kernel; absent: nginx's 511", examples=[4096]
     )
     keepalive: bool = Field(default=True, description="whether clients may keep connections")
-    keepalive_timeout_s: Count = Field(
+    keepalive_timeout_s: PositiveCount = Field(
         default=300, description="time after which an idle connection of a client is closed, in seconds"
     )
-    keepalive_requests: Count = Field(
+    keepalive_requests: PositiveCount = Field(
         default=10000, description="requests after which a connection of a client is closed"
     )
-    upstream_keepalive: CountOrNone = Field(
+    upstream_keepalive: CountOrZero = Field(
         default=300,
         description="idle connections to the upstream that each worker keeps; 0: a new one for each request",
     )
-    cache_s: Count | None = Field(
+    cache_s: PositiveCount | None = Field(
         default=None,
         description="keep the responses of HTTP upstreams for this many seconds; absent: no cache",
         examples=[60],
@@ -133,7 +234,7 @@ class NginxOptions(ServiceOptions):
     sendfile: bool = Field(default=True, description="copy files to sockets within the kernel")
     tcp_nopush: bool = Field(default=True, description="send headers and the start of a file in one packet")
     tcp_nodelay: bool = Field(default=True, description="send small packets at once")
-    open_file_cache: CountOrNone = Field(default=200000, description="entries; 0: no cache")
+    open_file_cache: CountOrZero = Field(default=200000, description="entries; 0: no cache")
 
     @model_validator(mode="after")
     def _require_one_purpose(self) -> Self:
@@ -155,7 +256,7 @@ class NginxOptions(ServiceOptions):
         return (self.upstream,) if isinstance(self.upstream, str) else self.upstream
 
 
-class Nginx(Backend[NginxOptions]):
+class NginxBackend(Backend[NginxOptions]):
     """nginx or one of its forks: a rendered configuration, `nginx -t`, and the master process in the foreground."""
 
     name = "nginx"
@@ -180,7 +281,7 @@ class Nginx(Backend[NginxOptions]):
             return options
         path = (Path(source.origin(("template",)).source).parent / options.template).absolute()
         try:
-            check_template(path)
+            validate_template(path)
         except InputError as error:
             message = ": ".join(filter(None, (error.what, error.why)))
             raise InputError(source.fault(("template",), message)) from None
@@ -228,9 +329,9 @@ class Nginx(Backend[NginxOptions]):
             upstream=virtual_hosts[0].servers[0] if virtual_hosts[0].servers else None,
             admin=quoted(admin.authority) if len(str(admin.path)) <= MAX_SOCKET_PATH else None,
         )
-        files = [File(config, text.encode())]
+        files = [ServiceFile(config, text.encode())]
         if options.file_bytes is not None:
-            files.append(File(place.folder / "html" / "index.html", hello_body(options.file_bytes)))
+            files.append(ServiceFile(place.folder / "html" / "index.html", hello_body(options.file_bytes)))
         if (upstream_tls := virtual_hosts[0].tls) is not None:
             files.append(authority_file(upstream_tls, upstream_ca))
         argv = nginx_arguments(place.program(options.binary).path, version, config)
@@ -240,15 +341,15 @@ class Nginx(Backend[NginxOptions]):
             host=place.host,
             folder=place.folder,
             files=tuple(files),
-            checks=(
-                ConfigCheck(
+            config_tests=(
+                ConfigTest(
                     (*argv, "-t", "-q"),
                     config,
                     "template" if options.template else None,
                     is_optional=options.optional,
                 ),
             ),
-            process=Process(argv, cpus, nofile),
+            process=ServiceProcess(argv, cpus, nofile),
             endpoint=request.endpoint,
             admin=AdminPage("nginx", admin, "/", logs if _relative(logs["full"], place) in text else {})
             if quoted(admin.authority) in text
@@ -392,4 +493,4 @@ def _config_text(options: NginxOptions, purpose: str, **values: object) -> str:
     return render_config(f"{purpose}.conf.j2", options=options, **values)
 
 
-NGINX = Nginx()
+NGINX = NginxBackend()

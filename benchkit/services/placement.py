@@ -2,17 +2,115 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ipaddress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
 from benchkit.errors import UnsupportedError
 from benchkit.models.base import Cpus, cpu_places
+from benchkit.models.protocol import Protocol, TlsOptions, is_tls
 from benchkit.units import counted
+
+MAX_PORT = 65535
+FIRST_UNPRIVILEGED_PORT = 1024
+"""Default of net.ipv4.ip_unprivileged_port_start (ip(7)); lower ports need root."""
+
+MAX_SOCKET_PATH = 107
+"""Bytes of the path of a unix socket (unix(7): sun_path has 108 bytes, the last of them 0)."""
 
 
 @dataclass(frozen=True)
-class Program:
+class Listen:
+    """Option `listen`: `8080` (on the host's address), `127.0.0.1:9000`, or `unix` (a socket in its folder)."""
+
+    address: str | None = None
+    port: int | None = None
+
+    @classmethod
+    def parse(cls, value: object) -> Listen:
+        """Parse the `listen` of a scenario. Raises ValueError naming the allowed forms."""
+        match value:
+            case bool():
+                pass
+            case int() if 0 < value <= MAX_PORT:
+                return cls(port=value)
+            case "unix":
+                return cls()
+            case str():
+                address, colon, port = value.rpartition(":")
+                if colon and port.isascii() and port.isdigit() and 0 < int(port) <= MAX_PORT:
+                    try:
+                        return cls(str(ipaddress.ip_address(address.strip("[]"))), int(port))
+                    except ValueError:
+                        pass
+        raise ValueError(f"found {value!r}; allowed: a port (8080), address:port (127.0.0.1:9000), or unix")
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: type, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Let pydantic models parse a `Listen` field with `parse`."""
+        parse: Callable[[object], Listen] = cls.parse
+        form = core_schema.union_schema(
+            [core_schema.int_schema(gt=0, le=MAX_PORT), core_schema.str_schema(pattern=r"^(unix|.+:[0-9]{1,5})$")]
+        )
+        return core_schema.no_info_plain_validator_function(parse, json_schema_input_schema=form)
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """An open socket of a service on a host: TCP address and port, or the path of a unix socket."""
+
+    host: str
+    protocol: Protocol
+    address: str | None = None
+    port: int | None = None
+    path: PurePosixPath | None = None
+    user: str | None = None
+    """User who logs in, where the protocol is ssh."""
+    tls: TlsOptions | None = None
+    """Options of its TLS; None without TLS, or with a certificate of the backend's own (`module-site`)."""
+
+    @property
+    def authority(self) -> str:
+        """Address for nginx and the backends: `10.0.0.1:8080`, `[fd00::1]:8080` or `unix:/path`."""
+        if self.path is not None:
+            return f"unix:{self.path}"
+        return f"[{self.address}]:{self.port}" if ":" in str(self.address) else f"{self.address}:{self.port}"
+
+    @property
+    def server_name(self) -> str | None:
+        """Name by which clients ask for it, where its options of TLS have one."""
+        return None if self.tls is None else self.tls.server_name
+
+    @property
+    def host_header(self) -> str:
+        """`Host` of a request to it."""
+        return self.server_name or self.authority
+
+    @property
+    def origin(self) -> str:
+        """URL of an HTTP server without a path: `https://10.0.0.1:8443` (RFC 6454)."""
+        return f"{'https' if is_tls(self.protocol) else 'http'}://{self.authority}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """True if only its own host reaches it."""
+        return self.address is None or is_loopback(self.address)
+
+
+def is_loopback(address: str) -> bool:
+    """Return True if an address is a loopback address; a name is none, but for `localhost`."""
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"
+
+
+@dataclass(frozen=True)
+class HostProgram:
     """An executable of the host, from its facts."""
 
     path: str
@@ -52,7 +150,7 @@ class ServicePlacement:
     goarch: str
     nofile: int
     """The hard limit of open files."""
-    programs: Mapping[str, Program]
+    programs: Mapping[str, HostProgram]
     """Executables of the host that backends may use (nginx, node)."""
     service_account: tuple[str, str] | None = None
     """User and group for processes that root starts and that need no root; None: no root, or no such user there."""
@@ -86,7 +184,7 @@ class ServicePlacement:
             )
         return wanted or self.nofile
 
-    def program(self, name: str) -> Program:
+    def program(self, name: str) -> HostProgram:
         """Return the executable `name` of the host. Raises UnsupportedError where it is missing."""
         if name not in self.programs:
             raise UnsupportedError(f"{self.host} has no {name}", hint="benchkit hosts prepare installs it where it may")

@@ -8,30 +8,11 @@ from benchkit.registry import Registry
 from benchkit.services.backend import AnyBackend, Backend, BackendOptions
 from benchkit.services.command import COMMAND
 from benchkit.services.external import EXTERNAL, ExternalOptions
-from benchkit.services.fasthttp import FASTHTTP
-from benchkit.services.fcgi import FCGI
-from benchkit.services.fileserver import FILESERVER
-from benchkit.services.gnet import GNET
-from benchkit.services.gostring import GOSTRING
-from benchkit.services.hertz import HERTZ
-from benchkit.services.nethttp import NETHTTP
-from benchkit.services.netpoll import NETPOLL
+from benchkit.services.go_servers import GO_SERVERS
 from benchkit.services.nginx import NGINX
 from benchkit.services.node import NODE
 
-_BACKENDS: tuple[AnyBackend, ...] = (
-    NETHTTP,
-    FCGI,
-    GOSTRING,
-    FILESERVER,
-    FASTHTTP,
-    GNET,
-    NETPOLL,
-    HERTZ,
-    NODE,
-    NGINX,
-    COMMAND,
-)
+_BACKENDS: tuple[AnyBackend, ...] = (*GO_SERVERS, NODE, NGINX, COMMAND)
 
 BACKENDS: Registry[AnyBackend] = Registry(
     "benchkit.backends", {backend.name: backend for backend in _BACKENDS}, Backend, lambda backend: backend.name

@@ -1,4 +1,4 @@
-"""Rendering of a cell's services: from options that their backends have checked to services for their hosts."""
+"""Rendering of a cell's services: from options that their backends have validated to services for their hosts."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from benchkit.errors import FieldError, InputError, UnsupportedError
 from benchkit.models.protocol import HttpProtocol, Protocol
 from benchkit.services.backend import AnyBackend, RenderRequest, ServiceOptions, service_endpoint
 from benchkit.services.certificates import tls_files
-from benchkit.services.endpoint import Endpoint
 from benchkit.services.external import ExternalService
-from benchkit.services.placement import ServicePlacement
+from benchkit.services.placement import Endpoint, ServicePlacement
 from benchkit.services.service import Service
 
 
 @dataclass(frozen=True)
 class ServiceSpec:
-    """A service as the scenario wants it, its options checked by its backend."""
+    """A service as the scenario wants it, its options validated by its backend."""
 
     name: str
     backend: AnyBackend

@@ -11,8 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from benchkit.errors import UnsupportedError
 from benchkit.services.backend import RenderRequest, ServiceOptions
 from benchkit.services.certificates import tls_paths
-from benchkit.services.endpoint import MAX_SOCKET_PATH, Endpoint
-from benchkit.services.placement import ServicePlacement
+from benchkit.services.placement import MAX_SOCKET_PATH, Endpoint, ServicePlacement
 
 ADMIN_SOCKET = "_admin.sock"
 """File in the service's folder. No service has a socket of this name, because names begin with a letter."""
@@ -43,7 +42,7 @@ FAULTS: Mapping[str, tuple[re.Pattern[str], str]] = {
 `backends/kit/fault.go`)."""
 
 
-def _check_fault(fault: str) -> str:
+def _validate_fault(fault: str) -> str:
     kind, _, value = fault.partition(":")
     pattern, _ = FAULTS.get(kind, (None, ""))
     if pattern is None or not pattern.fullmatch(value):
@@ -60,27 +59,27 @@ def _fault_list(value: object) -> object:
 
 
 Faults = Annotated[
-    tuple[Annotated[str, AfterValidator(_check_fault)], ...],
+    tuple[Annotated[str, AfterValidator(_validate_fault)], ...],
     BeforeValidator(_fault_list, json_schema_input_type=str | tuple[str, ...]),
 ]
 
 BodySize = Annotated[int, Field(strict=True, ge=0, le=1 << 30)]
 
 
-def _check_work(work: str) -> str:
+def _validate_work(work: str) -> str:
     if not _WORK.fullmatch(work):
         raise ValueError(f"found {work!r}; allowed: none, loop:N with N up to 100000000, block:Nms up to 10000ms")
     return work
 
 
-def _check_release(release: str) -> str:
+def _validate_release(release: str) -> str:
     if not _RELEASE.fullmatch(release):
         raise ValueError(f"found {release!r}; allowed: a full release number like 1.24.0")
     return release
 
 
 Release = Annotated[
-    str, AfterValidator(_check_release), WithJsonSchema({"type": "string", "pattern": f"^{_RELEASE.pattern}$"})
+    str, AfterValidator(_validate_release), WithJsonSchema({"type": "string", "pattern": f"^{_RELEASE.pattern}$"})
 ]
 """A release of three numbers: `1.24.0`."""
 
@@ -92,7 +91,7 @@ class ServerOptions(ServiceOptions):
         default=None, description="bytes of body; absent: the 12 bytes of `Hello World\\n`", examples=[1024]
     )
     work: Annotated[
-        str, AfterValidator(_check_work), WithJsonSchema({"type": "string", "pattern": f"^({_WORK.pattern})$"})
+        str, AfterValidator(_validate_work), WithJsonSchema({"type": "string", "pattern": f"^({_WORK.pattern})$"})
     ] = Field(
         default="none",
         description="work of each request: none, loop:N to add the numbers below N (at most 10^8), or block:Nms to wait in "

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from benchkit.hosts.host import Host
 from benchkit.hosts.processes import StopSignal
-from benchkit.services.endpoint import Endpoint
-from benchkit.services.placement import CpuQuota
+from benchkit.models.profile import Profiler
+from benchkit.services.placement import CpuQuota, Endpoint
 
 READY_TIMEOUT_S = 10.0
 """Default time for a service to open its socket."""
@@ -49,7 +49,7 @@ class ControllerFile(ABC):
 
 
 @dataclass(frozen=True)
-class File:
+class ServiceFile:
     """A file that a service needs on its host: bytes, a program built from source, or a file of the controller."""
 
     path: PurePosixPath
@@ -69,7 +69,7 @@ class ControllerFolder(ABC):
 
 
 @dataclass(frozen=True)
-class Folder:
+class ServiceFolder:
     """The place of a controller's folder on the host: its files keep their names, and executables stay executable."""
 
     path: PurePosixPath
@@ -77,7 +77,7 @@ class Folder:
 
 
 @dataclass(frozen=True)
-class Process:
+class ServiceProcess:
     """The process of a service: arguments, environment added to the host's, CPUs, soft limit of open files."""
 
     argv: tuple[str, ...]
@@ -91,7 +91,7 @@ class Process:
 
 @dataclass(frozen=True)
 class SetupCommand:
-    """An idempotent command that prepares the host at deployment, after the files are placed and before the checks."""
+    """An idempotent command that prepares the host at deployment, between placing files and testing configurations."""
 
     argv: tuple[str, ...]
     timeout_s: float
@@ -101,8 +101,8 @@ class SetupCommand:
 
 
 @dataclass(frozen=True)
-class ConfigCheck:
-    """A command that checks a configuration file and exits with 0 if it is valid, like `nginx -t`."""
+class ConfigTest:
+    """A command that tests a configuration file and exits with 0 if it is valid, like `nginx -t`."""
 
     argv: tuple[str, ...]
     config: PurePosixPath
@@ -174,26 +174,26 @@ class HostSettings(ABC):
 
 @dataclass(frozen=True)
 class Service:
-    """A process under test, ready to be deployed: what is sent to the host, checked there and started."""
+    """A process under test, ready to be deployed: what is sent to the host, tested there and started."""
 
     name: str
     backend: str
     host: str
     folder: PurePosixPath
-    files: tuple[File, ...]
-    checks: tuple[ConfigCheck, ...]
-    process: Process
+    files: tuple[ServiceFile, ...]
+    process: ServiceProcess
     endpoint: Endpoint
+    config_tests: tuple[ConfigTest, ...] = ()
     admin: AdminPage | None = None
     inner_sockets: tuple[PurePosixPath, ...] = ()
     """Unix sockets that it opens for itself, beside those of endpoint and admin page."""
     parallelism: int | None = None
     """CPUs that it can keep busy at once by its own settings (GOMAXPROCS, workers); None: no limit is set."""
     setup_commands: tuple[SetupCommand, ...] = ()
-    """Commands run at deployment, between files and checks."""
+    """Commands run at deployment, between placing files and testing configurations."""
     scratch_folders: tuple[PurePosixPath, ...] = ()
     """Folders that are emptied before each start, so that no trial finds data of the one before."""
-    folders: tuple[Folder, ...] = ()
+    folders: tuple[ServiceFolder, ...] = ()
     """Folders of the controller to place beside the files."""
     ready_timeout_s: float = READY_TIMEOUT_S
     ready_request: ReadyRequest | None = None
@@ -215,6 +215,59 @@ class Service:
     host_settings: tuple[HostSettings, ...] = ()
 
     @property
-    def placed(self) -> tuple[File | Folder, ...]:
+    def placed(self) -> tuple[ServiceFile | ServiceFolder, ...]:
         """All that is placed on its host."""
         return (*self.files, *self.folders)
+
+
+PERF = "perf"
+"""Program that a host needs to profile services without a profiler of their own."""
+
+PERF_MAPS = "perf-maps"
+"""Folder below that of a service in which its processes start that write maps for perf."""
+
+PPROF_PATH = "/debug/pprof/profile"
+"""Path at which net/http/pprof returns a CPU profile; the parameter `seconds` (a whole number) is its length."""
+
+CallGraph = Literal["fp", "dwarf"]
+"""The way in which perf finds the callers of a function: frame pointers, or unwind tables."""
+
+
+def profiler_of(service: Service) -> Profiler:
+    """Return the profiler that a service is profiled with."""
+    return "pprof" if service.admin is not None and service.admin.kind == "expvar" else "perf"
+
+
+def call_graph_of(service: Service) -> CallGraph:
+    """Return the way in which perf walks the stacks of a service.
+
+    Code compiled at run time has frame pointers and no unwind tables; native programs of distributions lack frame
+    pointers.
+    """
+    return "dwarf" if service.perf_map_launcher is None else "fp"
+
+
+def writes_perf_map(service: Service) -> bool:
+    """Return True if the profiled service writes a map of compiled functions for perf (`/tmp/perf-PID.map`)."""
+    return service.perf_map_launcher is not None and profiler_of(service) == "perf"
+
+
+def with_perf_map(service: Service) -> Service:
+    """Return the service as it is started to be profiled: by the program that makes it write a map, if it has one.
+
+    It starts in a folder of its own, where its processes leave their ids, and V8 its logs.
+    """
+    if service.perf_map_launcher is None or not writes_perf_map(service):
+        return service
+    argv = (str(service.perf_map_launcher), *service.process.argv)
+    return replace(service, process=replace(service.process, argv=argv, cwd=perf_map_folder(service)))
+
+
+def perf_map_folder(service: Service) -> PurePosixPath:
+    """Return the folder in which a service that writes maps for perf is started."""
+    return service.folder / PERF_MAPS
+
+
+def needs_perf(services: Iterable[Service]) -> tuple[Service, ...]:
+    """Return the services that only perf can profile."""
+    return tuple(service for service in services if profiler_of(service) == "perf")

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchkit.loadtools.measurement import Measurement
-from benchkit.loadtools.overload import overload_of
+from benchkit.loadtools.measurement import Measurement, overload_of
 from benchkit.models.base import level_text
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.load_result import LoadResult

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
-from benchkit.loadtools.slice_times import pauses
+from benchkit.loadtools.load_shares import pauses
 from benchkit.models.load import Load
 from benchkit.scenario.read import read_experiment
 from tests.bench.real_runs import run_once, table

@@ -12,10 +12,9 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from benchkit.loadtools.generators.generator import REDUCER
+from benchkit.loadtools.load_shares import MARGIN_S, lead_s
 from benchkit.loadtools.registry import get_tool
-from benchkit.loadtools.slice_times import MARGIN_S, lead_s
-from benchkit.loadtools.target import Target
-from benchkit.loadtools.tool import ToolOutput
+from benchkit.loadtools.tool import Target, ToolOutput
 from benchkit.loadtools.trial_result import read_generator
 from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult

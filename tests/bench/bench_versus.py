@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from benchkit.loadtools.slice_times import pauses, turn_s
+from benchkit.loadtools.load_shares import pauses, turn_s
 from benchkit.models.trial import TrialRecord
 from benchkit.store.store import Store
 from tests.bench.real_runs import table

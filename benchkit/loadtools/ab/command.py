@@ -15,16 +15,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from benchkit.loadtools.ab.output import parse
-from benchkit.loadtools.requests import body_file, body_files, header_lines, with_zero_length
-from benchkit.loadtools.target import Target
 from benchkit.loadtools.tool import (
-    Objection,
     RequestRows,
+    Target,
     TlsSupport,
     Tool,
+    UnsupportedField,
+    body_file,
+    body_files,
     either_time_or_count,
+    header_lines,
     reserved_arguments,
     whole_seconds,
+    with_zero_length,
 )
 from benchkit.models.load import Load
 from benchkit.models.request import has_header
@@ -35,18 +38,18 @@ MAX_RATE = 100_000
 """Highest rate assumed for one ab, for `-n` in a run by time; ab reserves 40 bytes for each request."""
 
 
-def _check(load: Load) -> Iterable[Objection]:
+def _validate(load: Load) -> Iterable[UnsupportedField]:
     yield from either_time_or_count(load)
     yield from whole_seconds(load.duration_s, "duration_s", "ab")
     yield from whole_seconds(load.timeout_s, "timeout_s", "ab")
     if load.connections > MAX_CONCURRENCY:
-        yield Objection("connections", f"one ab opens at most {MAX_CONCURRENCY} connections: use more processes")
+        yield UnsupportedField("connections", f"one ab opens at most {MAX_CONCURRENCY} connections: use more processes")
     if load.request_count is not None and load.request_count < load.connections:
-        yield Objection("request_count", f"ab needs at least one for each of {load.connections} connections")
+        yield UnsupportedField("request_count", f"ab needs at least one for each of {load.connections} connections")
     yield from reserved_arguments(load, "ab", "-g")
 
 
-def _check_target(load: Load, target: Target) -> Iterable[str]:
+def _validate_target(load: Load, target: Target) -> Iterable[str]:
     if target.server_name is not None and has_header(load.request_mix[0].headers, "host"):
         yield "tls.server_name: ab asks for the name in the header Host, which the load sets"
 
@@ -92,9 +95,9 @@ TOOL = Tool(
     rows=ROWS,
     options=frozenset({"duration_s", "request_count", "keepalive", "timeout_s", "extra_args"}),
     files=_files,
-    check=_check,
+    validate=_validate,
     single_threaded=True,
-    check_target=_check_target,
+    validate_target=_validate_target,
     protocols=frozenset({"http1", "https1"}),
     tls=TlsSupport(verifies=False, sends_name=True, resumes=False),
 )

@@ -18,15 +18,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from benchkit.errors import ParseError
-from benchkit.loadtools.request_times import latency_of
 from benchkit.loadtools.text import (
     Action,
     Reader,
     Rules,
     excerpt,
+    latency_of,
     not_output_of,
     parse_count,
     parse_number,
@@ -34,7 +35,6 @@ from benchkit.loadtools.text import (
     split_lines,
     unread_notes,
 )
-from benchkit.models.base import Frozen
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
 from benchkit.models.protocol import Negotiated
 
@@ -92,17 +92,7 @@ MIN_RSA_BITS = 1024
 """Least bits of the key of an RSA certificate; curves have at most 521."""
 
 
-class Spread(Frozen):
-    """A row of "Connection Times (ms)", in seconds; with `-S` it has no deviation and no median."""
-
-    min: float
-    mean: float
-    sd: float | None
-    median: float | None
-    max: float
-
-
-class Breakdown(Frozen):
+class _Breakdown(NamedTuple):
     """Line below "Failed requests"; versions before 2.3 have no "Receive"."""
 
     connect: int
@@ -111,8 +101,10 @@ class Breakdown(Frozen):
     exceptions: int
 
 
-class AbOutput(Frozen):
-    """Fields of ab's summary by ab's own labels; times in seconds, sizes in bytes ("Kbytes" are 1024)."""
+class _AbReader(Reader):
+    """Figures of ab's summary by ab's own labels; times in seconds, sizes in bytes ("Kbytes" are 1024)."""
+
+    tool = "ab"
 
     version: str | None = None
     server_hostname: str | None = None
@@ -125,20 +117,16 @@ class AbOutput(Frozen):
     """Digits after the decimal point, as printed: version 2.0 does not pad its microseconds."""
     complete_requests: int | None = None
     failed_requests: int | None = None
-    breakdown: Breakdown | None = None
+    breakdown: _Breakdown | None = None
     write_errors: int | None = None
     non_2xx_responses: int | None = None
-    keep_alive_requests: int | None = None
     total_transferred: int | None = None
-    html_transferred: int | None = None
     requests_per_second: float | None = None
     time_per_request_s: float | None = None
-    time_per_request_all_s: float | None = None
     transfer_rate: float | None = None
-    total: Spread | None = None
-    connect: Spread | None = None
-    waiting: Spread | None = None
-    percentages: Mapping[str, float] = {}
+    total: Latency | None = None
+    connect: Latency | None = None
+    waiting: Latency | None = None
     progress: bool = False
     """True where the text has lines "Completed … requests"."""
     finished: bool = False
@@ -147,45 +135,33 @@ class AbOutput(Frozen):
     aborted: str | None = None
     """Error that ended the run."""
     completed_before_abort: int | None = None
-    unread: tuple[str, ...] = ()
-    """Lines that ab printed, with a figure that could not be read."""
-
-
-def read(text: str) -> AbOutput:
-    """Return the printed text as ab's own fields. Raises ParseError for other text, and for several runs."""
-    return _Reader().read(text)
-
-
-class _Reader(Reader):
-    tool = "ab"
 
     def __init__(self) -> None:
         super().__init__()
         self.percentages: dict[str, float] = {}
         self.columns: str | None = None
-        self.flags: dict[str, object] = {}
         self._rules: Rules = (
-            (_PERCENTILE, self.percentile),
-            (_COUNTS, self.counts),
-            (_TAKEN, self.taken),
-            (_SIZES, self.sizes),
-            (_RATE, self.rate),
-            (_PER_REQUEST, self.per_request),
-            (_TRANSFER, self.transfer),
-            (_COLUMNS, self.header),
-            (_TIMES, self.times),
-            (_BREAKDOWN, self.breakdown),
-            (_SUM, self.sum),
+            (_PERCENTILE, self.read_percentile),
+            (_COUNTS, self.read_counts),
+            (_TAKEN, self.read_taken),
+            (_SIZES, self.read_sizes),
+            (_RATE, self.read_rate),
+            (_PER_REQUEST, self.read_per_request),
+            (_TRANSFER, self.read_transfer),
+            (_COLUMNS, self.read_header),
+            (_TIMES, self.read_times),
+            (_BREAKDOWN, self.read_breakdown),
+            (_SUM, self.read_sum),
             (_COMPLETED, self.flag("progress")),
             (_FINISHED, self.flag("finished")),
             (_INTERRUPT, self.flag("interrupt")),
-            (_VERSION, self.version),
-            (_TEXTS, self.texts),
-            (_ABORTED, self.aborted),
+            (_VERSION, self.read_version),
+            (_TEXTS, self.read_texts),
+            (_ABORTED, self.read_aborted),
             (_DAMAGED, self.add_unread),
         )
 
-    def read(self, text: str) -> AbOutput:
+    def read(self, text: str) -> LoadResult:
         if (row := _HTML_ROW.search(text)) is not None:
             raise ParseError(
                 "this is a table of HTML that ab wrote because of -w, -x, -y or -z",
@@ -193,78 +169,190 @@ class _Reader(Reader):
                 hint="run ab without -w, -x, -y and -z, and give its plain text",
             )
         lines = self.read_lines(text)
-        if not self.fields.values.keys() & _IDENTIFYING_FIELDS:
+        if not self.stated & _IDENTIFYING_FIELDS:
             raise not_output_of("ab", lines)
-        return self.output(AbOutput, **self.flags, percentages=self.percentages)
+        return self.result()
 
     def flag(self, name: str) -> Action:
         def set_flag(_match: re.Match[str]) -> None:
-            self.flags[name] = True
+            setattr(self, name, True)
 
         return set_flag
 
-    def version(self, match: re.Match[str]) -> None:
-        self.fields.set_once(match[0], version=match[1])
+    def read_version(self, match: re.Match[str]) -> None:
+        self.set_once(match[0], version=match[1])
 
-    def texts(self, match: re.Match[str]) -> None:
+    def read_texts(self, match: re.Match[str]) -> None:
         if not self.unterminated:
-            self.fields.set_once(match[0], **{_field(match[1]): match[2].strip()})
+            self.set_once(match[0], **{_field(match[1]): match[2].strip()})
 
-    def counts(self, match: re.Match[str]) -> None:
-        self.fields.set_once(
-            match[0], **{_field(match[1]): None if self.ends_mid_number(match[0]) else parse_count(match[2])}
-        )
+    def read_counts(self, match: re.Match[str]) -> None:
+        self.set_once(match[0], **{_field(match[1]): None if self.ends_mid_number(match[0]) else parse_count(match[2])})
 
-    def sizes(self, match: re.Match[str]) -> None:
-        self.fields.set_once(match[0], **{_field(match[1]): parse_count(match[2])})
+    def read_sizes(self, match: re.Match[str]) -> None:
+        self.set_once(match[0], **{_field(match[1]): parse_count(match[2])})
 
-    def taken(self, match: re.Match[str]) -> None:
-        self.fields.set_once(
-            match[0], time_taken_s=parse_number(match[1]), time_taken_decimals=match[1].partition(".")[2]
-        )
+    def read_taken(self, match: re.Match[str]) -> None:
+        self.set_once(match[0], time_taken_s=parse_number(match[1]), time_taken_decimals=match[1].partition(".")[2])
 
-    def rate(self, match: re.Match[str]) -> None:
-        self.fields.set_once(match[0], requests_per_second=parse_number(match[1]))
+    def read_rate(self, match: re.Match[str]) -> None:
+        self.set_once(match[0], requests_per_second=parse_number(match[1]))
 
-    def per_request(self, match: re.Match[str]) -> None:
-        self.fields.set_once(
-            match[0], **{"time_per_request_all_s" if match[3] else "time_per_request_s": _ms(match[1])}
-        )
+    def read_per_request(self, match: re.Match[str]) -> None:
+        self.set_once(match[0], **{"time_per_request_all_s" if match[3] else "time_per_request_s": _ms(match[1])})
 
-    def transfer(self, match: re.Match[str]) -> None:
+    def read_transfer(self, match: re.Match[str]) -> None:
         kbytes = parse_number(match[1])
-        self.fields.set_once(match[0], transfer_rate=None if kbytes is None else kbytes * 1024)
+        self.set_once(match[0], transfer_rate=None if kbytes is None else kbytes * 1024)
 
-    def header(self, match: re.Match[str]) -> None:
+    def read_header(self, match: re.Match[str]) -> None:
         self.columns = match[1]
 
-    def times(self, match: re.Match[str]) -> None:
-        names = ("min", "mean", "max") if self.columns == "avg" else ("min", "mean", "sd", "median", "max")
+    def read_times(self, match: re.Match[str]) -> None:
+        # Without a deviation and a median with -S.
+        names = ("min", "mean", "max") if self.columns == "avg" else ("min", "mean", "stdev", "median", "max")
         times = [_ms(token) for token in match[2].split()]
         whole = len(times) == len(names) and None not in times and not self.ends_mid_number(match[0])
-        spread = {"sd": None, "median": None, **dict(zip(names, times, strict=False))}
-        self.fields.set_once(match[0], **{_field(match[1]): spread if whole else None})
+        stated = dict(zip(names, times, strict=False))
+        row = Latency(
+            min_s=stated.get("min"), mean_s=stated.get("mean"), stdev_s=stated.get("stdev"), max_s=stated.get("max")
+        )
+        self.set_once(match[0], **{_field(match[1]): row if whole else None})
 
-    def breakdown(self, match: re.Match[str]) -> None:
+    def read_breakdown(self, match: re.Match[str]) -> None:
         values = [token if token is None else parse_count(token) for token in match.groups()]
         whole = None not in (values[0], values[2], values[3]) and (match[2] is None or values[1] is not None)
-        named = dict(zip(Breakdown.model_fields, values, strict=True))
-        self.fields.set_once(match[0], breakdown=named if whole else None)
+        connect, receive, length, exceptions = (value or 0 for value in values)
+        breakdown = _Breakdown(connect, None if match[2] is None else receive, length, exceptions)
+        self.set_once(match[0], breakdown=breakdown if whole else None)
 
-    def percentile(self, match: re.Match[str]) -> None:
+    def read_percentile(self, match: re.Match[str]) -> None:
         time = None if self.ends_mid_number(match[0]) or match[1] not in PERCENTAGES else _ms(match[2])
         if match[1] in self.percentages:
             raise several_runs("ab", match[0])
         if time is None:
-            self.fields.unread.append(match[0])
+            self.unread.append(match[0])
         else:
             self.percentages[match[1]] = time
 
-    def sum(self, match: re.Match[str]) -> None:
-        self.fields.set_once(match[0], completed_before_abort=parse_count(match[1]))
+    def read_sum(self, match: re.Match[str]) -> None:
+        self.set_once(match[0], completed_before_abort=parse_count(match[1]))
 
-    def aborted(self, match: re.Match[str]) -> None:
-        self.flags.setdefault("aborted", match[1])
+    def read_aborted(self, match: re.Match[str]) -> None:
+        self.aborted = self.aborted or match[1]
+
+    def result(self) -> LoadResult:
+        duration_s = self._duration_s()
+        is_whole = self.transfer_rate is not None and not self.unread
+        zero = 0 if is_whole and self.failed_requests is not None else None  # ab prints no line for a count of zero
+        breakdown = self.breakdown
+        failed = self.failed_requests
+        none_failed = 0 if failed == 0 else None
+        return LoadResult(
+            tool="ab",
+            tool_version=self.version,
+            target=self._target(),
+            duration_s=duration_s,
+            requests=self.complete_requests if self.complete_requests is not None else self.completed_before_abort,
+            rps=self.requests_per_second,
+            connections=self.concurrency_level,
+            bytes_total=self.total_transferred,
+            bytes_per_s=self.transfer_rate,
+            latency=self._latency(),
+            connect_mean_s=self.connect and self.connect.mean_s,
+            first_byte_mean_s=self.waiting and self.waiting.mean_s,
+            errors=Errors(
+                connect=breakdown.connect if breakdown else none_failed,
+                read=breakdown.receive if breakdown else none_failed,
+                write=zero if self.write_errors is None else self.write_errors,
+                other=breakdown.exceptions if breakdown else none_failed,
+            ),
+            non_2xx=zero if self.non_2xx_responses is None else self.non_2xx_responses,
+            failed=failed,
+            failed_length=breakdown.length if breakdown else none_failed,
+            complete=self._complete(),
+            negotiated=_negotiated(self.ssl_tls_protocol),
+            notes=tuple(self._notes(duration_s)),
+        )
+
+    def _target(self) -> str | None:
+        if not self.server_hostname or not self.document_path or self.server_port is None:
+            return None
+        scheme = "https" if self.ssl_tls_protocol else "http"
+        return f"{scheme}://{self.server_hostname}:{self.server_port}{self.document_path}"
+
+    def _duration_s(self) -> float | None:
+        """Return the time taken, with its microseconds padded where requests ÷ rate shows that ab did not pad them."""
+        stated, rate, done = self.time_taken_s, self.requests_per_second, self.complete_requests
+        decimals = self.time_taken_decimals
+        if stated is None or not rate or not done or not 0 < len(decimals) < _MICROSECONDS:
+            return stated
+        padded = float(f"{int(stated)}.{decimals.zfill(_MICROSECONDS)}")
+        tolerance = 0.005 / rate + 1e-6  # the rate has two decimals
+        fits = math.isclose(done / rate, padded, rel_tol=tolerance, abs_tol=1e-6)
+        stated_fits = math.isclose(done / rate, stated, rel_tol=tolerance, abs_tol=5e-4)  # 2.3 rounds to milliseconds
+        return padded if fits and not stated_fits else stated
+
+    def _latency(self) -> Latency:
+        row = self.total
+        return Latency(
+            min_s=row and row.min_s,
+            mean_s=row.mean_s if row else self.time_per_request_s,
+            stdev_s=row and row.stdev_s,
+            max_s=row.max_s if row else self.percentages.get("100"),
+            percentiles=self.percentages,
+            resolution_s=1e-3 if row or self.percentages else None,
+            covers="connect+request",
+            corrected=False,
+        )
+
+    def _complete(self) -> bool:
+        """Return whether the run ended normally, and the text has all that ab prints by default."""
+        required = (
+            self.concurrency_level,
+            self.time_taken_s,
+            self.complete_requests,
+            self.failed_requests,
+            self.total_transferred,
+            self.requests_per_second,
+            self.transfer_rate,
+            self.total,
+        )
+        has_percentages = "100" in self.percentages or self.complete_requests in (0, 1)  # none with -d either
+        return (
+            None not in required
+            and has_percentages
+            and not self.unread
+            and not self.aborted
+            and not self._interrupted()
+        )
+
+    def _interrupted(self) -> bool:
+        return self.interrupt or (self.progress and not self.finished)
+
+    def _notes(self, duration_s: float | None) -> Iterator[Note]:
+        if self.aborted:
+            yield Note(code="aborted", message=f"the run ended early: {self.aborted[:120]}")
+        elif self.complete_requests is not None and self._interrupted():
+            yield Note(code="interrupted", message='ab was interrupted: the text has no "Finished"')
+        if duration_s != self.time_taken_s:
+            yield Note(
+                code="ab-unpadded-time",
+                message=f"ab 2.0 does not pad microseconds: it printed {self.time_taken_s} s; by its rate it took {duration_s} s",
+            )
+        if self.breakdown and self.breakdown.length:
+            yield Note(
+                code="ab-length",
+                message='answers that differ in length from the first one are counted as failed ("Length"); -l accepts them',
+            )
+        if self.total is None and self.time_per_request_s is not None:
+            yield Note(
+                code="ab-mean",
+                message="the mean is time taken x concurrency ÷ requests, not measured request by request",
+            )
+        if self.total and (self.total.mean_s or 0) * 1000 < 10:  # noqa: PLR2004 - below 10 ms a step of 1 ms is more than a tenth
+            yield Note(code="resolution", message="ab's times are whole milliseconds")
+        yield from unread_notes(self.unread)
 
 
 def _ms(token: str) -> float | None:
@@ -283,43 +371,7 @@ def parse(text: str) -> LoadResult:
 
     Raises ParseError for other text, and several runs.
     """
-    return _parse_file(text) or to_result(read(text))
-
-
-def to_result(output: AbOutput) -> LoadResult:
-    """Return ab's fields as a LoadResult."""
-    duration_s = _duration_s(output)
-    is_whole = output.transfer_rate is not None and not output.unread
-    zero = 0 if is_whole and output.failed_requests is not None else None  # ab prints no line for a count of zero
-    breakdown = output.breakdown
-    failed = output.failed_requests
-    none_failed = 0 if failed == 0 else None
-    return LoadResult(
-        tool="ab",
-        tool_version=output.version,
-        target=_target(output),
-        duration_s=duration_s,
-        requests=output.complete_requests if output.complete_requests is not None else output.completed_before_abort,
-        rps=output.requests_per_second,
-        connections=output.concurrency_level,
-        bytes_total=output.total_transferred,
-        bytes_per_s=output.transfer_rate,
-        latency=_latency(output),
-        connect_mean_s=output.connect and output.connect.mean,
-        first_byte_mean_s=output.waiting and output.waiting.mean,
-        errors=Errors(
-            connect=breakdown.connect if breakdown else none_failed,
-            read=breakdown.receive if breakdown else none_failed,
-            write=zero if output.write_errors is None else output.write_errors,
-            other=breakdown.exceptions if breakdown else none_failed,
-        ),
-        non_2xx=zero if output.non_2xx_responses is None else output.non_2xx_responses,
-        failed=failed,
-        failed_length=breakdown.length if breakdown else none_failed,
-        complete=_complete(output),
-        negotiated=_negotiated(output.ssl_tls_protocol),
-        notes=tuple(_notes(output, duration_s)),
-    )
+    return _parse_file(text) or _AbReader().read(text)
 
 
 def _negotiated(line: str | None) -> Negotiated | None:
@@ -333,90 +385,6 @@ def _negotiated(line: str | None) -> Negotiated | None:
     bits = int(match[3])
     key = f"rsa-{bits}" if bits >= MIN_RSA_BITS else f"ecdsa-p{bits}"
     return Negotiated(protocol="https1", tls_version=match[1], cipher=match[2], key=key)
-
-
-def _target(output: AbOutput) -> str | None:
-    if not output.server_hostname or not output.document_path or output.server_port is None:
-        return None
-    scheme = "https" if output.ssl_tls_protocol else "http"
-    return f"{scheme}://{output.server_hostname}:{output.server_port}{output.document_path}"
-
-
-def _duration_s(output: AbOutput) -> float | None:
-    """Return the time taken, with its microseconds padded where requests ÷ rate shows that ab did not pad them."""
-    stated, rate, done = output.time_taken_s, output.requests_per_second, output.complete_requests
-    decimals = output.time_taken_decimals
-    if stated is None or not rate or not done or not 0 < len(decimals) < _MICROSECONDS:
-        return stated
-    padded = float(f"{int(stated)}.{decimals.zfill(_MICROSECONDS)}")
-    tolerance = 0.005 / rate + 1e-6  # the rate has two decimals
-    fits = math.isclose(done / rate, padded, rel_tol=tolerance, abs_tol=1e-6)
-    stated_fits = math.isclose(done / rate, stated, rel_tol=tolerance, abs_tol=5e-4)  # 2.3 rounds to milliseconds
-    return padded if fits and not stated_fits else stated
-
-
-def _latency(output: AbOutput) -> Latency:
-    row = output.total
-    return Latency(
-        min_s=row and row.min,
-        mean_s=row.mean if row else output.time_per_request_s,
-        stdev_s=row and row.sd,
-        max_s=row.max if row else output.percentages.get("100"),
-        percentiles=output.percentages,
-        resolution_s=1e-3 if row or output.percentages else None,
-        covers="connect+request",
-        corrected=False,
-    )
-
-
-def _complete(output: AbOutput) -> bool:
-    """Return whether the run ended normally, and the text has all that ab prints by default."""
-    required = (
-        output.concurrency_level,
-        output.time_taken_s,
-        output.complete_requests,
-        output.failed_requests,
-        output.total_transferred,
-        output.requests_per_second,
-        output.transfer_rate,
-        output.total,
-    )
-    has_percentages = "100" in output.percentages or output.complete_requests in (0, 1)  # none with -d either
-    return (
-        None not in required
-        and has_percentages
-        and not output.unread
-        and not output.aborted
-        and not _interrupted(output)
-    )
-
-
-def _interrupted(output: AbOutput) -> bool:
-    return output.interrupt or (output.progress and not output.finished)
-
-
-def _notes(output: AbOutput, duration_s: float | None) -> Iterator[Note]:
-    if output.aborted:
-        yield Note(code="aborted", message=f"the run ended early: {output.aborted[:120]}")
-    elif output.complete_requests is not None and _interrupted(output):
-        yield Note(code="interrupted", message='ab was interrupted: the text has no "Finished"')
-    if duration_s != output.time_taken_s:
-        yield Note(
-            code="ab-unpadded-time",
-            message=f"ab 2.0 does not pad microseconds: it printed {output.time_taken_s} s; by its rate it took {duration_s} s",
-        )
-    if output.breakdown and output.breakdown.length:
-        yield Note(
-            code="ab-length",
-            message='answers that differ in length from the first one are counted as failed ("Length"); -l accepts them',
-        )
-    if output.total is None and output.time_per_request_s is not None:
-        yield Note(
-            code="ab-mean", message="the mean is time taken x concurrency ÷ requests, not measured request by request"
-        )
-    if output.total and output.total.mean * 1000 < 10:  # noqa: PLR2004 - below 10 ms a step of 1 ms is more than a tenth
-        yield Note(code="resolution", message="ab's times are whole milliseconds")
-    yield from unread_notes(output.unread)
 
 
 _PERCENTAGES_HEADING = "Percentage served,Time in ms"

@@ -12,14 +12,13 @@ from pathlib import PurePosixPath
 
 from benchkit.errors import UnsupportedError
 from benchkit.files import BACKENDS
-from benchkit.loadtools.load_shares import divide_load, objections, warm_up_load
+from benchkit.loadtools.load_shares import divide_load, unsupported_fields, warm_up_load
 from benchkit.loadtools.registry import get_tool
-from benchkit.loadtools.target import Target
-from benchkit.loadtools.tool import Tool
+from benchkit.loadtools.tool import Target, Tool
 from benchkit.models.load import Load
 from benchkit.services.certificates import authority_file, authority_name
 from benchkit.services.placement import ServicePlacement
-from benchkit.services.service import File, GoSource
+from benchkit.services.service import GoSource, ServiceFile
 from benchkit.units import counted
 
 REDUCER = BACKENDS / "reduce"
@@ -42,7 +41,7 @@ class Generator:
     program: str
     """First argument of its command."""
     target: Target
-    programs: tuple[File, ...]
+    programs: tuple[ServiceFile, ...]
     """Programs that have to be built for it, and certificates that it trusts, to be copied to its host."""
     reducer: tuple[str, ...] | None
     """First arguments of the reducer's command; None: the tool prints no rows."""
@@ -113,16 +112,17 @@ def plan_generators(load: Load, target: Target, placements: Sequence[ServicePlac
     """Return the generators of a load: `load.processes` on each of these hosts, the load divided among all.
 
     The folder of a placement is where programs that benchkit builds, and the certificates that verify the target, are
-    put on that host. Every tool option of the load must have been checked (`objections`). Raises UnsupportedError where
-    the tool cannot send the requests, or not to this target, and where `load.pin` is set and a host has fewer CPUs than
-    processes.
+    put on that host. The tool must support every option of the load (`unsupported_fields`).
+
+    Raises UnsupportedError where the tool cannot send the requests, or not to this target. So does a host with fewer
+    CPUs than processes where `load.pin` is set.
     """
     count = load.processes * len(placements)
-    if unsent := [each.why for each in objections(get_tool(load.tool), load, count) if each.concerns_requests]:
+    if unsent := [each.why for each in unsupported_fields(get_tool(load.tool), load, count) if each.concerns_requests]:
         raise UnsupportedError("; ".join(unsent))
     shares = divide_load(load, count)
     if reasons := dict.fromkeys(
-        why for share in shares for why in get_tool(load.tool).target_objections(share, target)
+        why for share in shares for why in get_tool(load.tool).unsupported_target(share, target)
     ):
         raise UnsupportedError("; ".join(reasons))
     expanded = [one for placement in placements for one in _per_process(load, placement)]
@@ -163,13 +163,13 @@ def _generator(number: int, count: int, load: Load, target: Target, placement: S
     program = tool.command(load, target)[0]
     if (built := tool.go_program) is not None:
         source = GoSource(built.module, placement.goos, placement.goarch, package=built.package)
-        programs.append(File(placement.folder / built.name, source, EXECUTABLE))
+        programs.append(ServiceFile(placement.folder / built.name, source, EXECUTABLE))
         program = str(placement.folder / built.name)
     reducer = None
     if tool.rows is not None and load.histogram:
         path = PurePosixPath(placement.folder / "reduce")
         reducer = (str(path), "-tool", tool.rows.name, *_schedule(tool, load))
-        programs.append(File(path, GoSource(REDUCER, placement.goos, placement.goarch), EXECUTABLE))
+        programs.append(ServiceFile(path, GoSource(REDUCER, placement.goos, placement.goarch), EXECUTABLE))
     return Generator(
         number=number,
         of=count,

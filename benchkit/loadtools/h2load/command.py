@@ -22,27 +22,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from benchkit.loadtools.h2load.output import parse
-from benchkit.loadtools.requests import (
+from benchkit.loadtools.tool import (
+    RateSupport,
     RequestPart,
+    RequestRows,
     RequestSupport,
+    Target,
+    TlsSupport,
+    Tool,
+    UnsupportedField,
     body_file,
     body_files,
+    either_time_or_count,
     has_body,
     header_lines,
     repeated_requests,
-    reserved_headers,
-    with_zero_length,
-)
-from benchkit.loadtools.target import Target
-from benchkit.loadtools.tool import (
-    Objection,
-    RateSupport,
-    RequestRows,
-    TlsSupport,
-    Tool,
-    either_time_or_count,
     reserved_arguments,
+    reserved_headers,
     whole_seconds,
+    with_zero_length,
 )
 from benchkit.models.load import Load
 from benchkit.models.protocol import is_http2
@@ -52,23 +50,23 @@ URIS = "h2load.uris"
 """File with the URIs of several requests."""
 
 
-def _check(load: Load) -> Iterable[Objection]:
+def _validate(load: Load) -> Iterable[UnsupportedField]:
     yield from either_time_or_count(load)
     yield from whole_seconds(load.timeout_s, "timeout_s", "h2load")
     yield from reserved_arguments(load, "h2load", "--log-file")
     if load.duration_s is not None and round(load.duration_s, 3) != load.duration_s:
-        yield Objection("duration_s", f"h2load takes whole milliseconds, not {load.duration_s:g} s")
+        yield UnsupportedField("duration_s", f"h2load takes whole milliseconds, not {load.duration_s:g} s")
     if not load.keepalive:
-        yield Objection("keepalive", "h2load always keeps its connections open")
+        yield UnsupportedField("keepalive", "h2load always keeps its connections open")
     if load.connections < load.threads:
-        yield Objection(
+        yield UnsupportedField(
             "threads", f"{load.threads} threads need at least {load.threads} connections, not {load.connections}"
         )
     if load.request_count is not None and load.request_count < load.connections:
-        yield Objection("request_count", f"h2load needs at least one for each of {load.connections} connections")
+        yield UnsupportedField("request_count", f"h2load needs at least one for each of {load.connections} connections")
 
 
-def _check_request(request: Request) -> Iterable[tuple[RequestPart, str]]:
+def _validate_request(request: Request) -> Iterable[tuple[RequestPart, str]]:
     yield from reserved_headers(request, "h2load", "host")
     if has_body(request) and request.method == "GET":
         yield "body", "h2load sends no body with GET: set another method"
@@ -148,9 +146,9 @@ TOOL = Tool(
     rows=ROWS,
     rate=RateSupport(is_open=False, clocks="per connection"),
     options=frozenset({"threads", "duration_s", "request_count", "rate", "timeout_s", "extra_args"}),
-    requests=RequestSupport(differing=frozenset({"path"}), weights="in turn by connection", check=_check_request),
+    requests=RequestSupport(differing=frozenset({"path"}), weights="in turn by connection", validate=_validate_request),
     files=_files,
-    check=_check,
+    validate=_validate,
     lead=_lead,
     protocols=frozenset({"http1", "https1", "h2", "h2c"}),
     tls=TlsSupport(verifies=False, sends_name=True, resumes=False),

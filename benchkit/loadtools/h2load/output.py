@@ -29,7 +29,6 @@ from benchkit.loadtools.text import (
     unread_notes,
     without_times,
 )
-from benchkit.models.base import Frozen
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
 from benchkit.models.protocol import HttpProtocol, Negotiated
 
@@ -53,21 +52,10 @@ _PROTOCOL = re.compile(r"Application protocol: (\S+)")
 _DAMAGED = re.compile(r"(?:finished in|requests:|status codes:|traffic:) .*")
 
 
-class Spread(Frozen):
-    """Row of times in seconds; the step is that of its coarsest figure. Median, p95 and p99 are printed since 1.68."""
+class _H2loadReader(Reader):
+    """Figures of h2load's output by its own labels; times in seconds, sizes in bytes."""
 
-    min: float
-    max: float
-    median: float | None = None
-    p95: float | None = None
-    p99: float | None = None
-    mean: float
-    sd: float
-    step: float
-
-
-class H2loadOutput(Frozen):
-    """Fields of h2load's output by its own labels; times in seconds, sizes in bytes."""
+    tool = "h2load"
 
     threads: int | None = None
     clients: int | None = None
@@ -81,9 +69,7 @@ class H2loadOutput(Frozen):
     requests_per_s: float | None = None
     bytes_per_s: float | None = None
     total: int | None = None
-    started: int | None = None
     done: int | None = None
-    succeeded: int | None = None
     failed: int | None = None
     errored: int | None = None
     timeout: int | None = None
@@ -92,114 +78,177 @@ class H2loadOutput(Frozen):
     status_4xx: int | None = None
     status_5xx: int | None = None
     traffic: int | None = None
-    request: Spread | None = None
-    connect: Spread | None = None
-    first_byte: Spread | None = None
-    unread: tuple[str, ...] = ()
-    """Lines that h2load printed, with a figure that could not be read."""
-
-
-def read(text: str) -> H2loadOutput:
-    """Return the printed text as h2load's own fields. Raises ParseError for other text, and for several runs."""
-    return _Reader().read(text)
-
-
-class _Reader(Reader):
-    tool = "h2load"
+    request: Latency | None = None
+    connect: Latency | None = None
+    first_byte: Latency | None = None
 
     def __init__(self) -> None:
         super().__init__()
-        self.clients: dict[int, int] = {}
+        self.clients_of: dict[int, int] = {}
+        """Number of clients by the number of their thread."""
         self.columns: tuple[str, ...] | None = None
         self._rules = (
-            (_SPAWNING, self.spawning),
-            (_FINISHED, self.finished),
-            (_FINISHED_OLD, self.finished_old),
-            (_REQUESTS, self.requests),
-            (_STATUS, self.status),
-            (_TRAFFIC, self.traffic),
-            (_COLUMNS, self.header),
-            (_TIMES, self.times),
-            (_PROTOCOL, self.protocol),
-            (_TLS, self.tls),
+            (_SPAWNING, self.read_spawning),
+            (_FINISHED, self.read_finished),
+            (_FINISHED_OLD, self.read_finished_old),
+            (_REQUESTS, self.read_requests),
+            (_STATUS, self.read_status),
+            (_TRAFFIC, self.read_traffic),
+            (_COLUMNS, self.read_header),
+            (_TIMES, self.read_times),
+            (_PROTOCOL, self.read_protocol),
+            (_TLS, self.read_tls),
             (_DAMAGED, self.add_unread),
         )
 
-    def read(self, text: str) -> H2loadOutput:
+    def read(self, text: str) -> LoadResult:
         lines = self.read_lines(text)
-        if not self.fields.values.keys() & {"finished_in", "total", "status_2xx"} and not self.clients:
+        if not self.stated & {"finished_in", "total", "status_2xx"} and not self.clients_of:
             raise not_output_of("h2load", lines)
-        if "finished_in" not in self.fields.values or not self.clients or max(self.clients) != len(self.clients) - 1:
-            return self.output(H2loadOutput)  # some threads may be missing in the text
-        return self.output(H2loadOutput, threads=len(self.clients), clients=sum(self.clients.values()))
+        # Without the end of the text, and with a gap in their numbers, some threads may be missing in it.
+        if "finished_in" in self.stated and self.clients_of and max(self.clients_of) == len(self.clients_of) - 1:
+            self.threads, self.clients = len(self.clients_of), sum(self.clients_of.values())
+        return self.result()
 
-    def spawning(self, match: re.Match[str]) -> None:
+    def read_spawning(self, match: re.Match[str]) -> None:
         thread, clients = parse_count(match[1]), parse_count(match[2])
         if (times := _WARM_UP.search(match[0])) and parse_number(times[1]):
-            self.fields.values["main_duration"] = parse_number(times[2])
-        if thread in self.clients:
+            self.main_duration = parse_number(times[2])
+        if thread in self.clients_of:
             raise several_runs("h2load", match[0])
         if thread is None or clients is None:
-            self.fields.unread.append(match[0])
+            self.unread.append(match[0])
         else:
-            self.clients[thread] = clients
+            self.clients_of[thread] = clients
 
-    def finished(self, match: re.Match[str]) -> None:
+    def read_finished(self, match: re.Match[str]) -> None:
         taken, size = parse_scaled(match[1], SECONDS), parse_scaled(match[3], _SIZES)
-        self.fields.set_once(
+        self.set_once(
             match[0],
             finished_in=taken and taken[0],
             requests_per_s=_rate(match[2]),
             bytes_per_s=size and size[0],
         )
 
-    def finished_old(self, match: re.Match[str]) -> None:
+    def read_finished_old(self, match: re.Match[str]) -> None:
         seconds, milliseconds, microseconds = (parse_count(part) for part in match.groups()[:3])
         kbytes = parse_number(match[5])
         whole = None not in (seconds, milliseconds, microseconds)
         taken = (seconds or 0) + (milliseconds or 0) / 1e3 + (microseconds or 0) / 1e6
-        self.fields.set_once(
+        self.set_once(
             match[0],
             finished_in=float(f"{taken:.15g}") if whole else None,
             requests_per_s=_rate(match[4]),
             bytes_per_s=None if kbytes is None else kbytes * 1024,
         )
 
-    def requests(self, match: re.Match[str]) -> None:
+    def read_requests(self, match: re.Match[str]) -> None:
         names = ("total", "started", "done", "succeeded", "failed", "errored", "timeout")
-        self.fields.set_once(
+        self.set_once(
             match[0], **{name: parse_count(token) for name, token in zip(names, match.groups(), strict=True) if token}
         )
 
-    def status(self, match: re.Match[str]) -> None:
+    def read_status(self, match: re.Match[str]) -> None:
         names = ("status_2xx", "status_3xx", "status_4xx", "status_5xx")
-        self.fields.set_once(match[0], **{name: parse_count(t) for name, t in zip(names, match.groups(), strict=True)})
+        self.set_once(match[0], **{name: parse_count(t) for name, t in zip(names, match.groups(), strict=True)})
 
-    def traffic(self, match: re.Match[str]) -> None:
-        self.fields.set_once(match[0], traffic=parse_count(match[1] or match[2]))
+    def read_traffic(self, match: re.Match[str]) -> None:
+        self.set_once(match[0], traffic=parse_count(match[1] or match[2]))
 
-    def header(self, match: re.Match[str]) -> None:
-        self.columns = (
-            ("min", "max", "median", "p95", "p99", "mean", "sd") if match[1] else ("min", "max", "mean", "sd")
-        )
+    def read_header(self, match: re.Match[str]) -> None:
+        self.columns = ("min", "max", "50", "95", "99", "mean", "sd") if match[1] else ("min", "max", "mean", "sd")
 
-    def times(self, match: re.Match[str]) -> None:
+    def read_times(self, match: re.Match[str]) -> None:
         *cells, within = match[2].split()
         figures = [parse_scaled(cell, SECONDS) for cell in cells]
-        spread: dict[str, float] | None = None
+        row: Latency | None = None
         if self.columns and len(cells) == len(self.columns) and None not in figures and within.endswith("%"):
             known = [figure for figure in figures if figure]
-            spread = {name: figure[0] for name, figure in zip(self.columns, known, strict=True)}
-            spread["step"] = max(figure[1] for figure in known)
-        self.fields.set_once(match[0], **{_ROWS[match[1]]: spread})
+            times = {name: figure[0] for name, figure in zip(self.columns, known, strict=True)}
+            row = Latency(
+                min_s=times["min"],
+                mean_s=times["mean"],
+                stdev_s=times["sd"],
+                max_s=times["max"],
+                percentiles={name: time for name, time in times.items() if name.isdigit()},
+                resolution_s=max(figure[1] for figure in known),
+                covers="request",
+                corrected=False,
+            )
+        self.set_once(match[0], **{_ROWS[match[1]]: row})
 
-    def protocol(self, match: re.Match[str]) -> None:
+    def read_protocol(self, match: re.Match[str]) -> None:
         if not self.unterminated:
-            self.fields.values.setdefault("protocol", match[1])
+            self.protocol = self.protocol or match[1]
 
-    def tls(self, match: re.Match[str]) -> None:
+    def read_tls(self, match: re.Match[str]) -> None:
         if not self.unterminated:
-            self.fields.values.setdefault("cipher" if match[1] == "Cipher" else "tls_protocol", match[2])
+            name = "cipher" if match[1] == "Cipher" else "tls_protocol"
+            setattr(self, name, getattr(self, name) or match[2])
+
+    def result(self) -> LoadResult:
+        not_2xx = [n for n in (self.status_3xx, self.status_4xx, self.status_5xx) if n is not None]
+        return LoadResult(
+            tool="h2load",
+            duration_s=self.finished_in if self.main_duration is None else self.main_duration,
+            requests=self.total,
+            rps=self.requests_per_s,
+            connections=self.clients,
+            threads=self.threads,
+            bytes_total=self.traffic,
+            bytes_per_s=self.bytes_per_s,
+            latency=self._latency(),
+            connect_mean_s=_mean(self.connect),
+            first_byte_mean_s=_mean(self.first_byte),
+            errors=Errors(timeout=self.timeout, other=self._other()),
+            non_2xx=sum(not_2xx) if not_2xx else None,
+            failed=self.failed,
+            complete=self._complete(),
+            negotiated=self._negotiated(),
+            notes=tuple(self._notes()),
+        )
+
+    def _negotiated(self) -> Negotiated | None:
+        """Return what the first client negotiated; None where no connection was made."""
+        if self.protocol is None:
+            return None
+        names: Mapping[str, HttpProtocol] = {"h2": "h2", "h2c": "h2c"}
+        if self.tls_protocol or self.cipher:
+            names = {"h2": "h2", "http/1.1": "https1"}
+        elif self.clients is not None:  # the text has its beginning, where the lines on TLS would be
+            names = {"h2c": "h2c", "http/1.1": "http1"}
+        return Negotiated(
+            protocol=names.get(self.protocol),
+            tls_version=self.tls_protocol and self.tls_protocol.removeprefix("TLSv"),
+            cipher=self.cipher,
+        )
+
+    def _other(self) -> int | None:
+        """Return the requests without an answer that did not time out; "errored" includes both."""
+        if self.errored is None:
+            return None
+        return max(0, self.errored - (self.timeout or 0))
+
+    def _latency(self) -> Latency:
+        row = self.request
+        if row is None:
+            return Latency(covers="request", corrected=False)
+        return without_times(row) if self.done == 0 or row.max_s == 0 else row
+
+    def _complete(self) -> bool:
+        """Return whether the text has all that h2load prints (times since 0.7)."""
+        totals = (self.clients, self.finished_in, self.requests_per_s, self.total, self.traffic)
+        times = (self.request, self.connect, self.first_byte)
+        return None not in (*totals, self.status_2xx, *times) and not self.unread
+
+    def _notes(self) -> Iterator[Note]:
+        if self.done == 0:
+            yield Note(code="no-samples", message="no request was done: h2load's times of 0us are not measured")
+        if self.errored:
+            yield Note(
+                code="h2load-errored", message="requests that a lost connection never sent are counted as failed too"
+            )
+        yield from unread_notes(self.unread)
 
 
 def _rate(token: str) -> float | None:
@@ -210,90 +259,9 @@ def _rate(token: str) -> float | None:
 
 def parse(text: str) -> LoadResult:
     """Return the result that h2load printed. Raises ParseError for other text, and for several runs."""
-    return to_result(read(text))
+    return _H2loadReader().read(text)
 
 
-def to_result(output: H2loadOutput) -> LoadResult:
-    """Return h2load's fields as a LoadResult."""
-    not_2xx = [n for n in (output.status_3xx, output.status_4xx, output.status_5xx) if n is not None]
-    return LoadResult(
-        tool="h2load",
-        duration_s=output.finished_in if output.main_duration is None else output.main_duration,
-        requests=output.total,
-        rps=output.requests_per_s,
-        connections=output.clients,
-        threads=output.threads,
-        bytes_total=output.traffic,
-        bytes_per_s=output.bytes_per_s,
-        latency=_latency(output),
-        connect_mean_s=_mean(output.connect),
-        first_byte_mean_s=_mean(output.first_byte),
-        errors=Errors(timeout=output.timeout, other=_other(output)),
-        non_2xx=sum(not_2xx) if not_2xx else None,
-        failed=output.failed,
-        complete=_complete(output),
-        negotiated=_negotiated(output),
-        notes=tuple(_notes(output)),
-    )
-
-
-def _negotiated(output: H2loadOutput) -> Negotiated | None:
-    """Return what the first client negotiated; None where no connection was made."""
-    if output.protocol is None:
-        return None
-    names: Mapping[str, HttpProtocol] = {"h2": "h2", "h2c": "h2c"}
-    if output.tls_protocol or output.cipher:
-        names = {"h2": "h2", "http/1.1": "https1"}
-    elif output.clients is not None:  # the text has its beginning, where the lines on TLS would be
-        names = {"h2c": "h2c", "http/1.1": "http1"}
-    return Negotiated(
-        protocol=names.get(output.protocol),
-        tls_version=output.tls_protocol and output.tls_protocol.removeprefix("TLSv"),
-        cipher=output.cipher,
-    )
-
-
-def _other(output: H2loadOutput) -> int | None:
-    """Return the requests without an answer that did not time out; "errored" includes both."""
-    if output.errored is None:
-        return None
-    return max(0, output.errored - (output.timeout or 0))
-
-
-def _latency(output: H2loadOutput) -> Latency:
-    row = output.request
-    if row is None:
-        return Latency(covers="request", corrected=False)
-    latency = Latency(
-        min_s=row.min,
-        mean_s=row.mean,
-        stdev_s=row.sd,
-        max_s=row.max,
-        percentiles={name: t for name, t in (("50", row.median), ("95", row.p95), ("99", row.p99)) if t is not None},
-        resolution_s=row.step,
-        covers="request",
-        corrected=False,
-    )
-    return without_times(latency) if output.done == 0 or row.max == 0 else latency
-
-
-def _mean(row: Spread | None) -> float | None:
+def _mean(row: Latency | None) -> float | None:
     """Return the mean of a row; None where all of it is 0, which h2load prints without any sample."""
-    return row.mean if row is not None and row.max else None
-
-
-def _complete(output: H2loadOutput) -> bool:
-    """Return whether the text has all that h2load prints (times since 0.7)."""
-    totals = (output.clients, output.finished_in, output.requests_per_s, output.total, output.traffic)
-    times = (output.request, output.connect, output.first_byte)
-    return None not in (*totals, output.status_2xx, *times) and not output.unread
-
-
-def _notes(output: H2loadOutput) -> Iterator[Note]:
-    if output.done == 0:
-        yield Note(code="no-samples", message="no request was done: h2load's times of 0us are not measured")
-    if output.errored:
-        yield Note(
-            code="h2load-errored", message="requests that a lost connection never sent are counted as failed too"
-        )
-    yield from unread_notes(output.unread)
+    return row.mean_s if row is not None and row.max_s else None

@@ -18,26 +18,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from benchkit.loadtools.hey.output import MAX_RESULTS, parse
-from benchkit.loadtools.requests import (
-    RequestPart,
-    RequestSupport,
-    body_file,
-    body_files,
-    header_lines,
-    reserved_headers,
-)
-from benchkit.loadtools.target import Target
 from benchkit.loadtools.tool import (
-    Objection,
     ParsedOutput,
     RateSupport,
+    RequestPart,
     RequestRows,
+    RequestSupport,
+    Target,
     TlsSupport,
     Tool,
     ToolOutput,
+    UnsupportedField,
+    body_file,
+    body_files,
     either_time_or_count,
+    header_lines,
     one_http2_connection,
     reserved_arguments,
+    reserved_headers,
     whole_seconds,
 )
 from benchkit.models.load import Load
@@ -67,7 +65,7 @@ def _measure(output: ToolOutput) -> ParsedOutput:
     return measure(output)
 
 
-def _check(load: Load) -> Iterable[Objection]:
+def _validate(load: Load) -> Iterable[UnsupportedField]:
     yield from either_time_or_count(load)
     yield from whole_seconds(load.timeout_s, "timeout_s", "hey")
     yield from reserved_arguments(load, "hey", "-o")
@@ -75,21 +73,21 @@ def _check(load: Load) -> Iterable[Objection]:
         return
     if load.request_count % load.in_flight:
         sender = "stream" if load.streams > 1 else "connection"
-        yield Objection(
+        yield UnsupportedField(
             "request_count",
             f"hey gives every {sender} the same number: not divisible by {load.in_flight} {sender}s",
         )
     if load.request_count > MAX_RESULTS:
-        yield Objection(
+        yield UnsupportedField(
             "request_count", f"one hey keeps {MAX_RESULTS:,} results and drops the rest: use more processes"
         )
 
 
-def _check_target(load: Load, target: Target) -> Iterable[str]:
+def _validate_target(load: Load, target: Target) -> Iterable[str]:
     return one_http2_connection(load, target, "hey")
 
 
-def _check_request(request: Request) -> Iterable[tuple[RequestPart, str]]:
+def _validate_request(request: Request) -> Iterable[tuple[RequestPart, str]]:
     return reserved_headers(request, "hey", "host", "user-agent")
 
 
@@ -131,10 +129,10 @@ TOOL = Tool(
     measure=_measure,
     rate=RateSupport(is_open=False, clocks="per stream"),
     options=frozenset({"duration_s", "request_count", "keepalive", "rate", "timeout_s", "extra_args"}),
-    requests=RequestSupport(check=_check_request),
+    requests=RequestSupport(validate=_validate_request),
     files=_files,
-    check=_check,
+    validate=_validate,
     protocols=frozenset({"http1", "https1", "h2"}),
     tls=TlsSupport(verifies=False, sends_name=True, resumes=False),
-    check_target=_check_target,
+    validate_target=_validate_target,
 )

@@ -15,11 +15,10 @@ from pydantic_core import from_json
 
 from benchkit.errors import ParseError
 from benchkit.loadtools import reducer_output
-from benchkit.loadtools.go_errors import errors_of
 from benchkit.loadtools.hey.command import ROWS
 from benchkit.loadtools.hey.output import MAX_RESULTS
 from benchkit.loadtools.measurement import Measurement
-from benchkit.loadtools.text import excerpt
+from benchkit.loadtools.text import errors_of, excerpt
 from benchkit.loadtools.tool import ParsedOutput, ToolOutput
 from benchkit.models.base import Frozen
 from benchkit.models.load_result import LoadResult, Note

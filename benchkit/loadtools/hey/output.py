@@ -16,14 +16,14 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from benchkit.errors import ParseError
-from benchkit.loadtools.go_errors import errors_of
-from benchkit.loadtools.request_times import latency_of
 from benchkit.loadtools.text import (
     Reader,
     Rules,
+    errors_of,
+    latency_of,
     not_output_of,
     parse_count,
     parse_number,
@@ -32,7 +32,6 @@ from benchkit.loadtools.text import (
     unread_notes,
     without_times,
 )
-from benchkit.models.base import Frozen
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
 
 MAX_RESULTS = 1_000_000
@@ -54,8 +53,10 @@ _DAMAGED_STATUS = re.compile(r"\[.*|.*responses")
 _NOT_A_NUMBER = frozenset({"NaN", "+Inf", "-Inf", "Inf"})
 
 
-class HeyOutput(Frozen):
-    """Fields of hey's summary by its own labels; times in seconds, sizes in bytes."""
+class _HeyReader(Reader):
+    """Figures of hey's summary by its own labels; times in seconds, sizes in bytes."""
+
+    tool = "hey"
 
     total: float | None = None
     slowest: float | None = None
@@ -63,203 +64,176 @@ class HeyOutput(Frozen):
     average: float | None = None
     requests_per_s: float | None = None
     total_data: int | None = None
-    latency_distribution: Mapping[str, float] = {}
-    status_codes: Mapping[str, int] = {}
-    errors: Mapping[str, int] = {}
-    """Number of times that each error occurred, by its text."""
-    sections: frozenset[str] = frozenset()
-    """Sections that the text has."""
-    unread: tuple[str, ...] = ()
-    """Lines that hey printed, with a figure that could not be read."""
-
-
-def read(text: str) -> HeyOutput:
-    """Return the printed text as hey's own fields. Raises ParseError for other text, and for several runs."""
-    return _Reader().read(text)
-
-
-class _Reader(Reader):
-    tool = "hey"
 
     def __init__(self) -> None:
         super().__init__()
-        self.seen: set[str] = set()
+        self.sections: set[str] = set()
+        """Sections that the text has."""
         self.percentiles: dict[str, float] = {}
         self.statuses: dict[str, int] = {}
         self.errors: dict[str, int] = {}
-        self._headings: Rules = ((_SECTION, self.start),)
-        self._sections: dict[str, Rules] = {
+        """Number of times that each error occurred, by its text."""
+        self._headings: Rules = ((_SECTION, self.read_start),)
+        self._rules_of: dict[str, Rules] = {
             "Summary": (
                 *self._headings,
-                (_TIMES, self.time),
-                (_RATE, self.rate),
-                (_SIZES, self.size),
+                (_TIMES, self.read_time),
+                (_RATE, self.read_rate),
+                (_SIZES, self.read_size),
                 (_DAMAGED, self.add_unread),
             ),
             "Latency distribution": (
                 *self._headings,
-                (_PERCENTILE, self.percentile),
+                (_PERCENTILE, self.read_percentile),
                 (_DAMAGED_PERCENTILE, self.add_unread),
             ),
-            "Status code distribution": (*self._headings, (_STATUS, self.status), (_DAMAGED_STATUS, self.add_unread)),
-            "Error distribution": (*self._headings, (_ERROR, self.error)),
+            "Status code distribution": (
+                *self._headings,
+                (_STATUS, self.read_status),
+                (_DAMAGED_STATUS, self.add_unread),
+            ),
+            "Error distribution": (*self._headings, (_ERROR, self.read_error)),
         }
-        self._rules = self._sections["Summary"]
+        self._rules = self._rules_of["Summary"]
 
-    def read(self, text: str) -> HeyOutput:
+    def read(self, text: str) -> LoadResult:
         lines = self.read_lines(text)
         sections = (self.percentiles, self.statuses, self.errors)
-        if not self.fields.values.keys() & {"total", "average"} and not any(sections):
+        if not self.stated & {"total", "average"} and not any(sections):
             raise not_output_of("hey", lines)
-        return self.output(
-            HeyOutput,
-            latency_distribution=self.percentiles,
-            status_codes=self.statuses,
-            errors=self.errors,
-            sections=frozenset(self.seen),
-        )
+        return self.result()
 
-    def start(self, match: re.Match[str]) -> None:
+    def read_start(self, match: re.Match[str]) -> None:
         section = match[1].replace("distrubution", "distribution")
-        if section in self.seen:
+        if section in self.sections:
             raise several_runs("hey", match[0])
-        self.seen.add(section)
-        self._rules = self._sections.get(section, self._headings)
+        self.sections.add(section)
+        self._rules = self._rules_of.get(section, self._headings)
 
-    def time(self, match: re.Match[str]) -> None:
+    def read_time(self, match: re.Match[str]) -> None:
         value = parse_number(match[2])
         if value is None and match[2] in _NOT_A_NUMBER:
             return
-        self.fields.set_once(match[0], **{match[1].lower(): value})
+        self.set_once(match[0], **{match[1].lower(): value})
 
-    def rate(self, match: re.Match[str]) -> None:
+    def read_rate(self, match: re.Match[str]) -> None:
         whole = not self.unterminated or re.search(r"\.[0-9]{4}$", match[1])  # always four decimals
-        self.fields.set_once(match[0], requests_per_s=parse_number(match[1]) if whole else None)
+        self.set_once(match[0], requests_per_s=parse_number(match[1]) if whole else None)
 
-    def size(self, match: re.Match[str]) -> None:
+    def read_size(self, match: re.Match[str]) -> None:
         if match[1]:
-            self.fields.set_once(match[0], total_data=parse_count(match[2]))
+            self.set_once(match[0], total_data=parse_count(match[2]))
 
-    def percentile(self, match: re.Match[str]) -> None:
+    def read_percentile(self, match: re.Match[str]) -> None:
         time = parse_number(match[2])
         if match[1] == "0" and time == 0:
             return  # printed for percentiles that few requests do not have
         if match[1] in self.percentiles:
             raise several_runs("hey", match[0])
         if time is None:
-            self.fields.unread.append(match[0])
+            self.unread.append(match[0])
         else:
             self.percentiles[match[1]] = time
 
-    def status(self, match: re.Match[str]) -> None:
+    def read_status(self, match: re.Match[str]) -> None:
         responses = parse_count(match[2])
         if match[1] in self.statuses:
             raise several_runs("hey", match[0])
         if responses is None:
-            self.fields.unread.append(match[0])
+            self.unread.append(match[0])
         else:
             self.statuses[match[1]] = responses
 
-    def error(self, match: re.Match[str]) -> None:
+    def read_error(self, match: re.Match[str]) -> None:
         """Add an error; two errors may have the same text where hey shortened their addresses."""
         if self.unterminated:
-            self.fields.unread.append(match[0])  # its kind may be in the missing end
+            self.unread.append(match[0])  # its kind may be in the missing end
         self.errors[match[2]] = self.errors.get(match[2], 0) + int(match[1])
+
+    def result(self) -> LoadResult:
+        all_counted = self._all_counted()
+        # Before 2016 a run without an answer printed its errors alone.
+        failures_known = all_counted or self._capped() or (self.total is None and "Error distribution" in self.sections)
+        return LoadResult(
+            tool="hey",
+            duration_s=self.total,
+            requests=self._counted() if all_counted else None,
+            rps=self.requests_per_s,
+            bytes_total=self.total_data,
+            latency=self._latency(),
+            errors=errors_of(self.errors) if failures_known and not self.unread else Errors(),
+            status=self.statuses,
+            non_2xx=sum(n for code, n in self.statuses.items() if code[0] != "2") if all_counted else None,
+            failed=sum(self.errors.values()) if failures_known else None,
+            complete=self._complete(),
+            notes=tuple(self._notes()),
+        )
+
+    def _counted(self) -> int:
+        return sum(self.statuses.values()) + sum(self.errors.values())
+
+    def _requests_by_rate(self) -> tuple[float, float] | None:
+        """Return (rate x time, its largest rounding error); None where one of them is missing."""
+        if self.requests_per_s is None or self.total is None:
+            return None
+        return self.requests_per_s * self.total, 5e-5 * (self.requests_per_s + self.total) + 1e-3
+
+    def _all_counted(self) -> bool:
+        """Return whether statuses and errors account for every request: in truncated text they do not."""
+        expected = self._requests_by_rate()
+        if "Status code distribution" not in self.sections or expected is None:
+            return False
+        answered = sum(self.statuses.values())
+        totals = (self._counted(), answered if self.errors else math.nan)  # early versions rated answers alone
+        return any(abs(total - expected[0]) <= expected[1] for total in totals)
+
+    def _capped(self) -> bool:
+        """Return whether hey dropped results: it counts a million statuses, and its rate implies more."""
+        expected = self._requests_by_rate()
+        counted = sum(self.statuses.values())
+        return counted == MAX_RESULTS and (expected is None or expected[0] - self._counted() > expected[1])
+
+    def _unmeasured(self) -> bool:
+        """Return whether no request was answered: the average is then "NaN" and the extremes are zero."""
+        return self.average is None and 0 in (self.slowest, self.fastest)
+
+    def _latency(self) -> Latency:
+        latency = Latency(
+            min_s=self.fastest,
+            mean_s=None if self._capped() else self.average,
+            max_s=self.slowest,
+            percentiles=self.percentiles,
+            resolution_s=1e-4,
+            covers="connect+request",
+            corrected=False,
+        )
+        return without_times(latency) if self._unmeasured() else latency
+
+    def _complete(self) -> bool:
+        """Return whether the text has all that hey always prints."""
+        times = (self.average, self.slowest, self.fastest)
+        stated = None not in times or not self.statuses
+        return stated and not self.unread and (self._all_counted() or self._capped())
+
+    def _notes(self) -> Iterator[Note]:
+        if self._capped():
+            yield Note(
+                code="hey-cap",
+                message=f"hey keeps {MAX_RESULTS:,} results and there were more: percentiles, extremes and status counts "
+                "are of the first million; the average it prints is wrong and is not stated",
+            )
+        if self._unmeasured():
+            yield Note(
+                code="no-samples", message="no request was answered: hey's times of 0.0000 secs are not measured"
+            )
+        if self.average is not None and self.average < 1e-3:  # noqa: PLR2004 - below 1 ms a step of 0.1 ms is more than a tenth
+            yield Note(code="resolution", message="hey's times are rounded to 0.1 ms")
+        yield from unread_notes(self.unread)
 
 
 def parse(text: str) -> LoadResult:
     """Return the result that hey or boom printed. Raises ParseError for other text, and for several runs."""
-    return _parse_csv(text) or to_result(read(text))
-
-
-def to_result(output: HeyOutput) -> LoadResult:
-    """Return hey's fields as a LoadResult."""
-    all_counted = _all_counted(output)
-    # Before 2016 a run without an answer printed its errors alone.
-    failures_known = (
-        all_counted or _capped(output) or (output.total is None and "Error distribution" in output.sections)
-    )
-    return LoadResult(
-        tool="hey",
-        duration_s=output.total,
-        requests=_counted(output) if all_counted else None,
-        rps=output.requests_per_s,
-        bytes_total=output.total_data,
-        latency=_latency(output),
-        errors=errors_of(output.errors) if failures_known and not output.unread else Errors(),
-        status=output.status_codes,
-        non_2xx=sum(n for code, n in output.status_codes.items() if code[0] != "2") if all_counted else None,
-        failed=sum(output.errors.values()) if failures_known else None,
-        complete=_complete(output),
-        notes=tuple(_notes(output)),
-    )
-
-
-def _counted(output: HeyOutput) -> int:
-    return sum(output.status_codes.values()) + sum(output.errors.values())
-
-
-def _requests_by_rate(output: HeyOutput) -> tuple[float, float] | None:
-    """Return (rate x time, its largest rounding error); None where one of them is missing."""
-    if output.requests_per_s is None or output.total is None:
-        return None
-    return output.requests_per_s * output.total, 5e-5 * (output.requests_per_s + output.total) + 1e-3
-
-
-def _all_counted(output: HeyOutput) -> bool:
-    """Return whether statuses and errors account for every request: in truncated text they do not."""
-    expected = _requests_by_rate(output)
-    if "Status code distribution" not in output.sections or expected is None:
-        return False
-    answered = sum(output.status_codes.values())
-    totals = (_counted(output), answered if output.errors else math.nan)  # early versions rated answers alone
-    return any(abs(total - expected[0]) <= expected[1] for total in totals)
-
-
-def _capped(output: HeyOutput) -> bool:
-    """Return whether hey dropped results: it counts a million statuses, and its rate implies more."""
-    expected = _requests_by_rate(output)
-    counted = sum(output.status_codes.values())
-    return counted == MAX_RESULTS and (expected is None or expected[0] - _counted(output) > expected[1])
-
-
-def _unmeasured(output: HeyOutput) -> bool:
-    """Return whether no request was answered: the average is then "NaN" and the extremes are zero."""
-    return output.average is None and 0 in (output.slowest, output.fastest)
-
-
-def _latency(output: HeyOutput) -> Latency:
-    latency = Latency(
-        min_s=output.fastest,
-        mean_s=None if _capped(output) else output.average,
-        max_s=output.slowest,
-        percentiles=output.latency_distribution,
-        resolution_s=1e-4,
-        covers="connect+request",
-        corrected=False,
-    )
-    return without_times(latency) if _unmeasured(output) else latency
-
-
-def _complete(output: HeyOutput) -> bool:
-    """Return whether the text has all that hey always prints."""
-    times = (output.average, output.slowest, output.fastest)
-    stated = None not in times or not output.status_codes
-    return stated and not output.unread and (_all_counted(output) or _capped(output))
-
-
-def _notes(output: HeyOutput) -> Iterator[Note]:
-    if _capped(output):
-        yield Note(
-            code="hey-cap",
-            message=f"hey keeps {MAX_RESULTS:,} results and there were more: percentiles, extremes and status counts "
-            "are of the first million; the average it prints is wrong and is not stated",
-        )
-    if _unmeasured(output):
-        yield Note(code="no-samples", message="no request was answered: hey's times of 0.0000 secs are not measured")
-    if output.average is not None and output.average < 1e-3:  # noqa: PLR2004 - below 1 ms a step of 0.1 ms is more than a tenth
-        yield Note(code="resolution", message="hey's times are rounded to 0.1 ms")
-    yield from unread_notes(output.unread)
+    return _parse_csv(text) or _HeyReader().read(text)
 
 
 _HEADING = re.compile(

@@ -19,9 +19,19 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from benchkit.files import BACKENDS
 from benchkit.loadtools.openloop.output import parse
-from benchkit.loadtools.requests import RequestPart, RequestSupport, repeated_requests, reserved_headers
-from benchkit.loadtools.target import Target
-from benchkit.loadtools.tool import GoProgram, Objection, RateSupport, RequestRows, Tool, either_time_or_count
+from benchkit.loadtools.tool import (
+    GoProgram,
+    RateSupport,
+    RequestPart,
+    RequestRows,
+    RequestSupport,
+    Target,
+    Tool,
+    UnsupportedField,
+    either_time_or_count,
+    repeated_requests,
+    reserved_headers,
+)
 from benchkit.models.load import NS_PER_S, Load, RateStage
 from benchkit.models.request import CONTENT_LENGTH, Request, has_header
 
@@ -31,13 +41,13 @@ ROWS = RequestRows("openloop")
 """Every request that got a response, in nanoseconds from when it was due, or in a closed loop from when it was sent."""
 
 
-def _check(load: Load) -> Iterable[Objection]:
+def _validate(load: Load) -> Iterable[UnsupportedField]:
     yield from either_time_or_count(load)
     if load.request_count is not None and load.rate is None:
-        yield Objection("request_count", "openloop runs for a time: set a rate to reach a count")
+        yield UnsupportedField("request_count", "openloop runs for a time: set a rate to reach a count")
 
 
-def _check_request(request: Request) -> Iterator[tuple[RequestPart, str]]:
+def _validate_request(request: Request) -> Iterator[tuple[RequestPart, str]]:
     yield from reserved_headers(request, "openloop", "Connection", "Transfer-Encoding")
 
 
@@ -94,8 +104,8 @@ TOOL = Tool(
     go_program=PROGRAM,
     rate=RateSupport(is_open=True, clocks="one"),
     options=frozenset({"duration_s", "request_count", "keepalive", "rate", "arrivals", "shape", "timeout_s"}),
-    requests=RequestSupport(differing=frozenset({"method", "path", "headers", "body"}), check=_check_request),
+    requests=RequestSupport(differing=frozenset({"method", "path", "headers", "body"}), validate=_validate_request),
     files=_files,
-    check=_check,
+    validate=_validate,
     lead=lambda seconds: (f"-lead={seconds:g}s",),
 )

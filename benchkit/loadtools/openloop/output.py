@@ -13,19 +13,15 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError
 
 from benchkit.errors import ParseError
-from benchkit.loadtools.go_errors import errors_of
-from benchkit.loadtools.text import QUOTED, not_output_of, several_runs, split_lines
+from benchkit.loadtools.text import QUOTED, Count, errors_of, not_output_of, several_runs, split_lines
 from benchkit.models.base import Frozen
 from benchkit.models.load_result import Latency, LoadResult, Note
 from benchkit.validation import first_fault
 
 _START = '{"openloop":'
-Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
-class OpenloopOutput(Frozen):
-    """openloop's own fields."""
-
+class _Summary(Frozen):
     openloop: Literal[1]
     """Version of the summary."""
     duration_s: Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -37,11 +33,6 @@ class OpenloopOutput(Frozen):
 
 def parse(text: str) -> LoadResult:
     """Return the result that openloop printed. Raises ParseError for other text, and for several runs."""
-    return to_result(read(text))
-
-
-def read(text: str) -> OpenloopOutput:
-    """Return openloop's fields. Raises ParseError for other text, and for several runs."""
     lines = split_lines(text)
     summaries = [line for each in lines if (line := each.strip(QUOTED)).startswith(_START)]
     if not summaries:
@@ -49,13 +40,9 @@ def read(text: str) -> OpenloopOutput:
     if len(summaries) > 1:
         raise several_runs("openloop", summaries[0])
     try:
-        return OpenloopOutput.model_validate_json(summaries[0], strict=True)
+        output = _Summary.model_validate_json(summaries[0], strict=True)
     except ValidationError as error:
-        raise ParseError("not a summary of openloop", why=first_fault(error, OpenloopOutput)) from None
-
-
-def to_result(output: OpenloopOutput) -> LoadResult:
-    """Return openloop's fields as a LoadResult."""
+        raise ParseError("not a summary of openloop", why=first_fault(error, _Summary)) from None
     duration_s = output.duration_s or None
     messages = [f"{message}: {count}" for message, count in output.errors.items()]
     return LoadResult(

@@ -18,24 +18,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from benchkit.loadtools.requests import (
+from benchkit.loadtools.siege.output import parse
+from benchkit.loadtools.tool import (
     RequestPart,
+    RequestRows,
     RequestSupport,
+    Target,
+    TlsSupport,
+    Tool,
+    UnsupportedField,
     body_file,
     body_files,
+    either_time_or_count,
     has_body,
     header_lines,
     repeated_requests,
     reserved_headers,
-)
-from benchkit.loadtools.siege.output import parse
-from benchkit.loadtools.target import Target
-from benchkit.loadtools.tool import (
-    Objection,
-    RequestRows,
-    TlsSupport,
-    Tool,
-    either_time_or_count,
     whole_seconds,
 )
 from benchkit.models.load import Load
@@ -47,17 +45,17 @@ URLS = "siege.urls"
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
-def _check(load: Load) -> Iterable[Objection]:
+def _validate(load: Load) -> Iterable[UnsupportedField]:
     yield from either_time_or_count(load)
     yield from whole_seconds(load.duration_s, "duration_s", "siege")
     yield from whole_seconds(load.timeout_s, "timeout_s", "siege")
     if load.request_count is not None and load.request_count % load.connections:
-        yield Objection(
+        yield UnsupportedField(
             "request_count", f"siege gives every user the same number: not divisible by {load.connections} connections"
         )
 
 
-def _check_request(request: Request) -> Iterable[tuple[RequestPart, str]]:
+def _validate_request(request: Request) -> Iterable[tuple[RequestPart, str]]:
     yield from reserved_headers(request, "siege", "user-agent")
     if request.method not in _METHODS:
         yield "method", f"siege sends {', '.join(sorted(_METHODS))}, not {request.method}"
@@ -132,10 +130,10 @@ TOOL = Tool(
     summary="stderr",
     options=frozenset({"duration_s", "request_count", "keepalive", "timeout_s", "extra_args"}),
     requests=RequestSupport(
-        differing=frozenset({"method", "path", "body"}), weights="in turn by connection", check=_check_request
+        differing=frozenset({"method", "path", "body"}), weights="in turn by connection", validate=_validate_request
     ),
     files=_files,
-    check=_check,
+    validate=_validate,
     own_s=12.0,
     thread_per_connection=True,
     protocols=frozenset({"http1", "https1"}),

@@ -25,7 +25,6 @@ from benchkit.loadtools.text import (
     unread_notes,
     without_times,
 )
-from benchkit.models.base import Frozen
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
 
 TICK_S = 0.01
@@ -71,8 +70,10 @@ _LOG_FIELDS = tuple(
 )
 
 
-class SiegeOutput(Frozen):
-    """Fields of one run by siege's own labels; times in seconds, sizes in bytes ("MB" are 1024²)."""
+class _SiegeReader(Reader):
+    """Figures of one run by siege's own labels; times in seconds, sizes in bytes ("MB" are 1024²)."""
+
+    tool = "siege"
 
     version: str | None = None
     users: int | None = None
@@ -84,58 +85,44 @@ class SiegeOutput(Frozen):
     response_time: float | None = None
     transaction_rate: float | None = None
     throughput: float | None = None
-    concurrency: float | None = None
-    """Sum of response times ÷ elapsed time: measured, not the number of users."""
-    successful_transactions: int | None = None
     failed_transactions: int | None = None
     longest_transaction: float | None = None
     shortest_transaction: float | None = None
     log_rows: int | None = None
     """Number of rows of the log file, of which this is the last; None where it is no log file."""
     aborted: bool = False
-    unread: tuple[str, ...] = ()
-    """Lines that siege printed, with a figure that could not be read."""
-
-
-def read(text: str) -> SiegeOutput:
-    """Return the printed text as siege's own fields. Raises ParseError for other text, and for several runs."""
-    return _Reader().read(text)
-
-
-class _Reader(Reader):
-    tool = "siege"
 
     def __init__(self) -> None:
         super().__init__()
-        self.banner: dict[str, object] = {}
         self.milliseconds: bool | None = None
         self.log_row: re.Match[str] | None = None
         self.is_log_row_cut = False
-        self.log_rows = 0
+        self.rows_seen = 0
+        self.has_users = False
         self._rules = (
-            (_LINE, self.line),
+            (_LINE, self.read_figure),
             (_DAMAGED, self.add_unread),
-            (_LOG_ROW, self.row),
-            (_USERS, self.users),
-            (_VERSION, self.version),
-            (_ABORTED, self.aborted),
+            (_LOG_ROW, self.read_row),
+            (_USERS, self.read_users),
+            (_VERSION, self.read_version),
+            (_ABORTED, self.read_aborted),
         )
 
     def read_line(self, line: str) -> None:
         if not line.startswith(("HTTP/", '"')):  # rows of a verbose run, one per request; JSON is read as a whole
             super().read_line(line)
 
-    def read(self, text: str) -> SiegeOutput:
+    def read(self, text: str) -> LoadResult:
         lines = self.read_lines(text)
         if '"transactions"' in text:
-            self.json("\n".join(lines))
-        if not self.fields.values and self.log_row:
-            self.last_row(self.log_row)
-        if not self.fields.values and "users" not in self.banner:
+            self.read_json("\n".join(lines))
+        if not self.stated and self.log_row:
+            self.read_last_row(self.log_row)
+        if not self.stated and not self.has_users:
             raise not_output_of("siege", lines)
-        return self.output(SiegeOutput, **self.banner)
+        return self.result()
 
-    def line(self, match: re.Match[str]) -> None:
+    def read_figure(self, match: re.Match[str]) -> None:
         field = match[1].lower().replace(" ", "_")
         unit = match[3] or ""
         if field == "response_time":
@@ -149,9 +136,9 @@ class _Reader(Reader):
             r"[0-9]+\.[0-9]{2}", match[2]
         ):  # it always prints two decimals
             value = None
-        self.fields.set_once(match[0], **{field: value})
+        self.set_once(match[0], **{field: value})
 
-    def json(self, text: str) -> None:
+    def read_json(self, text: str) -> None:
         """Read the JSON form. Where the text has the summary too, that one is used: it is finer, and must agree."""
         document: dict[str, object] = {}
         for match in _JSON.finditer(text):
@@ -161,37 +148,106 @@ class _Reader(Reader):
             whole = match[3] is not None
             document[field] = _value(field, match[2], _SECONDS_AND_MB.get(field, 1.0)) if whole else None
             if document[field] is None and match[2] not in NOT_A_NUMBER:
-                self.fields.unread.append(match[0])
-        if "transactions" in self.fields.values:
-            if self.fields.values["transactions"] != document.get("transactions"):
+                self.unread.append(match[0])
+        if "transactions" in self.stated:
+            if self.transactions != document.get("transactions"):
                 raise several_runs("siege", "transactions")
         else:
-            self.fields.values.update(document)
+            self._set(document)
 
-    def row(self, match: re.Match[str]) -> None:
+    def _set(self, figures: Mapping[str, object]) -> None:
+        self.stated |= figures.keys()
+        for field, figure in figures.items():
+            setattr(self, field, figure)
+
+    def read_row(self, match: re.Match[str]) -> None:
         self.log_row, self.is_log_row_cut = match, self.ends_mid_number(match[0])
-        self.log_rows += 1
+        self.rows_seen += 1
 
-    def last_row(self, match: re.Match[str]) -> None:
+    def read_last_row(self, match: re.Match[str]) -> None:
         """Read the last run in a log file; a column without a comma or line end after it may lack digits."""
         cells = [cell.strip() for cell in match[1].split(",")]
         for field, cell in zip(_LOG_FIELDS, cells[:-1] if self.is_log_row_cut else cells, strict=False):
             value = _value(field, cell, _SECONDS_AND_MB.get(field, 1.0))
-            self.fields.values[field] = value
+            self._set({field: value})
             if value is None and cell not in NOT_A_NUMBER:
-                self.fields.unread.append(match[0])
+                self.unread.append(match[0])
         if self.is_log_row_cut or len(cells) != len(_LOG_FIELDS):
-            self.fields.unread.append(match[0])
-        self.banner["log_rows"] = self.log_rows
+            self.unread.append(match[0])
+        self.log_rows = self.rows_seen
 
-    def users(self, match: re.Match[str]) -> None:
-        self.banner["users"] = parse_count(match[1])
+    def read_users(self, match: re.Match[str]) -> None:
+        self.users, self.has_users = parse_count(match[1]), True
 
-    def version(self, match: re.Match[str]) -> None:
-        self.banner["version"] = match[1]
+    def read_version(self, match: re.Match[str]) -> None:
+        self.version = match[1]
 
-    def aborted(self, _match: re.Match[str]) -> None:
-        self.banner["aborted"] = True
+    def read_aborted(self, _match: re.Match[str]) -> None:
+        self.aborted = True
+
+    def result(self) -> LoadResult:
+        return LoadResult(
+            tool="siege",
+            tool_version=self.version,
+            duration_s=self.elapsed_time,
+            requests=self.transactions,
+            rps=self._measured_rate(self.transaction_rate),
+            connections=self.users,
+            bytes_total=self.data_transferred,
+            bytes_per_s=self._measured_rate(self.throughput),
+            latency=self._latency(),
+            errors=Errors(),
+            failed=self.failed_transactions,
+            availability=None if self.availability is None else float(f"{self.availability / 100:.15g}"),
+            complete=self._complete(),
+            notes=tuple(self._notes()),
+        )
+
+    def _measured_rate(self, rate: float | None) -> float | None:
+        """Return a rate, but None for the 0 that siege prints where it measured nothing."""
+        return None if rate == 0 and self._too_fast() else rate
+
+    def _too_fast(self) -> bool:
+        """Return whether the elapsed time is printed as zero: below 10 ms siege prints rates of zero."""
+        return not self.elapsed_time and self.transactions != 0
+
+    def _latency(self) -> Latency:
+        latency = Latency(
+            min_s=self.shortest_transaction,
+            mean_s=self.response_time,
+            max_s=self.longest_transaction,
+            resolution_s=TICK_S,
+            covers="connect+request",
+            corrected=False,
+        )
+        return latency if self.transactions else without_times(latency)  # none, or an unknown number
+
+    def _complete(self) -> bool:
+        """Return whether the run ended normally, and the text has all that siege always prints."""
+        required = [self.transactions, self.elapsed_time, self.transaction_rate, self.failed_transactions]
+        if self.log_rows is None:
+            required += [self.availability, self.longest_transaction, self.shortest_transaction]
+            required += [self.data_transferred, self.throughput]
+            if self.transactions:
+                required.append(self.response_time)
+        return None not in required and not self.unread and not self.aborted
+
+    def _notes(self) -> Iterator[Note]:
+        yield Note(
+            code="siege-resolution", message="siege counts times in steps of 10 ms; 0.00 means less than that, not zero"
+        )
+        if self.log_rows is not None:
+            yield Note(
+                code="siege-log",
+                message=f"the last of {self.log_rows} runs in a log file, which truncates to whole megabytes",
+            )
+        if self._too_fast():
+            yield Note(code="short-run", message="the run took less than 10 ms: siege's rates of 0.00 are not measured")
+        if self.transactions == 0:
+            yield Note(code="no-samples", message="no transaction: siege's times of 0.00 are not measured")
+        if self.aborted:
+            yield Note(code="aborted", message="siege aborted the run: too many sockets failed")
+        yield from unread_notes(self.unread)
 
 
 def _value(field: str, token: str, unit: float | None) -> float | int | None:
@@ -212,75 +268,4 @@ def parse(text: str) -> LoadResult:
     Raises ParseError for other text, and several runs. A log file has a row for every run: the last row is the result,
     and a note states it.
     """
-    return to_result(read(text))
-
-
-def to_result(output: SiegeOutput) -> LoadResult:
-    """Return siege's fields as a LoadResult."""
-    return LoadResult(
-        tool="siege",
-        tool_version=output.version,
-        duration_s=output.elapsed_time,
-        requests=output.transactions,
-        rps=_measured_rate(output.transaction_rate, output),
-        connections=output.users,
-        bytes_total=output.data_transferred,
-        bytes_per_s=_measured_rate(output.throughput, output),
-        latency=_latency(output),
-        errors=Errors(),
-        failed=output.failed_transactions,
-        availability=None if output.availability is None else float(f"{output.availability / 100:.15g}"),
-        complete=_complete(output),
-        notes=tuple(_notes(output)),
-    )
-
-
-def _measured_rate(rate: float | None, output: SiegeOutput) -> float | None:
-    """Return a rate, but None for the 0 that siege prints where it measured nothing."""
-    return None if rate == 0 and _too_fast(output) else rate
-
-
-def _too_fast(output: SiegeOutput) -> bool:
-    """Return whether the elapsed time is printed as zero: below 10 ms siege prints rates of zero."""
-    return not output.elapsed_time and output.transactions != 0
-
-
-def _latency(output: SiegeOutput) -> Latency:
-    latency = Latency(
-        min_s=output.shortest_transaction,
-        mean_s=output.response_time,
-        max_s=output.longest_transaction,
-        resolution_s=TICK_S,
-        covers="connect+request",
-        corrected=False,
-    )
-    return latency if output.transactions else without_times(latency)  # none, or an unknown number
-
-
-def _complete(output: SiegeOutput) -> bool:
-    """Return whether the run ended normally, and the text has all that siege always prints."""
-    required = [output.transactions, output.elapsed_time, output.transaction_rate, output.failed_transactions]
-    if output.log_rows is None:
-        required += [output.availability, output.longest_transaction, output.shortest_transaction]
-        required += [output.data_transferred, output.throughput]
-        if output.transactions:
-            required.append(output.response_time)
-    return None not in required and not output.unread and not output.aborted
-
-
-def _notes(output: SiegeOutput) -> Iterator[Note]:
-    yield Note(
-        code="siege-resolution", message="siege counts times in steps of 10 ms; 0.00 means less than that, not zero"
-    )
-    if output.log_rows is not None:
-        yield Note(
-            code="siege-log",
-            message=f"the last of {output.log_rows} runs in a log file, which truncates to whole megabytes",
-        )
-    if _too_fast(output):
-        yield Note(code="short-run", message="the run took less than 10 ms: siege's rates of 0.00 are not measured")
-    if output.transactions == 0:
-        yield Note(code="no-samples", message="no transaction: siege's times of 0.00 are not measured")
-    if output.aborted:
-        yield Note(code="aborted", message="siege aborted the run: too many sockets failed")
-    yield from unread_notes(output.unread)
+    return _SiegeReader().read(text)

@@ -17,20 +17,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from benchkit.files import BACKENDS
-from benchkit.loadtools.requests import RequestSupport, body_file, body_files, header_lines, repeated_requests
-from benchkit.loadtools.target import Target
 from benchkit.loadtools.tool import (
     NEED_RATE,
     GoProgram,
-    Objection,
     ParsedOutput,
     RateSupport,
     RequestRows,
+    RequestSupport,
+    Target,
     TlsSupport,
     Tool,
     ToolOutput,
+    UnsupportedField,
+    body_file,
+    body_files,
     either_time_or_count,
+    header_lines,
     one_http2_connection,
+    repeated_requests,
 )
 from benchkit.loadtools.vegeta.output import parse
 from benchkit.models.load import Load
@@ -45,17 +49,17 @@ ROWS = RequestRows("vegeta")
 messages are counted by text; an answer below 200 or above 399 has its status line there."""
 
 
-def _check(load: Load) -> Iterable[Objection]:
+def _validate(load: Load) -> Iterable[UnsupportedField]:
     yield from either_time_or_count(load)
     if load.request_count is not None and load.rate is None:
-        yield Objection("request_count", "vegeta runs for a time: set a rate to reach a count")
+        yield UnsupportedField("request_count", "vegeta runs for a time: set a rate to reach a count")
     if not load.histogram:
-        yield Objection("histogram", "vegeta prints no summary: it needs histogram: true")
+        yield UnsupportedField("histogram", "vegeta prints no summary: it needs histogram: true")
     if load.rate is not None and load.rate != round(load.rate * 1000) / 1000:
-        yield Objection("rate", f"vegeta takes thousandths of a request per second, not {load.rate!r}")
+        yield UnsupportedField("rate", f"vegeta takes thousandths of a request per second, not {load.rate!r}")
 
 
-def _check_target(load: Load, target: Target) -> Iterable[str]:
+def _validate_target(load: Load, target: Target) -> Iterable[str]:
     yield from one_http2_connection(load, target, "vegeta")
     at_rate = any(getattr(load, name) is not None for name in ("rate", *NEED_RATE))
     if at_rate and load.streams > 1:
@@ -134,8 +138,8 @@ TOOL = Tool(
     options=frozenset({"duration_s", "request_count", "keepalive", "rate", "timeout_s", "extra_args"}),
     requests=RequestSupport(differing=frozenset({"method", "path", "headers", "body"})),
     files=_files,
-    check=_check,
+    validate=_validate,
     protocols=frozenset({"http1", "https1", "h2", "h2c"}),
     tls=TlsSupport(verifies=True, sends_name=False, resumes=False),
-    check_target=_check_target,
+    validate_target=_validate_target,
 )

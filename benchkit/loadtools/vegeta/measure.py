@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from benchkit.errors import ParseError
 from benchkit.loadtools import reducer_output
-from benchkit.loadtools.go_errors import errors_of
 from benchkit.loadtools.measurement import Measurement
 from benchkit.loadtools.reducer_output import ReducerOutput
+from benchkit.loadtools.text import errors_of
 from benchkit.loadtools.tool import ParsedOutput, ToolOutput
 from benchkit.loadtools.vegeta.command import ROWS
 from benchkit.models.histogram import NS_PER_S

@@ -22,6 +22,7 @@ from benchkit.errors import ParseError
 from benchkit.loadtools.text import (
     QUOTED,
     SECONDS,
+    Count,
     Reader,
     excerpt,
     not_output_of,
@@ -31,7 +32,6 @@ from benchkit.loadtools.text import (
     split_lines,
     unread_notes,
 )
-from benchkit.models.base import Frozen
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
 from benchkit.validation import first_fault
 
@@ -52,32 +52,6 @@ _POINT = re.compile(r"([0-9]{1,12}\.[0-9]{6})\s+([01]\.[0-9]{6})\s+([0-9]{1,18})
 _PERCENTILE = re.compile(r"[0-9]{1,2}(?:\.[0-9]{1,5})?")
 
 
-class VegetaOutput(Frozen):
-    """Fields of a report by vegeta's own labels; times in seconds, sizes in bytes."""
-
-    requests: int | None = None
-    rate: float | None = None
-    """Requests sent ÷ attack time."""
-    throughput: float | None = None
-    """Good answers ÷ (attack + wait)."""
-    attack_s: float | None = None
-    total_s: float | None = None
-    """Attack and wait together, the only duration that versions before 6 state."""
-    wait_s: float | None = None
-    latencies: Mapping[str, float] | None = None
-    """Times by the report's own names: min, mean, max, and percentiles as "50"."""
-    bytes_in: int | None = None
-    bytes_out: int | None = None
-    success: float | None = None
-    """Share of answers with a status from 200 to 399."""
-    status_codes: Mapping[str, int] | None = None
-    """Answers by status code; "0" is a request without an answer."""
-    errors: tuple[str, ...] = ()
-    unread: tuple[str, ...] = ()
-    """Lines that vegeta printed, with a figure that could not be read."""
-    kind: Literal["text", "json", "hist", "hdrplot"] = "text"
-
-
 def parse_duration(token: str) -> float | None:
     """Return the seconds of a duration as Go prints it (`1m30.5s`, `145.082066ms`, `0s`); None for any other token."""
     if match := _CLOCK.fullmatch(token):
@@ -90,46 +64,77 @@ def parse_duration(token: str) -> float | None:
     return None if unit is None else float(f"{float(match[1]) * unit:.15g}")
 
 
-def read(text: str) -> VegetaOutput:
-    """Return the printed text as vegeta's own fields. Raises ParseError for other text, and for several reports."""
-    if '"latencies"' in text:
-        plain = "\n".join(line.strip(QUOTED) for line in split_lines(text))
-        start = _DOCUMENT.search(plain)
-        if start:
-            return _json(plain[start.start() : plain.rfind("}") + 1])
-    return _Reader().read(text)
+class _VegetaReader(Reader):
+    """Figures of a report by vegeta's own labels; times in seconds, sizes in bytes."""
 
-
-class _Reader(Reader):
     tool = "vegeta"
+
+    requests: int | None = None
+    rate: float | None = None
+    """Requests sent ÷ attack time."""
+    attack_s: float | None = None
+    total_s: float | None = None
+    """Attack and wait together, the only duration that versions before 6 state."""
+    latencies: Mapping[str, float] | None = None
+    """Times by the report's own names: min, mean, max, and percentiles as "50"."""
+    bytes_in: int | None = None
+    success: float | None = None
+    """Share of answers with a status from 200 to 399."""
+    status_codes: Mapping[str, int] | None = None
+    """Answers by status code; "0" is a request without an answer."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.kind = "text"
+        self.kind: Literal["text", "json", "hist", "hdrplot"] = "text"
         self.buckets: list[int] = []
         self.points: dict[str, float] = {}
         self.errors: list[str] | None = None
+        """Kinds of error; None before their heading."""
         self._rules = (
-            (_ROW, self.row),
-            (_CODES, self.codes),
-            (_ERRORS, self.error_set),
-            (_BUCKETS, self.start_buckets),
-            (_BUCKET, self.bucket),
-            (_SPECTRUM, self.start_points),
-            (_POINT, self.point),
+            (_ROW, self.read_row),
+            (_CODES, self.read_codes),
+            (_ERRORS, self.read_error_set),
+            (_BUCKETS, self.read_start_buckets),
+            (_BUCKET, self.read_bucket),
+            (_SPECTRUM, self.read_start_points),
+            (_POINT, self.read_point),
             (_DAMAGED, self.add_unread),
         )
 
-    def read(self, text: str) -> VegetaOutput:
+    def read(self, text: str) -> LoadResult:
+        if '"latencies"' in text:
+            plain = "\n".join(line.strip(QUOTED) for line in split_lines(text))
+            if start := _DOCUMENT.search(plain):
+                self.read_json(plain[start.start() : plain.rfind("}") + 1])
+                return self.result()
         lines = self.read_lines(text)
-        if not self.fields.values and not self.buckets and not self.points:
+        if not self.stated and not self.buckets and not self.points:
             raise not_output_of("vegeta", lines)
-        more: dict[str, object] = {"kind": self.kind, "errors": tuple(self.errors or ())}
         if self.kind == "hist":
-            more["requests"] = sum(self.buckets)
+            self.requests = sum(self.buckets)
         if self.points:
-            more["latencies"] = self.points
-        return self.output(VegetaOutput, **more)
+            self.latencies = self.points
+        return self.result()
+
+    def read_json(self, text: str) -> None:
+        try:
+            document = _Document.model_validate_json(text)
+        except ValidationError as error:
+            raise ParseError(
+                "this JSON is not a complete report of vegeta",
+                why=first_fault(error, _Document),
+                hint="is it truncated, or does it have several reports?",
+            ) from None
+        self.kind = "json"
+        self.requests = document.requests
+        self.rate = document.rate
+        self.attack_s = None if document.duration is None else float(f"{document.duration * 1e-9:.15g}")
+        times = {name.removesuffix("th"): float(f"{ns * 1e-9:.15g}") for name, ns in document.latencies.items()}
+        self.latencies = {name: time for name, time in times.items() if name != "total"}
+        self.bytes_in = None if document.bytes_in is None else document.bytes_in.total
+        self.success = document.success
+        self.status_codes = document.status_codes
+        self.errors = [excerpt(message) for message in document.errors or ()]
 
     def read_line(self, line: str) -> None:
         if self.errors is not None and not _ROW.fullmatch(line):
@@ -137,51 +142,106 @@ class _Reader(Reader):
         else:
             super().read_line(line)
 
-    def row(self, match: re.Match[str]) -> None:
+    def read_row(self, match: re.Match[str]) -> None:
         """Read a row that has the names of its figures in brackets."""
         label, names, cells = match[1], match[2].split(", "), match[3].split(", ")
         if len(names) != len(cells) or self.ends_mid_number(match[0]):
-            self.fields.unread.append(match[0])
+            self.unread.append(match[0])
             return
         named = dict(zip(names, cells, strict=True))
         if label == "Latencies":
             times = {name: parse_duration(cell) for name, cell in named.items()}
-            self.fields.set_once(match[0], latencies=None if None in times.values() else times)
+            self.set_once(match[0], latencies=None if None in times.values() else times)
             return
         for name, cell in named.items():
-            self.fields.set_once(match[0], **_figure(label, name, cell))
+            self.set_once(match[0], **_figure(label, name, cell))
 
-    def codes(self, match: re.Match[str]) -> None:
+    def read_codes(self, match: re.Match[str]) -> None:
         pairs = [_CODE.fullmatch(pair) for pair in match[1].split()]
         codes = {pair[1]: int(pair[2]) for pair in pairs if pair}
         whole = len(codes) == len(pairs)
-        if (self.unterminated or not codes) and sum(codes.values()) != self.fields.values.get("requests"):
+        if (self.unterminated or not codes) and sum(codes.values()) != self.requests:
             whole = False
-        self.fields.set_once(match[0], status_codes=codes if whole else None)
+        self.set_once(match[0], status_codes=codes if whole else None)
 
-    def error_set(self, _match: re.Match[str]) -> None:
+    def read_error_set(self, _match: re.Match[str]) -> None:
         self.errors = []
 
-    def start_buckets(self, match: re.Match[str]) -> None:
+    def read_start_buckets(self, match: re.Match[str]) -> None:
         self._start(match, "hist")
 
-    def bucket(self, match: re.Match[str]) -> None:
+    def read_bucket(self, match: re.Match[str]) -> None:
         if self.kind == "hist":
             self.buckets.append(int(match[3]))
 
-    def start_points(self, match: re.Match[str]) -> None:
+    def read_start_points(self, match: re.Match[str]) -> None:
         self._start(match, "hdrplot")
 
-    def point(self, match: re.Match[str]) -> None:
+    def read_point(self, match: re.Match[str]) -> None:
         if self.kind == "hdrplot":
             share = float(match[2])
             name = "min" if share == 0 else "max" if share == 1 else f"{share * 100:.7g}"
             self.points[name] = float(f"{float(match[1]) / 1000:.15g}")
 
-    def _start(self, match: re.Match[str], kind: str) -> None:
-        if self.kind != "text" or self.fields.values:
+    def _start(self, match: re.Match[str], kind: Literal["hist", "hdrplot"]) -> None:
+        if self.kind != "text" or self.stated:
             raise several_runs("vegeta", match[0])
         self.kind = kind
+
+    def result(self) -> LoadResult:
+        codes = self.status_codes
+        return LoadResult(
+            tool="vegeta",
+            duration_s=self._duration_s(),
+            requests=self.requests,
+            rps=self.rate,
+            bytes_total=self.bytes_in,
+            latency=self._latency(),
+            errors=Errors(other=None if codes is None else codes.get("0", 0)),
+            status=codes or {},
+            non_2xx=None if codes is None else sum(n for code, n in codes.items() if code[0] not in "02"),
+            failed=None if codes is None else sum(n for code, n in codes.items() if code[0] not in "23"),
+            availability=self.success,
+            complete=self._complete(),
+            notes=tuple(self._notes()),
+        )
+
+    def _latency(self) -> Latency:
+        times = self.latencies or {}
+        if self.requests == 0:
+            return Latency(covers="connect+request", corrected=False)
+        return Latency(
+            min_s=times.get("min"),
+            mean_s=times.get("mean"),
+            max_s=times.get("max"),
+            percentiles={name: time for name, time in times.items() if _PERCENTILE.fullmatch(name)},
+            resolution_s=1e-9 if self.kind == "json" else None,
+            covers="connect+request",
+            corrected=False,
+        )
+
+    def _duration_s(self) -> float | None:
+        return self.total_s if self.attack_s is None else self.attack_s
+
+    def _complete(self) -> bool:
+        """Return whether the text has all that this kind of report always states."""
+        if self.kind == "hist":
+            return bool(self.requests) and not self.unread
+        if self.kind == "hdrplot":
+            return {"min", "max"} <= (self.latencies or {}).keys() and not self.unread
+        required = (self.requests, self._duration_s(), self.bytes_in, self.success, self.status_codes)
+        return None not in required and bool(self.latencies) and not self.unread
+
+    def _notes(self) -> Iterator[Note]:
+        if self.kind == "hist":
+            yield Note(code="vegeta-hist", message="a histogram report states only the number of requests, by bucket")
+        if self.errors:
+            examples = "; ".join(self.errors[:3])
+            yield Note(
+                code="vegeta-errors",
+                message=f"{len(self.errors)} kinds of error, without a count in vegeta's report: {examples}",
+            )
+        yield from unread_notes(self.unread)
 
 
 def _figure(label: str, name: str, cell: str) -> dict[str, object]:
@@ -202,7 +262,6 @@ def _figure(label: str, name: str, cell: str) -> dict[str, object]:
     return {}
 
 
-_Count = Annotated[int, Field(ge=0, lt=10**18)]
 _Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -211,14 +270,14 @@ class _Json(BaseModel):
 
 
 class _Bytes(_Json):
-    total: _Count
+    total: Count
 
 
 class _Document(_Json):
     """JSON report; times are nanoseconds."""
 
     latencies: dict[str, _Number]
-    requests: _Count
+    requests: Count
     rate: _Number | None = None
     throughput: _Number | None = None
     duration: _Number | None = None
@@ -226,97 +285,10 @@ class _Document(_Json):
     bytes_in: _Bytes | None = None
     bytes_out: _Bytes | None = None
     success: Annotated[float, Field(ge=0, le=1)] | None = None
-    status_codes: dict[str, _Count] | None = None
+    status_codes: dict[str, Count] | None = None
     errors: list[str] | None = None
-
-
-def _json(text: str) -> VegetaOutput:
-    try:
-        document = _Document.model_validate_json(text)
-    except ValidationError as error:
-        raise ParseError(
-            "this JSON is not a complete report of vegeta",
-            why=first_fault(error, _Document),
-            hint="is it truncated, or does it have several reports?",
-        ) from None
-    times = {name.removesuffix("th"): float(f"{ns * 1e-9:.15g}") for name, ns in document.latencies.items()}
-    return VegetaOutput(
-        requests=document.requests,
-        rate=document.rate,
-        throughput=document.throughput,
-        attack_s=None if document.duration is None else float(f"{document.duration * 1e-9:.15g}"),
-        wait_s=None if document.wait is None else float(f"{document.wait * 1e-9:.15g}"),
-        latencies={name: time for name, time in times.items() if name != "total"},
-        bytes_in=document.bytes_in and document.bytes_in.total,
-        bytes_out=document.bytes_out and document.bytes_out.total,
-        success=document.success,
-        status_codes=document.status_codes,
-        errors=tuple(excerpt(message) for message in document.errors or ()),
-        kind="json",
-    )
 
 
 def parse(text: str) -> LoadResult:
     """Return the result of a report. Raises ParseError for other text, and for several reports."""
-    return to_result(read(text))
-
-
-def to_result(output: VegetaOutput) -> LoadResult:
-    """Return vegeta's fields as a LoadResult."""
-    codes = output.status_codes
-    return LoadResult(
-        tool="vegeta",
-        duration_s=_duration_s(output),
-        requests=output.requests,
-        rps=output.rate,
-        bytes_total=output.bytes_in,
-        latency=_latency(output),
-        errors=Errors(other=None if codes is None else codes.get("0", 0)),
-        status=codes or {},
-        non_2xx=None if codes is None else sum(n for code, n in codes.items() if code[0] not in "02"),
-        failed=None if codes is None else sum(n for code, n in codes.items() if code[0] not in "23"),
-        availability=output.success,
-        complete=_complete(output),
-        notes=tuple(_notes(output)),
-    )
-
-
-def _latency(output: VegetaOutput) -> Latency:
-    times = output.latencies or {}
-    if output.requests == 0:
-        return Latency(covers="connect+request", corrected=False)
-    return Latency(
-        min_s=times.get("min"),
-        mean_s=times.get("mean"),
-        max_s=times.get("max"),
-        percentiles={name: time for name, time in times.items() if _PERCENTILE.fullmatch(name)},
-        resolution_s=1e-9 if output.kind == "json" else None,
-        covers="connect+request",
-        corrected=False,
-    )
-
-
-def _duration_s(output: VegetaOutput) -> float | None:
-    return output.total_s if output.attack_s is None else output.attack_s
-
-
-def _complete(output: VegetaOutput) -> bool:
-    """Return whether the text has all that this kind of report always states."""
-    if output.kind == "hist":
-        return bool(output.requests) and not output.unread
-    if output.kind == "hdrplot":
-        return {"min", "max"} <= (output.latencies or {}).keys() and not output.unread
-    required = (output.requests, _duration_s(output), output.bytes_in, output.success, output.status_codes)
-    return None not in required and bool(output.latencies) and not output.unread
-
-
-def _notes(output: VegetaOutput) -> Iterator[Note]:
-    if output.kind == "hist":
-        yield Note(code="vegeta-hist", message="a histogram report states only the number of requests, by bucket")
-    if output.errors:
-        examples = "; ".join(output.errors[:3])
-        yield Note(
-            code="vegeta-errors",
-            message=f"{len(output.errors)} kinds of error, without a count in vegeta's report: {examples}",
-        )
-    yield from unread_notes(output.unread)
+    return _VegetaReader().read(text)

@@ -27,11 +27,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchkit.errors import ParseError
-from benchkit.loadtools.measurement import Counters, Measurement, Series
+from benchkit.loadtools.measurement import Counters, LatencySeries, Measurement
 from benchkit.loadtools.text import excerpt
 from benchkit.loadtools.tool import ParsedOutput, ToolOutput
-from benchkit.loadtools.wrk import output as summary_output
 from benchkit.loadtools.wrk.command import HISTOGRAM
+from benchkit.loadtools.wrk.output import parse
 from benchkit.models.histogram import Histogram, Integers
 from benchkit.models.load_result import Errors, LoadResult, Note
 
@@ -68,7 +68,7 @@ def measure(output: ToolOutput) -> ParsedOutput:
 
     Raises ParseError.
     """
-    measured, result = measurement(output.stdout), summary_output.parse(output.stdout)
+    measured, result = measurement(output.stdout), parse(output.stdout)
     return ParsedOutput(_exact_result(result, measured), measured)
 
 
@@ -97,7 +97,7 @@ def measurement(text: str) -> Measurement:
 
     Raises ParseError where the block is missing or damaged, or where block and summary are of different runs.
     """
-    summary = summary_output.read(text)
+    summary = parse(text)
     block = read_block(text)
     requests = block.counters["requests"]
     if summary.connections is None:
@@ -120,7 +120,7 @@ def measurement(text: str) -> Measurement:
         counters=counters,
         resolution_s=RESOLUTION_S,
         covers="request",
-        complete=summary.ended and recorded + block.counters["errors_timeout"] == requests,
+        complete=summary.complete and recorded + block.counters["errors_timeout"] == requests,
         duration_s=block.counters["duration_us"] / 1e6,
         notes=tuple(_notes(block, counters, interval)),
     )
@@ -224,7 +224,7 @@ def _damaged(line: str) -> ParseError:
     return ParseError("the latency histogram is damaged", where="wrk", why=f"at {excerpt(line)!r}")
 
 
-def _histograms(block: WrkHistogram, raw: Integers) -> Mapping[Series, Histogram]:
+def _histograms(block: WrkHistogram, raw: Integers) -> Mapping[LatencySeries, Histogram]:
     measured = np.flatnonzero(raw)
     return {
         "raw": Histogram.from_microseconds(block.values[measured], raw[measured], digits=DIGITS),

@@ -1,20 +1,26 @@
-"""Access control of the reverse proxy: users, their passwords as hashes and .netrc lines, rights to module paths."""
+"""Credentials of the reverse proxy: users with passwords and rights to module paths, and a self-signed certificate.
+
+The controller keeps passwords as hashes and .netrc lines, and the certificate; instructions tell users to trust it.
+"""
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field
 
 from benchkit.models.base import Frozen, Name
-from benchkit.plugins.go_modules.module_paths import PathPattern, path_expression
-from benchkit.services.endpoint import Endpoint
-from benchkit.services.secret_files import get_or_create, save_copy, secret_path
+from benchkit.plugins.go_modules.proxy import PathPattern, path_expression
+from benchkit.services.controller_files import get_or_create, save_copy, secret_path
+from benchkit.services.placement import Endpoint
 from benchkit.services.service import ControllerFile
 
 PASSWORD_BYTES = 18
@@ -129,3 +135,59 @@ def _map_key(user: str, path: str) -> str:
     """Return a regular expression as a quoted key of a map, with backslashes doubled, as nginx unescapes them."""
     text = f"~^{user}:{path}".replace("\\", "\\\\").replace('"', '\\"')
     return f'"{text}"'
+
+
+VALIDITY = timedelta(days=3650)
+CLOCK_TOLERANCE = timedelta(days=1)
+"""Time by which a host's clock may be behind the controller's."""
+
+
+@dataclass(frozen=True)
+class SelfSignedCertificate(ControllerFile):
+    """A certificate or its private key (PEM)."""
+
+    server: Endpoint
+    part: Literal["certificate", "key"]
+
+    def read(self) -> bytes:
+        """Return the certificate, or its private key."""
+        pair = get_or_create(f"key of {_certificate_name(self.server)}", lambda: _create_pair(str(self.server.address)))
+        key, end, certificate = pair.partition(b"-----END PRIVATE KEY-----\n")
+        return save_copy(_certificate_name(self.server), certificate) if self.part == "certificate" else key + end
+
+
+def certificate_path(server: Endpoint) -> Path:
+    """Return the path of the certificate on the controller, for the users who need it."""
+    return secret_path(_certificate_name(server))
+
+
+def _certificate_name(server: Endpoint) -> str:
+    return f"certificate {server.host} {server.authority}"
+
+
+def _create_pair(address: str) -> bytes:
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"benchkit: module proxy at {address}")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - CLOCK_TOLERANCE)
+        .not_valid_after(now + VALIDITY)
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return private + certificate.public_bytes(serialization.Encoding.PEM)

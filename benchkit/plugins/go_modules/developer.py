@@ -9,18 +9,18 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, StringConstraints, model_validator
 
+from benchkit.hosts.host import Host
 from benchkit.models.base import Frozen, Name
-from benchkit.plugins.go_modules.access import NetrcFile
-from benchkit.plugins.go_modules.certificate import CertificateFile
-from benchkit.plugins.go_modules.go_settings import GoSettings
-from benchkit.plugins.go_modules.module_paths import PathPattern
+from benchkit.plugins.go_modules.access import NetrcFile, SelfSignedCertificate
 from benchkit.plugins.go_modules.proxy import (
     GO_PROGRAMS,
+    PathPattern,
     Upstream,
     go_environment,
     http_proxy_environment,
@@ -30,9 +30,35 @@ from benchkit.plugins.go_modules.proxy import (
 from benchkit.plugins.go_modules.ssh import PRIVATE_FILE, git_reader
 from benchkit.plugins.go_modules.vanity import SOURCES
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
-from benchkit.services.endpoint import Endpoint
-from benchkit.services.go_program import go_executable, go_process
-from benchkit.services.service import File, Instruction, Service
+from benchkit.services.go_servers import go_executable, go_process
+from benchkit.services.placement import Endpoint
+from benchkit.services.service import HostSettings, Instruction, Service, ServiceFile
+
+RECORD_KIND = "go-settings"
+"""Kind of the record that the agent writes before it changes them, and restores them from."""
+
+
+@dataclass(frozen=True)
+class GoSettings(HostSettings):
+    """Values for `go env -w` on a host whose login user pulls modules."""
+
+    go: str
+    """Path of the host's go command."""
+    values: Mapping[str, str]
+
+    @property
+    def subject(self) -> str:
+        """The thing that is set, for messages."""
+        return "the go command"
+
+    def apply(self, host: Host) -> None:
+        """Write the settings; the agent restores the former ones when the host is released. Raises HostError."""
+        host.changes.set_go_env(self.go, self.values)
+
+    def is_applied(self, host: Host) -> bool:
+        """Return True if another connection has changed the host's go settings and not restored them yet."""
+        return any((record.kind, record.state) == (RECORD_KIND, "other") for record in host.changes.records())
+
 
 VERIFICATION_TIMEOUT_S = 180.0
 """On one slow core the first build compiles the standard library, and a cold proxy clones every repository."""
@@ -185,8 +211,7 @@ class Developer(Backend[DeveloperOptions]):
             backend=self.name,
             host=place.host,
             folder=folder,
-            files=(executable, File(config, json.dumps(document, indent=1).encode()), *files),
-            checks=(),
+            files=(executable, ServiceFile(config, json.dumps(document, indent=1).encode()), *files),
             process=process,
             endpoint=request.endpoint,
             forks_per_request=True,
@@ -219,7 +244,7 @@ def go_env_command(settings: Mapping[str, str]) -> str:
     return shlex.join(["go", "env", "-w", *(f"{name}={value}" for name, value in settings.items())])
 
 
-def _credentials(request: RenderRequest[DeveloperOptions]) -> tuple[tuple[File, ...], dict[str, str]]:
+def _credentials(request: RenderRequest[DeveloperOptions]) -> tuple[tuple[ServiceFile, ...], dict[str, str]]:
     """Return the files with which the go command logs in, and the environment that names them."""
     options, peers, folder = request.options, request.peers, request.place.folder
     if options.site is not None:
@@ -228,10 +253,10 @@ def _credentials(request: RenderRequest[DeveloperOptions]) -> tuple[tuple[File, 
             return (), {"GOAUTH": "off"}
         netrc, certificate = folder / "netrc", folder / "certificate.pem"
         return (
-            File(netrc, NetrcFile(site, options.user), PRIVATE_FILE),
-            File(certificate, CertificateFile(site, "certificate")),
+            ServiceFile(netrc, NetrcFile(site, options.user), PRIVATE_FILE),
+            ServiceFile(certificate, SelfSignedCertificate(site, "certificate")),
         ), {"NETRC": str(netrc), "SSL_CERT_FILE": str(certificate)}
-    files: tuple[File, ...] = ()
+    files: tuple[ServiceFile, ...] = ()
     env: dict[str, str] = {}
     if options.vcs is not None:
         reader = git_reader(peers[options.vcs], options.reader, folder, options.host_key)

@@ -7,6 +7,7 @@ the upstream proxy.
 from __future__ import annotations
 
 import os
+import re
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,18 +15,35 @@ from pathlib import PurePosixPath
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, StringConstraints
 
 from benchkit.errors import UnsupportedError
 from benchkit.files import BACKENDS
 from benchkit.models.base import Name
-from benchkit.plugins.go_modules.module_paths import PathPattern
 from benchkit.plugins.go_modules.ssh import git_reader
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
-from benchkit.services.endpoint import Endpoint
-from benchkit.services.go_program import go_executable, go_process
-from benchkit.services.placement import ServicePlacement
-from benchkit.services.service import File, Service
+from benchkit.services.go_servers import go_executable, go_process
+from benchkit.services.placement import Endpoint, ServicePlacement
+from benchkit.services.service import Service, ServiceFile
+
+PathPattern = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9*?][A-Za-z0-9._~*?-]*(/[A-Za-z0-9._~*?-]+)*$")]
+"""`mycompany.com/go`, `*.mycompany.com/team-*`: matches the leading elements of a module path, as in GOPRIVATE
+(https://go.dev/ref/mod#private-modules). The brackets that Go also allows are not supported."""
+
+
+def escape_path(path: str) -> str:
+    """Return a module path as URLs and caches of module proxies have it: `!` and a small letter for each capital.
+
+    https://go.dev/ref/mod#goproxy-protocol
+    """
+    return re.sub(r"[A-Z]", lambda capital: f"!{capital[0].lower()}", path)
+
+
+def path_expression(pattern: str) -> str:
+    """Return the regular expression of the paths in URLs that a pattern matches."""
+    wild = {"*": "[^/]*", "?": "[^/]"}
+    return "".join(wild.get(character, re.escape(character)) for character in escape_path(pattern))
+
 
 CACHE = "cache"
 DOWNLOADS = PurePosixPath("pkg/mod/cache/download")
@@ -34,14 +52,14 @@ DOWNLOADS = PurePosixPath("pkg/mod/cache/download")
 PUBLISHED_PACKAGE = "github.com/goproxyio/goproxy/v2"
 
 
-def _check_upstream(text: str) -> str:
+def _validate_upstream(text: str) -> str:
     parts = urlsplit(text)
     if parts.scheme and not (parts.scheme in {"http", "https"} and parts.hostname and parts.username is None):
         raise ValueError(f"found {text!r}; allowed: a service of the stack, or the URL of a module proxy")
     return text
 
 
-Upstream = Annotated[str, AfterValidator(_check_upstream)]
+Upstream = Annotated[str, AfterValidator(_validate_upstream)]
 """A module proxy: the name of a service of the stack, or a URL."""
 
 
@@ -89,7 +107,7 @@ class ProxyCommand:
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
-    files: tuple[File, ...] = ()
+    files: tuple[ServiceFile, ...] = ()
 
 
 class ModuleProxy(Backend[ProxyOptions]):
@@ -113,7 +131,7 @@ class ModuleProxy(Backend[ProxyOptions]):
         cache, scratch = folder / CACHE, folder / "scratch"
         upstream = upstream_url(options.upstream, request.peers)
         private = ",".join(options.private)
-        files = [File(folder / "home" / ".config" / "go" / "telemetry" / "mode", b"off")]
+        files = [ServiceFile(folder / "home" / ".config" / "go" / "telemetry" / "mode", b"off")]
         env = {**go_environment(place, folder / "home", scratch), "GOINSECURE": private, "TMPDIR": str(scratch)}
         if options.vanity is not None:
             env |= http_proxy_environment(request.peers[options.vanity], direct_host=urlsplit(upstream).hostname)
@@ -129,7 +147,6 @@ class ModuleProxy(Backend[ProxyOptions]):
             host=place.host,
             folder=folder,
             files=(*files, *command.files),
-            checks=(),
             process=process,
             endpoint=request.endpoint,
             forks_per_request=True,

@@ -18,22 +18,26 @@ from benchkit.errors import FieldError, UnsupportedError
 from benchkit.files import shipped
 from benchkit.models.base import Name
 from benchkit.models.protocol import Protocol
-from benchkit.plugins.go_modules.access import AccessRight, PasswordFile, access_rules, netrc_path
-from benchkit.plugins.go_modules.certificate import CertificateFile, certificate_path
-from benchkit.plugins.go_modules.module_paths import PathPattern
-from benchkit.plugins.go_modules.proxy import CACHE, DOWNLOADS, Upstream, upstream_service, upstream_url
+from benchkit.plugins.go_modules.access import (
+    AccessRight,
+    PasswordFile,
+    SelfSignedCertificate,
+    access_rules,
+    certificate_path,
+    netrc_path,
+)
+from benchkit.plugins.go_modules.proxy import CACHE, DOWNLOADS, PathPattern, Upstream, upstream_service, upstream_url
 from benchkit.plugins.go_modules.ssh import PRIVATE_FILE
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
-from benchkit.services.endpoint import Endpoint
-from benchkit.services.nginx import ADMIN_SOCKET, nginx_arguments, relative_authority, worker_user
-from benchkit.services.nginx_config import quoted, render_config
-from benchkit.services.nginx_version import parse_version_output
-from benchkit.services.service import AdminPage, File, Instruction, Process, Service, SetupCommand
+from benchkit.services.nginx import ADMIN_SOCKET, nginx_arguments, parse_version_output, relative_authority, worker_user
+from benchkit.services.placement import Endpoint
+from benchkit.services.service import AdminPage, Instruction, Service, ServiceFile, ServiceProcess, SetupCommand
+from benchkit.services.templates import quoted, render_config
 
 TEMPLATE = PurePosixPath("go-module-proxy") / "site.conf.j2"
 DENIED_SOCKET = "_denied.sock"
 """Socket in the service's folder at which nginx answers requests without the right to a module."""
-CHECK_TIMEOUT_S = 10.0
+TEST_TIMEOUT_S = 10.0
 HTTP_PORT, HTTPS_PORT = 80, 443
 
 
@@ -127,14 +131,14 @@ class ReverseProxy(Backend[ReverseProxyOptions]):
             admin=quoted(admin.authority),
         )
         secrets = (
-            File(
+            ServiceFile(
                 passwords,
                 PasswordFile(server, tuple(options.users)),
                 PRIVATE_FILE,
                 place.service_account[0] if place.service_account else None,
             ),
-            File(certificate, CertificateFile(server, "certificate")),
-            File(key, CertificateFile(server, "key"), PRIVATE_FILE),
+            ServiceFile(certificate, SelfSignedCertificate(server, "certificate")),
+            ServiceFile(key, SelfSignedCertificate(server, "key"), PRIVATE_FILE),
         )
         argv = nginx_arguments(nginx.path, version, config)
         return Service(
@@ -142,14 +146,13 @@ class ReverseProxy(Backend[ReverseProxyOptions]):
             backend=self.name,
             host=place.host,
             folder=folder,
-            files=(File(config, text.encode()), *(secrets if options.users else ())),
-            checks=(),
-            process=Process(argv, cpus, nofile),
+            files=(ServiceFile(config, text.encode()), *(secrets if options.users else ())),
+            process=ServiceProcess(argv, cpus, nofile),
             endpoint=server,
             admin=AdminPage("nginx", admin, "/"),
             inner_sockets=(folder / DENIED_SOCKET,),
             parallelism=workers,
-            setup_commands=(SetupCommand((*argv, "-t", "-q"), CHECK_TIMEOUT_S),),
+            setup_commands=(SetupCommand((*argv, "-t", "-q"), TEST_TIMEOUT_S),),
             instructions=_instructions(server, options),
         )
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Literal
 
-from benchkit.services.endpoint import Endpoint
-from benchkit.services.secret_files import get_or_create
-from benchkit.services.service import ControllerFile, File
+from benchkit.services.controller_files import get_or_create
+from benchkit.services.placement import Endpoint
+from benchkit.services.service import ControllerFile, ServiceFile
 
 SSH_PORT = 22
 PRIVATE_FILE = 0o600
@@ -75,7 +75,7 @@ def known_hosts_name(server: Endpoint) -> str:
 class GitReader:
     """The files with which a service reads from a git server, and the SSH command for its git."""
 
-    files: tuple[File, ...]
+    files: tuple[ServiceFile, ...]
     ssh_command: str
     """Value of GIT_SSH_COMMAND."""
 
@@ -104,9 +104,9 @@ def git_reader(server: Endpoint, reader: str, folder: PurePosixPath, host_key: s
         key = f"{name}{host_key}\n".encode()
     return GitReader(
         files=(
-            File(config, "".join(f"{line}\n" for line in lines).encode()),
-            File(identity, SshKeyFile(reader_key_name(server, reader), "private"), PRIVATE_FILE),
-            File(known, key),
+            ServiceFile(config, "".join(f"{line}\n" for line in lines).encode()),
+            ServiceFile(identity, SshKeyFile(reader_key_name(server, reader), "private"), PRIVATE_FILE),
+            ServiceFile(known, key),
         ),
         ssh_command=f"ssh -F {shlex.quote(str(config))}",
     )

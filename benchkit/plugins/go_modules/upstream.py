@@ -15,18 +15,17 @@ from pydantic import Field, StringConstraints
 
 from benchkit.errors import BenchkitError
 from benchkit.files import BACKENDS
-from benchkit.plugins.go_modules.module_paths import escape_path
-from benchkit.plugins.go_modules.proxy import Upstream, upstream_service, upstream_url
+from benchkit.plugins.go_modules.proxy import Upstream, escape_path, upstream_service, upstream_url
 from benchkit.plugins.go_modules.vanity import SOURCES
 from benchkit.services.backend import Backend, OptionsT, RenderRequest, ServiceOptions
-from benchkit.services.go_program import go_executable, go_process
-from benchkit.services.go_toolchain import find_go, go_environment, run_go
-from benchkit.services.service import ControllerFile, File, Service
+from benchkit.services.go_build import find_go, go_environment, run_go
+from benchkit.services.go_servers import go_executable, go_process
+from benchkit.services.service import ControllerFile, Service, ServiceFile
 
 ModuleVersion = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._~/-]*@v[0-9][A-Za-z0-9.+-]*$")]
 
-Part = Literal["info", "mod", "zip"]
-_FIELDS: Mapping[Part, str] = {"info": "Info", "mod": "GoMod", "zip": "Zip"}
+ModulePart = Literal["info", "mod", "zip"]
+_FIELDS: Mapping[ModulePart, str] = {"info": "Info", "mod": "GoMod", "zip": "Zip"}
 
 CHECKSUM_SOURCE = BACKENDS / "goproxyio"
 """A module whose go.sum has the checksums of the modules to serve, so that the checksum database is not needed."""
@@ -38,7 +37,7 @@ class ModuleFile(ControllerFile):
 
     module: str
     """Module and version: `github.com/x/y@v1.0.0`."""
-    part: Part
+    part: ModulePart
 
     def read(self) -> bytes:
         """Return the file; the go command downloads it if the cache does not have it. Raises BenchkitError."""
@@ -93,16 +92,16 @@ class ModuleUpstream(Backend[UpstreamOptions]):
     def render(self, request: RenderRequest[UpstreamOptions]) -> Service:
         """Return one module proxy with its files."""
         root = request.place.folder / "modules"
-        files: list[File] = []
+        files: list[ServiceFile] = []
         versions: dict[str, list[str]] = {}
         for module in dict.fromkeys(request.options.modules):
             path, _, version = module.partition("@")
             versions.setdefault(path, []).append(version)
             folder, name = root / escape_path(path) / "@v", escape_path(version)
-            files += [File(folder / f"{name}.{part}", ModuleFile(module, part)) for part in _FIELDS]
+            files += [ServiceFile(folder / f"{name}.{part}", ModuleFile(module, part)) for part in _FIELDS]
         for path, listed in versions.items():
             text = "".join(f"{version}\n" for version in listed)
-            files.append(File(root / escape_path(path) / "@v" / "list", text.encode()))
+            files.append(ServiceFile(root / escape_path(path) / "@v" / "list", text.encode()))
         arguments = ("-root", str(root), "-inject-fault", request.options.inject_fault)
         return _render_server(request, self.name, "upstream", arguments, files)
 
@@ -125,7 +124,11 @@ class ModuleGuard(Backend[GuardOptions]):
 
 
 def _render_server(
-    request: RenderRequest[OptionsT], backend: str, program: str, arguments: Sequence[str], files: Sequence[File] = ()
+    request: RenderRequest[OptionsT],
+    backend: str,
+    program: str,
+    arguments: Sequence[str],
+    files: Sequence[ServiceFile] = (),
 ) -> Service:
     """Return a service of one program of the Go module SOURCES."""
     executable = go_executable(request, program, SOURCES, package=f"./{program}")
@@ -136,7 +139,6 @@ def _render_server(
         host=request.place.host,
         folder=request.place.folder,
         files=(executable, *files),
-        checks=(),
         process=process,
         endpoint=request.endpoint,
         parallelism=len(process.cpus),

@@ -16,12 +16,12 @@ from benchkit.files import BACKENDS
 from benchkit.models.base import Frozen, Name
 from benchkit.plugins.go_modules.ssh import repository_url
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
-from benchkit.services.endpoint import Endpoint
-from benchkit.services.go_program import go_executable, go_process
-from benchkit.services.service import File, Service, SetupCommand
+from benchkit.services.go_servers import go_executable, go_process
+from benchkit.services.placement import Endpoint
+from benchkit.services.service import Service, ServiceFile, SetupCommand
 
 SOURCES = BACKENDS / "gomodules"
-CHECK_TIMEOUT_S = 10.0
+TEST_TIMEOUT_S = 10.0
 
 STACK_REPOSITORY = "vcs:"
 """Prefix of a repository on the git server of the stack: `vcs:module1`."""
@@ -31,12 +31,12 @@ PLACEHOLDER = "{name}"
 VersionControl = Literal["bzr", "fossil", "git", "hg", "svn"]
 """Version control systems that the go command supports (https://go.dev/ref/mod#vcs-find)."""
 
-ImportPath = Annotated[str, StringConstraints(pattern=r"^(/|(/[A-Za-z0-9._~-]+)+/?)$")]
+UrlImportPath = Annotated[str, StringConstraints(pattern=r"^(/|(/[A-Za-z0-9._~-]+)+/?)$")]
 ImportPattern = Annotated[str, StringConstraints(pattern=r"^(/[A-Za-z0-9._~-]+)*/[A-Za-z0-9._~-]*\*[A-Za-z0-9._~-]*$")]
-Host = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]*(\.[a-z0-9][a-z0-9-]*)+(:[0-9]+)?$")]
+ImportHost = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]*(\.[a-z0-9][a-z0-9-]*)+(:[0-9]+)?$")]
 
 
-class Repository(Frozen):
+class ImportedRepository(Frozen):
     """The repository of a module."""
 
     repo: Annotated[str, StringConstraints(pattern=r"^[!-~]+$")] = Field(
@@ -53,7 +53,7 @@ class Repository(Frozen):
 class VanityFile(Frozen):
     """Content of a vanity.yaml in the format of govanityurls, extended by patterns."""
 
-    host: Host | None = Field(
+    host: ImportHost | None = Field(
         default=None,
         description="host of the import paths; absent: the host of each request",
         examples=["mycompany.com"],
@@ -61,19 +61,19 @@ class VanityFile(Frozen):
     cache_max_age: Annotated[int, Field(strict=True, ge=0)] | None = Field(
         default=None, description="seconds for which clients may cache an answer", examples=[86400]
     )
-    paths: Mapping[ImportPath, Repository] = Field(
+    paths: Mapping[UrlImportPath, ImportedRepository] = Field(
         default_factory=dict,
         description="repositories by import path",
         examples=[{"/go/module1": {"repo": "vcs:module1", "vcs": "git"}}],
     )
-    patterns: Mapping[ImportPattern, Repository] = Field(
+    patterns: Mapping[ImportPattern, ImportedRepository] = Field(
         default_factory=dict,
         description=f"one * in the last element, and {PLACEHOLDER} in the repository",
         examples=[{"/go/*": {"repo": "vcs:{name}"}}],
     )
 
     @model_validator(mode="after")
-    def _check_patterns(self) -> Self:
+    def _validate_patterns(self) -> Self:
         if not (self.paths or self.patterns):
             raise ValueError("needs paths or patterns; found neither")
         for pattern, repository in self.patterns.items():
@@ -140,11 +140,10 @@ class Vanity(Backend[VanityOptions]):
             backend=self.name,
             host=place.host,
             folder=place.folder,
-            files=(executable, File(config, vanity_yaml(options.imports, vcs).encode())),
-            checks=(),
+            files=(executable, ServiceFile(config, vanity_yaml(options.imports, vcs).encode())),
             process=process,
             endpoint=request.endpoint,
-            setup_commands=(SetupCommand((*argv, "-check"), CHECK_TIMEOUT_S),),
+            setup_commands=(SetupCommand((*argv, "-check"), TEST_TIMEOUT_S),),
             parallelism=len(process.cpus),
         )
 
@@ -152,7 +151,7 @@ class Vanity(Backend[VanityOptions]):
 def vanity_yaml(imports: VanityFile, vcs: Endpoint | None) -> str:
     """Return the vanity.yaml for the server. Raises FieldError for a stack's repository where `vcs` is missing."""
 
-    def with_url(repository: Repository) -> dict[str, Any]:
+    def with_url(repository: ImportedRepository) -> dict[str, Any]:
         data = repository.model_dump(exclude_none=True)
         if repository.repo.startswith(STACK_REPOSITORY):
             if vcs is None:

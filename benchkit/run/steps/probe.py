@@ -22,8 +22,8 @@ from benchkit.models.trial import ProbeRecord, ProbeRound
 from benchkit.run.steps.trial_state import Trial
 from benchkit.safe_text import clean
 from benchkit.services import deploy
-from benchkit.services.endpoint import Endpoint
 from benchkit.services.external import CONTROLLER
+from benchkit.services.placement import Endpoint
 
 HTTP_TIMEOUT_S = 10.0
 LATER_TIMEOUT_S = 2.0

@@ -12,8 +12,7 @@ from benchkit.models.trial import ProfileRecord
 from benchkit.run.steps.trial_state import ProfileCapture, Trial
 from benchkit.scenario.trial_order import ProfilePass
 from benchkit.services.deploy import RunningService, socket_of
-from benchkit.services.profilers import PPROF_PATH, call_graph_of, perf_map_folder, profiler_of, writes_perf_map
-from benchkit.services.service import Service
+from benchkit.services.service import PPROF_PATH, Service, call_graph_of, perf_map_folder, profiler_of, writes_perf_map
 
 logger = logging.getLogger(__name__)
 

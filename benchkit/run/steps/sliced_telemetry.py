@@ -12,7 +12,7 @@ from benchkit.errors import HostError
 from benchkit.hosts.connections import run_on_hosts
 from benchkit.hosts.host import Host
 from benchkit.hosts.host_telemetry import WatchedService
-from benchkit.loadtools.slice_times import turn_s
+from benchkit.loadtools.load_shares import turn_s
 from benchkit.models.telemetry import AGENT_SERVICE, generator_service
 from benchkit.models.trial import ProcessId, WatchRecord
 from benchkit.run.steps.sliced_load import SlicedLoad

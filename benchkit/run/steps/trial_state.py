@@ -29,7 +29,7 @@ from benchkit.plan.model import PlannedCell, RunPlan
 from benchkit.scenario.model import TelemetryOptions
 from benchkit.scenario.trial_order import PlannedTrial, ProfilePass
 from benchkit.services.deploy import RunningService
-from benchkit.services.profilers import with_perf_map
+from benchkit.services.service import with_perf_map
 
 
 @dataclass(frozen=True)

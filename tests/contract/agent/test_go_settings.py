@@ -13,7 +13,7 @@ import pytest
 
 from benchkit.errors import InputError
 from benchkit.hosts.agent_link import AgentLink, RefusedError
-from benchkit.services.go_toolchain import find_go
+from benchkit.services.go_build import find_go
 
 Launch = Callable[..., AgentLink]
 VALUES = {"GOPROXY": "https://10.0.0.1:8443", "GONOSUMDB": "mycompany.com/go"}

@@ -19,9 +19,9 @@ import pytest
 from benchkit.models.base import Frozen
 from benchkit.scenario.read import read_experiment
 from benchkit.services.go_build import build
-from benchkit.services.placement import Program, ServicePlacement
+from benchkit.services.placement import HostProgram, ServicePlacement
 from benchkit.services.rendering import ServiceSpec, render_services
-from benchkit.services.service import ControllerFile, File, GoSource, Service
+from benchkit.services.service import ControllerFile, GoSource, Service, ServiceFile
 
 STARTUP_S = 20.0
 HEADER_BYTES = 141
@@ -84,8 +84,8 @@ def local_programs() -> LocalPrograms:
 
 def place(local_programs: LocalPrograms, folder: Path) -> ServicePlacement:
     programs = {
-        "node": Program(local_programs.node, (20,)),
-        "nginx": Program(local_programs.nginx, local_programs.version, local_programs.version_output),
+        "node": HostProgram(local_programs.node, (20,)),
+        "nginx": HostProgram(local_programs.nginx, local_programs.version, local_programs.version_output),
     }
     cpus = tuple(sorted(os.sched_getaffinity(0)))
     root = os.geteuid() == 0
@@ -123,7 +123,7 @@ def running(service: Service) -> Iterator[None]:
         started.wait(10)
 
 
-def write_file(file: File) -> None:
+def write_file(file: ServiceFile) -> None:
     path = Path(file.path)
     path.parent.mkdir(parents=True, exist_ok=True)
     if isinstance(file.content, GoSource):

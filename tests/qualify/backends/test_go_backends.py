@@ -12,8 +12,7 @@ from typing import cast
 import pytest
 
 from benchkit.files import BACKENDS
-from benchkit.services.go_build import pinned_toolchain
-from benchkit.services.go_toolchain import find_go, go_environment, run_go
+from benchkit.services.go_build import find_go, go_environment, pinned_toolchain, run_go
 from benchkit.services.registry import BACKENDS as REGISTRY
 from benchkit.services.server_options import ServerOptions
 

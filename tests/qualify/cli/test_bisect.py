@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.services.go_toolchain import find_go, go_environment
+from benchkit.services.go_build import find_go, go_environment
 from tests.support.cli.fixtures import CommandResult
 from tests.support.paths import TESTS
 from tests.unit.services.test_git_source import git

@@ -23,7 +23,7 @@ from benchkit.errors import BenchkitError
 from benchkit.hosts.files import PlacedFile
 from benchkit.lab.lab import Lab
 from benchkit.scenario.trial_order import PlannedTrial
-from benchkit.services.response_bodies import hello_body
+from benchkit.services.nginx import hello_body
 from tests.qualify.faults.fault_lab import FaultLab, TrialHook
 
 LOOP = "import os, sys\nos.sched_setaffinity(0, {int(sys.argv[1])})\nprint(flush=True)\nwhile True: pass\n"

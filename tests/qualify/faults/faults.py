@@ -12,7 +12,7 @@ from benchkit.hosts.host_changes import HostChanges
 from benchkit.loadtools.generators.generator import Generator
 from benchkit.plan.model import RunPlan
 from benchkit.scenario.trial_order import PlannedTrial
-from benchkit.services.response_bodies import hello_body
+from benchkit.services.nginx import hello_body
 from benchkit.store.run_folder import RunFolder
 from tests.qualify.faults.disturbances import (
     DelayedAction,

@@ -11,8 +11,7 @@ import pytest
 from scipy.stats import binomtest
 
 from benchkit.loadtools.registry import TOOLS
-from benchkit.loadtools.target import Target
-from benchkit.loadtools.tool import ParsedOutput
+from benchkit.loadtools.tool import ParsedOutput, Target
 from benchkit.models.load import Load
 from tests.support.loadtools.fixtures import Server, run_generator
 

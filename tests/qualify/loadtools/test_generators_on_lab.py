@@ -16,7 +16,7 @@ from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.sockets import Tcp
 from benchkit.lab.lab import down, up
 from benchkit.lab.spec import LabHost, LabSpec
-from benchkit.loadtools.measurement import Series
+from benchkit.loadtools.measurement import LatencySeries
 from benchkit.loadtools.registry import TOOLS
 from benchkit.loadtools.tool import ParsedOutput
 from benchkit.models.trial import TrialRecord
@@ -195,7 +195,7 @@ def test_the_first_generators_get_the_remainders(hosts: Hosts) -> None:
 
 def test_printed_percentiles_agree_with_those_of_the_histogram(hosts: Hosts) -> None:
     """Compare wrk's with its corrected series, and ab's with its rows, to the step in which the tool prints."""
-    own: tuple[tuple[str, Series], ...] = (("wrk", "corrected"), ("ab", "raw"))
+    own: tuple[tuple[str, LatencySeries], ...] = (("wrk", "corrected"), ("ab", "raw"))
     for tool, series in own:
         skip_without(tool)
         trial = run_counted_trial(hosts, {"tool": tool, "connections": 16, "duration_s": 1, "processes": 1})

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from benchkit.models.profile import Profile
-from benchkit.profiles.top import Order, Top, top
+from benchkit.profiles.top import Order, TopTable, top
 from tests.support.paths import TESTS
 
 FIXTURES = TESTS / "fixtures" / "profiles"
@@ -31,7 +31,7 @@ def percent(value: int, total: int) -> str:
     return (f"{number:.2f}" if number >= 1 else f"{number:.2g}") + "%"
 
 
-def rows_of(table: Top) -> list[tuple[str, ...]]:
+def rows_of(table: TopTable) -> list[tuple[str, ...]]:
     return [
         (
             str(row.flat),

@@ -14,7 +14,7 @@ from benchkit.cli.progress import SilentProgress
 from benchkit.hosts.connections import connect_all
 from benchkit.hosts.host import Host
 from benchkit.lab.lab import Lab
-from benchkit.loadtools.slice_times import turn_s
+from benchkit.loadtools.load_shares import turn_s
 from benchkit.plan import side_by_side
 from benchkit.plan.model import RunPlan
 from benchkit.plan.planner import make_plan

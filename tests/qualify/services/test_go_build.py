@@ -12,7 +12,7 @@ import pytest
 
 from benchkit.errors import BenchkitError, InputError
 from benchkit.files import BACKENDS
-from benchkit.services import go_build, go_toolchain
+from benchkit.services import go_build
 from benchkit.services.go_build import BuiltBinary, build, cache_folder, pinned_toolchain
 
 EM_AARCH64 = 0xB7
@@ -57,8 +57,8 @@ func main() { println(text, part.Name, other.Name) }
 @pytest.fixture(scope="module")
 def compiled() -> str:
     """Go's own cache of compiled packages, which is in XDG_CACHE_HOME unless GOCACHE is set."""
-    go = go_toolchain.find_go()
-    return go_toolchain.go_environment(go, {})["GOCACHE"]
+    go = go_build.find_go()
+    return go_build.go_environment(go, {})["GOCACHE"]
 
 
 @pytest.fixture(autouse=True)
@@ -207,9 +207,9 @@ def test_cross_compilation(source: Path) -> None:
 def test_a_release_has_its_own_run_time_defaults(source: Path) -> None:
     """Build with a release newer than the `go 1.22.0` of go.mod, which must not get the defaults of Go 1.22."""
     built = build_for_amd64(source)
-    go = go_toolchain.find_go()
-    output = go_toolchain.run_go(
-        [go, "version", "-m", str(built.path)], cwd=source, environment=go_toolchain.go_environment(go, {})
+    go = go_build.find_go()
+    output = go_build.run_go(
+        [go, "version", "-m", str(built.path)], cwd=source, environment=go_build.go_environment(go, {})
     ).stdout
 
     assert output.startswith(f"{built.path}: {built.go_version}\n")
@@ -278,7 +278,7 @@ def test_a_controller_without_go_is_an_error(source: Path, tmp_path: Path, monke
 def test_go_of_the_package_is_used_where_go_on_path_is_too_old(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    go = go_toolchain.find_go()
+    go = go_build.find_go()
     remove_go(monkeypatch, tmp_path / "bare")
     old_go = tmp_path / "bare" / "go"
     old_go.write_text("#!/bin/sh\necho go version go1.19.8 linux/amd64\n")
@@ -290,7 +290,7 @@ def test_go_of_the_package_is_used_where_go_on_path_is_too_old(
     venv_bin.mkdir(parents=True)
     (venv_bin / "go").symlink_to(Path(go).resolve())
     monkeypatch.setattr(sys, "executable", str(venv_bin / "python"))
-    assert go_toolchain.find_go() == str(venv_bin / "go")
+    assert go_build.find_go() == str(venv_bin / "go")
     assert build_for_amd64(source).go_version == pinned_toolchain(source)
 
 

@@ -9,7 +9,7 @@ import pytest
 from benchkit.errors import InputError
 from benchkit.plan.service_checks import check_go_releases
 from benchkit.scenario.read import read_experiment
-from benchkit.services.node_release import NodeProgram
+from benchkit.services.node import NodeProgram
 
 
 def write_scenario(tmp_path: Path, service: str) -> Path:

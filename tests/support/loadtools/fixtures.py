@@ -15,9 +15,8 @@ import pytest
 
 from benchkit.loadtools.generators.generator import Generator, plan_generators
 from benchkit.loadtools.registry import TOOLS
-from benchkit.loadtools.target import Target
 from benchkit.loadtools.text import decode
-from benchkit.loadtools.tool import ParsedOutput, ToolOutput
+from benchkit.loadtools.tool import ParsedOutput, Target, ToolOutput
 from benchkit.loadtools.trial_result import read_generator
 from benchkit.models.load import Load
 from benchkit.services.go_build import build

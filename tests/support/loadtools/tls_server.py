@@ -10,7 +10,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchkit.loadtools.target import Target
+from benchkit.loadtools.tool import Target
 from benchkit.models.protocol import HttpProtocol, TlsOptions, is_tls
 from benchkit.services.certificates import RunCertificate
 from tests.support.waiting import wait_until

@@ -9,7 +9,7 @@ import pytest
 
 from benchkit.errors import UnsupportedError
 from benchkit.loadtools.generators.generator import REDUCER, plan_generators
-from benchkit.loadtools.target import Target
+from benchkit.loadtools.tool import Target
 from benchkit.loadtools.vegeta.command import PROGRAM
 from benchkit.models.load import Load
 from benchkit.services.service import GoSource

@@ -10,7 +10,7 @@ import pytest
 from benchkit.errors import InputError
 from benchkit.loadtools.hey.command import TEMPLATE
 from benchkit.loadtools.registry import TOOLS, get_tool
-from benchkit.loadtools.target import Target
+from benchkit.loadtools.tool import Target
 from benchkit.loadtools.wrk.command import HISTOGRAM, SCRIPT
 from benchkit.models.load import Load
 from benchkit.models.protocol import HttpProtocol, TlsOptions
@@ -187,7 +187,7 @@ def _target(protocol: HttpProtocol, tls: TlsOptions | None) -> Target:
 def test_the_argument_list_for_a_protocol(name: str) -> None:
     protocol, tls, fields, shown = PROTOCOLS[name]
     tool, load, target = TOOLS[name.partition("-")[0]], _load(name.partition("-")[0], **fields), _target(protocol, tls)
-    assert tool.target_objections(load, target) == ()
+    assert tool.unsupported_target(load, target) == ()
     url = f"{'https' if tls else 'http'}://10.0.0.2:8443/"
     end = [] if tool.name == "vegeta" else [url]
     assert tool.command(load, target) == [*_words(shown), *end]
@@ -200,11 +200,11 @@ def test_a_name_in_tls_is_asked_for_or_refused(name: str) -> None:
     tool, target = TOOLS[name], _target("https1", NAMED)
     load = _load(name, **({"rate": 100} if name == "vegeta" else {} if name == "siege" else PLAIN))
     if name in NAMED_COMMANDS:
-        assert tool.target_objections(load, target) == ()
+        assert tool.unsupported_target(load, target) == ()
         assert tool.command(load, target) == [word.replace("_", " ") for word in NAMED_COMMANDS[name].split()]
     else:
         why = f"tls.server_name: {name} asks for no other name than the address that it connects to"
-        assert tool.target_objections(load, target) == (why,)
+        assert tool.unsupported_target(load, target) == (why,)
 
 
 UNSUPPORTED: dict[str, tuple[str, HttpProtocol, TlsOptions | None, dict[str, Any], str]] = {
@@ -245,23 +245,23 @@ UNSUPPORTED: dict[str, tuple[str, HttpProtocol, TlsOptions | None, dict[str, Any
 @pytest.mark.parametrize("name", UNSUPPORTED)
 def test_a_target_to_which_a_tool_cannot_send_the_load(name: str) -> None:
     tool, protocol, tls, fields, why = UNSUPPORTED[name]
-    assert get_tool(tool).target_objections(_load(tool, **fields), _target(protocol, tls)) == (why,)
+    assert get_tool(tool).unsupported_target(_load(tool, **fields), _target(protocol, tls)) == (why,)
 
 
 def test_new_connections_may_resume_where_the_tool_does_and_none_need_to() -> None:
     closing = {"keepalive": False}
-    assert get_tool("wrk").target_objections(_load("wrk", **closing), _target("https1", TlsOptions())) == ()
-    assert get_tool("ab").target_objections(_load("ab", **closing), _target("https1", TLS13)) == ()
-    assert get_tool("ab").target_objections(_load("ab"), _target("https1", TlsOptions())) == ()
+    assert get_tool("wrk").unsupported_target(_load("wrk", **closing), _target("https1", TlsOptions())) == ()
+    assert get_tool("ab").unsupported_target(_load("ab", **closing), _target("https1", TLS13)) == ()
+    assert get_tool("ab").unsupported_target(_load("ab"), _target("https1", TlsOptions())) == ()
 
 
 def test_a_plan_says_which_tools_verify_no_certificate() -> None:
-    over_tls = {name: list(tool.target_notices(_target("https1", TLS13))) for name, tool in TOOLS.items() if tool.tls}
-    assert {name for name, notices in over_tls.items() if not notices} == {"vegeta"}
+    over_tls = {name: list(tool.target_notes(_target("https1", TLS13))) for name, tool in TOOLS.items() if tool.tls}
+    assert {name for name, notes in over_tls.items() if not notes} == {"vegeta"}
     assert over_tls["wrk"] == [
         "wrk verifies no certificate, and cannot be told to: it sends its load to any server that answers."
     ]
-    assert not any(list(tool.target_notices(TARGET)) for tool in TOOLS.values())
+    assert not any(list(tool.target_notes(TARGET)) for tool in TOOLS.values())
 
 
 def test_hey_is_called_with_the_template() -> None:
@@ -346,7 +346,7 @@ def test_unsupported_values_are_refused_by_field(case: str) -> None:
     fields, refused = REFUSED[case]
     load = _load(**fields)
     tool = get_tool(load.tool)
-    assert {objection.field for objection in tool.objections(load)} == refused
+    assert {unsupported.field for unsupported in tool.unsupported_fields(load)} == refused
     with pytest.raises(InputError) as error:
         tool.command(load, TARGET)
     assert all(field in str(error.value) for field in refused)
@@ -354,7 +354,7 @@ def test_unsupported_values_are_refused_by_field(case: str) -> None:
 
 def test_every_tool_supports_the_same_plain_load() -> None:
     for tool in TOOLS:
-        assert TOOLS[tool].objections(_load(tool)) == ()
+        assert TOOLS[tool].unsupported_fields(_load(tool)) == ()
 
 
 def test_an_unknown_tool_is_refused_naming_all_tools() -> None:

@@ -1,4 +1,4 @@
-"""Division of a load among generators, and objections by field."""
+"""Division of a load among generators, and unsupported fields."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchkit.loadtools.load_shares import divide_load, objections, warm_up_load
+from benchkit.loadtools.load_shares import divide_load, unsupported_fields, warm_up_load
 from benchkit.loadtools.registry import TOOLS
 from benchkit.models.load import Load
 
@@ -85,17 +85,17 @@ REFUSED: dict[str, tuple[dict[str, Any], int, str, str]] = {
 def test_unsupported_shares_are_refused_by_field(case: str) -> None:
     fields, generators, field, why = REFUSED[case]
     load = _load(**fields)
-    (objection,) = objections(TOOLS[load.tool], load, generators)
-    assert objection.field == field
-    assert why in objection.why
+    (unsupported,) = unsupported_fields(TOOLS[load.tool], load, generators)
+    assert unsupported.field == field
+    assert why in unsupported.why
 
 
 def test_a_load_too_large_for_one_generator_may_fit_several() -> None:
     load = _load(connections=200, duration_s=None, request_count=8_000_000)
-    assert [o.field for o in objections(TOOLS["hey"], load, 1)] == ["request_count"]
-    assert objections(TOOLS["hey"], load, 8) == ()
+    assert [o.field for o in unsupported_fields(TOOLS["hey"], load, 1)] == ["request_count"]
+    assert unsupported_fields(TOOLS["hey"], load, 8) == ()
 
 
-def test_an_objection_is_stated_once_for_all_generators() -> None:
-    found = objections(TOOLS["siege"], _load("siege", connections=17, method="TRACE", rate=8, warmup_s=1), 4)
-    assert [objection.field for objection in found] == ["rate", "method"]
+def test_an_unsupported_field_is_stated_once_for_all_generators() -> None:
+    found = unsupported_fields(TOOLS["siege"], _load("siege", connections=17, method="TRACE", rate=8, warmup_s=1), 4)
+    assert [unsupported.field for unsupported in found] == ["rate", "method"]

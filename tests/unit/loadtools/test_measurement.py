@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from benchkit.errors import InputError
-from benchkit.loadtools.go_errors import errors_of
 from benchkit.loadtools.measurement import Counters, Measurement
+from benchkit.loadtools.text import errors_of
 from benchkit.loadtools.trial_result import merge_measurements
 from benchkit.loadtools.wrk.measure import measurement
 from benchkit.models.histogram import Histogram

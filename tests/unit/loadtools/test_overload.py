@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from benchkit.loadtools.measurement import Counters, Measurement, Second
-from benchkit.loadtools.overload import Overload, overload_of
+from benchkit.loadtools.measurement import Counters, Measurement, Overload, Second, overload_of
 from benchkit.models.histogram import Histogram
 from benchkit.models.load import Load
 

@@ -33,7 +33,6 @@ def test_a_tool_has_a_parser_and_a_command_of_the_same_shape(name: str) -> None:
     command = importlib.import_module(f"benchkit.loadtools.{name}.command")
     assert command.TOOL is TOOLS[name]
     assert output.parse is TOOLS[name].parse
-    assert {"read", "to_result"} <= vars(output).keys()
     assert TOOLS[name].options <= Load.model_fields.keys() - ALWAYS
 
 

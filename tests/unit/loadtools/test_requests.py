@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from benchkit.loadtools.generators.execution import place_inputs
 from benchkit.loadtools.generators.generator import plan_generators
 from benchkit.loadtools.registry import TOOLS
-from benchkit.loadtools.target import Target
+from benchkit.loadtools.tool import Target
 from benchkit.models.load import Load
 from benchkit.models.request import MAX_CYCLE, Request, request_cycle
 from tests.support.loadtools.fixtures import place
@@ -184,17 +184,17 @@ UNCARRIED: dict[str, tuple[Load, str]] = {
 
 
 @pytest.mark.parametrize("case", UNCARRIED)
-def test_what_a_tool_cannot_send_is_an_objection_to_the_requests(case: str) -> None:
+def test_what_a_tool_cannot_send_is_an_unsupported_field_of_the_requests(case: str) -> None:
     load, why = UNCARRIED[case]
-    objections = TOOLS[load.tool].objections(load)
-    assert "; ".join(objection.why for objection in objections) == why
-    assert {objection.field for objection in objections} == {"requests"}
-    assert all(objection.concerns_requests for objection in objections)
+    unsupported_fields = TOOLS[load.tool].unsupported_fields(load)
+    assert "; ".join(unsupported.why for unsupported in unsupported_fields) == why
+    assert {unsupported.field for unsupported in unsupported_fields} == {"requests"}
+    assert all(unsupported.concerns_requests for unsupported in unsupported_fields)
 
 
 def test_wrk_draws_by_any_weights() -> None:
     load = _load("wrk", {"path": "/a", "weight": 0.9999}, {"path": "/b", "weight": 0.0001})
-    assert TOOLS["wrk"].objections(load) == ()
+    assert TOOLS["wrk"].unsupported_fields(load) == ()
     assert b"limits = {}, {0.99990000000000001, 1}" in TOOLS["wrk"].files(load, TARGET)["benchkit.lua"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.loadtools.slice_times import (
+from benchkit.loadtools.load_shares import (
     CONNECT_S,
     HANDSHAKE_S,
     LEAST_LEAD_S,

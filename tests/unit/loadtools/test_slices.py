@@ -19,7 +19,7 @@ from benchkit.hosts.files import Files
 from benchkit.hosts.processes import Processes
 from benchkit.loadtools.generators.generator import plan_generators
 from benchkit.loadtools.generators.slices import PlannedSlice, SliceRun, run_slices
-from benchkit.loadtools.target import Target
+from benchkit.loadtools.tool import Target
 from benchkit.models.load import Load
 from benchkit.run.retries import cause_of
 from tests.support.hosts.fake_link import FakeLink, Request

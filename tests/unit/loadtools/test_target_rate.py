@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from benchkit.loadtools.measurement import Counters, Measurement, Sending
-from benchkit.loadtools.target_rate import with_achieved_rate
 from benchkit.loadtools.tool import ParsedOutput, RateSupport
-from benchkit.loadtools.trial_result import merge_generator_outputs, merge_slices
+from benchkit.loadtools.trial_result import merge_generator_outputs, merge_slices, with_achieved_rate
 from benchkit.models.histogram import Histogram
 from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult

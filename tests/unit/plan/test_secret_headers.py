@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from benchkit.loadtools.generators.generator import plan_generators
-from benchkit.loadtools.target import Target
+from benchkit.loadtools.tool import Target
 from benchkit.plan.secret_headers import secret_notices
 from benchkit.run.manifest import header_digests
-from benchkit.services.secret_files import STATE_ENVIRONMENT
+from benchkit.services.controller_files import STATE_ENVIRONMENT
 from tests.support.builders import experiment, load, planned_cells, run_plan
 from tests.support.loadtools.fixtures import place
 

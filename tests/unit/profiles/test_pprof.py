@@ -10,8 +10,7 @@ import pytest
 
 from benchkit.errors import ParseError
 from benchkit.models.profile import Frame, Profile, ValueType
-from benchkit.profiles.pprof import parse_pprof
-from benchkit.profiles.pprof_schema import profile_message
+from benchkit.profiles.pprof import parse_pprof, profile_message
 from benchkit.profiles.profile_file import read_profile
 from tests.support.paths import TESTS
 

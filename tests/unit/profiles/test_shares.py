@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from benchkit.models.profile import CATEGORIES, Category, Frame, Profile, ValueType
-from benchkit.profiles.share_rules import Kernel
-from benchkit.profiles.shares import Shares, categories, shares
+from benchkit.profiles.shares import Kernel, Shares, categories, shares
 
 GO = [f"nethttp-go1.{minor}.pb.gz" for minor in (16, 19, 20, 21, 23, 25, 26)]
 NET_HTTP = [*GO, "nethttp-go1.16-2000.pb.gz", "nethttp-go1.26-2000.pb.gz", "nethttp-go1.26-busy.pb.gz"]

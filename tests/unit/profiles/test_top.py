@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from benchkit.models.profile import Frame, Profile, ValueType
-from benchkit.profiles.top import FunctionRow, top
+from benchkit.profiles.top import TopRow, top
 
 
 def profile_of(*samples: tuple[str, int]) -> Profile:
@@ -40,9 +40,9 @@ def pprof() -> str:
 def test_a_recursive_function_counts_once() -> None:
     table = top(profile_of(("main > walk > walk > walk > visit", 5), ("main > walk > walk", 2)))
     assert table.rows == (
-        FunctionRow("visit", 5, 5, None),
-        FunctionRow("walk", 2, 7, None),
-        FunctionRow("main", 0, 7, None),
+        TopRow("visit", 5, 5, None),
+        TopRow("walk", 2, 7, None),
+        TopRow("main", 0, 7, None),
     )
 
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from benchkit.loadtools.slice_times import Pauses
+from benchkit.loadtools.load_shares import Pauses
 from benchkit.plan.slice_timetable import plan_turns, shuffled, slice_count
 
 CELLS = {"a": 8, "b": 8, "c": 8}

@@ -10,7 +10,7 @@ import pytest
 from benchkit.document import SourceMap
 from benchkit.errors import InputError
 from benchkit.loadtools.generators.generator import plan_generators
-from benchkit.loadtools.target import Target
+from benchkit.loadtools.tool import Target
 from benchkit.models.load import Load
 from benchkit.models.rows import TrialRow
 from benchkit.plan.model import OVERHEAD_S, PlannedCell, RunPlan

@@ -16,7 +16,7 @@ from benchkit.models.load import Load
 from benchkit.scenario.experiment import Experiment, needed_programs
 from benchkit.scenario.read import WITH_PROFILES, read_experiment
 from benchkit.scenario.trial_order import ProfilePass, is_profile_pass, profile_trials
-from benchkit.services.profilers import PERF
+from benchkit.services.service import PERF
 from tests.support.builders import load, read_scenario, stack
 
 CELLS = ["server=a", "server=b", "server=c"]

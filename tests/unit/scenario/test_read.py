@@ -9,7 +9,7 @@ from benchkit.models import Scale
 from benchkit.models.base import cell_id
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.read import SCALES, read_experiment, scenario_name, stored_experiment, vary_experiment
-from benchkit.services.go_server import GoServerOptions
+from benchkit.services.go_servers import GoServerOptions
 
 SCENARIO = """\
 name: small

@@ -9,7 +9,7 @@ import pytest
 
 from benchkit.document import read_document
 from benchkit.errors import InputError
-from benchkit.loadtools.slice_times import pauses, turn_s
+from benchkit.loadtools.load_shares import pauses, turn_s
 from benchkit.models.base import SplitCpus
 from benchkit.models.design import Difference, ResponsePart
 from benchkit.models.load import Load
@@ -35,7 +35,7 @@ from benchkit.scenario.versus_times import (
     slice_for,
     window_s,
 )
-from benchkit.services.command_line import split_command
+from benchkit.services.templates import split_command
 
 SLICE_OF_64 = Load(tool="h2load", connections=64, duration_s=SLICE_S)
 COMMANDS = {"node": "node server.js {port}", "caddy": "caddy file-server --listen :{port}"}

@@ -22,7 +22,7 @@ from benchkit.hosts.sockets import key_kind
 from benchkit.models.protocol import TlsOptions
 from benchkit.services import certificates
 from benchkit.services.certificates import RunAuthority, RunCertificate, authority_name, tls_files, verified_name
-from benchkit.services.endpoint import Endpoint
+from benchkit.services.placement import Endpoint
 
 FOLDER = PurePosixPath("/w/app")
 

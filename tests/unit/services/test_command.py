@@ -11,12 +11,12 @@ import pytest
 from benchkit.errors import BenchkitError, InputError, UnsupportedError
 from benchkit.hosts.processes import StopSignal
 from benchkit.plan.records import cell_record
-from benchkit.services.carried_files import LocalFile
-from benchkit.services.command_build import BuiltFolder
-from benchkit.services.command_line import fill_in, split_command
-from benchkit.services.placement import Program, ServicePlacement
+from benchkit.services.builds import BuiltFolder
+from benchkit.services.controller_files import LocalFile
+from benchkit.services.placement import HostProgram, ServicePlacement
 from benchkit.services.rendering import ServiceSpec, render_services
-from benchkit.services.service import File, Folder, ReadyRequest, Service, SetupCommand
+from benchkit.services.service import ReadyRequest, Service, ServiceFile, ServiceFolder, SetupCommand
+from benchkit.services.templates import fill_in, split_command
 from tests.support.builders import planned_cells, read_scenario
 
 RUN = ["./app", "--port", "{port}"]
@@ -39,7 +39,7 @@ def place(spec: ServiceSpec) -> ServicePlacement:
         goos="linux",
         goarch="arm64",
         nofile=20000,
-        programs={"python3": Program("/usr/bin/python3", (3, 11)), "make": Program("/usr/bin/make", ())},
+        programs={"python3": HostProgram("/usr/bin/python3", (3, 11)), "make": HostProgram("/usr/bin/make", ())},
     )
 
 
@@ -84,9 +84,9 @@ def test_files_are_carried_and_templates_rendered(tmp_path: Path) -> None:
     service = render(tmp_path, run="./start", files=["site/", "start", "config.toml.j2"])
     app = PurePosixPath("/w/app")
     assert service.files == (
-        File(app / "site/deep/page.j2", LocalFile(tmp_path / "site/deep/page.j2")),
-        File(app / "start", LocalFile(tmp_path / "start"), 0o755),
-        File(app / "config.toml", b'address = "10.0.0.1:8080"\nroot = "/w/app"\n'),
+        ServiceFile(app / "site/deep/page.j2", LocalFile(tmp_path / "site/deep/page.j2")),
+        ServiceFile(app / "start", LocalFile(tmp_path / "start"), 0o755),
+        ServiceFile(app / "config.toml", b'address = "10.0.0.1:8080"\nroot = "/w/app"\n'),
     )
     assert service.process.argv == ("/w/app/start",)
 
@@ -115,11 +115,11 @@ def test_a_build_runs_on_the_controller_for_the_host_or_on_the_host(tmp_path: Pa
     here = render(tmp_path, build=build)
     env = {"LEVEL": "2", "MODE": "release"}
     wanted = BuiltFolder(("make", "-C", ".", "OUT={out}"), tmp_path / "src", "linux", "arm64", env=tuple(env.items()))
-    assert here.folders == (Folder(PurePosixPath("/w/app"), wanted),)
+    assert here.folders == (ServiceFolder(PurePosixPath("/w/app"), wanted),)
     assert here.process.argv == ("/w/app/app", "--port", "8080")
     there = render(tmp_path, build={**build, "on": "host"})
     assert there.folders == ()
-    assert there.files == (File(PurePosixPath("/w/app/source/main.c"), LocalFile(tmp_path / "src" / "main.c")),)
+    assert there.files == (ServiceFile(PurePosixPath("/w/app/source/main.c"), LocalFile(tmp_path / "src" / "main.c")),)
     argv = ("/usr/bin/make", "-C", ".", "OUT=/w/app")
     assert there.setup_commands == (SetupCommand(argv, 900.0, env, PurePosixPath("/w/app/source")),)
 

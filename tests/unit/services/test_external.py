@@ -7,7 +7,7 @@ import pytest
 from benchkit.errors import InputError, UnsupportedError
 from benchkit.scenario.experiment import Cell
 from benchkit.services.certificates import verified_name
-from benchkit.services.endpoint import Endpoint
+from benchkit.services.placement import Endpoint
 from tests.support.builders import read_scenario
 from tests.unit.services.test_certificates import write_pair
 

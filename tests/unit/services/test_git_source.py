@@ -11,7 +11,7 @@ from benchkit.plan.cells import name_equal_builds
 from benchkit.plan.model import PlannedCell
 from benchkit.plan.records import cell_record
 from benchkit.plan.service_checks import build_services
-from benchkit.services.command_build import BuiltFolder
+from benchkit.services.builds import BuiltFolder
 from benchkit.services.git_source import code_state, commits_between
 from benchkit.services.rendering import render_services
 from tests.support.builders import planned_cells, read_scenario

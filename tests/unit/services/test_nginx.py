@@ -15,9 +15,8 @@ from benchkit.errors import FieldError, InputError, UnsupportedError
 from benchkit.models.protocol import Protocol
 from benchkit.services.backend import RenderRequest
 from benchkit.services.deploy import explain_rejection
-from benchkit.services.endpoint import Endpoint
 from benchkit.services.nginx import NGINX
-from benchkit.services.placement import Program, ServicePlacement
+from benchkit.services.placement import Endpoint, HostProgram, ServicePlacement
 from benchkit.services.service import Service
 
 PURPOSES = {
@@ -38,7 +37,7 @@ PLACE = ServicePlacement(
     goos="linux",
     goarch="amd64",
     nofile=20000,
-    programs={"nginx": Program("/usr/sbin/nginx", (1, 22, 1), "nginx version: nginx/1.22.1")},
+    programs={"nginx": HostProgram("/usr/sbin/nginx", (1, 22, 1), "nginx version: nginx/1.22.1")},
 )
 
 
@@ -65,7 +64,7 @@ def config_text(service: Service) -> str:
 
 def place_with_nginx(program: str) -> ServicePlacement:
     """Return the place with an nginx that prints this version."""
-    return replace(PLACE, programs={"nginx": Program("/opt/nginx", (), program)})
+    return replace(PLACE, programs={"nginx": HostProgram("/opt/nginx", (), program)})
 
 
 def test_fastcgi_has_the_standard_parameters_and_a_connection_pool() -> None:
@@ -157,8 +156,8 @@ def test_an_optional_nginx_that_a_host_lacks_is_unsupported_and_no_program_that_
         render("status: true\nbinary: tengine\noptional: true")
     fields = "backend: nginx\nlisten: 1\nstatus: true\noptional: true"
     assert NGINX.programs(parse_document(fields, "s.yaml").validated(NGINX.options)) == ()
-    assert render("lua_bytes: 7\noptional: true").checks[0].is_optional
-    assert not render("status: true").checks[0].is_optional
+    assert render("lua_bytes: 7\noptional: true").config_tests[0].is_optional
+    assert not render("status: true").config_tests[0].is_optional
 
 
 def test_a_script_in_lua_has_its_modules_and_the_text_of_the_other_servers() -> None:
@@ -193,7 +192,7 @@ def test_reuseport_is_unsupported_by_old_nginx() -> None:
 
 
 def test_a_binary_of_the_inventory_replaces_nginx() -> None:
-    other = Program("/opt/nginx/sbin/nginx", (1, 27, 4), "nginx version: nginx/1.27.4")
+    other = HostProgram("/opt/nginx/sbin/nginx", (1, 27, 4), "nginx version: nginx/1.27.4")
     place = replace(PLACE, programs={**PLACE.programs, "nginx-1.27": other})
     assert render("status: true\nbinary: nginx-1.27", place=place).process.argv[0] == "/opt/nginx/sbin/nginx"
     assert render("status: true", place=place).process.argv[0] == "/usr/sbin/nginx"
@@ -203,7 +202,7 @@ def test_a_binary_of_the_inventory_replaces_nginx() -> None:
 
 @pytest.mark.parametrize("output", ["Apache/2.4", None])
 def test_a_program_that_is_not_nginx_is_rejected_with_its_origin(output: str | None) -> None:
-    program = Program("/opt/x", (), output, named_by="named by hosts.yaml:3: hosts.sut.programs.nginx")
+    program = HostProgram("/opt/x", (), output, named_by="named by hosts.yaml:3: hosts.sut.programs.nginx")
     with pytest.raises(InputError) as error:
         render("status: true", place=replace(PLACE, programs={"nginx": program}))
     assert "/opt/x on sut is not nginx: `-v` prints" in str(error.value)
@@ -277,7 +276,9 @@ def test_nginx_accepts_the_configuration_of_every_purpose(tmp_path: Path, purpos
     place = replace(PLACE, folder=PurePosixPath(tmp_path), root=root)
     service = render(f"{PURPOSES[purpose]}\n{more}", place=place, protocol=protocol)
     (tmp_path / "nginx.conf").write_text(config_text(service))
-    check = subprocess.run(service.checks[0].argv, cwd=service.folder, capture_output=True, text=True, check=False)
+    check = subprocess.run(
+        service.config_tests[0].argv, cwd=service.folder, capture_output=True, text=True, check=False
+    )
     assert (check.returncode, check.stderr) == (0, "")
 
 
@@ -294,7 +295,9 @@ def test_a_folder_may_have_blanks_and_quotes_in_its_name(tmp_path: Path, purpose
     service = NGINX.render(RenderRequest("front", document.validated(NGINX.options), place, listen, {"app": upstream}))
     assert service.admin is not None
     (folder / "nginx.conf").write_text(config_text(service))
-    check = subprocess.run(service.checks[0].argv, cwd=service.folder, capture_output=True, text=True, check=False)
+    check = subprocess.run(
+        service.config_tests[0].argv, cwd=service.folder, capture_output=True, text=True, check=False
+    )
     assert (check.returncode, check.stderr) == (0, "")
     assert [path.name for path in folder.glob("*.sock")] == []
 
@@ -313,7 +316,7 @@ def test_a_scenario_s_template_extends_a_shipped_one(tmp_path: Path) -> None:
     service = render(f"upstream: app\nbacklog: 5\n{template(tmp_path, text)}")
     assert "proxy_pass http://backend;" in config_text(service)
     assert "proxy_buffering off;\n# 5 from the include\n" in config_text(service)
-    assert service.checks[0].field == "template"
+    assert service.config_tests[0].field == "template"
     assert service.admin is not None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.services.nginx_version import NginxVersion, Reuseport, parse_version_output
+from benchkit.services.nginx import NginxVersion, Reuseport, parse_version_output
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from benchkit.errors import UnsupportedError
 from benchkit.scenario.read import read_experiment
-from benchkit.services.placement import Program, ServicePlacement
+from benchkit.services.placement import HostProgram, ServicePlacement
 from benchkit.services.rendering import ServiceSpec, render_services
 from benchkit.services.service import Service
 
@@ -24,12 +24,12 @@ PLACE = ServicePlacement(
     goarch="amd64",
     nofile=20000,
     programs={
-        "node": Program("/usr/bin/node", (20, 20, 2)),
-        "nginx": Program("/usr/sbin/nginx", (1, 22, 1), "nginx version: nginx/1.22.1"),
-        "caddy": Program("/usr/bin/caddy", (2, 11)),
+        "node": HostProgram("/usr/bin/node", (20, 20, 2)),
+        "nginx": HostProgram("/usr/sbin/nginx", (1, 22, 1), "nginx version: nginx/1.22.1"),
+        "caddy": HostProgram("/usr/bin/caddy", (2, 11)),
     },
 )
-NGINX_1_25 = {"nginx": Program("/opt/nginx", (1, 25, 1), "nginx version: nginx/1.25.1")}
+NGINX_1_25 = {"nginx": HostProgram("/opt/nginx", (1, 25, 1), "nginx version: nginx/1.25.1")}
 
 
 def render(tmp_path: Path, entry: str, more: str = "", place: ServicePlacement = PLACE) -> tuple[Service, ...]:

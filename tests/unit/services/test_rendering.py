@@ -9,10 +9,9 @@ import pytest
 
 from benchkit.errors import InputError, UnsupportedError
 from benchkit.scenario.read import read_experiment
-from benchkit.services.endpoint import Endpoint, Listen
-from benchkit.services.placement import Program, ServicePlacement
+from benchkit.services.placement import Endpoint, HostProgram, Listen, ServicePlacement
 from benchkit.services.rendering import ServiceSpec, render_services
-from benchkit.services.service import AdminPage, ConfigCheck, GoSource, Service
+from benchkit.services.service import AdminPage, ConfigTest, GoSource, Service
 
 SCENARIO = """\
 name: small
@@ -57,7 +56,7 @@ def place(
         goos="linux",
         goarch="amd64",
         nofile=20000,
-        programs={"nginx": Program("/usr/sbin/nginx", nginx, f"nginx version: nginx/{'.'.join(map(str, nginx))}")},
+        programs={"nginx": HostProgram("/usr/sbin/nginx", nginx, f"nginx version: nginx/{'.'.join(map(str, nginx))}")},
     )
 
 
@@ -95,7 +94,7 @@ def test_nginx_runs_from_its_own_prefix_and_is_checked_first(tmp_path: Path) -> 
     _, front = render_services(read_services(tmp_path), place)
     argv = ("/usr/sbin/nginx", "-p", "./", "-c", "nginx.conf", "-e", "stderr")
     assert front.process.argv == argv
-    assert front.checks == (ConfigCheck((*argv, "-t", "-q"), PurePosixPath("/w/front/nginx.conf")),)
+    assert front.config_tests == (ConfigTest((*argv, "-t", "-q"), PurePosixPath("/w/front/nginx.conf")),)
     config = config_text(front)
     assert "user " not in config
     assert "worker_processes 2;" in config
@@ -136,7 +135,7 @@ def test_nginx_accepts_the_rendered_configuration(tmp_path: Path) -> None:
 
     _, front = render_services(read_services(tmp_path), place_here)
     (tmp_path / "front" / "nginx.conf").write_text(config_text(front))
-    check = subprocess.run(front.checks[0].argv, cwd=front.folder, capture_output=True, text=True, check=False)
+    check = subprocess.run(front.config_tests[0].argv, cwd=front.folder, capture_output=True, text=True, check=False)
     assert (check.returncode, check.stderr) == (0, "")
 
 

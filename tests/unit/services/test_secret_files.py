@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.services.secret_files import STATE_ENVIRONMENT, get_or_create, save_copy, secret_path, secrets_folder
+from benchkit.services.controller_files import STATE_ENVIRONMENT, get_or_create, save_copy, secret_path, secrets_folder
 
 
 @pytest.fixture(autouse=True)

@@ -10,9 +10,8 @@ import pytest
 from benchkit.errors import InputError, UnsupportedError
 from benchkit.files import BACKENDS as SOURCES
 from benchkit.scenario.read import read_experiment
-from benchkit.services.endpoint import Endpoint
-from benchkit.services.node_release import NodeProgram, download_command
-from benchkit.services.placement import Program, ServicePlacement
+from benchkit.services.node import NodeProgram, download_command
+from benchkit.services.placement import Endpoint, HostProgram, ServicePlacement
 from benchkit.services.registry import BACKENDS
 from benchkit.services.rendering import ServiceSpec, render_services
 from benchkit.services.server_options import ServerOptions
@@ -30,7 +29,7 @@ PLACE = ServicePlacement(
     goos="linux",
     goarch="arm64",
     nofile=20000,
-    programs={"node": Program("/usr/bin/node", (20, 20, 2)), "taskset": Program("/usr/bin/taskset", (2, 38))},
+    programs={"node": HostProgram("/usr/bin/node", (20, 20, 2)), "taskset": HostProgram("/usr/bin/taskset", (2, 38))},
 )
 """Place with three CPUs on a 64-bit ARM host."""
 
@@ -163,7 +162,7 @@ def test_pinning_needs_taskset(tmp_path: Path) -> None:
 def test_unsupported_hosts_are_rejected_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match=r"all-but-one: sut has 1 CPU"):
         render(tmp_path, "backend: node, listen: 8080, workers: all-but-one", replace(PLACE, cpus=(0,)))
-    old = {"node": Program("/usr/bin/node", (12, 22, 9))}
+    old = {"node": HostProgram("/usr/bin/node", (12, 22, 9))}
     with pytest.raises(UnsupportedError, match=r"Node 12\.22\.9; the server needs 18"):
         render(tmp_path, "backend: node, listen: 8080", replace(PLACE, programs=old))
 
@@ -176,7 +175,7 @@ def test_a_work_directory_too_long_for_sockets_is_rejected(tmp_path: Path) -> No
 
 def test_a_node_that_the_host_cannot_execute_is_rejected(tmp_path: Path) -> None:
     named_by = "named by hosts.yaml:4: hosts.sut.programs.node"
-    programs = {"node": Program("/opt/node-x86/bin/node", (), None, named_by)}
+    programs = {"node": HostProgram("/opt/node-x86/bin/node", (), None, named_by)}
     with pytest.raises(InputError) as error:
         render(tmp_path, "backend: node, listen: 8080", replace(PLACE, programs=programs))
     assert "one.yaml:8: stacks.it.services.app.backend: /opt/node-x86/bin/node on sut" in str(error.value)

@@ -19,7 +19,7 @@ from benchkit.cli.results import app as results_app
 from benchkit.errors import InputError
 from benchkit.models.rows import NoteRow
 from benchkit.models.run import CellRecord
-from benchkit.services.secret_files import get_or_create
+from benchkit.services.controller_files import get_or_create
 from benchkit.store.durable_files import make_folders, write_atomically
 from benchkit.store.journal import ClocksSet, Journal, OtherEvent, read_journal
 from benchkit.store.row_builders import factor_rows

@@ -19,10 +19,8 @@ import pytest
 from benchkit.plugins.go_modules.proxy import CACHE, DOWNLOADS, GOPROXY, GOPROXYIO
 from benchkit.plugins.go_modules.upstream import MODULE_GUARD, MODULE_UPSTREAM
 from benchkit.services.backend import AnyBackend, RenderRequest
-from benchkit.services.endpoint import Endpoint
-from benchkit.services.go_build import build
-from benchkit.services.go_toolchain import find_go
-from benchkit.services.placement import Program, ServicePlacement
+from benchkit.services.go_build import build, find_go
+from benchkit.services.placement import Endpoint, HostProgram, ServicePlacement
 from benchkit.services.service import ControllerFile, GoSource, Service
 
 MODULE = "github.com/beorn7/perks"
@@ -43,7 +41,7 @@ class Stack:
         endpoint = self._peers.setdefault(name, Endpoint("one", "http1", "127.0.0.1", _free_port()))
         document = {"backend": backend.name, "listen": endpoint.authority, **options}
         here_place = self._place(name, self._folder, address="127.0.0.1")
-        here_place = replace(here_place, programs={**here_place.programs, "go": Program(find_go(), (1, 21))})
+        here_place = replace(here_place, programs={**here_place.programs, "go": HostProgram(find_go(), (1, 21))})
         service = backend.render(
             RenderRequest(name, backend.options.model_validate(document), here_place, endpoint, self._peers)
         )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from benchkit.plugins.go_modules.fast_import import Repository, fast_import_stream
+from benchkit.plugins.go_modules.git_server import RepositoryContent, fast_import_stream
 
 
 def git(folder: Path, *argv: str, stdin: bytes = b"") -> str:
@@ -14,7 +14,7 @@ def git(folder: Path, *argv: str, stdin: bytes = b"") -> str:
     return done.stdout.decode()
 
 
-def import_repository(folder: Path, name: str, repository: Repository) -> Path:
+def import_repository(folder: Path, name: str, repository: RepositoryContent) -> Path:
     folder.mkdir()
     git(folder, "init", "--quiet", "--bare", "--template=", ".")
     git(folder, "fast-import", "--quiet", "--done", stdin=fast_import_stream(name, repository))
@@ -22,7 +22,7 @@ def import_repository(folder: Path, name: str, repository: Repository) -> Path:
 
 
 def test_a_repository_has_its_versions_submodules_and_major_version(tmp_path: Path) -> None:
-    options = Repository(module="a.example/go/one", versions=3, submodules=("sub",), major=True, untagged=True)
+    options = RepositoryContent(module="a.example/go/one", versions=3, submodules=("sub",), major=True, untagged=True)
     repository_folder = import_repository(tmp_path / "one", "one", options)
     assert git(repository_folder, "tag").split() == ["sub/v0.1.0", "v1.0.0", "v1.1.0", "v1.2.0", "v2.0.0"]
     assert git(repository_folder, "show", "v1.2.0:go.mod") == "module a.example/go/one\n\ngo 1.20\n"
@@ -36,14 +36,14 @@ def test_a_repository_has_its_versions_submodules_and_major_version(tmp_path: Pa
 
 def test_a_repository_without_module_has_no_go_mod(tmp_path: Path) -> None:
     repository_folder = import_repository(
-        tmp_path / "new", "new", Repository(versions=2, major=True, submodules=("sub",))
+        tmp_path / "new", "new", RepositoryContent(versions=2, major=True, submodules=("sub",))
     )
     assert "go.mod" not in git(repository_folder, "ls-tree", "-r", "--name-only", "v1.1.0")
     assert "v2.0.0" not in git(repository_folder, "tag")
 
 
 def test_the_same_options_give_the_same_commits(tmp_path: Path) -> None:
-    repository = Repository(module="a.example/x", versions=2, untagged=True)
+    repository = RepositoryContent(module="a.example/x", versions=2, untagged=True)
     one, two = (import_repository(tmp_path / name, "x", repository) for name in ("one", "two"))
     assert git(one, "rev-parse", "main") == git(two, "rev-parse", "main")
     assert fast_import_stream("x", repository) != fast_import_stream("y", repository)
@@ -51,7 +51,9 @@ def test_the_same_options_give_the_same_commits(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [0, 100, 16384, 100_000])
 def test_source_text_has_about_the_requested_size_and_is_valid(tmp_path: Path, size: int) -> None:
-    repository_folder = import_repository(tmp_path / "x", "a-b.c", Repository(module="a.example/x", size_bytes=size))
+    repository_folder = import_repository(
+        tmp_path / "x", "a-b.c", RepositoryContent(module="a.example/x", size_bytes=size)
+    )
     sizes = [int(line.split()[3]) for line in git(repository_folder, "ls-tree", "-r", "-l", "main").splitlines()]
     assert size <= sum(sizes) <= 1.1 * size + 300
     git(repository_folder, "worktree", "add", "--quiet", str(tmp_path / "tree"), "main")
@@ -62,4 +64,4 @@ def test_source_text_has_about_the_requested_size_and_is_valid(tmp_path: Path, s
 def test_invalid_options_are_rejected() -> None:
     for wrong in ({"module": "nodots"}, {"module": "A.example/x"}, {"versions": 0}, {"size_bytes": -1}):
         with pytest.raises(ValidationError):
-            Repository.model_validate(wrong)
+            RepositoryContent.model_validate(wrong)

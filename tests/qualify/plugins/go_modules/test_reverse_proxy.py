@@ -20,13 +20,19 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import InputError
-from benchkit.plugins.go_modules.access import AccessRight, NetrcFile, access_rules, netrc_path, password_of
-from benchkit.plugins.go_modules.certificate import CertificateFile, certificate_path
+from benchkit.plugins.go_modules.access import (
+    AccessRight,
+    NetrcFile,
+    SelfSignedCertificate,
+    access_rules,
+    certificate_path,
+    netrc_path,
+    password_of,
+)
 from benchkit.plugins.go_modules.reverse_proxy import MODULE_SITE, ReverseProxyOptions
 from benchkit.services import deploy
 from benchkit.services.backend import RenderRequest
-from benchkit.services.endpoint import Endpoint
-from benchkit.services.placement import ServicePlacement
+from benchkit.services.placement import Endpoint, ServicePlacement
 from benchkit.services.service import ControllerFile, Service
 
 USERS = {
@@ -68,7 +74,7 @@ class RunningProxy:
     ) -> tuple[int, bytes]:
         endpoint = self.service.endpoint
         if endpoint.protocol == "https1":
-            trusted = ssl.create_default_context(cadata=CertificateFile(endpoint, "certificate").read().decode())
+            trusted = ssl.create_default_context(cadata=SelfSignedCertificate(endpoint, "certificate").read().decode())
             connection: http.client.HTTPConnection = http.client.HTTPSConnection(
                 str(endpoint.address), endpoint.port, context=trusted, timeout=10
             )

@@ -8,15 +8,15 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from benchkit.services.placement import Program, ServicePlacement
-from benchkit.services.secret_files import STATE_ENVIRONMENT
+from benchkit.services.controller_files import STATE_ENVIRONMENT
+from benchkit.services.placement import HostProgram, ServicePlacement
 
 PROGRAMS = {
-    "go": Program("/usr/local/go/bin/go", (1, 26, 8)),
-    "git": Program("/usr/bin/git", (2, 39, 5)),
-    "ssh": Program("/usr/bin/ssh", (9, 2)),
-    "sshd": Program("/usr/sbin/sshd", (9, 2)),
-    "nginx": Program("/usr/sbin/nginx", (1, 22, 1), version_output="nginx version: nginx/1.22.1"),
+    "go": HostProgram("/usr/local/go/bin/go", (1, 26, 8)),
+    "git": HostProgram("/usr/bin/git", (2, 39, 5)),
+    "ssh": HostProgram("/usr/bin/ssh", (9, 2)),
+    "sshd": HostProgram("/usr/sbin/sshd", (9, 2)),
+    "nginx": HostProgram("/usr/sbin/nginx", (1, 22, 1), version_output="nginx version: nginx/1.22.1"),
 }
 
 

@@ -10,16 +10,15 @@ from benchkit.plugins.go_modules.access import NetrcFile
 from benchkit.plugins.go_modules.developer import (
     GO_DEVELOPER,
     DeveloperOptions,
+    GoSettings,
     ModuleProof,
     go_env_command,
     proof_document,
 )
-from benchkit.plugins.go_modules.go_settings import GoSettings
 from benchkit.plugins.go_modules.ssh import SshKeyFile
 from benchkit.services.backend import RenderRequest
-from benchkit.services.endpoint import Endpoint
-from benchkit.services.placement import ServicePlacement
-from benchkit.services.service import File, Service
+from benchkit.services.placement import Endpoint, ServicePlacement
+from benchkit.services.service import Service, ServiceFile
 
 PEERS = {
     "vcs": Endpoint("vcs", "ssh", "10.0.0.3", 2222, user="bench"),
@@ -51,7 +50,7 @@ def document(service: Service) -> dict[str, Any]:
     return settings
 
 
-def by_name(service: Service) -> dict[str, File]:
+def by_name(service: Service) -> dict[str, ServiceFile]:
     return {file.path.name: file for file in service.files}
 
 

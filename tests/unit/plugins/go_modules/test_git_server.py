@@ -5,22 +5,20 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from benchkit.plugins.go_modules.fast_import import Repository
-from benchkit.plugins.go_modules.git_server import GIT_SSH, GitServerOptions
+from benchkit.plugins.go_modules.git_server import GIT_SSH, GitServerOptions, RepositoryContent
 from benchkit.plugins.go_modules.ssh import SshKeyFile, git_reader, repository_url
 from benchkit.services.backend import RenderRequest
-from benchkit.services.endpoint import Endpoint
-from benchkit.services.placement import ServicePlacement
-from benchkit.services.service import ControllerFile, File, Service
+from benchkit.services.placement import Endpoint, ServicePlacement
+from benchkit.services.service import ControllerFile, Service, ServiceFile
 
 OPTIONS = {
     "backend": "git-ssh",
     "listen": 2222,
     "readers": ("proxy", "developers"),
     "repositories": {
-        "module1": Repository(module="a.example/go/module1", versions=2),
-        "new-*": Repository(versions=1),
-        "new-old": Repository(module="a.example/go/new-old"),
+        "module1": RepositoryContent(module="a.example/go/module1", versions=2),
+        "new-*": RepositoryContent(versions=1),
+        "new-old": RepositoryContent(module="a.example/go/new-old"),
     },
 }
 SERVER = Endpoint("vcs", "ssh", "10.0.0.1", 2222, user="bench")
@@ -37,7 +35,7 @@ def service(place: Callable[..., ServicePlacement], tmp_path: Path) -> Service:
     return service
 
 
-def write_file(file: File) -> None:
+def write_file(file: ServiceFile) -> None:
     path = Path(file.path)
     path.parent.mkdir(parents=True, exist_ok=True)
     content = file.content.read() if isinstance(file.content, ControllerFile) else file.content

@@ -8,13 +8,11 @@ from typing import Any
 import pytest
 
 from benchkit.errors import UnsupportedError
-from benchkit.plugins.go_modules.module_paths import escape_path, path_expression
-from benchkit.plugins.go_modules.proxy import ATHENS, GOPROXY, GOPROXYIO, ProxyOptions
+from benchkit.plugins.go_modules.proxy import ATHENS, GOPROXY, GOPROXYIO, ProxyOptions, escape_path, path_expression
 from benchkit.plugins.go_modules.ssh import host_key_name
 from benchkit.plugins.go_modules.upstream import MODULE_UPSTREAM, ModuleFile, UpstreamOptions
 from benchkit.services.backend import RenderRequest
-from benchkit.services.endpoint import Endpoint
-from benchkit.services.placement import Program, ServicePlacement
+from benchkit.services.placement import Endpoint, HostProgram, ServicePlacement
 from benchkit.services.service import GoSource, Service
 
 PEERS = {
@@ -66,7 +64,7 @@ def test_athens_is_a_binary_of_the_host_with_settings_in_its_environment(
     endpoint = Endpoint("one", "http1", "127.0.0.1", 8081)
     with pytest.raises(UnsupportedError, match=r"no athens: the inventory may name one \(hosts\.one\.programs: "):
         ATHENS.render(RenderRequest("proxy", options, here, endpoint, PEERS))
-    programs = {**here.programs, "athens": Program("/opt/athens", ())}
+    programs = {**here.programs, "athens": HostProgram("/opt/athens", ())}
     service = ATHENS.render(RenderRequest("proxy", options, replace(here, programs=programs), endpoint, PEERS))
     assert service.process.argv == ("/opt/athens",)
     env = service.process.env

@@ -1,16 +1,22 @@
-"""Files of the controller that a scenario names, carried to the folder of a service on its host."""
+"""Files of the controller: those that a scenario names, carried to a service's folder, and secrets that it keeps.
+
+A secret of a deployed service is created once, in a file that only its user reads.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from benchkit.errors import BenchkitError, InputError
 from benchkit.files import read_regular
-from benchkit.services.service import ControllerFile, File
+from benchkit.services.service import ControllerFile, ServiceFile
 
 TEMPLATE_SUFFIX = ".j2"
 
@@ -35,13 +41,13 @@ class LocalFile(ControllerFile):
             raise BenchkitError(f"cannot read {self.path}", why=error.strerror) from None
 
 
-def files_in(source: Path, target: PurePosixPath) -> tuple[File, ...]:
+def files_in(source: Path, target: PurePosixPath) -> tuple[ServiceFile, ...]:
     """Return the files below a folder, or the file itself, to be placed at `target`; executables stay executable.
 
     Links are followed. Raises InputError for a link to nothing, what is neither file nor folder, and a folder with more
     than MAX_FILES files.
     """
-    files: list[File] = []
+    files: list[ServiceFile] = []
     for path in files_below(source) if source.is_dir() else [source]:
         if not path.exists():
             raise InputError(
@@ -50,7 +56,7 @@ def files_in(source: Path, target: PurePosixPath) -> tuple[File, ...]:
         if not path.is_file():
             raise InputError(f"{path} is neither a file nor a folder")
         place = target / path.relative_to(source) if path != source else target
-        files.append(File(place, LocalFile(path), mode_of(path)))
+        files.append(ServiceFile(place, LocalFile(path), mode_of(path)))
     return tuple(files)
 
 
@@ -82,3 +88,56 @@ def content_sha256(source: Path) -> str:
 def mode_of(path: Path) -> int:
     """Return the mode that a file gets on a host: executable by all, or by nobody."""
     return 0o755 if path.stat().st_mode & 0o111 else 0o644
+
+
+STATE_ENVIRONMENT = "XDG_STATE_HOME"
+_UNSAFE = re.compile(r"[^A-Za-z0-9]+")
+
+
+def secrets_folder() -> Path:
+    """Return the folder of the secrets.
+
+    A deleted secret is replaced by a new one, and hosts reject copies of the old.
+    """
+    base = os.environ.get(STATE_ENVIRONMENT)
+    return (Path(base) if base else Path.home() / ".local" / "state") / "benchkit" / "kept"
+
+
+def get_or_create(name: str, create: Callable[[], bytes]) -> bytes:
+    """Return the secret of this name; create it first if there is none. Safe for many processes at once."""
+    path = secret_path(name)
+    if not path.exists():
+        with _temporary_file(path, create()) as temporary, contextlib.suppress(FileExistsError):
+            os.link(temporary, path)  # fails if another process was faster: its secret is used then
+    return path.read_bytes()
+
+
+def save_copy(name: str, content: bytes) -> bytes:
+    """Save content under this name, for the people whom the instructions of a service send there, and return it."""
+    path = secret_path(name)
+    with _temporary_file(path, content) as temporary:
+        temporary.replace(path)
+    return content
+
+
+def secret_path(name: str) -> Path:
+    """Return the file of this name: readable where the name is plain ASCII, and different for different names."""
+    digest = hashlib.sha256(name.encode()).hexdigest()[:16]
+    return secrets_folder() / f"{_UNSAFE.sub('-', name).strip('-')[:60]}.{digest}"
+
+
+@contextlib.contextmanager
+def _temporary_file(path: Path, content: bytes) -> Iterator[Path]:
+    """Give a synced file in the folder of `path` with this content, and remove it in the end unless it was moved."""
+    for folder in (path.parent.parent, path.parent):  # mkdir gives its mode to the last folder of a path alone
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.chmod(0o700)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    try:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,1 +1,0 @@
-"""Load tools: a package each, with its command line and its parser."""

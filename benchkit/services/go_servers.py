@@ -1,0 +1,211 @@
+"""The Go servers in `backends/`, which share their command line and an admin page: a declaration for each.
+
+Go programs of other backends have their executable and their process from here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+from pydantic import Field, PositiveInt
+
+from benchkit.document import SourceMap
+from benchkit.errors import InputError, UnsupportedError
+from benchkit.files import BACKENDS
+from benchkit.models.base import CpuCount
+from benchkit.models.protocol import HttpProtocol, Protocol
+from benchkit.services.backend import Backend, OptionsT, RenderRequest
+from benchkit.services.go_build import oldest_release, release_numbers
+from benchkit.services.server_options import (
+    VARS,
+    BodySize,
+    Release,
+    ServerOptions,
+    admin_endpoint,
+    protocol_arguments,
+    server_arguments,
+)
+from benchkit.services.service import AdminPage, GoSource, Service, ServiceFile, ServiceProcess
+
+EXECUTABLE = 0o755
+
+
+def go_executable(
+    request: RenderRequest[OptionsT],
+    program: str,
+    module: Path,
+    *,
+    package: str = ".",
+    go_version: str | None = None,
+) -> ServiceFile:
+    """Return the executable `program` in the service's folder, to be built from a Go module for the service's host."""
+    place = request.place
+    source = GoSource(module, place.goos, place.goarch, go_version, package)
+    return ServiceFile(place.folder / program, source, EXECUTABLE)
+
+
+def go_process(
+    request: RenderRequest[OptionsT],
+    argv: tuple[str, ...],
+    *,
+    threads: int | None = None,
+    env: Mapping[str, str] | None = None,
+) -> ServiceProcess:
+    """Return the process of a Go program on the service's CPUs; `threads` is GOMAXPROCS, by default one for each CPU.
+
+    Raises UnsupportedError where the host has too few CPUs or open files.
+    """
+    cpus = request.place.select_cpus(request.options.cpus, "cpus")
+    environment = {**(env or {}), "GOMAXPROCS": str(threads or len(cpus))}
+    return ServiceProcess(argv, cpus, request.place.file_limit(request.options.nofile), environment)
+
+
+class GoServerOptions(ServerOptions):
+    """Options of every Go server."""
+
+    gomaxprocs: CpuCount = Field(default="all", description="threads that run Go code; all: one for each of its CPUs")
+    go_version: Release | None = Field(
+        default=None,
+        description="Go release to build with, in full as 1.24.0; absent: the one its module pins",
+        examples=["1.24.0"],
+    )
+
+
+GoOptionsT = TypeVar("GoOptionsT", bound=GoServerOptions)
+
+H2C_RELEASE = (1, 24)
+"""First Go whose net/http speaks HTTP/2 without TLS (release notes of Go 1.24)."""
+
+
+class GoServer(Backend[GoOptionsT]):
+    """A server whose source is the Go module `backends/<name>`: one executable, one process."""
+
+    has_own_profiler = True
+
+    def __init__(
+        self,
+        name: str,
+        options: type[GoOptionsT],
+        *,
+        protocol: Protocol | None = None,
+        protocols: frozenset[HttpProtocol] = frozenset({"http1"}),
+        arguments: Callable[[RenderRequest[GoOptionsT]], Sequence[str]] | None = None,
+    ) -> None:
+        """Take the protocol of a server that speaks no HTTP, or those of HTTP that the server can speak.
+
+        `arguments` returns those that the server has in addition to the arguments of every server.
+        """
+        self.name = name
+        self.options = options
+        self.protocols = protocols
+        self._protocol = protocol
+        self._arguments = arguments
+
+    def protocol(self, options: GoOptionsT) -> Protocol:
+        """Return the protocol that the server speaks."""
+        return self._protocol or options.protocol
+
+    def resolve(self, options: GoOptionsT, source: SourceMap) -> GoOptionsT:
+        """Return the options unchanged if their Go release compiles the module. Raises InputError naming the field."""
+        wanted, oldest = options.go_version, oldest_release(BACKENDS / self.name)
+        if wanted is not None and release_numbers(wanted) < release_numbers(oldest):
+            message = f"found {wanted!r}; {self.name} needs Go {oldest} or newer"
+            raise InputError(source.fault(("go_version",), message))
+        return options
+
+    def render(self, request: RenderRequest[GoOptionsT]) -> Service:
+        """Return the server."""
+        options, place = request.options, request.place
+        executable = go_executable(request, self.name, BACKENDS / self.name, go_version=options.go_version)
+        argv = (
+            str(executable.path),
+            *server_arguments(request),
+            *_protocol_arguments(request),
+            *(() if self._arguments is None else self._arguments(request)),
+        )
+        cpus = place.select_cpus(options.cpus, "cpus")
+        threads = len(cpus) if options.gomaxprocs == "all" else options.gomaxprocs
+        return Service(
+            name=request.name,
+            backend=self.name,
+            host=place.host,
+            folder=place.folder,
+            files=(executable,),
+            process=go_process(request, argv, threads=threads),
+            endpoint=request.endpoint,
+            admin=AdminPage("expvar", admin_endpoint(place), VARS),
+            parallelism=threads,
+        )
+
+
+def _protocol_arguments(request: RenderRequest[GoServerOptions]) -> list[str]:
+    """Return the arguments for a protocol other than plain HTTP/1.1. Raises UnsupportedError for what Go cannot do."""
+    options, tls = request.options, request.endpoint.tls
+    release = options.go_version
+    if options.protocol == "h2c" and release is not None and release_numbers(release) < H2C_RELEASE:
+        raise UnsupportedError(f"protocol h2c: net/http of Go {release} does not speak it; 1.24 does")
+    if tls is not None and tls.version == "1.3" and tls.ciphers is not None:
+        raise UnsupportedError("tls.ciphers: Go lets no program choose the cipher suites of TLS 1.3")
+    return protocol_arguments(request)
+
+
+class GoStringOptions(GoServerOptions):
+    """Options of a net/http server that writes a string."""
+
+    body_size: BodySize | None = Field(default=2, description="bytes of the string")
+
+
+class FileServerOptions(GoServerOptions):
+    """Options of a net/http server of a file, or of a folder's listing."""
+
+    body_size: BodySize | None = Field(default=None, description="bytes of each file; absent: 12", examples=[1024])
+    listing: Annotated[int, Field(strict=True, ge=1, le=100_000)] | None = Field(
+        default=None,
+        description="serve the listing of a folder with this many files instead of one file",
+        examples=[100],
+    )
+
+
+class FastHttpOptions(GoServerOptions):
+    """Options of a server on fasthttp."""
+
+    concurrency: PositiveInt | None = Field(
+        default=None,
+        description="connections that it serves at a time (Server.Concurrency), others get status 503; absent: 262144",
+        examples=[1000],
+    )
+
+
+def _fileserver_arguments(request: RenderRequest[FileServerOptions]) -> Sequence[str]:
+    listing = request.options.listing
+    listed = [] if listing is None else ["-listing", str(listing)]
+    return ["-root", str(request.place.folder / "www"), *listed]
+
+
+def _fasthttp_arguments(request: RenderRequest[FastHttpOptions]) -> Sequence[str]:
+    limit = request.options.concurrency
+    return () if limit is None else ("-concurrency", str(limit))
+
+
+NETHTTP = GoServer("nethttp", GoServerOptions, protocols=frozenset({"http1", "https1", "h2", "h2c"}))
+"""Go's net/http without a front end."""
+FCGI = GoServer("fcgi", GoServerOptions, protocol="fastcgi")
+"""Go's net/http/fcgi behind an nginx: the handler of `nethttp`, over TCP or a unix socket."""
+GOSTRING = GoServer("gostring", GoStringOptions)
+"""Go's net/http with a handler that writes a fixed string, by default of two bytes."""
+FILESERVER = GoServer("fileserver", FileServerOptions, arguments=_fileserver_arguments)
+"""Go's http.FileServer on files that it creates on its host: one of them at `/`, or a listing of their folder."""
+FASTHTTP = GoServer(
+    "fasthttp", FastHttpOptions, protocols=frozenset({"http1", "https1"}), arguments=_fasthttp_arguments
+)
+"""The HTTP server valyala/fasthttp."""
+GNET = GoServer("gnet", GoServerOptions)
+"""HTTP/1.1 on the event loops of panjf2000/gnet."""
+NETPOLL = GoServer("netpoll", GoServerOptions)
+"""HTTP/1.1 on the event loops of cloudwego/netpoll."""
+HERTZ = GoServer("hertz", GoServerOptions)
+"""The HTTP framework cloudwego/hertz, which is built on cloudwego/netpoll."""
+
+GO_SERVERS = (NETHTTP, FCGI, GOSTRING, FILESERVER, FASTHTTP, GNET, NETPOLL, HERTZ)
