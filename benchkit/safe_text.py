@@ -1,4 +1,4 @@
-"""Text of others, made safe to show and to store: legible, and without the secrets that this process knows.
+"""Legible text without secrets: what others print, made safe to show and to store.
 
 What benchkit writes itself names the source of a secret, never its value. Redaction is for what it only passes on:
 messages of load tools, logs of servers, bodies of responses.

@@ -1,4 +1,4 @@
-"""What a study states: claims as expected ratios of cells, with requirements on the hosts, and published figures."""
+"""Statements of a study: claims as expected ratios of cells, with requirements on the hosts, and published figures."""
 
 from __future__ import annotations
 

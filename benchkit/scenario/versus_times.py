@@ -1,4 +1,4 @@
-"""How long the trials of `benchkit versus` take: windows, warm-up and slices that fit its time budget."""
+"""The times of `benchkit versus`: windows, warm-up and slices of trials that fit its budget."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from benchkit.errors import InputError
 from benchkit.models.run import RunId
 from benchkit.store.checksums import Checksums, checksums_path, file_sha256, parse_checksums
 from benchkit.store.remote_files import RemoteFiles
-from benchkit.store.store import Partition, manifest_path, part_of
+from benchkit.store.store import Partition, manifest_path, part_of, table_path
 from benchkit.validation import is_valid_name
 
 
@@ -66,7 +66,7 @@ class RemoteCopy:
 
     def fetch_table(self, table: str, runs: Collection[str] | None, scenario: str | None) -> None:
         """Fetch the files of a table: of these runs, or of all (None), and of that scenario, or of any (None)."""
-        beginning = _table_path(table, scenario)
+        beginning = table_path(table, scenario)
         self.fetch(self._existing(runs), lambda path: path.startswith(beginning))
 
     def fetch(self, runs: Iterable[str], is_wanted: Callable[[str], bool]) -> None:
@@ -116,7 +116,7 @@ class RemoteCopy:
         self, table: str, runs: Collection[str] | None, scenario: str | None
     ) -> dict[Partition, tuple[str, ...]]:
         """Return the URLs of the files of a table by run, as checksums name them; none is fetched."""
-        beginning = _table_path(table, scenario)
+        beginning = table_path(table, scenario)
         found: dict[Partition, tuple[str, ...]] = {}
         for checksums in self.checksums(self._existing(runs)).values():
             for path in sorted(path for path in checksums if path.startswith(beginning)):
@@ -142,7 +142,3 @@ class RemoteCopy:
 
     def _has(self, path: str) -> bool:
         return (self.path / path).is_file()
-
-
-def _table_path(table: str, scenario: str | None) -> str:
-    return f"tables/{table}/" + (f"scenario={scenario}/" if scenario is not None else "")
