@@ -65,7 +65,12 @@ def generator_use(evidence: Evidence) -> Use | None:
 
 
 def is_crowded_out(evidence: Evidence, thresholds: Thresholds) -> bool:
-    """Return True if others filled the cores of the load tool, which was not at its own limit with all its packets."""
+    """Return True if others filled the cores of the load tool, which was not at its own limit with all its packets.
+
+    False where the CPUs of a generator are not recorded: who filled them is not known.
+    """
+    if any(not each.cpus for each in evidence.record.generators):
+        return False
     alone = [use.share for each in evidence.record.generators for use in _process_use(evidence, each)]
     busy = {host: share for host in evidence.load_hosts if (share := generator_cores_busy(evidence, host)) is not None}
     own = [_own_share(evidence, host) for host in busy]

@@ -9,6 +9,7 @@ from benchkit.judge.evidence import Evidence
 from tests.support.judge.builders import (
     WINDOW_S,
     Telemetry,
+    build_generator,
     build_load,
     build_service,
     build_slices,
@@ -142,3 +143,9 @@ def test_server_that_waits_for_a_load_tool_beside_others_is_disturbed(user: floa
 
 def test_idle_server_in_a_sliced_block_beside_idle_cores() -> None:
     assert finding_of("server-idle", trial_with_cpu_use(0.5, slices=build_slices())) is not None
+
+
+def test_idle_server_beside_a_load_tool_of_unknown_cpus() -> None:
+    finding = finding_of("server-idle", trial_with_cpu_use(0.5, generators=(build_generator(cpus=()),)))
+    assert finding is not None
+    assert finding.severity == "invalid"

@@ -1,0 +1,103 @@
+"""Results of the recorded runs: ratios, claims and verdicts.
+
+As a program, this module writes the fixture with which later versions are compared: after runs are recorded again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+import benchkit
+from benchkit.judge.evidence import RunEvidence
+from benchkit.judge.verdicts.judgement import Judgement, judge_run, verdict_of
+from benchkit.models.run import Manifest
+from benchkit.store.store import open_store
+from benchkit.store.tables import RunTables
+from tests.support.paths import ROOT, TESTS
+
+RECORDED = ROOT / "notebooks" / "recorded"
+STORES = {"runs": RECORDED, "history": RECORDED / "history"}
+"""Stores of recorded runs, by their name in the fixture."""
+FIXTURE = TESTS / "fixtures" / "recorded" / "results.json"
+
+COMPARED = (
+    "rps",
+    "latency_p50_s",
+    "latency_p99_s",
+    "server_cpu_s_per_request",
+    "server_memory_bytes",
+    "bytes_per_s",
+    "capacity_rps",
+    "overload_goodput_rps",
+)
+"""Metrics whose ratios are compared."""
+
+RATIO = ("cell_id", "baseline", "value", "baseline_value", "ratio", "low", "high", "p_holm", "outcome", "blocks")
+CLAIMED = ("metric", "cell", "baseline", "ratio", "low", "high", "state")
+
+
+def results_of_store(folder: Path) -> dict[str, Any]:
+    """Return the results of every run in a store, by run_id, as JSON has them.
+
+    Sets of metrics that findings name are listed once under `metrics`, and stand elsewhere as their index.
+    """
+    store = open_store(folder)
+    metrics: dict[tuple[str, ...], int] = {}
+    runs: dict[str, Any] = {}
+    for path in sorted(folder.glob("runs/*")):
+        run_id = path.name
+        manifest = store.run(run_id).manifest()
+        rows = RunTables(store, str(manifest.scenario["name"]), run_id)
+        tables = {name: rows.rows(name).to_pandas() for name in ("trials", "hosts", "slices", "verdicts")}
+        measured = [name for name in COMPARED if tables["trials"][name].notna().any()]
+        claims = benchkit.claims(run_id, store=folder)
+        runs[run_id] = {
+            "ratios": {name: _ratios(run_id, folder, name) for name in measured},
+            "claims": _records(claims[list(CLAIMED)]),
+            "verdicts": _verdicts(manifest, tables, metrics),
+        }
+    return {"metrics": [list(each) for each in metrics], "runs": runs}
+
+
+def _ratios(run_id: str, folder: Path, metric: str) -> list[list[Any]]:
+    return _records(benchkit.compare(run_id, store=folder, metrics=[metric]).frame(full=True)[list(RATIO)])
+
+
+def _records(frame: pd.DataFrame) -> list[list[Any]]:
+    """Return the rows of a table; absent values are None."""
+    return [[None if pd.isna(value) else value for value in row] for row in frame.to_numpy(dtype=object).tolist()]
+
+
+def _verdicts(
+    manifest: Manifest, tables: dict[str, pd.DataFrame], metrics: dict[tuple[str, ...], int]
+) -> list[list[Any]]:
+    """Return [verdict, findings, skipped checks, trials]: findings of trials as stored, others found again."""
+    stored: defaultdict[str, list[tuple[str, str, tuple[str, ...]]]] = defaultdict(list)
+    of_trial = tables["verdicts"][tables["verdicts"]["scope"] == "trial"]
+    for row in of_trial.itertuples(index=False):
+        stored[str(row.trial_id)].append((str(row.check), str(row.severity), tuple(row.metrics)))
+    judgements = judge_run(RunEvidence(manifest, *(tables[name] for name in ("trials", "hosts", "slices"))))
+    alike: defaultdict[tuple[Any, ...], list[str]] = defaultdict(list)
+    for trial_id, judgement in judgements.items():
+        found = (*stored[trial_id], *_findings(judgement))
+        verdict = verdict_of(severity for _, severity, _ in found)
+        indexed = tuple((check, severity, metrics.setdefault(names, len(metrics))) for check, severity, names in found)
+        alike[verdict, indexed, tuple(judgement.skipped)].append(trial_id.removeprefix(f"{manifest.run_id}."))
+    return [
+        [verdict, [list(each) for each in found], list(skipped), trials]
+        for (verdict, found, skipped), trials in alike.items()
+    ]
+
+
+def _findings(judgement: Judgement) -> list[tuple[str, str, tuple[str, ...]]]:
+    return [(each.check, each.finding.severity, each.finding.metrics) for each in judgement.findings]
+
+
+if __name__ == "__main__":
+    results = {name: results_of_store(folder) for name, folder in STORES.items()}
+    FIXTURE.write_text(json.dumps(results, separators=(",", ":"), default=int) + "\n", encoding="utf-8")
