@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from benchkit.services.go_build import find_go, go_environment
+from tests.qualify.services.test_git_source import git
 from tests.support.cli.fixtures import CommandResult
 from tests.support.paths import TESTS
-from tests.unit.services.test_git_source import git
 
 Cli = Callable[..., CommandResult]
 SERVER = (TESTS / "support/servers/plain.js").read_text()

@@ -7,33 +7,19 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 
 import psutil
 
 from benchkit.hosts.connections import connect_all
 from benchkit.hosts.other_programs import (
-    ProcessKey,
-    ProcessSnapshot,
     take_snapshot,
     wait_until_idle,
 )
-from benchkit.hosts.processes import ProcessSpec, SeenProcess
+from benchkit.hosts.processes import ProcessSpec
 from benchkit.lab.lab import Lab
 
 LOOP = "while True: pass"
 MARK = "a-loop-in-the-lab"
-
-
-def snapshot(at_s: float, processes: Mapping[int, tuple[int, str, float]]) -> ProcessSnapshot:
-    """Return a snapshot of one machine, by pid: parent, name and CPU time."""
-    return ProcessSnapshot(
-        at_s,
-        {
-            ProcessKey("one", pid, 7.0): SeenProcess(pid, parent, 7.0, name, cpu_s)
-            for pid, (parent, name, cpu_s) in processes.items()
-        },
-    )
 
 
 def test_program_beside_a_lab_is_seen_and_those_of_the_lab_are_not(lab: Lab) -> None:

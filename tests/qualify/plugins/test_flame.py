@@ -49,13 +49,6 @@ FASTER = profile_of(
 )
 
 
-def luminance(colour: str) -> float:
-    """Relative luminance (WCAG 2.2)."""
-    channels = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-
 def paths(node: Node, way: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     for label, call in node.calls.items():
         yield (*way, label)

@@ -15,9 +15,9 @@ from benchkit.store.remote_copy import RemoteCopy
 from benchkit.store.remote_files import RemoteFiles
 from benchkit.store.store import Store
 from benchkit.store.transfer import pull, push
+from tests.qualify.store.test_mounted_stores import fill
 from tests.qualify.store.test_remote_store import ended
 from tests.support.commands import command
-from tests.unit.store.test_durable_files import fill
 
 
 @pytest.fixture

@@ -7,11 +7,9 @@ import re
 from ruamel.yaml import YAML
 
 from benchkit.files import shipped
-from tests.support.paths import TESTS
 
 CI = shipped("configs") / "ci"
 SCRIPT = CI / "benchkit-ci.sh"
-SERVER = TESTS / "support/servers/plain.js"
 
 
 def test_every_setting_that_a_job_gives_is_one_of_the_script() -> None:

@@ -2,14 +2,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from benchkit.models.profile import Frame, Profile, ValueType
 from benchkit.plugins.flame.page import flame_page
-from benchkit.plugins.flame.tree import CallTree, Node, call_tree
+from benchkit.plugins.flame.tree import CallTree, call_tree
 from benchkit.report.palette import KERNEL, TONES, package, tone
 from benchkit.report.theme import INK
 from tests.support.report.reading import attributes, one, parse, texts
@@ -189,18 +188,3 @@ def test_names_have_enough_contrast_on_every_colour(colour: Any) -> None:  # noq
 def test_functions_of_a_package_have_its_colour(label: str, of: str) -> None:
     assert package(label) == of
     assert tone(Frame(label, kernel=True)) is KERNEL
-
-
-def paths(node: Node, way: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    for label, call in node.calls.items():
-        yield (*way, label)
-        yield from paths(call, (*way, label))
-
-
-SHOWN = "Array.from(document.querySelectorAll('.frame'), (f) => f.getAttribute('aria-label'))"
-ZOOMED = "Array.from(document.querySelectorAll('.frame:not(.above)'), (f) => f.textContent)[0]"
-DETAIL = "document.getElementById('detail').textContent"
-
-
-def click(label: str) -> str:
-    return f"Array.from(document.querySelectorAll('.frame')).find((f) => f.textContent === '{label}').click()"

@@ -1,10 +1,5 @@
 from __future__ import annotations
 
-import shutil
-import subprocess
-
-import pytest
-
 from benchkit.models.profile import Frame, Profile, ValueType
 from benchkit.profiles.top import TopRow, top
 
@@ -26,15 +21,6 @@ def profile_of(*samples: tuple[str, int]) -> Profile:
         samples=tuple(range(len(stacks))),
         values=(tuple(value for _, value in samples),),
     )
-
-
-@pytest.fixture(scope="session")
-def pprof() -> str:
-    """The program behind `go tool pprof`; started directly, it takes half the time."""
-    if shutil.which("go") is None:
-        pytest.skip("there is no go command")
-    subprocess.run(["go", "tool", "pprof", "-h"], capture_output=True, check=False)  # builds it where it is not there
-    return subprocess.run(["go", "tool", "-n", "pprof"], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def test_a_recursive_function_counts_once() -> None:

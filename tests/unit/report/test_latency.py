@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -9,8 +8,6 @@ import pytest
 from benchkit.comparison.notes import latency_note
 from benchkit.report.latency_curves import stored_percentiles
 from benchkit.report.stored_run import StoredRun
-
-MakeRun = Callable[..., StoredRun]
 
 
 def trials(run: StoredRun, **columns: Any) -> pd.DataFrame:  # noqa: ANN401 - values of columns

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,7 +7,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from benchkit.errors import BenchkitError, InputError, UnsupportedError
+from benchkit.errors import InputError, UnsupportedError
 from benchkit.hosts.processes import StopSignal
 from benchkit.plan.records import cell_record
 from benchkit.services.builds import BuiltFolder
@@ -182,53 +181,3 @@ def test_text_is_split_as_a_shell_splits_it_and_lists_stay() -> None:
     assert split_command("a 'b c' \"d\"e") == ["a", "b c", "de"]
     assert split_command(["a", "b c"]) == ["a", "b c"]
     assert fill_in("{a}{{a}}{}{A}", {"a": "1"}) == "1{a}{}{A}"
-
-
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "benchkit" / "builds" / "outputs"
-
-
-def test_a_build_is_kept_by_its_content(tmp_path: Path, cache: Path) -> None:
-    script = 'mkdir {out}/bin && echo "$GOOS/$GOARCH" > {out}/bin/app && chmod +x {out}/bin/app; echo x >> runs'
-    built = [BuiltFolder(("sh", "-c", script + end), tmp_path, "linux", "arm64").build() for end in ("", "; true")]
-    assert built[0] == built[1]
-    assert (built[0].folder / "bin" / "app").read_text() == "linux/arm64\n"
-    assert (built[0].folder / "bin" / "app").stat().st_mode & 0o111
-    assert [*cache.iterdir()] == [built[0].folder]
-    BuiltFolder(("sh", "-c", script), tmp_path, "linux", "arm64").build()
-    assert (tmp_path / "runs").read_text() == "x\nx\n"
-
-
-@pytest.mark.usefixtures("cache")
-def test_a_build_has_the_variables_of_its_scenario(tmp_path: Path) -> None:
-    argv = ("sh", "-c", 'echo "$MODE $GOFLAGS" > {out}/app')
-    built = [BuiltFolder(argv, tmp_path, "linux", "arm64", env=(("MODE", mode),)) for mode in ("one", "other two")]
-    assert [(each.build().folder / "app").read_text() for each in built] == [
-        "one -buildvcs=false\n",
-        "other two -buildvcs=false\n",
-    ]
-    assert [str(each).split(" sh ")[0] for each in built] == ["`MODE=one", "`MODE='other two'"]
-    own = BuiltFolder(argv, tmp_path, "linux", "arm64", env=(("GOFLAGS", "-trimpath"),))
-    assert (own.build().folder / "app").read_text() == " -trimpath\n"
-
-
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (("sh", "-c", "echo broken source; exit 3"), r"failed: exit code 3:\n    broken source"),
-        (("no-such-compiler",), r"cannot run the build `no-such-compiler`: No such file or directory"),
-        (("./denied",), r"cannot run the build `./denied`: Permission denied"),
-        (("true",), r"the build `true` left no file"),
-    ],
-)
-@pytest.mark.usefixtures("cache")
-def test_a_build_that_fails_shows_its_last_lines(
-    tmp_path: Path, argv: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("no-such-compiler", "denied"):  # the kernel denies the permission to run a folder, also on the PATH
-        (tmp_path / name).mkdir()
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    with pytest.raises(BenchkitError, match=message):
-        BuiltFolder(argv, tmp_path, "linux", "amd64").build()

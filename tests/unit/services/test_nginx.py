@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -19,14 +16,6 @@ from benchkit.services.nginx import NGINX
 from benchkit.services.placement import Endpoint, HostProgram, ServicePlacement
 from benchkit.services.service import Service
 
-PURPOSES = {
-    "http": "upstream: app",
-    "fastcgi": "upstream: app",
-    "files": "file_bytes: 1600",
-    "gif": "empty_gif: true",
-    "http with every role": "upstream: [app, app]\nvirtual_hosts: {two.example: app}\nfile_bytes: 16\ncache_s: 60\ngzip: true",
-    "status": "status: true",
-}
 PLACE = ServicePlacement(
     host="sut",
     address="127.0.0.1",
@@ -263,43 +252,6 @@ def test_a_fastcgi_upstream_has_no_cache() -> None:
 def test_exactly_one_purpose_is_required(fields: str) -> None:
     with pytest.raises(InputError, match="needs one of upstream, file_bytes, status, empty_gif, lua_bytes, template"):
         render(fields)
-
-
-@pytest.mark.skipif(shutil.which("nginx", path="/usr/sbin:/usr/bin") is None, reason="nginx is not installed")
-@pytest.mark.parametrize("purpose", PURPOSES)
-@pytest.mark.parametrize(
-    "more", ["", "reuseport: true\nbacklog: 99\npin_workers: true\naccept_mutex: true\nopen_file_cache: 0"]
-)
-def test_nginx_accepts_the_configuration_of_every_purpose(tmp_path: Path, purpose: str, more: str) -> None:
-    protocol: Protocol = "fastcgi" if purpose == "fastcgi" else "http1"
-    root = os.geteuid() == 0  # nginx warns of a user that it cannot switch to
-    place = replace(PLACE, folder=PurePosixPath(tmp_path), root=root)
-    service = render(f"{PURPOSES[purpose]}\n{more}", place=place, protocol=protocol)
-    (tmp_path / "nginx.conf").write_text(config_text(service))
-    check = subprocess.run(
-        service.config_tests[0].argv, cwd=service.folder, capture_output=True, text=True, check=False
-    )
-    assert (check.returncode, check.stderr) == (0, "")
-
-
-@pytest.mark.skipif(shutil.which("nginx", path="/usr/sbin:/usr/bin") is None, reason="nginx is not installed")
-@pytest.mark.parametrize("purpose", PURPOSES)
-def test_a_folder_may_have_blanks_and_quotes_in_its_name(tmp_path: Path, purpose: str) -> None:
-    folder = tmp_path / 'a "work" dir; {x} \\'
-    folder.mkdir()
-    protocol: Protocol = "fastcgi" if purpose == "fastcgi" else "http1"
-    place = replace(PLACE, folder=PurePosixPath(folder), root=os.geteuid() == 0)  # as above
-    upstream = Endpoint("sut", protocol, path=PurePosixPath(folder.parent / "an app" / "app.sock"))
-    document = parse_document(f"backend: nginx\nlisten: 18080\n{PURPOSES[purpose]}", "scenario.yaml")
-    listen = Endpoint("sut", "http1", path=PurePosixPath(folder) / "front.sock")
-    service = NGINX.render(RenderRequest("front", document.validated(NGINX.options), place, listen, {"app": upstream}))
-    assert service.admin is not None
-    (folder / "nginx.conf").write_text(config_text(service))
-    check = subprocess.run(
-        service.config_tests[0].argv, cwd=service.folder, capture_output=True, text=True, check=False
-    )
-    assert (check.returncode, check.stderr) == (0, "")
-    assert [path.name for path in folder.glob("*.sock")] == []
 
 
 def template(folder: Path, text: str) -> str:
