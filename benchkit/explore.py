@@ -20,9 +20,8 @@ from benchkit.comparison.stored_tables import load
 from benchkit.errors import InputError
 from benchkit.models.metrics import P50
 from benchkit.report.figures.registry import FIGURES, get_figure
-from benchkit.report.picture import Picture, picture, picture_of_series
-from benchkit.report.run_reader import read_run
-from benchkit.report.stored_run import StoredRun
+from benchkit.report.notebook_figure import NotebookFigure, notebook_figure, notebook_series
+from benchkit.report.stored_run import StoredRun, read_run
 from benchkit.run_history.series import history
 from benchkit.store.store import Store, open_store
 
@@ -78,24 +77,24 @@ def figures(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFra
     return pd.DataFrame([{"name": each.name, "title": each.title} for each in there], columns=["name", "title"])
 
 
-def figure(name: str, run: str = LATEST, *, store: str | Path | None = None) -> Picture:
+def figure(name: str, run: str = LATEST, *, store: str | Path | None = None) -> NotebookFigure:
     """Return a figure of the report. Raises InputError for an unknown figure, and if the run has no data for it."""
     wanted, view = get_figure(name), _view(run, store)
     if not wanted.is_available(view):
         there = [each.name for each in FIGURES.values() if each.is_available(view)]
         raise InputError(f"run {view.manifest.run_id} has no data for {name!r}", hint=f"it has: {', '.join(there)}")
-    return picture(wanted, view)
+    return notebook_figure(wanted, view)
 
 
 def history_figure(
     scenario: str, *, metric: str = "rps", cell: str | None = None, store: str | Path | None = None
-) -> Picture:
+) -> NotebookFigure:
     """Return the figure of a series of a scenario's history; `cell` chooses one of several. Raises InputError."""
     found = history(scenario, metric=metric, cell=cell, store=_store(store).path)
     if len(found.series) > 1:
         names = [f"{each.title} ({each.scale} scale)" for each in found.series]
         raise InputError(f"{scenario} has several series", why="; ".join(names), hint="choose one with `cell`")
-    return picture_of_series(found, found.series[0])
+    return notebook_series(found, found.series[0])
 
 
 def claims(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFrame:

@@ -68,7 +68,7 @@ def history(
 def _draw(found: History, folder: Path) -> list[str]:
     import re
 
-    from benchkit.report.history_figure import render_series
+    from benchkit.report.figures.history import render_series
     from benchkit.report.report_files import write_file
 
     written = []

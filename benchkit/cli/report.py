@@ -63,7 +63,7 @@ def report(
     runs are written first: with all cores, or on a cluster of Dask.
     """
     from benchkit.report.report_files import write_report
-    from benchkit.report.run_reader import read_run
+    from benchkit.report.stored_run import read_run
     from benchkit.store.store import open_store
 
     if every:

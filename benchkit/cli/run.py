@@ -279,6 +279,6 @@ def _displayed(run: OpenedRun, show: Callable[[OpenedRun], SilentProgress] | Non
 def write_run_report(outcome: RunOutcome, store: Store) -> Path:
     """Write the report of a run beside it."""
     from benchkit.report.report_files import write_report
-    from benchkit.report.run_reader import read_run
+    from benchkit.report.stored_run import read_run
 
     return write_report(read_run(store, outcome.run), outcome.run.report)

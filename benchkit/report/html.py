@@ -11,9 +11,8 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from benchkit.report import palette
 from benchkit.report.tables import Table
-from benchkit.report.theme import SERIES, TONES
+from benchkit.report.theme import FLAME_TONES, SERIES, TONES
 from benchkit.safe_text import legible
 
 _TAGS = {"number": "<td", "name": "<th scope=row", "text": "<td class=text", "prose": "<td class=prose"}
@@ -66,7 +65,7 @@ def policy(style: str, script: str) -> str:
 
 def theme() -> str:
     """Return the tones as CSS variables, light and for dark screens (paper is light), and series colours as classes."""
-    tones = (*TONES, *palette.TONES)
+    tones = (*TONES, *FLAME_TONES)
     light = "".join(f"--{tone.name}:{tone.light};" for tone in tones)
     dark = "".join(f"--{tone.name}:{tone.dark};" for tone in tones)
     series = "".join(f".tone-{i}{{color:var(--{tone.name})}}" for i, tone in enumerate(SERIES))

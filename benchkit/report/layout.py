@@ -144,6 +144,11 @@ def label_rows(axes: Axes, labels: Mapping[float, str], rows: float) -> None:
     axes.spines["bottom"].set_visible(False)
 
 
+def spread_over_bar(y: float, marks: int, height: float) -> list[float]:
+    """Return the places of marks over the height of the bar at a row, the first on top."""
+    return [y + 0.76 * height * (i / (marks - 1) - 0.5) if marks > 1 else y for i in range(marks)]
+
+
 def write_beside(axes: Axes, y: float, text: str, rows: int) -> None:
     """Write a text right of its row."""
     axes.annotate(

@@ -5,66 +5,64 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import median
-from typing import NamedTuple
 
 import pandas as pd
 
 from benchkit.stats.samples import Exclusion, geometric_mean
 
 
-class TrialValue(NamedTuple):
-    """Value of a metric in one trial; `exclusion` is the reason why medians leave it out, None if they include it."""
-
-    trial_id: str
-    block: int
-    value: float
-    exclusion: str | None
-
-
 @dataclass(frozen=True, eq=False)
 class MetricValues:
-    """Values of one metric by cell, in the order of the blocks; trials without a value are absent."""
+    """Values of one metric.
 
-    by_cell: Mapping[str, tuple[TrialValue, ...]]
+    `trials` has a row for each trial that has a value, in the order of the blocks: cell_id, trial_id, block, value, and
+    exclusion, the reason why averages leave the trial out (None if they include it).
+    """
+
+    trials: pd.DataFrame
     exclusions: Mapping[str, str]
     """Reason by trial, for every trial of the run that is excluded for this metric."""
 
-    def of_cell(self, cell_id: str) -> tuple[TrialValue, ...]:
-        """Return the values of a cell, excluded ones included."""
-        return self.by_cell.get(cell_id, ())
+    @cached_property
+    def by_cell(self) -> Mapping[str, pd.DataFrame]:
+        """Trials of each cell that has any."""
+        return {str(cell_id): trials for cell_id, trials in self.trials.groupby("cell_id", sort=False)}
 
     def included(self, cell_id: str) -> list[float]:
         """Return the values of a cell that are not excluded."""
-        return [each.value for each in self.of_cell(cell_id) if each.exclusion is None]
+        return self._included.get(cell_id, [])
+
+    def included_or_all(self, cell_id: str) -> list[float]:
+        """Return the values of a cell that are not excluded; all of them where all are."""
+        return self.included(cell_id) or known(self.by_cell.get(cell_id, self.trials[:0])["value"])
 
     @cached_property
     def medians(self) -> Mapping[str, float]:
         """Median of the included values of each cell that has any."""
-        return {cell_id: median(values) for cell_id in self.by_cell if (values := self.included(cell_id))}
+        return {cell_id: float(pd.Series(values).median()) for cell_id, values in self._included.items()}
 
     @cached_property
     def means(self) -> Mapping[str, float]:
         """Geometric mean of the included values of each cell that has any."""
-        return {cell_id: geometric_mean(values) for cell_id in self.by_cell if (values := self.included(cell_id))}
+        return {cell_id: geometric_mean(values) for cell_id, values in self._included.items()}
 
     @cached_property
     def has_exclusions(self) -> bool:
         """True if any of the values is excluded."""
-        return any(each.exclusion is not None for values in self.by_cell.values() for each in values)
+        return bool(self.trials["exclusion"].notna().any())
+
+    @cached_property
+    def _included(self) -> Mapping[str, list[float]]:
+        included = self.trials[self.trials["exclusion"].isna()]
+        return {str(cell_id): known(values) for cell_id, values in included.groupby("cell_id", sort=False)["value"]}
 
 
 def metric_values(measured: pd.DataFrame, exclusions: Iterable[Exclusion], metric: str) -> MetricValues:
     """Return the values of a metric in these trials, rows of `trials` in the order of the blocks."""
     reasons = {each.trial_id: each.reason for each in exclusions if each.covers(metric)}
-    rows = measured.assign(value=numbers(measured[metric])).dropna(subset="value")
-    by_cell: dict[str, list[TrialValue]] = {}
-    columns = (rows[name] for name in ("cell_id", "trial_id", "block", "value"))
-    for cell_id, trial_id, block, value in zip(*columns, strict=True):
-        by_cell.setdefault(str(cell_id), []).append(
-            TrialValue(str(trial_id), int(block), float(value), reasons.get(str(trial_id)))
-        )
-    return MetricValues({cell_id: tuple(values) for cell_id, values in by_cell.items()}, reasons)
+    trials = measured[["cell_id", "trial_id", "block"]].assign(value=numbers(measured[metric])).dropna(subset="value")
+    reason = [reasons.get(str(trial_id)) for trial_id in trials["trial_id"]]
+    return MetricValues(trials.assign(exclusion=pd.Series(reason, index=trials.index, dtype=object)), reasons)
 
 
 def numbers(column: pd.Series) -> pd.Series[float]:

@@ -13,14 +13,36 @@ from benchkit.models.design import TERMS, explain
 from benchkit.models.run import Manifest
 from benchkit.report import html
 from benchkit.report.rendering import Drawing
-from benchkit.report.sections.registry import SECTIONS
-from benchkit.report.sections.section import Material
+from benchkit.report.sections import results, section, services, trials, validity
+from benchkit.report.sections.section import ReportInput, Section
 from benchkit.report.stored_run import StoredRun
 from benchkit.version import __version__
 
+SECTIONS: tuple[Section, ...] = (
+    results.ANSWER,
+    results.RESULTS,
+    results.CLAIMS,
+    results.PUBLISHED,
+    results.RATIOS,
+    validity.VERDICTS,
+    validity.TOOL_AGREEMENT,
+    section.FIGURES,
+    services.PROFILES,
+    services.WORKERS,
+    services.DISK_USAGE,
+    trials.TRIALS,
+    validity.FAILURES,
+    validity.NOTES,
+    validity.UNSUPPORTED,
+    trials.HOSTS,
+    validity.HOST_NOTES,
+    trials.REPRODUCE,
+)
+"""All sections, in the order of reading."""
+
 
 @dataclass(frozen=True)
-class Part:
+class ReportPart:
     """A run as its part of a page."""
 
     run_id: str
@@ -50,11 +72,11 @@ def page(*runs: tuple[StoredRun, Sequence[Drawing]]) -> str:
     )
 
 
-def _part(run: StoredRun, drawings: Sequence[Drawing], number: int) -> Part:
+def _part(run: StoredRun, drawings: Sequence[Drawing], number: int) -> ReportPart:
     """Return the part of a run; ids and labels of regions of all runs but the first have the run's number."""
     prefix, suffix = ("", "") if number == 1 else (f"run{number}-", f", run {number}")
-    material = Material(run, tuple(drawings))
-    built = [(section, content) for section in SECTIONS if (content := section.build(material)) is not None]
+    report = ReportInput(run, tuple(drawings))
+    built = [(section, content) for section in SECTIONS if (content := section.build(report)) is not None]
     title = str(run.manifest.scenario.get("title") or run.manifest.scenario["name"])
     article = (
         html.environment()
@@ -70,7 +92,7 @@ def _part(run: StoredRun, drawings: Sequence[Drawing], number: int) -> Part:
             sections=built,
         )
     )
-    return Part(
+    return ReportPart(
         run_id=run.manifest.run_id,
         title=title,
         prefix=prefix,

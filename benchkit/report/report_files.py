@@ -12,8 +12,7 @@ from benchkit.registry import describe_failure
 from benchkit.report.figures.registry import FIGURES
 from benchkit.report.page import page
 from benchkit.report.rendering import Drawing, render
-from benchkit.report.run_reader import read_run
-from benchkit.report.stored_run import StoredRun
+from benchkit.report.stored_run import StoredRun, read_run
 from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
 

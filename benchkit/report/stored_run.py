@@ -1,4 +1,4 @@
-"""A stored run as figures and reports see it."""
+"""A stored run as figures and reports see it, and its reader."""
 
 from __future__ import annotations
 
@@ -25,9 +25,13 @@ from benchkit.models.run import Manifest
 from benchkit.report.metric_values import MetricValues, metric_values
 from benchkit.stats.samples import Exclusion
 from benchkit.store.parquet_files import empty_frame
-from benchkit.store.progress import RunProgress
+from benchkit.store.profile_tables import read_merged_profile
+from benchkit.store.progress import RunProgress, read_progress
+from benchkit.store.run_folder import RunFolder
+from benchkit.store.store import Store
+from benchkit.store.tables import load, load_columns, load_trials
 
-Result = TypeVar("Result")
+PerRun = TypeVar("PerRun")
 
 
 def _no_profile(_trials: tuple[str, ...], _service: str) -> None:
@@ -164,14 +168,45 @@ class StoredRun:
         return {str(cell_id): np.asarray(rows, dtype=np.intp) for cell_id, rows in by_cell.items()}
 
 
-def cached_per_run(compute: Callable[[StoredRun], Result]) -> Callable[[StoredRun], Result]:
+def cached_per_run(compute: Callable[[StoredRun], PerRun]) -> Callable[[StoredRun], PerRun]:
     """Return the function with its result kept per run, for as long as the run itself is kept."""
-    results: WeakKeyDictionary[StoredRun, Result] = WeakKeyDictionary()
+    results: WeakKeyDictionary[StoredRun, PerRun] = WeakKeyDictionary()
 
     @functools.wraps(compute)
-    def cached(run: StoredRun) -> Result:
+    def cached(run: StoredRun) -> PerRun:
         if run not in results:
             results[run] = compute(run)
         return results[run]
 
     return cached
+
+
+TELEMETRY = ("trial_id", "host", "service", "instance", "t_s", "metric", "value")
+"""Columns of `telemetry` that reports use."""
+
+
+def read_run(store: Store, run: RunFolder) -> StoredRun:
+    """Return a run with its manifest and tables. Raises InputError if it is damaged or a newer benchkit wrote it."""
+    manifest, trials = load_trials(run, store)
+    return StoredRun(
+        manifest=manifest,
+        trials=trials,
+        hosts=load("hosts", store=store, run_id=run.run_id),
+        notes=load("notes", store=store, run_id=run.run_id),
+        table=functools.partial(_read_table, store, run.run_id),
+        progress=read_progress(run.history()),
+        merged_profile=functools.cache(functools.partial(_read_profile, run)),
+    )
+
+
+def _read_table(store: Store, run_id: str, table: str) -> pd.DataFrame:
+    if table == "telemetry":  # may have a million rows
+        return load_columns(table, TELEMETRY, store=store, run_id=run_id)
+    return load(table, store=store, run_id=run_id)
+
+
+def _read_profile(run: RunFolder, trials: tuple[str, ...], service: str) -> Profile | None:
+    """Return the merged profile of a service in these trials, or None if the store has no raw files of them."""
+    if not all(run.raw_file_names(trial_id) for trial_id in trials):
+        return None
+    return read_merged_profile(run, map(run.record, trials), service)

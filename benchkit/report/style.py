@@ -15,7 +15,6 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont
 from matplotlib.ft2font import FT2Font
 
-from benchkit.report.svg import HOVER
 from benchkit.report.theme import GRID, INK, MUTED, SERIES, SURFACE
 from benchkit.safe_text import REPLACEMENT, clean
 
@@ -104,6 +103,8 @@ def drawable(text: str) -> str:
     return "".join(char if ord(char) in _glyphs() else REPLACEMENT for char in clean(text))
 
 
+HOVER = "hover:"
+"""Scheme of the links that carry the hover text of a mark."""
 MAX_HOVERS = 400
 """Marks of a collection from which on it has no hover texts: they would be most of the file, and the table has them."""
 
@@ -112,7 +113,7 @@ def hover(artist: Artist, *texts: str, most: int = MAX_HOVERS) -> None:
     """Set the hover text of an artist; a collection takes one for each of its marks, in their order.
 
     More than `most` texts are dropped. Matplotlib has links but no hover texts, so that the texts are set as links,
-    which `benchkit.report.svg` turns into titles.
+    which `benchkit.report.rendering` turns into titles.
     """
     if len(texts) > most:
         return

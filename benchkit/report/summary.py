@@ -1,4 +1,4 @@
-"""Summary of a run, cell by cell: means and ranges over trials, and the ratio to the cell's baseline."""
+"""Summary of a run, cell by cell: means, ranges and ratios to the baseline, with the names that reports give them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from benchkit import units
 from benchkit.comparison.capacities import CellCapacity, cell_capacities
 from benchkit.comparison.cell_labels import CellView
 from benchkit.comparison.ratios import Ratio
+from benchkit.comparison.texts import NOT_USABLE
 from benchkit.models.columns import Metric
+from benchkit.models.design import controlled
 from benchkit.models.metrics import RPS, metric_named
 from benchkit.report.metric_values import numbers
 from benchkit.report.stored_run import StoredRun, cached_per_run
@@ -164,11 +166,10 @@ def _summarise_cell(
     capacity: CellCapacity | None,
 ) -> CellSummary:
     trials, values = run.trials_of(view.cell_id), run.values("rps")
-    rates = values.included(view.cell_id) or [each.value for each in values.of_cell(view.cell_id)]
     return CellSummary(
         cell=view,
         trials=len(trials),
-        rps=tuple(rates),
+        rps=tuple(values.included_or_all(view.cell_id)),
         exclusions=tuple(
             reason for trial_id in trials["trial_id"] if (reason := values.exclusions.get(str(trial_id))) is not None
         ),
@@ -182,8 +183,7 @@ def _summarise_cell(
 
 def _headline(run: StoredRun, cell_id: str) -> Headline | None:
     primary = run.data.primary_metric
-    values = run.values(primary)
-    known = values.included(cell_id) or [each.value for each in values.of_cell(cell_id)]
+    known = run.values(primary).included_or_all(cell_id)
     return Headline(metric_named(primary), tuple(known)) if known and primary != RPS else None
 
 
@@ -221,3 +221,18 @@ def _describe_failures(cell: CellSummary) -> list[str]:
     if cell.non_2xx:
         failed.append(units.counted(cell.non_2xx, "response") + " with another status than 2xx")
     return failed
+
+
+def cell_names(run: StoredRun) -> dict[str, str]:
+    """Return the labels of all cells by their ids, controls included."""
+    controls = {cell.cell_id: base for cell in run.manifest.cells if (base := controlled(cell.cell_id)) is not None}
+    return run.labels | {cell_id: f"{run.labels[base]} (control)" for cell_id, base in controls.items()}
+
+
+def ratio_with_interval(ratio: Ratio) -> str:
+    """Return the ratio with its interval as text: `0.554 [0.537, 0.571]`."""
+    if ratio.ratio is None:
+        return "no ratio"
+    if ratio.low is None or ratio.high is None:
+        return f"{ratio.ratio:.3g}, {NOT_USABLE if ratio.is_unusable else 'no interval'}"
+    return f"{ratio.ratio:.3g} [{ratio.low:.3g}, {ratio.high:.3g}]"

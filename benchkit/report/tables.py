@@ -11,7 +11,7 @@ from benchkit.units import ABSENT
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """A column; `unit` is that of the exact values behind the texts, `group` a heading over neighbouring columns.
 
     Numbers are aligned to the right; a name is the heading of its row; prose may take several lines.
@@ -41,7 +41,7 @@ class Entry(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Group:
+class ColumnGroup:
     """A heading over `span` columns; empty over columns without a group."""
 
     title: str
@@ -54,18 +54,18 @@ class Table:
 
     name: str
     caption: str
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     rows: tuple[tuple[Entry, ...], ...]
 
     @property
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[ColumnGroup, ...]:
         """Headings over the columns; none if no column has one."""
-        groups: list[Group] = []
+        groups: list[ColumnGroup] = []
         for column in self.columns:
             if groups and groups[-1].title == column.group:
-                groups[-1] = Group(column.group, groups[-1].span + 1)
+                groups[-1] = ColumnGroup(column.group, groups[-1].span + 1)
             else:
-                groups.append(Group(column.group, 1))
+                groups.append(ColumnGroup(column.group, 1))
         return tuple(groups) if any(group.title for group in groups) else ()
 
 

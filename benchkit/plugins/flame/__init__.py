@@ -1,1 +1,1 @@
-"""Flame graphs of profiles: the tree of calls (`tree`) as a page of its own (`page`)."""
+"""Flame graphs of profiles, as figures of a report and as files of `benchkit profile flame`."""

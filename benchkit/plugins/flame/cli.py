@@ -20,7 +20,11 @@ def flame(
     out: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--out", metavar="OUT", callback=in_existing_folder, help="A .html page, or .json for speedscope."
+            "-o",
+            "--out",
+            metavar="OUT",
+            callback=in_existing_folder,
+            help="A picture as .svg, or .json for speedscope, which zooms and searches.",
         ),
     ] = None,
     base: Annotated[
@@ -35,16 +39,19 @@ def flame(
     store: StoreToRead = None,
     json: Json = False,
 ) -> None:
-    """Write a flame graph of one profile, or of the difference of two: an HTML page to zoom and search, or JSON."""
+    """Write a flame graph of one profile, or of the difference of two, as a picture.
+
+    With -o FILE.json, one profile is written for speedscope, whose page zooms and searches.
+    """
     from benchkit.errors import InputError
 
     profile, index, name = profile_of(file, value, cell=cell, service=service, store=store)
     before = _base(file, base, base_cell, cell=cell, service=service, store=store)
-    out = out or Path(f"{Path(name).name if cell is None else cell.replace('/', '_')}.html")
-    if out.suffix == ".html":
-        from benchkit.plugins.flame.page import flame_page
+    out = out or Path(f"{Path(name).name if cell is None else cell.replace('/', '_')}.svg")
+    if out.suffix == ".svg":
+        from benchkit.plugins.flame.figures import profile_svg
 
-        content = flame_page(profile, name, value=index, base=before)
+        content = profile_svg(profile, name, value=index, base=before)
     elif out.suffix == ".json" and before is None:
         from json import dumps
 
@@ -52,9 +59,13 @@ def flame(
 
         content = dumps(speedscope(profile, name), ensure_ascii=False)
     else:
-        why = "speedscope shows no differences" if out.suffix == ".json" else "expected a name in .html or .json"
+        why = "speedscope shows no differences" if out.suffix == ".json" else "expected a name in .svg or .json"
         raise InputError("cannot write a flame graph", where=str(out), why=why)
-    _write(out, content)
+    try:
+        out.write_text(content, encoding="utf-8")
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", str(error))
+        raise InputError("cannot write the file", where=str(out), why=why) from None
     if json:
         from benchkit.cli.console import print_json
 
@@ -84,13 +95,3 @@ def _base(
         profile, _, name = profile_of(base, None)
         return profile, name
     return None
-
-
-def _write(out: Path, content: str) -> None:
-    from benchkit.errors import InputError
-
-    try:
-        out.write_text(content, encoding="utf-8")
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", str(error))
-        raise InputError("cannot write the file", where=str(out), why=why) from None

@@ -17,7 +17,7 @@ from benchkit.files import open_regular, read_regular
 from benchkit.models.metrics import metric_named
 from benchkit.models.run import Manifest
 from benchkit.report import html
-from benchkit.report.history_figure import render_series
+from benchkit.report.figures.history import render_series
 from benchkit.report.report_files import make_folder, write_error, write_file
 from benchkit.run_history.series import History, HistorySeries, history
 from benchkit.store.run_folder import RunFolder

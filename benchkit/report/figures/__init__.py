@@ -1,1 +1,1 @@
-"""Figures of a run: a file each of the same shape, listed in `registry`."""
+"""Figures of a run: each a function that draws and one that explains, declared as a `ReportFigure`."""

@@ -1,53 +1,93 @@
-"""Latency percentiles on a log-percentile axis: one curve a trial, because percentiles of trials are never averaged.
-
-The axis is that of HdrHistogram's plots: the distance from the left is the logarithm of 1 / (1 - p), so that each
-further nine takes the same room.
-"""
+"""Figures of latency: its percentiles, and its course over time."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
+import numpy.typing as npt
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FixedLocator
 
 from benchkit import units
 from benchkit.comparison.cell_labels import CellView, panels_of
 from benchkit.comparison.notes import latency_note
+from benchkit.models.capacity import Objective
 from benchkit.models.columns import PercentileMetric
-from benchkit.report.figures.figure import ReportFigure, more_in_table, provenance
-from benchkit.report.latency_curves import Reals, histogram_curves, stored_percentiles
-from benchkit.report.layout import line_legend, new_figure, panel_grid, panel_height, sample_evenly
+from benchkit.models.metrics import P50, P99, PERCENTILES
+from benchkit.report.figures.figure import ReportFigure, more_in_table
+from benchkit.report.layout import sample_evenly
 from benchkit.report.metric_values import known, numbers
-from benchkit.report.stored_run import StoredRun
-from benchkit.report.style import styled, tick
-from benchkit.report.trial_marks import DOTTED, Mark, draw_lines, draw_marks
+from benchkit.report.panels import (
+    DOTTED,
+    Declaration,
+    Scale,
+    draw_limits,
+    draw_lines,
+    draw_panels,
+    draw_points,
+    notes,
+)
+from benchkit.report.stored_run import StoredRun, cached_per_run
+from benchkit.report.style import styled
+from benchkit.report.tables import Entry, Table, TableColumn, number
+from benchkit.report.theme import GRID
 
-Curves = Mapping[str, tuple[Reals, Reals]]
-"""Latency against nines, by trial."""
+Reals = npt.NDArray[np.float64]
 
-TITLE = "Latency percentiles by cell"
 _MAX_NAMED = 8
+
+LOWEST_NINES, STEP_NINES = 0.05, 0.05
+"""Start of the curves (p10.9) and distance of their points, in nines: 1 is p90, 2 is p99."""
+BEYOND = 10
+"""Requests that must lie above a percentile for it to be drawn: fewer are anecdotes."""
 _NARROWEST = 4.0
-"""Factor that the axis spans at least, so that equal cells look equal and a tick or two is always in it."""
+"""Factor that the axis of percentiles spans at least, so that equal cells look equal and a tick or two is in it."""
+
+# Percentiles on the axis of HdrHistogram's plots: the distance from the left is the logarithm of 1 / (1 - p), so that
+# each further nine takes the same room. One curve a trial, because percentiles of trials are never averaged.
 
 
-def is_available(run: StoredRun) -> bool:
+def stored_percentiles(trials: pd.DataFrame) -> tuple[PercentileMetric, ...]:
+    """Return the percentiles that at least one of the trials has."""
+    return tuple(percentile for percentile in PERCENTILES.values() if numbers(trials[percentile.name]).notna().any())
+
+
+def histogram_curves(buckets: pd.DataFrame, trials: Collection[str]) -> dict[str, tuple[Reals, Reals]]:
+    """Return latency against the number of nines, for each of the trials that has a histogram: (nines, seconds).
+
+    `buckets` are rows of `latency`, of which the raw series is used. A curve ends where `BEYOND` requests lie above;
+    trials are never averaged.
+    """
+    raw = buckets[(buckets["series"] == "raw") & buckets["trial_id"].isin(list(trials))]
+    curves: dict[str, tuple[Reals, Reals]] = {}
+    for trial_id, rows in raw.sort_values("low_s", kind="stable").groupby("trial_id", sort=False):
+        below = np.cumsum(rows["count"].to_numpy(dtype=np.float64))
+        highest = np.log10(below[-1] / BEYOND)
+        nines = np.arange(LOWEST_NINES, highest, STEP_NINES)
+        if len(nines):
+            at = np.searchsorted(below, below[-1] * (1 - 10**-nines) - 1e-9)
+            curves[str(trial_id)] = nines, rows["high_s"].to_numpy(dtype=np.float64)[at]
+    return curves
+
+
+def _has_percentiles(run: StoredRun) -> bool:
     """Return True if any measured trial has a percentile above 0, which a logarithmic axis needs."""
     return any(
         value > 0 for percentile in stored_percentiles(run.measured) for value in known(run.measured[percentile.name])
     )
 
 
-def alt(run: StoredRun) -> str:
+def _percentiles_alt(run: StoredRun) -> str:
     """Describe the range of the highest percentile with included trials, cell by cell; of many cells the first ones."""
-    highest = _highest(run)
+    stored = stored_percentiles(run.measured)
+    highest = ([percentile for percentile in stored if run.values(percentile.name).medians] or list(stored))[-1]
     ranges = []
-    for view in _drawn(run)[:_MAX_NAMED]:
+    for view in _cells_with_percentiles(run)[:_MAX_NAMED]:
         values = run.values(highest.name).included(view.cell_id)
         if values:
             ranges.append(f"{view.label} {units.seconds(min(values))} to {units.seconds(max(values))}")
@@ -59,16 +99,15 @@ def alt(run: StoredRun) -> str:
     )
 
 
-def caption(run: StoredRun) -> str:
-    """Explain the curves, and what the latencies cover."""
-    panels = panels_of(_drawn(run))
+def _percentiles_caption(run: StoredRun) -> str:
+    panels = panels_of(_cells_with_percentiles(run))
     return (
         f"Latency ({latency_note(run.measured)}), one curve per trial: percentiles of several trials cannot be averaged. "
         "Lines follow the histograms if the tool has them, up to the percentile above which ten requests lie; marks are the "
         "stored percentiles, as in the table; each further nine takes the same room."
         + (
             " Hollow marks and dotted curves are excluded: a verdict invalidates them, or requests were too few."
-            if _has_exclusions(run)
+            if _excludes_percentiles(run)
             else ""
         )
         + (" Times below the tool's resolution are unknown and not drawn." if _has_gaps(run) else "")
@@ -77,46 +116,49 @@ def caption(run: StoredRun) -> str:
 
 
 @styled
-def draw(run: StoredRun) -> Figure:
+def _draw_percentiles(run: StoredRun) -> Figure:
     """Draw one panel, or one for each combination of the factors that colour does not show."""
-    cells, percentiles = _drawn(run), stored_percentiles(run.measured)
-    names = sample_evenly(panels_of(cells))
-    figure = new_figure(
-        panel_height(len(names)),
-        title=TITLE,
-        subtitle=[
-            "one curve per trial" + (f" \N{MIDDLE DOT} hollow, {DOTTED}" if _has_exclusions(run) else ""),
+    cells, percentiles = _cells_with_percentiles(run), stored_percentiles(run.measured)
+    panels = sample_evenly(panels_of(cells))
+    marks = _percentile_marks(run, [view for view in cells if view.panel in panels])
+    curves = _percentile_curves(run, marks)
+    drawn = np.concatenate([marks["y"], curves["y"][curves["y"] > 0], *(_positive(run, each) for each in percentiles)])
+    low, high = float(drawn.min()) / 1.25, float(drawn.max()) * 1.25
+    widen = max(1.0, math.sqrt(_NARROWEST / (high / low)))
+    names = {_nines(percentile): percentile.label for percentile in percentiles}
+
+    def draw_panel(axes: Axes, panel: str) -> None:
+        draw_lines(axes, curves[curves["panel"] == panel])
+        draw_points(axes, marks[marks["panel"] == panel])
+
+    declaration = Declaration(
+        title=PERCENTILE_CURVES.title,
+        notes=[
+            notes("one curve per trial", f"hollow, {DOTTED}" if _excludes_percentiles(run) else None),
             latency_note(run.measured),
         ],
-        source=provenance(run),
-        legend=line_legend({view.hue: view.hue_label for view in cells}),
+        legend={view.hue: view.hue_label for view in cells},
+        x=Scale(lambda nines: next((name for x, name in names.items() if math.isclose(x, nines)), "")),
+        y=Scale(units.seconds, "latency", low / widen, high * widen, kind="log"),
     )
-    panels = panel_grid(figure, names, y_label="latency")
-    shown = [view for view in cells if view.panel in panels]
-    curves = histogram_curves(
-        run.latencies, {trial for view in shown for trial in run.trials_of(view.cell_id)["trial_id"]}
-    )
-    for panel, axes in panels.items():
-        for hue in sorted({view.hue for view in cells}):
-            alike = [view for view in shown if view.panel == panel and view.hue == hue]
-            _draw_cells(axes, run, alike, percentiles, curves)
-    _set_axes(panels[names[0]], percentiles, _extent(run, percentiles, curves))
+    figure = draw_panels(run, declaration, panels, draw_panel)
+    figure.axes[0].xaxis.set_major_locator(FixedLocator(list(names)))
+    figure.axes[0].margins(x=0.04)
     return figure
 
 
-FIGURE = ReportFigure(
+PERCENTILE_CURVES = ReportFigure(
     name="latency",
-    title=TITLE,
-    is_available=is_available,
-    alt=alt,
-    caption=caption,
+    title="Latency percentiles by cell",
+    is_available=_has_percentiles,
+    alt=_percentiles_alt,
+    caption=_percentiles_caption,
     see="A curve that stays low to the right has a short tail; curves of the same colour that spread are trials that disagree.",
-    draw=draw,
+    draw=_draw_percentiles,
 )
 
 
-def _drawn(run: StoredRun) -> list[CellView]:
-    """Return the cells that have a percentile."""
+def _cells_with_percentiles(run: StoredRun) -> list[CellView]:
     cells = {cell for percentile in stored_percentiles(run.measured) for cell in run.values(percentile.name).by_cell}
     return [view for view in run.cells if view.cell_id in cells]
 
@@ -127,48 +169,12 @@ def _has_gaps(run: StoredRun) -> bool:
     return any((higher & ~lower).any() for lower, higher in itertools.pairwise(columns))
 
 
-def _has_exclusions(run: StoredRun) -> bool:
-    """Return True if any percentile of a trial is excluded."""
+def _excludes_percentiles(run: StoredRun) -> bool:
     return any(run.values(percentile.name).has_exclusions for percentile in stored_percentiles(run.measured))
 
 
-def _draw_cells(
-    axes: Axes, run: StoredRun, cells: Sequence[CellView], percentiles: Sequence[PercentileMetric], curves: Curves
-) -> None:
-    """Draw the curves of cells that share a colour: lines, and a mark with its value at each stored percentile."""
-    lines, dotted, marks = [], [], []
-    for view in cells:
-        by_trial: dict[str, list[Mark]] = {}
-        for percentile in percentiles:
-            for each in run.values(percentile.name).of_cell(view.cell_id):
-                text = f"{view.label}, block {each.block}: {percentile.label} {units.seconds(each.value)}"
-                if each.value > 0:
-                    mark = Mark(_nines(percentile), each.value, text, each.exclusion)
-                    by_trial.setdefault(each.trial_id, []).append(mark)
-        for trial_id, of_trial in by_trial.items():
-            points = np.array([(mark.x, mark.y) for mark in of_trial])
-            lines.append(np.column_stack(curves[trial_id]) if trial_id in curves else points)
-            dotted.append(all(mark.exclusion is not None for mark in of_trial))
-            marks += of_trial
-    if marks:
-        draw_lines(axes, cells[0].hue, lines, dotted)
-        draw_marks(axes, cells[0].hue, marks)
-
-
-def _highest(run: StoredRun) -> PercentileMetric:
-    """Return the highest percentile that any included trial has; the highest of all if none has."""
-    stored = stored_percentiles(run.measured)
-    included = [percentile for percentile in stored if run.values(percentile.name).medians]
-    return (included or list(stored))[-1]
-
-
-def _extent(run: StoredRun, percentiles: Sequence[PercentileMetric], curves: Curves) -> tuple[float, float]:
-    """Return the lowest and the highest latency of all panels with a margin, at least `_NARROWEST` apart."""
-    values = [value for p in percentiles for value in known(run.measured[p.name]) if value > 0]
-    values += [float(end) for _, seconds in curves.values() for end in (seconds.min(), seconds.max()) if end > 0]
-    low, high = min(values) / 1.25, max(values) * 1.25
-    widen = max(1.0, math.sqrt(_NARROWEST / (high / low)))
-    return low / widen, high * widen
+def _positive(run: StoredRun, percentile: PercentileMetric) -> list[float]:
+    return [value for value in known(run.measured[percentile.name]) if value > 0]
 
 
 def _nines(percentile: PercentileMetric) -> float:
@@ -176,18 +182,164 @@ def _nines(percentile: PercentileMetric) -> float:
     return -math.log10(1 - percentile.share)
 
 
-def _set_axes(axes: Axes, percentiles: Sequence[PercentileMetric], extent: tuple[float, float]) -> None:
-    """Set both axes, which all panels share."""
-    names = {_nines(percentile): percentile.label for percentile in percentiles}
-    axes.set_yscale("log")
-    axes.set_ylim(*extent)
-    decades = math.log10(extent[1] / extent[0])
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if decades < 2.5 else (1.0,), numticks=12))  # noqa: PLR2004 - as many as fit
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(units.seconds(value))))
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.xaxis.set_major_locator(FixedLocator(list(names)))
-    axes.xaxis.set_major_formatter(
-        FuncFormatter(lambda value, _: next((name for x, name in names.items() if math.isclose(x, value)), ""))
+def _percentile_marks(run: StoredRun, cells: Sequence[CellView]) -> pd.DataFrame:
+    """Return a mark for each stored percentile above 0 of each trial."""
+    parts = []
+    for view, percentile in itertools.product(cells, stored_percentiles(run.measured)):
+        trials = run.values(percentile.name).by_cell.get(view.cell_id)
+        if trials is not None:
+            texts = [
+                f"{view.label}, block {block}: {percentile.label} {units.seconds(value)}"
+                for block, value in zip(trials["block"], trials["value"], strict=True)
+            ]
+            parts.append(
+                trials.assign(x=_nines(percentile), y=trials["value"], hue=view.hue, panel=view.panel, text=texts)
+            )
+    marks = pd.concat(parts)
+    return marks[marks["y"] > 0]
+
+
+def _percentile_curves(run: StoredRun, marks: pd.DataFrame) -> pd.DataFrame:
+    """Return the curve of each trial: its histogram, else a line through its marks; excluded if all its marks are."""
+    histograms = histogram_curves(run.latencies, set(marks["trial_id"]))
+    parts = []
+    for trial_id, of_trial in marks.groupby("trial_id", sort=False):
+        x, y = histograms.get(str(trial_id), (of_trial["x"], of_trial["y"]))
+        first = of_trial.iloc[0]
+        exclusion = first["exclusion"] if of_trial["exclusion"].notna().all() else None
+        curve = pd.DataFrame({"x": np.asarray(x), "y": np.asarray(y)})
+        parts.append(curve.assign(trial_id=trial_id, hue=first["hue"], panel=first["panel"], exclusion=exclusion))
+    return pd.concat(parts)
+
+
+MIN_SECONDS = 3
+"""Seconds of a trial below which there is no course of time to see."""
+
+_TIME_HUES = {P50: 0, P99: 1}
+
+
+def _has_series(run: StoredRun) -> bool:
+    return not _series(run).empty
+
+
+def _over_time_alt(run: StoredRun) -> str:
+    """Describe the worst second."""
+    series = _series(run)
+    worst = series.iloc[int(series[P99].astype(float).argmax())]
+    return (
+        f"Time series of p50 and p99 latency in each second of {units.counted(series['trial_id'].nunique(), 'trial')}; "
+        f"the worst is {run.labels[str(worst['cell_id'])]} in second {int(worst['t_s'])} of block {int(worst['block'])}, with "
+        f"a p99 of {units.seconds(float(worst[P99]))}."
     )
-    axes.margins(x=0.04)
+
+
+def _over_time_caption(run: StoredRun) -> str:
+    cells = _cells_with_series(run)
+    return (
+        "Every line is a trial: the median and the 99th percentile of the requests that ended in each second, as the load "
+        "tool saw them."
+        + (" Grey: the seconds in which the target rate has its shape." if _shape(run) else "")
+        + (" Dashed: limits of the objective." if _objective_limits(run) else "")
+        + (" Dotted lines are of excluded trials." if run.values(P99).has_exclusions else "")
+        + more_in_table(len(cells) - len(sample_evenly(cells)), "cell")
+    )
+
+
+@styled
+def _draw_over_time(run: StoredRun) -> Figure:
+    """Draw a panel for each cell, with two lines for each trial."""
+    cells = {run.labels[cell_id]: cell_id for cell_id in sample_evenly(_cells_with_series(run))}
+    series = _series(run)
+    shown = series[series["cell_id"].isin(list(cells.values()))]
+    exclusion = shown["trial_id"].map(run.values(P99).exclusions)
+    lines = pd.concat(
+        shown.assign(x=shown["t_s"], y=numbers(shown[metric]), hue=hue, exclusion=exclusion)
+        for metric, hue in _TIME_HUES.items()
+    )
+
+    def draw_cell(axes: Axes, name: str) -> None:
+        if (shape := _shape(run)) is not None:
+            axes.axvspan(*shape, color=GRID.light, linewidth=0, zorder=0)
+        draw_limits(axes, _objective_limits(run))
+        draw_lines(axes, lines[lines["cell_id"] == cells[name]])
+
+    declaration = Declaration(
+        title=OVER_TIME.title,
+        notes=[notes("line: one trial", DOTTED if run.values(P99).has_exclusions else None)],
+        legend={hue: PERCENTILES[metric].label for metric, hue in _TIME_HUES.items()},
+        x=Scale(units.count, "s from the first request", 0, float(lines["x"].max()), whole=True),
+        y=Scale(units.seconds, "latency", float(lines["y"].min()) / 1.3, float(lines["y"].max()) * 1.3, kind="log"),
+    )
+    return draw_panels(run, declaration, list(cells), draw_cell)
+
+
+def _over_time_table(run: StoredRun) -> Table:
+    """Return the median and the worst second of each trial."""
+    rows = []
+    for (block, cell_id, _), seconds in _series(run).groupby(["block", "cell_id", "trial_id"], sort=True):
+        p99 = numbers(seconds[P99])
+        rows.append(
+            (
+                Entry(str(block), float(str(block))),
+                Entry(run.labels[str(cell_id)]),
+                number(float(len(seconds)), units.count),
+                number(float(p99.median()), units.seconds),
+                number(float(p99.max()), units.seconds),
+                number(float(seconds["in_flight"].max()), units.count),
+            )
+        )
+    return Table(
+        name="figure-latency-over-time",
+        caption="Seconds of each trial",
+        columns=(
+            TableColumn("Block", "number"),
+            TableColumn("Cell", "name"),
+            TableColumn("Seconds", "number"),
+            TableColumn("Median p99", "number"),
+            TableColumn("Worst p99", "number"),
+            TableColumn("Most in flight", "number"),
+        ),
+        rows=tuple(rows),
+    )
+
+
+OVER_TIME = ReportFigure(
+    name="latency-over-time",
+    title="Latency over time",
+    is_available=_has_series,
+    alt=_over_time_alt,
+    caption=_over_time_caption,
+    see="A second far above the others is a stall; lines that rise to the end show a queue that grows.",
+    draw=_draw_over_time,
+    data=None,
+    table=_over_time_table,
+)
+
+
+@cached_per_run
+def _series(run: StoredRun) -> pd.DataFrame:
+    """Return the seconds of measured trials that have latencies, with their cell and block, in order of time."""
+    series = run.table("series").merge(run.measured[["trial_id", "cell_id", "block"]], on="trial_id")
+    with_latencies = series[(pd.to_numeric(series[P50]) > 0) & (pd.to_numeric(series[P99]) > 0)]
+    lengths = with_latencies.groupby("trial_id")["t_s"].transform("size")
+    return with_latencies[lengths >= MIN_SECONDS].sort_values(["block", "trial_id", "t_s"], ignore_index=True)
+
+
+def _cells_with_series(run: StoredRun) -> list[str]:
+    with_series = set(_series(run)["cell_id"])
+    return [view.cell_id for view in run.cells if view.cell_id in with_series]
+
+
+def _shape(run: StoredRun) -> tuple[int, int] | None:
+    """Return start and end of the shape of the target rate that all cells have; None without one."""
+    shape = run.manifest.scenario.get("load", {}).get("shape") or {}
+    start_s, length_s = shape.get("start_s"), shape.get("length_s")
+    return (start_s, start_s + length_s) if isinstance(start_s, int) and isinstance(length_s, int) else None
+
+
+def _objective_limits(run: StoredRun) -> dict[int, float]:
+    """Return the limits of the objective that are about drawn percentiles, by their hue."""
+    goal = run.manifest.scenario.get("load", {}).get("capacity") or {}
+    slo = goal.get("slo")
+    limits = Objective.model_validate(slo).latencies if isinstance(slo, dict) else {}
+    return {_TIME_HUES[metric]: limit_s for metric, limit_s in limits.items() if metric in _TIME_HUES}

@@ -1,25 +1,64 @@
-"""Compared cells and their results."""
+"""Sections with the results: the answer, the cells, the claims, the published figures and the ratios."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
 from benchkit import units
-from benchkit.comparison.cell_labels import factors
+from benchkit.comparison.answer import Trust
+from benchkit.comparison.cell_labels import factors, level_name
+from benchkit.comparison.claims import ClaimResult
+from benchkit.comparison.compare import RunComparison
+from benchkit.comparison.published_figures import PublishedComparison, published_figures
+from benchkit.comparison.ratios import Ratio
+from benchkit.comparison.texts import outcome, p_value
+from benchkit.models.metrics import metric_named
 from benchkit.report.metric_values import known
-from benchkit.report.sections.section import Material, Section
+from benchkit.report.sections.section import ANSWER_FIGURE, FigureContent, ReportInput, Section, figure_content
 from benchkit.report.stored_run import StoredRun
-from benchkit.report.summary import CellSummary, Summary, describe_cell, summarise
+from benchkit.report.summary import CellSummary, Summary, cell_names, describe_cell, summarise
+from benchkit.report.tables import Entry, Table, TableColumn
 from benchkit.report.theme import SERIES
+from benchkit.safe_text import clean
+from benchkit.stats.samples import describe_exclusions
+from benchkit.units import ABSENT
+
+
+@dataclass(frozen=True)
+class AnswerContent:
+    """The sentences, and the forest plot of ratios; None where no ratio has an interval."""
+
+    sentences: tuple[str, ...]
+    trust: Trust
+    trust_sentence: str
+    figure: FigureContent | None
+
+
+def build_answer(report: ReportInput) -> AnswerContent:
+    """Return the answer of the run."""
+    answer = report.run.answer
+    drawn = [drawing for drawing in report.drawings if drawing.figure.name == ANSWER_FIGURE]
+    return AnswerContent(
+        sentences=answer.sentences,
+        trust=answer.trust,
+        trust_sentence=answer.trust_sentence,
+        figure=figure_content(drawn[0], report.run) if drawn else None,
+    )
+
+
+ANSWER = Section("answer", "Answer", "answer.html.j2", build_answer)
+
 
 _MAX_LISTED = 12
 """Cells up to which all are listed; more are folded behind the highest and the lowest."""
 
 
 @dataclass(frozen=True)
-class Result:
+class CellResult:
     """Result of a cell: label, number of its colour, leading figure and the sentence below it."""
 
     label: str
@@ -33,24 +72,24 @@ class ResultsContent:
     """The design in a sentence, and the result of each cell; `extremes` are shown if the cells are folded."""
 
     design: str
-    results: tuple[Result, ...]
-    extremes: tuple[Result, ...]
+    results: tuple[CellResult, ...]
+    extremes: tuple[CellResult, ...]
     confidence: str | None
 
 
-def build(material: Material) -> ResultsContent:
+def build_results(report: ReportInput) -> ResultsContent:
     """Return the design and the results."""
-    run, summary = material.run, summarise(material.run)
+    run, summary = report.run, summarise(report.run)
     is_folded = len(summary.cells) > _MAX_LISTED
     return ResultsContent(
         design=_design(run, summary),
-        results=tuple(_result(cell, run) for cell in summary.cells),
-        extremes=tuple(_result(cell, run) for cell in _extremes(summary)) if is_folded else (),
+        results=tuple(_cell_result(cell, run) for cell in summary.cells),
+        extremes=tuple(_cell_result(cell, run) for cell in _extremes(summary)) if is_folded else (),
         confidence=next((f"{cell.ratio.confidence:.0%}" for cell in summary.cells if cell.ratio is not None), None),
     )
 
 
-SECTION = Section("results", "Compared cells and results", "results.html.j2", build)
+RESULTS = Section("results", "Compared cells and results", "results.html.j2", build_results)
 
 
 def _design(run: StoredRun, summary: Summary) -> str:
@@ -82,9 +121,9 @@ def _load(trials: pd.DataFrame) -> str:
     return ", ".join(parts)
 
 
-def _result(cell: CellSummary, run: StoredRun) -> Result:
+def _cell_result(cell: CellSummary, run: StoredRun) -> CellResult:
     figure, detail = describe_cell(cell, run.labels, run.manifest.blocks_with(cell.cell.cell_id))
-    return Result(cell.cell.label, cell.cell.hue % len(SERIES), figure, detail)
+    return CellResult(cell.cell.label, cell.cell.hue % len(SERIES), figure, detail)
 
 
 def _extremes(summary: Summary) -> list[CellSummary]:
@@ -94,3 +133,207 @@ def _extremes(summary: Summary) -> list[CellSummary]:
         key=lambda cell: cell.mean_rps or 0,
     )
     return [ranked[-1], ranked[0]] if ranked else []
+
+
+@dataclass(frozen=True)
+class ClaimsContent:
+    """Number of claims in each state, the claims, and the notes on their ratios."""
+
+    summary: str
+    table: Table
+    notes: tuple[str, ...]
+
+
+def build_claims(report: ReportInput) -> ClaimsContent | None:
+    """Return a row for each claim; None if the scenario claims nothing."""
+    claims = report.run.claims
+    if not claims:
+        return None
+    counts = Counter(claim.state for claim in claims)
+    return ClaimsContent(
+        summary=f"Of {units.counted(len(claims), 'claim')}: {', '.join(f'{n} {state}' for state, n in counts.items())}.",
+        table=Table(
+            name="claims",
+            caption="Every claim with its expectation and result",
+            columns=(
+                TableColumn("No.", "name"),
+                TableColumn("Claim", "prose"),
+                TableColumn("Figure"),
+                TableColumn("Expected"),
+                TableColumn("Published", "number"),
+                TableColumn("Measured", "number"),
+                TableColumn("Result"),
+                TableColumn("Reason", "prose"),
+            ),
+            rows=tuple(_claim_row(number, claim) for number, claim in enumerate(claims, start=1)),
+        ),
+        notes=tuple(dict.fromkeys(clean(each) for claim in claims for ratio in claim.ratios for each in ratio.notes)),
+    )
+
+
+CLAIMS = Section("claims", "Claims: published and measured", "claims.html.j2", build_claims)
+
+
+def _claim_row(number: int, claim: ClaimResult) -> tuple[Entry, ...]:
+    """Return the row of a claim; with several ratios, the reason has each of them."""
+    (measured,) = [ratio.ratio for ratio in claim.ratios] if len(claim.ratios) == 1 else [None]
+    return (
+        Entry(str(number), float(number)),
+        Entry(clean(claim.text)),
+        Entry(metric_named(claim.metric).title),
+        Entry(claim.expectation),
+        Entry(ABSENT) if claim.published is None else Entry(f"{claim.published:g}", claim.published),
+        Entry(ABSENT) if measured is None else Entry(f"{measured:.3g}", measured),
+        Entry(claim.state),
+        Entry(clean(claim.reason)),
+    )
+
+
+@dataclass(frozen=True)
+class PublishedContent:
+    """The study, the figures, and whether shares of profiles are among them."""
+
+    source: str
+    table: Table
+    has_shares: bool
+
+
+def build_published(report: ReportInput) -> PublishedContent | None:
+    """Return a row for each published figure; None if the scenario has none."""
+    run = report.run
+    comparisons = published_figures(run.data, run.service_profiles)
+    if not comparisons:
+        return None
+    return PublishedContent(
+        source=clean(str(run.manifest.scenario.get("source") or "")),
+        table=Table(
+            name="published",
+            caption="Figures of the study and of this run",
+            columns=(
+                TableColumn("Cell", "name"),
+                TableColumn("Figure"),
+                TableColumn("Published", "number"),
+                TableColumn("Measured", "number"),
+                TableColumn("Verdicts on the trials"),
+                TableColumn("Notes", "prose"),
+            ),
+            rows=tuple(_published_row(each, run.labels) for each in comparisons),
+        ),
+        has_shares=any(each.share for each in comparisons),
+    )
+
+
+PUBLISHED = Section("published", "Published and measured figures", "published.html.j2", build_published)
+
+
+def _published_row(each: PublishedComparison, labels: Mapping[str, str]) -> tuple[Entry, ...]:
+    shown = units.share if each.share else metric_named(each.name).format
+    suffix = ", invalid" if each.only_invalid else ""
+    return (
+        Entry(_published_cell(each, labels)),
+        Entry(f"{each.name}, cumulative share of the CPU" if each.share else metric_named(each.name).title),
+        Entry(shown(each.published), each.published),
+        Entry(ABSENT) if each.measured is None else Entry(f"{shown(each.measured)}{suffix}", each.measured),
+        Entry(_verdicts(each)),
+        Entry("; ".join(clean(note) for note in (each.note, each.why) if note) or ABSENT),
+    )
+
+
+def _published_cell(each: PublishedComparison, labels: Mapping[str, str]) -> str:
+    name = labels.get(each.cell_id or "") or clean(
+        ", ".join(level_name(factor, level) for factor, level in each.levels.items())
+    )
+    return f"{name}: {clean(each.service)}" if each.service else name
+
+
+def _verdicts(each: PublishedComparison) -> str:
+    """Return the verdicts of the trials behind a figure: `8 valid, 2 suspect (cold)`."""
+    if each.profiles is not None:
+        return units.counted(each.profiles, "profile")
+    if not each.verdicts:
+        return ABSENT
+    checks = f" ({', '.join(each.checks)})" if each.checks else ""
+    return f"{', '.join(f'{times} {verdict}' for verdict, times in each.verdicts.items())}{checks}"
+
+
+@dataclass(frozen=True)
+class RatiosContent:
+    """Notes on the comparisons, a table for each metric by its title, and how the results are decided.
+
+    Rows name their notes by number: each is one of `notes`, of all tables together.
+    """
+
+    comparison_notes: tuple[str, ...]
+    tables: Mapping[str, Table]
+    notes: tuple[str, ...]
+    confidence: str
+    decides: str
+
+
+def build_ratios(report: ReportInput) -> RatiosContent | None:
+    """Return a table for each metric; None if no two cells are compared."""
+    comparisons = report.run.comparisons
+    if not comparisons:
+        return None
+    names = cell_names(report.run)
+    notes = tuple(dict.fromkeys(note for each in comparisons for ratio in each.ratios for note in _ratio_notes(ratio)))
+    return RatiosContent(
+        comparison_notes=tuple(dict.fromkeys(clean(note) for each in comparisons for note in each.notes)),
+        tables={metric_named(each.metrics[0]).title: _ratio_table(each, names, notes) for each in comparisons},
+        notes=notes,
+        confidence=f"{comparisons[0].ratios[0].confidence:.0%}",
+        decides=comparisons[0].decides,
+    )
+
+
+RATIOS = Section("ratios", "Ratios to the baseline", "ratios.html.j2", build_ratios)
+
+
+def _ratio_table(comparison: RunComparison, names: Mapping[str, str], notes: Sequence[str]) -> Table:
+    (name,) = comparison.metrics
+    title = metric_named(name).title
+    return Table(
+        name=f"ratios-{name}",
+        caption=f"{title}: cells relative to their baseline",
+        columns=(
+            TableColumn("Cell", "name"),
+            TableColumn("Relative to"),
+            TableColumn("Baseline value", "number", unit=metric_named(name).unit),
+            TableColumn("Value", "number", unit=metric_named(name).unit),
+            TableColumn("Ratio", "number"),
+            TableColumn("From", "number", "Interval"),
+            TableColumn("To", "number", "Interval"),
+            TableColumn("p", "number"),
+            TableColumn("Blocks", "number"),
+            TableColumn("Difference"),
+            TableColumn("Notes"),
+        ),
+        rows=tuple(_ratio_row(ratio, names, notes) for ratio in comparison.ratios),
+    )
+
+
+def _ratio_notes(ratio: Ratio) -> list[str]:
+    """Return the reason of an undecided ratio, or its excluded trials, and its remarks."""
+    texts = [ratio.reason or describe_exclusions(ratio.exclusions), *ratio.notes]
+    return [clean(text) for text in texts if text]
+
+
+def _ratio_row(ratio: Ratio, names: Mapping[str, str], notes: Sequence[str]) -> tuple[Entry, ...]:
+    shown = metric_named(ratio.metric).format
+    return (
+        Entry(names[ratio.cell_id]),
+        Entry(names[ratio.baseline]),
+        Entry(shown(ratio.baseline_value), ratio.baseline_value),
+        Entry(shown(ratio.value), ratio.value),
+        _ratio_entry(ratio.ratio),
+        _ratio_entry(ratio.low),
+        _ratio_entry(ratio.high),
+        Entry(p_value(ratio), ratio.p_holm),
+        Entry(str(ratio.blocks), float(ratio.blocks)),
+        Entry(outcome(ratio, brief=True)),
+        Entry(", ".join(str(notes.index(note) + 1) for note in _ratio_notes(ratio))),
+    )
+
+
+def _ratio_entry(value: float | None) -> Entry:
+    return Entry(ABSENT) if value is None else Entry(f"{value:.3f}", value)

@@ -1,9 +1,11 @@
-"""The shape of every section of a report; `benchkit.report.sections.registry` lists them."""
+"""The shape of every section of a report, and the section of figures; `benchkit.report.page` lists all sections."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+
+from markupsafe import Markup
 
 from benchkit.report.rendering import Drawing
 from benchkit.report.stored_run import StoredRun
@@ -11,8 +13,8 @@ from benchkit.report.tables import Table
 
 
 @dataclass(frozen=True)
-class Material:
-    """The run of a part of a page, and its drawn figures."""
+class ReportInput:
+    """What sections are built from: a run and its drawn figures."""
 
     run: StoredRun
     drawings: tuple[Drawing, ...]
@@ -20,9 +22,10 @@ class Material:
 
 @dataclass(frozen=True)
 class TableContent:
-    """Content of a section that is one table."""
+    """Content of a section that is one table, with a note below it."""
 
     table: Table
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -32,4 +35,51 @@ class Section:
     name: str
     title: str
     template: str
-    build: Callable[[Material], object | None] = field(repr=False)
+    build: Callable[[ReportInput], object | None] = field(repr=False)
+
+
+ANSWER_FIGURE = "ratios"
+"""Name of the figure that stands in the answer, at the start of the report."""
+
+
+@dataclass(frozen=True)
+class FigureContent:
+    """One figure; `data` is the section with its numbers, `table` has those that no section has."""
+
+    name: str
+    title: str
+    see: str
+    caption: str
+    data: str | None
+    table: Table | None
+    element: Markup
+
+
+@dataclass(frozen=True)
+class FiguresContent:
+    """All drawn figures."""
+
+    figures: tuple[FigureContent, ...]
+
+
+def build_figures(report: ReportInput) -> FiguresContent | None:
+    """Return the drawn figures, except that of the answer; None if there are none."""
+    others = [drawing for drawing in report.drawings if drawing.figure.name != ANSWER_FIGURE]
+    return FiguresContent(tuple(figure_content(drawing, report.run) for drawing in others)) if others else None
+
+
+def figure_content(drawing: Drawing, run: StoredRun) -> FigureContent:
+    """Return a drawn figure as a page shows it."""
+    figure = drawing.figure
+    return FigureContent(
+        name=figure.name,
+        title=figure.title,
+        see=figure.see,
+        caption=figure.caption(run),
+        data=figure.data,
+        table=figure.table(run) if figure.table is not None else None,
+        element=Markup(drawing.element),  # noqa: S704 - matplotlib has escaped the texts in it
+    )
+
+
+FIGURES = Section("figures", "Figures", "figures.html.j2", build_figures)

@@ -1,29 +1,34 @@
-"""Table of every trial."""
+"""Sections with the data and the setting of a run: every trial, its hosts, and how to reproduce it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import io
+import shlex
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from urllib.parse import quote
 
 import pandas as pd
+from ruamel.yaml import YAML
 
 from benchkit import units
 from benchkit.comparison.notes import latency_note
 from benchkit.judge.verdicts.summary import checks_by_trial, verdict_label
 from benchkit.models.design import control_of
 from benchkit.models.metrics import P50, P99, PERCENTILES
+from benchkit.models.run import HostRecord
 from benchkit.report.metric_values import numbers
-from benchkit.report.sections.section import Material, Section
+from benchkit.report.sections.section import ReportInput, Section
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.summary import errors
-from benchkit.report.tables import Column, Entry, Table, number
+from benchkit.report.tables import Entry, Table, TableColumn, number
 from benchkit.units import ABSENT
 
 _LATENCY = "latency"
 
 
 @dataclass(frozen=True)
-class _Measure:
+class _TrialColumn:
     """A numeric column of the table; `always` shows it even if no trial has a value."""
 
     title: str
@@ -37,27 +42,27 @@ class _Measure:
         return numbers(trials[self.source]) if isinstance(self.source, str) else self.source(trials)
 
 
-_MEASURES = (
-    _Measure("RPS", "rps", units.rate, "requests/s", always=True),
-    _Measure("Errors", errors, units.count, always=True),
-    _Measure("Non-2xx", "non_2xx", units.count, always=True),
-    _Measure("mean", "latency_mean_s", units.seconds, "s", _LATENCY),
+_TRIAL_COLUMNS = (
+    _TrialColumn("RPS", "rps", units.rate, "requests/s", always=True),
+    _TrialColumn("Errors", errors, units.count, always=True),
+    _TrialColumn("Non-2xx", "non_2xx", units.count, always=True),
+    _TrialColumn("mean", "latency_mean_s", units.seconds, "s", _LATENCY),
     *(
-        _Measure(p.label, p.name, units.seconds, "s", _LATENCY, always=p.name in {P50, P99})
+        _TrialColumn(p.label, p.name, units.seconds, "s", _LATENCY, always=p.name in {P50, P99})
         for p in PERCENTILES.values()
     ),
-    _Measure("max", "latency_max_s", units.seconds, "s", _LATENCY, always=True),
-    _Measure("Requests", "requests", units.count, always=True),
-    _Measure("Received", "bytes_per_s", units.bytes_per_s, "bytes/s"),
-    _Measure("Target rate", "rate_requested", units.rate, "requests/s"),
-    _Measure("Server CPU per request", "server_cpu_s_per_request", units.seconds, "s"),
-    _Measure("Server memory", "server_memory_bytes", units.size, "B"),
-    _Measure("Context switches per request", "server_switches_per_request", units.ratio),
-    _Measure("TLS handshakes", "handshakes_per_s", units.rate, "1/s"),
-    _Measure("Resumed", "resumed_share", units.share),
-    _Measure("Server CPU per handshake", "server_cpu_s_per_handshake", units.seconds, "s"),
-    _Measure("Window", "duration_s", units.seconds, "s", always=True),
-    _Measure("Overhead", "overhead_s", units.seconds, "s", always=True),
+    _TrialColumn("max", "latency_max_s", units.seconds, "s", _LATENCY, always=True),
+    _TrialColumn("Requests", "requests", units.count, always=True),
+    _TrialColumn("Received", "bytes_per_s", units.bytes_per_s, "bytes/s"),
+    _TrialColumn("Target rate", "rate_requested", units.rate, "requests/s"),
+    _TrialColumn("Server CPU per request", "server_cpu_s_per_request", units.seconds, "s"),
+    _TrialColumn("Server memory", "server_memory_bytes", units.size, "B"),
+    _TrialColumn("Context switches per request", "server_switches_per_request", units.ratio),
+    _TrialColumn("TLS handshakes", "handshakes_per_s", units.rate, "1/s"),
+    _TrialColumn("Resumed", "resumed_share", units.share),
+    _TrialColumn("Server CPU per handshake", "server_cpu_s_per_handshake", units.seconds, "s"),
+    _TrialColumn("Window", "duration_s", units.seconds, "s", always=True),
+    _TrialColumn("Overhead", "overhead_s", units.seconds, "s", always=True),
 )
 
 
@@ -69,35 +74,35 @@ class TrialsContent:
     latency_note: str
 
 
-def build(material: Material) -> TrialsContent | None:
+def build_trials(report: ReportInput) -> TrialsContent | None:
     """Return the table; None if no trial ended."""
-    run = material.run
+    run = report.run
     return None if run.trials.empty else TrialsContent(_trial_table(run), latency_note(run.trials))
 
 
-SECTION = Section("trials", "Every trial", "trials.html.j2", build)
+TRIALS = Section("trials", "Every trial", "trials.html.j2", build_trials)
 
 
 def _trial_table(run: StoredRun) -> Table:
     """Return all ended trials in the order in which they ran; columns without a value are omitted."""
     trials = run.trials.sort_values(["block", "position", "trial_id"], kind="stable")
     columns = [
-        (Column("Block", "number"), _counts(trials["block"])),
-        (Column("Position", "number"), _counts(trials["position"])),
-        (Column("Cell", "name"), _cells(run, trials["cell_id"])),
-        *((Column(title), _texts(trials[name])) for title, name in _words(trials)),
-        *([(Column("Verdict", "prose"), _verdicts(run, trials))] if trials["verdict"].notna().any() else []),
+        (TableColumn("Block", "number"), _counts(trials["block"])),
+        (TableColumn("Position", "number"), _counts(trials["position"])),
+        (TableColumn("Cell", "name"), _cells(run, trials["cell_id"])),
+        *((TableColumn(title), _texts(trials[name])) for title, name in _word_columns(trials)),
+        *([(TableColumn("Verdict", "prose"), _verdicts(run, trials))] if trials["verdict"].notna().any() else []),
     ]
     latency = f"Latency ({latency_note(trials)})"
-    for measure in _MEASURES:
-        values = measure.values(trials)
-        if measure.always or values.notna().any():
-            group = latency if measure.group else ""
-            column = Column(measure.title, "number", group, measure.unit)
-            columns.append((column, [number(value, measure.text) for value in values]))
+    for each in _TRIAL_COLUMNS:
+        values = each.values(trials)
+        if each.always or values.notna().any():
+            group = latency if each.group else ""
+            column = TableColumn(each.title, "number", group, each.unit)
+            columns.append((column, [number(value, each.text) for value in values]))
     columns += [
         _started(trials["started_at"]),
-        (Column("Trial"), _short_ids(run, trials["trial_id"])),
+        (TableColumn("Trial"), _short_ids(run, trials["trial_id"])),
     ]
     return Table(
         name="trials",
@@ -107,7 +112,7 @@ def _trial_table(run: StoredRun) -> Table:
     )
 
 
-def _words(trials: pd.DataFrame) -> list[tuple[str, str]]:
+def _word_columns(trials: pd.DataFrame) -> list[tuple[str, str]]:
     """Return the columns of words that differ between trials, and those of the protocol where any has TLS or HTTP/2."""
     differing = [("Kind", "kind"), ("Tool", "tool"), ("Corrected", "latency_corrected"), ("Covers", "latency_covers")]
     protocol = [("Protocol", "protocol"), ("TLS", "tls_version"), ("Cipher", "cipher")]
@@ -147,10 +152,136 @@ def _short_ids(run: StoredRun, column: pd.Series) -> list[Entry]:
     return [Entry(str(trial_id).removeprefix(prefix)) for trial_id in column]
 
 
-def _started(column: pd.Series) -> tuple[Column, list[Entry]]:
+def _started(column: pd.Series) -> tuple[TableColumn, list[Entry]]:
     """Return the start of each trial; a date that all share is in the heading."""
     times = column.dt.tz_convert("UTC")
     dates = times.dt.strftime("%Y-%m-%d").unique()
     is_one_day = len(dates) == 1
     texts = times.dt.strftime("%H:%M:%S" if is_one_day else "%Y-%m-%d %H:%M:%S")
-    return Column(f"Started (UTC, {dates[0]})" if is_one_day else "Started (UTC)"), [Entry(str(text)) for text in texts]
+    return TableColumn(f"Started (UTC, {dates[0]})" if is_one_day else "Started (UTC)"), [
+        Entry(str(text)) for text in texts
+    ]
+
+
+START = "start"
+
+_UNITS = {"_bytes": units.size, "_bps": units.bits_per_s, "_s": units.seconds}
+"""Format of a fact by the suffix of its name, which is its unit."""
+
+
+@dataclass(frozen=True)
+class HostContent:
+    """A host with its roles and facts."""
+
+    name: str
+    roles: str
+    table: Table
+
+
+@dataclass(frozen=True)
+class HostsContent:
+    """All hosts of a run."""
+
+    hosts: tuple[HostContent, ...]
+
+
+def build_hosts(report: ReportInput) -> HostsContent | None:
+    """Return a table of facts for each host."""
+    run = report.run
+    hosts = tuple(HostContent(host.name, ", ".join(host.roles), _facts(host, run.hosts)) for host in run.manifest.hosts)
+    return HostsContent(hosts) if hosts else None
+
+
+HOSTS = Section("hosts", "Hosts and their tuning", "hosts.html.j2", build_hosts)
+
+
+def _facts(host: HostRecord, table: pd.DataFrame) -> Table:
+    """Return the facts of a host; a host in several roles has each of them once."""
+    rows = table[table["host"] == host.name].drop_duplicates(["at", "fact"])
+    values: dict[str, dict[str, str]] = {}
+    for at, fact, value in zip(rows["at"], rows["fact"], rows["value"], strict=True):
+        values.setdefault(str(fact), {})[str(at)] = ABSENT if pd.isna(value) else _format(str(fact), str(value))
+    changes = {fact: "; ".join(_changes(by_time)) for fact, by_time in values.items()}
+    has_changes = any(changes.values())
+    return Table(
+        name=f"facts-{host.name}",
+        caption=f"Facts of {host.name}",
+        columns=(
+            TableColumn("Fact", "name"),
+            TableColumn("At the start", "prose"),
+            *([TableColumn("Changed", "prose")] if has_changes else []),
+        ),
+        rows=tuple(
+            (Entry(fact), Entry(by_time.get(START, ABSENT)), *([Entry(changes[fact])] if has_changes else []))
+            for fact, by_time in values.items()
+        ),
+    )
+
+
+def _changes(by_time: Mapping[str, str]) -> Iterator[str]:
+    """Yield each change of a fact with its time, in the order of the store."""
+    before = by_time.get(START)
+    for at, value in by_time.items():
+        if at != START and value != before:
+            yield f"{at}: {value}"
+            before = value
+
+
+def _format(fact: str, value: str) -> str:
+    """Return the value as stored, and with its unit if the name of the fact has one."""
+    for suffix, text in _UNITS.items():
+        if fact.endswith(suffix):
+            try:
+                return f"{value} ({text(float(value))})"
+            except ValueError:
+                return value
+    return value
+
+
+@dataclass(frozen=True)
+class ReproduceContent:
+    """The command with scale and seed, the scenario as text and as a link that saves it, and the versions."""
+
+    command: str
+    scenario: str
+    download: str
+    file: str
+    versions: Table
+
+
+def build_reproduce(report: ReportInput) -> ReproduceContent | None:
+    """Return what is needed to run the same plan again; None for an imported run, which had no plan."""
+    manifest = report.run.manifest
+    if manifest.is_imported:
+        return None
+    name = str(manifest.scenario["name"])
+    scenario = _yaml(manifest.model_dump(mode="json")["scenario"])
+    return ReproduceContent(
+        command=shlex.join(
+            [
+                *("benchkit", "run", name, "--scale", manifest.scale, "--seed", str(manifest.seed)),
+                *(word for setting in manifest.settings for word in ("--set", setting)),
+            ]
+        ),
+        scenario=scenario,
+        download=f"data:application/yaml;charset=utf-8,{quote(scenario)}",
+        file=f"{name}-as-run.yaml",
+        versions=Table(
+            name="versions",
+            caption="Versions",
+            columns=(TableColumn("Software", "name"), TableColumn("Version", "prose")),
+            rows=tuple((Entry(software), Entry(version)) for software, version in manifest.versions.items()),
+        ),
+    )
+
+
+REPRODUCE = Section("reproduce", "How to reproduce it", "reproduce.html.j2", build_reproduce)
+
+
+def _yaml(data: object) -> str:
+    yaml = YAML()
+    yaml.default_flow_style = False
+    yaml.width = 4096  # the page breaks long lines, not the file
+    text = io.StringIO()
+    yaml.dump(data, text)
+    return text.getvalue()

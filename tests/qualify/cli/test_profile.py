@@ -99,20 +99,20 @@ def test_a_profile_is_read_from_stdin() -> None:
     assert json.loads(from_stdin.stdout) == document("top", NET_HTTP)
 
 
-def test_flame_writes_a_page_or_a_document_for_speedscope(tmp_path: Path) -> None:
-    page, other = tmp_path / "out.html", tmp_path / "out.json"
-    assert benchkit_profile("flame", NGINX, "-o", str(page)).stdout == f"{page}\n"
-    assert page.read_text().startswith("<!doctype html>")
+def test_flame_writes_a_picture_or_a_document_for_speedscope(tmp_path: Path) -> None:
+    picture, other = tmp_path / "out.svg", tmp_path / "out.json"
+    assert benchkit_profile("flame", NGINX, "-o", str(picture)).stdout == f"{picture}\n"
+    assert "<svg" in picture.read_text()
     assert document("flame", NGINX, "-o", str(other)) == {"written": str(other)}
     assert json.loads(other.read_text())["profiles"][1]["unit"] == "nanoseconds"
-    assert document("flame", NET_HTTP, "--base", NGINX, "-o", str(page)) == {"written": str(page)}
-    assert "Differential flame graph" in page.read_text()
+    assert document("flame", NET_HTTP, "--base", NGINX, "-o", str(picture)) == {"written": str(picture)}
+    assert "Differential flame graph" in picture.read_text()
 
 
 def test_a_flame_graph_is_named_after_its_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert document("flame", NGINX) == {"written": "nginx-return.perf.txt.gz.html"}
-    assert (tmp_path / "nginx-return.perf.txt.gz.html").is_file()
+    assert document("flame", NGINX) == {"written": "nginx-return.perf.txt.gz.svg"}
+    assert (tmp_path / "nginx-return.perf.txt.gz.svg").is_file()
 
 
 @pytest.mark.parametrize("command", ["top", "shares", "flame"])
@@ -138,9 +138,9 @@ def test_a_run_instead_of_a_file_is_told_the_option_for_cells(tmp_path: Path) ->
 
 def test_contradicting_options_are_refused(tmp_path: Path) -> None:
     assert "no value 'wall': values: samples, cpu" in refusal("top", NET_HTTP, "--value", "wall")
-    assert "expected a name in .html or .json" in refusal("flame", NET_HTTP, "-o", str(tmp_path / "x.svg"))
+    assert "expected a name in .svg or .json" in refusal("flame", NET_HTTP, "-o", str(tmp_path / "x.html"))
     assert "no differences" in refusal("flame", NET_HTTP, "--base", NGINX, "-o", str(tmp_path / "x.json"))
-    assert benchkit_profile("flame", NET_HTTP, "-o", str(tmp_path / "no" / "x.html")).exit_code == 2
+    assert benchkit_profile("flame", NET_HTTP, "-o", str(tmp_path / "no" / "x.svg")).exit_code == 2
     assert benchkit_profile("shares", NGINX, "--kernel", "none").exit_code == 2
     assert benchkit_profile("top", NET_HTTP, "--least", "2").exit_code == 2
 

@@ -12,8 +12,7 @@ import pytest
 
 from benchkit.plugins.site.site import write_site
 from benchkit.report.report_files import write_report
-from benchkit.report.run_reader import read_run
-from benchkit.report.stored_run import StoredRun
+from benchkit.report.stored_run import StoredRun, read_run
 from benchkit.store.store import Store
 from tests.support.paths import ROOT
 from tests.support.report.fixtures import watched

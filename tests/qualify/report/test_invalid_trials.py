@@ -15,12 +15,13 @@ from matplotlib.text import Text
 from scipy import stats
 
 from benchkit.judge.check import ALL
-from benchkit.report.figures import accept_queue, host_activity, rps
+from benchkit.report.figures.rates import RATES, rate_intervals
 from benchkit.report.figures.registry import get_figure
+from benchkit.report.figures.telemetry import accept_queue_table, host_activity_table
 from benchkit.report.metric_values import known
 from benchkit.report.rendering import render
-from benchkit.report.sections.profiles import build
-from benchkit.report.sections.section import Material
+from benchkit.report.sections.section import ReportInput
+from benchkit.report.sections.services import build_profiles
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.theme import SURFACE
 from tests.qualify.report.test_profiles import with_profiles
@@ -117,43 +118,43 @@ def test_lines_of_excluded_trials_are_dotted(make_run: MakeRun, name: str, lines
 def test_tables_below_figures_have_their_data(make_run: MakeRun) -> None:
     run = watched(make_run(blocks=3), interval_s=0.5)
     doubtful = invalidated(run, ids(run, "stack=go")[1])
-    queues = cells(accept_queue.table(doubtful))
+    queues = cells(accept_queue_table(doubtful))
     assert queues == [["go", "7", "128", "9", "3", "1"], ["nginx-go", "7", "128", "9", "3", "0"]]
-    rows = cells(host_activity.table(doubtful))
+    rows = cells(host_activity_table(doubtful))
     assert ["go", "app", "CPUs busy", "0.8", "0.8", "0.8", "2"] in rows
     assert ["nginx-go", "app", "requests/s", "1,000", "1,000", "1,000", "3"] in rows
     assert ["go", "sut", "sent", "1.00 MB/s", "1.00 MB/s", "1.00 MB/s", "2"] in rows
     everything = invalidated(run, *ids(run, "stack=go"))
-    assert ["go", "app", "CPUs busy", *["0.8, invalid"] * 3, "3"] in cells(host_activity.table(everything))
+    assert ["go", "app", "CPUs busy", *["0.8, invalid"] * 3, "3"] in cells(host_activity_table(everything))
 
 
 def test_intervals_of_rates_use_included_blocks(wild: StoredRun) -> None:
     doubtful = invalidated(wild, *excluded_trials(wild))
-    found = rps.intervals(doubtful)
+    found = rate_intervals(doubtful)
     assert len(found) == 4
     logs = np.log(known(wild.trials_of(CELL)["rps"])[1:])
     low, high = stats.t.interval(0.95, len(logs) - 1, logs.mean(), stats.sem(logs))
     assert found[CELL] == pytest.approx((math.exp(low), math.exp(high)))
-    figure = rps.draw(doubtful)
+    figure = RATES.draw(doubtful)
     lines = [each for each in figure.axes[0].collections if isinstance(each, LineCollection)]
     drawn = sorted(np.asarray(end)[:, 0].tolist() for end in lines[-1].get_segments())
     np.testing.assert_allclose(drawn, sorted(found.values()))
     assert "line: 95% interval" in words(figure)
-    assert "95% interval of the cell's rate" in rps.caption(doubtful)
+    assert "95% interval of the cell's rate" in RATES.caption(doubtful)
 
 
 def test_missing_intervals_are_explained(make_run: MakeRun) -> None:
     few, one_by_one = make_run(blocks=2), make_run(scenario={"design": "sequential"})
     for run, why in ((few, "they need 3 blocks"), (one_by_one, "in a sequential design")):
-        assert rps.intervals(run) == {}
-        assert why in rps.caption(run)
-        assert "interval" not in words(rps.draw(run))
+        assert rate_intervals(run) == {}
+        assert why in RATES.caption(run)
+        assert "interval" not in words(RATES.draw(run))
 
 
 def test_a_huge_interval_does_not_dwarf_the_bars(make_run: MakeRun) -> None:
     run = make_run(blocks=3)
     rates = run.trials["rps"] * np.where(run.trials["trial_id"] == ids(run, "stack=go")[0], 1e-6, 1.0)
-    (axes,) = rps.draw(replace(run, trials=run.trials.assign(rps=rates))).axes
+    (axes,) = RATES.draw(replace(run, trials=run.trials.assign(rps=rates))).axes
     assert axes.get_xlim()[1] < 2 * rates.max()
 
 
@@ -169,7 +170,7 @@ def test_bars_of_invalid_profiles_are_marked(wild: StoredRun) -> None:
 
 def test_the_section_of_profiles_marks_invalid_figures(wild: StoredRun) -> None:
     def first(run: StoredRun) -> dict[str, str]:
-        content = build(Material(run, ()))
+        content = build_profiles(ReportInput(run, ()))
         assert content is not None
         return records(content.scheduler)[0]
 

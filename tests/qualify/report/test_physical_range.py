@@ -10,10 +10,9 @@ import pandas as pd
 import pytest
 
 from benchkit.comparison.worker_balance import worker_balances
-from benchkit.report.figures import accept_queue, cpu_categories, host_activity, scheduler
-from benchkit.report.figures.registry import FIGURES
-from benchkit.report.run_reader import read_run
-from benchkit.report.stored_run import StoredRun
+from benchkit.report.figures.registry import FIGURES, get_figure
+from benchkit.report.figures.telemetry import accept_queue_table, host_activity_table
+from benchkit.report.stored_run import StoredRun, read_run
 from benchkit.store.store import Store
 from tests.support.paths import ROOT
 from tests.support.report.fixtures import watched
@@ -63,12 +62,12 @@ def numbers(rows: Sequence[Sequence[float | None]]) -> list[float]:
 def test_hosts_use_no_more_than_their_cpus_and_links(runs: list[StoredRun]) -> None:
     for run in runs:
         limits = {"CPUs busy": cpus_of(run) * TICK, "sent": LINK_BYTES_PER_S}
-        for row in host_activity.table(run).rows:
+        for row in host_activity_table(run).rows:
             if (limit := limits.get(row[2].text)) is not None:
                 values = numbers([[entry.value for entry in row[3:6]]])
                 assert values
                 assert all(0 <= value <= limit for value in values), (run.manifest.run_id, row)
-        busiest = host_activity.draw(run).axes[0].get_ylim()
+        busiest = get_figure("host-activity").draw(run).axes[0].get_ylim()
         # A line joins samples a fraction of a second apart, in which the clocks differ by more.
         assert busiest[0] == 0
         assert busiest[1] <= 1.1 * cpus_of(run) * 1.5, (run.manifest.run_id, busiest)
@@ -76,8 +75,8 @@ def test_hosts_use_no_more_than_their_cpus_and_links(runs: list[StoredRun]) -> N
 
 def test_queues_are_no_longer_than_their_limit(runs: list[StoredRun]) -> None:
     for run in runs:
-        if accept_queue.is_available(run):
-            for row in accept_queue.table(run).rows:
+        if get_figure("accept-queue").is_available(run):
+            for row in accept_queue_table(run).rows:
                 deepest, limit, overflows, trials, excluded = (entry.value for entry in row[1:])
                 assert deepest is None or limit is None or 0 <= deepest <= limit + 1
                 assert overflows is not None
@@ -95,11 +94,11 @@ def test_shares_are_between_0_and_1(runs: list[StoredRun]) -> None:
         assert all(0 <= share <= 1.0001 for share in shares), each
         assert sum(each.categories.values()) == pytest.approx(1)
     for run in runs:
-        if scheduler.FIGURE.is_available(run):
-            low, high = scheduler.draw(run).axes[0].get_ylim()
+        if get_figure("scheduler").is_available(run):
+            low, high = get_figure("scheduler").draw(run).axes[0].get_ylim()
             assert 0 <= low < high <= 1.2
-        if cpu_categories.FIGURE.is_available(run):
-            assert cpu_categories.draw(run).axes[0].get_xlim()[1] <= 1.2
+        if get_figure("categories").is_available(run):
+            assert get_figure("categories").draw(run).axes[0].get_xlim()[1] <= 1.2
 
 
 def test_work_is_divided_among_the_workers_of_one_host(runs: list[StoredRun]) -> None:

@@ -12,12 +12,12 @@ import pytest
 from matplotlib.collections import PathCollection, PolyCollection
 
 from benchkit.models.profile import CATEGORIES
-from benchkit.report.figures.cpu_categories import TONES
+from benchkit.report.figures.cpu_time import CATEGORY_TONES
 from benchkit.report.figures.registry import get_figure
 from benchkit.report.page import page
 from benchkit.report.rendering import render
-from benchkit.report.sections.profiles import build
-from benchkit.report.sections.section import Material
+from benchkit.report.sections.section import ReportInput
+from benchkit.report.sections.services import build_profiles
 from benchkit.report.stored_run import StoredRun
 from benchkit.store.parquet_files import arrow_schema, empty_frame
 from benchkit.store.profile_tables import NO_PROFILE
@@ -163,7 +163,7 @@ def test_categories_name_services_if_there_are_several(make_run: MakeRun) -> Non
     shown = drawn_texts(get_figure("categories").draw(with_profiles(run, native=True)))
     assert {"nethttp, connections 200: app", "nethttp, connections 200: front", "20.0 %", "netpoll"} <= set(shown)
     assert "fastcgi" not in shown, "what no service has needs no key"
-    assert set(TONES) == set(CATEGORIES)
+    assert set(CATEGORY_TONES) == set(CATEGORIES)
 
 
 @pytest.mark.parametrize("name", ["scheduler", "categories"])
@@ -175,7 +175,7 @@ def test_profile_figures_are_rendered(profiled: StoredRun, name: str) -> None:
 
 
 def test_the_section_has_shares_costs_and_measured_values(profiled: StoredRun) -> None:
-    content = build(Material(profiled, ()))
+    content = build_profiles(ReportInput(profiled, ()))
     assert content is not None
     row = records(content.scheduler)[0]
     assert row["Cell"] == "nethttp, connections 200"
@@ -187,21 +187,21 @@ def test_the_section_has_shares_costs_and_measured_values(profiled: StoredRun) -
         "RPS of profiled trials relative to their partners: 0.900, 95% interval 0.900 to 0.900, over 8 pairs."
     )
     assert len(cells(content.costs_by_cell)) == 2 * 5
-    assert content.notices == ()
+    assert content.notes == ()
 
 
 def test_failed_profiles_are_noted_in_the_section_of_profiles_only(profiled: StoredRun) -> None:
     trial = profiled.trials["trial_id"].iloc[0]
     notes = pd.DataFrame([{"trial_id": trial, "code": NO_PROFILE, "message": "front on sut: there is no <perf>"}])
     blind = replace(profiled, notes=notes, table=empty_frame)
-    content = build(Material(blind, ()))
+    content = build_profiles(ReportInput(blind, ()))
     assert content is not None
-    assert (content.notices, content.scheduler) == (("front on sut: there is no <perf>",), None)
+    assert (content.notes, content.scheduler) == (("front on sut: there is no <perf>",), None)
     written = page((blind, []))
     assert "front on sut: there is no &lt;perf&gt;" in written
     assert "Notes on the tools" not in written
 
 
 def test_a_run_without_profiles_has_no_section(run: StoredRun) -> None:
-    assert build(Material(run, ())) is None
+    assert build_profiles(ReportInput(run, ())) is None
     assert not get_figure("categories").is_available(run)

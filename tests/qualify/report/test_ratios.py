@@ -13,10 +13,10 @@ import pytest
 
 from benchkit.comparison.compare import compare_cells
 from benchkit.models.run import CellRecord
-from benchkit.report.figures.ratio_forest import FIGURE, MAX_RATIOS
-from benchkit.report.noise_notes import UNKNOWN, noise_notes
-from benchkit.report.sections import claims, ratios, results, verdicts
-from benchkit.report.sections.section import Material
+from benchkit.report.figures.ratios import MAX_RATIOS, RATIOS
+from benchkit.report.sections.results import build_claims, build_ratios, build_results
+from benchkit.report.sections.section import ReportInput
+from benchkit.report.sections.validity import UNKNOWN, build_verdicts, noise_notes
 from benchkit.report.stored_run import StoredRun
 from tests.support.report.reading import drawn_texts, records
 
@@ -52,15 +52,15 @@ def with_control(run: StoredRun) -> StoredRun:
 Content = TypeVar("Content")
 
 
-def built(section: Callable[[Material], Content | None], run: StoredRun) -> Content:
-    content = section(Material(run, ()))
+def built(section: Callable[[ReportInput], Content | None], run: StoredRun) -> Content:
+    content = section(ReportInput(run, ()))
     assert content is not None
     return content
 
 
 def test_every_ratio_has_its_interval_and_difference(make_run: MakeRun) -> None:
     run = make_run(STACKS, blocks=8)
-    content = built(ratios.build, run)
+    content = built(build_ratios, run)
     assert list(content.tables) == ["RPS", "p99 latency"]
     (found,) = [comparison for comparison in run.comparisons if comparison.metrics == ("rps",)]
     shown = records(content.tables["RPS"])
@@ -81,16 +81,16 @@ def test_every_ratio_has_its_interval_and_difference(make_run: MakeRun) -> None:
 
 def test_the_ratio_of_a_control_is_reported_as_noise(make_run: MakeRun) -> None:
     run = with_control(make_run(STACKS, blocks=8))
-    rps = built(ratios.build, run).tables["RPS"]
+    rps = built(build_ratios, run).tables["RPS"]
     assert [row["Cell"] for row in records(rps)] == ["nginx", "node", "go (control)"]
-    notes = built(verdicts.build, run).noise
+    notes = built(build_verdicts, run).noise
     assert notes[0].startswith("RPS of go relative to itself: 1.001, interval 0.99")
     assert UNKNOWN not in notes
 
 
 def test_without_a_control_the_noise_is_unknown(make_run: MakeRun) -> None:
-    assert built(verdicts.build, make_run(STACKS, blocks=8)).noise[0] == UNKNOWN
-    few = built(verdicts.build, with_control(make_run(STACKS, blocks=2))).noise
+    assert built(build_verdicts, make_run(STACKS, blocks=8)).noise[0] == UNKNOWN
+    few = built(build_verdicts, with_control(make_run(STACKS, blocks=2))).noise
     assert few[0].startswith("RPS of go relative to itself is not known: ")
     assert few[1].startswith("p99 latency of go relative to itself is not known")
 
@@ -105,14 +105,14 @@ def test_excluded_trials_are_noted(make_run: MakeRun) -> None:
     trial = run.trials.loc[run.trials["cell_id"] == "stack=node", "trial_id"].iloc[0]
     reason = {"trial_id": trial, "check": "generator-saturated", "severity": "invalid", "metrics": ["rps"]}
     judged = replace(run, table=lambda name: pd.DataFrame([reason]) if name == "verdicts" else run.table(name))
-    section = built(ratios.build, judged)
+    section = built(build_ratios, judged)
     node = records(section.tables["RPS"])[1]
     assert node["Blocks"] == "7"
     assert any("1 trial excluded: invalid: generator-saturated" in note for note in notes_of(node, section.notes))
 
 
 def test_claims_have_published_and_measured_ratios(make_run: MakeRun) -> None:
-    content = built(claims.build, make_run(STACKS, blocks=8, scenario={"claims": CLAIMS}))
+    content = built(build_claims, make_run(STACKS, blocks=8, scenario={"claims": CLAIMS}))
     assert content.summary == "Of 3 claims: 1 holds, 1 refuted, 1 not testable here."
     held, refuted, elsewhere = records(content.table)
     assert (held["Claim"], held["Published"], held["Result"]) == ("nginx costs a half", "0.48", "holds")
@@ -124,13 +124,13 @@ def test_claims_have_published_and_measured_ratios(make_run: MakeRun) -> None:
 
 
 def test_a_run_without_claims_or_a_second_cell_has_no_section(make_run: MakeRun) -> None:
-    assert claims.build(Material(make_run(STACKS), ())) is None
-    assert ratios.build(Material(make_run({"stack": ["go"]}), ())) is None
+    assert build_claims(ReportInput(make_run(STACKS), ())) is None
+    assert build_ratios(ReportInput(make_run({"stack": ["go"]}), ())) is None
 
 
 def test_the_figure_has_a_row_for_each_ratio_and_each_claim(make_run: MakeRun) -> None:
     run = with_control(make_run(STACKS, blocks=8, scenario={"claims": CLAIMS}))
-    figure = FIGURE.draw(run)
+    figure = RATIOS.draw(run)
     shown = drawn_texts(figure)
     assert {"nginx", "node", "go (control)", "holds", "refuted"} <= set(shown)
     assert {"Claim: nginx costs a half", "Claim: Node is no slower"} <= set(shown)
@@ -140,13 +140,13 @@ def test_the_figure_has_a_row_for_each_ratio_and_each_claim(make_run: MakeRun) -
     ends = [x for line, x in lines if line.get_linestyle() == "-"]
     for ratio in run.comparisons[0].ratios:
         assert any(end == pytest.approx([ratio.low, ratio.high]) for end in ends)
-    assert "diamond the published ratio" in FIGURE.caption(run)
-    assert FIGURE.alt(run).startswith("Forest plot of ratios with their intervals: ")
+    assert "diamond the published ratio" in RATIOS.caption(run)
+    assert RATIOS.alt(run).startswith("Forest plot of ratios with their intervals: ")
 
 
 def test_the_subtitle_names_the_levels_of_several_baselines(make_run: MakeRun) -> None:
     run = make_run({"stack": ["go", "nginx"], "cores": [1, 8]}, blocks=4, scenario={"baseline": {"stack": "go"}})
-    assert "RPS relative to the cell that differs in stack=go alone" in drawn_texts(FIGURE.draw(run))
+    assert "RPS relative to the cell that differs in stack=go alone" in drawn_texts(RATIOS.draw(run))
 
 
 def test_a_huge_interval_does_not_dwarf_the_others(make_run: MakeRun) -> None:
@@ -154,7 +154,7 @@ def test_a_huge_interval_does_not_dwarf_the_others(make_run: MakeRun) -> None:
     wild = run.trials.assign(
         rps=lambda frame: frame["rps"] * (1 + 1e6 * ((frame["cell_id"] == "stack=node") & (frame["block"] == 2)))
     )
-    (axes,) = FIGURE.draw(replace(run, trials=wild)).axes
+    (axes,) = RATIOS.draw(replace(run, trials=wild)).axes
     low, high = axes.get_xlim()
     assert high / low < 1e4
     assert low < 0.5
@@ -162,19 +162,19 @@ def test_a_huge_interval_does_not_dwarf_the_others(make_run: MakeRun) -> None:
 
 def test_the_ratios_farthest_from_1_are_drawn(make_run: MakeRun) -> None:
     run = make_run({"stack": ["go", "nginx"], "connections": list(range(1, 51))}, blocks=3)
-    (axes,) = FIGURE.draw(run).axes
+    (axes,) = RATIOS.draw(run).axes
     marks = [line for line in axes.get_lines() if line.get_marker() not in {"None", ""}]
     assert len(marks) == MAX_RATIOS
     drawn_ratios = sorted(abs(math.log(float(np.asarray(mark.get_xdata())[0]))) for mark in marks)
     every = sorted(abs(math.log(ratio.ratio or 1)) for ratio in run.comparisons[0].ratios)
     assert drawn_ratios == pytest.approx(every[-MAX_RATIOS:])
-    assert FIGURE.caption(run).endswith("The 40 ratios farthest from 1 are drawn; the table has all 99.")
-    assert len(built(ratios.build, run).tables["RPS"].rows) == 99
+    assert RATIOS.caption(run).endswith("The 40 ratios farthest from 1 are drawn; the table has all 99.")
+    assert len(built(build_ratios, run).tables["RPS"].rows) == 99
 
 
 def test_a_figure_of_ratios_needs_intervals(make_run: MakeRun) -> None:
-    assert FIGURE.is_available(make_run(STACKS, blocks=3))
-    assert not FIGURE.is_available(make_run(STACKS, blocks=2))
+    assert RATIOS.is_available(make_run(STACKS, blocks=3))
+    assert not RATIOS.is_available(make_run(STACKS, blocks=2))
 
 
 def test_equal_builds_and_unwatched_servers_are_marked_wherever_they_are_compared(make_run: MakeRun) -> None:
@@ -187,13 +187,13 @@ def test_equal_builds_and_unwatched_servers_are_marked_wherever_they_are_compare
         node.model_copy(update={"external": {"app": "http://192.0.2.1"}}),
     )
     marked = replace(run, manifest=run.manifest.model_copy(update={"cells": cells}))
-    section = built(ratios.build, marked)
+    section = built(build_ratios, marked)
     shown = {row["Cell"]: "; ".join(notes_of(row, section.notes)) for row in records(section.tables["RPS"])}
     assert "A/A: both cells have the same server" in shown["nginx"]
     assert "unwatched: " in shown["node (unwatched)"]
-    cards = {result.label: result.detail for result in built(results.build, marked).results}
+    cards = {result.label: result.detail for result in built(build_results, marked).results}
     assert "A/A: " in cards["nginx"]
     assert "unwatched: " in cards["node (unwatched)"]
-    assert any("unwatched: " in note for note in built(claims.build, marked).caveats)
-    notices = built(ratios.build, marked).notices
-    assert any("their comparison is A/A" in notice for notice in notices)
+    assert any("unwatched: " in note for note in built(build_claims, marked).notes)
+    comparison_notes = built(build_ratios, marked).comparison_notes
+    assert any("their comparison is A/A" in note for note in comparison_notes)

@@ -11,7 +11,7 @@ import pytest
 from bs4 import BeautifulSoup
 
 from benchkit.plugins.site.site import write_site
-from benchkit.report.history_figure import alt, render_series
+from benchkit.report.figures.history import alt, render_series
 from benchkit.report.report_files import write_run_report
 from benchkit.run_history.series import history
 from benchkit.store.run_folder import RunFolder

@@ -15,12 +15,10 @@ from matplotlib.figure import Figure
 
 from benchkit.comparison.cell_labels import cell_views
 from benchkit.comparison.trends import trends_of
-from benchkit.report.cell_lines import numeric_factor
-from benchkit.report.counter_rates import counter_sums, rates
-from benchkit.report.figures.accept_queue import overflows
 from benchkit.report.figures.registry import get_figure
+from benchkit.report.figures.telemetry import counter_sums, overflows, rates
 from benchkit.report.stored_run import StoredRun
-from benchkit.report.trend_tables import trends_along
+from benchkit.report.trends import numeric_factor, trends_along
 from tests.support.report.fixtures import watched
 
 MakeRun = Callable[..., StoredRun]

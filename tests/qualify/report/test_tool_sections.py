@@ -14,11 +14,11 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from benchkit import units
-from benchkit.report.figures.tool_agreement import FIGURE, MAX_ROWS
+from benchkit.report.figures.ratios import MAX_TOOL_ROWS, TOOLS
 from benchkit.report.page import page
 from benchkit.report.rendering import render
-from benchkit.report.sections import notes, tool_agreement
-from benchkit.report.sections.section import Material
+from benchkit.report.sections.section import ReportInput
+from benchkit.report.sections.validity import build_agreement, build_notes
 from tests.unit.report.test_verdicts import judged
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def _by_tool(run: StoredRun) -> StoredRun:
 
 def test_tools_of_one_cell_are_compared(make_run: MakeRun) -> None:
     run = _by_tool(make_run({"tool": ["wrk", "hey", "ab"]}, blocks=6))
-    shown = tool_agreement.build(Material(run, ()))
+    shown = build_agreement(ReportInput(run, ()))
     assert shown is not None
     (cell,) = shown.cells
     assert cell.label == ""
@@ -49,14 +49,14 @@ def test_tools_of_one_cell_are_compared(make_run: MakeRun) -> None:
 
 def test_each_cell_has_its_own_comparison_of_tools(make_run: MakeRun) -> None:
     run = _by_tool(make_run({"tool": ["wrk", "hey"], "stack": ["go", "nginx-go"]}, blocks=3))
-    shown = tool_agreement.build(Material(run, ()))
+    shown = build_agreement(ReportInput(run, ()))
     assert shown is not None
     assert [cell.label for cell in shown.cells] == ["stack go", "stack nginx-go"]
     assert len({cell.table.name for cell in shown.cells}) == 2
 
 
 def test_a_run_with_one_tool_has_no_section(run: StoredRun) -> None:
-    assert tool_agreement.build(Material(run, ())) is None
+    assert build_agreement(ReportInput(run, ())) is None
     assert "Do the tools agree?" not in page((run, ()))
 
 
@@ -64,7 +64,7 @@ def test_notes_are_listed_once_per_tool_with_the_number_of_trials(run: StoredRun
     ids = run.trials["trial_id"].tolist()
     rows = [{"trial_id": i, "code": "timeouts", "message": f"{n} answers came late"} for n, i in enumerate(ids[:3], 1)]
     rows.append({"trial_id": ids[0], "code": "wrk-corrected", "message": "<b>added</b>"})
-    shown = notes.build(Material(replace(run, notes=pd.DataFrame(rows)), ()))
+    shown = build_notes(ReportInput(replace(run, notes=pd.DataFrame(rows)), ()))
     assert shown is not None
     texts = [[entry.text for entry in row] for row in shown.table.rows]
     assert texts == [
@@ -77,7 +77,7 @@ def test_notes_are_listed_once_per_tool_with_the_number_of_trials(run: StoredRun
 
 
 def test_a_run_without_notes_has_no_section(run: StoredRun) -> None:
-    assert notes.build(Material(run, ())) is None
+    assert build_notes(ReportInput(run, ())) is None
 
 
 def _points(figure: Figure) -> dict[float, list[float]]:
@@ -91,7 +91,7 @@ def _points(figure: Figure) -> dict[float, list[float]]:
 
 def test_the_figure_has_every_trial_relative_to_the_median_of_tools(make_run: MakeRun) -> None:
     run = _by_tool(make_run({"tool": ["wrk", "hey", "ab"]}, blocks=6))
-    figure = FIGURE.draw(run)
+    figure = TOOLS.draw(run)
     drawn = _points(figure)
     assert len(drawn) == 3 * len(run.agreements)
     rates = run.trials.groupby("tool")["rps"]
@@ -108,40 +108,40 @@ def test_the_figure_has_every_trial_relative_to_the_median_of_tools(make_run: Ma
 
 def test_the_figure_is_described_and_reproducible(make_run: MakeRun) -> None:
     run = _by_tool(make_run({"tool": ["wrk", "hey"], "stack": ["go", "nginx-go"]}, blocks=6))
-    drawing, repeated = render(FIGURE, run), render(FIGURE, run)
+    drawing, repeated = render(TOOLS, run), render(TOOLS, run)
     assert (drawing.svg, drawing.png) == (repeated.svg, repeated.png)
     first = run.trials[(run.trials["tool"] == "wrk") & (run.trials["factor_stack"] == "go")].iloc[0]
     assert re.search(
         rf"<title>wrk, block 1: {units.rate(first['rps'])}, [\d.]+ of the median of the tools</title>",
         drawing.element,
     )
-    assert "RPS, stack go differs by a factor of" in FIGURE.alt(run)
-    assert "Hollow" not in FIGURE.caption(run)
+    assert "RPS, stack go differs by a factor of" in TOOLS.alt(run)
+    assert "Hollow" not in TOOLS.caption(run)
 
 
 def test_excluded_trials_are_hollow(make_run: MakeRun) -> None:
     run = _by_tool(make_run({"tool": ["wrk", "hey"]}, blocks=6))
     trial_id = str(run.trials.loc[run.trials["tool"] == "wrk", "trial_id"].iloc[0])
     doubted = judged(run, (trial_id, "link-saturated", "invalid", ("rps",)))
-    element = render(FIGURE, doubted).element
+    element = render(TOOLS, doubted).element
     assert element.count("(invalid: link-saturated)") == 1
-    assert "Hollow points are excluded trials." in FIGURE.caption(doubted)
+    assert "Hollow points are excluded trials." in TOOLS.caption(doubted)
 
 
 def test_too_few_blocks_give_no_estimate_of_noise(make_run: MakeRun) -> None:
     run = _by_tool(make_run({"tool": ["wrk", "hey"]}, blocks=1))
-    shown = [text.get_text() for text in FIGURE.draw(run).findobj(Text)]
+    shown = [text.get_text() for text in TOOLS.draw(run).findobj(Text)]
     assert "RPS: too few blocks to estimate noise (1)" in shown
 
 
 def test_the_metrics_with_the_largest_differences_are_drawn(make_run: MakeRun) -> None:
     run = _by_tool(make_run({"tool": ["wrk", "hey"], "connections": list(range(1, 21))}, blocks=2))
-    rows = len(_points(FIGURE.draw(run)))
+    rows = len(_points(TOOLS.draw(run)))
     assert rows < 2 * len(run.agreements)
-    assert rows + rows / 2 <= MAX_ROWS
+    assert rows + rows / 2 <= MAX_TOOL_ROWS
     left_out = len(run.agreements) - rows // 2
-    assert f"{left_out} metrics with the smallest differences are not drawn" in FIGURE.caption(run)
+    assert f"{left_out} metrics with the smallest differences are not drawn" in TOOLS.caption(run)
 
 
 def test_a_run_with_one_tool_has_no_figure(run: StoredRun) -> None:
-    assert not FIGURE.is_available(run)
+    assert not TOOLS.is_available(run)

@@ -11,12 +11,11 @@ from matplotlib.collections import PathCollection
 from matplotlib.colors import to_rgba_array
 from matplotlib.figure import Figure
 
-from benchkit.report.figures.verdict_matrix import FIGURE, MAX_BLOCKS, MAX_CELLS
+from benchkit.report.figures.verdicts import MAX_BLOCKS, MAX_CELLS, VERDICTS, TrialOutcome, trial_matrix
 from benchkit.report.rendering import render
-from benchkit.report.sections import verdicts
-from benchkit.report.sections.section import Material
+from benchkit.report.sections.section import ReportInput
+from benchkit.report.sections.validity import build_verdicts
 from benchkit.report.stored_run import StoredRun
-from benchkit.report.trial_matrix import TrialOutcome, trial_matrix
 from benchkit.store.progress import RunProgress, read_progress
 from tests.support.report.reading import cells, drawn_texts
 from tests.unit.report.test_failures import trial
@@ -104,7 +103,7 @@ def test_a_skipped_trial_is_missing_with_its_reason(run: StoredRun) -> None:
 
 
 def test_every_state_has_its_own_shape_and_tone(doubted: StoredRun) -> None:
-    figure = FIGURE.draw(doubted)
+    figure = VERDICTS.draw(doubted)
     drawn = marks(figure)
     assert len(drawn) == 10
     kinds = {"valid": (4, 0), "suspect": (2, 0), "invalid": (1, 0), "failed": (2, 1), "missing": (4, 1)}
@@ -124,14 +123,14 @@ def test_every_state_has_its_own_shape_and_tone(doubted: StoredRun) -> None:
 
 
 def test_marks_have_hover_texts_with_checks(doubted: StoredRun) -> None:
-    for text in (drawing := render(FIGURE, doubted)).svg.decode(), drawing.element:
+    for text in (drawing := render(VERDICTS, doubted)).svg.decode(), drawing.element:
         assert "<title>go, block 1: invalid (link-saturated, cold)</title>" in text
         assert "<title>nginx-go, block 2: failed: it did not listen</title>" in text
         assert "<title>go, block 5: valid</title>" in text
 
 
 def test_the_matrix_is_described(doubted: StoredRun) -> None:
-    assert FIGURE.alt(doubted) == (
+    assert VERDICTS.alt(doubted) == (
         "Matrix of verdicts, cell by block: 5 valid, 2 suspect, 1 invalid, 1 failed, 1 missing; "
         "nginx-go 1 failed, 1 missing; go 2 suspect, 1 invalid."
     )
@@ -141,39 +140,39 @@ def test_cells_with_the_worst_outcomes_are_drawn_first(make_run: MakeRun) -> Non
     run = make_run({"stack": [f"s{i:03}" for i in range(MAX_CELLS + 10)]}, blocks=2)
     last, other = ids(run, f"stack=s{MAX_CELLS + 9:03}"), ids(run, "stack=s065")
     many = judged(run, (other[0], "cold", "suspect", ("rps",)), (last[1], "errors", "invalid", ("rps",)))
-    figure = FIGURE.draw(many)
+    figure = VERDICTS.draw(many)
     assert len(marks(figure)) == 2 * MAX_CELLS
     rows = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert rows[:3] == ["s069", "s065", "s000"]
-    assert FIGURE.caption(many).endswith(
+    assert VERDICTS.caption(many).endswith(
         f"The {MAX_CELLS} cells with the worst outcomes are drawn, the worst first; the run has {MAX_CELLS + 10}."
     )
     few = judged(make_run({"stack": ["a", "b"]}, blocks=2))
-    assert "are drawn" not in FIGURE.caption(few)
+    assert "are drawn" not in VERDICTS.caption(few)
 
 
 def test_the_number_of_drawn_blocks_is_limited(make_run: MakeRun) -> None:
     run = judged(make_run({"stack": ["go"]}, blocks=MAX_BLOCKS + 5))
-    assert len(marks(FIGURE.draw(run))) == MAX_BLOCKS
-    assert FIGURE.caption(run).endswith("The first 120 of 125 blocks are drawn; the table has all.")
+    assert len(marks(VERDICTS.draw(run))) == MAX_BLOCKS
+    assert VERDICTS.caption(run).endswith("The first 120 of 125 blocks are drawn; the table has all.")
 
 
 def test_a_large_matrix_is_small_and_reproducible(make_run: MakeRun) -> None:
     run = make_run({"stack": ["a", "b", "c", "d", "e"], "connections": list(range(1, 101))}, blocks=10)
     some = [(str(trial_id), "cold", "suspect", ("rps",)) for trial_id in run.trials["trial_id"][::16]]
-    drawing = render(FIGURE, judged(run, *some))
+    drawing = render(VERDICTS, judged(run, *some))
     assert len(drawing.element) < 250_000
-    repeated = render(FIGURE, judged(run, *some))
+    repeated = render(VERDICTS, judged(run, *some))
     assert (drawing.svg, drawing.png) == (repeated.svg, repeated.png)
 
 
 def test_a_run_without_verdicts_has_no_matrix(run: StoredRun) -> None:
-    assert not FIGURE.is_available(run)
-    assert FIGURE.is_available(judged(run))
+    assert not VERDICTS.is_available(run)
+    assert VERDICTS.is_available(judged(run))
 
 
 def test_the_table_matches_the_figure(doubted: StoredRun) -> None:
-    shown = verdicts.build(Material(doubted, ()))
+    shown = build_verdicts(ReportInput(doubted, ()))
     assert shown is not None
     check = "\N{CHECK MARK}"
     assert cells(shown.matrix) == [

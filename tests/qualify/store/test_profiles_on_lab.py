@@ -31,7 +31,7 @@ from benchkit.profiles.profile_file import read_profile
 from benchkit.report.figures.registry import FIGURES
 from benchkit.report.page import page
 from benchkit.report.rendering import render
-from benchkit.report.run_reader import read_run
+from benchkit.report.stored_run import read_run
 from benchkit.run.judge import rebuild_tables
 from benchkit.run.loop import execute
 from benchkit.run.opened_run import open_run
@@ -207,9 +207,9 @@ def test_commands_read_the_profiles_of_a_cell(ran: Ran, tmp_path: Path) -> None:
     shares = json.loads(output_of(["profile", "shares", *run, "--json"]))
     stored = table(store, "profile_share").query("service == 'front'").set_index("category")["share"].to_dict()
     assert shares["categories"] == pytest.approx(stored)
-    page_file = tmp_path / "flame.html"
-    output_of(["profile", "flame", *run, "--base-cell", "connections=16", "-o", str(page_file)])
-    assert "ngx_process_events_and_timers" in page_file.read_text()
+    picture = tmp_path / "flame.svg"
+    output_of(["profile", "flame", *run, "--base-cell", "connections=16", "-o", str(picture)])
+    assert "ngx_process_events_and_timers" in picture.read_text()
     cells = json.loads(output_of(["profile", "cells", "latest", *at, "--json"]))
     scheduling = {each["service"]: each["scheduling"] for each in cells["services"]}
     assert set(scheduling) == {"app", "front"}

@@ -19,7 +19,7 @@ from benchkit.loadtools.registry import TOOLS
 from benchkit.models.rows import TABLES
 from benchkit.plan.planner import make_plan
 from benchkit.report.page import page
-from benchkit.report.run_reader import read_run
+from benchkit.report.stored_run import read_run
 from benchkit.run.judge import rebuild_tables
 from benchkit.run.loop import execute
 from benchkit.run.opened_run import open_run

@@ -10,7 +10,7 @@ import pytest
 from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
 from benchkit.report.report_files import write_report
-from benchkit.report.run_reader import read_run
+from benchkit.report.stored_run import read_run
 from tests.qualify.studies.conftest import RunStudy, StudyRun
 
 pytestmark = [

@@ -6,7 +6,7 @@ import pytest
 
 from benchkit.lab.lab import Lab
 from benchkit.report.figures.registry import get_figure
-from benchkit.report.run_reader import read_run
+from benchkit.report.stored_run import read_run
 from tests.qualify.studies.conftest import RunStudy
 
 

@@ -15,7 +15,7 @@ from benchkit.lab.lab import Lab, down, up
 from benchkit.lab.spec import LabHost, LabSpec
 from benchkit.models.profile import STUDIED
 from benchkit.report.figures.registry import get_figure
-from benchkit.report.run_reader import read_run
+from benchkit.report.stored_run import read_run
 from benchkit.services.go_servers import GoServerOptions
 from benchkit.services.registry import BACKENDS
 from tests.qualify.studies.conftest import RunStudy, StudyRun

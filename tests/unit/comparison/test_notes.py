@@ -17,9 +17,9 @@ from benchkit.comparison.gate import GateLimits
 from benchkit.comparison.notes import CROWDED
 from benchkit.comparison.texts import junit, markdown
 from benchkit.models.run import Manifest
-from benchkit.report.run_reader import read_run
-from benchkit.report.sections import claims, ratios
-from benchkit.report.sections.section import Material
+from benchkit.report.sections.results import build_claims, build_ratios
+from benchkit.report.sections.section import ReportInput
+from benchkit.report.stored_run import read_run
 from benchkit.stats.samples import ExcludedTrial, describe_reasons
 from benchkit.store.parquet_files import arrow_schema
 from benchkit.store.run_folder import RunFolder
@@ -116,14 +116,14 @@ def test_command_and_report_show_suspect_trials(judged: Callable[..., Path]) -> 
     assert document["claims"][0]["ratios"][0]["remarks"] == [REMARK]
     assert document["gate"]["lines"][0]["remarks"] == [REMARK]
     where = Store(store)
-    material = Material(read_run(where, where.run("r1")), ())
-    shown = ratios.build(material)
+    material = ReportInput(read_run(where, where.run("r1")), ())
+    shown = build_ratios(material)
     assert shown is not None
     (row,) = next(iter(shown.tables.values())).rows
     assert (row[-1].text, shown.notes) == ("1", (REMARK,))
-    claimed = claims.build(material)
+    claimed = build_claims(material)
     assert claimed is not None
-    assert claimed.caveats == (REMARK,)
+    assert claimed.notes == (REMARK,)
 
 
 def test_regression_in_junit_names_suspect_trials(judged: Callable[..., Path]) -> None:

@@ -1,17 +1,21 @@
 from __future__ import annotations
 
-import json
-import re
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 
 from benchkit.models.profile import Frame, Profile, ValueType
-from benchkit.plugins.flame.page import flame_page
-from benchkit.plugins.flame.tree import CallTree, call_tree
-from benchkit.report.palette import KERNEL, TONES, package, tone
-from benchkit.report.theme import INK
-from tests.support.report.reading import attributes, one, parse, texts
+from benchkit.plugins.flame.call_tree import CallTree, call_tree
+from benchkit.plugins.flame.figures import (
+    change_tone,
+    describe_difference,
+    describe_profile,
+    frame_tone,
+    package,
+    profile_svg,
+)
+from benchkit.report.theme import EVERYTHING, FLAME_TONES, INK, KERNEL, LESS, MORE
 
 HOSTILE = (
     "</script><script>window.harmed=1</script>",
@@ -54,7 +58,7 @@ FASTER = profile_of(
 
 
 def drawn(tree: CallTree) -> list[tuple[int, str, int]]:
-    return [(depth, node.frame.label, node.value) for depth, node in tree.nodes()]
+    return [(depth, call.frame.label, call.value) for depth, call in tree.calls()]
 
 
 def test_the_tree_has_cumulative_values() -> None:
@@ -64,7 +68,7 @@ def test_the_tree_has_cumulative_values() -> None:
 
 def test_compared_profiles_give_every_call_both_values() -> None:
     tree = call_tree(profile_of(("main > a", 6), ("main > new", 4)), base=profile_of(("main > a", 1), ("old", 1)))
-    assert [(node.frame.label, node.value, node.base) for _, node in tree.nodes()] == [
+    assert [(call.frame.label, call.value, call.base) for _, call in tree.calls()] == [
         ("all", 10, 2),
         ("main", 10, 1),
         ("a", 6, 1),
@@ -73,84 +77,48 @@ def test_compared_profiles_give_every_call_both_values() -> None:
     ]
 
 
-def test_the_smallest_calls_are_pruned_with_their_calls() -> None:
-    tree = call_tree(profile_of(*((f"main > f{i} > g{i}", i) for i in range(1, 101))))
-    pruned = tree.pruned(21)
-    assert len(list(pruned.nodes())) <= 22
-    assert drawn(pruned)[:3] == [(0, "all", 5050), (1, "main", 5050), (2, "f100", 100)]
-    kept = [label for _, label, _ in drawn(pruned) if label.startswith("g")]
-    assert {label.replace("g", "f") for label in kept} <= {label for _, label, _ in drawn(pruned)}
-    assert tree.pruned(1000) is tree
-
-
-def test_deep_recursion_has_a_page() -> None:
-    html = flame_page(profile_of((" > ".join(["walk"] * 5000), 7)), "deep")
-    assert data_of(html)["nodes"][-2:] == [5000, 7]
-    assert ["walk", "100.0 %", "100.0 %"] in table_rows(html)
-
-
-def data_of(html: str) -> dict[str, Any]:
-    """Return the input of the page's script."""
-    data: dict[str, Any] = json.loads(one(parse(html), "script#data").get_text())
-    return data
-
-
-def table_rows(html: str) -> list[list[str]]:
-    """Return the table below the graph."""
-    return [texts(row, "th, td") for row in parse(html).select("tbody tr")]
-
-
-def test_the_page_fetches_nothing_and_runs_only_its_own_script() -> None:
-    html = flame_page(SERVER, "server.pb.gz")
-    root = parse(html)
-    assert not re.search(r"https?://|url\(|@import", html)
-    assert not [name for element in root.select("*") for name in element.attrs if name.startswith("on")]
-    (policy,) = attributes(root, "meta[http-equiv]", "content")
-    assert policy.startswith("default-src 'none'")
-    assert "unsafe" not in policy
-    assert [element.attrs for element in root.select("script")] == [{"type": "application/json", "id": "data"}, {}]
-    assert root.select("[style]") == []
+def test_deep_recursion_has_a_picture() -> None:
+    assert "<svg" in profile_svg(profile_of((" > ".join(["walk"] * 5000), 7)), "deep")
 
 
 def test_names_are_never_markup() -> None:
-    html = flame_page(profile_of(*((f"main > {name}", 10) for name in HOSTILE)), HOSTILE[0])
-    root = parse(html)
-    assert len(root.select("script")) == 2
-    assert root.select("img") == []
-    labels = [frame[0] for frame in data_of(html)["frames"]]
-    assert HOSTILE[0] in labels
-    assert HOSTILE[1] in labels
-    assert "right-to-left \N{REPLACEMENT CHARACTER}gpj.exe\N{REPLACEMENT CHARACTER}" in labels
-    assert "{{ 7*7 }} \"';//" in labels
-    assert "49" not in labels
-    assert texts(root, "h1") == [HOSTILE[0]]
+    svg = profile_svg(profile_of(*((f"main > {name}", 10) for name in HOSTILE)), HOSTILE[0])
+    root = ET.fromstring(svg)  # noqa: S314 - drawn above
+    assert not [element for element in root.iter() if element.tag.rpartition("}")[2] in {"script", "img"}]
+    hovers = [str(element.text) for element in root.iter() if element.tag.endswith("title")]
+    assert f"{HOSTILE[1]}: 25.0 %, itself 25.0 %" in hovers
+    assert any(text.startswith("right-to-left \N{REPLACEMENT CHARACTER}gpj.exe") for text in hovers)
 
 
-def test_the_table_has_the_main_functions_without_the_script() -> None:
-    assert table_rows(flame_page(SERVER, "server.pb.gz"))[:4] == [
-        ["sys_read", "40.0 %", "40.0 %"],
-        ["format", "30.0 %", "30.0 %"],
-        ["mark", "15.0 %", "15.0 %"],
-        ["handle", "10.0 %", "40.0 %"],
-    ]
+def test_the_description_has_the_main_functions() -> None:
+    assert describe_profile(call_tree(SERVER), "server") == (
+        "Flame graph of server; functions with most time of their own: "
+        "sys_read 40.0 %; format 30.0 %; mark 15.0 %; handle 10.0 %; serve 5.0 %."
+    )
+    assert "sys_read +40.0 points; format -20.0 points" in describe_difference(
+        call_tree(FASTER, base=SERVER), "after", "before"
+    )
 
 
-def test_the_table_of_a_difference_has_the_largest_change_first() -> None:
-    html = flame_page(FASTER, "after", base=(SERVER, "before"))
-    assert [(row[0], row[3]) for row in table_rows(html)[:2]] == [
-        ("sys_read", "+40.0 points"),
-        ("format", "-20.0 points"),
-    ]
-    assert "compared with before" in html
+def test_the_picture_of_a_difference_names_both_profiles() -> None:
+    svg = profile_svg(FASTER, "after", base=(SERVER, "before"))
+    assert "its change from before, in percentage points" in svg
+    assert "<title>sys_read (kernel): 80.0 %, itself 80.0 %; 40.0 % in before: +40.00 points</title>" in svg
 
 
-def test_the_same_profile_gives_the_same_page() -> None:
-    assert flame_page(SERVER, "x", base=(FASTER, "y")) == flame_page(SERVER, "x", base=(FASTER, "y"))
+def test_the_same_profile_gives_the_same_picture() -> None:
+    assert profile_svg(SERVER, "x", base=(FASTER, "y")) == profile_svg(SERVER, "x", base=(FASTER, "y"))
 
 
-def test_a_profile_without_samples_has_a_page() -> None:
+def test_a_profile_without_samples_has_a_picture() -> None:
     nothing = Profile("pprof", (ValueType("cpu", "nanoseconds"),), 0, (), (), (), ((),))
-    assert data_of(flame_page(nothing, "nothing"))["nodes"] == [0, 0, 0]
+    assert "<svg" in profile_svg(nothing, "nothing")
+
+
+def test_colours_of_differences_have_steps() -> None:
+    assert [change_tone(change) for change in (0.0004, -0.0004)] == [EVERYTHING, EVERYTHING]
+    assert [change_tone(change) for change in (0.001, 0.002, 0.02, 0.5)] == list(MORE)
+    assert [change_tone(-change) for change in (0.001, 0.002, 0.02, 0.5)] == list(LESS)
 
 
 def luminance(colour: str) -> float:
@@ -165,7 +133,7 @@ def contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-@pytest.mark.parametrize("colour", TONES, ids=lambda colour: colour.name)
+@pytest.mark.parametrize("colour", FLAME_TONES, ids=lambda colour: colour.name)
 def test_names_have_enough_contrast_on_every_colour(colour: Any) -> None:  # noqa: ANN401 - a Tone; ids wants the same name
     assert contrast(colour.light, INK.light) >= 4.5
     assert contrast(colour.dark, INK.dark) >= 4.5
@@ -187,4 +155,4 @@ def test_names_have_enough_contrast_on_every_colour(colour: Any) -> None:  # noq
 )
 def test_functions_of_a_package_have_its_colour(label: str, of: str) -> None:
     assert package(label) == of
-    assert tone(Frame(label, kernel=True)) is KERNEL
+    assert frame_tone(Frame(label, kernel=True)) is KERNEL

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pandas as pd
 
 from benchkit.report.page import page
-from benchkit.report.sections.disk_usage import build
-from benchkit.report.sections.section import Material
+from benchkit.report.sections.section import ReportInput
+from benchkit.report.sections.services import build_disk_usage
 from benchkit.report.stored_run import StoredRun
 from benchkit.store.parquet_files import empty_frame
 from tests.unit.report.test_verdicts import ids
@@ -33,7 +33,7 @@ def test_folders_of_services_have_a_table(make_run: MakeRun) -> None:
     ]
     telemetry = pd.DataFrame(rows)
     run = replace(run, table=lambda name: telemetry if name == "telemetry" else empty_frame(name))
-    content = build(Material(run, ()))
+    content = build_disk_usage(ReportInput(run, ()))
     assert content is not None
     shown = [[entry.text for entry in row] for row in content.table.rows]
     assert shown == [["nginx-go", "<proxy>", "sut", "cache", "3.00 MiB", "4.00 MiB", "2"]]
@@ -41,4 +41,4 @@ def test_folders_of_services_have_a_table(make_run: MakeRun) -> None:
 
 
 def test_a_run_without_service_folders_has_no_section(run: StoredRun) -> None:
-    assert build(Material(run, ())) is None
+    assert build_disk_usage(ReportInput(run, ())) is None

@@ -3,8 +3,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from benchkit.report.sections.failures import build
-from benchkit.report.sections.section import Material
+from benchkit.report.sections.section import ReportInput
+from benchkit.report.sections.validity import build_failures
 from benchkit.report.stored_run import StoredRun
 from benchkit.store.journal import BlockInterrupted, JournalEvent, parse_event
 from benchkit.store.progress import RunProgress, read_progress
@@ -19,7 +19,7 @@ def trial(event: str, name: str, block: int, cell: str, **fields: object) -> Jou
 
 
 def rows(run: StoredRun, progress: RunProgress) -> list[list[str]]:
-    built = build(Material(replace(run, progress=progress), ()))
+    built = build_failures(ReportInput(replace(run, progress=progress), ()))
     return [] if built is None else cells(built.table)
 
 
@@ -35,7 +35,7 @@ def test_failures_are_listed_by_cell_and_block(make_run: MakeRun) -> None:
         ]
     events += [
         trial("started", "a4", 4, first),
-        trial("failed", "a4", 4, first, why="lost", again=True),
+        trial("failed", "a4", 4, first, why="lost", will_retry=True),
         trial("ended", "a4", 4, first),
         trial("skipped", "b4", 4, second, why="gone"),
         BlockInterrupted(block=1, round=2, trials=("a1",)),

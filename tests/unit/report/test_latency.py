@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from benchkit.comparison.notes import latency_note
-from benchkit.report.latency_curves import stored_percentiles
+from benchkit.report.figures.latency import stored_percentiles
 from benchkit.report.stored_run import StoredRun
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 
 from benchkit.report.page import page
-from benchkit.report.sections.published import build
-from benchkit.report.sections.section import Material
+from benchkit.report.sections.results import build_published
+from benchkit.report.sections.section import ReportInput
 from benchkit.report.stored_run import StoredRun
 from benchkit.store.parquet_files import empty_frame
 from benchkit.units import ABSENT
@@ -26,7 +26,7 @@ ENTRIES: list[dict[str, Any]] = [
 
 
 def rows_of(run: StoredRun) -> list[tuple[str, ...]]:
-    shown = build(Material(run, ()))
+    shown = build_published(ReportInput(run, ()))
     assert shown is not None
     return [tuple(entry.text for entry in row) for row in shown.table.rows]
 
@@ -121,4 +121,4 @@ def test_published_shares_are_compared_with_those_of_profiles(make_run: MakeRun)
 
 
 def test_a_run_without_published_figures_has_no_section(run: StoredRun) -> None:
-    assert build(Material(run, ())) is None
+    assert build_published(ReportInput(run, ())) is None

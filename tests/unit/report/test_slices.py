@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from benchkit.report.figures.registry import get_figure
-from benchkit.report.sections.results import build
-from benchkit.report.sections.section import Material
+from benchkit.report.sections.results import build_results
+from benchkit.report.sections.section import ReportInput
 from benchkit.report.stored_run import StoredRun
 from benchkit.store.parquet_files import arrow_schema, empty_frame
 
@@ -60,6 +60,6 @@ def test_other_designs_have_no_such_figure(run: StoredRun) -> None:
 
 @pytest.mark.parametrize("is_sliced", [True, False])
 def test_results_name_the_design(run: StoredRun, *, is_sliced: bool) -> None:
-    text = build(Material(sliced(run) if is_sliced else run, ())).design
+    text = build_results(ReportInput(sliced(run) if is_sliced else run, ())).design
     assert ("in 5 sliced blocks" in text) == is_sliced
     assert ("in 8 slices in turn with the other cells" in text) == is_sliced

@@ -9,8 +9,8 @@ from xml.etree import ElementTree as ET
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
+from benchkit.report.rendering import page_element, svg_file
 from benchkit.report.style import hover, style
-from benchkit.report.svg import page_element, svg_file
 from benchkit.report.theme import INK, SERIES, SURFACE
 
 NS = {"svg": "http://www.w3.org/2000/svg"}

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from benchkit import units
-from benchkit.report.tables import Column, Entry, Group, Table, number
+from benchkit.report.tables import ColumnGroup, Entry, Table, TableColumn, number
 from benchkit.safe_text import clean, legible
 
 
@@ -23,8 +23,8 @@ def test_an_absent_number_has_no_value() -> None:
 
 
 def test_neighbours_share_their_heading() -> None:
-    columns = tuple(Column(title, group=group) for title, group in (("a", ""), ("b", "x"), ("c", "x"), ("d", "")))
-    assert Table("t", "T", columns, ()).groups == (Group("", 1), Group("x", 2), Group("", 1))
+    columns = tuple(TableColumn(title, group=group) for title, group in (("a", ""), ("b", "x"), ("c", "x"), ("d", "")))
+    assert Table("t", "T", columns, ()).groups == (ColumnGroup("", 1), ColumnGroup("x", 2), ColumnGroup("", 1))
     assert Table("t", "T", columns[:1], ()).groups == ()
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pandas as pd
 
-from benchkit.report.sections.section import Material
-from benchkit.report.sections.trials import build
+from benchkit.report.sections.section import ReportInput
+from benchkit.report.sections.trials import build_trials
 from benchkit.report.stored_run import StoredRun
 
 MakeRun = Callable[..., StoredRun]
@@ -14,7 +14,7 @@ MakeRun = Callable[..., StoredRun]
 
 def columns(run: StoredRun) -> dict[str, set[str]]:
     """Return the texts of each column of the section."""
-    content = build(Material(run, ()))
+    content = build_trials(ReportInput(run, ()))
     assert content is not None
     cells = zip(*content.table.rows, strict=True)
     return {

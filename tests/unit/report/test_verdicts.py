@@ -10,12 +10,13 @@ import pandas as pd
 import pyarrow as pa
 from matplotlib.text import Text
 
-from benchkit.report.figures import rps
+from benchkit.report.figures.rates import RATES
 from benchkit.report.figures.registry import FIGURES
 from benchkit.report.page import page
 from benchkit.report.rendering import render
-from benchkit.report.sections import trials, verdicts
-from benchkit.report.sections.section import Material
+from benchkit.report.sections.section import ReportInput
+from benchkit.report.sections.trials import build_trials
+from benchkit.report.sections.validity import NOT_JUDGED, build_verdicts
 from benchkit.report.summary import describe_cell, summarise
 from benchkit.store.parquet_files import arrow_schema
 from tests.support.report.reading import cells, records
@@ -70,19 +71,19 @@ def ids(run: StoredRun, cell_id: str) -> list[str]:
 
 def test_a_run_without_verdicts_and_comparisons_has_no_section(make_run: MakeRun) -> None:
     alone = make_run({"stack": ["go"]})
-    assert verdicts.build(Material(alone, ())) is None
+    assert build_verdicts(ReportInput(alone, ())) is None
     assert "Validity of the results" not in page((alone, ()))
 
 
 def test_comparisons_without_verdicts_have_a_note(run: StoredRun) -> None:
-    shown = verdicts.build(Material(run, ()))
+    shown = build_verdicts(ReportInput(run, ()))
     assert shown is not None
-    assert (shown.summary, shown.matrix, shown.checks) == (verdicts.NOT_JUDGED, None, 0)
+    assert (shown.summary, shown.matrix, shown.checks) == (NOT_JUDGED, None, 0)
     assert len(shown.noise) == 3
 
 
 def test_a_valid_run_has_a_summary_and_no_tables(run: StoredRun) -> None:
-    shown = verdicts.build(Material(judged(run), ()))
+    shown = build_verdicts(ReportInput(judged(run), ()))
     assert shown is not None
     assert shown.summary == "10 of 10 trials are valid."
     assert (shown.matrix, shown.reasons, shown.skipped_checks) == (None, None, None)
@@ -98,7 +99,7 @@ def test_findings_are_shown_by_cell_and_block_and_by_reason(run: StoredRun) -> N
         (go[2], "shared-cpus", "suspect", ("rps",)),
         unchecked={"cold": "the server tells no count"},
     )
-    shown = verdicts.build(Material(doubted, ()))
+    shown = build_verdicts(ReportInput(doubted, ()))
     assert shown is not None
     assert shown.summary == "7 of 10 trials are valid, 1 suspect, 2 invalid."
     assert cells(shown.matrix) == [
@@ -144,7 +145,7 @@ def test_excluded_trials_are_hollow_with_their_reason(run: StoredRun) -> None:
     svg = render(FIGURES["rps"], judged(run, *reasons)).svg.decode()
     assert svg.count("(invalid: link-saturated)") == 6
     doubted, plain = (
-        " ".join(text.get_text() for text in rps.draw(each).findobj(Text))
+        " ".join(text.get_text() for text in RATES.draw(each).findobj(Text))
         for each in (judged(run, *reasons), judged(run))
     )
     assert "hollow: excluded" in doubted
@@ -164,7 +165,7 @@ def test_cpu_per_request_stays_valid_if_only_the_rate_is_invalid(make_run: MakeR
 def test_every_trial_has_its_verdict_with_the_checks(run: StoredRun) -> None:
     go = ids(run, "stack=go")
     judged_run = judged(run, (go[0], "errors", "suspect", ("rps",)), (go[0], "cold", "invalid", ("rps",)))
-    content = trials.build(Material(judged_run, ()))
+    content = build_trials(ReportInput(judged_run, ()))
     assert content is not None
     verdicts_shown = {row["Verdict"] for row in records(content.table)}
     assert verdicts_shown == {"invalid (errors, cold)", "valid"}

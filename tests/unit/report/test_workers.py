@@ -6,8 +6,8 @@ from dataclasses import replace
 import pandas as pd
 
 from benchkit.report.page import page
-from benchkit.report.sections.section import Material
-from benchkit.report.sections.workers import build
+from benchkit.report.sections.section import ReportInput
+from benchkit.report.sections.services import build_workers
 from benchkit.report.stored_run import StoredRun
 from benchkit.store.parquet_files import empty_frame
 from tests.unit.comparison.test_worker_balance import watched
@@ -24,16 +24,16 @@ def test_workers_have_a_table(make_run: MakeRun) -> None:
     ]
     telemetry = pd.concat(rows)
     run = replace(run, table=lambda name: telemetry if name == "telemetry" else empty_frame(name))
-    content = build(Material(run, ()))
+    content = build_workers(ReportInput(run, ()))
     assert content is not None
     shown = [[entry.text for entry in row] for row in content.table.rows]
     assert shown == [["nginx-go", "<front>", "sut", "2", "1.50", "1.50", "0", "2"]]
     assert "&lt;front&gt;" in page((run, ()))
     invalid = judged(run, *((trial, "errors", "invalid", ("rps",)) for trial in ids(run, "stack=nginx-go")))
-    doubtful = build(Material(invalid, ()))
+    doubtful = build_workers(ReportInput(invalid, ()))
     assert doubtful is not None
     assert doubtful.table.rows[0][4].text == "1.50, invalid"
 
 
 def test_a_run_without_several_workers_has_no_section(run: StoredRun) -> None:
-    assert build(Material(run, ())) is None
+    assert build_workers(ReportInput(run, ())) is None

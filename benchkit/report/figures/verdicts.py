@@ -1,10 +1,11 @@
-"""Outcome of every trial, cell by block: valid, suspect, invalid, failed or missing, shown by shape and by tone."""
+"""The figure of verdicts: the outcome of every planned trial, cell by block, by shape and by tone."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -13,7 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from benchkit import units
-from benchkit.judge.verdicts.summary import count_verdicts
+from benchkit.judge.verdicts.summary import checks_by_trial, count_verdicts, verdict_label
 from benchkit.report.figures.figure import ReportFigure, provenance
 from benchkit.report.layout import (
     WIDTH_IN,
@@ -24,12 +25,81 @@ from benchkit.report.layout import (
     text_width,
     write_beside,
 )
-from benchkit.report.stored_run import StoredRun
+from benchkit.report.stored_run import StoredRun, cached_per_run
 from benchkit.report.style import hover, styled
 from benchkit.report.theme import INK, MUTED, SERIES, SURFACE, Tone
-from benchkit.report.trial_matrix import STATES, Matrix, State, trial_matrix
+from benchkit.safe_text import clean
 
-TITLE = "The verdict on every trial"
+TrialState = Literal["valid", "suspect", "invalid", "failed", "missing", "not judged"]
+
+TRIAL_STATES: tuple[TrialState, ...] = ("valid", "suspect", "invalid", "failed", "missing", "not judged")
+
+_VERDICTS: Mapping[object, TrialState] = {"valid": "valid", "suspect": "suspect", "invalid": "invalid"}
+
+_WORST_FIRST: tuple[TrialState, ...] = ("failed", "invalid", "missing", "suspect", "not judged", "valid")
+"""Order in which one of several trials of a cell in a block is shown for all of them."""
+
+
+@dataclass(frozen=True)
+class TrialOutcome:
+    """Outcome of a cell in a block, with its description."""
+
+    state: TrialState
+    description: str
+
+
+@dataclass(frozen=True)
+class TrialMatrix:
+    """Supported cells in the order of the plan, by the blocks that were started."""
+
+    cells: tuple[str, ...]
+    blocks: tuple[int, ...]
+    outcomes: Mapping[tuple[str, int], TrialOutcome]
+    """Outcome of each cell in the blocks that were planned with it; `missing` if the journal has none."""
+
+    def of_cell(self, cell_id: str) -> list[TrialOutcome | None]:
+        """Return the outcomes of a cell, block by block; None for a block that was planned without it."""
+        return [self.outcomes.get((cell_id, block)) for block in self.blocks]
+
+
+@cached_per_run
+def trial_matrix(run: StoredRun) -> TrialMatrix:
+    """Return the outcomes of a run's measured trials; if a block has a cell more than once, the worst."""
+    outcomes: dict[tuple[str, int], TrialOutcome] = {}
+    for place, outcome in (*_ended(run), *_not_ended(run)):
+        known = outcomes.setdefault(place, outcome)
+        if _WORST_FIRST.index(outcome.state) < _WORST_FIRST.index(known.state):
+            outcomes[place] = outcome
+    blocks = tuple(sorted({block for _, block in outcomes}))
+    cells = tuple(view.cell_id for view in run.cells if view.unsupported is None)
+    missing = TrialOutcome("missing", "missing: not run")
+    planned = ((cell, block) for cell in cells for block in blocks if run.manifest.block_has(block, cell))
+    return TrialMatrix(cells, blocks, dict.fromkeys(planned, missing) | outcomes)
+
+
+def _ended(run: StoredRun) -> Iterator[tuple[tuple[str, int], TrialOutcome]]:
+    checks = checks_by_trial(run.verdicts)
+    columns = (run.measured[name] for name in ("cell_id", "block", "verdict", "trial_id"))
+    for cell_id, block, verdict, trial_id in zip(*columns, strict=True):
+        state = _VERDICTS.get(verdict, "not judged")
+        yield (str(cell_id), int(block)), TrialOutcome(state, verdict_label(state, checks.get(str(trial_id), ())))
+
+
+def _not_ended(run: StoredRun) -> Iterator[tuple[tuple[str, int], TrialOutcome]]:
+    """Yield the trials that failed or were skipped, those of the profile pass (after all blocks) excepted."""
+    progress = run.progress
+    kinds: tuple[tuple[TrialState, str, Mapping[str, str]], ...] = (
+        ("failed", "failed", progress.failed),
+        ("missing", "skipped", progress.skipped),
+    )
+    for state, word, reasons in kinds:
+        for trial_id, reason in reasons.items():
+            position = progress.positions.get(trial_id)
+            if position is None or position.block > run.manifest.blocks:
+                continue
+            if position.round == progress.rounds.get(position.block, 1):
+                yield (position.cell_id, position.block), TrialOutcome(state, f"{word}: {clean(reason)}")
+
 
 MAX_CELLS, MAX_BLOCKS = 60, 120
 """Cells and blocks that are drawn at most: the cells with the worst outcomes, the first blocks."""
@@ -37,7 +107,7 @@ MAX_CELLS, MAX_BLOCKS = 60, 120
 _MOST_LABELS_IN = 4.2
 """Width of the labels left of the matrix and the counts right of it, at most."""
 _WIDEST_BLOCK_IN = 0.34
-_ALARMS: tuple[State, ...] = ("failed", "invalid", "missing", "suspect")
+_ALARMS: tuple[TrialState, ...] = ("failed", "invalid", "missing", "suspect")
 """Outcomes that count against a cell, the worst first."""
 _MARK, _LARGEST_PT = 0.62, 9.0
 """Size of a mark relative to its place, and at most."""
@@ -47,7 +117,7 @@ _MAX_HOVER = 160
 
 
 @dataclass(frozen=True)
-class _Look:
+class _MarkStyle:
     """Shape and tone of a state; each alone identifies it, and alarms are larger and darker."""
 
     marker: str
@@ -61,22 +131,22 @@ class _Look:
         return 1.2 if self.hollow or self.marker == "_" else 0.0
 
 
-_LOOKS: Mapping[State, _Look] = {
-    "valid": _Look("o", MUTED, 0.45),
-    "suspect": _Look("^", SERIES[1]),
-    "invalid": _Look("X", SERIES[3]),
-    "failed": _Look("D", INK, 0.8, hollow=True),
-    "missing": _Look("_", MUTED),
-    "not judged": _Look("o", MUTED, 0.6, hollow=True),
+_MARK_STYLES: Mapping[TrialState, _MarkStyle] = {
+    "valid": _MarkStyle("o", MUTED, 0.45),
+    "suspect": _MarkStyle("^", SERIES[1]),
+    "invalid": _MarkStyle("X", SERIES[3]),
+    "failed": _MarkStyle("D", INK, 0.8, hollow=True),
+    "missing": _MarkStyle("_", MUTED),
+    "not judged": _MarkStyle("o", MUTED, 0.6, hollow=True),
 }
 
 
-def is_available(run: StoredRun) -> bool:
+def _is_available(run: StoredRun) -> bool:
     """Return True if any trial was judged."""
     return count_verdicts(run.measured).judged > 0
 
 
-def alt(run: StoredRun) -> str:
+def _alt(run: StoredRun) -> str:
     """Describe the number of trials of each state, and the cells with the worst outcomes."""
     matrix = trial_matrix(run)
     alarming = [cell for cell in _worst_first(matrix) if _alarms(matrix, cell)][:_MAX_NAMED]
@@ -84,7 +154,7 @@ def alt(run: StoredRun) -> str:
     return f"Matrix of verdicts, cell by block: {_text(_states(matrix))}" + (f"; {cells}." if cells else ".")
 
 
-def caption(run: StoredRun) -> str:
+def _caption(run: StoredRun) -> str:
     """Explain the marks, and what is not drawn."""
     matrix = trial_matrix(run)
     return (
@@ -105,7 +175,7 @@ def caption(run: StoredRun) -> str:
 
 
 @styled
-def draw(run: StoredRun) -> Figure:
+def _draw(run: StoredRun) -> Figure:
     """Draw a row for each cell, a column for each block."""
     matrix = trial_matrix(run)
     cells = _drawn(matrix)
@@ -117,11 +187,11 @@ def draw(run: StoredRun) -> Figure:
     block_in = min(_WIDEST_BLOCK_IN, (WIDTH_IN - labels_in) / len(blocks))
     figure = new_figure(
         height_in,
-        title=TITLE,
+        title=VERDICTS.title,
         subtitle=["row: a cell \N{MIDDLE DOT} column: a block \N{MIDDLE DOT} mark: one trial"],
         source=provenance(run),
         legend=_legend(matrix),
-        legend_columns=len(STATES),
+        legend_columns=len(TRIAL_STATES),
         used_width=(labels_in + block_in * len(blocks)) / WIDTH_IN,
     )
     axes = figure.subplots()
@@ -136,40 +206,40 @@ def draw(run: StoredRun) -> Figure:
     return figure
 
 
-FIGURE = ReportFigure(
+VERDICTS = ReportFigure(
     name="verdict-matrix",
-    title=TITLE,
-    is_available=is_available,
-    alt=alt,
-    caption=caption,
-    see="A row of marks of one kind is a cell whose trials agree; look for the cells with invalid or missing trials.",
-    draw=draw,
+    title="The verdict on every trial",
+    is_available=_is_available,
+    alt=_alt,
+    caption=_caption,
+    see="A row of marks of one kind is a cell whose trials agree; mark for the cells with invalid or missing trials.",
+    draw=_draw,
     data="verdicts",
 )
 
 
-def _states(matrix: Matrix) -> Counter[State]:
+def _states(matrix: TrialMatrix) -> Counter[TrialState]:
     """Return the number of trials of each state."""
     return Counter(outcome.state for outcome in matrix.outcomes.values())
 
 
-def _alarms(matrix: Matrix, cell: str) -> Counter[State]:
+def _alarms(matrix: TrialMatrix, cell: str) -> Counter[TrialState]:
     """Return the number of a cell's trials in each state that counts against it."""
     return Counter(outcome.state for outcome in matrix.of_cell(cell) if outcome and outcome.state in _ALARMS)
 
 
-def _text(states: Counter[State]) -> str:
+def _text(states: Counter[TrialState]) -> str:
     """Return the numbers as text: `8 valid, 2 invalid`."""
-    return ", ".join(f"{units.count(states[state])} {state}" for state in STATES if states[state])
+    return ", ".join(f"{units.count(states[state])} {state}" for state in TRIAL_STATES if states[state])
 
 
-def _worst_first(matrix: Matrix) -> list[str]:
+def _worst_first(matrix: TrialMatrix) -> list[str]:
     """Return the cells, those with the worst outcomes first, otherwise in the order of the plan."""
     alarms = {cell: _alarms(matrix, cell) for cell in matrix.cells}
     return sorted(matrix.cells, key=lambda cell: [-alarms[cell][state] for state in _ALARMS])
 
 
-def _drawn(matrix: Matrix) -> Sequence[str]:
+def _drawn(matrix: TrialMatrix) -> Sequence[str]:
     return matrix.cells if len(matrix.cells) <= MAX_CELLS else _worst_first(matrix)[:MAX_CELLS]
 
 
@@ -179,10 +249,12 @@ def _block_number(place: float, blocks: Sequence[int]) -> str:
     return str(blocks[i]) if 0 <= i < len(blocks) else ""
 
 
-def _draw_marks(axes: Axes, matrix: Matrix, cells: Sequence[str], labels: Mapping[str, str], size_pt: float) -> None:
+def _draw_marks(
+    axes: Axes, matrix: TrialMatrix, cells: Sequence[str], labels: Mapping[str, str], size_pt: float
+) -> None:
     """Draw a collection for each state, its marks row by row."""
     blocks = matrix.blocks[:MAX_BLOCKS]
-    for state in STATES:
+    for state in TRIAL_STATES:
         marks = [
             (x, y, f"{labels[cell]}, block {block}: {outcome.description}")
             for y, cell in enumerate(cells)
@@ -191,16 +263,16 @@ def _draw_marks(axes: Axes, matrix: Matrix, cells: Sequence[str], labels: Mappin
         ]
         if not marks:
             continue
-        look = _LOOKS[state]
+        mark = _MARK_STYLES[state]
         across, down, texts = zip(*marks, strict=True)
         drawn = axes.scatter(
             across,
             down,
-            s=(look.size * size_pt) ** 2,
-            marker=look.marker,
-            color=SURFACE.light if look.hollow else look.tone.light,
-            edgecolors=None if look.marker == "_" else look.tone.light,
-            linewidths=look.edge,
+            s=(mark.size * size_pt) ** 2,
+            marker=mark.marker,
+            color=SURFACE.light if mark.hollow else mark.tone.light,
+            edgecolors=None if mark.marker == "_" else mark.tone.light,
+            linewidths=mark.edge,
             zorder=3,
             clip_on=False,
         )
@@ -208,7 +280,7 @@ def _draw_marks(axes: Axes, matrix: Matrix, cells: Sequence[str], labels: Mappin
         hover(drawn, *(text if len(text) <= _MAX_HOVER else f"{text[:_MAX_HOVER]}…" for text in texts))
 
 
-def _legend(matrix: Matrix) -> list[tuple[Artist, str]]:
+def _legend(matrix: TrialMatrix) -> list[tuple[Artist, str]]:
     """Return the states that occur, each with its mark and its number of trials."""
     states = _states(matrix)
     return [
@@ -217,14 +289,14 @@ def _legend(matrix: Matrix) -> list[tuple[Artist, str]]:
                 [],
                 [],
                 linestyle="",
-                marker=look.marker,
-                markersize=7 * look.size,
-                markerfacecolor=SURFACE.light if look.hollow else look.tone.light,
-                markeredgecolor=look.tone.light,
-                markeredgewidth=look.edge,
+                marker=mark.marker,
+                markersize=7 * mark.size,
+                markerfacecolor=SURFACE.light if mark.hollow else mark.tone.light,
+                markeredgecolor=mark.tone.light,
+                markeredgewidth=mark.edge,
             ),
             f"{units.count(states[state])} {state}",
         )
-        for state, look in _LOOKS.items()
+        for state, mark in _MARK_STYLES.items()
         if states[state]
     ]

@@ -9,14 +9,14 @@ from markupsafe import escape
 from matplotlib.figure import Figure
 
 from benchkit.report.figures.figure import ReportFigure
-from benchkit.report.history_figure import alt, draw_series, render_series
+from benchkit.report.figures.history import alt, draw_series, render_series
 from benchkit.report.rendering import render
 from benchkit.report.stored_run import StoredRun
 from benchkit.run_history.series import History, HistorySeries
 
 
 @dataclass(frozen=True)
-class Picture:
+class NotebookFigure:
     """A figure as notebooks show it: the report's own SVG, with a description for those who cannot see it."""
 
     title: str
@@ -38,10 +38,10 @@ class Picture:
         )
 
 
-def picture(figure: ReportFigure, run: StoredRun) -> Picture:
+def notebook_figure(figure: ReportFigure, run: StoredRun) -> NotebookFigure:
     """Draw the figure of a run."""
     drawing = render(figure, run)
-    return Picture(
+    return NotebookFigure(
         title=figure.title,
         alt=figure.alt(run),
         see=figure.see,
@@ -52,10 +52,10 @@ def picture(figure: ReportFigure, run: StoredRun) -> Picture:
     )
 
 
-def picture_of_series(history: History, series: HistorySeries) -> Picture:
+def notebook_series(history: History, series: HistorySeries) -> NotebookFigure:
     """Draw a series of a history."""
     files = render_series(history, series)
-    return Picture(
+    return NotebookFigure(
         title=series.title,
         alt=alt(history, series),
         see="Each point is a run; a dashed line is where the level shifts.",

@@ -1,0 +1,386 @@
+"""Figures against a numeric factor, connections first of all: rate, cost and memory, and the Go scheduler's share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, MultipleLocator, NullFormatter, NullLocator
+
+from benchkit import units
+from benchkit.comparison.cpu_profiles import goroutines_of, scheduler_shares
+from benchkit.report.figures.figure import ReportFigure, more_in_table, provenance
+from benchkit.report.layout import line_legend, new_figure
+from benchkit.report.metric_values import known, numbers
+from benchkit.report.panels import HOLLOW, Scale, draw_averages, draw_points, notes
+from benchkit.report.stored_run import StoredRun, cached_per_run
+from benchkit.report.style import styled
+from benchkit.report.tables import Table
+from benchkit.report.trends import (
+    PREFERRED,
+    CellLine,
+    connection_memory_along,
+    is_bent,
+    laws_along,
+    lines_along,
+    numeric_factor,
+    trend_table,
+    trends_along,
+)
+from benchkit.stats.samples import geometric_mean
+
+MAX_LINES = 12
+"""Lines that a figure has at most; its caption names the number of the others."""
+_SIZE_TICKS = 5
+"""Ticks of a size at most; they are a power of two apart, as sizes are written with binary prefixes."""
+
+
+@dataclass(frozen=True)
+class _FactorPanel:
+    """A metric against the factor.
+
+    `trials` has a row for each value: trial_id, block, value, exclusion, x (its level), and hue and name of its line.
+    """
+
+    metric: str
+    heading: str
+    text: Callable[[float], str]
+    average: Callable[[Iterable[float]], float]
+    trials: pd.DataFrame
+
+    @property
+    def has_exclusions(self) -> bool:
+        """True if any value is excluded."""
+        return bool(self.trials["exclusion"].notna().any())
+
+    @property
+    def averages(self) -> pd.DataFrame:
+        """Average of the included values at each level of each line: hue, x, y."""
+        included = self.trials[self.trials["exclusion"].isna()]
+        rows = [(hue, x, self.average(known(values))) for (hue, x), values in included.groupby(["hue", "x"])["value"]]
+        return pd.DataFrame(rows, columns=["hue", "x", "y"])
+
+    def ends(self, lacking: str) -> str:
+        """Describe the averages at both ends of each line that has values at several levels."""
+        averages, ends = self.averages, []
+        for (hue, name), trials in self.trials.groupby(["hue", "name"]):
+            points = averages[averages["hue"] == hue]
+            if len(set(trials["x"])) == 1:
+                continue
+            if len(points) > 1:
+                first, last = points.iloc[0], points.iloc[-1]
+                ends.append(
+                    f"{name} {self.text(first['y'])} at {first['x']:g}, {self.text(last['y'])} at {last['x']:g}"
+                )
+            else:
+                ends.append(f"{name} {lacking}")
+        return "; ".join(ends)
+
+    def is_line(self) -> bool:
+        """Return True if any line has values at two levels."""
+        return any(len(set(levels)) > 1 for _, levels in self.trials.groupby("hue")["x"])
+
+
+def _draw_factor_panels(
+    run: StoredRun,
+    panels: Sequence[_FactorPanel],
+    lines: Mapping[int, str],
+    *,
+    title: str,
+    subtitle: str,
+    columns: int,
+    height_in: float,
+    bands: Mapping[str, pd.DataFrame],
+) -> Figure:
+    """Draw a panel for each metric: a line through averages, a point for each value, and the bands of the metric.
+
+    `bands` have the columns hue, x, low and high.
+    """
+    factor = numeric_factor(run) or ""
+    rows = math.ceil(len(panels) / columns)
+    has_exclusions = any(panel.has_exclusions for panel in panels)
+    figure = new_figure(
+        height_in * rows,
+        title=title,
+        subtitle=[notes(subtitle, HOLLOW if has_exclusions else None)],
+        source=provenance(run),
+        legend=line_legend(lines),
+    )
+    places = figure.add_gridspec(rows, columns)
+    levels = sorted({level for line in lines_along(run, factor) for level, _ in line.cells})
+    no_bands = pd.DataFrame(columns=["hue", "x", "low", "high"], dtype=float)
+    for i, panel in enumerate(panels):
+        axes = figure.add_subplot(places[i // columns, i % columns])
+        draw_averages(axes, panel.averages.merge(bands.get(panel.metric, no_bands), on=["hue", "x"], how="left"))
+        texts = [
+            f"{name}, {x:g}, block {block}: {panel.text(value)}"
+            for name, x, block, value in panel.trials[["name", "x", "block", "value"]].itertuples(index=False)
+        ]
+        draw_points(axes, panel.trials.assign(y=panel.trials["value"], text=texts))
+        _set_factor_axes(axes, panel, factor, levels)
+    return figure
+
+
+def _set_factor_axes(axes: Axes, panel: _FactorPanel, factor: str, levels: Sequence[float]) -> None:
+    """Set up a panel: the levels below on a logarithmic scale, values from 0."""
+    axes.set_title(panel.heading)
+    axes.set_xscale("log")
+    axes.set_xlabel(factor)
+    axes.xaxis.set_major_locator(FixedLocator(list(levels)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    Scale(panel.text, low=0).apply(axes, "y")
+    if panel.text is units.size:
+        axes.yaxis.set_major_locator(MultipleLocator(2 ** math.ceil(math.log2(axes.get_ylim()[1] / _SIZE_TICKS))))
+
+
+_LOAD_METRICS = (
+    ("rps", "requests per second", units.rate),
+    ("server_cpu_s_per_request", "server CPU per request", units.seconds),
+    ("server_memory_bytes", "server memory", units.size),
+)
+
+
+def _load_available(run: StoredRun) -> bool:
+    panels = _load_panels(run)
+    return bool(panels) and panels[0].metric == "rps" and panels[0].is_line()
+
+
+def _load_alt(run: StoredRun) -> str:
+    ends = _load_panels(run)[0].ends("too few included trials")
+    return f"Line charts against {numeric_factor(run)}; mean requests per second: {ends}."
+
+
+def _load_caption(run: StoredRun) -> str:
+    return (
+        "Lines join the means over the included trials of a cell; each point is one trial. CPU is that of all services of "
+        "the stack over the measured window, per request, and memory the most that was resident in it."
+        + (
+            " Shaded: the band of a power law through all levels, fitted block by block "
+            f"({1 - run.data.alpha:.0%} for the whole line at once); it is omitted if means depart from the power law."
+            if any(len(_bands(run, metric)) for metric, _, _ in _LOAD_METRICS)
+            else ""
+        )
+        + _laws_sentence(run)
+        + _memory_sentence(run)
+        + more_in_table(len(lines_along(run, numeric_factor(run) or "")) - MAX_LINES, "line")
+    )
+
+
+@styled
+def _draw_load(run: StoredRun) -> Figure:
+    """Draw a panel for the rate and, where they are known, for CPU and memory."""
+    panels = _load_panels(run, MAX_LINES)
+    lines = lines_along(run, numeric_factor(run) or "")[:MAX_LINES]
+    return _draw_factor_panels(
+        run,
+        panels,
+        {hue: line.name for hue, line in enumerate(lines)},
+        title=f"Rate, CPU per request and memory against {numeric_factor(run)}",
+        subtitle=notes("line: means", "point: one trial"),
+        columns=len(panels),
+        height_in=3.4,
+        bands={metric: _bands(run, metric) for metric, _, _ in _LOAD_METRICS},
+    )
+
+
+def _load_table(run: StoredRun) -> Table | None:
+    """Return the trends of the drawn metrics."""
+    known_metrics = [metric for metric, _, _ in _LOAD_METRICS if run.values(metric).by_cell]
+    return trend_table(run, known_metrics, "figure-connections")
+
+
+LOAD = ReportFigure(
+    name="connections",
+    title="Rate, CPU per request and memory against load",
+    is_available=_load_available,
+    alt=_load_alt,
+    caption=_load_caption,
+    see="A line that falls to the right is a server that loses speed as connections are added.",
+    draw=_draw_load,
+    table=_load_table,
+)
+
+
+def _load_panels(run: StoredRun, most: int | None = None) -> list[_FactorPanel]:
+    """Return a panel for each metric that the first `most` lines have."""
+    factor = numeric_factor(run)
+    lines = [] if factor is None else lines_along(run, factor)[:most]
+    places = pd.DataFrame(
+        [(cell_id, level, hue, line.name) for hue, line in enumerate(lines) for level, cell_id in line.cells],
+        columns=["cell_id", "x", "hue", "name"],
+    )
+    panels = [
+        _FactorPanel(metric, heading, text, geometric_mean, run.values(metric).trials.merge(places, on="cell_id"))
+        for metric, heading, text in _LOAD_METRICS
+    ]
+    return [panel for panel in panels if len(panel.trials)]
+
+
+def _bands(run: StoredRun, metric: str) -> pd.DataFrame:
+    """Return the bands of the trends that follow a power law: hue, x, low, high."""
+    factor = numeric_factor(run) or ""
+    trends = trends_along(run, factor, metric)
+    rows = [
+        (hue, point.level, point.band_low, point.band_high)
+        for hue, line in enumerate(lines_along(run, factor))
+        if (trend := trends.get(line.name)) is not None and not is_bent(trend)
+        for point in trend.points
+    ]
+    return pd.DataFrame(rows, columns=["hue", "x", "low", "high"])
+
+
+def _laws_sentence(run: StoredRun) -> str:
+    """Return a sentence on the Universal Scalability Law of each line over connections; empty where none is fitted."""
+    laws = laws_along(run, PREFERRED) if numeric_factor(run) == PREFERRED else {}
+    if not laws:
+        return ""
+    shown = [f"{name}: {law.text}" for name, law in laws.items()][:MAX_LINES]
+    interval = f"with {1 - run.data.alpha:.0%} intervals over blocks"
+    return f" Universal Scalability Law of the rate, {interval}: {'; '.join(shown)}."
+
+
+def _memory_sentence(run: StoredRun) -> str:
+    """Return a sentence on the memory per connection of each line; empty where it is unknown."""
+    found = connection_memory_along(run) if numeric_factor(run) == PREFERRED else {}
+    if not found:
+        return ""
+    shown = [f"{name}: {memory.text}" for name, memory in found.items()][:MAX_LINES]
+    return f" Memory per connection (slope, {1 - run.data.alpha:.0%} intervals over blocks): {'; '.join(shown)}."
+
+
+WAIT = "goroutine_wait_mean_s"
+"""Column of `trials`; null in runs that were recorded before it."""
+GO_RUNTIME = "runtime."
+"""Prefix of functions that only Go programs have; nginx and Node have no such scheduler."""
+
+
+@dataclass(frozen=True)
+class _ServiceLine:
+    """A line of cells, of one service of theirs."""
+
+    line: CellLine
+    service: str
+    name: str
+    is_first: bool
+    """True for the service whose line shows the whole trial in panels without services."""
+
+
+def _scheduler_available(run: StoredRun) -> bool:
+    """Return True if a service was profiled at two levels of the factor."""
+    return numeric_factor(run) is not None and not run.profile_shares.empty and _scheduler_panels(run)[0].is_line()
+
+
+def _scheduler_alt(run: StoredRun) -> str:
+    ends = _scheduler_panels(run)[0].ends("too few included profiles")
+    return f"Line charts against {numeric_factor(run)}; scheduler's share of the CPU samples: {ends}."
+
+
+def _scheduler_caption(run: StoredRun) -> str:
+    return (
+        "Share of the CPU samples in which the scheduler ran: parking, looking for work, waking, and asking the poller "
+        "for the network while looking (netpoll under findRunnable). Shares come from the profiled trials; rate, CPU and "
+        "goroutines from the measured ones, which were not profiled."
+        + (
+            " The wait of goroutines is another overhead than the share: the time from being ready to run until a thread runs "
+            "it, while the CPU works for others (mean of /sched/latencies:seconds over the window)."
+            if run.values(WAIT).by_cell
+            else ""
+        )
+        + more_in_table(len(_service_lines(run)) - MAX_LINES, "line")
+    )
+
+
+@styled
+def _draw_scheduler(run: StoredRun) -> Figure:
+    """Draw a panel for each of the metrics that the run has."""
+    panels = _scheduler_panels(run)
+    shown = [replace(panel, trials=panel.trials[panel.trials["hue"] < MAX_LINES]) for panel in panels]
+    return _draw_factor_panels(
+        run,
+        [panel for panel in shown if len(panel.trials)],
+        {hue: line.name for hue, line in enumerate(_service_lines(run)[:MAX_LINES])},
+        title=SCHEDULER.title,
+        subtitle=notes("line: mean of the profiles, else median", "point: one profile or trial"),
+        columns=2,
+        height_in=2.8,
+        bands={},
+    )
+
+
+SCHEDULER = ReportFigure(
+    name="scheduler",
+    title="The Go scheduler's share of the CPU against load",
+    is_available=_scheduler_available,
+    alt=_scheduler_alt,
+    caption=_scheduler_caption,
+    see="A line that rises in the first panel is a scheduler that takes more of the CPU as connections are added.",
+    draw=_draw_scheduler,
+    data="profiles",
+)
+
+
+@cached_per_run
+def _scheduler_panels(run: StoredRun) -> list[_FactorPanel]:
+    """Return the share from profiles, then the metrics of the measured trials, each with a row for each service."""
+    shares = scheduler_shares(run.trials, run.profile_shares).rename(columns={"share": "value"})
+    goroutines = goroutines_of(run.measured, run.telemetry).rename(columns={"count": "value"})
+    excluded_profiles = {each.trial_id: each.reason for each in run.profile_exclusions if each.covers("rps")}
+
+    def of_lines(rows: pd.DataFrame, exclusions: Mapping[str, str]) -> pd.DataFrame:
+        return _by_service_line(run, rows.assign(exclusion=rows["trial_id"].map(exclusions)).dropna(subset="value"))
+
+    def of_trials(metric: str, heading: str, text: Callable[[float], str]) -> _FactorPanel:
+        rows = run.measured.assign(service=None, value=numbers(run.measured[metric]))
+        return _FactorPanel(metric, heading, text, _median, of_lines(rows, run.values(metric).exclusions))
+
+    goroutines = of_lines(goroutines, run.values("rps").exclusions)
+    return [
+        _FactorPanel("share", "scheduler's share", units.share, _mean, of_lines(shares, excluded_profiles)),
+        of_trials(WAIT, "mean wait of goroutines", units.seconds),
+        _FactorPanel("goroutines", "goroutines", units.count, _median, goroutines),
+        of_trials("rps", "requests per second", units.rate),
+        of_trials("server_cpu_s_per_request", "server CPU per request", units.seconds),
+    ]
+
+
+def _mean(values: Iterable[float]) -> float:
+    return float(pd.Series(list(values)).mean())
+
+
+def _median(values: Iterable[float]) -> float:
+    return float(pd.Series(list(values)).median())
+
+
+@cached_per_run
+def _service_lines(run: StoredRun) -> list[_ServiceLine]:
+    """Return a line for each profiled Go service, named after it if a line of cells has several."""
+    in_go = run.profiles[run.profiles["function"].str.startswith(GO_RUNTIME)]
+    shares = scheduler_shares(run.trials, run.profile_shares)
+    shares = shares.merge(in_go[["trial_id", "service"]].drop_duplicates())
+    lines = []
+    for line in lines_along(run, numeric_factor(run) or ""):
+        cells = [cell_id for _, cell_id in line.cells]
+        services = [str(name) for name in shares["service"][shares["cell_id"].isin(cells)].drop_duplicates()]
+        lines += [
+            _ServiceLine(line, service, f"{line.name}: {service}" if len(services) > 1 else line.name, i == 0)
+            for i, service in enumerate(services)
+        ]
+    return lines
+
+
+def _by_service_line(run: StoredRun, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of each line with x, hue and name: those of its service, or those without one for the first."""
+    parts = []
+    for hue, each in enumerate(_service_lines(run)):
+        levels = {cell_id: level for level, cell_id in each.line.cells}
+        of_line = rows[rows["cell_id"].isin(list(levels))]
+        of_line = of_line[(of_line["service"] == each.service) | (of_line["service"].isna() & each.is_first)]
+        parts.append(of_line.assign(x=of_line["cell_id"].map(levels), hue=hue, name=each.name))
+    columns = ["trial_id", "block", "value", "exclusion", "x", "hue", "name"]
+    return pd.concat(parts)[columns] if parts else pd.DataFrame(columns=columns)

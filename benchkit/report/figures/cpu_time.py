@@ -1,0 +1,388 @@
+"""Figures of costs: CPU time per request and per handshake, CPU samples by category, and parts of the response time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
+
+from benchkit import units
+from benchkit.comparison.cell_labels import CellView
+from benchkit.comparison.cpu_profiles import ServiceProfile
+from benchkit.models.base import level_texts
+from benchkit.models.claims import published_of
+from benchkit.models.profile import CATEGORIES
+from benchkit.report.figures.figure import ReportFigure, more_in_table, name_extremes, provenance
+from benchkit.report.layout import (
+    label_rows,
+    new_figure,
+    row_text_size,
+    rows_height,
+    spread_over_bar,
+    write_beside,
+    write_heading,
+)
+from benchkit.report.panels import HOLLOW, Scale, draw_points, draw_shares, notes, part_legend
+from benchkit.report.stored_run import StoredRun, cached_per_run
+from benchkit.report.style import colour, styled
+from benchkit.report.theme import INK, MUTED, SERIES, SURFACE, Tone
+from benchkit.stats.cell_pairs import cells_with_levels
+
+MAX_CELLS = 40
+"""Cells that are drawn at most, the first of the plan; the table has all."""
+_MAX_NAMED = 6
+_BAR = 0.62
+_REACH = 1.3
+"""Multiple of the largest value that the axis shows, so that there is room for the medians beside the bars."""
+
+_COSTS = {"request": "server_cpu_s_per_request", "handshake": "server_cpu_s_per_handshake"}
+"""Metric of the CPU time per each of these."""
+
+
+def _cost_available(run: StoredRun) -> bool:
+    """Return True if any trial spoke another protocol than HTTP/1.1 without TLS, and the CPU time is known."""
+    spoken = set(run.measured["protocol"].dropna())
+    return bool(spoken - {"http1"}) and bool(_cost_cells(run))
+
+
+def _cost_alt(run: StoredRun) -> str:
+    """Describe the medians of each panel; of many cells the highest and the lowest."""
+    texts = []
+    for per in _drawn_costs(run):
+        medians = run.values(_COSTS[per]).medians
+        ranked = sorted(((medians[name], run.labels[name]) for name in medians if name in run.labels), reverse=True)
+        shown, which = name_extremes(ranked, _MAX_NAMED, "cells")
+        values = "; ".join(f"{label} {units.seconds(value)}" for value, label in shown)
+        texts.append(f"per {per}{which}: {values or 'too few included trials'}")
+    return f"Bar charts of the median CPU time of the servers {'. And '.join(texts)}."
+
+
+def _cost_caption(run: StoredRun) -> str:
+    return (
+        "Bars end at the median over the included trials of a cell; each point is one trial, the first block on top. CPU is "
+        "that of all services of the stack over the measured window."
+        + (
+            " Per handshake: of cells in which each request has a connection of its own; the CPU time of connection and "
+            "request is included."
+            if "handshake" in _drawn_costs(run)
+            else ""
+        )
+        + more_in_table(len(_cost_cells(run)) - MAX_CELLS, "cell")
+    )
+
+
+@styled
+def _draw_cost(run: StoredRun) -> Figure:
+    """Draw a panel for each cost, with a row for each cell, below the levels that it shares with others."""
+    costs, rows = _drawn_costs(run), list(_cost_rows(_cost_cells(run)[:MAX_CELLS]))
+    has_exclusions = any(run.values(_COSTS[per]).has_exclusions for per in costs)
+    figure = new_figure(
+        rows_height(len(rows)),
+        title=COST.title,
+        subtitle=[notes("bar: median of the trials", "point: one trial", HOLLOW if has_exclusions else None)],
+        source=provenance(run),
+    )
+    panels = figure.subplots(1, len(costs), squeeze=False, sharey=True)
+    cells = {y: cell for y, (_, cell) in enumerate(rows) if cell is not None}
+    for axes, per in zip(panels.flat, costs, strict=True):
+        label_rows(axes, {y: text for y, (text, cell) in enumerate(rows) if cell is not None}, len(rows))
+        axes.tick_params(labelleft=axes is panels[0, 0])
+        highest = _draw_cost_bars(axes, run, per, cells, row_text_size(len(rows)))
+        Scale(units.seconds, low=0, high=_REACH * highest, ticks=4).apply(axes, "x")
+        axes.set_xlabel(f"server CPU per {per}")
+    for y, (text, cell) in enumerate(rows):
+        if cell is None:
+            write_heading(panels[0, 0], y, text, len(rows))
+    return figure
+
+
+COST = ReportFigure(
+    name="protocol-cost",
+    title="CPU time per request and per TLS handshake",
+    is_available=_cost_available,
+    alt=_cost_alt,
+    caption=_cost_caption,
+    see="A longer bar costs the server more CPU time; cells that differ in the protocol alone show what it costs.",
+    draw=_draw_cost,
+)
+
+
+@cached_per_run
+def _cost_cells(run: StoredRun) -> list[CellView]:
+    """Return the cells with any of the costs, in the order of the plan."""
+    return [cell for cell in run.cells if any(cell.cell_id in run.values(metric).by_cell for metric in _COSTS.values())]
+
+
+def _drawn_costs(run: StoredRun) -> list[str]:
+    """Return the costs that any drawn cell has."""
+    cells = {cell.cell_id for cell in _cost_cells(run)[:MAX_CELLS]}
+    return [per for per, metric in _COSTS.items() if not cells.isdisjoint(run.values(metric).by_cell)]
+
+
+def _cost_rows(cells: Sequence[CellView]) -> Iterator[tuple[str, CellView | None]]:
+    """Yield the cells, those that differ in the factor of the colours alone under a heading of what they share."""
+    panels: dict[str, list[CellView]] = {}
+    for cell in cells:
+        panels.setdefault(cell.panel, []).append(cell)
+    for panel, members in panels.items():
+        if panel:
+            yield panel, None
+        for cell in members:
+            yield cell.hue_label if panel else cell.label, cell
+
+
+def _draw_cost_bars(axes: Axes, run: StoredRun, per: str, cells: Mapping[int, CellView], size: float) -> float:
+    """Draw the bar of each cell with its median beside it, and its trials over its height; return the highest value."""
+    values, points = run.values(_COSTS[per]), []
+    for y, cell in cells.items():
+        trials, median = values.by_cell.get(cell.cell_id), values.medians.get(cell.cell_id)
+        if trials is None:
+            continue
+        if median is not None:
+            axes.barh(y, median, height=_BAR, color=colour(cell.hue), alpha=0.28, linewidth=0)
+        texts = [
+            f"{cell.label}, block {block}: {units.seconds(value)} per {per}"
+            for block, value in zip(trials["block"], trials["value"], strict=True)
+        ]
+        points.append(
+            trials.assign(x=trials["value"], y=spread_over_bar(y, len(trials), _BAR), hue=cell.hue, text=texts)
+        )
+        axes.annotate(
+            "invalid" if median is None else units.seconds(median),
+            (float(trials["value"].max()), y),
+            xytext=(7, 0),
+            textcoords="offset points",
+            va="center",
+            size=size,
+        )
+    every = pd.concat(points)
+    draw_points(axes, every, area=2 * size, rim=0.06 * size)
+    return float(every["x"].max())
+
+
+CATEGORY_TONES: Mapping[str, tuple[Tone, float]] = {
+    "scheduler": (SERIES[0], 1.0),
+    "netpoll": (SERIES[0], 0.5),
+    "epoll": (SERIES[5], 1.0),
+    "read/write": (SERIES[1], 1.0),
+    "accept/close": (SERIES[1], 0.5),
+    "gc": (SERIES[3], 1.0),
+    "allocation": (SERIES[3], 0.5),
+    "channel/lock": (SERIES[4], 1.0),
+    "http": (SERIES[2], 1.0),
+    "handler": (SERIES[2], 0.6),
+    "fastcgi": (SERIES[2], 0.3),
+    "kernel network": (MUTED, 1.0),
+    "other": (MUTED, 0.4),
+}
+"""Colour and opacity of each category; related ones share a colour."""
+_MAX_SERVICES_NAMED = 8
+
+
+def _categories_alt(run: StoredRun) -> str:
+    """Describe the largest category of each service; of many the first ones."""
+    largest = []
+    for name, profile in list(_profiles(run).items())[:_MAX_SERVICES_NAMED]:
+        category, share = max(profile.categories.items(), key=lambda each: each[1])
+        largest.append(f"{name} most in {category} ({units.share(share)})")
+    return f"Stacked bars of CPU samples by category: {'; '.join(largest)}."
+
+
+def _categories_caption(run: StoredRun) -> str:
+    profiles = _profiles(run).values()
+    return (
+        "A bar is all CPU samples of a service, each in exactly one category by its stack, as the mean over the profiles "
+        f"of the cell ({units.counted(sum(each.profiles for each in profiles), 'profile')} in total). Kernel time within a "
+        "system call counts as that call: for services under perf as for those with a profiler of their own, which sees "
+        "no kernel."
+        + (
+            " All profiles of services marked invalid are excluded from comparisons."
+            if any("shares" in each.invalid_figures for each in profiles)
+            else ""
+        )
+    )
+
+
+@styled
+def _draw_categories(run: StoredRun) -> Figure:
+    """Draw a row for each profiled service of a cell."""
+    profiles = _profiles(run)
+    used = [name for name in CATEGORIES if any(each.categories[name] > 0 for each in profiles.values())]
+    tones: dict[str, tuple[Tone, float]] = {name: CATEGORY_TONES[name] for name in used}
+    figure = new_figure(
+        rows_height(len(profiles)),
+        title=CATEGORY_SHARES.title,
+        subtitle=["each sample in one category; on the right the Go scheduler's share, netpoll included"],
+        source=provenance(run),
+        legend=part_legend(tones),
+        legend_columns=5,
+    )
+    axes = figure.subplots()
+    label_rows(axes, dict(enumerate(profiles)), len(profiles))
+    shares = [
+        (y, category, share, f"{name}: {category} {units.share(share)}", False)
+        for y, (name, profile) in enumerate(profiles.items())
+        for category in used
+        for share in [profile.categories[category]]
+    ]
+    draw_shares(axes, pd.DataFrame(shares, columns=["y", "part", "share", "text", "faint"]), tones)
+    for y, profile in enumerate(profiles.values()):
+        write_beside(axes, y, units.share(profile.scheduling), len(profiles))
+    axes.set_xlabel("share of the CPU samples")
+    return figure
+
+
+CATEGORY_SHARES = ReportFigure(
+    name="categories",
+    title="CPU samples by category",
+    is_available=lambda run: not run.profile_shares.empty,
+    alt=_categories_alt,
+    caption=_categories_caption,
+    see="The longest part of a bar is where this server spends most of its CPU time.",
+    draw=_draw_categories,
+    data="profiles",
+)
+
+
+def _profiles(run: StoredRun) -> dict[str, ServiceProfile]:
+    """Return the profiled services by the name of their row, in the order of the plan."""
+    has_several = len({each.service for each in run.service_profiles}) > 1
+    return {
+        each.annotated(
+            "shares", f"{run.labels[each.cell_id]}: {each.service}" if has_several else run.labels[each.cell_id]
+        ): each
+        for each in run.service_profiles
+    }
+
+
+_CONNECT, _PROCESSING, _FIRST_BYTE = "connect_mean_s", "processing_mean_s", "first_byte_mean_s"
+_PERCENTILES = ("latency_p50_s", "latency_p90_s", "latency_p99_s", "latency_max_s")
+_TIME_TONES: Mapping[str, tuple[Tone, float]] = {
+    "connecting": (SERIES[1], 1.0),
+    "waiting": (SERIES[0], 1.0),
+    "receiving": (SERIES[4], 1.0),
+}
+"""Parts of a response time in their order, with their colours."""
+
+
+@dataclass(frozen=True)
+class _ResponseTime:
+    """Mean times of a cell by part, and its percentiles, in seconds: measured (medians over trials), or published."""
+
+    name: str
+    parts: Mapping[str, float]
+    percentiles: Sequence[float]
+    is_published: bool
+
+    @property
+    def mean_s(self) -> float:
+        """The mean response time."""
+        return sum(self.parts.values())
+
+
+def _has_response_times(run: StoredRun) -> bool:
+    return bool(_response_times(run))
+
+
+def _times_alt(run: StoredRun) -> str:
+    """Describe the share of connecting in each row; of many rows the highest and the lowest."""
+    ranked = sorted(
+        ((row.parts["connecting"] / row.mean_s, row) for row in _response_times(run)), key=lambda each: -each[0]
+    )
+    shown, which = name_extremes(ranked, _MAX_NAMED, "rows")
+    connecting = "; ".join(f"{row.name} {units.share(share)} of {units.seconds(row.mean_s)}" for share, row in shown)
+    return f"Stacked bars of the mean response time by part, with percentiles; connecting{which}: {connecting}."
+
+
+def _times_caption(run: StoredRun) -> str:
+    has_published = any(row.is_published for row in _response_times(run))
+    return (
+        "A bar is the mean response time of a cell, by part: opening the connection, waiting for the first byte of the "
+        "response, receiving the rest; beside it the mean itself. Points are percentiles 50, 90 and 99 and the maximum. "
+        "Both are medians over the included trials."
+        + (" Pale bars and hollow points are what the study published." if has_published else "")
+    )
+
+
+@styled
+def _draw_times(run: StoredRun) -> Figure:
+    """Draw two panels with a row for each cell, followed by one for its published figures."""
+    rows = _response_times(run)
+    has_published = any(row.is_published for row in rows)
+    figure = new_figure(
+        rows_height(len(rows)),
+        title=RESPONSE_TIMES.title,
+        subtitle=[notes("points: p50, p90, p99, maximum", "pale, hollow: published" if has_published else None)],
+        source=provenance(run),
+        legend=part_legend(_TIME_TONES),
+    )
+    bars, points = figure.subplots(1, 2)
+    label_rows(bars, {y: row.name for y, row in enumerate(rows)}, len(rows))
+    points.set_ylim(bars.get_ylim())
+    points.set_yticks([])
+    shares = [
+        (y, part, time_s / row.mean_s, f"{row.name}: {part} {units.seconds(time_s)}", row.is_published)
+        for y, row in enumerate(rows)
+        for part, time_s in row.parts.items()
+    ]
+    draw_shares(bars, pd.DataFrame(shares, columns=["y", "part", "share", "text", "faint"]), _TIME_TONES)
+    bars.set_xlabel("share of the mean")
+    for y, row in enumerate(rows):
+        write_beside(bars, y, units.seconds(row.mean_s), len(rows))
+        points.plot(
+            row.percentiles,
+            [y] * len(row.percentiles),
+            color=MUTED.light,
+            linewidth=0.8,
+            marker="o",
+            markersize=4,
+            markerfacecolor=SURFACE.light if row.is_published else INK.light,
+            markeredgecolor=INK.light,
+        )
+    Scale(units.seconds, kind="log").apply(points, "x")
+    points.xaxis.set_major_locator(LogLocator(numticks=5))
+    points.set_xlabel("response time")
+    return figure
+
+
+RESPONSE_TIMES = ReportFigure(
+    name="connection-times",
+    title="Mean response time by part, and percentiles",
+    is_available=_has_response_times,
+    alt=_times_alt,
+    caption=_times_caption,
+    see="The first part of a bar is the kernel's time for opening connections, which no server can shorten.",
+    draw=_draw_times,
+)
+
+
+@cached_per_run
+def _response_times(run: StoredRun) -> list[_ResponseTime]:
+    """Return the rows of the cells that have all parts, in the order of the plan, each before its published one."""
+    medians = {name: run.values(name).medians for name in (_CONNECT, _PROCESSING, _FIRST_BYTE, *_PERCENTILES)}
+    records = {cell.cell_id: cell for cell in run.manifest.cells}
+    rows = []
+    for view in run.cells:
+        values = {name: of[view.cell_id] for name, of in medians.items() if view.cell_id in of}
+        measured = _response_time(view.label, values, is_published=False)
+        if measured is None:
+            continue
+        rows.append(measured)
+        for entry in published_of(run.manifest.scenario):
+            published = _response_time("published", entry.figures, is_published=True)
+            if published and cells_with_levels(level_texts(entry.cell), [records[view.cell_id]]):
+                rows.append(published)
+    return rows
+
+
+def _response_time(name: str, values: Mapping[str, float], *, is_published: bool) -> _ResponseTime | None:
+    """Return a row; None without all parts, or without any time."""
+    if not {_CONNECT, _PROCESSING, _FIRST_BYTE} <= values.keys() or values[_CONNECT] + values[_PROCESSING] <= 0:
+        return None
+    waiting = min(values[_FIRST_BYTE], values[_PROCESSING])
+    parts = {"connecting": values[_CONNECT], "waiting": waiting, "receiving": values[_PROCESSING] - waiting}
+    return _ResponseTime(name, parts, [values[each] for each in _PERCENTILES if values.get(each)], is_published)

@@ -1,0 +1,302 @@
+"""Figures of latency against the target rate, and against the throughput."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import median
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from benchkit import units
+from benchkit.comparison.cell_labels import CellView, level_name, panels_of
+from benchkit.comparison.notes import latency_note
+from benchkit.comparison.rate_curves import CURVES, RateCurves, RatePoint, rate_curves_of, rate_factor
+from benchkit.errors import InputError
+from benchkit.models.columns import PercentileMetric
+from benchkit.models.metrics import P99, PERCENTILES
+from benchkit.report.figures.figure import ReportFigure, more_in_table
+from benchkit.report.layout import sample_evenly
+from benchkit.report.metric_values import known, numbers
+from benchkit.report.panels import (
+    HOLLOW,
+    Declaration,
+    Scale,
+    draw_averages,
+    draw_limits,
+    draw_panels,
+    draw_points,
+    notes,
+)
+from benchkit.report.stored_run import StoredRun, cached_per_run
+from benchkit.report.style import styled
+from benchkit.report.tables import Entry, Table, TableColumn, number
+from benchkit.report.theme import GRID, MUTED
+from benchkit.units import ABSENT
+
+_MAX_NAMED = 8
+_RATE_HUES = {metric: hue for hue, metric in enumerate(CURVES)}
+
+
+def _has_rate_curves(run: StoredRun) -> bool:
+    return any(any(curves.points.values()) for curves in _rate_curves(run))
+
+
+def _against_rate_alt(run: StoredRun) -> str:
+    """Describe the p99 at both ends of each curve, and its knee."""
+    ends = []
+    for curves in _rate_curves(run):
+        points = curves.points[P99]
+        if points:
+            knee = "" if curves.knee is None else f", knee at {units.requests_per_s(curves.knee)}"
+            ends.append(
+                f"{_curves_name(curves)} {units.seconds(points[0].value)} at {units.requests_per_s(points[0].rate)}, "
+                f"{units.seconds(points[-1].value)} at {units.requests_per_s(points[-1].rate)}{knee}"
+            )
+    return f"Line charts of p50, p99 and p99.9 latency against the target rate; p99: {'; '.join(ends)}."
+
+
+def _against_rate_caption(run: StoredRun) -> str:
+    found = _rate_curves(run)
+    parts = [
+        f"Lines join the geometric means over the blocks of a cell; shaded: their {1 - run.data.alpha:.0%} interval.",
+        "Each point is one trial.",
+    ]
+    if any(curves.capacity for curves in found):
+        parts.append(
+            "The grey column is the interval of the capacity under the objective, found before the first block; at rates "
+            "above it a queue may grow for as long as the window is, so that latencies there are of this window alone."
+        )
+    if any(_curve_limits(curves) for curves in found):
+        parts.append("Dashed: limits of the objective, each in the colour of its percentile.")
+    if any(curves.knee is not None for curves in found):
+        parts.append("Dotted: the knee of the p99, the rate farthest below the line between its ends (Kneedle).")
+    return " ".join(parts) + more_in_table(len(found) - len(sample_evenly(found)), "panel")
+
+
+@styled
+def _draw_against_rate(run: StoredRun) -> Figure:
+    """Draw a panel for each combination of the other factors."""
+    shown = {_curves_name(curves): curves for curves in sample_evenly(_rate_curves(run))}
+
+    def draw_curves(axes: Axes, name: str) -> None:
+        curves = shown[name]
+        if curves.capacity is not None:
+            capacity = curves.capacity
+            axes.axvspan(capacity.low, capacity.high or capacity.rps, color=GRID.light, linewidth=0, zorder=0)
+        if curves.knee is not None:
+            axes.axvline(curves.knee, color=MUTED.light, linestyle=":", linewidth=1.0, zorder=1)
+        draw_limits(axes, _curve_limits(curves))
+        averages = [
+            (point.rate, point.value, point.low, point.high, _RATE_HUES[metric])
+            for metric, points in curves.points.items()
+            for point in points
+        ]
+        draw_averages(axes, pd.DataFrame(averages, columns=["x", "y", "low", "high", "hue"]))
+        draw_points(axes, _rate_points(run, curves))
+
+    declaration = Declaration(
+        title=AGAINST_RATE.title,
+        notes=[
+            notes(
+                "line: mean over blocks",
+                "point: one trial",
+                HOLLOW if any(run.values(metric).has_exclusions for metric in CURVES) else None,
+            )
+        ],
+        legend={hue: PERCENTILES[metric].label for metric, hue in _RATE_HUES.items()},
+        x=Scale(units.rate, "requests per second, target", low=0, ticks=4),
+        y=Scale(units.seconds, "latency", kind="log"),
+    )
+    return draw_panels(run, declaration, list(shown), draw_curves)
+
+
+def _against_rate_table(run: StoredRun) -> Table:
+    """Return every point with its interval, and the knee of each curve."""
+    return Table(
+        name="figure-latency-against-rate",
+        caption="Latency against rate",
+        columns=(
+            TableColumn("Cells", "name"),
+            TableColumn("Percentile"),
+            TableColumn("Level", "number"),
+            TableColumn("Target rate", "number"),
+            TableColumn("Latency", "number"),
+            TableColumn("From", "number", "Interval"),
+            TableColumn("To", "number", "Interval"),
+            TableColumn("Blocks", "number"),
+            TableColumn("Notes", "prose"),
+        ),
+        rows=tuple(
+            _rate_row(curves, metric, point)
+            for curves in _rate_curves(run)
+            for metric, points in curves.points.items()
+            for point in points
+        ),
+    )
+
+
+AGAINST_RATE = ReportFigure(
+    name="latency-against-rate",
+    title="Latency against rate",
+    is_available=_has_rate_curves,
+    alt=_against_rate_alt,
+    caption=_against_rate_caption,
+    see="Left of the knee a server answers a little more load nearly as fast; right of it every request waits for others.",
+    draw=_draw_against_rate,
+    data=None,
+    table=_against_rate_table,
+)
+
+
+@cached_per_run
+def _rate_curves(run: StoredRun) -> tuple[RateCurves, ...]:
+    if rate_factor(run.manifest.scenario) is None:
+        return ()
+    try:
+        return rate_curves_of(run.data)
+    except InputError:  # the hosts supported one rate alone
+        return ()
+
+
+def _curves_name(curves: RateCurves) -> str:
+    return ", ".join(level_name(name, level) for name, level in curves.levels.items()) or "all trials"
+
+
+def _curve_limits(curves: RateCurves) -> dict[int, float]:
+    """Return the limits of the objective that are about drawn percentiles, by their hue."""
+    limits: Mapping[str, float] = {} if curves.objective is None else curves.objective.latencies
+    return {_RATE_HUES[metric]: limit for metric, limit in limits.items() if metric in _RATE_HUES}
+
+
+def _rate_points(run: StoredRun, curves: RateCurves) -> pd.DataFrame:
+    """Return a point for each trial of the curves that has a percentile."""
+    rates = dict(zip(run.measured["trial_id"], numbers(run.measured["rate_requested"]), strict=True))
+    cells = {cell_id for _, cell_id in curves.cells}
+    parts = []
+    for metric, hue in _RATE_HUES.items():
+        trials = run.values(metric).trials
+        trials = trials[trials["cell_id"].isin(cells)]
+        trials = trials.assign(x=numbers(trials["trial_id"].map(rates)), y=trials["value"], hue=hue)
+        trials = trials[(trials["x"] > 0) & (trials["y"] > 0)]
+        label = PERCENTILES[metric].label
+        texts = [
+            f"block {block}: {label} {units.seconds(latency)} at {units.requests_per_s(rate)}"
+            for block, latency, rate in zip(trials["block"], trials["y"], trials["x"], strict=True)
+        ]
+        parts.append(trials.assign(text=texts))
+    return pd.concat(parts)
+
+
+def _rate_row(curves: RateCurves, metric: str, point: RatePoint) -> tuple[Entry, ...]:
+    is_knee = metric == P99 and point.rate == curves.knee
+    bounds = (Entry(ABSENT) if end is None else number(end, units.seconds) for end in (point.low, point.high))
+    return (
+        Entry(_curves_name(curves)),
+        Entry(PERCENTILES[metric].label),
+        number(point.level, lambda level: f"{level:g}"),
+        number(point.rate, units.rate),
+        number(point.value, units.seconds),
+        *bounds,
+        number(float(point.blocks), units.count),
+        Entry("knee" if is_knee else ""),
+    )
+
+
+def _has_throughput(run: StoredRun) -> bool:
+    return not _throughput_points(run).empty
+
+
+def _throughput_alt(run: StoredRun) -> str:
+    """Describe the medians of the cells."""
+    points, medians = _throughput_points(run), []
+    for view in _cells_with_both(run)[:_MAX_NAMED]:
+        included = points[(points["cell_id"] == view.cell_id) & points["exclusion"].isna()]
+        if included.empty:
+            medians.append(f"{view.label} without an included trial")
+            continue
+        rps, latency_s = median(included["x"]), median(included["y"])
+        medians.append(f"{view.label} {units.rate(rps)} requests/s at {units.seconds(latency_s)}")
+    return (
+        f"Scatter chart of {_percentile(run).label} latency against requests per second; medians: {'; '.join(medians)}."
+    )
+
+
+def _throughput_caption(run: StoredRun) -> str:
+    panels = panels_of(_cells_with_both(run))
+    return (
+        f"Each point is one trial: its rate and its {_percentile(run).label} latency ({latency_note(run.measured)}). Right "
+        "and low is better; at a given number of connections a closed loop makes one depend on the other."
+        + more_in_table(len(panels) - len(sample_evenly(panels)), "panel")
+    )
+
+
+@styled
+def _draw_throughput(run: StoredRun) -> Figure:
+    """Draw one panel, or one for each combination of the factors that colour does not show."""
+    cells, percentile, points = _cells_with_both(run), _percentile(run), _throughput_points(run)
+    views = {view.cell_id: view for view in cells}
+    marks = points.assign(
+        hue=[views[cell_id].hue for cell_id in points["cell_id"]],
+        panel=[views[cell_id].panel for cell_id in points["cell_id"]],
+        text=[
+            f"{views[cell_id].label}, block {block}: {units.requests_per_s(rps)}, {percentile.label} {units.seconds(latency)}"
+            for cell_id, block, rps, latency in zip(
+                points["cell_id"], points["block"], points["x"], points["y"], strict=True
+            )
+        ],
+    )
+    declaration = Declaration(
+        title=THROUGHPUT.title,
+        notes=[
+            notes("one point per trial", HOLLOW if points["exclusion"].notna().any() else None),
+            latency_note(run.measured),
+        ],
+        legend={view.hue: view.hue_label for view in cells},
+        x=Scale(units.rate, "requests per second", 0, float(points["x"].max()) * 1.08, ticks=4),
+        y=Scale(
+            units.seconds,
+            f"{percentile.label} latency",
+            float(points["y"].min()) / 1.6,
+            float(points["y"].max()) * 1.6,
+            kind="log",
+        ),
+    )
+
+    def draw_panel(axes: Axes, panel: str) -> None:
+        draw_points(axes, marks[marks["panel"] == panel], area=20)
+
+    return draw_panels(run, declaration, sample_evenly(panels_of(cells)), draw_panel)
+
+
+THROUGHPUT = ReportFigure(
+    name="throughput",
+    title="Latency against throughput",
+    is_available=_has_throughput,
+    alt=_throughput_alt,
+    caption=_throughput_caption,
+    see="The cells at the lower right are the best: more requests at a lower latency.",
+    draw=_draw_throughput,
+)
+
+
+def _percentile(run: StoredRun) -> PercentileMetric:
+    """Return p99 if any trial has it, else the highest that any has."""
+    stored = [name for name in PERCENTILES if any(value > 0 for value in known(run.measured[name]))]
+    return PERCENTILES[P99 if P99 in stored else (stored or list(PERCENTILES))[-1]]
+
+
+@cached_per_run
+def _throughput_points(run: StoredRun) -> pd.DataFrame:
+    """Return the trials that have both values above 0: x is the rate, y the latency; excluded if either is."""
+    rates, latencies = run.values("rps").trials, run.values(_percentile(run).name).trials
+    both = rates.merge(latencies[["trial_id", "value", "exclusion"]], on="trial_id", suffixes=("", "_latency"))
+    both = both[(both["value"] > 0) & (both["value_latency"] > 0)]
+    exclusion = both["exclusion"].where(both["exclusion"].notna(), both["exclusion_latency"])
+    return both.assign(x=both["value"], y=both["value_latency"], exclusion=exclusion)
+
+
+def _cells_with_both(run: StoredRun) -> list[CellView]:
+    cells = set(_throughput_points(run)["cell_id"])
+    return [view for view in run.cells if view.cell_id in cells]

@@ -1,0 +1,378 @@
+"""Figures of telemetry: the activity of hosts over time, and accept queues against their limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from benchkit import units
+from benchkit.comparison.cell_labels import CellView
+from benchkit.report.figures.figure import ReportFigure, more_in_table, provenance
+from benchkit.report.layout import line_legend, new_figure, sample_evenly
+from benchkit.report.metric_values import numbers
+from benchkit.report.panels import DOTTED, Declaration, Scale, draw_lines, draw_panels, notes, shade_window
+from benchkit.report.stored_run import StoredRun, cached_per_run
+from benchkit.report.style import drawable, styled
+from benchkit.report.tables import Entry, Table, TableColumn, number
+from benchkit.report.theme import MUTED
+from benchkit.safe_text import clean
+
+_CPU = "cpu_s_total"
+"""CPU of services and generators; the total of a host in a lab would include all else that runs on the machine."""
+_ROW_IN, _AXIS_IN = 1.25, 0.35
+
+
+@dataclass(frozen=True)
+class _Activity:
+    """A column of the figure: the rate of a counter, what its lines are of, and the text of its values."""
+
+    heading: str
+    counter: str
+    by: str
+    text: Callable[[float | None], str]
+
+
+_ACTIVITIES = (
+    _Activity("CPUs busy, by service", _CPU, "service", lambda value: f"{value:g}"),
+    _Activity("requests/s, by its own count", "requests_total", "service", units.rate),
+    _Activity("sent, by host", "net_sent_bytes_total", "host", units.bytes_per_s),
+)
+
+
+def _activity_alt(run: StoredRun) -> str:
+    """Describe the figure, with the highest CPU use of each service."""
+    highest = _activity_rates(run, _ACTIVITIES[0]).groupby("name")["value"].max()
+    services = "; ".join(f"{service} at most {value:.2f} CPUs" for service, value in highest.items())
+    return (
+        "Time series of CPU use, requests served and bytes sent before, during and after the measured window of each "
+        f"trial: {services}."
+    )
+
+
+def _activity_caption(run: StoredRun) -> str:
+    return (
+        "One line per trial; second 0 is the start of the measured window, which is shaded; the warm-up lies before it. A "
+        "line is interrupted where a host sent no samples. Requests are the server's own count, probes and warm-up "
+        "included."
+        + (" Dotted lines are of excluded trials." if run.values("rps").has_exclusions else "")
+        + more_in_table(len(_measured_cells(run)) - len(sample_evenly(_measured_cells(run))), "cell")
+    )
+
+
+@styled
+def _draw_activity(run: StoredRun) -> Figure:
+    """Draw a row of panels for each cell."""
+    cells = sample_evenly(_measured_cells(run))
+    columns = [_activity_rates(run, activity) for activity in _ACTIVITIES]
+    names = [str(name) for values in columns for name in sorted(values["name"].unique())]
+    hues = {name: hue for hue, name in enumerate(dict.fromkeys(names))}
+    figure = new_figure(
+        _ROW_IN * len(cells) + _AXIS_IN,
+        title=HOST_ACTIVITY.title,
+        subtitle=[
+            notes(*(activity.heading for activity in _ACTIVITIES)),
+            notes("one line per trial", DOTTED if run.values("rps").has_exclusions else None),
+        ],
+        source=provenance(run),
+        legend=line_legend({hue: name for name, hue in hues.items()}),
+    )
+    panels = figure.subplots(len(cells), len(_ACTIVITIES), sharex="col", sharey="col", squeeze=False)
+    for column, (activity, values) in enumerate(zip(_ACTIVITIES, columns, strict=True)):
+        lines = values.assign(
+            x=values["t_s"],
+            y=values["value"],
+            hue=values["name"].map(hues),
+            exclusion=values["trial_id"].map(run.values("rps").exclusions),
+        )
+        for row, view in enumerate(cells):
+            trials = run.trials_of(view.cell_id)
+            shade_window(panels[row, column], numbers(trials["duration_s"]))
+            draw_lines(panels[row, column], lines[lines["trial_id"].isin(list(trials["trial_id"]))])
+        highest = float(np.nanmax(values["value"])) if values["value"].notna().any() else 1.0
+        Scale(activity.text, low=0, high=highest * 1.1 or 1.0, ticks=3).apply(panels[0, column], "y")
+        times = _ends(values["t_s"]) if len(values) else (None, None)
+        Scale(units.count, low=times[0], high=times[1], whole=True).apply(panels[0, column], "x")
+    for row, view in enumerate(cells):
+        panels[row, 0].set_title(drawable(view.label))
+    for axes in panels[-1]:
+        axes.set_xlabel("s from the start of the window")
+    return figure
+
+
+def host_activity_table(run: StoredRun) -> Table:
+    """Return the rates of each cell within the window: a row for each service, or host, and rate."""
+    rows = []
+    windows = dict(zip(run.measured["trial_id"], numbers(run.measured["duration_s"]), strict=True))
+    for activity in _ACTIVITIES:
+        values = _activity_rates(run, activity)
+        inside = values[(values["t_s"] > 0) & (values["t_s"] <= numbers(values["trial_id"].map(windows)))]
+        means = inside.groupby(["name", "trial_id"])["value"].mean().dropna()
+        for view in sample_evenly(_measured_cells(run)):
+            trials = list(run.trials_of(view.cell_id)["trial_id"])
+            for name in dict.fromkeys(means.index.get_level_values(0)):
+                of_cell = means[name].reindex(trials).dropna()
+                included = of_cell.drop(list(run.values("rps").exclusions), errors="ignore")
+                if len(of_cell):
+                    rows.append(_activity_row(view, str(name), activity, of_cell, included))
+    return Table(
+        name="figure-host-activity",
+        caption="Hosts within the measured window: the mean of each trial, over trials",
+        columns=(
+            TableColumn("Cell", "name"),
+            TableColumn("Service or host"),
+            TableColumn("Figure"),
+            TableColumn("Median", "number"),
+            TableColumn("Lowest", "number"),
+            TableColumn("Highest", "number"),
+            TableColumn("Trials", "number"),
+        ),
+        rows=tuple(rows),
+    )
+
+
+HOST_ACTIVITY = ReportFigure(
+    name="host-activity",
+    title="Hosts before, during and after the measured window",
+    is_available=lambda run: bool((run.telemetry["metric"] == _CPU).any()),
+    alt=_activity_alt,
+    caption=_activity_caption,
+    see="Lines that stay level in the shaded window are a steady load; dips and steps there disturb a result.",
+    draw=_draw_activity,
+    data=None,
+    table=host_activity_table,
+)
+
+
+def _activity_row(
+    view: CellView, name: str, activity: _Activity, of_cell: pd.Series, included: pd.Series
+) -> tuple[Entry, ...]:
+    """Return the row over the included trials, or over all trials, marked invalid, if none is included."""
+    suffix = "" if len(included) else ", invalid"
+    used = included if len(included) else of_cell
+    values = (float(used.median()), float(used.min()), float(used.max()))
+    return (
+        Entry(view.label),
+        Entry(clean(name)),
+        Entry(activity.heading.partition(",")[0]),
+        *(Entry(activity.text(round(value, 3)) + suffix, value) for value in values),
+        Entry(units.count(len(used)), float(len(used))),
+    )
+
+
+def _activity_rates(run: StoredRun, activity: _Activity) -> pd.DataFrame:
+    """Return the rates of an activity in the drawn cells: trial_id, name, t_s, value.
+
+    The name is the host, or the service with its host if it has several.
+    """
+    samples = pd.concat([run.telemetry_of(view.cell_id) for view in sample_evenly(_measured_cells(run))])
+    rows = samples[(samples["metric"] == activity.counter) & samples[activity.by].notna()]
+    names = rows[activity.by].astype(str)
+    if activity.by == "service":
+        is_single = rows.groupby("service")["host"].transform("nunique") == 1
+        names = names.where(is_single, names + " on " + rows["host"].astype(str))
+    by = ["trial_id", "name"]
+    return rates(counter_sums(rows.assign(name=names), [activity.counter], by), by)
+
+
+def _measured_cells(run: StoredRun) -> list[CellView]:
+    measured = set(run.measured["cell_id"])
+    return [view for view in run.cells if view.cell_id in measured]
+
+
+def _ends(values: pd.Series) -> tuple[float, float]:
+    return float(values.min()), float(values.max())
+
+
+_MAX_NAMED = 8
+QUEUE, LIMIT = "accept_queue", "accept_queue_limit"
+OVERFLOWS = "listen_overflows_total"
+"""Connections that the kernel refused because an accept queue was full; it counts each of them as a drop as well."""
+
+
+def _queues_available(run: StoredRun) -> bool:
+    """Return True if any connection waited or overflowed."""
+    telemetry = run.telemetry
+    waited = (telemetry["metric"] == QUEUE) & (telemetry["value"] > 0)
+    return bool(waited.any()) or bool((overflows(run) > 0).any())
+
+
+def _queues_alt(run: StoredRun) -> str:
+    """Describe the deepest queue and the overflows of each cell."""
+    deepest = _deepest(run)[QUEUE]
+    cells = [
+        f"{view.label}: at most {units.count(float(deepest[view.cell_id]))} waiting, {_overflow_text(run, view)}"
+        for view in _watched_cells(run)[:_MAX_NAMED]
+    ]
+    return f"Time series of the depth of accept queues: {'; '.join(cells)}."
+
+
+def _queues_caption(run: StoredRun) -> str:
+    cells = _watched_cells(run)
+    return (
+        "Connections that wait to be accepted, of the socket with the deepest queue, one line per trial; dashed: the limit of "
+        "the queue. Overflows are connections that arrived when the queue was full (ListenOverflows over the measured "
+        "window)."
+        + (
+            " Dotted lines are of excluded trials; the limits and overflows are of all trials."
+            if run.values("rps").has_exclusions
+            else ""
+        )
+        + more_in_table(len(cells) - len(sample_evenly(cells)), "cell")
+    )
+
+
+@styled
+def _draw_queues(run: StoredRun) -> Figure:
+    """Draw a panel for each cell."""
+    by_label = {view.label: view for view in sample_evenly(_watched_cells(run))}
+    times = run.telemetry["t_s"][run.telemetry["metric"] == QUEUE]
+    limits = _deepest(run)[LIMIT]
+    deepest = _deepest(run).loc[[view.cell_id for view in by_label.values()]]
+
+    def draw_cell(axes: Axes, name: str) -> None:
+        view = by_label[name]
+        samples = run.telemetry_of(view.cell_id)
+        shade_window(axes, numbers(run.trials_of(view.cell_id)["duration_s"]))
+        depths = samples[samples["metric"] == QUEUE].groupby(["trial_id", "t_s"])["value"].max().reset_index()
+        exclusion = depths["trial_id"].map(run.values("rps").exclusions)
+        draw_lines(axes, depths.assign(x=depths["t_s"], y=depths["value"], hue=view.hue, exclusion=exclusion))
+        if not np.isnan(limits[view.cell_id]):
+            axes.axhline(float(limits[view.cell_id]), color=MUTED.light, linestyle="--", linewidth=0.9)
+        axes.annotate(
+            _overflow_text(run, view),
+            (1, 1),
+            xycoords="axes fraction",
+            xytext=(-4, -3),
+            textcoords="offset points",
+            ha="right",
+            va="top",
+            color=MUTED.light,
+        )
+
+    declaration = Declaration(
+        title=ACCEPT_QUEUES.title,
+        notes=[
+            "depth of the deepest queue over time, one line per trial",
+            notes("dashed: its limit", DOTTED if run.values("rps").has_exclusions else None),
+        ],
+        legend={},
+        x=Scale(units.count, "s from the start of the window", *_ends(times), whole=True),
+        y=Scale(units.count, "connections waiting", 0, 1.6 * max(1.0, float(np.nanmax(deepest))), kind="symlog"),
+    )
+    return draw_panels(run, declaration, list(by_label), draw_cell)
+
+
+def accept_queue_table(run: StoredRun) -> Table:
+    """Return the deepest queue, its limit and the overflows of each cell."""
+    counts, deepest, rows = overflows(run), _deepest(run), []
+    watched, exclusions = set(run.telemetry["trial_id"].unique()), run.values("rps").exclusions
+    for view in _watched_cells(run):
+        trials = [str(trial_id) for trial_id in run.trials_of(view.cell_id)["trial_id"] if trial_id in watched]
+        values = (
+            float(deepest[QUEUE][view.cell_id]),
+            float(deepest[LIMIT][view.cell_id]),
+            float(round(counts.get(view.cell_id, 0.0))),
+            float(len(trials)),
+            float(sum(trial_id in exclusions for trial_id in trials)),
+        )
+        rows.append((Entry(view.label), *(number(value, units.count) for value in values)))
+    return Table(
+        name="figure-accept-queue",
+        caption="Accept queues, over all trials of a cell",
+        columns=(
+            TableColumn("Cell", "name"),
+            TableColumn("Deepest queue", "number"),
+            TableColumn("Limit", "number"),
+            TableColumn("Overflows", "number"),
+            TableColumn("Trials", "number"),
+            TableColumn("Excluded trials", "number"),
+        ),
+        rows=tuple(rows),
+    )
+
+
+ACCEPT_QUEUES = ReportFigure(
+    name="accept-queue",
+    title="Accept queues",
+    is_available=_queues_available,
+    alt=_queues_alt,
+    caption=_queues_caption,
+    see="A line that reaches the dashed limit is a server that accepts connections too slowly.",
+    draw=_draw_queues,
+    data=None,
+    table=accept_queue_table,
+)
+
+
+@cached_per_run
+def overflows(run: StoredRun) -> pd.Series[float]:
+    """Return the overflows of each cell's measured trials over their measured windows, by cell_id."""
+    measured = run.measured.set_index("trial_id")
+    rows = run.telemetry[run.telemetry["metric"] == OVERFLOWS]
+    if rows.empty:
+        return pd.Series(dtype="float64")
+    window = rows["trial_id"].map(numbers(measured["duration_s"]))
+    inside = rows[(rows["t_s"] >= 0) & (rows["t_s"] <= window)]
+    counters = inside.groupby(["trial_id", "host"])["value"].agg(["max", "min"])
+    increases = (counters["max"] - counters["min"]).reset_index(name="increase")
+    totals: pd.Series[float] = increases["increase"].groupby(increases["trial_id"].map(measured["cell_id"])).sum()
+    return totals
+
+
+@cached_per_run
+def _watched_cells(run: StoredRun) -> list[CellView]:
+    """Return the cells whose accept queues were watched."""
+    cells = _deepest(run)[QUEUE].dropna().index
+    return [view for view in run.cells if view.cell_id in cells]
+
+
+@cached_per_run
+def _deepest(run: StoredRun) -> pd.DataFrame:
+    """Return the highest depth and limit of each cell, by cell_id; NaN if it has none."""
+    rows = run.telemetry[run.telemetry["metric"].isin([QUEUE, LIMIT])]
+    cells = rows["trial_id"].map(dict(zip(run.measured["trial_id"], run.measured["cell_id"], strict=True)))
+    table = rows.assign(cell_id=cells).pivot_table(index="cell_id", columns="metric", values="value", aggfunc="max")
+    return table.reindex(columns=[QUEUE, LIMIT])
+
+
+def _overflow_text(run: StoredRun, view: CellView) -> str:
+    return units.counted(round(overflows(run).get(view.cell_id, 0.0)), "overflow")
+
+
+GAP = 3.0
+"""Distance of two samples in usual intervals from which on there is a gap between them, across which no line is
+drawn."""
+
+
+def counter_sums(samples: pd.DataFrame, metrics: Sequence[str], by: Sequence[str]) -> pd.DataFrame:
+    """Return the sum of metrics over their instances at each time: columns `by`, t_s, value.
+
+    `samples` are rows of `telemetry`. If an instance (core, interface, process) has no sample at a time, the sum is
+    unknown and its row is omitted.
+    """
+    keys = [*by, "t_s"]
+    rows = samples[samples["metric"].isin(list(metrics))]
+    if rows.empty:
+        return pd.DataFrame(columns=[*keys, "value"])
+    summed = rows.groupby(keys, dropna=False)["value"].agg(["sum", "count"]).reset_index()
+    instances = summed.groupby(list(by), dropna=False)["count"].transform("max")
+    return summed[summed["count"] == instances].rename(columns={"sum": "value"})[[*keys, "value"]]
+
+
+def rates(counters: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """Return the increase per second of a counter between two samples, at the later one: columns `by`, t_s, value.
+
+    A gap gives a row without a value, which interrupts a line through the rows; so does a decrease, as after the
+    restart of a process.
+    """
+    rows = counters.sort_values([*by, "t_s"], kind="stable")
+    groups = rows.groupby(list(by), dropna=False, sort=False)
+    elapsed_s, increase = groups["t_s"].diff(), groups["value"].diff()
+    usual_s = elapsed_s.groupby([rows[key] for key in by], dropna=False).transform("median")
+    is_known = (elapsed_s > 0) & (elapsed_s <= GAP * usual_s) & (increase >= 0)
+    return rows.assign(value=(increase / elapsed_s).where(is_known, np.nan))[elapsed_s.notna()]
