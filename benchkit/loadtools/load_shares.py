@@ -112,7 +112,7 @@ LEAST_LEAD_S = 0.02
 request on each of 16 connections, and 20 to 30 ms on 100."""
 CONNECT_S = 0.0003
 """Time to open a connection, where one core connects and another accepts: the last of 1,000 connections had its first
-answer 0.12 s (h2load) and 0.21 s (openloop) after the start of the tool, of 4,000 after 0.37 and 0.69 s (medians of
+answer 0.12 s (h2load) and 0.21 s (openloop) after the start of the tool. Of 4,000 it was 0.37 and 0.69 s (medians of
 five). On a machine that others kept busy it took h2load 0.27 to 0.40 s for 1,000."""
 HANDSHAKE_S = 0.0007
 """The same for a full handshake of TLS: nginx took 0.68 ms of CPU time for one with RSA-2048, 0.47 ms with ECDSA."""

@@ -45,7 +45,7 @@ def merge_generator_outputs(outputs: Sequence[ParsedOutput], started_s: Sequence
 
     Counts are added up, and histograms are merged. Rates are added up too, each being that of a generator over its own
     time: their sum is the rate while all of them ran. `duration_s` is that common window, from the last start to the
-    first end; counts divided by the time from the first start to the last end would be too low a rate, because some
+    first end; counts divided by the time from the first start to the last end would be too low a rate. Some
     generators had ended by then. Figures that cannot be merged are None: percentiles where there is no histogram.
     Raises InputError for different tools.
     """
@@ -264,7 +264,7 @@ def _answered_rate(output: ParsedOutput, load: Load, support: RateSupport) -> fl
     """Return answered requests per second, from the instants of the requests where the tool states them.
 
     Requests are sent at instants that are an interval apart; n of them cover n - 1 intervals, on each connection where
-    each has its own. In an open loop requests are sent at the target rate whatever becomes of them, so that only those
+    each has its own. In an open loop requests are sent at the target rate whatever becomes of them. So only those
     count that were answered before the last one was sent. Those sent within the time of the fastest answer before that
     cannot have been: the time is shorter by that much. A backlog that grows is thus a rate below the target, and never
     more than was sent.

@@ -12,9 +12,9 @@ functions:
 - A row states whether its function was inlined into all of its callers or into some, by the calls that remain then:
   dropped functions are skipped, and calls below 0.1 % (`-edgefraction`) are ignored.
 
-Values, percentages, running sums, order, names and inline marks are therefore equal in every row, for every sample type
-of every kind of profile that Go writes, with pprof's defaults and with those options. Not supported are pprof's
-filters (`-focus` …), `-mean`, `-diff_base`, other granularities, and symbols that pprof looks up in a binary.
+Values, percentages, running sums, order, names and inline marks are therefore equal in every row. This holds for every
+sample type of every kind of profile that Go writes, with pprof's defaults and with those options. Not supported are
+pprof's filters (`-focus` …), `-mean`, `-diff_base`, other granularities, and symbols that pprof looks up in a binary.
 """
 
 from __future__ import annotations

@@ -172,8 +172,8 @@ def _is_address(host: str) -> bool:
 def resolve_tls(tls: TlsOptions, source: SourceMap) -> TlsOptions:
     """Return the options with the paths of the user's certificate and key, both validated, from the scenario's file.
 
-    `source` has the lines of the options. Raises InputError naming file, line and field of a file that cannot be read
-    or is no PEM, a key that others may read or that does not fit, and a certificate that is not valid today.
+    `source` has the lines of the options. Raises InputError naming file, line and field where a file cannot be read or
+    is no PEM, where others may read a key or it does not fit, and where a certificate is not valid today.
     """
     if tls.certificate is None:
         return tls
@@ -253,7 +253,7 @@ def _create_pair(
 ) -> KeyPair:
     """Return a certificate with the address and the name of the host as subject alternative names (RFC 5280)."""
     from cryptography import x509  # noqa: PLC0415
-    from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415
+    from cryptography.hazmat.primitives import hashes  # noqa: PLC0415
     from cryptography.x509.oid import ExtendedKeyUsageOID  # noqa: PLC0415
 
     key = _create_key(kind)
@@ -269,10 +269,31 @@ def _create_pair(
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
         .sign(signer, hashes.SHA256())
     )
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    return _pair(certificate, key)
+
+
+def create_self_signed(address: str, name: str, validity: timedelta) -> KeyPair:
+    """Return a certificate for an address that its own key signs; `name` is its common name."""
+    from cryptography import x509  # noqa: PLC0415
+    from cryptography.hazmat.primitives import hashes  # noqa: PLC0415
+    from cryptography.x509.oid import ExtendedKeyUsageOID  # noqa: PLC0415
+
+    key = _create_key("ecdsa-p256")
+    certificate = (
+        _builder(_name(name), _name(name), key, validity)
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .sign(key, hashes.SHA256())
     )
-    return KeyPair(certificate.public_bytes(serialization.Encoding.PEM), private)
+    return _pair(certificate, key)
+
+
+def _pair(certificate: x509.Certificate, key: PrivateKey) -> KeyPair:
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat  # noqa: PLC0415
+
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return KeyPair(certificate.public_bytes(Encoding.PEM), private)
 
 
 def _create_key(kind: CertificateKey) -> PrivateKey:
@@ -294,7 +315,9 @@ def _name(text: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text[:64])])
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: PrivateKey) -> x509.CertificateBuilder:
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: PrivateKey, validity: timedelta = VALIDITY
+) -> x509.CertificateBuilder:
     from cryptography import x509  # noqa: PLC0415
 
     now = datetime.now(UTC)
@@ -305,7 +328,7 @@ def _builder(subject: x509.Name, issuer: x509.Name, key: PrivateKey) -> x509.Cer
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - CLOCK_TOLERANCE)
-        .not_valid_after(now + VALIDITY)
+        .not_valid_after(now + validity)
     )
 
 

@@ -16,7 +16,7 @@ from benchkit.hosts.processes import StopSignal
 from benchkit.models.base import Frozen
 from benchkit.models.protocol import is_tls
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
-from benchkit.services.builds import BuiltFolder
+from benchkit.services.builds import BUILD_TIMEOUT_S, BuiltFolder
 from benchkit.services.certificates import tls_paths
 from benchkit.services.controller_files import TEMPLATE_SUFFIX, files_in, mode_of
 from benchkit.services.git_source import resolve_ref
@@ -32,9 +32,6 @@ from benchkit.services.service import (
     SetupCommand,
 )
 from benchkit.services.templates import CommandLine, fill_in, render_config, validate_template
-
-BUILD_TIMEOUT_S = 900.0
-"""Enough for a first build on a slow machine."""
 
 TimeoutS = Annotated[float, Field(gt=0, le=3600)]
 Status = Annotated[int, Field(strict=True, ge=100, le=599)]
@@ -162,10 +159,10 @@ class CommandOptions(ServiceOptions):
 class CommandBackend(Backend[CommandOptions]):
     """Any server, started by its command line, with files of yours and a command that builds it.
 
-    In `run` and `env`, {host} and {port} or {socket} stand for its socket, {protocol} for its protocol, {cpus} for the
-    number of its CPUs, and {folder} or {out} for its folder, where it starts and which holds what was built and its
-    files. With TLS, {certificate} and {certificate_key} stand for the files of its certificate. Templates know the same
-    names. {{port}} stands for the text {port}.
+    In `run` and `env`, {host} and {port} or {socket} stand for its socket, {protocol} for its protocol, and {cpus} for
+    the number of its CPUs. {folder} or {out} is its folder, where it starts, with its files and what was built. With
+    TLS, {certificate} and {certificate_key} stand for the files of its certificate. Templates know the same names.
+    {{port}} stands for the text {port}.
     """
 
     name = "command"

@@ -268,8 +268,8 @@ def _build_into_cache(
 def _modfile(source: Path, manifest: str, folder: Path, toolchain: str) -> Path:
     """Write a copy of go.mod into `folder`, with the toolchain's version in its `go` line, and return its path.
 
-    The `go` line names the oldest release that compiles the module, and Go gives a program the run-time behaviour of
-    the release in that line (GODEBUG defaults, https://go.dev/doc/godebug). When releases are compared, each must
+    The `go` line names the oldest release that compiles the module. Go gives a program the run-time behaviour of the
+    release in that line (GODEBUG defaults, https://go.dev/doc/godebug). When releases are compared, each must
     behave as itself.
     """
     modfile = folder / "go.mod"

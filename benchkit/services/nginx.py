@@ -2,12 +2,12 @@
 
 Where root starts it, its workers run as an unprivileged user that the host has (`ServicePlacement.service_account`;
 none is created), as under any distribution's configuration. That user may not enter benchkit's work directory, which
-stays private (0700), and often not even the home folder around it. So nginx is started in the folder of its service,
-and all paths that workers open (files, temporary folders, sockets of upstreams, passwords) are relative to it (prefix
+stays private (0700), and often not even the home folder around it. So nginx is started in the folder of its service.
+All paths that workers open (files, temporary folders, sockets of upstreams, passwords) are relative to it (prefix
 `./`): the kernel checks only the folders on a relative path, and those below the work directory let everybody through
-(0711). Nobody gains access from outside. Within the stack, workers read what everybody may read (configurations,
-pages, programs), and no keys, which are root's (0600); the master reads those before it starts workers. Sockets of
-upstreams are shared by mode, and the password file, which workers read at each request, belongs to their user.
+(0711). Nobody gains access from outside. Within the stack, workers read what everybody may read (configurations, pages,
+programs), and no keys, which are root's (0600); the master reads those before it starts workers. Sockets of upstreams
+are shared by mode, and the password file, which workers read at each request, belongs to their user.
 """
 
 from __future__ import annotations

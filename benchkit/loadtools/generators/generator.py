@@ -114,8 +114,8 @@ def plan_generators(load: Load, target: Target, placements: Sequence[ServicePlac
     The folder of a placement is where programs that benchkit builds, and the certificates that verify the target, are
     put on that host. The tool must support every option of the load (`unsupported_fields`).
 
-    Raises UnsupportedError where the tool cannot send the requests, or not to this target. So does a host with fewer
-    CPUs than processes where `load.pin` is set.
+    Raises UnsupportedError where the tool cannot send the requests, or not to this target. It is also
+    raised for a host with fewer CPUs than processes where `load.pin` is set.
     """
     count = load.processes * len(placements)
     if unsent := [each.why for each in unsupported_fields(get_tool(load.tool), load, count) if each.concerns_requests]:

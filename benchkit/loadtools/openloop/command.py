@@ -3,9 +3,9 @@
 Properties, of `backends/openloop`:
 
 - Each request is due at an instant of the schedule. It sleeps by a timer of the kernel until then, to tenths of a
-  millisecond, and the request waits in order for one of the connections; rows have when that was, and how late.
-- Arrivals of a constant rate are an interval apart. Random ones are a Poisson process of which the number in the window
-  (or in each stage of a shape) is known, so that every trial sends as many requests; the instants differ in each.
+  millisecond. The request waits in order for one of the connections; rows have when that was, and how late.
+- Arrivals of a constant rate are an interval apart. Random ones are a Poisson process of which the number in
+  the window (or in each stage of a shape) is known. So every trial sends as many requests, at other instants.
 - Connections are opened before the first request is due; with `-lead` that is at least so long after its start. One
   that the server has closed meanwhile is replaced.
 - It gives up what it could not send within a second after the window.

@@ -4,9 +4,9 @@ Behaviour of wrk, read from its source (4.0.0, 4.1.0 and 4.2.0 alike: src/stats.
 
 - Every answer's time, in whole microseconds, is counted in an array with a cell for each up to the timeout. A longer
   time is an error of the kind `timeout` instead; so is one that the clock (gettimeofday) makes negative.
-- Before it prints, and before it calls done(), it adds samples for coordinated omission to that array: with the
-  interval e = runtime_us ÷ (requests ÷ connections), both divisions in integers and with the connections of its option,
-  a time n adds samples at n - e, n - 2e, … as long as they are above e. Nothing is added where there are fewer requests
+- Before it prints, and before it calls done(), it adds samples for coordinated omission to that array: the interval
+  is e = runtime_us ÷ (requests ÷ connections), both divisions in integers and with the connections of its option. A
+  time n adds samples at n - e, n - 2e, … as long as they are above e. Nothing is added where there are fewer requests
   than connections.
 - It reads the array upwards and adds only to lower times, which it has read before; so the additions depend on measured
   times alone: corrected(m) = raw(m) + raw(m + e) + raw(m + 2e) + …, for m above e. Therefore

@@ -7,8 +7,8 @@ Meaning of the figures, read from the sources of both (src/wrk.c, src/stats.c, s
 - Since version 4 wrk adds samples for coordinated omission before it prints or passes them to Lua (`stats_correct`:
   expected interval = runtime ÷ (requests ÷ connections)); versions 2 and 3 do not. wrk2 measures from when a request
   should have been sent. The text has the version only where `-v` was given.
-- Answers later than the timeout (2 s by default) are counted as `timeout` and have no latency since version 4, and
-  answers that never came are not counted at all. Before version 4, and in wrk2, a waiting connection is counted again
+- Answers later than the timeout (2 s by default) are counted as `timeout` and have no latency since version 4. Answers
+  that never came are not counted at all. Before version 4, and in wrk2, a waiting connection is counted again
   at every check.
 - The connections of each thread are connections ÷ threads, rounded down.
 - "Non-2xx or 3xx responses" counts status above 399. That line, and "Socket errors", are printed unless all are zero.

@@ -5,13 +5,12 @@ The controller keeps passwords as hashes and .netrc lines, and the certificate; 
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
@@ -19,6 +18,7 @@ from pydantic import Field
 
 from benchkit.models.base import Frozen, Name
 from benchkit.plugins.go_modules.proxy import PathPattern, path_expression
+from benchkit.services.certificates import create_self_signed
 from benchkit.services.controller_files import get_or_create, save_copy, secret_path
 from benchkit.services.placement import Endpoint
 from benchkit.services.service import ControllerFile
@@ -138,8 +138,6 @@ def _map_key(user: str, path: str) -> str:
 
 
 VALIDITY = timedelta(days=3650)
-CLOCK_TOLERANCE = timedelta(days=1)
-"""Time by which a host's clock may be behind the controller's."""
 
 
 @dataclass(frozen=True)
@@ -166,28 +164,5 @@ def _certificate_name(server: Endpoint) -> str:
 
 
 def _create_pair(address: str) -> bytes:
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"benchkit: module proxy at {address}")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - CLOCK_TOLERANCE)
-        .not_valid_after(now + VALIDITY)
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return private + certificate.public_bytes(serialization.Encoding.PEM)
+    pair = create_self_signed(address, f"benchkit: module proxy at {address}", VALIDITY)
+    return pair.key + pair.certificate

@@ -1,7 +1,7 @@
 """A developer's machine: a server that pulls a module with the host's go command for each request.
 
 An HTTP load tool thus acts as many developers at once, and its response times are the times of pulls. Before the server
-opens its socket it verifies the stack by real pulls, and fails with the module and the step where one does not work.
+opens its socket it verifies the stack by real pulls. It fails with the module and the step where one does not work.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Git over SSH: bare repositories behind an OpenSSH server of their own, where readers can read and do nothing else.
 
-Repositories are created from input of `git fast-import`. Author, times and content are fixed, so the same options give
+Repositories are created from input of `git fast-import`. Author, times and content are fixed. So the same options give
 the same commits, pseudo-versions and lines of go.sum on every host and in every run.
 """
 
