@@ -200,7 +200,6 @@ class _BoundError(Exception):
 
 
 def _require_bounds(values: int, depth: int, line: int) -> None:
-    """Raise _BoundError for more values, or more levels of mappings and lists, than a document may have."""
     if values > MAX_VALUES:
         what = f"too large: more than {MAX_VALUES:,} values"
         raise _BoundError(what, line, "shorten its lists, and remove aliases that repeat others")
@@ -230,8 +229,6 @@ class _BoundedComposer(Composer):
 
 @dataclass
 class _Conversion:
-    """The conversion of YAML nodes to plain data with origins."""
-
     source: str
     constructor: SafeConstructor
     values: int = 0

@@ -1,7 +1,7 @@
-"""Legible text without secrets: what others print, made safe to show and to store.
+"""Legible text without secrets, made of the text of other programs.
 
-What benchkit writes itself names the source of a secret, never its value. Redaction is for what it only passes on:
-messages of load tools, logs of servers, bodies of responses.
+A text of benchkit's own names the source of a secret, never its value. Redaction is for texts that it passes on, such
+as messages of load tools, logs of servers and bodies of responses.
 """
 
 from __future__ import annotations

@@ -57,9 +57,19 @@ class FailureMetric(Metric):
     """A count of failed requests: 0 in a sound trial."""
 
 
-def duration(title: str, description: str, *, better: Better | None = "lower") -> Metric:
-    """Describe a time in seconds."""
-    return Metric(description=description, unit="sec", title=title, better=better, format=units.seconds)
+def duration(title: str, description: str, *, better: Better | None = "lower", unit: str = "sec") -> Metric:
+    """Describe a time in seconds, or in seconds per something."""
+    return Metric(description=description, unit=unit, title=title, better=better, format=units.seconds)
+
+
+def rate(title: str, description: str, *, unit: str = "req/s") -> Metric:
+    """Describe a rate per second, of which more is better."""
+    return Metric(description=description, unit=unit, title=title, better="higher", format=units.rate)
+
+
+def share(title: str, description: str, *, better: Better | None = None) -> Metric:
+    """Describe a share, from 0 to 1."""
+    return Metric(description=description, unit="ratio", title=title, better=better, format=units.share)
 
 
 def percentile(percent: float) -> PercentileMetric:

@@ -115,7 +115,6 @@ class RecordedFacts(Frozen):
 
     @model_serializer(mode="wrap")
     def _without_unread(self, serialize: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Serialize the facts that were read."""
         return {name: value for name, value in serialize(self).items() if name in self.model_fields_set}
 
 

@@ -150,7 +150,6 @@ Headers = Annotated[Mapping[HeaderName, HeaderValue], BeforeValidator(_with_secr
 
 
 def _without_values(pairs: object) -> object:
-    """Return the headers of a response without the values of secret ones."""
     if not isinstance(pairs, Sequence) or isinstance(pairs, str):
         return pairs
     return tuple(
@@ -221,7 +220,6 @@ MAX_CYCLE = 1000
 
 
 def _from_root(path: object) -> object:
-    """Return a path with a slash at its start."""
     return f"/{path}" if isinstance(path, str) and path[:1].isalnum() else path
 
 

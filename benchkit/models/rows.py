@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeAlias, TypeVar, get_type_hints
 
 from benchkit import units
-from benchkit.models.columns import Column, Metric, duration, failures, percentile
+from benchkit.models.columns import Column, Metric, duration, failures, percentile, rate, share
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -59,14 +59,7 @@ class TrialRow(Row):
         float | None, Column(description="target rate; null: as fast as answers come", unit="req/s")
     ] = None
     rate_achieved: Annotated[
-        float | None,
-        Metric(
-            description="requests per second answered under a target rate; null without one",
-            unit="req/s",
-            title="achieved rate",
-            better="higher",
-            format=units.rate,
-        ),
+        float | None, rate("achieved rate", "requests per second answered under a target rate; null without one")
     ] = None
     send_lag_p99_s: Annotated[
         float | None,
@@ -77,13 +70,7 @@ class TrialRow(Row):
     ] = None
     capacity_rps: Annotated[
         float | None,
-        Metric(
-            description="highest rate that keeps the objective of `load.capacity`, as a search estimated it",
-            unit="req/s",
-            title="capacity",
-            better="higher",
-            format=units.rate,
-        ),
+        rate("capacity", "highest rate that keeps the objective of `load.capacity`, as a search estimated it"),
     ] = None
     capacity_low: Annotated[float | None, Column(description="low end of its 95 % interval", unit="req/s")] = None
     capacity_high: Annotated[
@@ -95,22 +82,17 @@ class TrialRow(Row):
     ] = None
     overload_goodput_rps: Annotated[
         float | None,
-        Metric(
-            description="requests per second answered without an error during the shape of the target rate; null without one",
-            unit="req/s",
-            title="goodput under overload",
-            better="higher",
-            format=units.rate,
+        rate(
+            "goodput under overload",
+            "requests per second answered without an error during the shape of the target rate; null without one",
         ),
     ] = None
     overload_error_share: Annotated[
         float | None,
-        Metric(
-            description="share of the requests that ended during the shape with an error",
-            unit="ratio",
-            title="share of errors under overload",
+        share(
+            "share of errors under overload",
+            "share of the requests that ended during the shape with an error",
             better="lower",
-            format=units.share,
         ),
     ] = None
     recovery_s: Annotated[
@@ -127,10 +109,7 @@ class TrialRow(Row):
             description="completed requests", unit="requests", title="requests", better="higher", format=units.count
         ),
     ] = None
-    rps: Annotated[
-        float | None,
-        Metric(description="requests per second", unit="req/s", title="RPS", better="higher", format=units.rate),
-    ] = None
+    rps: Annotated[float | None, rate("RPS", "requests per second")] = None
     bytes_total: Annotated[
         float | None, Metric(description="bytes received", unit="B", title="bytes", better=None, format=units.size)
     ] = None
@@ -189,14 +168,7 @@ class TrialRow(Row):
     errors_timeout: Annotated[int | None, failures("timeouts", "requests that timed out")] = None
     non_2xx: Annotated[int | None, failures("answers other than 2xx", "responses with another status than 2xx")] = None
     server_cpu_s_per_request: Annotated[
-        float | None,
-        Metric(
-            description="CPU time of all services per request",
-            unit="sec/req",
-            title="server CPU per request",
-            better="lower",
-            format=units.seconds,
-        ),
+        float | None, duration("server CPU per request", "CPU time of all services per request", unit="sec/req")
     ] = None
     server_memory_bytes: Annotated[
         float | None,
@@ -211,12 +183,10 @@ class TrialRow(Row):
     ] = None
     main_process_cpu_s_per_request: Annotated[
         float | None,
-        Metric(
-            description="CPU time of the first process of each service per request: Node's primary, nginx's master",
+        duration(
+            "CPU of main processes per request",
+            "CPU time of the first process of each service per request: Node's primary, nginx's master",
             unit="sec/req",
-            title="CPU of main processes per request",
-            better="lower",
-            format=units.seconds,
         ),
     ] = None
     server_switches_per_request: Annotated[
@@ -272,33 +242,25 @@ class TrialRow(Row):
     ] = None
     resumed_share: Annotated[
         float | None,
-        Metric(
-            description="share of the TLS handshakes in the window that resumed a session, as the entry counts; null: none",
-            unit="ratio",
-            title="resumed handshakes",
-            better=None,
-            format=units.share,
+        share(
+            "resumed handshakes",
+            "share of the TLS handshakes in the window that resumed a session, as the entry counts; null: none",
         ),
     ] = None
     handshakes_per_s: Annotated[
         float | None,
-        Metric(
-            description="TLS handshakes per second of the window, full and resumed, as the entry counts",
+        rate(
+            "handshakes per second",
+            "TLS handshakes per second of the window, full and resumed, as the entry counts",
             unit="1/s",
-            title="handshakes per second",
-            better="higher",
-            format=units.rate,
         ),
     ] = None
     server_cpu_s_per_handshake: Annotated[
         float | None,
-        Metric(
-            description="CPU time of all services per TLS handshake, that of its request included; null where connections "
-            "are kept",
+        duration(
+            "server CPU per handshake",
+            "CPU time of all services per TLS handshake, that of its request included; null where connections are kept",
             unit="sec/handshake",
-            title="server CPU per handshake",
-            better="lower",
-            format=units.seconds,
         ),
     ] = None
     rate_first_over_last: Annotated[

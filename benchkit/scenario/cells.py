@@ -62,7 +62,6 @@ def typed_load(document: Document) -> Load:
 
 
 def _check_capacity(load: Load, document: Document) -> None:
-    """Raise InputError naming the field where a load cannot be that of a search for a capacity."""
     if load.rate is not None or load.share_of_slowest is not None:
         raise InputError(document.fault(("capacity",), "excludes rate: the search sets the rate of each probe"))
     if load.duration_s is None:
@@ -72,7 +71,6 @@ def _check_capacity(load: Load, document: Document) -> None:
 
 
 def _check_shape(load: Load, document: Document) -> None:
-    """Raise InputError naming the field where the target rate of a load cannot have its shape."""
     if not _is_at_rate(load) or load.searches_capacity:
         raise InputError(document.fault(("shape",), "needs a rate, which it is the course of"))
     if load.duration_s is None or load.shape is None or load.duration_s < load.shape.end_s:
@@ -85,7 +83,6 @@ def _is_at_rate(load: Load) -> bool:
 
 
 def _content(name: str, number: int, document: Document) -> bytes:
-    """Return the content of a body file, whose path is relative to the scenario's file."""
     location = ("requests", number, "body_file")
     path = Path(document.source.origin(location).source).parent / name
     try:
@@ -393,8 +390,6 @@ def _scalars(data: object, here: Location = ()) -> Iterator[tuple[Location, obje
 
 
 def _filled_in(document: Document, levels: Mapping[str, Level]) -> Document:
-    """Return the document with every reference to a factor replaced by its level."""
-
     def fill_in(data: object) -> object:
         if isinstance(data, dict):
             return {key: fill_in(value) for key, value in data.items()}

@@ -222,7 +222,6 @@ class Scenario(Frozen):
     @field_validator("tuning", mode="before")
     @classmethod
     def _tuning_of_factor(cls, value: object) -> object:
-        """Take `$name` as the only profile."""
         return ({"profile": value},) if isinstance(value, str) and REFERENCE.match(value) else value
 
     def has_control(self, levels: Levels) -> bool:

@@ -146,7 +146,6 @@ def _published_faults(i: int, published: Published, document: Document, factors:
 
 
 def _level_faults(levels: Levels, location: Location, document: Document, factors: Factors) -> Iterator[str]:
-    """Yield a fault for each unknown factor, and for each level that exists at no scale."""
     for factor, level in levels.items():
         if factor not in factors:
             yield document.fault((*location, factor), f"no factor {factor!r}; {suggestion(factor, factors)}")

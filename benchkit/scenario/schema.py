@@ -141,7 +141,6 @@ def _file_schema(model: type[BaseModel], title: str) -> Schema:
 
 
 def _schemas(models: Iterable[type[BaseModel]]) -> tuple[dict[type[BaseModel], Schema], dict[str, Schema]]:
-    """Return a reference for each model, and all definitions by name."""
     wanted = tuple(dict.fromkeys(models))
     references, document = models_json_schema(
         [(model, "validation") for model in wanted], ref_template=f"{_DEFS}{{model}}"
@@ -216,7 +215,6 @@ def _or_reference(schema: Schema) -> Schema:
 
 
 def _either(schema: Schema, other: Schema) -> Schema:
-    """Return a schema that accepts what either accepts; annotations stay outside, where editors look for them."""
     notes = _annotations(schema)
     rest = {key: value for key, value in schema.items() if key not in notes}
     members = rest["anyOf"] if set(rest) == {"anyOf"} else [rest]

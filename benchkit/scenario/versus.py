@@ -219,7 +219,6 @@ def _option(name: str, inner: Mapping[str | int, Origins] = MappingProxyType({})
 
 
 def _named_options(names: Mapping[str, str] | Sequence[str]) -> dict[str | int, Origins]:
-    """Return options by the field that each of them gives."""
     by_field = names if isinstance(names, Mapping) else dict(zip(names, names, strict=True))
     return {field: _option(f"--{option}") for field, option in by_field.items()}
 
@@ -250,7 +249,6 @@ def save_scenario(fields: Mapping[str, object], path: Path) -> None:
 
 
 def _roles(comparison: ServerComparison) -> dict[str, object]:
-    """Return the field `roles`, where it is not the default."""
     if comparison.quota is None and comparison.cpus is None:
         return {}
     servers = {} if comparison.quota is None else {"quota": comparison.quota}
@@ -317,7 +315,6 @@ def _differs(comparison: ServerComparison) -> list[object]:
 
 
 def _times(servers: int, comparison: ServerComparison) -> dict[str, object]:
-    """Return the load of a comparison, its blocks, and when it ends."""
     tool, blocks = comparison.tool, comparison.blocks
     window = window_s(
         servers,

@@ -375,7 +375,6 @@ def _damaged(path: Path, number: int, why: str) -> InputError:
 
 
 def _complete_size(file: int) -> int:
-    """Return the size of the complete lines of a file, in bytes."""
     size = os.fstat(file).st_size
     while size:
         start = max(0, size - _CHUNK)

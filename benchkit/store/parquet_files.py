@@ -160,7 +160,6 @@ def _reason(error: Exception) -> str:
 
 
 def _mending(path: Path) -> str:
-    """Return the command that writes a damaged file again."""
     key, _, run_id = path.parent.name.partition("=")
     if key == "run_id":
         return f"`benchkit results check {run_id} --repair` rebuilds it from the raw files of the run"

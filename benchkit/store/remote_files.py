@@ -207,7 +207,6 @@ class RemoteFiles:
 
 
 def _failures() -> tuple[type[Exception], ...]:
-    """Return the classes of failures of the client libraries that are in use."""
     classes = (
         ("botocore.exceptions", "BotoCoreError"),
         ("botocore.exceptions", "ClientError"),

@@ -93,8 +93,6 @@ def reparse(
 
 @dataclass(frozen=True)
 class _RawFiles:
-    """The trials of a run, read from their raw files."""
-
     built: Sequence[Mapping[str, Rows]]
     """Rows of each trial by table."""
     damaged: Mapping[str, InputError]

@@ -108,7 +108,6 @@ def _achieved_rate(record: TrialRecord, result: LoadResult, measurement: Measure
 
 
 def _probe_columns(record: TrialRecord) -> dict[str, Any]:
-    """Return the columns about the answers to the probes; none where there were no probes."""
     probes = record.probes
     if not probes:
         return {}

@@ -177,7 +177,6 @@ class Store:
         return run
 
     def _names(self, beginning: str = "") -> list[str]:
-        """Return the names of the folders with a manifest that begin so, sorted."""
         if self.remote is not None:
             self.remote.fetch_manifests(self.remote.run_names(beginning))
         names = (manifest.parent.name for manifest in (self.path / "runs").glob(f"[!.]*/{MANIFEST}"))

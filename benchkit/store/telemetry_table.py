@@ -157,8 +157,6 @@ def mean_goroutine_wait_s(record: TrialRecord, telemetry: Columns[TelemetryRow])
 
 
 class _TelemetryBuilder:
-    """The rows of a trial, collected as columns."""
-
     def __init__(self, record: TrialRecord) -> None:
         self._trial_id = record.trial_id
         self._load_services = {generator_service(generator.number) for generator in record.generators}

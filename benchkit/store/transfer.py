@@ -187,7 +187,6 @@ def _verified_checksums(store: Store, run: RunFolder) -> Checksums:
 
 
 def _require_same(checksums: Checksums, others: Checksums, where: str) -> None:
-    """Raise InputError unless two runs have the same files."""
     if checksums != others:
         different = sorted(path for path, _ in set(checksums.items()) ^ set(others.items()))
         raise InputError(
@@ -240,7 +239,6 @@ def _sha256(path: Path) -> str | None:
 
 
 def _move(source: Path, target: Path) -> None:
-    """Give a file its name, synced."""
     make_folders(target.parent)
     handle = os.open(source, os.O_RDONLY)
     try:

@@ -11,6 +11,7 @@ from benchkit.loadtools.text import decode
 from benchkit.loadtools.tool import ParsedOutput, ToolOutput
 from benchkit.loadtools.trial_result import merge_generator_outputs, merge_slices, read_generator
 from benchkit.models.rows import (
+    TABLES,
     Columns,
     LatencyRow,
     NoteRow,
@@ -22,18 +23,12 @@ from benchkit.models.rows import (
     TrialRow,
     UncheckedRow,
     VerdictRow,
+    column_names,
 )
 from benchkit.models.trial import GeneratorRecord, TrialRecord
 from benchkit.store.parquet_files import Rows
 from benchkit.store.profile_tables import read_profiles
-from benchkit.store.row_builders import (
-    latency_columns,
-    note_rows,
-    sampled_requests,
-    series_rows,
-    slice_rows,
-    trial_row,
-)
+from benchkit.store.row_builders import latency_columns, note_rows, sampled_requests, series_rows, slice_rows, trial_row
 from benchkit.store.slice_files import unpack_slices
 from benchkit.store.telemetry_table import (
     main_process_cpu_s,
@@ -89,21 +84,7 @@ KILLED = "service-killed"
 NOT_RECOVERED = "not-recovered"
 """Code of the note on a trial whose objective did not hold again after the shape of its rate."""
 
-TRIAL_TABLES = tuple(
-    row.TABLE
-    for row in (
-        TrialRow,
-        NoteRow,
-        LatencyRow,
-        TelemetryRow,
-        ProfileRow,
-        ProfileShareRow,
-        SliceRow,
-        SeriesRow,
-        VerdictRow,
-        UncheckedRow,
-    )
-)
+TRIAL_TABLES = tuple(table for table in TABLES if "trial_id" in column_names(table))
 """The tables whose rows belong to trials."""
 
 

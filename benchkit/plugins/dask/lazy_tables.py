@@ -136,10 +136,8 @@ def _refuse_newer(connection: duckdb.DuckDBPyConnection, files: str) -> None:
 
 
 def _text(value: str) -> str:
-    """Return a text as SQL has it."""
     return "'" + value.replace("'", "''") + "'"
 
 
 def _name(column: str) -> str:
-    """Return the name of a column as SQL has it."""
     return '"' + column.replace('"', '""') + '"'
