@@ -33,7 +33,7 @@ class Scores:
         self.disturbed += disturbed
 
     def markdown(self) -> str:
-        """Return the table of `benchkit/judge/README.md`."""
+        """Return the table of `benchkit/judge/RESULTS.md`."""
         return "\n".join(["", *self._lines(), ""])
 
     def _lines(self) -> Iterator[str]:

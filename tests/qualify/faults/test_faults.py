@@ -1,4 +1,4 @@
-"""Detection of every fault, on real trials, counted for `benchkit/judge/README.md`."""
+"""Detection of every fault, on real trials, counted for `benchkit/judge/RESULTS.md`."""
 
 from __future__ import annotations
 
