@@ -1,4 +1,4 @@
-"""Tests of the check protocol-mismatch."""
+"""Tests of checks of conditions: the profiler, processes, CPUs and protocols."""
 
 from __future__ import annotations
 
@@ -7,8 +7,64 @@ import pytest
 from benchkit.judge.check import ALL
 from benchkit.models.load_result import LoadResult
 from benchkit.models.protocol import Negotiated, TlsOptions
+from benchkit.models.run import ControllerRecord
 from benchkit.models.trial import ProbeRecord
-from tests.support.judge.builders import build_generator, build_load, build_trial, finding_of, skip_reason
+from tests.support.judge.builders import (
+    build_generator,
+    build_load,
+    build_service,
+    build_trial,
+    finding_of,
+    skip_reason,
+)
+
+
+def test_profile_trial_is_invalid() -> None:
+    assert finding_of("observed", build_trial()) is None
+    finding = finding_of("observed", build_trial(kind="profile"))
+    assert finding is not None
+    assert (finding.severity, finding.metrics) == ("invalid", ALL)
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [
+        (((10, 100), (11, 100)), False),
+        (((10, 100), (12, 170)), True),
+        (((10, 100),), True),
+        (((10, 100), (11, 170)), True),
+    ],
+)
+def test_changed_processes(after: tuple[tuple[int, int], ...], *, expected: bool) -> None:
+    """Treat a reused pid as another process."""
+    one = build_service(pids_before=((10, 100), (11, 100)), pids_after=after)
+    found = finding_of("service-restarted", build_trial(services=(one,)))
+    assert (found is not None) == expected
+    assert found is None or (found.severity, found.metrics) == ("invalid", ALL)
+
+
+@pytest.mark.parametrize(("cpus", "expected"), [((1,), False), ((0, 1), True)])
+def test_common_cpu_on_one_machine(cpus: tuple[int, ...], *, expected: bool) -> None:
+    found = finding_of("shared-cpus", build_trial(generators=(build_generator(cpus=cpus),)))
+    assert (found is not None) == expected
+    assert found is None or (found.severity, found.metrics) == ("suspect", ALL)
+
+
+@pytest.mark.parametrize(
+    ("machine", "cpus", "expected"),
+    [("one machine", (1,), False), ("one machine", (0, 1), True), ("mine", (0,), False)],
+)
+def test_common_cpu_with_the_controller(machine: str, cpus: tuple[int, ...], *, expected: bool) -> None:
+    trial_with_unwatched_host = ControllerRecord(machine=machine, cpus=cpus)
+    found = finding_of("shared-cpus", build_trial(controller=trial_with_unwatched_host))
+    assert (found is not None) == expected
+    assert found is None or found.seen == "the server and benchkit itself may run on the same CPU: 0"
+
+
+def test_same_number_on_another_machine_is_another_cpu() -> None:
+    elsewhere = {"load": {"boot_id": "another"}}
+    assert finding_of("shared-cpus", build_trial(generators=(build_generator(cpus=(0,)),), facts=elsewhere)) is None
+
 
 TLS = TlsOptions(ciphers="TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384")
 AGREED = Negotiated(protocol="h2", tls_version="1.3", cipher="TLS_AES_256_GCM_SHA384", key="ecdsa-p256")

@@ -1,4 +1,4 @@
-"""Tests of the check rate-held."""
+"""Tests of checks of the load tool: its ceilings, its hosts, requests for percentiles, and rates."""
 
 from __future__ import annotations
 
@@ -6,21 +6,129 @@ from typing import Any
 
 import pytest
 
+from benchkit.judge.check import LOAD
 from benchkit.judge.evidence import Evidence
 from benchkit.models.load import Shape
+from benchkit.models.load_result import LoadResult
 from benchkit.models.metrics import LATENCIES
+from benchkit.models.trial import GeneratorRecord
 from tests.support.judge.builders import (
     WINDOW_S,
     Telemetry,
     build_generator,
     build_load,
     build_service,
+    build_slices,
     build_trial,
     core_counters,
     finding_of,
     sent_traffic,
     skip_reason,
 )
+
+
+def test_cap_of_hey() -> None:
+    found = finding_of("tool-limit", build_trial(notes={"hey-cap": "hey keeps 1,000,000 results and there were more"}))
+    assert found is not None
+    assert (found.severity, found.metrics) == ("invalid", LATENCIES)
+
+
+@pytest.mark.parametrize(("mean", "expected"), [(0.012, False), (None, True)])
+def test_latency_below_the_resolution_of_the_tool(mean: float | None, *, expected: bool) -> None:
+    siege = {"tool": "siege", "latency_mean_s": mean, "latency_resolution_s": 0.01}
+    found = finding_of("tool-limit", build_trial(row=siege))
+    assert (found is not None) == expected
+    assert found is None or (found.severity, found.metrics) == ("suspect", LATENCIES)
+
+
+@pytest.mark.parametrize(("users", "expected"), [(64, False), (60, True), (None, False)])
+def test_fewer_connections_than_requested(users: int | None, *, expected: bool) -> None:
+    siege = build_generator(result=LoadResult(tool="siege", connections=users))
+    assert (finding_of("tool-limit", build_trial(generators=(siege,))) is not None) == expected
+
+
+def generators(
+    rates: dict[str, float | None], late_s: dict[str, float] | None = None, **load: object
+) -> tuple[GeneratorRecord, ...]:
+    """Return a generator on each of these load hosts, with this rate for the same share of the load."""
+    return tuple(
+        build_generator(
+            number=number,
+            host=host,
+            load=build_load(**load),
+            late_s=(late_s or {}).get(host, 0.0),
+            result=LoadResult(tool="wrk", rps=rate),
+        )
+        for number, (host, rate) in enumerate(rates.items(), 1)
+    )
+
+
+ALIKE: dict[str, float | None] = {"load1": 1000.0, "load2": 1100.0, "load3": 900.0}
+
+
+@pytest.mark.parametrize(("spread_s", "expected"), [(0.02 * WINDOW_S, False), (0.021 * WINDOW_S, True)])
+def test_a_load_host_that_starts_late_is_named(spread_s: float, *, expected: bool) -> None:
+    late = generators(ALIKE, {"load1": 0.001, "load2": spread_s})
+    found = finding_of("uneven-load", build_trial(generators=late, start_spread_s=spread_s))
+    assert (found is not None) == expected
+    assert found is None or (found.severity, found.metrics) == ("suspect", LOAD)
+    assert found is None or found.seen == "the load tool on load2 started 63.0 ms after the first one"
+
+
+def test_the_spread_of_a_sliced_trial_counts_against_the_length_of_a_slice() -> None:
+    trial = build_trial(generators=generators(ALIKE), start_spread_s=0.006, slices=build_slices())
+    found = finding_of("uneven-load", trial)
+    assert found is not None
+    assert found.threshold == "limit: 2.0 % of 250 ms"
+    assert finding_of("uneven-load", trial, start_spread=0.03) is None
+
+
+@pytest.mark.parametrize(("rate", "expected"), [(501.0, False), (499.0, True)])
+def test_a_slow_load_host_is_named_with_its_rate_relative_to_the_others(rate: float, *, expected: bool) -> None:
+    slow = generators({"load1": 1000.0, "load2": 1000.0, "load3": rate, "load4": 5000.0})
+    found = finding_of("uneven-load", build_trial(generators=slow))
+    assert (found is not None) == expected
+    assert found is None or found.seen.startswith("load3 had 49.9 % of the median rate of the other load hosts")
+
+
+def test_a_rate_counts_for_the_share_of_the_load() -> None:
+    (first,) = generators({"load1": 1000.0})
+    (small,) = generators({"load2": 5.0}, connections=1)
+    rest = build_generator(
+        number=3, host="load2", load=build_load(connections=1), result=LoadResult(tool="wrk", rps=27)
+    )
+    assert finding_of("uneven-load", build_trial(generators=(first, small, rest))) is None
+    assert finding_of("uneven-load", build_trial(generators=(first, small))) is not None
+
+
+def test_one_load_host_is_compared_with_none() -> None:
+    alone = build_generator(result=LoadResult(tool="wrk"))
+    assert finding_of("uneven-load", build_trial(generators=(alone, alone), start_spread_s=1.0)) is None
+
+
+def test_it_is_skipped_where_a_rate_is_unknown() -> None:
+    unknown = generators({"load1": 1000.0, "load2": None})
+    assert skip_reason("uneven-load", build_trial(generators=unknown)) == "the rate of each load host is not known"
+
+
+@pytest.mark.parametrize(("requests", "expected"), [(1000, False), (999, True)])
+def test_requested_percentile(requests: int, *, expected: bool) -> None:
+    asked = frozenset({"latency_p99_s"})
+    found = finding_of("too-few-samples", build_trial(row={"requests": requests}, requested_metrics=asked))
+    assert (found is not None) == expected
+    assert found is None or (found.severity, found.metrics) == ("invalid", ("latency_p99_s",))
+
+
+def test_other_percentiles_are_no_finding() -> None:
+    assert finding_of("too-few-samples", build_trial(row={"requests": 50})) is None
+    assert finding_of("too-few-samples", build_trial(row={"requests": None})) is None
+
+
+def test_tool_without_request_count_is_skipped() -> None:
+    assert skip_reason(
+        "too-few-samples", build_trial(row={"requests": None}, requested_metrics=frozenset({"latency_p99_s"}))
+    )
+
 
 RATE = 10_000.0
 

@@ -1,0 +1,306 @@
+"""Tests of checks of one limit: handshakes, connections, ports, requests in flight, and gaps between samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from benchkit.judge.check import ALL, LOAD
+from benchkit.judge.evidence import Evidence
+from benchkit.judge.handshakes import handshakes, handshakes_per_s, resumed_share, server_cpu_s_per_handshake
+from benchkit.models.protocol import TlsOptions
+from benchkit.models.trial import SliceRecord
+from tests.support.judge.builders import (
+    Telemetry,
+    build_generator,
+    build_load,
+    build_slices,
+    build_trial,
+    build_watch,
+    finding_of,
+    skip_reason,
+)
+
+
+def counted(full: float, resumed: float) -> Telemetry:
+    """Return the counters of a server that made handshakes in the window, and ten full ones before it."""
+    counts = {"full": (10.0, 10 + full), "resumed": (0.0, resumed)}
+    return {
+        ("tls_handshakes_total", "sut", "app", kind): {-0.01: before, 3.05: after}
+        for kind, (before, after) in counts.items()
+    }
+
+
+def trial(full: float = 9_000, resumed: float = 0, *, wanted: bool = False, keepalive: bool = False) -> Evidence:
+    return build_trial(
+        counted(full, resumed),
+        protocol="https1",
+        tls=TlsOptions(resumption=wanted),
+        load=build_load(keepalive=keepalive),
+    )
+
+
+@pytest.mark.parametrize(
+    ("evidence", "is_found"),
+    [
+        (trial(), False),
+        (trial(resumed=80), False),
+        (trial(resumed=100), True),
+        (trial(full=0, resumed=9_000), True),
+        (trial(resumed=9_000, wanted=True), False),
+        (trial(resumed=9_000, keepalive=True), False),
+    ],
+)
+def test_resumed_sessions_where_full_handshakes_are_wanted(evidence: Evidence, *, is_found: bool) -> None:
+    found = finding_of("handshake-share", evidence)
+    assert (found is not None) == is_found
+    assert found is None or (found.severity, found.metrics) == ("invalid", ALL)
+
+
+def test_a_server_without_counters() -> None:
+    evidence = build_trial(protocol="https1", tls=TlsOptions(resumption=False), load=build_load(keepalive=False))
+    assert "counts no handshakes" in skip_reason("handshake-share", evidence)
+    assert handshakes(evidence) is None
+    assert resumed_share(trial(full=0)) is None
+
+
+def test_figures_of_handshakes() -> None:
+    evidence = trial(full=6_000, resumed=3_000)
+    assert resumed_share(evidence) == pytest.approx(1 / 3)
+    assert handshakes_per_s(evidence) == pytest.approx(3_000)
+    assert server_cpu_s_per_handshake(evidence) == pytest.approx(0.9 / 3_000)
+    assert server_cpu_s_per_handshake(trial(keepalive=True)) is None
+
+
+def test_figures_of_handshakes_where_the_tool_goes_on_beyond_its_slices() -> None:
+    """Three seconds of slices with 2.7 s of CPU time, in 3.3 s of the tool with 9,900 handshakes."""
+    evidence = build_trial(
+        counted(9_900, 0),
+        row={"duration_s": 3.3},
+        slices=build_slices(),
+        protocol="https1",
+        tls=TlsOptions(resumption=False),
+        load=build_load(keepalive=False),
+    )
+    assert handshakes_per_s(evidence) == pytest.approx(3_000)
+    assert server_cpu_s_per_handshake(evidence) == pytest.approx(2.7 / 9_000)
+
+
+def connection_counts(*counts: float) -> Telemetry:
+    return connections_at(dict(zip((0.5, 1.0, 1.5), counts, strict=True)))
+
+
+def connections_at(counts: Mapping[float, float]) -> Telemetry:
+    return {("connections_established", "sut", "app", "8080"): dict(counts)}
+
+
+@pytest.mark.parametrize(("counts", "expected"), [((64, 61, 64), False), ((64, 60, 64), True)])
+def test_fewest_connections_of_all_samples(counts: tuple[float, ...], *, expected: bool) -> None:
+    found = finding_of("missing-connections", build_trial(connection_counts(*counts)))
+    assert (found is not None) == expected
+    assert found is None or (found.severity, found.metrics) == ("invalid", ALL)
+
+
+COUNTED = build_load(duration_s=None, request_count=100_000)
+
+
+@pytest.mark.parametrize(("t_s", "expected"), [(2.6, True), (2.8, False), (3.02, False)])
+def test_end_of_a_window_of_counted_requests_is_ignored(t_s: float, *, expected: bool) -> None:
+    found = finding_of("missing-connections", build_trial(connections_at({0.5: 64, 1.5: 64, t_s: 30}), load=COUNTED))
+    assert (found is not None) == expected
+
+
+def test_one_sample_is_enough_for_counted_requests() -> None:
+    assert finding_of("missing-connections", build_trial(connections_at({0.5: 64, 3.02: 0}), load=COUNTED)) is None
+    assert skip_reason("missing-connections", build_trial(connections_at({3.02: 0}), load=COUNTED))
+
+
+def test_sample_after_the_window_does_not_count() -> None:
+    seen = connections_at({1.5: 64, 3.02: 0})
+    assert skip_reason("missing-connections", build_trial(seen)) == "the connections were counted in 1 of 3 samples"
+    assert finding_of("missing-connections", build_trial(connections_at({1.5: 60, 3.02: 0}))) is not None
+
+
+def test_short_connections_are_not_checked() -> None:
+    assert (
+        finding_of("missing-connections", build_trial(connection_counts(1, 2, 3), load=build_load(keepalive=False)))
+        is None
+    )
+
+
+def test_connections_of_another_port_do_not_count() -> None:
+    without = build_trial(without=("connections_established",))
+    assert skip_reason("missing-connections", without)
+    assert skip_reason("missing-connections", build_trial(target="http://10.0.0.1:9000/"))
+
+
+@pytest.mark.parametrize(("waiting", "expected"), [(834, False), (836, True)])
+def test_sockets_near_the_port_range(waiting: int, *, expected: bool) -> None:
+    sockets: Telemetry = {("tcp_sockets", "load", None, "time_wait"): {1.0: waiting}}
+    found = finding_of("ports-exhausted", build_trial(sockets, load=build_load(keepalive=False)))
+    assert (found is not None) == expected
+    assert found is None or (found.severity, found.metrics) == ("invalid", LOAD)
+
+
+NARROW = {"load": {"sysctls": {"net.ipv4.ip_local_port_range": "10001\t10070"}}}
+
+
+def test_kept_connections_need_no_more_ports() -> None:
+    """Ignore sockets in TIME_WAIT of earlier trials."""
+    assert finding_of("ports-exhausted", build_trial(facts=NARROW)) is None
+    assert finding_of("ports-exhausted", build_trial(facts=NARROW, row={"errors_connect": 3})) is not None
+
+
+def test_unknown_port_range_is_skipped() -> None:
+    short = build_load(keepalive=False)
+    assert skip_reason("ports-exhausted", build_trial(facts={"load": {"sysctls": {}}}, load=short))
+
+
+FULL: Telemetry = {("tcp_sockets", "load", None, "time_wait"): {1.0: 930.0}}
+SHORT = build_load(keepalive=False)
+PORTS = {"net.ipv4.ip_local_port_range": "10001 11000"}
+
+
+@pytest.mark.parametrize(("reuse", "failed", "expected"), [("0", 0, True), ("1", 0, False), ("1", 3, True)])
+def test_reused_ports_count_only_with_failed_connects(reuse: str, failed: int, *, expected: bool) -> None:
+    facts = {"load": {"sysctls": {**PORTS, "net.ipv4.tcp_tw_reuse": reuse}}}
+    found = finding_of("ports-exhausted", build_trial(FULL, facts=facts, load=SHORT, row={"errors_connect": failed}))
+    assert (found is not None) == expected
+
+
+def test_open_connections_hold_their_ports() -> None:
+    facts = {"load": {"sysctls": {**PORTS, "net.ipv4.tcp_tw_reuse": "1"}}}
+    held: Telemetry = {("tcp_sockets", "load", None, "in_use"): {1.0: 930}}
+    assert finding_of("ports-exhausted", build_trial(held, facts=facts, load=SHORT)) is not None
+    silent = build_trial(held, facts=facts, load=SHORT, row={"errors_connect": None})
+    assert "failed connects of load" in skip_reason("ports-exhausted", silent)
+
+
+@pytest.mark.parametrize(("address", "failed", "expected"), [(1, 0, False), (1, 3, True), (2, 0, True)])
+def test_sockets_of_a_server_with_the_same_addresses_do_not_count(address: int, failed: int, *, expected: bool) -> None:
+    facts = {
+        host: {"interfaces": [{"name": "eth0", "addresses": [f"10.0.0.{last}"]}]}
+        for host, last in (("sut", 1), ("load", address))
+    }
+    found = finding_of("ports-exhausted", build_trial(FULL, facts=facts, load=SHORT, row={"errors_connect": failed}))
+    assert (found is not None) == expected
+
+
+def test_sockets_on_the_servers_host_do_not_count() -> None:
+    trial_with_unwatched_host = build_generator(host="sut")
+    facts = {"sut": {"sysctls": PORTS}}
+    sockets: Telemetry = {("tcp_sockets", "sut", None, state): {1.0: 930} for state in ("time_wait", "in_use")}
+    assert (
+        finding_of(
+            "ports-exhausted", build_trial(sockets, facts=facts, load=SHORT, generators=(trial_with_unwatched_host,))
+        )
+        is None
+    )
+
+
+def test_sockets_before_the_window_do_not_count() -> None:
+    before: Telemetry = {("tcp_sockets", "load", None, "time_wait"): {-0.01: 930}}
+    assert skip_reason("ports-exhausted", build_trial(before, load=SHORT))
+
+
+@pytest.mark.parametrize(("factor", "expected"), [(0.81, False), (0.79, True), (1.19, False), (1.21, True)])
+def test_deviation_in_both_directions(factor: float, *, expected: bool) -> None:
+    found = finding_of("littles-law", build_trial(row={"latency_mean_s": factor * 64 / 50_000}))
+    assert (found is not None) == expected
+    if found is not None:
+        assert (found.severity, found.metrics) == ("invalid", LOAD)
+        assert ("hung" in found.means) == (factor < 1)
+
+
+@pytest.mark.parametrize(("step", "expected"), [(1e-5, True), (1e-3, False)])
+def test_tolerance_includes_the_resolution_of_the_tool(step: float, *, expected: bool) -> None:
+    """Round to milliseconds, as ab does."""
+    assert (
+        finding_of("littles-law", build_trial(row={"latency_mean_s": 0.001, "latency_resolution_s": step})) is not None
+    ) == expected
+
+
+@pytest.mark.parametrize(("window_s", "expected"), [(10.0, True), (0.5, False)])
+def test_requests_that_the_end_of_a_window_cuts_off_have_no_latency(window_s: float, *, expected: bool) -> None:
+    """With 200 ms a request, half a second lacks a fifth of the time in flight."""
+    cut = build_trial(row={"rps": 320.0 * 0.65, "latency_mean_s": 0.2})
+    cut = replace(cut, record=cut.record.model_copy(update={"slices": build_slices(count=2, duration_s=window_s)}))
+    assert (finding_of("littles-law", cut) is not None) == expected
+
+
+def test_streams_are_in_flight_side_by_side() -> None:
+    trial = build_trial(load=build_load(streams=8), row={"latency_mean_s": 8 * 64 / 50_000})
+    assert finding_of("littles-law", trial) is None
+    few = finding_of("littles-law", build_trial(load=build_load(streams=8), row={"latency_mean_s": 64 / 50_000}))
+    assert few is not None
+    assert "on 64 connections of 8 streams" in few.seen
+
+
+def test_corrected_mean_is_skipped() -> None:
+    assert skip_reason("littles-law", build_trial(row={"latency_corrected": True}))
+
+
+def test_short_connections_need_a_latency_that_includes_connecting() -> None:
+    short = build_load(keepalive=False)
+    assert skip_reason("littles-law", build_trial(load=short))
+    covered = {"latency_covers": "connect+request"}
+    assert finding_of("littles-law", build_trial(load=short, row=covered)) is None
+
+
+def test_target_rate_is_not_checked() -> None:
+    assert finding_of("littles-law", build_trial(load=build_load(rate=10.0), row={"rps": 10.0})) is None
+
+
+def samples_at(*instants: float) -> Telemetry:
+    return {("load1", "sut", None, None): dict.fromkeys(instants, 1.0)}
+
+
+def is_stalled(interval_s: float, *instants: float, slices: tuple[SliceRecord, ...] = ()) -> bool:
+    watched = (build_watch("sut", interval_s=interval_s), build_watch("load"))
+    without = tuple(set(build_trial().telemetry.metrics) - {"load1"})
+    evidence = build_trial(samples_at(*instants), watched=watched, without=without, slices=slices)
+    found = finding_of("stalled", evidence)
+    assert found is None or (found.severity, found.metrics) == ("suspect", ALL)
+    return found is not None
+
+
+def test_gap_in_the_window() -> None:
+    assert not is_stalled(0.5, -0.01, 0.4, 1.8, 3.05)
+    assert is_stalled(0.4, -0.01, 0.4, 1.8, 3.05)
+
+
+def test_gap_that_reaches_beyond_the_window() -> None:
+    assert is_stalled(0.5, -0.01, 0.5, 1.0, 3.0)
+
+
+def test_gap_before_the_window_does_not_count() -> None:
+    assert not is_stalled(0.4, -4.0, -0.01, 0.8, 1.6, 2.4, 3.05)
+
+
+def test_slices_longer_than_the_interval_are_sampled_at_their_edges() -> None:
+    slices = build_slices(6, duration_s=0.5)
+    assert not is_stalled(0.1, 0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, slices=slices)
+    assert is_stalled(0.1, 0.0, 0.5, 2.1, 2.5, 3.0, slices=slices)
+    assert not is_stalled(1.0, 0.0, 2.9, slices=slices), "three intervals, which are longer than slices"
+
+
+def test_host_without_telemetry_is_skipped() -> None:
+    assert skip_reason("stalled", build_trial(watched=(build_watch("load"),))) == "no telemetry of sut"
+
+
+def test_host_with_lost_samples_is_skipped() -> None:
+    without = tuple(build_trial().telemetry.metrics)
+    assert skip_reason("stalled", build_trial(without=without)) == "no telemetry of load, sut"
+
+
+def test_a_load_tool_that_had_to_be_ended_is_suspect() -> None:
+    ended = build_generator(overruns=2)
+    assert finding_of("overran", build_trial()) is None
+    found = finding_of("overran", build_trial(generators=(ended,)))
+    assert found is not None
+    assert (found.severity, found.metrics, found.seen) == ("suspect", ALL, "wrk did not end by itself, and was ended")
+    found = finding_of("overran", build_trial(generators=(ended, ended), slices=build_slices(12)))
+    assert found is not None
+    assert found.seen == "wrk did not end by itself in 4 of 24 slices, and was ended"

@@ -1,0 +1,288 @@
+"""Tests of checks of the use of the load tool, the server and the link."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchkit.judge.check import CPU, LOAD, RATES
+from benchkit.judge.evidence import Evidence
+from tests.support.judge.builders import (
+    WINDOW_S,
+    Telemetry,
+    build_generator,
+    build_load,
+    build_service,
+    build_slices,
+    build_trial,
+    build_watch,
+    core_counters,
+    finding_of,
+    sent_traffic,
+    skip_reason,
+)
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.89, False), (0.91, True)])
+def test_process_at_the_limit(share: float, *, expected: bool) -> None:
+    found = finding_of("generator-saturated", build_trial(generators=(build_generator(cpu_s=share * WINDOW_S),)))
+    assert (found is not None) == expected
+    assert found is None or (found.severity, found.metrics) == ("invalid", LOAD)
+
+
+def test_threshold_of_one_turns_the_check_off() -> None:
+    full = build_trial(generators=(build_generator(cpu_s=WINDOW_S),))
+    assert finding_of("generator-saturated", full, generator_cpu=1) is None
+
+
+def test_cpu_per_request_stays_valid() -> None:
+    found = finding_of("generator-saturated", build_trial(generators=(build_generator(cpu_s=WINDOW_S),)))
+    assert found is not None
+    assert not set(CPU) & set(found.metrics)
+
+
+def test_times_of_connecting_and_processing_are_the_tools_too() -> None:
+    found = finding_of("generator-saturated", build_trial(generators=(build_generator(cpu_s=WINDOW_S),)))
+    assert found is not None
+    assert {"connect_mean_s", "processing_mean_s", "first_byte_mean_s"} <= set(found.metrics)
+
+
+def test_single_thread_fills_one_of_two_cores() -> None:
+    """Limit a wrk of one thread on two cores to one."""
+    one = build_generator(cpu_s=0.95 * WINDOW_S, cpus=(1, 2))
+    two = build_generator(cpu_s=0.95 * WINDOW_S, cpus=(1, 2), threads=2)
+    more = core_counters("load", 2)
+    assert finding_of("generator-saturated", build_trial(more, generators=(one,))) is not None
+    assert finding_of("generator-saturated", build_trial(more, generators=(two,))) is None
+
+
+def test_busiest_thread_counts_where_threads_own_connections() -> None:
+    threads: Telemetry = {
+        ("thread_cpu_s_total", "load", "generator-1", "71"): {0.1: 0.0, 1.9: 1.75},
+        ("thread_cpu_s_total", "load", "generator-1", "72"): {0.1: 0.0, 1.9: 0.2},
+    }
+    two = build_generator(cpu_s=1.95, cpus=(1, 2), threads=2)
+    assert (
+        finding_of("generator-saturated", build_trial({**core_counters("load", 2), **threads}, generators=(two,)))
+        is not None
+    )
+    go = build_generator(cpu_s=1.95, cpus=(1, 2), threads=None, argv=("hey",))
+    assert (
+        finding_of("generator-saturated", build_trial({**core_counters("load", 2), **threads}, generators=(go,)))
+        is None
+    )
+
+
+@pytest.mark.parametrize(("user", "expected"), [(0.84, False), (0.86, True)])
+def test_load_host_filled_by_other_processes(user: float, *, expected: bool) -> None:
+    found = finding_of("generator-saturated", build_trial(core_counters("load", 1, user=user, softirq=0.05)))
+    assert (found is not None) == expected
+    assert found is None or found.severity == "suspect"
+
+
+def test_load_host_filled_by_the_packets_of_the_load_is_saturated() -> None:
+    found = finding_of("generator-saturated", build_trial(core_counters("load", 1, user=0.6, softirq=0.35)))
+    assert found is not None
+    assert found.severity == "invalid"
+
+
+@pytest.mark.parametrize(("quota", "expected"), [(0.7, False), (0.6, True)])
+def test_quota_of_the_load_host(quota: float, *, expected: bool) -> None:
+    watched = (build_watch("sut"), build_watch("load", cpu_quota=quota))
+    assert (finding_of("generator-saturated", build_trial(watched=watched)) is not None) == expected
+
+
+def test_host_without_telemetry_is_reported_unless_the_process_is_saturated() -> None:
+    without = tuple(f"cpu_{kind}_s_total" for kind in ("idle", "iowait", "steal"))
+    assert skip_reason("generator-saturated", build_trial(without=without)) == "no telemetry for the cores of load"
+    full = build_generator(cpu_s=0.95 * WINDOW_S)
+    assert finding_of("generator-saturated", build_trial(without=without, generators=(full,))) is not None
+
+
+SEQUENTIAL = {"design": "sequential"}
+
+
+def trial_with_cpu_use(share: float, **fields: object) -> Evidence:
+    taken: Telemetry = {
+        ("cpu_s_total", "sut", "app", None): {-0.01: 0, 3.05: share * WINDOW_S},
+        **core_counters("sut", 0, user=share),
+    }
+    return build_trial(taken, **fields)  # type: ignore[arg-type] # fields of the record
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.61, False), (0.59, True)])
+def test_share_of_one_core(share: float, *, expected: bool) -> None:
+    found = finding_of("server-idle", trial_with_cpu_use(share))
+    assert (found is not None) == expected
+    assert found is None or (found.severity, found.metrics) == ("invalid", RATES)
+
+
+def test_target_rate_is_not_checked() -> None:
+    assert finding_of("server-idle", trial_with_cpu_use(0.1, load=build_load(rate=100.0))) is None
+
+
+def test_interrupts_count_as_use() -> None:
+    taken: Telemetry = {("cpu_s_total", "sut", "app", None): {-0.01: 0, 3.05: 0.5 * WINDOW_S}}
+    assert finding_of("server-idle", build_trial({**taken, **core_counters("sut", 0, user=0.5, softirq=0.2)})) is None
+
+
+def test_charged_interrupts_are_not_counted_twice() -> None:
+    """Charge interrupts to the processes, with the core half idle."""
+    taken: Telemetry = {("cpu_s_total", "sut", "app", None): {-0.01: 0, 3.05: 0.5 * WINDOW_S}}
+    assert (
+        finding_of("server-idle", build_trial({**taken, **core_counters("sut", 0, user=0.3, softirq=0.2)})) is not None
+    )
+
+
+@pytest.mark.parametrize("limit", [{"parallelism": 1}, {"parallelism": 4, "quota": 1.0}])
+def test_interrupts_fill_cores_but_no_quota(limit: dict[str, object]) -> None:
+    one = build_service(cpus=(0, 1, 2, 3), **limit)
+    taken: Telemetry = {("cpu_s_total", "sut", "app", None): {-0.01: 0, 3.05: 0.2 * WINDOW_S}}
+    busy = {
+        key: value for cpu in (0, 1, 2, 3) for key, value in core_counters("sut", cpu, user=0.05, softirq=0.2).items()
+    }
+    assert finding_of("server-idle", build_trial({**taken, **busy}, services=(one,))) is not None
+    full = {
+        key: value for cpu in (0, 1, 2, 3) for key, value in core_counters("sut", cpu, user=0.05, softirq=0.6).items()
+    }
+    assert finding_of("server-idle", build_trial({**taken, **full}, services=(one,))) is None
+
+
+@pytest.mark.parametrize(("front", "behind", "expected"), [(0.2, 0.1, True), (0.7, 0.1, False), (0.2, 0.2, False)])
+def test_quota_applies_to_its_role(front: float, behind: float, *, expected: bool) -> None:
+    taken: Telemetry = {
+        ("cpu_s_total", "sut", name, None): {-0.01: 0, 3.05: share * WINDOW_S}
+        for name, share in (("front", front), ("app", behind))
+    }
+    services = (build_service(quota=0.3), build_service(name="front", backend="nginx"))
+    seen = {**taken, **core_counters("sut", 0, user=front + behind)}
+    assert (finding_of("server-idle", build_trial(seen, services=services)) is not None) == expected
+
+
+@pytest.mark.parametrize(("each", "expected"), [(0.08, True), (0.1, False)])
+def test_services_of_a_role_share_its_quota(each: float, *, expected: bool) -> None:
+    taken: Telemetry = {
+        ("cpu_s_total", "sut", name, None): {-0.01: 0, 3.05: each * WINDOW_S} for name in ("front", "app")
+    }
+    services = (build_service(quota=0.3), build_service(name="front", quota=0.3))
+    seen = {**taken, **core_counters("sut", 0, user=2 * each)}
+    assert (finding_of("server-idle", build_trial(seen, services=services)) is not None) == expected
+
+
+@pytest.mark.parametrize(("parallelism", "expected"), [(1, False), (4, True)])
+def test_parallelism_limits_the_available_cpu(parallelism: int, *, expected: bool) -> None:
+    four = build_service(cpus=(0, 1, 2, 3), parallelism=parallelism)
+    assert (finding_of("server-idle", build_trial(services=(four,))) is not None) == expected
+
+
+def test_quota_limits_the_available_cpu() -> None:
+    quota = (build_watch("sut", cpu_quota=0.5), build_watch("load"))
+    assert finding_of("server-idle", trial_with_cpu_use(0.4, watched=quota)) is None
+
+
+def test_one_full_service_of_a_stack_is_enough() -> None:
+    """Put a proxy of four workers in front of a full Go server of one thread."""
+    front = build_service(name="front", backend="nginx", cpu_s=0.8, cpus=(0, 1, 2, 3), parallelism=4)
+    app = build_service(cpus=(0, 1, 2, 3), parallelism=1)
+    assert finding_of("server-idle", build_trial(services=(app, front))) is None
+
+
+def test_cpu_time_comes_from_the_record_without_telemetry() -> None:
+    assert (
+        finding_of(
+            "server-idle",
+            build_trial(without=("cpu_s_total",), services=(build_service(cpu_s=1.0),), scenario=SEQUENTIAL),
+        )
+        is not None
+    )
+
+
+@pytest.mark.parametrize(
+    ("design", "severity"), [("sliced", "suspect"), ("blocks", "suspect"), ("sequential", "invalid")]
+)
+def test_a_server_that_used_what_others_left_of_its_core_is_suspect_in_a_random_order(
+    design: str, severity: str
+) -> None:
+    taken: Telemetry = {("cpu_s_total", "sut", "app", None): {-0.01: 0, 3.05: 0.45 * WINDOW_S}}
+    trial = build_trial({**taken, **core_counters("sut", 0, user=0.95)}, scenario={"design": design})
+    found = finding_of("server-idle", trial)
+    assert found is not None
+    assert found.severity == severity
+    assert ("something else may have" in found.text) == (severity == "suspect")
+
+
+@pytest.mark.parametrize(("user", "severity"), [(0.5, "invalid"), (0.95, "suspect")])
+def test_server_that_waits_for_a_load_tool_beside_others_is_disturbed(user: float, severity: str) -> None:
+    """Fill the core of the load tool with work of others, or leave it to the tool's 60 %."""
+    idle: Telemetry = {("cpu_s_total", "sut", "app", None): {-0.01: 0, 3.05: 0.3 * WINDOW_S}}
+    trial = build_trial({**idle, **core_counters("sut", 0, user=0.3), **core_counters("load", 1, user=user)})
+    found = finding_of("server-idle", trial)
+    assert found is not None
+    assert found.severity == severity
+
+
+def test_idle_server_in_a_sliced_block_beside_idle_cores() -> None:
+    assert finding_of("server-idle", trial_with_cpu_use(0.5, slices=build_slices())) is not None
+
+
+def test_idle_server_beside_a_load_tool_of_unknown_cpus() -> None:
+    finding = finding_of("server-idle", trial_with_cpu_use(0.5, generators=(build_generator(cpus=()),)))
+    assert finding is not None
+    assert finding.severity == "invalid"
+
+
+FAST: dict[str, object] = {"link_bps": 10e9}
+
+
+def network_card(**fields: object) -> dict[str, object]:
+    return {"interfaces": [{"name": "eth0", "speed_bps": 1e9, "virtual": False, "addresses": [], **fields}]}
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.89, False), (0.91, True)])
+def test_capped_link(share: float, *, expected: bool) -> None:
+    capped: dict[str, dict[str, object]] = {"sut": {"link_bps": 50e6}, "load": FAST}
+    found = finding_of("link-saturated", build_trial(sent_traffic("sut", share * 50e6), facts=capped))
+    assert (found is not None) == expected
+    assert found is None or (found.severity, found.metrics) == ("invalid", LOAD)
+
+
+def test_received_traffic_counts() -> None:
+    received: Telemetry = {
+        ("net_sent_bytes_total", "sut", None, "eth0"): {-0.01: 0, 3.05: 10},
+        ("net_received_bytes_total", "sut", None, "eth0"): {-0.01: 0, 3.05: 18e6},
+    }
+    found = finding_of("link-saturated", build_trial(received, facts={"sut": {"link_bps": 50e6}}))
+    assert found is not None
+    assert "received" in found.seen
+
+
+@pytest.mark.parametrize(("packets", "expected"), [(0, False), (4_200_000, True)])
+def test_small_packets_fill_ethernet(packets: int, *, expected: bool) -> None:
+    facts = {"sut": network_card(), "load": FAST}
+    found = finding_of("link-saturated", build_trial(sent_traffic("sut", 0.7e9, packets), facts=facts))
+    assert (found is not None) == expected
+
+
+def test_rate_of_a_virtual_interface_is_no_limit() -> None:
+    facts = {"sut": network_card(virtual=True), "load": FAST}
+    reported = skip_reason("link-saturated", build_trial(sent_traffic("sut", 2e9), facts=facts))
+    assert reported == "link speed of sut unknown; set link_bps in the inventory"
+
+
+@pytest.mark.parametrize(("bits_per_s", "known"), [(0.19e9, True), (0.5e9, False)])
+def test_link_that_carried_the_load_needs_a_known_rate(bits_per_s: float, *, known: bool) -> None:
+    """Add an interface to one of known rate that carried 0.1 Gbit/s; a bridge counts the same traffic again."""
+    facts = {"sut": network_card(), "load": FAST}
+    evidence = build_trial(
+        {**sent_traffic("sut", 0.1e9), **sent_traffic("sut", bits_per_s, interface="br0")}, facts=facts
+    )
+    if known:
+        assert finding_of("link-saturated", evidence) is None
+    else:
+        assert "link speed of sut unknown" in skip_reason("link-saturated", evidence)
+
+
+def test_links_of_every_host_are_checked() -> None:
+    facts = {"sut": FAST}
+    assert "link speed of load unknown" in skip_reason("link-saturated", build_trial(facts=facts))
+    unwatched: Telemetry = {("net_sent_bytes_total", "load", None, "eth0"): {9.0: 0.0}}
+    assert skip_reason("link-saturated", build_trial(unwatched, facts=facts)) == "no telemetry for the links of load"

@@ -1,0 +1,210 @@
+"""Tests of checks of sliced blocks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchkit.judge.check import LOAD
+from benchkit.judge.checks.slices import carry_over
+from benchkit.judge.evidence import RunEvidence
+from benchkit.judge.sliced_blocks import neighbour_share, ordered_slices
+from benchkit.stats.samples import Reals
+from tests.support.comparison.fixtures import MakeManifest, MakeTrials
+from tests.support.judge.builders import (
+    SERVERS,
+    build_load,
+    build_service,
+    build_slices,
+    build_trial,
+    counted_slices,
+    finding_of,
+    host_rows,
+    run_findings,
+    skip_reason,
+    skipped_trials,
+    slice_rows,
+    trial_ids,
+)
+
+
+def test_share_of_the_servers_cpus_over_all_slices() -> None:
+    slices = (*build_slices(11, neighbour_cpu_s=0.0), *build_slices(1, neighbour_cpu_s=0.06))
+    assert neighbour_share(build_trial(slices=slices).record) == pytest.approx(0.06 / (12 * 0.25))
+    two_cpus = build_trial(slices=slices, services=(build_service(cpus=(0, 1)),))
+    assert neighbour_share(two_cpus.record) == pytest.approx(0.03 / (12 * 0.25))
+
+
+def test_trial_of_another_design_has_no_neighbours() -> None:
+    assert neighbour_share(build_trial().record) is None
+    assert finding_of("busy-neighbour", build_trial()) is None
+
+
+def test_missing_telemetry() -> None:
+    trial = build_trial(slices=build_slices())
+    assert neighbour_share(trial.record) is None
+    assert "is unknown" in skip_reason("busy-neighbour", trial)
+
+
+@pytest.mark.parametrize(
+    ("shares", "expected"),
+    [
+        ((0.009, 0.0, 0.0), {}),
+        ((0.011, 0.0, 0.0), {"a": "suspect"}),
+        ((0.03, 0.03, 0.0), {"a": "suspect", "b": "suspect"}),
+        ((0.015, 0.012, 0.013), {"a": "suspect", "b": "suspect", "c": "suspect"}),
+        ((0.015, 0.009, 0.006), {"a": "suspect"}),
+    ],
+    ids=["little", "one cell", "one server works for two", "alike", "nearly alike"],
+)
+def test_work_of_idle_servers_counts_as_far_as_it_is_unequal(
+    make_manifest: MakeManifest, make_trials: MakeTrials, shares: tuple[float, ...], expected: dict[str, str]
+) -> None:
+    trials = make_trials({f"stack={name}": [1e4] for name in "abc"}, slices=20).assign(neighbour_share=shares)
+    findings = run_findings("busy-neighbour", make_manifest(SERVERS), trials)
+    assert {trial_id: found.severity for trial_id, found in findings.items()} == {
+        f"r1.stack={name}.b1": severity for name, severity in expected.items()
+    }
+    assert all(found.metrics == LOAD for found in findings.values())
+
+
+CELLS = ("stack=a", "stack=b", "stack=c")
+
+
+def slices_with(
+    effects: Reals, *, blocks: int = 6, rounds: int = 20, noise: float = 0.1, seed: int = 1
+) -> pd.DataFrame:
+    """Return slices whose cells change by these log effects after a slice of another cell, on a drifting host."""
+    generator = np.random.default_rng(seed)
+    cells = len(effects)
+    shape = blocks, rounds, cells
+    orders = generator.permuted(np.broadcast_to(np.arange(cells), shape), axis=2)
+    drift = 0.3 * generator.standard_normal((blocks, rounds)).cumsum(axis=1)
+    logs = {
+        cell: 10 + np.arange(cells)[i] + drift + noise * generator.standard_normal(drift.shape)
+        for i, cell in enumerate(CELLS[:cells])
+    }
+    before = np.concatenate([np.full((blocks, 1), -1), orders.reshape(blocks, -1)[:, :-1]], axis=1).reshape(shape)
+    for place in np.ndindex(*shape):
+        cell = int(orders[place])
+        logs[CELLS[cell]][place[:2]] += effects[cell] if before[place] != cell else 0.0
+    return slice_rows(logs, orders)
+
+
+@pytest.mark.parametrize("effects", [(-0.2, 0.0), (0.0, 0.1, -0.3)])
+def test_effects_are_found_in_spite_of_drift_and_differences(
+    make_manifest: MakeManifest, make_trials: MakeTrials, effects: tuple[float, ...]
+) -> None:
+    cells = CELLS[: len(effects)]
+    trials = make_trials({cell: [1e4] * 6 for cell in cells}, slices=20)
+    slices = slices_with(np.array(effects), noise=0.02)
+    found = carry_over(ordered_slices(RunEvidence(make_manifest(SERVERS[: len(cells)]), trials, host_rows(), slices)))
+    assert {cell: round(each.log_effect, 1) for cell, each in found.items()} == dict(zip(cells, effects, strict=True))
+
+
+def test_finding_names_the_cell(make_manifest: MakeManifest, make_trials: MakeTrials) -> None:
+    trials = make_trials({cell: [1e4] * 6 for cell in CELLS[:2]}, slices=20)
+    slices = slices_with(np.array([-0.2, 0.0]))
+    findings = run_findings("carry-over", make_manifest(SERVERS[:2]), trials, slices=slices)
+    assert set(findings) == trial_ids("stack=a", 6)
+    assert {(each.severity, each.metrics) for each in findings.values()} == {("suspect", LOAD)}
+
+
+def test_too_few_slices(make_manifest: MakeManifest, make_trials: MakeTrials) -> None:
+    trials = make_trials({cell: [1e4] for cell in CELLS[:2]}, slices=4)
+    evidence = RunEvidence(
+        make_manifest(SERVERS[:2]), trials, host_rows(), slices_with(np.zeros(2), blocks=1, rounds=4)
+    )
+    assert carry_over(ordered_slices(evidence)) == {}
+
+
+def test_other_designs_have_no_slices(make_manifest: MakeManifest, make_trials: MakeTrials) -> None:
+    trials = make_trials({cell: [1e4] * 6 for cell in CELLS[:2]})
+    assert run_findings("carry-over", make_manifest(SERVERS[:2]), trials) == {}
+    assert skipped_trials("carry-over", make_manifest(SERVERS[:2]), trials) == set()
+
+
+def test_slice_after_a_missing_one_has_nothing_before_it(make_manifest: MakeManifest, make_trials: MakeTrials) -> None:
+    trials = make_trials({cell: [1e4] * 6 for cell in CELLS[:2]}, slices=20)
+    slices = slices_with(np.zeros(2)).drop(index=10)
+    ordered = ordered_slices(RunEvidence(make_manifest(SERVERS[:2]), trials, host_rows(), slices))
+    assert ordered["before"].isna().sum() == 6 + 1
+
+
+TWO_CELLS = CELLS[:2]
+
+
+def slices_with_loss(lost: float, *, in_all_cells: bool = False, rounds: int = 20) -> pd.DataFrame:
+    """Return slices of two cells in one block, of which that in round 7 has lost a share of its requests, 1: all."""
+    generator = np.random.default_rng(2)
+    drift = 0.3 * np.sin(np.arange(rounds))
+    logs = {cell: (9 + drift + 0.02 * generator.standard_normal(rounds))[None, :] for cell in TWO_CELLS}
+    for cell in TWO_CELLS if in_all_cells else TWO_CELLS[:1]:
+        logs[cell][0, 6] += np.log1p(-lost) if lost < 1 else -np.inf
+    orders = generator.permuted(np.broadcast_to(np.arange(2), (1, rounds, 2)), axis=2)
+    return slice_rows(logs, orders)
+
+
+@pytest.mark.parametrize(("lost", "expected"), [(1.0, True), (0.5, True), (0.3, False), (0.0, False)])
+def test_slice_slowed_alone(
+    make_manifest: MakeManifest, make_trials: MakeTrials, lost: float, *, expected: bool
+) -> None:
+    trials = make_trials({cell: [1e4] for cell in TWO_CELLS}, slices=20)
+    findings = run_findings("disturbed-slice", make_manifest(SERVERS[:2]), trials, slices=slices_with_loss(lost))
+    assert set(findings) == ({"r1.stack=a.b1"} if expected else set())
+    for found in findings.values():
+        assert (found.severity, found.metrics) == ("suspect", LOAD)
+        assert found.seen.startswith("slice 7, ")
+
+
+def test_round_slowed_for_all_cells_is_no_finding(make_manifest: MakeManifest, make_trials: MakeTrials) -> None:
+    trials = make_trials({cell: [1e4] for cell in TWO_CELLS}, slices=20)
+    slices = slices_with_loss(0.7, in_all_cells=True)
+    assert run_findings("disturbed-slice", make_manifest(SERVERS[:2]), trials, slices=slices) == {}
+
+
+def test_slices_that_all_vary_as_much_are_no_finding(make_manifest: MakeManifest, make_trials: MakeTrials) -> None:
+    generator = np.random.default_rng(3)
+    trials = make_trials({cell: [1e4] for cell in TWO_CELLS}, slices=20)
+    logs = {cell: 9 + 0.5 * generator.standard_normal((1, 20)) for cell in TWO_CELLS}
+    orders = generator.permuted(np.broadcast_to(np.arange(2), (1, 20, 2)), axis=2)
+    assert run_findings("disturbed-slice", make_manifest(SERVERS[:2]), trials, slices=slice_rows(logs, orders)) == {}
+
+
+@pytest.mark.parametrize(("answers", "expected"), [(20, False), (19, True)])
+def test_answers_of_each_connection(answers: int, *, expected: bool) -> None:
+    trial = build_trial(slices=build_slices(12), row={"requests": 12 * 64 * answers})
+    found = finding_of("few-requests-in-slice", trial)
+    assert (found is not None) == expected
+    assert found is None or (found.severity, found.metrics) == ("invalid", LOAD)
+
+
+@pytest.mark.parametrize(("answers", "expected"), [(20, False), (19, True)])
+def test_connections_do_not_matter_at_a_target_rate(answers: int, *, expected: bool) -> None:
+    load = build_load(tool="h2load", rate=100.0)
+    trial = build_trial(slices=build_slices(12), row={"requests": 12 * answers}, load=load)
+    assert (finding_of("few-requests-in-slice", trial) is not None) == expected
+
+
+@pytest.mark.parametrize(("least", "expected"), [(1, False), (0, True)])
+def test_stall_of_whole_slices_counts_beside_many_answers(least: int, *, expected: bool) -> None:
+    requests = [3000] * 10 + [least] * 2
+    trial = replace(
+        build_trial(slices=build_slices(12), row={"requests": sum(requests)}), slices=counted_slices(requests)
+    )
+    found = finding_of("few-requests-in-slice", trial)
+    assert (found is not None) == expected
+    if found is not None:
+        assert found.severity == "suspect"
+        assert found.seen == "2 slices of 250 ms had no answer at all, the first of them slice 11"
+
+
+def test_trial_of_another_design_has_no_slices() -> None:
+    assert finding_of("few-requests-in-slice", build_trial(row={"requests": 5})) is None
+
+
+def test_unknown_requests() -> None:
+    assert "unknown" in skip_reason("few-requests-in-slice", build_trial(slices=build_slices(), row={"requests": None}))
