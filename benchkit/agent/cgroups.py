@@ -1,4 +1,4 @@
-"""Control groups with a CPU quota, created by the agent for the processes that it starts.
+"""Control groups: those in force for the agent, and those with a CPU quota that it creates for its processes.
 
 Version 1 (Documentation/scheduler/sched-bwc.rst of Linux): below the agent's own group, whose limits then apply too.
 Version 2 (admin-guide/cgroup-v2.rst) forbids children of a group that has processes; there they are created in the
@@ -11,14 +11,16 @@ import os
 import re
 import threading
 import time
-from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
-from benchkit.agent.common import RefusedError, poll_until, read_text
-from benchkit.agent.frames import Json
-from benchkit.agent.launch import Command
+from benchkit.agent.common import OperationError, poll_until, read_text
+from benchkit.agent.frames import JsonObject
+from benchkit.agent.operations import CommandSpec, CreateCgroup
 from benchkit.agent.records import Records
-from benchkit.agent.watch.cpu_quota import own_cgroups
+
+CONTROLLER = "cpu"
 
 PERIOD_US = 10_000
 """Period of the quota: short compared with a trial, and ten times the kernel's smallest quota."""
@@ -29,6 +31,58 @@ ENTER = 'echo $$ > "$0/cgroup.procs" && exec "$@"'
 """Shell command that enters a group and becomes the program, so that all of its children are in the group."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
+
+
+def group_folders(mountinfo: str, membership: str) -> List[Path]:
+    """Return the folders of the groups in force, innermost first, from /proc/self/mountinfo and /proc/self/cgroup."""
+    own: Dict[str, str] = {}
+    for line in membership.splitlines():
+        _, controllers, path = line.split(":", 2)
+        own.update((name, path) for name in controllers.split(","))
+    found: List[Path] = []
+    for line in mountinfo.splitlines():
+        before, _, rest = line.partition(" - ")
+        root, point = (_unescaped(text) for text in before.split()[3:5])
+        kind, _, options = rest.split()[:3]
+        name = {"cgroup2": "", "cgroup": CONTROLLER}.get(kind)
+        if name is None or (name and name not in options.split(",")) or name not in own:
+            continue
+        found += [Path(point, *parts) for parts in _upward(PurePosixPath(own[name]), PurePosixPath(root))]
+    return list(dict.fromkeys(found))
+
+
+def cpu_quota(folders: List[Path]) -> Optional[float]:
+    """Return the smallest CPU quota of these groups, in CPUs; None where none has a quota."""
+    limits = []
+    for folder in folders:
+        quota, _, period = (read_text(str(folder / "cpu.max")) or "").partition(" ")
+        if not period:
+            quota = read_text(str(folder / "cpu.cfs_quota_us")) or ""
+            period = read_text(str(folder / "cpu.cfs_period_us")) or ""
+        if quota.isdigit() and period.isdigit():  # "max" and -1: none
+            limits.append(int(quota) / int(period))
+    return min(limits) if limits else None
+
+
+def own_cgroups() -> List[Path]:
+    """Return the folders of the groups in force for the agent and its processes."""
+    return group_folders(read_text("/proc/self/mountinfo") or "", read_text("/proc/self/cgroup") or "")
+
+
+def _upward(group: PurePosixPath, root: PurePosixPath) -> List[Tuple[str, ...]]:
+    """Return the paths from the mount's root to the group and its parents; only the root where the group is outside."""
+    try:
+        parts = group.relative_to(root).parts
+    except ValueError:
+        parts = ()
+    if ".." in parts:
+        parts = ()
+    return [parts[:end] for end in range(len(parts), -1, -1)]
+
+
+def _unescaped(text: str) -> str:
+    """Decode a path of mountinfo, which has blanks and the like as octal numbers (proc(5))."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
 
 
 class CgroupPath(NamedTuple):
@@ -48,17 +102,17 @@ class Cgroups:
         self._lock = threading.Lock()
         self._created: Dict[str, Path] = {}
 
-    def create(self, *, name: str, cpus: float) -> Json:
-        """Create a group whose processes share a quota of `cpus` CPUs, or change its quota.
+    def create(self, wanted: CreateCgroup) -> str:
+        """Create a group with a CPU quota, or change its quota; return its folder.
 
-        Raises RefusedError where groups are not available, or where the quota is below the kernel's smallest.
+        Raises OperationError where groups are not available, or where the quota is below the kernel's smallest.
         """
-        quota_us = round(cpus * PERIOD_US)
+        name, quota_us = wanted.name, round(wanted.cpus * PERIOD_US)
         if not _NAME.match(name) or quota_us < SMALLEST_US:
-            raise RefusedError("bad-request", f"a group {name!r} of {cpus:g} CPUs")
+            raise OperationError("bad-request", f"a group {name!r} of {wanted.cpus:g} CPUs")
         parent = writable_parent()
         if parent is None:
-            raise RefusedError("denied", "no control group with a CPU quota can be created", why_not())
+            raise OperationError("denied", "no control group with a CPU quota can be created", why_not())
         folder = parent.folder / f"benchkit-{os.getppid()}-{os.getpid()}-{name}"
         with self._lock:
             if not folder.is_dir():  # never created, or removed since
@@ -70,18 +124,18 @@ class Cgroups:
             (folder / "cpu.cfs_quota_us").write_text(str(quota_us))
         else:
             (folder / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")
-        return {"path": str(folder)}
+        return str(folder)
 
-    def wrap(self, command: Command) -> Command:
+    def wrap(self, command: CommandSpec) -> CommandSpec:
         """Return a command that runs in the group that it names."""
         if command.group is None:
             return command
         if command.group not in self._created:
-            raise RefusedError("not-found", f"no group {command.group!r} was created by this agent")
-        return command._replace(argv=["/bin/sh", "-c", ENTER, str(self._created[command.group]), *command.argv])
+            raise OperationError("not-found", f"no group {command.group!r} was created by this agent")
+        return replace(command, argv=["/bin/sh", "-c", ENTER, str(self._created[command.group]), *command.argv])
 
 
-def remove(record: Json) -> List[str]:
+def remove_cgroup(record: JsonObject) -> List[str]:
     """Remove the group of a record; the kernel may need a moment after the end of its processes. Return failures."""
     folder = Path(record["path"])
     if not folder.name.startswith("benchkit-"):

@@ -8,13 +8,7 @@ import os
 import threading
 import time
 from pathlib import Path
-from typing import Iterator, Optional, Tuple, Union
-
-from benchkit.agent.frames import Json
-
-Answer = Union[Json, Tuple[Json, bytes]]
-"""Result of an operation: fields, and bytes where it returns some."""
-
+from typing import Iterator, Optional
 
 HOST_STATE = "host-state"
 """Kind of a request that failed for a state of the host that may pass: what it needs is used up for the moment."""
@@ -37,7 +31,7 @@ _HOST_STATE_ERRORS = frozenset(
 )
 
 
-class RefusedError(Exception):
+class OperationError(Exception):
     """A request that cannot be executed, with the reason."""
 
     def __init__(self, kind: str, what: str, why: Optional[str] = None) -> None:
@@ -53,13 +47,13 @@ def error_kind(error: OSError) -> str:
     return HOST_STATE if error.errno in _HOST_STATE_ERRORS else "os"
 
 
-def refusal_of(error: OSError, folder: Path) -> RefusedError:
+def refusal_of(error: OSError, folder: Path) -> OperationError:
     """Return an error of the kernel as the refusal of a request; `folder` is on the disk that the agent writes to."""
     what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
     if error.errno not in _DISK_FULL_ERRORS:
-        return RefusedError(error_kind(error), what)
+        return OperationError(error_kind(error), what)
     why = f"{what}; {describe_disk(folder)}; free some room there, then try again"
-    return RefusedError(HOST_STATE, f"the disk of {folder} is full", why)
+    return OperationError(HOST_STATE, f"the disk of {folder} is full", why)
 
 
 def describe_full_disk(folder: Path) -> Optional[str]:

@@ -1,62 +1,190 @@
-"""Facts about the host, which the controller plans with."""
+"""Facts about the host, which the controller plans with, from the kernel and the distribution."""
 
 from __future__ import annotations
 
+import array
+import contextlib
+import fcntl
 import os
 import resource
 import shutil
+import socket
+import struct
 import sys
 import threading
 from pathlib import Path
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Dict, Iterator, List, Optional, Tuple
 
 from benchkit.agent.cgroups import writable_parent
-from benchkit.agent.common import RefusedError, describe_full_disk, read_text
-from benchkit.agent.frames import Json
-from benchkit.agent.interfaces import interfaces
-from benchkit.agent.launch import Command
-from benchkit.agent.machine import (
-    cpu_model,
-    distribution,
-    glibc_version,
-    governor,
-    memory_bytes,
-    physical_cores,
-    service_account,
-    user_name,
-    virtualisation,
-)
-from benchkit.agent.processes import Processes
-from benchkit.agent.sysctls import Sysctls
+from benchkit.agent.common import OperationError, describe_full_disk, read_text
+from benchkit.agent.frames import JsonObject
+from benchkit.agent.operations import CommandSpec, FileStatus, GatheredFacts, GatherFacts
+from benchkit.agent.processes import ProcessTable
+from benchkit.agent.settings import Sysctls
 from benchkit.agent.workdir import Workdir
+
+SIOCGIFCONF = 0x8912
+"""Lists the IPv4 addresses of all interfaces, aliases included (netdevice(7))."""
+REQUEST_BYTES = 40 if struct.calcsize("P") > 4 else 32  # noqa: PLR2004 - struct ifreq of 64-bit and 32-bit systems
+NAME_BYTES = 16
+IPV4 = slice(NAME_BYTES + 4, NAME_BYTES + 8)
+"""Place of the address in struct ifreq: after the name, the family and the port."""
+LAB_LINKS = "bk-"
+"""Start of the names of links to the labs of this machine: they belong to hosts of their own."""
+BUFFER_BYTES = 1024 * REQUEST_BYTES
 
 SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin", "/usr/local/go/bin")
 """Folders of programs that are often missing in the PATH of an ordinary user, or of a shell without a login."""
 
 
-class Facts:
+def interfaces() -> List[JsonObject]:
+    """Return the network interfaces: name, MTU, rate in bits per second where known, up or not, addresses.
+
+    Links to labs of this machine are left out. `virtual` is true where there is no device, so that the stated
+    rate does not limit the interface.
+    """
+    addresses: Dict[str, List[str]] = {}
+    for name, address in (*_ipv4_addresses(), *_ipv6_addresses()):
+        addresses.setdefault(name, []).append(address)
+    found = []
+    for _, name in socket.if_nameindex():
+        if name.startswith(LAB_LINKS):
+            continue
+        speed = read_text(f"/sys/class/net/{name}/speed") or ""
+        mtu = read_text(f"/sys/class/net/{name}/mtu")
+        state = read_text(f"/sys/class/net/{name}/operstate")
+        found.append(
+            {
+                "name": name,
+                "mtu": int(mtu) if mtu else None,
+                "speed_bps": int(speed) * 1e6 if speed.isdigit() and int(speed) else None,
+                "virtual": not Path(f"/sys/class/net/{name}/device").exists(),
+                "up": None if state is None else state in ("up", "unknown"),
+                "addresses": addresses.get(name, []),
+            }
+        )
+    return found
+
+
+def _ipv4_addresses() -> Iterator[Tuple[str, str]]:
+    """Yield interface and IPv4 address; an alias (`eth0:1`) counts as its interface."""
+    buffer = array.array("B", bytes(BUFFER_BYTES))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as query:
+        answer = fcntl.ioctl(query, SIOCGIFCONF, struct.pack("iP", BUFFER_BYTES, buffer.buffer_info()[0]))
+    (size, _) = struct.unpack("iP", answer)
+    requests = buffer.tobytes()[:size]
+    for start in range(0, size, REQUEST_BYTES):
+        request = requests[start : start + REQUEST_BYTES]
+        name = request[:NAME_BYTES].split(b"\0", 1)[0].decode()
+        yield name.partition(":")[0], socket.inet_ntoa(request[IPV4])
+
+
+def _ipv6_addresses() -> Iterator[Tuple[str, str]]:
+    """Yield interface and IPv6 address."""
+    for line in (read_text("/proc/net/if_inet6") or "").splitlines():
+        field = line.split()
+        yield field[-1], socket.inet_ntop(socket.AF_INET6, bytes.fromhex(field[0]))
+
+
+def distribution() -> Optional[str]:
+    """Return the name of the distribution (os-release(5))."""
+    text = read_text("/etc/os-release") or read_text("/usr/lib/os-release") or ""
+    named = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    return named.get("PRETTY_NAME", named.get("NAME", "")).strip("\"'") or None
+
+
+def glibc_version() -> Optional[str]:
+    """Return the version of the GNU C library; None where there is another one."""
+    try:
+        return (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")[2] or None
+    except (ValueError, OSError):
+        return None
+
+
+def user_name() -> str:
+    """Return the login name; the number where it has no name."""
+    import pwd  # noqa: PLC0415 - some small systems lack it
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
+SERVICE_USERS = ("www-data", "nginx", "http", "www", "nobody")
+"""Users that systems have for servers, in the order of preference; "nobody" exists nearly everywhere."""
+
+
+def service_account() -> Optional[Tuple[str, str]]:
+    """Return an unprivileged user of this host for servers that root starts, and its group; None without one."""
+    import grp  # noqa: PLC0415 - some small systems lack them
+    import pwd  # noqa: PLC0415
+
+    for name in SERVICE_USERS:
+        with contextlib.suppress(KeyError):
+            user = pwd.getpwnam(name)
+            if user.pw_uid and user.pw_gid:
+                return name, grp.getgrgid(user.pw_gid).gr_name
+    return None
+
+
+def cpu_model() -> Optional[str]:
+    """Return the model of the CPU; None where the kernel does not name it."""
+    for line in (read_text("/proc/cpuinfo") or "").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in ("model name", "Model", "cpu model"):
+            return value.strip()
+    return None
+
+
+def physical_cores() -> Optional[int]:
+    """Return the number of cores without their hardware threads; None where the kernel does not list them."""
+    siblings = Path("/sys/devices/system/cpu").glob("cpu[0-9]*/topology/thread_siblings_list")
+    return len({read_text(str(path)) for path in siblings}) or None
+
+
+def memory_bytes() -> Optional[int]:
+    """Return the memory of the host, from /proc/meminfo."""
+    for line in (read_text("/proc/meminfo") or "").splitlines():
+        if line.startswith("MemTotal:"):
+            return int(line.split()[1]) * 1024
+    return None
+
+
+def governor(cpus: List[int]) -> Optional[str]:
+    """Return the frequency governor of these CPUs; None without one, as on most virtual machines."""
+    governors = {read_text(f"/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor") for cpu in cpus} - {None}
+    return ",".join(sorted(filter(None, governors))) or None
+
+
+def virtualisation() -> Optional[str]:
+    """Return the kind of container, or the vendor of the virtual machine, that the host runs in; None if none shows."""
+    container = read_text("/run/systemd/container") or ("docker" if Path("/.dockerenv").exists() else None)
+    if container:
+        return container
+    if "hypervisor" in (read_text("/proc/cpuinfo") or "").split():
+        vendor = read_text("/sys/class/dmi/id/sys_vendor")
+        return f"virtual machine ({vendor})" if vendor else "virtual machine"
+    return None
+
+
+class FactsReader:
     """Gathers the facts about the host."""
 
     VERSION_TIMEOUT_S = 5.0
 
-    def __init__(self, workdir: Workdir, processes: Processes, sysctls: Sysctls) -> None:
+    def __init__(self, workdir: Workdir, processes: ProcessTable, sysctls: Sysctls) -> None:
         self._workdir = workdir
         self._processes = processes
         self._sysctls = sysctls
         self._versions: Dict[Tuple[str, ...], Tuple[int, Optional[str]]] = {}
 
-    def facts(
-        self, *, tools: Dict[str, List[str]], sysctls: List[str], sudo: bool = False, files: Sequence[str] = ()
-    ) -> Json:
-        """Return all facts. `tools`: name → command that prints the version (one word: only search for the program).
-
-        `files`: paths whose size and time of change are returned. `full_disk` describes the disk of the work directory
-        where it is full.
-        """
-        programs: Dict[str, Json] = {}
+    def gather(self, wanted: GatherFacts) -> GatheredFacts:
+        """Return all facts."""
+        programs: Dict[str, JsonObject] = {}
         threads = [
             threading.Thread(target=self._find_program, args=(name, argv, programs), daemon=True)
-            for name, argv in tools.items()
+            for name, argv in wanted.tools.items()
         ]
         for thread in threads:
             thread.start()
@@ -78,7 +206,7 @@ class Facts:
             "user": user_name(),
             "uid": os.geteuid(),
             "service_account": service_account() if os.geteuid() == 0 else None,
-            "can_sudo": self._can_sudo() if sudo else None,
+            "can_sudo": self._can_sudo() if wanted.sudo else None,
             "cpu_groups": writable_parent() is not None,
             "nofile_soft": None if soft == resource.RLIM_INFINITY else soft,
             "nofile_hard": None if hard == resource.RLIM_INFINITY else hard,
@@ -86,19 +214,19 @@ class Facts:
             "interfaces": interfaces(),
             "governor": governor(cpus),
             "virtualisation": virtualisation(),
-            "sysctls": self._sysctls.read(keys=sysctls)["sysctls"],
+            "sysctls": self._sysctls.read(wanted.sysctls),
             "workdir": str(self._workdir.root),
             "controller_address": os.environ.get("SSH_CONNECTION", "").partition(" ")[0] or None,
         }
         for thread in threads:
             thread.join()
-        return {
-            "facts": {**facts, "tools": programs},
-            "files": {path: _file(path) for path in files},
-            "full_disk": describe_full_disk(self._workdir.root),
-        }
+        return GatheredFacts(
+            facts={**facts, "tools": programs},
+            files={path: _file(path) for path in wanted.files},
+            full_disk=describe_full_disk(self._workdir.root),
+        )
 
-    def _find_program(self, name: str, argv: List[str], programs: Dict[str, Json]) -> None:
+    def _find_program(self, name: str, argv: List[str], programs: Dict[str, JsonObject]) -> None:
         folders = os.pathsep.join((os.environ.get("PATH", os.defpath), *SBIN))
         path = shutil.which(argv[0], path=folders)
         if path is not None:
@@ -119,24 +247,26 @@ class Facts:
                 "GOFLAGS": None,
             }
             try:
-                _, text = self._processes.run_for_agent(Command([path, *options], env), self.VERSION_TIMEOUT_S)
-            except RefusedError:
+                _, text = self._processes.run_for_agent(CommandSpec([path, *options], env), self.VERSION_TIMEOUT_S)
+            except OperationError:
                 return None
             self._versions[key] = (changed, text)
         return self._versions[key][1]
 
     def _can_sudo(self) -> bool:
         try:
-            exit_code, _ = self._processes.run_for_agent(Command(["sudo", "-n", "--", "true"]), self.VERSION_TIMEOUT_S)
-        except RefusedError:
+            exit_code, _ = self._processes.run_for_agent(
+                CommandSpec(["sudo", "-n", "--", "true"]), self.VERSION_TIMEOUT_S
+            )
+        except OperationError:
             return False
         return exit_code == 0
 
 
-def _file(path: str) -> Optional[Json]:
+def _file(path: str) -> Optional[FileStatus]:
     """Return size and time of change of a file, after following links; None where there is none."""
     try:
         status = os.stat(path)  # noqa: PTH116 - a path from a message
     except OSError:
         return None
-    return {"bytes": status.st_size, "changed_s": status.st_mtime}
+    return FileStatus(status.st_size, status.st_mtime)

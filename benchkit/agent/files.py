@@ -12,16 +12,29 @@ import tarfile
 import threading
 import time
 from pathlib import Path
-from typing import Dict, List, Tuple
+from typing import Dict, List, Optional, Tuple
 
-from benchkit.agent.common import Answer, RefusedError
-from benchkit.agent.frames import MAX_BODY, Json
+from benchkit.agent.common import OperationError
+from benchkit.agent.frames import MAX_BODY
+from benchkit.agent.operations import (
+    ArchiveFiles,
+    CompressFile,
+    FileChunk,
+    FileHash,
+    HashFile,
+    ListFolder,
+    MissingFiles,
+    PlaceFiles,
+    ReadChunk,
+    ShareSocket,
+    UploadChunk,
+)
 from benchkit.agent.workdir import Workdir
 
 MAX_NAME = 64
 
 
-class Files:
+class FileStore:
     """A store of files by hash and mode, and the operations on files below the work directory."""
 
     KEEP_S = 30 * 86400
@@ -46,21 +59,21 @@ class Files:
                 with contextlib.suppress(OSError):  # it stays until `_prune` removes it
                     self._part(token).unlink()
 
-    def missing(self, *, files: List[Tuple[str, int]]) -> Json:
-        """Return those of `files` (hash, mode) that the store does not have."""
-        return {"missing": [[sha256, mode] for sha256, mode in files if not self._is_stored(sha256, mode)]}
+    def missing(self, wanted: MissingFiles) -> List[Tuple[str, int]]:
+        """Return those files (hash, mode) that the store does not have."""
+        return [(sha256, mode) for sha256, mode in wanted.files if not self._is_stored(sha256, mode)]
 
-    def upload(self, *, token: str, sha256: str, mode: int, size: int, offset: int, body: bytes = b"") -> Json:
-        """Write a chunk of a file to the store; the chunks of one `token` may arrive in any order."""
-        entry = self._entry(sha256, mode)
+    def upload(self, chunk: UploadChunk) -> bool:
+        """Write a chunk of a file to the store; return True for the one that completes the file."""
+        entry, token = self._entry(chunk.sha256, chunk.mode), chunk.token
         part = self._part(token)
         with self._lock:
             if self._closed:
-                raise RefusedError("closing", "the agent is ending")
+                raise OperationError("closing", "the agent is ending")
             self._arrived.setdefault(token, 0)
             fd = os.open(str(part), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            view, at = memoryview(body), offset
+            view, at = memoryview(chunk.body), chunk.offset
             while view:
                 written = os.pwrite(fd, view, at)
                 view, at = view[written:], at + written
@@ -71,30 +84,30 @@ class Files:
         finally:
             os.close(fd)
         with self._lock:
-            self._arrived[token] += len(body)
-            if self._arrived[token] < size:
-                return {"stored": False}
+            self._arrived[token] += len(chunk.body)
+            if self._arrived[token] < chunk.size:
+                return False
         actual = file_sha256(part)
         with self._lock:
             del self._arrived[token]  # only now: an agent that ends while the file is read removes it
             if self._closed:
-                raise RefusedError("closing", "the agent is ending")
-            if actual != sha256:
+                raise OperationError("closing", "the agent is ending")
+            if actual != chunk.sha256:
                 part.unlink()
-                raise RefusedError("damaged", f"a file arrived with the hash {actual} instead of {sha256}")
-            part.chmod(mode)
+                raise OperationError("damaged", f"a file arrived with the hash {actual} instead of {chunk.sha256}")
+            part.chmod(chunk.mode)
             part.rename(entry)
         self._note_checked(entry)
         self._prune()
-        return {"stored": True}
+        return True
 
-    def place(self, *, files: List[Tuple[str, str, int]]) -> Json:
-        """Place stored files (path, hash, mode); those that are in place already are not touched."""
+    def place(self, wanted: PlaceFiles) -> List[str]:
+        """Place stored files; those that are in place already are not touched. Return the paths of the others."""
         changed = []
-        for path, sha256, mode in files:
+        for path, sha256, mode in wanted.files:
             target = self._workdir.inside(path, write=True)
             if not self._is_stored(sha256, mode):
-                raise RefusedError("not-found", f"{path}: nothing with the hash {sha256} was uploaded")
+                raise OperationError("not-found", f"{path}: nothing with the hash {sha256} was uploaded")
             entry = self._entry(sha256, mode)
             os.utime(str(entry), ns=(time.time_ns(), entry.stat().st_mtime_ns))  # time of its last use, for `_prune`
             if same_file(entry, target):
@@ -110,16 +123,16 @@ class Files:
                 part.chmod(mode)
             part.rename(target)
             changed.append(path)
-        return {"changed": changed}
+        return changed
 
-    def mkdir(self, *, path: str) -> Json:
-        """Make a folder and its parents, unless they exist."""
+    def mkdir(self, path: str) -> str:
+        """Make a folder and its parents, unless they exist; return its absolute path."""
         folder = self._workdir.inside(path, write=True)
         self._workdir.make_folder(folder)
-        return {"path": str(folder)}
+        return str(folder)
 
-    def remove(self, *, path: str) -> Json:
-        """Remove a file, or a folder with its content; do nothing where there is none."""
+    def remove(self, path: str) -> bool:
+        """Remove a file, or a folder with its content; return False where there is none."""
         target = self._workdir.inside(path, write=True)
         try:
             if target.is_dir() and not target.is_symlink():
@@ -127,60 +140,57 @@ class Files:
             else:
                 target.unlink()
         except FileNotFoundError:
-            return {"removed": False}
-        return {"removed": True}
+            return False
+        return True
 
-    def share_socket(self, *, path: str) -> Json:
+    def share_socket(self, wanted: ShareSocket) -> None:
         """Let processes of other users connect to a unix socket, as far as they get to its folder."""
-        target = self._workdir.inside(path, write=True)
+        target = self._workdir.inside(wanted.path, write=True)
         if not stat.S_ISSOCK(target.lstat().st_mode):
-            raise RefusedError("bad-request", f"{target} is not a socket")
+            raise OperationError("bad-request", f"{target} is not a socket")
         target.chmod(0o666)
-        return {}
 
-    def list(self, *, path: str) -> Json:
+    def list(self, wanted: ListFolder) -> Dict[str, Optional[int]]:
         """Return the entries of a folder: name → size in bytes; None for what is no regular file."""
-        folder = self._workdir.inside(path)
-        sizes = {}
+        folder = self._workdir.inside(wanted.path)
+        sizes: Dict[str, Optional[int]] = {}
         for entry in os.scandir(str(folder)):
             regular = entry.is_file(follow_symlinks=False)
             sizes[entry.name] = entry.stat(follow_symlinks=False).st_size if regular else None
-        return {"entries": sizes}
+        return sizes
 
-    def hash(self, *, path: str) -> Json:
+    def hash(self, wanted: HashFile) -> FileHash:
         """Return size and hash of a file."""
-        target = self._regular(path)
-        return {"size": target.stat().st_size, "sha256": file_sha256(target)}
+        target = self._regular(wanted.path)
+        return FileHash(target.stat().st_size, file_sha256(target))
 
-    def read(self, *, path: str, offset: int, limit: int) -> Answer:
+    def read(self, wanted: ReadChunk) -> FileChunk:
         """Return a chunk of a file, and the size of the whole."""
-        target = self._regular(path)
+        target = self._regular(wanted.path)
         with target.open("rb") as file:
-            file.seek(offset)
-            return {"size": target.stat().st_size}, file.read(min(limit, MAX_BODY))
+            file.seek(wanted.offset)
+            return FileChunk(target.stat().st_size, file.read(min(wanted.limit, MAX_BODY)))
 
-    def compress(self, *, path: str) -> Json:
-        """Write a gzipped copy of a file as `path`.gz; return its path and size."""
-        source = self._workdir.inside(path)
-        target = self._workdir.inside(f"{path}.gz", write=True)
+    def compress(self, wanted: CompressFile) -> str:
+        """Write a gzipped copy of a file as `path`.gz; return its absolute path."""
+        source = self._workdir.inside(wanted.path)
+        target = self._workdir.inside(f"{wanted.path}.gz", write=True)
         # Without name and time in the header the same content always gives the same bytes.
-        with source.open("rb") as plain, target.open("xb") as file:
+        with source.open("rb") as plain, target.open("xb") as file:  # noqa: SIM117 - Python 3.8 has no brackets there
             with gzip.GzipFile("", "wb", self.GZIP_LEVEL, file, mtime=0) as stream:
                 shutil.copyfileobj(plain, stream, 1 << 20)
-            size = file.tell()
-        return {"path": str(target), "size": size}
+        return str(target)
 
-    def archive(self, *, path: str, names: List[str]) -> Json:
-        """Write a tar archive of these files of its folder; return its path."""
-        target = self._workdir.inside(path, write=True)
+    def archive(self, wanted: ArchiveFiles) -> None:
+        """Write a tar archive of these files of its folder."""
+        target = self._workdir.inside(wanted.path, write=True)
         with tarfile.open(str(target), "x:", format=tarfile.GNU_FORMAT) as archive:
-            for name in names:
+            for name in wanted.names:
                 source = self._regular(f"{target.parent}/{name}")
                 member = tarfile.TarInfo(name)
                 member.size = source.stat().st_size
                 with source.open("rb") as file:
                     archive.addfile(member, file)
-        return {"path": str(target)}
 
     def _part(self, token: str) -> Path:
         return self._store / f".part-{checked_name(token)}"
@@ -188,16 +198,16 @@ class Files:
     def _regular(self, path: str) -> Path:
         target = self._workdir.inside(path)
         if not target.is_file():
-            raise RefusedError(
+            raise OperationError(
                 "not-found", f"{target} is not a regular file" if target.exists() else f"there is no {target}"
             )
         return target
 
     def _entry(self, sha256: str, mode: int) -> Path:
         if len(sha256) != hashlib.sha256().digest_size * 2 or set(sha256) - set("0123456789abcdef"):
-            raise RefusedError("bad-request", f"{sha256!r} is not a SHA-256")
+            raise OperationError("bad-request", f"{sha256!r} is not a SHA-256")
         if mode & ~0o777:
-            raise RefusedError("bad-request", f"mode {mode:o} is not allowed")
+            raise OperationError("bad-request", f"mode {mode:o} is not allowed")
         return self._store / f"{sha256}-{mode:03o}"
 
     def _is_stored(self, sha256: str, mode: int) -> bool:
@@ -228,9 +238,9 @@ class Files:
 
 
 def checked_name(text: str) -> str:
-    """Return a name that is safe as part of a file name. Raises RefusedError for any other."""
+    """Return a name that is safe as part of a file name. Raises OperationError for any other."""
     if not text or len(text) > MAX_NAME or not text.replace("-", "").isalnum() or not text.isascii():
-        raise RefusedError("bad-request", f"{text!r} is not a valid name")
+        raise OperationError("bad-request", f"{text!r} is not a valid name")
     return text
 
 

@@ -1,7 +1,7 @@
 """The frames between controller and agent: magic, length of header, length of body, header (JSON), body.
 
-The header of a request is `{"id", "op", "args"}`; that of its answer `{"id", "ok": {…}}` or `{"id", "error": {"kind",
-"what", "why"}}`. Answers arrive in any order.
+The header of a request is `{"id", "op", "args"}`; that of its answer `{"id", "ok": …}` or `{"id", "error": {"kind",
+"what", "why"}}`. Answers arrive in any order. `benchkit.agent.operations` has the operations and their results.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import json
 import struct
 from typing import Any, Callable, Dict, Optional, Tuple
 
-Json = Dict[str, Any]
+JsonObject = Dict[str, Any]
 
-PROTOCOL = 3
+PROTOCOL = 4
 """Raised with every change of the messages; controller and agent must have the same."""
 
 FAILURE_PREFIX = "benchkit agent: "
@@ -24,13 +24,17 @@ MAX_HEADER = 4 << 20
 MAX_BODY = 8 << 20
 
 
+_JSON = json.JSONEncoder(separators=(",", ":"), default=vars)
+"""Encodes dataclasses by their fields."""
+
+
 class FrameError(Exception):
     """Bytes that are no frame, or the end of the stream within a frame."""
 
 
-def pack(header: Json, body: bytes = b"") -> bytes:
+def pack(header: JsonObject, body: bytes = b"") -> bytes:
     """Encode a frame. Raises FrameError where header or body are too large."""
-    text = json.dumps(header, separators=(",", ":")).encode()
+    text = _JSON.encode(header).encode()
     if len(text) > MAX_HEADER or len(body) > MAX_BODY:
         raise FrameError(f"a frame of {len(text)} + {len(body)} bytes; allowed: {MAX_HEADER} + {MAX_BODY}")
     return HEAD.pack(MAGIC, len(text), len(body)) + text + body
@@ -44,7 +48,7 @@ class FrameReader:
         self._receive = receive
         self._buffer = bytearray()
 
-    def next(self) -> Optional[Tuple[Json, bytes]]:
+    def next(self) -> Optional[Tuple[JsonObject, bytes]]:
         """Return header and body of the next frame; None at the end of the stream. Raises FrameError."""
         if not self._fill(HEAD.size):
             if self._buffer:

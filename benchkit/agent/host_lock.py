@@ -19,8 +19,9 @@ import struct
 import time
 from typing import Iterable, List, Optional
 
-from benchkit.agent.common import RefusedError, poll_until
-from benchkit.agent.frames import Json
+from benchkit.agent.common import OperationError, poll_until
+from benchkit.agent.frames import JsonObject
+from benchkit.agent.operations import LockHolder
 from benchkit.agent.proc import all_processes, descendants, end_processes, is_running, proc_stat
 
 NAMES = ("\0benchkit-host", *(f"\0benchkit-host.{number}" for number in range(1, 8)))
@@ -73,7 +74,7 @@ def _listen(name: str) -> Optional[socket.socket]:
     return listener
 
 
-def answer(listener: socket.socket, about: Json) -> None:
+def answer(listener: socket.socket, about: JsonObject) -> None:
     """Answer one request for the holder of the host."""
     try:
         connection, _ = listener.accept()
@@ -87,32 +88,26 @@ def answer(listener: socket.socket, about: Json) -> None:
             return
 
 
-def holder(*, ignore_silent: bool = False) -> Optional[Json]:
-    """Return the holder of this host: `pid`, `uid`, and from its answer the `_FIELDS`; None where nothing holds it.
-
-    `state` is "running", "ending" where its agent has just ended, "kept" for a stack that stays up without an agent, or
-    "silent" for a process that does not answer: it is stopped, or busy restoring changes. `ignore_silent` as in `take`.
-    """
+def holder(*, ignore_silent: bool = False) -> Optional[LockHolder]:
+    """Return the holder of this host; None where nothing holds it. `ignore_silent` as in `take`."""
     return _holder_at(NAMES, ignore_silent)
 
 
 def occupants() -> List[str]:
     """Return the processes that occupy names of the lock without holding the host, as phrases."""
     found = filter(None, map(_ask, NAMES))
-    return [
-        f"process {each['pid']} of user {each['uid']}" for each in found if not _is_holder(each, ignore_silent=True)
-    ]
+    return [f"process {each.pid} of user {each.uid}" for each in found if not _is_holder(each, ignore_silent=True)]
 
 
-def _holder_at(names: Iterable[str], ignore_silent: bool) -> Optional[Json]:  # noqa: FBT001 - passed on
+def _holder_at(names: Iterable[str], ignore_silent: bool) -> Optional[LockHolder]:  # noqa: FBT001 - passed on
     return next((each for each in map(_ask, names) if each and _is_holder(each, ignore_silent=ignore_silent)), None)
 
 
-def _is_holder(process: Json, *, ignore_silent: bool) -> bool:
-    return process["uid"] in _TRUSTED or "run" in process or not ignore_silent
+def _is_holder(process: LockHolder, *, ignore_silent: bool) -> bool:
+    return process.uid in _TRUSTED or process.run is not None or not ignore_silent
 
 
-def _ask(name: str) -> Optional[Json]:
+def _ask(name: str) -> Optional[LockHolder]:
     """Return the process that listens on a name, with its answer where it is valid; None where nothing listens."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as connection:
         connection.settimeout(ANSWER_S)
@@ -121,21 +116,20 @@ def _ask(name: str) -> Optional[Json]:
         except ConnectionRefusedError:
             return None
         except OSError:  # its queue is full
-            return {"pid": 0, "uid": None, "state": "silent"}
+            return LockHolder(0, None, "silent")
         pid, uid, _ = _CREDENTIALS.unpack(
             connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         )
-        process: Json = {"pid": pid, "uid": uid, "state": "silent"}
         if uid not in _TRUSTED:
             connection.settimeout(OTHERS_ANSWER_S)
         try:
             message = json.loads(connection.recv(ANSWER_BYTES))
         except (OSError, ValueError, RecursionError):  # the last: many nested brackets
-            return process
-        return {**process, **_valid(message)}
+            message = None
+        return LockHolder(**{"pid": pid, "uid": uid, "state": "silent", **_valid(message)})
 
 
-def _valid(message: object) -> Json:
+def _valid(message: object) -> JsonObject:
     """Return a holder's answer if it is valid, else nothing: another user could listen on the socket."""
     if not isinstance(message, dict) or set(message) != _FIELDS:
         return {}
@@ -147,16 +141,16 @@ def _valid(message: object) -> Json:
     return message
 
 
-def end_holder(holding: Json) -> None:
-    """End the watchdog that holds this host, which restores everything. Raises RefusedError where it does not end.
+def end_holder(holding: LockHolder) -> None:
+    """End the watchdog that holds this host, which restores everything. Raises OperationError where it does not end.
 
     One that does not react is killed with its descendants; its records remain, to be undone.
     """
-    watchdog = proc_stat(holding["pid"])
+    watchdog = proc_stat(holding.pid)
     if watchdog is None:
         if holder() is None:
             return
-        raise RefusedError(
+        raise OperationError(
             "held", "the holder of this host is not visible", "it runs in another container, or as another user"
         )
     try:
@@ -165,11 +159,11 @@ def end_holder(holding: Json) -> None:
     except ProcessLookupError:
         return
     except PermissionError:
-        raise RefusedError("held", f"process {watchdog.pid} holds this host and belongs to another user") from None
+        raise OperationError("held", f"process {watchdog.pid} holds this host and belongs to another user") from None
     for _ in poll_until(time.monotonic() + END_S):
         if not is_running(watchdog.pid, watchdog.start):
             return
     processes = [watchdog, *descendants(watchdog.pid, all_processes())]
     failures = end_processes(lambda: [each for each in processes if is_running(each.pid, each.start)], grace_s=0)
     if failures:
-        raise RefusedError("held", "the holder of this host does not end", "; ".join(failures))
+        raise OperationError("held", "the holder of this host does not end", "; ".join(failures))

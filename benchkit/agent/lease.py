@@ -11,8 +11,9 @@ import time
 from typing import List, Optional
 
 from benchkit.agent import host_lock
-from benchkit.agent.common import RefusedError, poll_until
-from benchkit.agent.frames import Json
+from benchkit.agent.common import OperationError, poll_until
+from benchkit.agent.frames import JsonObject
+from benchkit.agent.operations import KeepStack, LockHolder, LockHost, LockResult, UndoneChange
 
 MESSAGE_BYTES = 1 << 20
 RENEWAL_S = 1.0
@@ -24,7 +25,7 @@ LOCK_TIMEOUT_S = 12.0
 """Time to wait for a holder that is restoring its changes: a little more than a watchdog takes."""
 
 
-class Lease:
+class WatchdogLink:
     """Sends messages to the watchdog; safe for many threads."""
 
     def __init__(self, control: socket.socket, notices: int, lease_s: float) -> None:
@@ -50,99 +51,94 @@ class Lease:
         """Return the reason given by the watchdog; one that gives none was killed."""
         return os.read(self.notices, 4096).decode() or "its watchdog was killed"
 
-    def lock(self, *, run: str, host: str, who: str, take_over: bool = False) -> Json:
-        """Lock this host for a run; `host` is its name in the inventory, `who` the user and machine of the controller.
+    def lock(self, wanted: LockHost) -> LockResult:
+        """Lock this host for a run.
 
         An interrupted run takes over its own host at once, and hosts of one run on one machine share the lock. With
         `take_over` another run's lock is taken over after its lease has expired. A holder that is restoring its changes
-        is waited for. Raises RefusedError naming the holder.
+        is waited for. Raises OperationError naming the holder.
         """
-        about = {"run": run, "host": host, "who": who, "since": time.time()}
-        holder: Optional[Json] = None
+        about = {"run": wanted.run, "host": wanted.host, "who": wanted.who, "since": time.time()}
+        holder: Optional[LockHolder] = None
         ended = waited = False
         began = time.monotonic()
         for _ in poll_until(began + LOCK_TIMEOUT_S, 0.01, 0.2):
             ignore_silent = time.monotonic() - began > OTHERS_SILENCE_S
             if self._request({"op": "lock", "about": about, "ignore_silent": ignore_silent})["locked"]:
-                return {"shared_with": None, "waited": waited}
+                return LockResult(shared_with=None, waited=waited)
             holder, waited = host_lock.holder(ignore_silent=ignore_silent), True
-            if holder is None or holder["state"] in ("silent", "ending") or ended:
+            if holder is None or holder.state in ("silent", "ending") or ended:
                 continue
-            if holder.get("run") == run and holder.get("host") != host:
-                return {"shared_with": holder.get("host"), "waited": False}
-            if holder.get("run") != run or holder["uid"] != os.geteuid():
+            if holder.run == wanted.run and holder.host != wanted.host:
+                return LockResult(shared_with=holder.host, waited=False)
+            if holder.run != wanted.run or holder.uid != os.geteuid():
                 break
             ended = True
             host_lock.end_holder(holder)  # of this run, from before its link was lost
-        if take_over:
+        if wanted.take_over:
             return self._take_over(about, holder)
-        raise RefusedError("held", "this host is in use", describe_holder(holder))
+        raise OperationError("held", "this host is in use", describe_holder(holder))
 
-    def keep(self, *, lease_s: Optional[float] = None) -> Json:
-        """Keep processes and changes after the agent's end, for `lease_s` seconds or (None) until they are released."""
-        self._request({"op": "keep", "lease_s": lease_s})
+    def keep(self, wanted: KeepStack) -> None:
+        """Keep processes and changes after the agent's end, for a time or until they are released."""
+        self._request({"op": "keep", "lease_s": wanted.lease_s})
         self.kept = True
-        return {"kept": True}
 
-    def release(self) -> Json:
+    def release(self) -> Optional[LockHolder]:
         """End the holder of this host, which restores everything: a kept stack, or a run with an expired lease.
 
-        Raises RefusedError for a live run, and where the holder cannot be ended.
+        Raises OperationError for a live run, and where the holder cannot be ended.
         """
         holder = host_lock.holder()
         if holder is None:
-            return {"ended": None}
-        if holder["state"] == "running" and not _has_expired(holder):
-            raise RefusedError("held", "this host is in use", describe_holder(holder))
+            return None
+        if holder.state == "running" and not _has_expired(holder):
+            raise OperationError("held", "this host is in use", describe_holder(holder))
         host_lock.end_holder(holder)
-        return {"ended": holder}
+        return holder
 
-    def done(self, *, goodbye: bool, reason: str, undone: List[Json]) -> None:
+    def done(self, *, goodbye: bool, reason: str, undone: List[UndoneChange]) -> None:
         """Report that the agent ends, and what it has undone itself."""
         self._request({"op": "done", "goodbye": goodbye, "reason": reason, "undone": undone})
 
-    def _take_over(self, about: Json, holder: Optional[Json]) -> Json:
+    def _take_over(self, about: JsonObject, holder: Optional[LockHolder]) -> LockResult:
         if holder is not None:
             self.release()
         if not self._request({"op": "lock", "about": about, "ignore_silent": True})["locked"]:
-            raise RefusedError("held", "this host is in use", describe_holder(host_lock.holder()))
-        return {"shared_with": None, "waited": True}
+            raise OperationError("held", "this host is in use", describe_holder(host_lock.holder()))
+        return LockResult(shared_with=None, waited=True)
 
-    def _request(self, message: Json) -> Json:
+    def _request(self, message: JsonObject) -> JsonObject:
         try:
             with self._lock:
-                self._control.send(json.dumps(message).encode())
+                self._control.send(json.dumps(message, default=vars).encode())
                 packet = self._control.recv(MESSAGE_BYTES)
         except OSError:
             packet = b""
         if not packet:  # `notices` reports it too, and the agent ends
-            raise RefusedError("closing", "the watchdog of this agent was killed")
-        answer: Json = json.loads(packet)
+            raise OperationError("closing", "the watchdog of this agent was killed")
+        answer: JsonObject = json.loads(packet)
         return answer
 
 
-def describe_holder(holder: Optional[Json]) -> str:
+def describe_holder(holder: Optional[LockHolder]) -> str:
     """Return who holds a host, since when, and what to do, as a sentence."""
     if holder is None:
         occupants = host_lock.occupants()
         if not occupants:
             return "another run held it until now; try again"
         return f"its lock is occupied by what is not benchkit: {', '.join(occupants)}; end them, then try again"
-    if "run" not in holder:
-        process = (
-            f"process {holder['pid']} of user {holder['uid']}" if holder["pid"] else "a process that is not visible"
-        )
+    if holder.heard_s is None:
+        process = f"process {holder.pid} of user {holder.uid}" if holder.pid else "a process that is not visible"
         return f"{process} holds it and does not answer; `benchkit hosts restore --take-over` ends it"
-    since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(holder["since"]))
-    run = f"{holder['run']} of {holder['who']} since {since}"
-    if holder["lease_s"] is None:
-        return f"{run}, until it is released"
-    remaining_s = max(0.0, holder["lease_s"] - holder["heard_s"])
+    if holder.lease_s is None:
+        return f"{holder}, until it is released"
+    remaining_s = max(0.0, holder.lease_s - holder.heard_s)
     return (
-        f"{run}; last heartbeat {holder['heard_s']:.0f} s ago; without another one the host is restored and released "
+        f"{holder}; last heartbeat {holder.heard_s:.0f} s ago; without another one the host is restored and released "
         f"automatically in {remaining_s:.0f} s"
     )
 
 
-def _has_expired(holder: Json) -> bool:
-    return holder.get("lease_s") is not None and holder.get("heard_s", 0) > holder["lease_s"]
+def _has_expired(holder: LockHolder) -> bool:
+    return holder.lease_s is not None and (holder.heard_s or 0) > holder.lease_s

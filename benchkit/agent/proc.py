@@ -1,4 +1,4 @@
-"""Processes in /proc, and signals that cannot reach another process with the same pid."""
+"""Processes in /proc, their descent, and signals that cannot reach another process with the same pid."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import signal
 import time
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
-from benchkit.agent.common import poll_until, read_bytes
-from benchkit.agent.frames import Json
+from benchkit.agent.common import poll_until, read_bytes, read_text
+from benchkit.agent.frames import JsonObject
 
 TICKS = os.sysconf("SC_CLK_TCK")
 PR_SET_CHILD_SUBREAPER = 36  # prctl(2), Linux 3.4
@@ -20,6 +20,9 @@ LONGEST_GRACE_S = 5.0
 
 TAG = "BENCHKIT_PROCESS"
 """Environment variable of processes started by an agent: identifies orphans that left their session."""
+
+UNKNOWN_OWNER = 0
+"""Number for orphans that descend from the agent by an unknown process."""
 
 
 class ProcStat(NamedTuple):
@@ -156,7 +159,7 @@ class StopPolicy(NamedTuple):
     grace_s: float = 1.0
 
     @classmethod
-    def of_record(cls, record: Json) -> StopPolicy:
+    def of_record(cls, record: JsonObject) -> StopPolicy:
         """Return the way of a record; that of other versions of benchkit may lack it."""
         grace_s = min(LONGEST_GRACE_S, record.get("stop_grace_s", cls().grace_s))
         return cls(record.get("stop_signum", cls().signum), grace_s)
@@ -174,7 +177,7 @@ def end_session(pid: int, start: int, way: StopPolicy) -> List[str]:
     )
 
 
-def end_recorded(record: Json) -> List[str]:
+def end_recorded(record: JsonObject) -> List[str]:
     """End what remains of a process that another agent started, by its record; return failures.
 
     The record has no pid where the agent was killed while it launched the process, which then only its tag identifies;
@@ -224,3 +227,53 @@ def become_subreaper() -> bool:
         return bool(ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
     except (ImportError, OSError, AttributeError):
         return False
+
+
+def memory_kills() -> Optional[int]:
+    """Return the number of processes killed for lack of memory; None where the kernel counts none (< 4.13)."""
+    for line in (read_text("/proc/vmstat") or "").splitlines():
+        if line.startswith("oom_kill "):
+            return int(line.split()[1])
+    return None
+
+
+def members(
+    everything: Dict[int, ProcStat],
+    by_pid: Dict[int, int],
+    by_session: Dict[int, int],
+    by_tag: Callable[[int], Optional[int]],
+    *,
+    subreaper: bool,
+) -> Dict[int, List[ProcStat]]:
+    """Return the live processes of each started process, by its number.
+
+    `everything` has all processes of the host; `by_pid` the running started processes; `by_session` also those that
+    ended, as a session can outlive its leader; `by_tag` returns the number in the environment of a pid. A subreaper
+    remains an ancestor of everything it started; without one, orphans move to init and are recognised by session or
+    tag.
+    """
+    agent = os.getpid()
+    found: Dict[int, List[ProcStat]] = {}
+    for process in everything.values():
+        if process.state in "ZX":
+            continue
+        number, top = _climb(process, everything, by_pid, agent)
+        is_orphan = number is None and top.parent == agent
+        if number is None and (is_orphan or not subreaper):
+            number = by_session.get(process.session) or by_tag(top.pid)
+        if number is not None or is_orphan:
+            found.setdefault(number or UNKNOWN_OWNER, []).append(process)
+    return found
+
+
+def _climb(
+    process: ProcStat, everything: Dict[int, ProcStat], by_pid: Dict[int, int], agent: int
+) -> Tuple[Optional[int], ProcStat]:
+    """Return the number of the started process above this one, if any, and the last ancestor reached."""
+    current = process
+    while current.pid not in by_pid:
+        parent = everything.get(current.parent)
+        if parent is None or current.parent == agent or parent.start > current.start:  # the last: the pid was reused
+            return None, current
+        current = parent
+    return by_pid[current.pid], current

@@ -9,30 +9,47 @@ import signal
 import threading
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Dict, List, Optional, Set, Tuple
 
 from benchkit.agent.cgroups import Cgroups
-from benchkit.agent.child_process import Child
-from benchkit.agent.common import Answer, RefusedError, describe_full_disk, poll_until
-from benchkit.agent.frames import Json
-from benchkit.agent.launch import OUTPUTS, Command, Descriptors, Streams, launch, sleep_until
-from benchkit.agent.output_pumps import Sink
+from benchkit.agent.child_process import OUTPUTS, Child, Descriptors, Sink, Streams, launch, sleep_until
+from benchkit.agent.common import OperationError, describe_full_disk, poll_until
+from benchkit.agent.frames import JsonObject
+from benchkit.agent.operations import (
+    CommandSpec,
+    CompletedCommand,
+    CpuTime,
+    ListProcesses,
+    ListTrees,
+    NamedProcess,
+    ProcessList,
+    ProcessReport,
+    ReadCpuTimes,
+    RunCommand,
+    SeenProcess,
+    StartedTree,
+    StartProcess,
+    StoppedProcesses,
+    StopProcesses,
+    WaitForProcess,
+)
 from benchkit.agent.proc import (
     TAG,
+    UNKNOWN_OWNER,
     ProcStat,
     all_processes,
     become_subreaper,
     is_running,
+    members,
     proc_stat,
     signal_exactly,
     tag_of,
 )
-from benchkit.agent.process_owners import UNKNOWN_OWNER, members
 from benchkit.agent.records import Records
 from benchkit.agent.workdir import Workdir
 
 
-class Processes:
+class ProcessTable:
     """The processes that the agent started; every operation is safe for many threads."""
 
     REMEMBERED = 1000
@@ -63,70 +80,55 @@ class Processes:
         threading.Thread(target=self._reap, name="reaper", daemon=True).start()
         threading.Thread(target=self._find_daemons, name="daemons", daemon=True).start()
 
-    def start(
-        self,
-        *,
-        command: Json,
-        stdout: Optional[Json] = None,
-        stderr: Any = None,  # noqa: ANN401 - {…}, "stdout" or None
-        at_ns: Optional[int] = None,
-    ) -> Json:
-        """Start a process, at the instant `at_ns` of this host's monotonic clock if it is given.
+    def start(self, wanted: StartProcess) -> ProcessReport:
+        """Start a process, at an instant if it is given."""
+        return self.start_child(wanted).report()
 
-        `stdout` and `stderr` are None (discarded) or {"path", "max_bytes"} (None: no limit); `stderr` may be "stdout".
-        """
-        child = self.start_child(command=command, stdout=stdout, stderr=stderr, at_ns=at_ns)
-        late_s = None if at_ns is None else (child.started_ns - at_ns) / 1e9
-        return {**child.report(), "late_s": late_s}
-
-    def start_child(
-        self,
-        *,
-        command: Json,
-        stdout: Optional[Json] = None,
-        stderr: Any = None,  # noqa: ANN401 - as in `start`
-        at_ns: Optional[int] = None,
-    ) -> Child:
+    def start_child(self, wanted: StartProcess) -> Child:
         """Start a process as `start` does, and return it."""
         sinks: Dict[str, Sink] = {}
         with contextlib.ExitStack() as parent_fds:
-            descriptors = self._streams.named(stdout, stderr, sinks, parent_fds)
-            child = self._recorded(Command(**command), sinks)
-            self._launch(child, descriptors, at_ns)
+            descriptors = self._streams.named(wanted, sinks, parent_fds)
+            child = self._recorded(wanted.command, sinks)
+            self._launch(child, descriptors, wanted.at_ns)
         return child
 
     def flush_outputs(self) -> None:
         """Return once what processes have printed so far is in its files."""
         self._streams.flush()
 
-    def run(self, *, command: Json, timeout_s: float, max_bytes: int, body: bytes = b"") -> Answer:
-        """Run a short command with `body` as its input; the body of the answer is its stdout, then its stderr."""
-        child, in_time = self._run(Command(**command), timeout_s, max_bytes, body)
+    def run(self, wanted: RunCommand) -> CompletedCommand:
+        """Run a short command and wait for its end."""
+        child, in_time = self._run(wanted.command, wanted.timeout_s, wanted.max_bytes, wanted.body)
         out, err = (bytes(child.sinks[name].kept) for name in OUTPUTS)
-        return {**child.report(), "timed_out": not in_time, "stdout_size": len(out)}, out + err
+        return CompletedCommand(child.report(), not in_time, len(out), out + err)
 
-    def run_for_agent(self, command: Command, timeout_s: float) -> Tuple[Optional[int], str]:
+    def run_for_agent(self, command: CommandSpec, timeout_s: float) -> Tuple[Optional[int], str]:
         """Run a command for the agent itself; return its exit code and the start of its output."""
         child, _ = self._run(command, timeout_s, self.ANSWER_BYTES, b"", own=True)
         text = b"".join(bytes(child.sinks[name].kept) for name in OUTPUTS).decode(errors="replace")
-        return (child.ended["exit_code"] if child.ended else None), text
+        return (child.ended.exit_code if child.ended else None), text
 
-    def wait(self, *, id: int, timeout_s: float) -> Json:  # noqa: A002 - the name in messages
-        """Wait for the end of a process; `ended` is None where it did not end in time."""
-        child = self.child(id)
-        self.wait_for(child, timeout_s)
+    def wait(self, wanted: WaitForProcess) -> ProcessReport:
+        """Wait for the end of a process, at most for a time."""
+        child = self.child(wanted.id)
+        self.wait_for(child, wanted.timeout_s)
         return child.report()
 
-    def stop(self, *, ids: List[int], signum: int, grace_s: float) -> Json:
+    def stop(self, wanted: StopProcesses) -> StoppedProcesses:
         """Signal processes with all their descendants; kill those that are running after the grace period."""
-        return self._stop([(self.child(each), signum) for each in ids], grace_s)
+        return self._stop([(self.child(each), wanted.signum) for each in wanted.ids], wanted.grace_s)
 
-    def _stop(self, signals: List[Tuple[Child, int]], grace_s: float) -> Json:
+    def stop_child(self, child: Child, signum: int = signal.SIGTERM, grace_s: float = 1.0) -> None:
+        """Stop one process as `stop` does."""
+        self._stop([(child, signum)], grace_s)
+
+    def _stop(self, signals: List[Tuple[Child, int]], grace_s: float) -> StoppedProcesses:
         """Stop processes as `stop` does, each by its own signal."""
         children = [child for child, _ in signals]
         refused = self._signal(signals)
         remaining = self._wait_for_end(children, grace_s)
-        killed = [{"pid": each.pid, "name": each.name} for each in remaining]
+        killed = [NamedProcess(each.pid, each.name) for each in remaining]
         for _ in poll_until(time.monotonic() + self.KILL_S):
             if not remaining:
                 break
@@ -137,46 +139,44 @@ class Processes:
             if not remaining:
                 self.wait_for(child, self.REAP_S)  # it has ended, but may not be reaped yet
                 self._drop_record(child)
-        survivors = [{"pid": each.pid, "name": each.name, "why": refused.get(each.pid)} for each in remaining]
-        return {"processes": [child.report() for child in children], "killed": killed, "survivors": survivors}
+        survivors = [NamedProcess(each.pid, each.name, refused.get(each.pid)) for each in remaining]
+        return StoppedProcesses([child.report() for child in children], killed, survivors)
 
-    def list_trees(self) -> Json:
+    def list_trees(self, _: ListTrees) -> List[StartedTree]:
         """Return the started processes that are running, or have running descendants, with their descendants."""
         trees = self.trees()
-        return {
-            "processes": [
-                {
-                    **child.report(),
-                    "argv": child.command.argv,
-                    "members": [{"pid": each.pid, "name": each.name} for each in trees.get(child.id, ())],
-                }
-                for child in list(self._children.values())
-                if child.ended is None or child.id in trees
-            ]
-        }
+        return [
+            StartedTree(
+                child.report(),
+                child.command.argv,
+                [NamedProcess(each.pid, each.name) for each in trees.get(child.id, ())],
+            )
+            for child in list(self._children.values())
+            if child.ended is None or child.id in trees
+        ]
 
-    def list_all(self) -> Json:
-        """Return all visible processes, others' too: pid, parent, start, name and CPU time of each."""
+    def list_all(self, _: ListProcesses) -> ProcessList:
+        """Return all visible processes, others' too."""
         try:
             namespace = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - as all of the agent
         except OSError:
             namespace = None
         found = [
-            (each.pid, each.parent, each.start, each.name, each.user_s + each.system_s)
+            SeenProcess(each.pid, each.parent, each.start, each.name, each.user_s + each.system_s)
             for each in all_processes().values()
         ]
-        return {"agent": os.getpid(), "namespace": namespace, "processes": found}
+        return ProcessList(os.getpid(), namespace, found)
 
-    def cpu_times(self, *, ids: List[int]) -> Json:
-        """Return the CPU times of process trees, including descendants that ended: id → user and system seconds."""
-        children = [self.child(each) for each in ids]
+    def cpu_times(self, wanted: ReadCpuTimes) -> Dict[int, CpuTime]:
+        """Return the CPU times of process trees, by the number of the process."""
+        children = [self.child(each) for each in wanted.ids]
         trees = self.trees()
         used = {}
         for child in children:
             tree = trees.get(child.id, [])
             user_s, system_s = child.cpu_s(tree)
-            used[str(child.id)] = {"user_s": user_s, "system_s": system_s, "processes": len(tree)}
-        return {"cpu": used, "monotonic_ns": time.monotonic_ns()}
+            used[child.id] = CpuTime(user_s, system_s, len(tree))
+        return used
 
     def has_ended(self, number: int) -> bool:
         """Return True where the started process itself has ended."""
@@ -188,18 +188,18 @@ class Processes:
             self._closing = True
             signals = [(child, child.command.stop_signum) for child in self._children.values()]
         running = [f"{each.name} ({each.pid})" for group in self.trees().values() for each in group]
-        survivors = self._stop(signals, self.CLOSE_GRACE_S)["survivors"]
+        survivors = self._stop(signals, self.CLOSE_GRACE_S).survivors
         for _ in poll_until(time.monotonic() + self.KILL_S):
             orphans = self.trees().get(UNKNOWN_OWNER, [])
             if not orphans:
                 break
             for each in orphans:
                 signal_exactly(each, signal.SIGKILL)
-        failures = [f"process {each['pid']} ({each['name']}) could not be stopped: {each['why']}" for each in survivors]
+        failures = [f"process {each.pid} ({each.name}) could not be stopped: {each.why}" for each in survivors]
         return running, failures
 
     def _run(
-        self, command: Command, timeout_s: float, max_bytes: int, body: bytes, *, own: bool = False
+        self, command: CommandSpec, timeout_s: float, max_bytes: int, body: bytes, *, own: bool = False
     ) -> Tuple[Child, bool]:
         sinks: Dict[str, Sink] = {}
         with contextlib.ExitStack() as parent_fds:
@@ -209,24 +209,24 @@ class Processes:
             self._launch(child, descriptors, own=own)
         in_time = self.wait_for(child, timeout_s)
         if not in_time:
-            self.stop(ids=[child.id], signum=signal.SIGTERM, grace_s=1.0)
+            self.stop_child(child)
         return child, in_time
 
-    def _numbered(self, command: Command, sinks: Dict[str, Sink]) -> Child:
+    def _numbered(self, command: CommandSpec, sinks: Dict[str, Sink]) -> Child:
         with self._changed:
             self._count += 1
             return Child(self._count, command, sinks)
 
-    def _recorded(self, command: Command, sinks: Dict[str, Sink]) -> Child:
+    def _recorded(self, command: CommandSpec, sinks: Dict[str, Sink]) -> Child:
         """Return a child to launch, which is on record already. Raises OSError where it cannot be recorded."""
         child = self._numbered(command, sinks)
         child.record = self._records.note("process", self._change(child), synced=False)
         return child
 
-    def _change(self, child: Child) -> Json:
+    def _change(self, child: Child) -> JsonObject:
         """Return the content of a child's record: its tag and, once it is launched, its pid and those that left it."""
         command = child.command
-        change: Json = {
+        change: JsonObject = {
             "program": command.argv[0],
             "tag": f"{self._records.tag}{child.id}",
             "stop_signum": int(command.stop_signum),
@@ -261,14 +261,14 @@ class Processes:
         try:
             self._update_record(child)
         except OSError:
-            self.stop(ids=[child.id], signum=signal.SIGKILL, grace_s=0.0)
+            self.stop_child(child, signal.SIGKILL, 0.0)
             raise
         if not own:
             self._started.set()
 
     def _refuse_while_closing(self, *, own: bool) -> None:
         if self._closing and not own:
-            raise RefusedError("closing", "the agent is ending")
+            raise OperationError("closing", "the agent is ending")
 
     def _update_record(self, child: Child) -> None:
         with self._changed:
@@ -417,10 +417,10 @@ class Processes:
         return int(tag.rpartition(".")[2]) if tag.startswith(self._records.tag) else None
 
     def child(self, number: int) -> Child:
-        """Return the started process of this number. Raises RefusedError."""
+        """Return the started process of this number. Raises OperationError."""
         child = self._children.get(number)
         if child is None:
-            raise RefusedError("not-found", f"no process {number} was started by this agent")
+            raise OperationError("not-found", f"no process {number} was started by this agent")
         return child
 
     def _drop_records(self) -> None:

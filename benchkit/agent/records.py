@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Iterator, List, Optional, Tuple
 
 from benchkit.agent.common import read_bytes, read_text, sync_folder, write_synced, write_whole
-from benchkit.agent.frames import Json
+from benchkit.agent.frames import JsonObject
 from benchkit.agent.proc import ProcStat, all_processes, is_running, proc_stat, tag_of
 from benchkit.agent.workdir import Workdir
 
@@ -52,7 +52,7 @@ class Records:
         self.tag = f"{self._tag_prefix}{os.getpid()}.{self._owner['start']}."
         """Start of the tags of this agent's processes: pid namespace, work directory, watchdog."""
 
-    def note(self, kind: str, change: Json, *, synced: bool = True, path: Optional[Path] = None) -> Path:
+    def note(self, kind: str, change: JsonObject, *, synced: bool = True, path: Optional[Path] = None) -> Path:
         """Write a record, over the one at `path` if it is given; with `synced` it survives a power cut too.
 
         Write it before the change: a record that cannot be written raises OSError and leaves nothing.
@@ -80,7 +80,7 @@ class Records:
         if synced:
             sync_folder(self._folder)
 
-    def all(self) -> List[Tuple[Path, Json]]:
+    def all(self) -> List[Tuple[Path, JsonObject]]:
         """Return all records, newest first: the last change is restored first."""
         found = []
         for path in sorted(self._folder.glob("[0-9]*.json"), reverse=True):
@@ -94,11 +94,11 @@ class Records:
             found.append((path, record))
         return found
 
-    def is_own(self, record: Json) -> bool:
+    def is_own(self, record: JsonObject) -> bool:
         """Return True for a record of this agent, or of the agent of this watchdog."""
         return bool(record["owner"] == self._owner and record["boot_id"] == self.boot_id)
 
-    def is_abandoned(self, record: Json) -> bool:
+    def is_abandoned(self, record: JsonObject) -> bool:
         """Return True for a record whose agent and watchdog no longer exist."""
         return record["boot_id"] != self.boot_id or not is_running(record["owner"]["pid"], record["owner"]["start"])
 
@@ -116,14 +116,14 @@ class Records:
         finally:
             os.close(fd)
 
-    def report(self, content: Json) -> None:
+    def report(self, content: JsonObject) -> None:
         """Write a report of what was restored after an agent has ended, for the next connection."""
         path = self._folder / f"report-{self._stamp():020d}-{os.getpid()}.json"
-        write_synced(path, json.dumps({"at": time.time(), **content}).encode())
+        write_synced(path, json.dumps({"at": time.time(), **content}, default=vars).encode())
         for old in self._reports()[:-REPORTS]:
             self.drop(old)
 
-    def reports(self) -> List[Json]:
+    def reports(self) -> List[JsonObject]:
         """Return the reports, oldest first, without those that cannot be read."""
         found = []
         for path in self._reports():

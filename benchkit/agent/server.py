@@ -6,29 +6,31 @@ import contextlib
 import os
 import select
 import shutil
+import signal
+import sys
 import threading
 import time
 import traceback
-from typing import Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Type
 
+from benchkit.agent import operations
 from benchkit.agent.cgroups import Cgroups
-from benchkit.agent.common import Answer, RefusedError, refusal_of, write_all
-from benchkit.agent.facts import Facts
-from benchkit.agent.files import Files
-from benchkit.agent.frames import PROTOCOL, FrameError, FrameReader, Json, pack
-from benchkit.agent.go_settings import GoEnv
+from benchkit.agent.common import OperationError, refusal_of, write_all
+from benchkit.agent.facts import FactsReader
+from benchkit.agent.files import FileStore
+from benchkit.agent.frames import FAILURE_PREFIX, PROTOCOL, FrameError, FrameReader, JsonObject, pack
 from benchkit.agent.host_lock import holder
-from benchkit.agent.launch import Command
-from benchkit.agent.lease import Lease
-from benchkit.agent.perf_maps import PerfMaps
-from benchkit.agent.processes import Processes
+from benchkit.agent.lease import WatchdogLink
+from benchkit.agent.operations import CommandSpec, Operation
+from benchkit.agent.processes import ProcessTable
 from benchkit.agent.records import Records
-from benchkit.agent.sockets import Sockets
-from benchkit.agent.sysctls import Sysctls
-from benchkit.agent.temporary_folders import TemporaryFolders
+from benchkit.agent.settings import GoEnv, Sysctls
+from benchkit.agent.sockets import SocketProbes
+from benchkit.agent.telemetry import TelemetryRequests
+from benchkit.agent.temporary_files import PerfMaps, TemporaryFolders
 from benchkit.agent.timetable import Timetable
 from benchkit.agent.undo import Undo
-from benchkit.agent.watch_requests import Telemetry
+from benchkit.agent.watchdog import run_under_watchdog
 from benchkit.agent.workdir import Workdir
 
 GOODBYE = "the controller said goodbye"
@@ -44,7 +46,7 @@ class Agent:
 
     MAX_REQUESTS = 256
 
-    def __init__(self, workdir: Workdir, records: Records, lease: Lease, requests: int, answers: int) -> None:
+    def __init__(self, workdir: Workdir, records: Records, lease: WatchdogLink, requests: int, answers: int) -> None:
         self._requests = requests
         self._answers = answers
         self._lease = lease
@@ -58,74 +60,73 @@ class Agent:
         self._sending = threading.Lock()
         self._free = threading.BoundedSemaphore(self.MAX_REQUESTS)
         self._workdir = workdir
-        self.records = records
-        self.files = files = Files(workdir)
+        self._records = records
+        self._files = files = FileStore(workdir)
         cgroups = Cgroups(records)
-        self.processes = processes = Processes(workdir, records, cgroups)
-        self.sockets = sockets = Sockets(processes)
-        self.sysctls = sysctls = Sysctls(records, lambda argv, time_s: processes.run_for_agent(Command(argv), time_s))
-        temporary_folders = TemporaryFolders(workdir, records, files)
+        self._processes = processes = ProcessTable(workdir, records, cgroups)
+        sockets = SocketProbes(processes)
+        sysctls = Sysctls(records, lambda argv, time_s: processes.run_for_agent(CommandSpec(argv), time_s))
+        temporary = TemporaryFolders(workdir, records, files)
         self._undo = Undo(workdir, records, sysctls)
         perf_maps = PerfMaps(workdir, records)
-        self.facts = facts = Facts(workdir, processes, sysctls)
         timetable = Timetable(processes)
-        telemetry = Telemetry(workdir, processes, timetable)
-        self.ops: Dict[str, Callable[..., Answer]] = {
-            "clock": self.clock,
-            "facts": facts.facts,
-            "missing_files": files.missing,
-            "upload": files.upload,
-            "place": files.place,
-            "mkdir": files.mkdir,
-            "mkdir_temporary": temporary_folders.make,
-            "write_temporary": temporary_folders.write,
-            "remove": temporary_folders.remove,
-            "remove_workdir": self.remove_workdir,
-            "share_socket": files.share_socket,
-            "list": files.list,
-            "hash": files.hash,
-            "read": self.read,
-            "start": processes.start,
-            "run": processes.run,
-            "wait": processes.wait,
-            "stop": processes.stop,
-            "process_trees": processes.list_trees,
-            "list_all": processes.list_all,
-            "cpu_times": processes.cpu_times,
-            "timetable_run": timetable.run,
-            "timetable_stop": timetable.stop,
-            "compress": files.compress,
-            "archive": files.archive,
-            "expect_perf_maps": perf_maps.expect,
-            "require_perf_maps": perf_maps.require,
-            "remove_perf_maps": perf_maps.remove,
-            "probe_port": sockets.probe_port,
-            "http_probe": sockets.http_probe,
-            "port_owners": sockets.port_owners,
-            "listeners": sockets.listeners,
-            "sysctl_read": sysctls.read,
-            "sysctl_write": sysctls.write,
-            "create_cgroup": cgroups.create,
-            "set_go_env": GoEnv(records, processes).write,
-            "telemetry_start": telemetry.start,
-            "telemetry_add": telemetry.add,
-            "telemetry_snapshot": telemetry.snapshot,
-            "telemetry_schedule_snapshots": telemetry.schedule_snapshots,
-            "telemetry_schedule_samples": telemetry.schedule_samples,
-            "telemetry_latest": telemetry.latest,
-            "telemetry_stop": telemetry.stop,
-            "records": self.list_records,
-            "restore": self.restore,
-            "delete_report": self.delete_report,
-            "lock": lease.lock,
-            "keep": lease.keep,
-            "release": lease.release,
+        telemetry = TelemetryRequests(workdir, processes, timetable)
+        self.handlers: Dict[Type[Operation[Any]], Callable[[Any], Any]] = {
+            operations.ReadClocks: lambda _: read_clocks(),
+            operations.Goodbye: self._note_goodbye,
+            operations.GatherFacts: FactsReader(workdir, processes, sysctls).gather,
+            operations.MissingFiles: files.missing,
+            operations.UploadChunk: files.upload,
+            operations.PlaceFiles: files.place,
+            operations.MakeFolder: lambda wanted: files.mkdir(wanted.path),
+            operations.MakeTemporaryFolder: temporary.make,
+            operations.WriteTemporaryFile: temporary.write,
+            operations.RemovePath: temporary.remove,
+            operations.RemoveWorkdir: self._remove_workdir,
+            operations.ShareSocket: files.share_socket,
+            operations.ListFolder: files.list,
+            operations.HashFile: files.hash,
+            operations.ReadChunk: self._read_chunk,
+            operations.CompressFile: files.compress,
+            operations.ArchiveFiles: files.archive,
+            operations.ExpectPerfMaps: perf_maps.expect,
+            operations.RequirePerfMaps: perf_maps.require,
+            operations.RemovePerfMaps: perf_maps.remove,
+            operations.StartProcess: processes.start,
+            operations.RunCommand: processes.run,
+            operations.WaitForProcess: processes.wait,
+            operations.StopProcesses: processes.stop,
+            operations.ListTrees: processes.list_trees,
+            operations.ListProcesses: processes.list_all,
+            operations.ReadCpuTimes: processes.cpu_times,
+            operations.RunTimetable: timetable.run,
+            operations.StopTimetable: timetable.stop,
+            operations.ProbePort: sockets.probe_port,
+            operations.ProbeHttp: sockets.probe_http,
+            operations.FindPortOwners: sockets.port_owners,
+            operations.FindListeners: sockets.listeners,
+            operations.ReadSysctls: lambda wanted: sysctls.read(wanted.keys),
+            operations.WriteSysctls: sysctls.write,
+            operations.CreateCgroup: cgroups.create,
+            operations.SetGoEnv: GoEnv(records, processes).write,
+            operations.StartTelemetry: telemetry.start,
+            operations.AddServices: telemetry.add,
+            operations.TakeSnapshot: telemetry.snapshot,
+            operations.ScheduleSnapshots: telemetry.schedule_snapshots,
+            operations.ScheduleSamples: telemetry.schedule_samples,
+            operations.ReadLatest: telemetry.latest,
+            operations.StopTelemetry: telemetry.stop,
+            operations.ListRecords: self._list_records,
+            operations.Restore: self._restore,
+            operations.DeleteReport: lambda wanted: records.delete_report(wanted.name),
+            operations.LockHost: lease.lock,
+            operations.KeepStack: lease.keep,
+            operations.ReleaseHost: lambda _: lease.release(),
         }
 
     def serve(self) -> str:
         """Execute requests until the agent has to end; return the reason."""
-        pids = {"pid": os.getpid(), "watchdog": os.getppid()}
-        hello = {"protocol": PROTOCOL, **pids, "workdir": str(self._workdir.root), **self.clock()}
+        hello = operations.Hello(PROTOCOL, os.getpid(), os.getppid(), str(self._workdir.root))
         self._send({"id": 0, "ok": hello})
         reader = FrameReader(self._receive)
         try:
@@ -145,69 +146,50 @@ class Agent:
         """Stop all processes and restore all changes; return what did not succeed."""
         if self._lease.kept:
             return []
-        stopped, failures = self.processes.close()
-        self.files.remove_partial()
+        stopped, failures = self._processes.close()
+        self._files.remove_partial()
         undone = self._undo.own()
-        if self._goodbye and any(each["notes"] for each in undone):  # else the watchdog reports them
+        if self._goodbye and any(each.notes for each in undone):  # else the watchdog reports them
             self._undo.report_notes(GOODBYE, undone)
-        done = [*map(_stopped_process, stopped), *(each for each in undone if not each["failures"])]
+        done = [*map(_stopped_process, stopped), *(each for each in undone if not each.failures)]
         try:
             self._lease.done(goodbye=self._goodbye, reason=GOODBYE if self._goodbye else reason, undone=done)
-        except RefusedError:  # the watchdog was killed: nothing else will remove the rest
+        except OperationError:  # the watchdog was killed: nothing else will remove the rest
             undone += self._undo.own_with_leftovers()
-        return failures + [failure for each in undone for failure in each["failures"]]
+        return failures + [failure for each in undone for failure in each.failures]
 
-    def clock(self) -> Json:
-        """Return the host's clocks, for comparison with the controller's."""
-        return {"monotonic_ns": time.monotonic_ns(), "wall_ns": time.time_ns()}
+    def _note_goodbye(self, _: operations.Goodbye) -> None:
+        self._goodbye = True
 
-    def read(self, *, path: str, offset: int, limit: int) -> Answer:
-        """Return a chunk of a file, with what processes have printed so far, and the size of the whole."""
-        self.processes.flush_outputs()
-        return self.files.read(path=path, offset=offset, limit=limit)
+    def _read_chunk(self, wanted: operations.ReadChunk) -> operations.FileChunk:
+        self._processes.flush_outputs()
+        return self._files.read(wanted)
 
-    def list_records(self) -> Json:
-        """Return the changes to undo: of this agent, of another live one ("other") or of none ("abandoned").
-
-        Also return the reports of watchdogs and the holder of the host.
-        """
+    def _list_records(self, _: operations.ListRecords) -> operations.HostRecords:
         records = []
-        for _, record in self.records.all():
-            state = "mine" if self.records.is_own(record) else "other"
-            records.append({**record, "state": "abandoned" if self.records.is_abandoned(record) else state})
-        orphans = [{"pid": each.pid, "name": each.name} for each in self.records.orphans()]
-        return {"records": records, "orphans": orphans, "reports": self.records.reports(), "holder": holder()}
+        for _path, record in self._records.all():
+            state = "mine" if self._records.is_own(record) else "other"
+            records.append({**record, "state": "abandoned" if self._records.is_abandoned(record) else state})
+        orphans = [operations.NamedProcess(each.pid, each.name) for each in self._records.orphans()]
+        return operations.HostRecords(records, orphans, self._records.reports(), holder())
 
-    def restore(self, *, own: bool = False, scope: Optional[str] = None) -> Json:
-        """Restore what this agent changed and, unless `own`, all that abandoned ones left; end their processes.
-
-        With a `scope` only that part of its changes is restored.
-        """
-        undone = self._undo.own(scope)
-        if any(each["notes"] for each in undone):
+    def _restore(self, wanted: operations.Restore) -> List[operations.UndoneChange]:
+        undone = self._undo.own(wanted.scope)
+        if any(each.notes for each in undone):
             self._undo.report_notes("the settings of a run were restored", undone)
-        return {"undone": undone if own else [*undone, *self._undo.abandoned()]}
+        return undone if wanted.own else [*undone, *self._undo.abandoned()]
 
-    def remove_workdir(self) -> Json:
-        """Remove the work directory with everything in it.
-
-        Raises RefusedError while it has records of changes to undo.
-        """
-        remaining = len(self.records.all())
+    def _remove_workdir(self, _: operations.RemoveWorkdir) -> str:
+        remaining = len(self._records.all())
         if remaining:
-            raise RefusedError(
+            raise OperationError(
                 "busy",
                 f"the work directory {self._workdir.root} has {remaining} records of changes to undo",
                 "without them nothing could be restored",
             )
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(str(self._workdir.root))
-        return {"path": str(self._workdir.root)}
-
-    def delete_report(self, *, name: str) -> Json:
-        """Delete a report that was read."""
-        self.records.delete_report(name)
-        return {}
+        return str(self._workdir.root)
 
     def _receive(self, size: int) -> bytes:
         ready = dict(self._waiting.poll())
@@ -218,39 +200,76 @@ class Agent:
         self._lease.renew()
         return os.read(self._requests, size)
 
-    def _dispatch(self, header: Json, body: bytes) -> None:
-        if header.get("op") == "clock":  # answered here: the controller measures the round trip
-            self._send({"id": header["id"], "ok": self.clock()})
-        elif header.get("op") == "goodbye":  # an orderly end: the watchdog writes no report
-            self._goodbye = True
-            self._send({"id": header["id"], "ok": {}})
+    def _dispatch(self, header: JsonObject, body: bytes) -> None:
+        # The controller measures the round trip of the first; after the second, it waits for the end of the agent.
+        if header.get("op") in ("ReadClocks", "Goodbye"):
+            self._answer(header, body)
         elif self._free.acquire(blocking=False):
             threading.Thread(target=self._execute, args=(header, body), daemon=True).start()
         else:
             why = f"{self.MAX_REQUESTS} requests are running already"
             self._send({"id": header["id"], "error": {"kind": "busy", "what": "too many requests at once", "why": why}})
 
-    def _execute(self, header: Json, body: bytes) -> None:
-        answer: Json = {"id": header["id"]}
+    def _execute(self, header: JsonObject, body: bytes) -> None:
+        try:
+            self._answer(header, body)
+        finally:
+            self._free.release()
+
+    def _answer(self, header: JsonObject, body: bytes) -> None:
+        answer: JsonObject = {"id": header["id"]}
         content = b""
         try:
-            args = {**header.get("args", {}), **({"body": body} if body else {})}
-            result = self.ops[header["op"]](**args)
-            answer["ok"], content = result if isinstance(result, tuple) else (result, b"")
-        except (RefusedError, OSError) as error:
-            refusal = error if isinstance(error, RefusedError) else refusal_of(error, self._workdir.root)
+            operation = operations.decode_operation(header["op"], header.get("args", {}), body)
+            answer["ok"], content = operations.encode(self.handlers[type(operation)](operation))
+        except (OperationError, OSError) as error:
+            refusal = error if isinstance(error, OperationError) else refusal_of(error, self._workdir.root)
             answer["error"] = {"kind": refusal.kind, "what": refusal.what, "why": refusal.why}
         except Exception:  # noqa: BLE001 - the edge of the agent: every request gets an answer
             answer["error"] = {"kind": "bug", "what": "the agent failed", "why": traceback.format_exc()}
-        finally:
-            self._free.release()
         self._send(answer, content)
 
-    def _send(self, header: Json, body: bytes = b"") -> None:
+    def _send(self, header: JsonObject, body: bytes = b"") -> None:
         frame = pack(header, body)
         with self._sending, contextlib.suppress(BrokenPipeError):  # the controller disconnected, which ends stdin too
             write_all(self._answers, frame)
 
 
-def _stopped_process(name: str) -> Json:
-    return {"record": {"kind": "process", "program": name}, "failures": [], "how": "undone", "notes": []}
+def read_clocks() -> operations.Clocks:
+    """Return the host's clocks, for comparison with the controller's."""
+    return operations.Clocks(time.monotonic_ns(), time.time_ns())
+
+
+def _stopped_process(name: str) -> operations.UndoneChange:
+    return operations.UndoneChange({"kind": "process", "program": name}, [], "undone")
+
+
+def main(argv: List[str]) -> int:
+    """Run the agent under a watchdog; return 3 if the work directory cannot be used, 1 if the agent was killed."""
+    lease_s = float(argv[1]) if argv[:1] == ["--lease"] else 0.0
+    try:
+        workdir = Workdir(argv[-1])
+    except OperationError as error:
+        print(": ".join(filter(None, (error.what, error.why))), file=sys.stderr)
+        return 3
+    return run_under_watchdog(workdir, lease_s, lambda lease, records: serve(workdir, lease, records))
+
+
+def serve(workdir: Workdir, lease: WatchdogLink, records: Records) -> int:
+    """Run the agent until it ends."""
+    requests, answers = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(2, 1)  # prints must not get between the frames
+    os.chdir(str(workdir.root))
+    os.umask(0o022)  # whatever the login has: modes of files and folders are those that the agent states
+    agent = Agent(workdir, records, lease, requests, answers)
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, lambda *_: agent.end())
+    reason = agent.serve()
+    with contextlib.suppress(OSError):  # the controller may have disconnected
+        for failure in agent.close(reason):
+            print(f"{FAILURE_PREFIX}{failure} ({reason})", file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError):
+        sys.stderr.flush()
+    return 0

@@ -9,14 +9,24 @@ import socket
 import struct
 import sys
 import time
-from typing import Dict, Iterable, Iterator, List, Optional, Tuple
+from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
-from benchkit.agent.common import Answer, RefusedError, poll_until, read_text
-from benchkit.agent.frames import Json
-from benchkit.agent.http2_stream import Http2Stream
-from benchkit.agent.http_response import HttpResponse
+from benchkit.agent.common import OperationError, poll_until, read_text
+from benchkit.agent.http_reader import Http2Stream, HttpResponse, connect, start_tls
+from benchkit.agent.operations import (
+    TIME_WAIT,
+    FindListeners,
+    FindPortOwners,
+    HttpProbe,
+    PortOwner,
+    PortProbe,
+    ProbeHttp,
+    ProbePort,
+    SocketAddress,
+    TlsSession,
+)
 from benchkit.agent.proc import pids, proc_stat
-from benchkit.agent.processes import Processes
+from benchkit.agent.processes import ProcessTable
 
 TCP_LISTEN = "LISTEN"
 TCP_STATES = {
@@ -25,7 +35,7 @@ TCP_STATES = {
     "03": "SYN-RECV",
     "04": "FIN-WAIT-1",
     "05": "FIN-WAIT-2",
-    "06": "TIME-WAIT",
+    "06": TIME_WAIT,
     "07": "CLOSE",
     "08": "CLOSE-WAIT",
     "09": "LAST-ACK",
@@ -41,153 +51,112 @@ MAX_OWNERS = 5
 """Sockets named for a port: a server that has just ended can leave thousands of connections."""
 
 
-class Sockets:
+class TcpSocket(NamedTuple):
+    """A TCP socket of the host, as /proc/net/tcp lists it."""
+
+    port: int
+    """The port at this end."""
+    address: Optional[str] = None
+    uid: Optional[int] = None
+    inode: int = 0
+    state: Optional[str] = None
+    peer: Optional[str] = None
+    """Address and port of the other end of a connection."""
+
+
+class SocketProbes:
     """Checks of the host's sockets: listeners, their owners, and answers to HTTP requests."""
 
-    def __init__(self, processes: Processes) -> None:
+    def __init__(self, processes: ProcessTable) -> None:
         self._processes = processes
 
-    def probe_port(
-        self,
-        *,
-        timeout_s: float,
-        tcp: Optional[Tuple[str, int]] = None,
-        unix: Optional[str] = None,
-        state: str = "accepting",
-        process: Optional[int] = None,
-    ) -> Json:
-        """Wait until a socket is "accepting" connections or "closed", or until `process` has ended."""
+    def probe_port(self, wanted: ProbePort) -> PortProbe:
+        """Wait until a socket is "accepting" connections or "closed", or until a process has ended."""
+        process, timeout_s = wanted.process, wanted.timeout_s
         began = time.monotonic()
         reached, error = False, None
         for _ in poll_until(began + timeout_s, 0.0005, 0.02):
             has_ended = process is not None and self._processes.has_ended(process)
-            error = self._try_to_connect(tcp, unix, max(0.05, began + timeout_s - time.monotonic()))
-            reached = (error is None) == (state == "accepting")
+            error = _try_to_connect(wanted.at, max(0.05, began + timeout_s - time.monotonic()))
+            reached = (error is None) == (wanted.state == "accepting")
             if reached or has_ended:
                 break
         ended = process is not None and self._processes.has_ended(process)
-        return {"reached": reached, "elapsed_s": time.monotonic() - began, "error": error, "process_ended": ended}
+        return PortProbe(reached, time.monotonic() - began, error, ended)
 
-    def http_probe(
-        self,
-        *,
-        timeout_s: float,
-        tcp: Optional[Tuple[str, int]] = None,
-        unix: Optional[str] = None,
-        method: str = "GET",
-        path: str = "/",
-        headers: Iterable[Tuple[str, str]] = (),
-        max_body: int = 4096,
-        max_total: int = 64 << 20,
-        body: bytes = b"",
-        http2_bytes: int = 0,
-        http2: bool = False,
-        tls: Optional[Json] = None,
-    ) -> Answer:
-        """Send a request over a new connection; return the response with every byte counted.
-
-        The body of the answer is the first `max_body` bytes of the response; the hash is over everything that was read.
-        With `tls` (see `benchkit.agent.tls`) the connection is encrypted, and what was negotiated is returned. Where
-        that is HTTP/2, or `http2` says so, the last `http2_bytes` of `body` are sent instead, the same request in
-        HTTP/2; the body of the answer is then all that came back.
-        """
-        plain = len(body) - http2_bytes
-        lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers), "", ""]
+    def probe_http(self, wanted: ProbeHttp) -> HttpProbe:
+        """Send a request over a new connection; return the response with every byte counted."""
+        plain = len(wanted.body) - wanted.http2_bytes
+        fields = (f"{name}: {value}" for name, value in wanted.headers)
+        lines = [f"{wanted.method} {wanted.path} HTTP/1.1", *fields, "", ""]
         if any(part in line for line in lines for part in "\r\n"):
-            raise RefusedError("bad-request", "a line break within a request line or header")
-        deadline = time.monotonic() + timeout_s
+            raise OperationError("bad-request", "a line break within a request line or header")
+        deadline = time.monotonic() + wanted.timeout_s
         with contextlib.ExitStack() as stack:
-            connection = stack.enter_context(self._socket(tcp, unix, timeout_s))
+            connection = stack.enter_context(connect(wanted.at, wanted.timeout_s))
             connection.settimeout(max(0.001, deadline - time.monotonic()))
-            agreed: Optional[Json] = None
-            if tls is not None:
-                from benchkit.agent.tls import negotiated, wrapped  # noqa: PLC0415 - slow, and few trials have TLS
-
-                connection = encrypted = stack.enter_context(wrapped(connection, tls))
-                agreed = negotiated(encrypted)
-                http2 = agreed["alpn"] == "h2"
-            if http2:
-                connection.sendall(body[plain:])
-                stream = Http2Stream(connection, deadline, max_total)
+            session: Optional[TlsSession] = None
+            if wanted.tls is not None:
+                connection, session = start_tls(connection, wanted.tls)
+                stack.enter_context(connection)
+            if wanted.http2 if session is None else session.alpn == "h2":
+                connection.sendall(wanted.body[plain:])
+                stream = Http2Stream(connection, deadline, wanted.max_total)
                 stream.read()
-                return {"http2": True, "negotiated": agreed}, bytes(stream.received)
-            connection.sendall("\r\n".join(lines).encode("latin-1") + body[:plain])
-            response = HttpResponse(connection, deadline, max_body, max_total)
-            response.read(method)
-        return {**response.report(), "http2": False, "negotiated": agreed}, bytes(response.body_start)
+                return HttpProbe(session, None, bytes(stream.received))
+            connection.sendall("\r\n".join(lines).encode("latin-1") + wanted.body[:plain])
+            response = HttpResponse(connection, deadline, wanted.max_body, wanted.max_total)
+            response.read(wanted.method)
+        return HttpProbe(session, response.head(), bytes(response.body_start))
 
-    def port_owners(self, *, ports: List[int]) -> Json:
+    def port_owners(self, wanted: FindPortOwners) -> Dict[int, List[PortOwner]]:
         """Return what has each of these TCP ports, with its process where that is visible; nothing for a free one.
 
         That is the listeners; where there are none and no server could listen, the connections that have the port at
         this end: outgoing ones may have any port of ip_local_port_range, and keep it for a minute after their end
         (TIME-WAIT).
         """
-        bindable = {port: is_free(port) for port in ports}
-        busy = [port for port in ports if not bindable[port]]
-        sockets = [each for each in _tcp_sockets() if each["port"] in busy] if busy else []
-        owners: Dict[str, List[Json]] = {str(port): [] for port in ports}
+        bindable = {port: is_free(port) for port in wanted.ports}
+        busy = [port for port in wanted.ports if not bindable[port]]
+        sockets = [each for each in _tcp_sockets() if each.port in busy] if busy else []
+        found: Dict[int, List[TcpSocket]] = {port: [] for port in wanted.ports}
         for port in busy:
-            of_port = [each for each in sockets if each["port"] == port]
-            listeners = [each for each in of_port if each["state"] == TCP_LISTEN]
+            of_port = [each for each in sockets if each.port == port]
+            listeners = [each for each in of_port if each.state == TCP_LISTEN]
             if listeners or bindable[port] is False:
-                owners[str(port)] = listeners or of_port[:MAX_OWNERS]
-                if not owners[str(port)]:  # bound, and neither listening nor connected
-                    owners[str(port)] = [{"port": port, "address": None, "uid": None, "inode": 0}]
-        named = [each for of_port in owners.values() for each in of_port]
-        holders = holders_of({each["inode"] for each in named} - {0}) if named else {}
-        for each in named:
-            process = proc_stat(holders.get(each.pop("inode"), 0))
-            each.update(
-                pid=process.pid if process else None,
-                command=process.name if process else None,
-                start=process.start if process else None,
-            )
-        return {"owners": owners}
+                # Without any, it is bound, and neither listening nor connected.
+                found[port] = listeners or of_port[:MAX_OWNERS] or [TcpSocket(port)]
+        inodes = {each.inode for of_port in found.values() for each in of_port} - {0}
+        holders = holders_of(inodes) if inodes else {}
+        return {port: [_owner(each, holders) for each in of_port] for port, of_port in found.items()}
 
-    def listeners(self, *, process: int) -> Json:
+    def listeners(self, wanted: FindListeners) -> List[Tuple[str, int]]:
         """Return the TCP addresses on which a started process and its descendants listen."""
-        inodes = {inode for each in self._processes.trees().get(process, ()) for inode in socket_inodes(each.pid)}
-        found = {
-            (each["address"], each["port"])
-            for each in _tcp_sockets()
-            if each["state"] == TCP_LISTEN and each["inode"] in inodes
-        }
-        return {"listeners": sorted(found)}
-
-    def _socket(self, tcp: Optional[Tuple[str, int]], unix: Optional[str], timeout_s: float) -> socket.socket:
-        if tcp is not None:
-            return socket.create_connection((tcp[0], tcp[1]), timeout_s)
-        if unix is None:
-            raise RefusedError("bad-request", "neither a TCP address nor the path of a socket")
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            connection.settimeout(timeout_s)
-            connection.connect(unix)
-        except OSError:
-            connection.close()
-            raise
-        return connection
-
-    def _try_to_connect(self, tcp: Optional[Tuple[str, int]], unix: Optional[str], timeout_s: float) -> Optional[str]:
-        """Try to connect; return the reason of a failure.
-
-        A port without a listener can connect to itself, where the kernel chooses it as source port too (RFC 9293,
-        section 3.5, simultaneous open). Such a connection is reset at once, or the port would be in use for a minute.
-        """
-        try:
-            with self._socket(tcp, unix, min(timeout_s, 1.0)) as connection:
-                if tcp is not None and connection.getsockname() == connection.getpeername():
-                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                    return os.strerror(errno.ECONNREFUSED)
-        except socket.timeout:
-            return "no answer"
-        except OSError as error:
-            return error.strerror or str(error)
-        return None
+        tree = self._processes.trees().get(wanted.process, ())
+        inodes = {inode for each in tree for inode in socket_inodes(each.pid)}
+        sockets = (each for each in _tcp_sockets() if each.state == TCP_LISTEN and each.inode in inodes)
+        return sorted({(each.address or "", each.port) for each in sockets})
 
 
-def _tcp_sockets() -> Iterator[Json]:
+def _try_to_connect(at: SocketAddress, timeout_s: float) -> Optional[str]:
+    """Try to connect; return the reason of a failure.
+
+    A port without a listener can connect to itself, where the kernel chooses it as source port too (RFC 9293,
+    section 3.5, simultaneous open). Such a connection is reset at once, or the port would be in use for a minute.
+    """
+    try:
+        with connect(at, min(timeout_s, 1.0)) as connection:
+            if at.tcp is not None and connection.getsockname() == connection.getpeername():
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                return os.strerror(errno.ECONNREFUSED)
+    except socket.timeout:
+        return "no answer"
+    except OSError as error:
+        return error.strerror or str(error)
+    return None
+
+
+def _tcp_sockets() -> Iterator[TcpSocket]:
     """Yield all TCP sockets of the host: the port at this end, and the peer of a connection."""
     for name, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
         for line in (read_text(f"/proc/net/{name}") or "").splitlines()[1:]:
@@ -197,14 +166,28 @@ def _tcp_sockets() -> Iterator[Json]:
             state = TCP_STATES.get(field[3], field[3])
             text = kernel_address(peer, family)
             text = f"[{text}]" if family == socket.AF_INET6 else text
-            yield {
-                "port": int(port, 16),
-                "address": kernel_address(address, family),
-                "uid": int(field[7]),
-                "inode": int(field[9]),
-                "state": state,
-                "peer": None if state == TCP_LISTEN else f"{text}:{int(peer_port, 16)}",
-            }
+            yield TcpSocket(
+                int(port, 16),
+                kernel_address(address, family),
+                int(field[7]),
+                int(field[9]),
+                state,
+                None if state == TCP_LISTEN else f"{text}:{int(peer_port, 16)}",
+            )
+
+
+def _owner(found: TcpSocket, holders: Dict[int, int]) -> PortOwner:
+    process = proc_stat(holders.get(found.inode, 0))
+    return PortOwner(
+        port=found.port,
+        address=found.address,
+        uid=found.uid,
+        pid=process.pid if process else None,
+        command=process.name if process else None,
+        state=found.state,
+        peer=found.peer,
+        start=process.start if process else None,
+    )
 
 
 def is_free(port: int) -> Optional[bool]:

@@ -14,10 +14,10 @@ import time
 from typing import Dict, List, NamedTuple, Optional
 
 from benchkit.agent.child_process import Child
-from benchkit.agent.common import RefusedError
-from benchkit.agent.frames import Json
+from benchkit.agent.common import OperationError
+from benchkit.agent.operations import RunTimetable, ScheduledProcess, StopProcesses, StopTimetable
 from benchkit.agent.proc import cpu_clock_s
-from benchkit.agent.processes import Processes
+from benchkit.agent.processes import ProcessTable
 
 
 class Started(NamedTuple):
@@ -25,7 +25,6 @@ class Started(NamedTuple):
 
     service: str
     child: Child
-    at_ns: int
     limit_ns: int
 
 
@@ -35,7 +34,7 @@ class Timetable:
     STOP_S = 0.1
     """Time that a process has to end, once told to at its limit: other processes are measured meanwhile."""
 
-    def __init__(self, processes: Processes) -> None:
+    def __init__(self, processes: ProcessTable) -> None:
         self._processes = processes
         self._lock = threading.Lock()
         self._stopped = threading.Event()
@@ -47,16 +46,14 @@ class Timetable:
         self._ended_s: Dict[str, float] = {}
         self._latest_s: Dict[str, float] = {}
 
-    def run(self, *, starts: List[Json]) -> Json:
+    def run(self, wanted: RunTimetable) -> List[ScheduledProcess]:
         """Start processes at their instants and wait until all have ended; return their reports in order.
 
-        A start has the arguments of `Processes.start`, `service`, its name in the telemetry, and `limit_ns`, the
-        instant at which it is ended if it has not ended by itself. All are stopped where one cannot be started. Raises
-        RefusedError.
+        All are stopped where one cannot be started. Raises OperationError.
         """
         with self._lock:
             if self._is_running:
-                raise RefusedError("busy", "another timetable is running")
+                raise OperationError("busy", "another timetable is running")
             self._is_running = True
             self._started, self._counted, self._ended_s, self._latest_s = [], 0, {}, {}
             self._overran = []
@@ -65,23 +62,21 @@ class Timetable:
         ending = threading.Thread(target=self._end_at_limits, args=(running,), name="limits", daemon=True)
         ending.start()
         try:
-            for start in starts:
+            for each in wanted.starts:
                 if self._stopped.is_set():
-                    raise RefusedError("stopped", "the timetable was stopped")
-                arguments = dict(start)
-                service, limit_ns = arguments.pop("service"), arguments.pop("limit_ns")
-                started = Started(service, self._processes.start_child(**arguments), start["at_ns"], limit_ns)
+                    raise OperationError("stopped", "the timetable was stopped")
+                started = Started(each.service, self._processes.start_child(each.start), each.limit_ns)
                 with self._lock:
                     self._started.append(started)
                 running.put(started)
             running.put(None)
             ending.join()
-            return {"processes": [self._report(each) for each in self._started]}
+            return [ScheduledProcess(each.child.report(), each.child.id in self._overran) for each in self._started]
         finally:
-            left = [each.child.id for each in self._started if each.child.ended is None]
-            if left:
-                with contextlib.suppress(RefusedError):
-                    self._processes.stop(ids=left, signum=signal.SIGTERM, grace_s=1.0)
+            remaining = [each.child.id for each in self._started if each.child.ended is None]
+            if remaining:
+                with contextlib.suppress(OperationError):
+                    self._processes.stop(StopProcesses(remaining, signal.SIGTERM, 1.0))
             running.put(None)
             ending.join()
             self._is_running = False
@@ -91,16 +86,11 @@ class Timetable:
         while (each := running.get()) is not None:
             if not self._processes.wait_for(each.child, max(0.0, (each.limit_ns - time.monotonic_ns()) / 1e9)):
                 self._overran.append(each.child.id)
-                self._processes.stop(ids=[each.child.id], signum=signal.SIGINT, grace_s=self.STOP_S)
+                self._processes.stop_child(each.child, signal.SIGINT, self.STOP_S)
 
-    def stop(self) -> Json:
+    def stop(self, _: StopTimetable) -> None:
         """Start no more processes; the running request is refused then."""
         self._stopped.set()
-        return {}
-
-    def _report(self, started: Started) -> Json:
-        late_s = (started.child.started_ns - started.at_ns) / 1e9
-        return {**started.child.report(), "late_s": late_s, "overran": started.child.id in self._overran}
 
     def cpu_s(self, service: str) -> float:
         """Return the CPU time that all processes of a service have taken so far; it never decreases."""
@@ -118,5 +108,5 @@ class Timetable:
 def _cpu_s(child: Child) -> float:
     """Return the CPU time of a process so far; 0 for one that has just ended and whose usage is not known yet."""
     if child.ended is not None:
-        return float(child.ended["user_s"] + child.ended["system_s"])
+        return child.ended.user_s + child.ended.system_s
     return cpu_clock_s(child.pid) or 0.0

@@ -7,14 +7,16 @@ import shutil
 from pathlib import Path
 from typing import Callable, Dict, List, Optional
 
-from benchkit.agent import cgroups, go_settings, perf_maps
-from benchkit.agent.frames import Json
+from benchkit.agent.cgroups import remove_cgroup
+from benchkit.agent.frames import JsonObject
+from benchkit.agent.operations import UndoneChange
 from benchkit.agent.proc import end_processes, end_recorded, is_running
 from benchkit.agent.records import DAMAGED, Records
-from benchkit.agent.sysctls import Sysctls
+from benchkit.agent.settings import Sysctls, restore_go_settings
+from benchkit.agent.temporary_files import PERF_MAPS, remove_recorded_maps
 from benchkit.agent.workdir import Workdir
 
-Undoing = Callable[[Json], List[str]]
+Undoing = Callable[[JsonObject], List[str]]
 """Undoes the change of a record and verifies that; returns failures."""
 
 
@@ -30,13 +32,13 @@ class Undo:
             "process": end_recorded,
             "folder": self._remove_folder,
             "file": self._remove_file,
-            "group": cgroups.remove,
-            "go-settings": go_settings.restore,
-            perf_maps.KIND: perf_maps.undo,
+            "group": remove_cgroup,
+            "go-settings": restore_go_settings,
+            PERF_MAPS: remove_recorded_maps,
         }
-        self._survive_reboot = frozenset({"folder", "file", "go-settings", perf_maps.KIND})
+        self._survive_reboot = frozenset({"folder", "file", "go-settings", PERF_MAPS})
 
-    def own(self, scope: Optional[str] = None) -> List[Json]:
+    def own(self, scope: Optional[str] = None) -> List[UndoneChange]:
         """Undo what this agent changed, except its processes, which it ends itself, and its folders and files.
 
         These are removed after the agent has ended: a request that is still running could write them. With a `scope`
@@ -51,12 +53,12 @@ class Undo:
                 and scope in (None, record.get("scope"))
             ]
 
-    def own_with_leftovers(self) -> List[Json]:
+    def own_with_leftovers(self) -> List[UndoneChange]:
         """Undo everything that the agent changed, after it has ended; for its watchdog."""
         with self._records.undoing():
             return [self._undo(path, record) for path, record in self._records.all() if self._records.is_own(record)]
 
-    def abandoned(self) -> List[Json]:
+    def abandoned(self) -> List[UndoneChange]:
         """Undo the changes of agents that no longer exist; return those of other live agents as kept."""
         undone = []
         with self._records.undoing():
@@ -69,17 +71,17 @@ class Undo:
                 failures = end_processes(lambda: [orphan] if is_running(orphan.pid, orphan.start) else [])  # noqa: B023 - used at once
                 record = {"kind": "process", "pid": orphan.pid, "start": orphan.start, "program": orphan.name}
                 undone.append(_outcome(record, failures, "undone"))
-        if any(each["notes"] for each in undone):
+        if any(each.notes for each in undone):
             self.report_notes("benchkit restored what an earlier run had changed", undone)
         return undone
 
-    def report_notes(self, reason: str, undone: List[Json]) -> None:
+    def report_notes(self, reason: str, undone: List[UndoneChange]) -> None:
         """Write a report of what was left as it is, for the next connection."""
-        noted = [each for each in undone if each["notes"]]
+        noted = [each for each in undone if each.notes]
         with contextlib.suppress(OSError):  # the disk is full; the answer of the request has the notes too
             self._records.report({"reason": reason, "holder": {}, "ended": [], "undone": noted, "failures": []})
 
-    def _undo(self, path: Path, record: Json) -> Json:
+    def _undo(self, path: Path, record: JsonObject) -> UndoneChange:
         """Undo one record, and remove it on success. A reboot has undone everything except files."""
         failures: List[str] = []
         notes: List[str] = []
@@ -96,9 +98,9 @@ class Undo:
             how = "rebooted"
         if not failures:
             self._records.drop(path)
-        return {**_outcome(record, failures, how), "notes": notes}
+        return _outcome(record, failures, how, notes)
 
-    def _remove_folder(self, record: Json) -> List[str]:
+    def _remove_folder(self, record: JsonObject) -> List[str]:
         folder = self._workdir.inside(record["path"], write=True)
         try:
             shutil.rmtree(str(folder))
@@ -108,7 +110,7 @@ class Undo:
             return [f"{folder} could not be removed: {error.strerror}"]
         return [f"{folder} still exists"] if folder.exists() else []
 
-    def _remove_file(self, record: Json) -> List[str]:
+    def _remove_file(self, record: JsonObject) -> List[str]:
         file = self._workdir.inside(record["path"], write=True)
         try:
             file.unlink()
@@ -119,6 +121,5 @@ class Undo:
         return []
 
 
-def _outcome(record: Json, failures: List[str], how: str) -> Json:
-    outcome = "failed" if failures and how != "kept" else how
-    return {"record": record, "failures": failures, "how": outcome, "notes": []}
+def _outcome(record: JsonObject, failures: List[str], how: str, notes: Optional[List[str]] = None) -> UndoneChange:
+    return UndoneChange(record, failures, "failed" if failures and how != "kept" else how, notes or [])

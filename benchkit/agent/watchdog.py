@@ -28,9 +28,10 @@ from pathlib import Path
 from typing import Callable, List, Optional, Tuple
 
 from benchkit.agent import host_lock
-from benchkit.agent.common import RefusedError, poll_until
-from benchkit.agent.frames import Json
-from benchkit.agent.lease import MESSAGE_BYTES, Lease
+from benchkit.agent.common import OperationError, poll_until
+from benchkit.agent.frames import JsonObject
+from benchkit.agent.lease import MESSAGE_BYTES, WatchdogLink
+from benchkit.agent.operations import UndoneChange, decode
 from benchkit.agent.proc import (
     StopPolicy,
     all_processes,
@@ -42,12 +43,12 @@ from benchkit.agent.proc import (
     signal_exactly,
 )
 from benchkit.agent.records import Records
-from benchkit.agent.sysctls import Sysctls
+from benchkit.agent.settings import Sysctls
 from benchkit.agent.undo import Undo
 from benchkit.agent.workdir import Workdir
 
 
-def run_under_watchdog(workdir: Workdir, lease_s: float, serve: Callable[[Lease, Records], int]) -> int:
+def run_under_watchdog(workdir: Workdir, lease_s: float, serve: Callable[[WatchdogLink, Records], int]) -> int:
     """Run `serve` as the agent under a watchdog; return its exit code once the watchdog has restored the rest.
 
     Return 1 where the agent was killed.
@@ -70,7 +71,7 @@ def run_under_watchdog(workdir: Workdir, lease_s: float, serve: Callable[[Lease,
         control.close()
         os.close(notices_in)
         _set_name("benchkit-agent")
-        exit_code = serve(Lease(agent_control, notices_out, lease_s), records)
+        exit_code = serve(WatchdogLink(agent_control, notices_out, lease_s), records)
         if os.getppid() != watchdog:  # it was killed, and so cannot report this agent's end
             os.write(exit_code_in, bytes([exit_code]))
         os._exit(exit_code)
@@ -120,10 +121,10 @@ class Watchdog:
         self._last_heartbeat = time.monotonic()
         self._kept = False
         self._goodbye = False
-        self._undone_by_agent: List[Json] = []
+        self._undone_by_agent: List[UndoneChange] = []
         self._agent_reason: Optional[str] = None
         self._listener: Optional[socket.socket] = None
-        self._about: Json = {}
+        self._about: JsonObject = {}
         self._signals, signals_in = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._is_ending = False
         signal.set_wakeup_fd(signals_in, warn_on_full_buffer=False)
@@ -195,11 +196,11 @@ class Watchdog:
             self._control.send(b"{}")
         elif message["op"] == "done":
             self._goodbye, self._agent_reason = message["goodbye"], message["reason"]
-            self._undone_by_agent = message["undone"]
+            self._undone_by_agent = decode(List[UndoneChange], message["undone"])
             self._control.send(b"{}")
         return True
 
-    def _lock(self, about: Json, *, ignore_silent: bool) -> bool:
+    def _lock(self, about: JsonObject, *, ignore_silent: bool) -> bool:
         self._about = about
         if self._listener is None:
             self._listener = host_lock.take(ignore_silent=ignore_silent)
@@ -217,7 +218,7 @@ class Watchdog:
             return "kept"
         return "running" if is_running(self._agent.pid, self._agent.start) else "ending"
 
-    def _description(self) -> Json:
+    def _description(self) -> JsonObject:
         heartbeat_age_s = time.monotonic() - self._last_heartbeat
         return {**self._about, "state": self._state(), "lease_s": self._lease_s, "heard_s": heartbeat_age_s}
 
@@ -270,13 +271,13 @@ class Watchdog:
         self._reap()
         undone = self._undo.own_with_leftovers()
         for _ in range(self.ATTEMPTS - 1):
-            if not any(each["failures"] for each in undone):
+            if not any(each.failures for each in undone):
                 break
             time.sleep(self.PAUSE_S)
             retried = self._undo.own_with_leftovers()
-            undone = [each for each in undone if not each["failures"]] + retried
-        undone = self._undone_by_agent + [{**each, "by": "watchdog"} for each in undone]
-        failures += [failure for each in undone for failure in each["failures"]]
+            undone = [each for each in undone if not each.failures] + retried
+        undone = self._undone_by_agent + undone
+        failures += [failure for each in undone for failure in each.failures]
         if (undone or names) and not (self._goodbye and not failures):
             self._records.report(
                 {"reason": reason, "holder": self._about, "ended": names, "undone": undone, "failures": failures}
@@ -308,7 +309,7 @@ class Watchdog:
                 check=False,
             )
         except OSError as error:
-            raise RefusedError("not-found", f"cannot start {argv[0]}", error.strerror) from None
+            raise OperationError("not-found", f"cannot start {argv[0]}", error.strerror) from None
         except subprocess.TimeoutExpired:
             return None, f"it did not end within {timeout_s:g} s"
         return completed.returncode, completed.stdout.decode(errors="replace")

@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 from typing import Optional
 
-from benchkit.agent.common import RefusedError, describe_disk
+from benchkit.agent.common import OperationError, describe_disk
 
 
 class Workdir:
@@ -18,27 +18,29 @@ class Workdir:
     PASSABLE = 0o711
 
     def __init__(self, path: str) -> None:
-        """Create or check it. Raises RefusedError."""
+        """Create or check it. Raises OperationError."""
         folder = Path(path).expanduser().absolute()
         try:
             folder.mkdir(mode=0o700, parents=True)
         except FileExistsError:
             pass
         except OSError as error:
-            raise RefusedError("workdir", f"cannot create the work directory {folder}", error.strerror) from None
+            raise OperationError("workdir", f"cannot create the work directory {folder}", error.strerror) from None
         status = folder.lstat()
         if not stat.S_ISDIR(status.st_mode):
-            raise RefusedError("workdir", f"the work directory {folder} is not a directory")
+            raise OperationError("workdir", f"the work directory {folder} is not a directory")
         if status.st_uid != os.geteuid():
-            raise RefusedError("workdir", f"the work directory {folder} belongs to another user (uid {status.st_uid})")
+            raise OperationError(
+                "workdir", f"the work directory {folder} belongs to another user (uid {status.st_uid})"
+            )
         if status.st_mode & 0o077:
-            raise RefusedError(
+            raise OperationError(
                 "workdir", f"the work directory {folder} is accessible to other users", f"chmod 700 {folder}"
             )
         try:
             self._prepare(folder)
         except OSError as error:
-            raise RefusedError(
+            raise OperationError(
                 "workdir", f"cannot use the work directory {folder}", f"{error.strerror}; {describe_disk(folder)}"
             ) from None
 
@@ -46,7 +48,7 @@ class Workdir:
         """Mark a folder as the work directory, and make the folders that it always has."""
         names = {entry.name for entry in folder.iterdir()}
         if self.MARK not in names and not names <= self.RESERVED:
-            raise RefusedError("workdir", f"{folder} contains other files", "benchkit needs its own folder")
+            raise OperationError("workdir", f"{folder} contains other files", "benchkit needs its own folder")
         (folder / self.MARK).touch(mode=0o600)
         self.root = folder.resolve()
         for name in ("store", "records", "home"):
@@ -55,7 +57,7 @@ class Workdir:
     def working_folder(self, path: Optional[str]) -> Path:
         """Return the folder in which a process starts: this one, one below it, or an absolute path anywhere.
 
-        Raises RefusedError where an absolute path is no folder.
+        Raises OperationError where an absolute path is no folder.
         """
         if path is None:
             return self.root
@@ -63,7 +65,7 @@ class Workdir:
         if not folder.is_absolute() or self.root in (folder, *folder.parents):
             return self.inside(path)
         if not folder.is_dir():
-            raise RefusedError("not-found", f"{path} is no folder on this host")
+            raise OperationError("not-found", f"{path} is no folder on this host")
         return folder
 
     def make_folder(self, folder: Path) -> None:
@@ -81,10 +83,10 @@ class Workdir:
     def inside(self, path: str, *, write: bool = False) -> Path:
         """Return a path below the work directory, given relative to it or absolute.
 
-        Raises RefusedError for any other path.
+        Raises OperationError for any other path.
         """
         if "\0" in path:
-            raise RefusedError("bad-path", f"{path!r} is not a path")
+            raise OperationError("bad-path", f"{path!r} is not a path")
         full = self.root / path
         # A link as last part is followed for reading only: writing replaces the link, not its target.
         target = full.parent.resolve() / full.name if write else full.resolve()
@@ -93,5 +95,5 @@ class Workdir:
         except ValueError:
             parts = ("..",)
         if ".." in parts or (write and (not parts or parts[0] in self.RESERVED)):
-            raise RefusedError("bad-path", f"{path!r} is not below the work directory {self.root}")
+            raise OperationError("bad-path", f"{path!r} is not below the work directory {self.root}")
         return target

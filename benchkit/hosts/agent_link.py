@@ -10,15 +10,38 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 from benchkit.agent.common import HOST_STATE
 from benchkit.agent.frames import FAILURE_PREFIX, FrameError, FrameReader, pack
+from benchkit.agent.operations import Goodbye, Hello, Operation, ReadClocks, decode, decode_result, encode
 from benchkit.errors import HostError, HostStateError, LostError
 from benchkit.hosts.clock import elapsed_s
+
+ANSWER_TIMEOUT_S = 15.0
+"""Time that an answer may take beyond the time given to the operation itself."""
+HEARTBEAT_S = 15.0
+"""Longest time without a request; then a heartbeat is sent, which renews the agent's lease."""
+HEARTBEAT_TIMEOUT_S = 15.0
+"""Time that a host may take to answer a heartbeat before it is considered lost."""
+HELLO_TIMEOUT_S = 60.0
+"""Time for the agent to arrive over a slow link and to start."""
+FRAME_TIMEOUT_S = 2.0
+"""Time for the frame that is being sent when the link is closed; then the link is broken off, and the watchdog restores
+the host."""
+LAST_OUTPUT_S = 1.0
+"""Wait for what an ending agent printed, and its exit code, which may still be in transit when the link breaks."""
+
+FULL_HINT = "make room on its disk, then run the command again; `workdir` in the inventory may name another disk"
+
+logger = logging.getLogger(__name__)
+
+ResultT = TypeVar("ResultT")
 
 
 class Stream(Protocol):
@@ -108,33 +131,6 @@ class FrameSender:
             return frame or None
 
 
-ANSWER_TIMEOUT_S = 15.0
-"""Time that an answer may take beyond the time given to the operation itself."""
-HEARTBEAT_S = 15.0
-"""Longest time without a request; then a heartbeat is sent, which renews the agent's lease."""
-HEARTBEAT_TIMEOUT_S = 15.0
-"""Time that a host may take to answer a heartbeat before it is considered lost."""
-HELLO_TIMEOUT_S = 60.0
-"""Time for the agent to arrive over a slow link and to start."""
-FRAME_TIMEOUT_S = 2.0
-"""Time for the frame that is being sent when the link is closed; then the link is broken off, and the watchdog restores
-the host."""
-LAST_OUTPUT_S = 1.0
-"""Wait for what an ending agent printed, and its exit code, which may still be in transit when the link breaks."""
-
-FULL_HINT = "make room on its disk, then run the command again; `workdir` in the inventory may name another disk"
-
-logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Reply:
-    """An answer of the agent: its fields, and bytes where the operation returns some."""
-
-    fields: Mapping[str, Any]
-    body: bytes
-
-
 class RefusedError(HostError):
     """A request that the agent refused; `kind` is the reason in a word (not-found, denied, bad-path, os, …)."""
 
@@ -148,52 +144,21 @@ class ResourceExhaustedError(RefusedError, HostStateError):
     """A request that failed because something of the host is used up for the moment, such as space on its disk."""
 
 
-class Link(Protocol):
-    """The interface to an agent that everything on a host is done through; safe for many threads."""
-
-    last_seen_s: float
-    """Last instant, on the clock of `elapsed_s`, at which the host certainly answered."""
-    shutdown_confirmed: bool
-    """True once `close` has seen the agent end and report what it could not restore."""
-
-    @property
-    def is_dead(self) -> bool:
-        """True once no request can be answered any more."""
-        ...
-
-    def submit(self, op: str, args: Mapping[str, Any], body: bytes = b"") -> Future[Reply]:
-        """Send a request without waiting. Raises LostError where the link is dead."""
-        ...
-
-    def result(self, future: Future[Reply], timeout_s: float) -> Reply:
-        """Wait for the answer to a submitted request; `timeout_s` as in `request`."""
-        ...
-
-    def request(self, op: str, args: Mapping[str, Any], body: bytes = b"", *, timeout_s: float = 0) -> Reply:
-        """Send a request and wait for its answer.
-
-        `timeout_s` is the time that the operation itself may take. Raises RefusedError, LostError or HostError.
-        """
-        ...
-
-    def close(self, timeout_s: float) -> list[str]:
-        """Have the agent restore everything and end; return what it could not restore, or why that is not known."""
-        ...
-
-
 @dataclass(frozen=True)
 class PendingRequest:
     """A request that was sent and not yet answered."""
 
-    op: str
-    future: Future[Reply]
+    name: str
+    decode: Callable[[Any, bytes], object]
+    """Converts the answer to the result."""
+    future: Future[Any]
     sent_s: float
     """Instant on the clock of `elapsed_s`."""
-    body_bytes: int = 0
+    has_body: bool = False
 
 
 class AgentLink:
-    """The link to one agent over a stream."""
+    """The link to one agent over a stream: everything on a host is done through it. Safe for many threads."""
 
     def __init__(
         self, host: str, stream: Stream, receive: Callable[[int], bytes], heartbeat_s: float | None = None
@@ -211,47 +176,43 @@ class AgentLink:
 
         Not the instant at which its answer was read: while the controller slept, the answer may have waited here.
         """
-        self._hello: Future[Reply] = Future()
-        self._pending = {0: PendingRequest("hello", self._hello, self.last_seen_s)}
+        self._hello: Future[Hello] = Future()
+        self._pending = {
+            0: PendingRequest("Hello", lambda answer, _: decode(Hello, answer), self._hello, self.last_seen_s)
+        }
         self._lock = threading.Lock()
         self._transferred_at = time.monotonic()
         """Instant at which the last request or answer with a body had arrived."""
         self._end: tuple[str, str | None] | None = None
-        self._goodbye: Future[Reply] = Future()
+        self._goodbye: Future[None] = Future()
         self._close_by: float | None = None
         """Instant until which `close` waits for the agent, on the clock of `time.monotonic`; None: not closing."""
         self._close_lock = threading.Lock()
         self._closed: list[str] | None = None
         self.shutdown_confirmed = False
+        """True once `close` has seen the agent end and report what it could not restore."""
         self._sender = FrameSender(host, stream, self._sending_failed)
         self._thread = threading.Thread(target=self._read, args=(receive,), name=f"link to {host}", daemon=True)
         self._thread.start()
 
-    def hello(self) -> Reply:
+    def hello(self) -> Hello:
         """Return the agent's first message. Raises HostError."""
         return self.result(self._hello, HELLO_TIMEOUT_S)
 
-    def submit(self, op: str, args: Mapping[str, Any], body: bytes = b"") -> Future[Reply]:
+    def submit(self, operation: Operation[ResultT]) -> Future[ResultT]:
         """Send a request without waiting. Raises LostError where the link is dead."""
-        future: Future[Reply] = Future()
-        number = next(self._numbers)
-        frame = pack({"id": number, "op": op, "args": dict(args)}, body)
-        with self._lock:
-            if self._end is not None:
-                raise self._dead()
-            self._pending[number] = PendingRequest(op, future, elapsed_s(), len(body))
-        logger.debug("%s: request %d %s: started, body of %d bytes", self._host, number, op, len(body))
-        self._sender.put(frame)
+        future: Future[ResultT] = Future()
+        self._sender.put(self._frame(operation, future))
         return future
 
-    def request(self, op: str, args: Mapping[str, Any], body: bytes = b"", *, timeout_s: float = 0) -> Reply:
+    def request(self, operation: Operation[ResultT], *, timeout_s: float = 0) -> ResultT:
         """Send a request and wait for its answer.
 
         `timeout_s` is the time that the operation itself may take. Raises RefusedError, LostError or HostError.
         """
-        return self.result(self.submit(op, args, body), timeout_s)
+        return self.result(self.submit(operation), timeout_s)
 
-    def result(self, future: Future[Reply], timeout_s: float) -> Reply:
+    def result(self, future: Future[ResultT], timeout_s: float) -> ResultT:
         """Wait for the answer to a submitted request; `timeout_s` as in `request`.
 
         While files are being transferred, which may take the whole link, the time counts from the last piece that
@@ -290,11 +251,8 @@ class AgentLink:
         began = time.monotonic()
         self._close_by = began + timeout_s
         cut = None
-        if not self.is_dead:
-            number = next(self._numbers)
-            with self._lock:
-                self._pending[number] = PendingRequest("goodbye", self._goodbye, elapsed_s())
-            goodbye = pack({"id": number, "op": "goodbye", "args": {}})
+        with suppress(LostError):  # the link is dead
+            goodbye = self._frame(Goodbye(), self._goodbye)
             if self._sender.finish(goodbye, min(FRAME_TIMEOUT_S, timeout_s)):
                 self._thread.join(timeout_s)
             else:
@@ -344,7 +302,8 @@ class AgentLink:
             is_idle = self._hello.done() and time.monotonic() > self._sender.sent_at + heartbeat_s
             if self._close_by is None and is_idle:
                 asked_at = asked_at or time.monotonic()
-                self._send_heartbeat()
+                with suppress(LostError):  # the link has just been declared dead
+                    self._sender.put(self._frame(ReadClocks(), Future()))
             elif self._close_by is not None and not self._goodbye.done():
                 asked_at = asked_at or time.monotonic()
             try:
@@ -355,12 +314,18 @@ class AgentLink:
                 if time.monotonic() > min(deadlines, default=math.inf):
                     raise
 
-    def _send_heartbeat(self) -> None:
-        number = next(self._numbers)
+    def _frame(self, operation: Operation[ResultT], future: Future[ResultT]) -> bytes:
+        """Return the frame of a request, whose answer is waited for from now on. Raises LostError."""
+        number, name = next(self._numbers), type(operation).__name__
+        args, body = encode(operation)
+        frame = pack({"id": number, "op": name, "args": args}, body)
+        pending = PendingRequest(name, partial(decode_result, type(operation)), future, elapsed_s(), bool(body))
         with self._lock:
-            self._pending[number] = PendingRequest("heartbeat", Future(), elapsed_s())
-        logger.debug("%s: request %d heartbeat: started", self._host, number)
-        self._sender.put(pack({"id": number, "op": "clock", "args": {}}))
+            if self._end is not None:
+                raise self._dead()
+            self._pending[number] = pending
+        logger.debug("%s: request %d %s: started, body of %d bytes", self._host, number, name, len(body))
+        return frame
 
     def _sending_failed(self, error: OSError) -> None:
         self._thread.join(LAST_OUTPUT_S)  # if the agent has ended, that is the better reason
@@ -371,7 +336,7 @@ class AgentLink:
             pending = self._pending.pop(header["id"], None)
             if pending is not None:
                 self.last_seen_s = max(self.last_seen_s, pending.sent_s)
-        if body or (pending is not None and pending.body_bytes):
+        if body or (pending is not None and pending.has_body):
             self._transferred_at = time.monotonic()
         if pending is None:  # the link was declared dead
             return
@@ -379,17 +344,21 @@ class AgentLink:
         if "ok" in header:
             logger.debug(
                 "%s: request %d %s: answered after %.6f s, body of %d bytes",
-                *(self._host, header["id"], pending.op, took_s, len(body)),
+                *(self._host, header["id"], pending.name, took_s, len(body)),
             )
-            pending.future.set_result(Reply(header["ok"], body))
+            try:
+                pending.future.set_result(pending.decode(header["ok"], body))
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                what = f"the answer to {pending.name} cannot be read"
+                pending.future.set_exception(HostError(what, where=self._host, why=repr(error)))
         else:
-            error = header["error"]
+            refused = header["error"]
             logger.debug(
                 "%s: request %d %s: refused after %.6f s: %s (%s)",
-                *(self._host, header["id"], pending.op, took_s, error["kind"], error["what"]),
+                *(self._host, header["id"], pending.name, took_s, refused["kind"], refused["what"]),
             )
-            refusal = ResourceExhaustedError if error["kind"] == HOST_STATE else RefusedError
-            pending.future.set_exception(refusal(error["kind"], error["what"], where=self._host, why=error["why"]))
+            kind = ResourceExhaustedError if refused["kind"] == HOST_STATE else RefusedError
+            pending.future.set_exception(kind(refused["kind"], refused["what"], where=self._host, why=refused["why"]))
 
     def _fail(self, what: str, why: str | None = None) -> None:
         """Declare the link dead, to all who wait and to all who come."""
@@ -403,7 +372,7 @@ class AgentLink:
             pending, self._pending = self._pending, {}
         if is_new and self._close_by is None:
             now_s = elapsed_s()
-            unanswered = [f"{number} {each.op} after {now_s - each.sent_s:.3f} s" for number, each in pending.items()]
+            unanswered = [f"{number} {each.name} after {now_s - each.sent_s:.3f} s" for number, each in pending.items()]
             logger.info("%s: link lost: %s", self._host, f"{what}: {why}" if why else what)
             logger.info("%s: requests without an answer: %s", self._host, ", ".join(unanswered) or "none")
         for each in pending.values():

@@ -96,7 +96,7 @@ try:
 except OSError as error:
     sys.exit("cannot use the work directory %s: %s" % (folder, error.strerror))
 sys.path.insert(0, path)
-from benchkit.agent.main import main
+from benchkit.agent.server import main
 sys.exit(main(["--lease", LEASE, folder]))
 """
 """Start-up program. Runs on any Python 3, to report one that is too old; has no characters that shells may expand.

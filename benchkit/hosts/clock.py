@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+
+from benchkit.agent.operations import Clocks
 
 SAMPLES = 8
 
@@ -78,12 +80,12 @@ def controller_wall_offset_ns() -> int:
     return wall_ns - round((before_s + after_s) / 2 * 1e9)
 
 
-def compare(read_clocks: Callable[[], Mapping[str, int]]) -> Clock:
+def compare(read_clocks: Callable[[], Clocks]) -> Clock:
     """Compare clocks by reading those of the host a few times."""
 
     def sample() -> ClockExchange:
         wall, sent = time.time_ns(), time.monotonic_ns()
         answer = read_clocks()
-        return ClockExchange(sent, time.monotonic_ns(), wall, answer["monotonic_ns"], answer["wall_ns"])
+        return ClockExchange(sent, time.monotonic_ns(), wall, answer.monotonic_ns, answer.wall_ns)
 
     return estimate([sample() for _ in range(SAMPLES)])

@@ -62,10 +62,10 @@ def connect(
         stream.time_out_after(lease_s / HEARTBEATS_PER_LEASE)
         link = AgentLink(spec.name, stream, receive, lease_s / HEARTBEATS_PER_LEASE)
         undo.callback(link.close, 1.0)
-        hello = link.hello().fields
-        if hello["protocol"] != PROTOCOL:
-            raise HostError(f"the agent has protocol {hello['protocol']}, not {PROTOCOL}", where=spec.name)
-        logger.info("%s: agent %d of watchdog %d is ready", spec.name, hello["pid"], hello["watchdog"])
+        hello = link.hello()
+        if hello.protocol != PROTOCOL:
+            raise HostError(f"the agent has protocol {hello.protocol}, not {PROTOCOL}", where=spec.name)
+        logger.info("%s: agent %d of watchdog %d is ready", spec.name, hello.pid, hello.watchdog)
         host = Host(spec, link)
         undo.pop_all()
     logger.info("%s: connected after %.3f s", spec.name, time.monotonic() - began)

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
+from benchkit.agent.operations import FileStatus, GatheredFacts, GatherFacts
 from benchkit.hosts.clock import Clock
 from benchkit.models.facts import HostFacts, Interface, ProgramFact, RecordedFacts
 
@@ -108,14 +109,14 @@ def version_queries(named: Mapping[str, str], sought: Collection[str] = ()) -> d
 
 def facts_request(
     *, sudo: bool, named: Mapping[str, str] = MappingProxyType({}), sought: Collection[str] = ()
-) -> dict[str, Any]:
-    """Return the arguments of the request; `sudo`: the inventory allows it.
+) -> GatherFacts:
+    """Return the request; `sudo`: the inventory allows it.
 
     `named`: the programs of the inventory, `sought`: those that are only looked for.
     """
     tools = {name: list(query.command) for name, query in version_queries(named, sought).items()}
     tools |= {binary: [binary] for binary in PACKAGE_MANAGERS.values()}
-    return {"tools": tools, "sysctls": list(SYSCTLS), "sudo": sudo}
+    return GatherFacts(tools, list(SYSCTLS), sudo)
 
 
 def parse_facts(
@@ -149,13 +150,12 @@ def parse_facts(
     )
 
 
-def parse_variable_facts(
-    facts: Mapping[str, Any], files: Mapping[str, Any], clock: Clock, programs: Mapping[str, str]
-) -> RecordedFacts:
+def parse_variable_facts(gathered: GatheredFacts, clock: Clock, programs: Mapping[str, str]) -> RecordedFacts:
     """Convert an agent's answer to the facts that influence results and may change while a host is up; pure.
 
     CPUs go offline, limits and governors are set. `programs`: name → path of the files.
     """
+    facts = gathered.facts
     return RecordedFacts(
         kernel=facts["kernel"],
         cpus=tuple(facts["cpus"]),
@@ -165,7 +165,7 @@ def parse_variable_facts(
         nofile_hard=facts["nofile_hard"],
         governor=facts["governor"],
         sysctls={key: " ".join(each["value"].split()) for key, each in facts["sysctls"].items() if each["value"]},
-        executables={name: _version_of_file(files[path]) for name, path in programs.items()},
+        executables={name: _version_of_file(gathered.files[path]) for name, path in programs.items()},
         clock_offset_s=clock.wall_offset_s,
         clock_uncertainty_s=clock.uncertainty_s,
     )
@@ -195,11 +195,11 @@ def _printable(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     return value
 
 
-def _version_of_file(status: Mapping[str, Any] | None) -> str | None:
+def _version_of_file(status: FileStatus | None) -> str | None:
     """Return size and time of change of a file, which differ between two versions; None where there is no file."""
     if status is None:
         return None
-    return f"{status['bytes']} bytes of {datetime.fromtimestamp(status['changed_s'], UTC):%Y-%m-%d %H:%M:%S.%f}"
+    return f"{status.bytes} bytes of {datetime.fromtimestamp(status.changed_s, UTC):%Y-%m-%d %H:%M:%S.%f}"
 
 
 def _single_spaces(value: str | None) -> str | None:

@@ -14,9 +14,25 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from benchkit.agent.operations import (
+    ArchiveFiles,
+    CompressFile,
+    HashFile,
+    ListFolder,
+    MakeFolder,
+    MakeTemporaryFolder,
+    MissingFiles,
+    PlaceFiles,
+    ReadChunk,
+    RemovePath,
+    RemoveWorkdir,
+    ShareSocket,
+    UploadChunk,
+    WriteTemporaryFile,
+)
 from benchkit.errors import HostError
 from benchkit.files import open_regular, read_regular
-from benchkit.hosts.agent_link import Link, Reply
+from benchkit.hosts.agent_link import AgentLink, ResultT
 
 HostPath = str | PurePosixPath
 """A path on a host: absolute, or relative to its work directory."""
@@ -74,7 +90,7 @@ class Placed:
 class Files:
     """The files of one host; safe for many threads."""
 
-    def __init__(self, link: Link, host: str) -> None:
+    def __init__(self, link: AgentLink, host: str) -> None:
         """Send requests to the host's agent over its link."""
         self._link = link
         self._host = host
@@ -89,11 +105,10 @@ class Files:
         changed_secrets = tuple(str(file.path) for file in secrets if self._write_temporary(file))
         wanted = [(file, _sha256(file.content)) for file in all_files if not file.is_secret]
         entries = {(sha256, file.mode): file for file, sha256 in wanted}
-        missing = self._link.request("missing_files", {"files": list(entries)}).fields["missing"]
+        missing = self._link.request(MissingFiles(list(entries)))
         sent = sum(self._send(entries[sha256, mode], sha256) for sha256, mode in missing)
         placing = [(str(file.path), sha256, file.mode) for file, sha256 in wanted]
-        changed = self._link.request("place", {"files": placing}).fields["changed"]
-        changed = (*changed, *changed_secrets)
+        changed = (*self._link.request(PlaceFiles(placing)), *changed_secrets)
         logger.debug("%s: placed %d files, %d changed, %d bytes sent", self._host, len(all_files), len(changed), sent)
         return Placed(changed, sent)
 
@@ -114,8 +129,8 @@ class Files:
                     digest.update(piece)
                     file.write(piece)
                 size = file.tell()
-            there = self._link.request("hash", {"path": str(path)}, timeout_s=CHUNK_TIMEOUT_S).fields
-            if there["sha256"] != digest.hexdigest():
+            there = self._link.request(HashFile(str(path)), timeout_s=CHUNK_TIMEOUT_S)
+            if there.sha256 != digest.hexdigest():
                 raise HostError(
                     f"{path} changed while it was fetched", where=self._host, hint="end what writes to it first"
                 )
@@ -126,26 +141,23 @@ class Files:
 
     def compress(self, path: HostPath) -> PurePosixPath:
         """Write a gzipped copy of a file as `path`.gz; return its absolute path. Raises HostError."""
-        return PurePosixPath(
-            self._link.request("compress", {"path": str(path)}, timeout_s=COMPRESS_TIMEOUT_S).fields["path"]
-        )
+        return PurePosixPath(self._link.request(CompressFile(str(path)), timeout_s=COMPRESS_TIMEOUT_S))
 
     def archive(self, path: HostPath, names: Sequence[str]) -> None:
         """Write a tar archive of these files of its folder. Raises HostError."""
-        args = {"path": str(path), "names": list(names)}
-        self._link.request("archive", args, timeout_s=ARCHIVE_TIMEOUT_S)
+        self._link.request(ArchiveFiles(str(path), list(names)), timeout_s=ARCHIVE_TIMEOUT_S)
 
     def mkdir(self, path: HostPath) -> PurePosixPath:
         """Make a folder and its parents unless they exist; return its absolute path."""
-        return PurePosixPath(self._link.request("mkdir", {"path": str(path)}).fields["path"])
+        return PurePosixPath(self._link.request(MakeFolder(str(path))))
 
     def mkdir_temporary(self, path: HostPath) -> PurePosixPath:
         """Make a folder that is removed when this connection ends, also after a crash; return its absolute path."""
-        return PurePosixPath(self._link.request("mkdir_temporary", {"path": str(path)}).fields["path"])
+        return PurePosixPath(self._link.request(MakeTemporaryFolder(str(path))))
 
     def remove(self, path: HostPath) -> bool:
         """Remove a file, or a folder with its content; return False where there was none."""
-        return bool(self._link.request("remove", {"path": str(path)}, timeout_s=CHUNK_TIMEOUT_S).fields["removed"])
+        return self._link.request(RemovePath(str(path)), timeout_s=CHUNK_TIMEOUT_S)
 
     def remove_workdir(self) -> PurePosixPath:
         """Remove benchkit's folder on the host with everything in it; return its path.
@@ -153,37 +165,37 @@ class Files:
         The host must be locked, and nothing but the end of the connection may follow. Raises RefusedError while the
         folder has records of changes to undo.
         """
-        return PurePosixPath(self._link.request("remove_workdir", {}).fields["path"])
+        return PurePosixPath(self._link.request(RemoveWorkdir()))
 
     def list(self, path: HostPath) -> Mapping[str, int | None]:
         """Return the entries of a folder: name → size in bytes, None for what is no regular file."""
-        entries: Mapping[str, int | None] = self._link.request("list", {"path": str(path)}).fields["entries"]
-        return entries
+        return self._link.request(ListFolder(str(path)))
 
     def share_socket(self, path: HostPath) -> None:
         """Let processes of other users connect to a unix socket below the work directory, if they get to its folder.
 
         None does but those that benchkit starts there, such as the workers of nginx. Raises HostError.
         """
-        self._link.request("share_socket", {"path": str(path)})
+        self._link.request(ShareSocket(str(path)))
 
     def _write_temporary(self, file: PlacedFile) -> bool:
         """Write a file that is removed with the changes of this connection; return False if it is there already."""
         content = file.content if isinstance(file.content, bytes) else read_regular(file.content)
-        args = {"path": str(file.path), "mode": file.mode, "owner": file.owner}
-        return bool(self._link.request("write_temporary", args, content, timeout_s=CHUNK_TIMEOUT_S).fields["changed"])
+        wanted = WriteTemporaryFile(str(file.path), file.mode, file.owner, content)
+        return self._link.request(wanted, timeout_s=CHUNK_TIMEOUT_S)
 
     def _send(self, file: PlacedFile, sha256: str) -> int:
         """Upload content and return its size."""
         size = len(file.content) if isinstance(file.content, bytes) else file.content.stat().st_size
-        common = {"token": uuid.uuid4().hex, "sha256": sha256, "mode": file.mode, "size": size}
+        token = uuid.uuid4().hex
         uploads = (
-            self._link.submit("upload", {**common, "offset": offset}, piece) for offset, piece in _chunks(file.content)
+            self._link.submit(UploadChunk(token, sha256, file.mode, size, offset, piece))
+            for offset, piece in _chunks(file.content)
         )
         progress = _Progress(self._host, str(file.path), size)
         stored = []
-        for reply in self._answers(uploads):
-            stored.append(reply.fields["stored"])
+        for is_stored in self._results(uploads):
+            stored.append(is_stored)
             progress.add(min(CHUNK_BYTES, size - progress.arrived_bytes))
         if not any(stored):
             raise HostError(
@@ -193,17 +205,17 @@ class Files:
 
     def _read_chunks(self, path: HostPath) -> Iterator[bytes]:
         """Yield a file's content, up to its present size."""
-        size = int(self._link.request("read", {"path": str(path), "offset": 0, "limit": 0}).fields["size"])
+        size = self._link.request(ReadChunk(str(path), 0, 0)).size
         reads = (
-            self._link.submit("read", {"path": str(path), "offset": offset, "limit": min(CHUNK_BYTES, size - offset)})
+            self._link.submit(ReadChunk(str(path), offset, min(CHUNK_BYTES, size - offset)))
             for offset in range(0, size, CHUNK_BYTES)
         )
-        for reply in self._answers(reads):
-            yield reply.body
+        for chunk in self._results(reads):
+            yield chunk.body
 
-    def _answers(self, requests: Iterable[Future[Reply]]) -> Iterator[Reply]:
-        """Yield the answers in order; iterating `requests` sends them, a few ahead of their answers."""
-        in_flight: deque[Future[Reply]] = deque()
+    def _results(self, requests: Iterable[Future[ResultT]]) -> Iterator[ResultT]:
+        """Yield the results in order; iterating `requests` sends them, a few ahead of their answers."""
+        in_flight: deque[Future[ResultT]] = deque()
         for request in requests:
             in_flight.append(request)
             if len(in_flight) == CHUNKS_IN_FLIGHT:

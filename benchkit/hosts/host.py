@@ -8,9 +8,10 @@ from pathlib import PurePosixPath
 from types import MappingProxyType, TracebackType
 from typing import Self
 
+from benchkit.agent.operations import Clocks, GatherFacts, ReadClocks
 from benchkit.errors import HostError
 from benchkit.hosts import clock as clocks
-from benchkit.hosts.agent_link import Link
+from benchkit.hosts.agent_link import AgentLink
 from benchkit.hosts.clock import Clock
 from benchkit.hosts.facts import facts_request, parse_facts, parse_variable_facts, version_queries
 from benchkit.hosts.files import Files, hint_at_private_folder
@@ -33,7 +34,7 @@ logger = logging.getLogger(__name__)
 class Host:
     """One host with an agent on it; safe for many threads, and a context manager that closes it."""
 
-    def __init__(self, spec: HostSpec, link: Link) -> None:
+    def __init__(self, spec: HostSpec, link: AgentLink) -> None:
         """Take over a link whose agent has said hello; reads its clocks and facts. Raises HostError."""
         self.spec = spec
         self.name = spec.name
@@ -94,9 +95,8 @@ class Host:
         change are read: if either differs, the program is another.
         """
         keys = sorted({*self.facts.sysctls, *sysctls})
-        args = {"tools": {}, "sysctls": keys, "files": list(programs.values())}
-        answer = self.link.request("facts", args).fields
-        return parse_variable_facts(answer["facts"], answer["files"], self.compare_clocks(), programs)
+        gathered = self.link.request(GatherFacts({}, keys, files=list(programs.values())))
+        return parse_variable_facts(gathered, self.compare_clocks(), programs)
 
     def close(self) -> tuple[str, ...]:
         """Have the agent stop its processes and restore its changes, and disconnect; return what it could not do."""
@@ -129,16 +129,16 @@ class Host:
             for failure in failures:
                 error.add_note(failure)
 
-    def _read_clocks(self) -> Mapping[str, int]:
-        return self.link.request("clock", {}).fields
+    def _read_clocks(self) -> Clocks:
+        return self.link.request(ReadClocks())
 
     def _gather_facts(self) -> HostFacts:
         named = self.spec.programs
-        args = facts_request(sudo=self.spec.sudo, named=named, sought=self._sought)
-        fields = self.link.request("facts", args, timeout_s=FACTS_TIMEOUT_S).fields
-        answer, full_disk = fields["facts"], fields.get("full_disk")
+        wanted = facts_request(sudo=self.spec.sudo, named=named, sought=self._sought)
+        gathered = self.link.request(wanted, timeout_s=FACTS_TIMEOUT_S)
+        full_disk = gathered.full_disk
         try:
-            facts = parse_facts(answer, self._clock, named, self._sought)
+            facts = parse_facts(gathered.facts, self._clock, named, self._sought)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise HostError("the host's facts cannot be read", where=self.name, why=repr(error)) from error
         full = f"{self.name}: the disk of {facts.workdir} is full ({full_disk}): nothing can be started there; free some room"

@@ -9,8 +9,27 @@ from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
+from benchkit.agent.operations import (
+    CreateCgroup,
+    DeleteReport,
+    ExpectPerfMaps,
+    KeepStack,
+    ListRecords,
+    LockHolder,
+    LockHost,
+    LockResult,
+    ReadSysctls,
+    ReleaseHost,
+    RemovePerfMaps,
+    RequirePerfMaps,
+    Restore,
+    SetGoEnv,
+    Sysctl,
+    SysctlOutcome,
+    WriteSysctls,
+)
 from benchkit.errors import HostError
-from benchkit.hosts.agent_link import Link
+from benchkit.hosts.agent_link import AgentLink
 from benchkit.hosts.files import progress_logger
 
 LOCK_TIMEOUT_S = 45.0
@@ -25,59 +44,10 @@ ChangeScope = Literal["run", "cell"]
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class LockHolder:
-    """The process that holds a host."""
-
-    pid: int
-    state: Literal["running", "ending", "kept", "silent"]
-    """"ending": it is about to restore what it changed; "kept": a stack that stays up without a controller; "silent":
-    it does not answer."""
-    run: str | None = None
-    who: str | None = None
-    """User and machine of the controller."""
-    since: datetime | None = None
-    lease_s: float | None = None
-    heartbeat_age_s: float | None = None
-    """Time since its controller's last heartbeat."""
-
-    @classmethod
-    def from_message(cls, message: Mapping[str, Any] | None) -> LockHolder | None:
-        """Convert the agent's message; None where nothing holds the host."""
-        if message is None:
-            return None
-        since = message.get("since")
-        return cls(
-            pid=message["pid"],
-            state=message["state"],
-            run=message.get("run"),
-            who=message.get("who"),
-            since=None if since is None else datetime.fromtimestamp(since, UTC),
-            lease_s=message.get("lease_s"),
-            heartbeat_age_s=message.get("heard_s"),
-        )
-
-    def __str__(self) -> str:
-        """Return the holder as a phrase for messages."""
-        if self.run is None or self.since is None:
-            return f"process {self.pid}, which does not answer"
-        return f"{self.run} of {self.who} since {self.since:%Y-%m-%d %H:%M:%S} UTC"
-
-
-@dataclass(frozen=True)
-class LockResult:
-    """The outcome of locking a host."""
-
-    shared_with: str | None
-    """Another host of the same run on the same machine, which holds the lock; None: this connection holds it."""
-    waited: bool
-    """True where another holder restored its changes first: facts gathered before are out of date."""
-
-
 class HostLock:
     """The lock of one host; safe for many threads."""
 
-    def __init__(self, link: Link, host: str) -> None:
+    def __init__(self, link: AgentLink, host: str) -> None:
         """Send requests to the host's agent over its link."""
         self._link = link
         self._host = host
@@ -89,15 +59,14 @@ class HostLock:
         that is restoring its changes is waited for. Raises RefusedError (`held`) naming the holder.
         """
         logger.info("%s: locking the host for %s", self._host, run)
-        args = {"run": run, "host": host, "who": who, "take_over": take_over}
-        result = LockResult(**self._link.request("lock", args, timeout_s=LOCK_TIMEOUT_S).fields)
+        result = self._link.request(LockHost(run, host, who, take_over), timeout_s=LOCK_TIMEOUT_S)
         shared = f", shared with {result.shared_with}" if result.shared_with else ""
         logger.info("%s: locked for %s%s", self._host, run, shared)
         return result
 
     def keep(self, lease_s: float | None = None) -> None:
         """Keep processes, changes and lock after this connection, for `lease_s` seconds or (None) until `release`."""
-        self._link.request("keep", {"lease_s": lease_s})
+        self._link.request(KeepStack(lease_s))
 
     def release(self) -> LockHolder | None:
         """End the holder of the host, which restores everything, if it is a kept stack or a run with an expired lease.
@@ -105,29 +74,7 @@ class HostLock:
         Raises RefusedError (`held`) for a live run, and where the holder cannot be ended.
         """
         logger.info("%s: ending the holder of the host", self._host)
-        return LockHolder.from_message(self._link.request("release", {}, timeout_s=LOCK_TIMEOUT_S).fields["ended"])
-
-
-@dataclass(frozen=True)
-class Sysctl:
-    """A kernel setting of a host."""
-
-    state: Literal["present", "absent", "unreadable"]
-    value: str | None
-    writable: bool
-    """True where the login user may write it."""
-
-
-@dataclass(frozen=True)
-class SysctlOutcome:
-    """The outcome of writing a kernel setting."""
-
-    outcome: Literal["applied", "already", "absent", "unreadable", "read-only", "refused", "differs"]
-    """"differs": the kernel stored another value; "refused": by the kernel or by sudo, for the reason `why`."""
-    former: str | None
-    value: str | None
-    """The value read after writing."""
-    why: str | None
+        return self._link.request(ReleaseHost(), timeout_s=LOCK_TIMEOUT_S)
 
 
 @dataclass(frozen=True)
@@ -150,8 +97,9 @@ class RestoredChange:
     text: str
     failures: tuple[str, ...]
     """Reasons why it is not undone; then the record is kept. Empty: undone, and verified by reading."""
-    how: Literal["undone", "rebooted", "kept", "failed"] = "undone"
-    """"rebooted": a reboot of the host had undone it already; "kept": it belongs to a run that is not finished."""
+    how: str = "undone"
+    """"undone" or "failed"; "rebooted": a reboot of the host had undone it already; "kept": it belongs to a run that is
+    not finished."""
     notes: tuple[str, ...] = ()
     """Parts of it that were left as they are, as somebody else has changed them since, as sentences."""
 
@@ -202,15 +150,14 @@ class HostTraces:
 class HostChanges:
     """The changes made to one host; safe for many threads."""
 
-    def __init__(self, link: Link, host: str) -> None:
+    def __init__(self, link: AgentLink, host: str) -> None:
         """Send requests to the host's agent over its link."""
         self._link = link
         self._host = host
 
     def read_sysctls(self, keys: Iterable[str]) -> Mapping[str, Sysctl]:
         """Return the present state of kernel settings."""
-        sysctls = self._link.request("sysctl_read", {"keys": list(keys)}).fields["sysctls"]
-        return {key: Sysctl(**sysctl) for key, sysctl in sysctls.items()}
+        return self._link.request(ReadSysctls(list(keys)))
 
     def write_sysctls(
         self, values: Mapping[str, str], *, sudo: Sequence[str] | None = None, scope: ChangeScope = "run"
@@ -221,58 +168,56 @@ class HostChanges:
         write is refused, or written by the command `sudo`, to which `key=value` is added. Raises HostError.
         """
         logger.info("%s: writing %d kernel settings", self._host, len(values))
-        args = {"values": dict(values), "sudo": sudo and list(sudo), "scope": scope}
-        outcomes = self._link.request("sysctl_write", args, timeout_s=CHANGE_TIMEOUT_S).fields["outcomes"]
+        wanted = WriteSysctls(dict(values), None if sudo is None else list(sudo), scope)
+        outcomes = self._link.request(wanted, timeout_s=CHANGE_TIMEOUT_S)
         for key, outcome in outcomes.items():
-            logger.info("%s: %s = %s: %s", self._host, key, values[key], outcome["outcome"])
-        return {key: SysctlOutcome(**outcome) for key, outcome in outcomes.items()}
+            logger.info("%s: %s = %s: %s", self._host, key, values[key], outcome.outcome)
+        return outcomes
 
     def create_cgroup(self, name: str, cpus: float) -> None:
         """Create or change a control group whose processes share the CPU quota `cpus`.
 
         It is removed when the agent ends, or by `restore`. Raises HostError where control groups are not available.
         """
-        self._link.request("create_cgroup", {"name": name, "cpus": cpus})
+        self._link.request(CreateCgroup(name, cpus))
 
     def set_go_env(self, go: str, values: Mapping[str, str]) -> None:
         """Write settings of the login user's go command (`go env -w`); restored like kernel settings.
 
         Raises HostError.
         """
-        self._link.request("set_go_env", {"go": go, "values": dict(values)}, timeout_s=CHANGE_TIMEOUT_S)
+        self._link.request(SetGoEnv(go, dict(values)), timeout_s=CHANGE_TIMEOUT_S)
 
     def expect_perf_maps(self, folder: PurePosixPath) -> None:
         """Make the folder in which processes will start that write maps for perf outside of the work directory.
 
         They are removed when the agent ends at the latest. Raises HostError.
         """
-        self._link.request("expect_perf_maps", {"folder": str(folder)})
+        self._link.request(ExpectPerfMaps(str(folder)))
 
     def require_perf_maps(self, pids: Sequence[int]) -> None:
         """Check that each of these processes has a map for perf. Raises HostError."""
-        self._link.request("require_perf_maps", {"pids": list(pids)})
+        self._link.request(RequirePerfMaps(list(pids)))
 
     def remove_perf_maps(self, folder: PurePosixPath) -> None:
         """Remove the maps for perf of the processes that were started in a folder, which have ended, and the folder.
 
         Raises HostError.
         """
-        self._link.request("remove_perf_maps", {"folder": str(folder)})
+        self._link.request(RemovePerfMaps(str(folder)))
 
     def state(self) -> HostTraces:
         """Return the changes to undo, of all connections, the reports of watchdogs and the holder. Raises HostError."""
-        state = self._link.request("records", {}).fields
+        state = self._link.request(ListRecords())
         records = [
             Record(each["kind"], each["state"], datetime.fromtimestamp(each["at"], UTC), _text(each))
-            for each in state["records"]
+            for each in state.records
         ]
-        orphans = [
-            Record("process", "abandoned", None, f"process {each['pid']} ({each['name']})") for each in state["orphans"]
-        ]
+        orphans = [Record("process", "abandoned", None, f"process {each.pid} ({each.name})") for each in state.orphans]
         return HostTraces(
             records=(*records, *orphans),
-            reports=tuple(_report(each) for each in state["reports"]),
-            holder=LockHolder.from_message(state["holder"]),
+            reports=tuple(_report(each) for each in state.reports),
+            holder=state.holder,
         )
 
     def records(self) -> tuple[Record, ...]:
@@ -281,7 +226,7 @@ class HostChanges:
 
     def delete_report(self, report: WatchdogReport) -> None:
         """Delete a watchdog's report after reading it. Raises HostError."""
-        self._link.request("delete_report", {"name": report.name})
+        self._link.request(DeleteReport(report.name))
 
     def restore(self, *, own: bool = False) -> tuple[RestoredChange, ...]:
         """Restore what was changed over this link and, unless `own`, undo everything that abandoned runs left.
@@ -289,17 +234,16 @@ class HostChanges:
         Raises HostError.
         """
         logger.info("%s: restoring %s", self._host, "own changes" if own else "own changes and those of abandoned runs")
-        return self._restore({"own": own})
+        return self._restore(Restore(own=own))
 
     def restore_scope(self, scope: ChangeScope) -> tuple[RestoredChange, ...]:
         """Restore the kernel settings that were written over this link with that scope. Raises HostError."""
-        return self._restore({"own": True, "scope": scope})
+        return self._restore(Restore(own=True, scope=scope))
 
-    def _restore(self, args: Mapping[str, Any]) -> tuple[RestoredChange, ...]:
-        reply = self._link.request("restore", args, timeout_s=CHANGE_TIMEOUT_S)
+    def _restore(self, wanted: Restore) -> tuple[RestoredChange, ...]:
         changes = tuple(
-            RestoredChange(_text(each["record"]), tuple(each["failures"]), each["how"], tuple(each.get("notes", ())))
-            for each in reply.fields["undone"]
+            RestoredChange(_text(each.record), tuple(each.failures), each.how, tuple(each.notes))
+            for each in self._link.request(wanted, timeout_s=CHANGE_TIMEOUT_S)
         )
         for change in changes:
             logger.info("%s: %s: %s", self._host, change.text, "; ".join(change.failures) or change.how)

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from benchkit.hosts.agent_link import Link
+from benchkit.agent.operations import (
+    AddServices,
+    CounterSource,
+    ReadLatest,
+    SampledService,
+    ScheduleSamples,
+    ScheduleSnapshots,
+    StartTelemetry,
+    StopTelemetry,
+    TakeSnapshot,
+    TelemetrySnapshot,
+    TelemetrySummary,
+)
+from benchkit.hosts.agent_link import AgentLink
 from benchkit.hosts.files import HostPath
 from benchkit.hosts.processes import HostProcess
-from benchkit.hosts.sockets import Tcp, Unix, address_message
+from benchkit.hosts.sockets import Tcp, Unix, socket_address
 
 SNAPSHOT_TIMEOUT_S = 5.0
 """Time for sampling everything once: milliseconds, more on a host that is stopped or overloaded."""
@@ -41,30 +53,10 @@ class WatchedService:
     counters: CounterPage | None = None
 
 
-@dataclass(frozen=True)
-class TelemetrySnapshot:
-    """The result of sampling everything once, outside of the regular interval."""
-
-    at_ns: int
-    """Instant just before it, on the host's monotonic clock."""
-    processes: Mapping[str, tuple[tuple[int, int], ...]]
-    """Live processes of each service: pid, and start in the kernel's ticks since boot."""
-
-
-@dataclass(frozen=True)
-class TelemetrySummary:
-    """The end of a telemetry session."""
-
-    cpu_quota: float | None
-    """CPU quota that control groups give the host; None: no quota."""
-    unavailable: tuple[str, ...]
-    """Data that could not be sampled, or not always, with the reasons."""
-
-
 class Telemetry:
     """The telemetry of one host, one session at a time; safe for many threads."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: AgentLink) -> None:
         """Send requests to the host's agent over its link."""
         self._link = link
 
@@ -81,60 +73,50 @@ class Telemetry:
         `core_interval_s` is the interval of core speeds where it is another. Raises HostError, also where a session is
         running already.
         """
-        args: dict[str, Any] = {"path": str(path), "interval_s": interval_s, "core_interval_s": core_interval_s}
-        self._link.request("telemetry_start", {**args, "services": [_message(each) for each in services]})
+        self._link.request(StartTelemetry(str(path), interval_s, list(map(_sampled, services)), core_interval_s))
 
     def add(self, services: Iterable[WatchedService]) -> None:
         """Sample these services too. Raises HostError."""
-        self._link.request("telemetry_add", {"services": [_message(each) for each in services]})
+        self._link.request(AddServices(list(map(_sampled, services))))
 
     def snapshot(self) -> TelemetrySnapshot:
         """Sample everything now, outside of the regular interval. Raises HostError."""
-        fields = self._link.request("telemetry_snapshot", {}, timeout_s=SNAPSHOT_TIMEOUT_S).fields
-        trees = {name: tuple((pid, start) for pid, start in tree) for name, tree in fields["processes"].items()}
-        return TelemetrySnapshot(fields["at_ns"], trees)
+        return self._link.request(TakeSnapshot(), timeout_s=SNAPSHOT_TIMEOUT_S)
 
     def schedule_snapshots(self, at_ns: Sequence[int]) -> None:
         """Sample at these instants of the host's monotonic clock, and at none of the interval until they are over.
 
         Raises HostError.
         """
-        self._link.request("telemetry_schedule_snapshots", {"at_ns": list(at_ns)})
+        self._link.request(ScheduleSnapshots(list(at_ns)))
 
     def schedule_samples(self, at_ns: Sequence[int]) -> None:
         """Sample what is expensive at these instants of the host's monotonic clock: connections and clock rates.
 
         Established connections are counted for all services sampled at the time of the call. Raises HostError.
         """
-        self._link.request("telemetry_schedule_samples", {"at_ns": list(at_ns)})
+        self._link.request(ScheduleSamples(list(at_ns)))
 
     def latest(self) -> dict[str, dict[str, tuple[int, float]]]:
         """Return the last values of each service: metric → (ns on the host's monotonic clock, value)."""
-        services = self._link.request("telemetry_latest", {}).fields["services"]
-        return {
-            service: {metric: (at_ns, value) for metric, (at_ns, value) in metrics.items()}
-            for service, metrics in services.items()
-        }
+        return self._link.request(ReadLatest())
 
     def stop(self) -> TelemetrySummary | None:
         """End the session; return None where none is running. Raises HostError."""
-        summary = self._link.request("telemetry_stop", {}, timeout_s=SNAPSHOT_TIMEOUT_S).fields["summary"]
-        return None if summary is None else TelemetrySummary(summary["cpu_quota"], tuple(summary["unseen"]))
+        return self._link.request(StopTelemetry(), timeout_s=SNAPSHOT_TIMEOUT_S)
 
 
-def _message(service: WatchedService) -> dict[str, Any]:
-    """Return the agent's message for a service."""
+def _sampled(service: WatchedService) -> SampledService:
     page = service.counters
-    return {
-        "name": service.name,
-        "process": None if service.process is None else service.process.id,
-        "listeners": [address_message(socket) for socket in service.listeners],
-        "threads": service.threads,
-        "counters": None if page is None else _page_message(page),
-    }
+    return SampledService(
+        name=service.name,
+        process=None if service.process is None else service.process.id,
+        listeners=[socket_address(at) for at in service.listeners],
+        threads=service.threads,
+        counters=None if page is None else _counter_source(page),
+    )
 
 
-def _page_message(page: CounterPage) -> dict[str, Any]:
-    """Return the agent's message for a server's own counters."""
+def _counter_source(page: CounterPage) -> CounterSource:
     logs = {kind: str(path) for kind, path in page.handshake_logs.items()}
-    return {"kind": page.kind, "path": page.path, "handshake_logs": logs, **address_message(page.at)}
+    return CounterSource(page.kind, socket_address(page.at), page.path, logs)

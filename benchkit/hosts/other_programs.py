@@ -16,9 +16,9 @@ from typing import NamedTuple
 import psutil
 
 from benchkit import units
+from benchkit.agent.operations import SeenProcess
 from benchkit.hosts.connections import Hosts, run_on_hosts
 from benchkit.hosts.cpu_affinity import pid_namespace, this_machine
-from benchkit.hosts.processes import SeenProcess
 from benchkit.models.trial import OtherProgram
 from benchkit.safe_text import clean
 

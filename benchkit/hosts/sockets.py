@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from benchkit.agent.operations import (
+    FindListeners,
+    FindPortOwners,
+    PortOwner,
+    ProbeHttp,
+    ProbePort,
+    SocketAddress,
+    TlsClient,
+    TlsSession,
+)
 from benchkit.errors import HostError, HostStateError
-from benchkit.hosts.agent_link import Link
+from benchkit.hosts.agent_link import AgentLink
 from benchkit.hosts.files import HostPath
 from benchkit.hosts.http2 import Http2Request
 from benchkit.hosts.processes import HostProcess
 from benchkit.models.protocol import HttpProtocol, Negotiated, is_http2, is_tls
+
+MAX_TOTAL = 64 << 20
+"""Bytes of content after which a response over HTTP/1.1 is incomplete."""
 
 MAX_HTTP2 = 16 << 20
 """Bytes after which an HTTP/2 response is incomplete: all of them come to the controller, which decodes them."""
 
 IPV4_MAPPED = "::ffff:"
 """Start of an IPv4 address as IPv6 sockets have it (RFC 4291, section 2.5.5.2)."""
-
-TIME_WAIT = "TIME-WAIT"
-"""State in which the kernel keeps a port after a connection has ended, for a minute and without a process."""
 
 
 @dataclass(frozen=True)
@@ -84,33 +93,6 @@ PLAIN = HttpHop()
 """HTTP/1.1 without TLS."""
 
 
-@dataclass(frozen=True)
-class PortOwner:
-    """The socket that has a port: a listener or a connection; fields are None if the login user may not see them."""
-
-    port: int
-    address: str | None
-    uid: int | None
-    pid: int | None
-    command: str | None
-    state: str | None = None
-    """State of the socket, as ss(8) names it: LISTEN, ESTAB, TIME-WAIT, …"""
-    peer: str | None = None
-    """Address and port of the other end of a connection."""
-    start: int | None = None
-    """Instant at which its process started, in ticks since the host's boot."""
-
-    def __str__(self) -> str:
-        """Return `nginx (pid 12)`, or `curl (pid 13), its connection to 10.0.0.1:80 (ESTAB)`."""
-        if self.pid is not None:
-            process = f"{self.command} (pid {self.pid})"
-        elif self.state == TIME_WAIT:
-            return f"a closed connection to {self.peer} ({TIME_WAIT}, which lasts up to 60 s)"
-        else:
-            process = "a process that is not visible" if self.uid is None else f"a process of uid {self.uid}"
-        return process if self.peer is None else f"{process}, its connection to {self.peer} ({self.state})"
-
-
 class PortTakenError(HostStateError):
     """A port of a service that a socket of another program has."""
 
@@ -131,7 +113,7 @@ class PortTakenError(HostStateError):
 class Sockets:
     """The sockets of one host; safe for many threads."""
 
-    def __init__(self, link: Link, host: str) -> None:
+    def __init__(self, link: AgentLink, host: str) -> None:
         """Send requests to the host's agent over its link."""
         self._link = link
         self._host = host
@@ -144,24 +126,23 @@ class Sockets:
         `waited_s` is the time that the caller has waited already, for messages. Raises HostError at the timeout, and at
         once where `process`, which should open the socket, has ended.
         """
-        args = {**address_message(at), "timeout_s": timeout_s, "state": "accepting", "process": process and process.id}
-        probe = self._link.request("probe_port", args, timeout_s=timeout_s).fields
-        if process is not None and probe["process_ended"]:
+        wanted = ProbePort(socket_address(at), timeout_s, process=None if process is None else process.id)
+        probe = self._link.request(wanted, timeout_s=timeout_s)
+        if process is not None and probe.process_ended:
             ended = process.wait(0)
             raise HostError(f"{process.argv[0]} ended before it listened on {at}", where=self._host, why=str(ended))
-        if not probe["reached"]:
+        if not probe.reached:
             raise HostError(
-                f"cannot connect to {at}", where=self._host, why=f"{probe['error']} for {waited_s + timeout_s:g} s"
+                f"cannot connect to {at}", where=self._host, why=f"{probe.error} for {waited_s + timeout_s:g} s"
             )
-        return float(probe["elapsed_s"])
+        return probe.elapsed_s
 
     def wait_closed(self, at: Tcp | Unix, timeout_s: float) -> float:
         """Wait until a socket refuses connections; return the seconds it took. Raises HostError."""
-        args = {**address_message(at), "timeout_s": timeout_s, "state": "closed"}
-        probe = self._link.request("probe_port", args, timeout_s=timeout_s).fields
-        if not probe["reached"]:
+        probe = self._link.request(ProbePort(socket_address(at), timeout_s, "closed"), timeout_s=timeout_s)
+        if not probe.reached:
             raise HostError(f"{at} still accepts connections", where=self._host, why=f"after {timeout_s:g} s")
-        return float(probe["elapsed_s"])
+        return probe.elapsed_s
 
     def http(
         self,
@@ -181,23 +162,34 @@ class Sockets:
         Over TLS the server chooses the version of HTTP among those of the hop and HTTP/1.1, as browsers let it. Raises
         HostError.
         """
-        args = {**address_message(at), "timeout_s": timeout_s, "method": method, "path": path}
-        args |= {"headers": list(headers), "max_body": max_body}
-        over_http2 = None
-        if is_tls(hop.protocol):
-            offered = ["h2", "http/1.1"] if is_http2(hop.protocol) else ["http/1.1"]
-            args["tls"] = {"ca_file": str(hop.ca_file), "server_name": hop.server_name, "alpn": offered}
-        if is_http2(hop.protocol):
-            over_http2 = Http2Request(method, path, "https" if is_tls(hop.protocol) else "http", headers, body)
-            args |= {"http2": hop.protocol == "h2c", "http2_bytes": len(over_http2.content), "max_total": MAX_HTTP2}
-            body += over_http2.content
-        reply = self._link.request("http_probe", args, body, timeout_s=timeout_s)
-        fields = dict(reply.fields)
-        agreed = _negotiated(fields.pop("negotiated"), http2=bool(fields.pop("http2")))
-        if over_http2 is not None and is_http2(agreed.protocol or "http1"):
-            return self._http2_answer(over_http2, reply.body, at, max_body, agreed)
-        pairs = tuple((name, value) for name, value in fields.pop("headers"))
-        return HttpAnswer(headers=pairs, body=reply.body, negotiated=agreed, **fields)
+        pairs = list(headers)
+        over_http2 = (
+            Http2Request(method, path, "https" if is_tls(hop.protocol) else "http", pairs, body)
+            if is_http2(hop.protocol)
+            else None
+        )
+        http2_content = b"" if over_http2 is None else over_http2.content
+        wanted = ProbeHttp(
+            socket_address(at),
+            timeout_s,
+            method,
+            path,
+            pairs,
+            max_body,
+            MAX_TOTAL if over_http2 is None else MAX_HTTP2,
+            http2_bytes=len(http2_content),
+            http2=hop.protocol == "h2c",
+            tls=_tls_client(hop) if is_tls(hop.protocol) else None,
+            body=body + http2_content,
+        )
+        probe = self._link.request(wanted, timeout_s=timeout_s)
+        agreed = _negotiated(probe.tls, http2=probe.head is None)
+        if probe.head is not None:
+            fields = {**vars(probe.head), "headers": tuple(probe.head.headers)}
+            return HttpAnswer(body=probe.body, negotiated=agreed, **fields)
+        if over_http2 is None:
+            raise HostError(f"{at} answers in HTTP/2, which was not offered", where=self._host)
+        return self._http2_answer(over_http2, probe.body, at, max_body, agreed)
 
     def _http2_answer(
         self, request: Http2Request, received: bytes, at: Tcp | Unix, max_body: int, agreed: Negotiated
@@ -222,17 +214,16 @@ class Sockets:
             negotiated=agreed,
         )
 
-    def owners(self, ports: Iterable[int]) -> Mapping[int, tuple[PortOwner, ...]]:
+    def owners(self, ports: Iterable[int]) -> Mapping[int, Sequence[PortOwner]]:
         """Return what has each of these TCP ports, on any address: listeners, else connections, if any."""
-        owners_of = self._link.request("port_owners", {"ports": list(ports)}).fields["owners"]
-        return {int(port): tuple(PortOwner(**owner) for owner in owners) for port, owners in owners_of.items()}
+        return self._link.request(FindPortOwners(list(ports)))
 
     def listeners(self, process: HostProcess) -> tuple[Tcp, ...]:
         """Return the TCP addresses on which a process and its descendants listen. Raises HostError.
 
         An IPv4 address of an IPv6 socket (`::ffff:10.0.0.1`), as Java binds it, is returned as an IPv4 address.
         """
-        found = self._link.request("listeners", {"process": process.id}).fields["listeners"]
+        found = self._link.request(FindListeners(process.id))
         return tuple(Tcp(address.removeprefix(IPV4_MAPPED), port) for address, port in found)
 
     def require_free(self, ports: Iterable[int]) -> None:
@@ -259,7 +250,7 @@ class Sockets:
             raise self._taken(owners)
         raise HostError(f"{process.argv[0]} ended when port {port} was open", where=self._host, why=str(ended))
 
-    def _taken(self, taken: Mapping[int, tuple[PortOwner, ...]]) -> PortTakenError:
+    def _taken(self, taken: Mapping[int, Sequence[PortOwner]]) -> PortTakenError:
         why = "; ".join(f"port {port} by {', '.join(map(str, owners))}" for port, owners in taken.items())
         what = "a port is taken" if len(taken) == 1 else "ports are taken"
         return PortTakenError(
@@ -271,22 +262,27 @@ class Sockets:
         )
 
 
-def _negotiated(tls: Mapping[str, Any] | None, *, http2: bool) -> Negotiated:
+def _negotiated(tls: TlsSession | None, *, http2: bool) -> Negotiated:
     """Return what was negotiated, from what the agent states of TLS; None without TLS."""
     if tls is None:
         return Negotiated(protocol="h2c" if http2 else "http1")
-    certificate = bytes.fromhex(tls["certificate"])
+    certificate = bytes.fromhex(tls.certificate)
     return Negotiated(
         protocol="h2" if http2 else "https1",
-        tls_version=tls["version"].removeprefix("TLSv") if tls["version"] else None,
-        cipher=tls["cipher"],
+        tls_version=tls.version.removeprefix("TLSv") if tls.version else None,
+        cipher=tls.cipher,
         key=key_kind(certificate) if certificate else None,
     )
 
 
-def address_message(at: Tcp | Unix) -> dict[str, Any]:
-    """Return the agent's message for an address."""
-    return {"tcp": [at.address, at.port]} if isinstance(at, Tcp) else {"unix": str(at.path)}
+def _tls_client(hop: HttpHop) -> TlsClient:
+    offered = ["h2", "http/1.1"] if is_http2(hop.protocol) else ["http/1.1"]
+    return TlsClient(str(hop.ca_file), hop.server_name, offered)
+
+
+def socket_address(at: Tcp | Unix) -> SocketAddress:
+    """Return an address as the agent takes it."""
+    return SocketAddress(tcp=(at.address, at.port)) if isinstance(at, Tcp) else SocketAddress(unix=str(at.path))
 
 
 def key_kind(certificate: bytes) -> str | None:

@@ -9,8 +9,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from benchkit.agent.operations import Sysctl, SysctlOutcome
 from benchkit.errors import HostError, suggestion
-from benchkit.hosts.host_changes import ChangeScope, HostChanges, Sysctl, SysctlOutcome
+from benchkit.hosts.host_changes import ChangeScope, HostChanges
 from benchkit.hosts.inventory import HostSpec
 from benchkit.hosts.processes import Processes
 

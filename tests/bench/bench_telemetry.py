@@ -12,11 +12,10 @@ from pathlib import Path, PurePosixPath
 import pandas as pd
 import psutil
 
-from benchkit.agent.watch.cores import Cores
-from benchkit.agent.watch.disks import Disks
-from benchkit.agent.watch.interfaces import Interfaces
-from benchkit.agent.watch.memory import Memory
-from benchkit.agent.watch.process_tree import read_process
+from benchkit.agent.cpu_collectors import Cores
+from benchkit.agent.memory_collectors import Disks, Memory
+from benchkit.agent.network_collectors import Interfaces
+from benchkit.agent.process_collectors import read_process
 from benchkit.comparison.ratios import block_ratios
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.host import Host
@@ -126,7 +125,7 @@ def measure_telemetry(host: Host, running: list[RunningService], interval_s: flo
     host.telemetry.snapshot()
     ended = host.telemetry.stop()
     assert ended is not None
-    assert ended.unavailable == ()
+    assert ended.unavailable == []
     found = read_telemetry(host.files.read(path))
     rss = found[AGENT_SERVICE, "rss_bytes", None].numbers
     services = sum(share(found, each.service.name) for each in running)

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Literal, TypeVar
 
+from benchkit.agent.operations import ExitStatus
 from benchkit.errors import HostError, HostStateError
 from benchkit.hosts.connections import Hosts, run_on_hosts
 from benchkit.hosts.files import PlacedFile
 from benchkit.hosts.host import Host
-from benchkit.hosts.processes import ExitStatus, HostProcess, ProcessSpec, ToFile
+from benchkit.hosts.processes import HostProcess, ProcessSpec, ToFile
 from benchkit.loadtools.generators.generator import Generator
 from benchkit.loadtools.generators.limits import time_limit_s
 from benchkit.loadtools.generators.rows import RowFiles, reduce_rows, require_room

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from benchkit.agent.operations import ExitStatus
 from benchkit.errors import HostError, HostStateError
 from benchkit.hosts.host import Host
-from benchkit.hosts.processes import ExitStatus, ProcessSpec, ToFile
+from benchkit.hosts.processes import ProcessSpec, ToFile
 from benchkit.loadtools.generators.generator import Generator
 from benchkit.services import deploy
 

@@ -15,10 +15,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from benchkit.agent.operations import ExitStatus
 from benchkit.errors import HostError
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.host import Host
-from benchkit.hosts.processes import EndedProcess, ExitStatus, PlannedStart, ProcessSpec, ToFile
+from benchkit.hosts.processes import EndedProcess, PlannedStart, ProcessSpec, ToFile
 from benchkit.loadtools.generators.execution import place_inputs
 from benchkit.loadtools.generators.generator import Generator
 from benchkit.loadtools.generators.limits import grace_s

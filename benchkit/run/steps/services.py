@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
+from benchkit.agent.operations import PortOwner
 from benchkit.errors import (
     HostError,
     HostStateError,
@@ -19,7 +20,7 @@ from benchkit.errors import (
 from benchkit.hosts.connections import run_on_hosts
 from benchkit.hosts.host import Host
 from benchkit.hosts.processes import ProcessSpec, ToFile
-from benchkit.hosts.sockets import PortOwner, PortTakenError
+from benchkit.hosts.sockets import PortTakenError
 from benchkit.run.run_log import log_step
 from benchkit.run.steps.trial_state import Trial
 from benchkit.services import deploy

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from benchkit.agent.operations import TelemetrySnapshot
 from benchkit.hosts.connections import run_on_hosts
 from benchkit.hosts.host import Host
-from benchkit.hosts.host_telemetry import CounterPage, TelemetrySnapshot, WatchedService
+from benchkit.hosts.host_telemetry import CounterPage, WatchedService
 from benchkit.loadtools.generators.execution import GeneratorProcess
 from benchkit.models.telemetry import SAMPLE_SHARES, SAMPLE_TIMES_S, generator_service
 from benchkit.models.trial import ProcessId, WatchRecord

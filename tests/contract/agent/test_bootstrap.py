@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from benchkit.agent.operations import ReadClocks
 from benchkit.errors import HostError, LostError
 from benchkit.hosts.agent_link import AgentLink, Stream
 from benchkit.hosts.bootstrap import AgentFile, agent_file, command, start
@@ -33,8 +34,8 @@ def test_the_agent_is_one_file_of_the_same_bytes_each_time() -> None:
     assert agent_file() == first
     assert hashlib.sha256(first.content).hexdigest() == first.sha256
     names = zipfile.ZipFile(io.BytesIO(first.content)).namelist()
-    assert {"benchkit/__init__.py", "benchkit/agent/main.py", "benchkit/agent/server.py"} <= set(names)
-    assert all(re.fullmatch(r"benchkit/(agent/(watch/)?)?\w+\.py", name) for name in names)
+    assert {"benchkit/__init__.py", "benchkit/agent/server.py"} <= set(names)
+    assert all(re.fullmatch(r"benchkit/(agent/)?\w+\.py", name) for name in names)
 
 
 def test_the_line_has_nothing_that_a_shell_would_touch() -> None:
@@ -53,7 +54,7 @@ def test_it_starts_from_any_login_shell(open_stream: Open, workdir: Path, shell:
     argv = [shell, "sh"] if shell == "busybox" else [shell]
     stream = open_stream([*argv, "-c", command(agent_file(), str(workdir))])
     link = AgentLink("here", stream, start(stream, "here", agent_file()))
-    assert link.hello().fields["workdir"] == str(workdir.resolve())
+    assert link.hello().workdir == str(workdir.resolve())
     assert link.close(10) == []
 
 
@@ -154,7 +155,7 @@ def test_what_start_up_files_print_is_skipped(open_stream: Open, workdir: Path) 
     noise = "echo welcome; printf 'no line end'; "
     stream = open_stream(["/bin/sh", "-c", noise + command(agent_file(), str(workdir))])
     link = AgentLink("here", stream, start(stream, "here", agent_file()))
-    assert link.request("clock", {}).fields["wall_ns"] > 0
+    assert link.request(ReadClocks()).wall_ns > 0
     link.close(10)
 
 
@@ -238,13 +239,13 @@ def test_the_home_folder_is_no_work_directory(open_stream: Open, workdir: Path) 
 
 def test_two_at_once_do_not_disturb_one_another(launch: Launch, tmp_path: Path) -> None:
     links = [launch(workdir=tmp_path / "both") for _ in range(2)]
-    assert len({link.hello().fields["pid"] for link in links}) == 2
+    assert len({link.hello().pid for link in links}) == 2
     assert all(link.close(10) == [] for link in links)
 
 
 def test_it_runs_by_hand_as_a_file(tmp_path: Path) -> None:
     (tmp_path / "agent.pyz").write_bytes(agent_file().content)
-    line = "import sys; sys.path.insert(0, 'agent.pyz'); from benchkit.agent.main import main; main(['wd'])"
+    line = "import sys; sys.path.insert(0, 'agent.pyz'); from benchkit.agent.server import main; main(['wd'])"
     ended = subprocess.run(
         ["python3", "-I", "-c", line], cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, check=True
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from benchkit.agent.operations import CommandSpec, ListTrees, ReadClocks, RunCommand, StartProcess, WaitForProcess
 from benchkit.errors import HostError
 from benchkit.hosts.agent_link import AgentLink
 
@@ -31,24 +32,24 @@ time.sleep(304)
 
 def family(agent: AgentLink) -> list[int]:
     """Start a process with descendants of all kinds; return all their pids."""
-    agent.request("start", {"command": {"argv": [sys.executable, "-c", PROCESS_TREE]}})
-    daemon = Path(agent.hello().fields["workdir"], "daemon")
+    agent.request(StartProcess(command=CommandSpec(argv=[sys.executable, "-c", PROCESS_TREE])))
+    daemon = Path(agent.hello().workdir, "daemon")
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
-        (process,) = agent.request("process_trees", {}).fields["processes"]
-        if len(process["members"]) == 3 and daemon.exists() and daemon.read_text():
-            return [int(daemon.read_text()), *(member["pid"] for member in process["members"])]
+        (tree,) = agent.request(ListTrees())
+        if len(tree.members) == 3 and daemon.exists() and daemon.read_text():
+            return [int(daemon.read_text()), *(member.pid for member in tree.members)]
         time.sleep(0.01)
-    pytest.fail(f"no family: {process}")
+    pytest.fail(f"no family: {tree}")
 
 
 def us(agent: AgentLink) -> list[int]:
     """Return the pids of agent and watchdog."""
-    return [agent.hello().fields["pid"], agent.hello().fields["watchdog"]]
+    return [agent.hello().pid, agent.hello().watchdog]
 
 
 def records(agent: AgentLink, kind: str) -> list[Path]:
-    return sorted(Path(agent.hello().fields["workdir"], "records").glob(kind))
+    return sorted(Path(agent.hello().workdir, "records").glob(kind))
 
 
 def hang_up(agent: AgentLink) -> None:
@@ -56,7 +57,7 @@ def hang_up(agent: AgentLink) -> None:
 
 
 def signalled(signum: int) -> Callable[[AgentLink], None]:
-    return lambda agent: os.kill(agent.hello().fields["pid"], signum)
+    return lambda agent: os.kill(agent.hello().pid, signum)
 
 
 @pytest.mark.parametrize(
@@ -79,31 +80,32 @@ def test_an_agent_that_hears_nothing_is_ended(launch: Launch, has_ended: HasEnde
     pids = family(agent)
     assert all(has_ended(pid) for pid in [*pids, *us(agent)])
     with pytest.raises(HostError, match="the agent ended"):
-        agent.request("clock", {})
+        agent.request(ReadClocks())
     (report,) = records(agent, "report-*")
     assert "no heartbeat from the controller for 3 s" in report.read_text()
 
 
 def test_a_signal_while_things_are_under_way(launch: Launch, has_ended: HasEnded) -> None:
     agent = launch()
-    under_way = [agent.submit("run", {"command": {"argv": ["sleep", "60"]}, "timeout_s": 60, "max_bytes": 9})]
-    under_way += [agent.submit("start", {"command": {"argv": ["sleep", "60"]}, "at_ns": time.monotonic_ns() + 10**10})]
-    while not agent.request("process_trees", {}).fields["processes"]:
+    ran = agent.submit(RunCommand(CommandSpec(["sleep", "60"]), timeout_s=60, max_bytes=9))
+    would_have_started = agent.submit(StartProcess(CommandSpec(["sleep", "60"]), at_ns=time.monotonic_ns() + 10**10))
+    while not agent.request(ListTrees()):
         pass
-    os.kill(agent.hello().fields["pid"], signal.SIGTERM)
-    assert has_ended(agent.hello().fields["pid"])
-    ran, would_have_started = under_way
+    os.kill(agent.hello().pid, signal.SIGTERM)
+    assert has_ended(agent.hello().pid)
     with pytest.raises(HostError, match="the agent ended"):
         agent.result(would_have_started, 10)
     with contextlib.suppress(HostError):  # unless it could say so before it ended
-        assert agent.result(ran, 10).fields["ended"]["signal"] == signal.SIGTERM
+        ended = agent.result(ran, 10).process.ended
+        assert ended is not None
+        assert ended.signal == signal.SIGTERM
 
 
 def test_what_an_agent_says_before_it_dies_is_the_cause(launch: Launch) -> None:
     agent = launch()
-    stderr = Path(f"/proc/{agent.hello().fields['pid']}/fd/2")
+    stderr = Path(f"/proc/{agent.hello().pid}/fd/2")
     with stderr.open("a") as file:
         file.write("Fatal Python error: something gave way\n")
-    os.kill(agent.hello().fields["pid"], signal.SIGKILL)
+    os.kill(agent.hello().pid, signal.SIGKILL)
     with pytest.raises(HostError, match="here: the agent ended: Fatal Python error: something gave way"):
-        agent.request("wait", {"id": 1, "timeout_s": 30}, timeout_s=30)
+        agent.request(WaitForProcess(id=1, timeout_s=30), timeout_s=30)

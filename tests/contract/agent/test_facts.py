@@ -12,17 +12,15 @@ from typing import Any
 import psutil
 import pytest
 
-from benchkit.agent.interfaces import interfaces
-from benchkit.agent.machine import memory_bytes, physical_cores
+from benchkit.agent.facts import interfaces, memory_bytes, physical_cores
+from benchkit.agent.operations import FileStatus, GatherFacts
 from benchkit.hosts.agent_link import AgentLink
 
 
 @pytest.fixture(scope="module")
 def facts(agent: AgentLink) -> Mapping[str, Any]:
     tools = {"sh": ["sh"], "python": [sys.executable, "-c", "print('3.x', end='')"], "nothing": ["no-such-tool", "-V"]}
-    asked = {"tools": tools, "sysctls": ["kernel.ostype", "no.such"], "sudo": False}
-    found: Mapping[str, Any] = agent.request("facts", asked, timeout_s=20).fields["facts"]
-    return found
+    return agent.request(GatherFacts(tools, ["kernel.ostype", "no.such"]), timeout_s=20).facts
 
 
 def test_facts_are_those_of_this_machine(facts: Mapping[str, Any]) -> None:
@@ -52,19 +50,18 @@ def test_size_and_time_of_change_of_a_file(agent: AgentLink, tmp_path: Path) -> 
     program.write_bytes(b"abc")
     os.utime(program, (7, 1.5))
     link.symlink_to(program)
-    asked = {"tools": {}, "sysctls": [], "files": [str(link), str(tmp_path / "gone")]}
-    files = agent.request("facts", asked, timeout_s=20).fields["files"]
-    assert files == {str(link): {"bytes": 3, "changed_s": 1.5}, str(tmp_path / "gone"): None}
+    wanted = GatherFacts({}, [], files=[str(link), str(tmp_path / "gone")])
+    files = agent.request(wanted, timeout_s=20).files
+    assert files == {str(link): FileStatus(3, 1.5), str(tmp_path / "gone"): None}
 
 
 def test_a_tool_is_asked_once(agent: AgentLink, tmp_path: Path) -> None:
     tool, log = tmp_path / "tool", tmp_path / "log"
     tool.write_text(f"#!/bin/sh\necho asked >> {log}\necho v1; echo $HOME\n")
     tool.chmod(0o755)
-    asked = {"tools": {"tool": [str(tool), "-v"]}, "sysctls": []}
     for _ in range(3):
-        text = agent.request("facts", asked, timeout_s=20).fields["facts"]["tools"]["tool"]["text"]
-        assert text == f"v1\n{agent.hello().fields['workdir']}/home\n", "what it writes to its home stays with us"
+        text = agent.request(GatherFacts({"tool": [str(tool), "-v"]}, []), timeout_s=20).facts["tools"]["tool"]["text"]
+        assert text == f"v1\n{agent.hello().workdir}/home\n", "what it writes to its home stays with us"
     assert log.read_text() == "asked\n"
 
 

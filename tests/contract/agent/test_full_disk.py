@@ -5,12 +5,27 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from benchkit.agent.operations import (
+    CommandSpec,
+    CreateCgroup,
+    ExpectPerfMaps,
+    GatherFacts,
+    ListTrees,
+    MakeTemporaryFolder,
+    Operation,
+    ProcessReport,
+    RunTimetable,
+    ScheduledStart,
+    StartProcess,
+    StopProcesses,
+    WriteSysctls,
+    WriteTemporaryFile,
+)
 from benchkit.agent.records import PARTIAL_S, Records
 from benchkit.agent.workdir import Workdir
 from benchkit.errors import HostError, HostStateError
@@ -62,12 +77,12 @@ def sleepers() -> list[str]:
     return found
 
 
-def start(agent: AgentLink) -> Mapping[str, Any]:
-    return agent.request("start", {"command": {"argv": ["sleep", MARK]}}).fields
+def start(agent: AgentLink) -> ProcessReport:
+    return agent.request(StartProcess(command=CommandSpec(argv=["sleep", MARK])))
 
 
 def records_folder(agent: AgentLink) -> list[str]:
-    return sorted(path.name for path in Path(agent.hello().fields["workdir"], "records").iterdir())
+    return sorted(path.name for path in Path(agent.hello().workdir, "records").iterdir())
 
 
 @pytest.mark.parametrize("free_pages", [0, 1], ids=["nothing can be recorded", "the pid cannot be recorded"])
@@ -81,7 +96,7 @@ def test_a_refused_start_leaves_no_process_and_no_record(launch: Launch, disk: P
         start(agent)
     assert sleepers() == []
     assert records_folder(agent) == []
-    assert agent.request("process_trees", {}).fields["processes"] == []
+    assert agent.request(ListTrees()) == []
     filler.unlink()
     process = start(agent)
     deadline = time.monotonic() + 10
@@ -89,8 +104,8 @@ def test_a_refused_start_leaves_no_process_and_no_record(launch: Launch, disk: P
         not sleepers() and time.monotonic() < deadline
     ):  # its command line is that of `sleep` once it has been executed
         time.sleep(0.01)
-    assert sleepers() == [str(process["pid"])]
-    agent.request("stop", {"ids": [process["id"]], "signum": 15, "grace_s": 5})
+    assert sleepers() == [str(process.pid)]
+    agent.request(StopProcesses(ids=[process.id], signum=15, grace_s=5))
     assert sleepers() == []
 
 
@@ -106,12 +121,12 @@ def test_no_inodes_are_reported_as_such(launch: Launch, disk: Path) -> None:
 
 def test_programs_are_found_and_the_disk_is_named(launch: Launch, disk: Path) -> None:
     agent = launch(workdir=disk / "work")
-    args = {"tools": {"python": ["python3", "--version"]}, "sysctls": []}
-    assert agent.request("facts", args).fields["full_disk"] is None
+    wanted = GatherFacts({"python": ["python3", "--version"]}, [])
+    assert agent.request(wanted).full_disk is None
     fill(disk)
-    found = launch(workdir=disk / "work").request("facts", args).fields
-    assert found["facts"]["tools"]["python"]["text"].startswith("Python 3")
-    assert found["full_disk"].startswith("0.0 of 4.2 MB are free")
+    found = launch(workdir=disk / "work").request(wanted)
+    assert found.facts["tools"]["python"]["text"].startswith("Python 3")
+    assert (found.full_disk or "").startswith("0.0 of 4.2 MB are free")
     assert records_folder(agent) == []
 
 
@@ -126,42 +141,37 @@ def test_a_process_that_ends_on_a_full_disk_says_so_also_when_others_have_freed_
         f"echo $$ > {disk}/pid; sleep 0.3; cat /dev/zero > {disk}/filler",
         f"while kill -0 $(cat {disk}/pid); do sleep 0.01; done; rm {disk}/filler",
     )
+    now_ns = time.monotonic_ns()
     starts = [
-        {
-            "service": "load",
-            "command": {"argv": ["sh", "-c", script]},
-            "at_ns": time.monotonic_ns() + number * 500_000_000,
-            "limit_ns": time.monotonic_ns() + 20_000_000_000,
-        }
+        StartProcess(CommandSpec(["sh", "-c", script]), at_ns=now_ns + number * 500_000_000)
         for number, script in enumerate(scripts)
     ]
-    ended = agent.request("timetable_run", {"starts": starts}, timeout_s=20).fields["processes"]
-    assert [each["ended"]["exit_code"] for each in ended] == [0, 1, 0]
-    before, full, after = (each["ended"]["full_disk"] for each in ended)
+    timetable = RunTimetable([ScheduledStart("load", each, now_ns + 20_000_000_000) for each in starts])
+    ended = [each.process.ended for each in agent.request(timetable, timeout_s=20)]
+    assert [each and each.exit_code for each in ended] == [0, 1, 0]
+    before, full, after = (each and each.full_disk for each in ended)
     assert (before, after) == (None, None)
-    assert full.startswith("No space left on device: 0.0 of 4.2 MB are free, and")
+    assert (full or "").startswith("No space left on device: 0.0 of 4.2 MB are free, and")
 
 
 @pytest.mark.parametrize(
-    ("op", "args"),
+    "change",
     [
-        ("mkdir_temporary", {"path": "trials/t1"}),
-        ("create_cgroup", {"name": "full", "cpus": 0.5}),
-        ("expect_perf_maps", {"folder": "perf-maps"}),
-        ("write_temporary", {"path": "secret", "mode": 0o600}),
+        MakeTemporaryFolder("trials/t1"),
+        CreateCgroup("full", 0.5),
+        ExpectPerfMaps("perf-maps"),
+        WriteTemporaryFile("secret", 0o600, body=b"word"),
     ],
+    ids=lambda change: type(change).__name__,
 )
-def test_nothing_is_changed_that_cannot_be_recorded(
-    launch: Launch, disk: Path, op: str, args: Mapping[str, Any]
-) -> None:
+def test_nothing_is_changed_that_cannot_be_recorded(launch: Launch, disk: Path, change: Operation[object]) -> None:
     agent = launch(workdir=disk / "work")
     agent.hello()
-    if op == "create_cgroup" and not agent.request("facts", {"tools": {}, "sysctls": []}).fields["facts"]["cpu_groups"]:
+    if isinstance(change, CreateCgroup) and not agent.request(GatherFacts({}, [])).facts["cpu_groups"]:
         pytest.skip("control groups with a CPU quota cannot be created here")
     fill(disk)
-    body = b"word" if op == "write_temporary" else b""
     with pytest.raises(HostStateError, match="is full"):
-        agent.request(op, args, body)
+        agent.request(change)
     assert records_folder(agent) == []
     assert not (disk / "work/trials").exists()
     assert not (disk / "work/secret").exists()
@@ -178,7 +188,7 @@ def test_a_setting_that_cannot_be_recorded_stays(launch: Launch, disk: Path) -> 
         agent.hello()
         fill(disk)
         with pytest.raises(HostStateError, match="is full"):
-            agent.request("sysctl_write", {"values": {key: "31"}})
+            agent.request(WriteSysctls(values={key: "31"}))
         value = subprocess.run([*inside, "cat", str(path)], capture_output=True, text=True, check=True).stdout
         keeper.kill()
     assert value.strip() == "60"

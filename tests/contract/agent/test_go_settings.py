@@ -7,10 +7,10 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from benchkit.agent.operations import ListRecords, SetGoEnv
 from benchkit.errors import InputError
 from benchkit.hosts.agent_link import AgentLink, RefusedError
 from benchkit.services.go_build import find_go
@@ -40,17 +40,17 @@ def agent(launch: Launch, file: Path) -> AgentLink:
     return launch(prefix=["env", f"GOENV={file}"])
 
 
-def write(agent: AgentLink, go: str, values: dict[str, str]) -> dict[str, Any]:
-    return dict(agent.request("set_go_env", {"go": go, "values": values}).fields)
+def write(agent: AgentLink, go: str, values: dict[str, str]) -> dict[str, str | None]:
+    return agent.request(SetGoEnv(go, values))
 
 
 def test_settings_are_made_and_put_back_line_by_line(agent: AgentLink, go: str, file: Path) -> None:
     file.parent.mkdir()
     file.write_text("GONOSUMDB=other.example\nGOFLAGS=-v\n")
-    assert write(agent, go, VALUES)["was"] == {"GOPROXY": None, "GONOSUMDB": "other.example"}
+    assert write(agent, go, VALUES) == {"GOPROXY": None, "GONOSUMDB": "other.example"}
     assert file.read_text().split() == ["GOFLAGS=-v", "GONOSUMDB=mycompany.com/go", "GOPROXY=https://10.0.0.1:8443"]
     file.write_text(file.read_text() + "GOTOOLCHAIN=local\n")  # somebody else's, made meanwhile
-    (record,) = agent.request("records", {}).fields["records"]
+    (record,) = agent.request(ListRecords()).records
     assert (record["kind"], record["file"]) == ("go-settings", str(file))
     assert agent.close(10) == []
     assert file.read_text().split() == ["GOFLAGS=-v", "GONOSUMDB=other.example", "GOTOOLCHAIN=local"]
@@ -65,7 +65,7 @@ def test_a_file_that_did_not_exist_is_removed(agent: AgentLink, go: str, file: P
 
 def test_the_watchdog_restores_the_settings_of_a_killed_agent(agent: AgentLink, go: str, file: Path) -> None:
     write(agent, go, VALUES)
-    os.kill(agent.hello().fields["pid"], signal.SIGKILL)
+    os.kill(agent.hello().pid, signal.SIGKILL)
     deadline = time.monotonic() + 30
     while file.exists():
         assert time.monotonic() < deadline
@@ -76,7 +76,7 @@ def test_what_the_go_command_does_not_take_changes_nothing(agent: AgentLink, go:
     with pytest.raises(RefusedError, match="GONONSENSE"):
         write(agent, go, {"GONONSENSE": "x"})
     assert not file.exists()
-    assert agent.request("records", {}).fields["records"] == []
+    assert agent.request(ListRecords()).records == []
 
 
 def test_a_go_command_without_settings_says_so(launch: Launch, go: str) -> None:

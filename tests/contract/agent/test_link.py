@@ -6,10 +6,26 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from benchkit.agent.operations import (
+    CommandSpec,
+    ExitStatus,
+    GatherFacts,
+    HashFile,
+    MakeFolder,
+    Operation,
+    ProbePort,
+    ProcessReport,
+    ReadClocks,
+    RunCommand,
+    SocketAddress,
+    StartProcess,
+    WaitForProcess,
+)
 from benchkit.agent.server import Agent
 from benchkit.cli.signals import signals_interrupt
 from benchkit.errors import HostError, LostError
@@ -22,7 +38,7 @@ Launch = Callable[..., AgentLink]
 
 def test_each_answer_reaches_its_request(agent: AgentLink) -> None:
     futures = [
-        agent.submit("run", {"command": {"argv": ["/bin/sh", "-c", f"sleep 0.{9 - n}; echo {n}"]}, "timeout_s": 9, "max_bytes": 9})
+        agent.submit(RunCommand(command=CommandSpec(argv=["/bin/sh", "-c", f"sleep 0.{9 - n}; echo {n}"]), timeout_s=9, max_bytes=9))
         for n in range(10)
     ]  # fmt: skip
     assert [agent.result(future, 10).body for future in futures] == [f"{n}\n".encode() for n in range(10)]
@@ -33,7 +49,7 @@ def test_many_threads_share_a_link(agent: AgentLink) -> None:
 
     def ask(name: str) -> None:
         for _ in range(50):
-            answer = agent.request("mkdir", {"path": f"t/{name}"}).fields["path"]
+            answer = agent.request(MakeFolder(path=f"t/{name}"))
             if not answer.endswith(f"/t/{name}"):
                 wrong.append(answer)
 
@@ -47,35 +63,44 @@ def test_many_threads_share_a_link(agent: AgentLink) -> None:
 
 def test_refusals_carry_their_kind_and_the_host(agent: AgentLink) -> None:
     with pytest.raises(RefusedError, match=r"here: there is no .*/x") as caught:
-        agent.request("hash", {"path": "x"})
+        agent.request(HashFile(path="x"))
     assert caught.value.kind == "not-found"
+
+
+@dataclass(frozen=True)
+class Unheard(Operation[None]):
+    """An operation that no agent has."""
+
+
+def ended(report: ProcessReport) -> ExitStatus:
+    assert report.ended is not None
+    return report.ended
 
 
 def test_failures_of_the_system_and_of_the_agent_itself(agent: AgentLink, workdir: Path) -> None:
     (workdir / "file").touch()
     with pytest.raises(RefusedError, match="Not a directory") as caught:
-        agent.request("mkdir", {"path": "file/below"})
+        agent.request(MakeFolder(path="file/below"))
     assert caught.value.kind == "os"
     with pytest.raises(RefusedError, match="the agent failed") as caught:
-        agent.request("no-such-op", {})
+        agent.request(Unheard())
     assert caught.value.kind == "bug"
-    assert agent.request("clock", {}).fields
+    assert agent.request(ReadClocks()).monotonic_ns
 
 
 def test_too_many_requests_at_once_are_refused(agent: AgentLink) -> None:
-    waits = {"timeout_s": 30, "tcp": ["127.0.0.1", 1]}
-    process = agent.request("start", {"command": {"argv": ["sleep", "60"]}}).fields["id"]
-    waiting = [agent.submit("wait", {"id": process, "timeout_s": 30}) for _ in range(Agent.MAX_REQUESTS)]
+    process = agent.request(StartProcess(command=CommandSpec(argv=["sleep", "60"]))).id
+    waiting = [agent.submit(WaitForProcess(id=process, timeout_s=30)) for _ in range(Agent.MAX_REQUESTS)]
     with pytest.raises(RefusedError, match="too many requests at once"):
-        agent.request("probe_port", waits)
-    assert agent.request("clock", {}).fields, "the clock request is always answered"
+        agent.request(ProbePort(SocketAddress(tcp=("127.0.0.1", 1)), 30))
+    assert agent.request(ReadClocks()).monotonic_ns, "the clock request is always answered"
     os.kill(next(iter(process_pids(waiting_agent=agent, process=process))), signal.SIGKILL)
-    assert all(agent.result(each, 10).fields["ended"]["signal"] == signal.SIGKILL for each in waiting)
+    assert all(ended(agent.result(each, 10)).signal == signal.SIGKILL for each in waiting)
 
 
 def process_pids(waiting_agent: AgentLink, process: int) -> list[int]:
     """Return the pid of a process from the agent's records, without a request."""
-    records = Path(waiting_agent.hello().fields["workdir"], "records")
+    records = Path(waiting_agent.hello().workdir, "records")
     return [
         int(text.split('"pid": ')[2].split(",")[0])
         for path in records.iterdir()
@@ -86,16 +111,16 @@ def process_pids(waiting_agent: AgentLink, process: int) -> list[int]:
 
 def test_a_missing_answer_is_waited_for_once(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = launch()
-    pid = agent.hello().fields["pid"]
+    pid = agent.hello().pid
     monkeypatch.setattr(links, "ANSWER_TIMEOUT_S", 0.3)
     os.kill(pid, signal.SIGSTOP)
     began = time.monotonic()
     with pytest.raises(LostError, match="here: no answer from the agent: waited"):
-        agent.request("facts", {"tools": {}, "sysctls": []})
+        agent.request(GatherFacts(tools={}, sysctls=[]))
     assert agent.is_dead
     monkeypatch.setattr(links, "ANSWER_TIMEOUT_S", 30)
     with pytest.raises(LostError, match="here: no answer from the agent"):
-        agent.request("clock", {})
+        agent.request(ReadClocks())
     assert time.monotonic() - began < 30
     os.kill(pid, signal.SIGCONT)
 
@@ -104,30 +129,28 @@ def test_a_host_without_heartbeat_is_lost(launch: Launch, monkeypatch: pytest.Mo
     monkeypatch.setattr(links, "HEARTBEAT_S", 0.1)
     monkeypatch.setattr(links, "HEARTBEAT_TIMEOUT_S", 3.0)
     agent = launch(receive_timeout_s=0.2)
-    process = agent.request("start", {"command": {"argv": ["sleep", "60"]}}).fields["id"]
-    assert agent.request("wait", {"id": process, "timeout_s": 1}, timeout_s=1).fields["ended"] is None, (
-        "heartbeats are answered"
-    )
-    os.kill(agent.hello().fields["pid"], signal.SIGSTOP)
+    process = agent.request(StartProcess(command=CommandSpec(argv=["sleep", "60"]))).id
+    assert agent.request(WaitForProcess(id=process, timeout_s=1), timeout_s=1).ended is None, "heartbeats are answered"
+    os.kill(agent.hello().pid, signal.SIGSTOP)
     began = time.monotonic()
     with pytest.raises(HostError, match="no heartbeat from the host"):
-        agent.request("wait", {"id": process, "timeout_s": 60}, timeout_s=60)
+        agent.request(WaitForProcess(id=process, timeout_s=60), timeout_s=60)
     assert time.monotonic() - began < 30
     with pytest.raises(HostError, match="no heartbeat"):
-        agent.request("clock", {})
-    os.kill(agent.hello().fields["pid"], signal.SIGCONT)
+        agent.request(ReadClocks())
+    os.kill(agent.hello().pid, signal.SIGCONT)
 
 
 def test_heartbeats_renew_the_lease(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(links, "HEARTBEAT_S", 0.1)
     agent = launch(lease_s=3, receive_timeout_s=0.5)
     time.sleep(4)
-    assert agent.request("clock", {}).fields
+    assert agent.request(ReadClocks()).monotonic_ns
 
 
 def test_closing_a_lost_link_is_not_confirmed(launch: Launch) -> None:
     agent = launch()
-    os.kill(agent.hello().fields["pid"], signal.SIGKILL)
+    os.kill(agent.hello().pid, signal.SIGKILL)
     (failure,) = agent.close(5)
     assert failure.startswith("shutdown not confirmed")
 
@@ -147,7 +170,7 @@ def test_an_interrupted_upload_leaves_whole_frames(launch: Launch) -> None:
         assert agent.close(20) == []
         assert agent.shutdown_confirmed
         assert time.monotonic() - began < 20, "it does not wait for a time limit"
-        store = Path(agent.hello().fields["workdir"], "store")
+        store = Path(agent.hello().workdir, "store")
         assert list(store.glob(".part-*")) == []
 
 

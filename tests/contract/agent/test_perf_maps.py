@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from benchkit.agent.operations import CompressFile, ExpectPerfMaps, ListRecords, RemovePerfMaps, RequirePerfMaps
 from benchkit.hosts.agent_link import AgentLink, RefusedError
 
 UNUSED_PID = (1 << 22) + 7
@@ -30,17 +31,17 @@ def test_a_compressed_file_has_the_same_bytes_for_the_same_content(agent: AgentL
     contents = []
     for name in ("one.txt", "other.txt"):
         (workdir / name).write_bytes(text)
-        packed = agent.request("compress", {"path": name}).fields
-        assert packed["path"] == str(workdir / f"{name}.gz")
-        contents.append(Path(packed["path"]).read_bytes())
-        assert packed["size"] == len(contents[-1]) < len(text) / 100
+        packed = agent.request(CompressFile(name))
+        assert packed == str(workdir / f"{name}.gz")
+        contents.append(Path(packed).read_bytes())
+        assert len(contents[-1]) < len(text) / 100
     assert contents[0] == contents[1]
     assert gzip.decompress(contents[0]) == text
 
 
 def test_files_outside_of_the_work_directory_are_not_compressed(agent: AgentLink) -> None:
     with pytest.raises(RefusedError):
-        agent.request("compress", {"path": "/etc/hostname"})
+        agent.request(CompressFile(path="/etc/hostname"))
 
 
 @pytest.fixture
@@ -48,8 +49,8 @@ def expect() -> Callable[[AgentLink], Path]:
     """Expect the map of a process that ends before anybody asks for its id, with V8's log; give their folder."""
 
     def start(link: AgentLink) -> Path:
-        link.request("expect_perf_maps", {"folder": FOLDER})
-        folder = Path(link.hello().fields["workdir"]) / FOLDER
+        link.request(ExpectPerfMaps(folder=FOLDER))
+        folder = Path(link.hello().workdir) / FOLDER
         for name in (str(UNUSED_PID), str(UNUSED_PID + 1), f"isolate-0x1-{UNUSED_PID}-v8.log"):
             (folder / name).touch()
         return folder
@@ -61,10 +62,10 @@ def test_maps_of_ended_processes_are_removed_with_their_folder_and_record(
     agent: AgentLink, left_behind: Path, expect: Callable[[AgentLink], Path]
 ) -> None:
     folder = expect(agent)
-    assert agent.request("remove_perf_maps", {"folder": FOLDER}).fields["removed"] == [str(left_behind)]
+    assert agent.request(RemovePerfMaps(folder=FOLDER)) == [str(left_behind)]
     assert (left_behind.exists(), folder.exists()) == (False, False)
-    assert agent.request("records", {}).fields["records"] == []
-    assert agent.request("remove_perf_maps", {"folder": FOLDER}).fields["removed"] == []
+    assert agent.request(ListRecords()).records == []
+    assert agent.request(RemovePerfMaps(folder=FOLDER)) == []
 
 
 def test_maps_that_were_expected_go_with_the_agent(
@@ -75,8 +76,8 @@ def test_maps_that_were_expected_go_with_the_agent(
 ) -> None:
     link = launch()
     folder = expect(link)
-    assert [record["kind"] for record in link.request("records", {}).fields["records"]] == ["perf-maps"]
-    pid = link.hello().fields["pid"]
+    assert [record["kind"] for record in link.request(ListRecords()).records] == ["perf-maps"]
+    pid = link.hello().pid
     assert link.close(10) == []
     assert has_ended(pid)
     assert (left_behind.exists(), folder.exists()) == (False, False)
@@ -91,11 +92,11 @@ def test_a_file_that_is_no_map_of_this_user_stays(
     left_behind.symlink_to(target)
     try:
         with pytest.raises(RefusedError, match=f"no map for perf at {left_behind}"):
-            agent.request("require_perf_maps", {"pids": [UNUSED_PID]})
-        assert agent.request("remove_perf_maps", {"folder": FOLDER}).fields["removed"] == []
+            agent.request(RequirePerfMaps(pids=[UNUSED_PID]))
+        assert agent.request(RemovePerfMaps(folder=FOLDER)) == []
         assert target.exists()
         assert left_behind.is_symlink()
-        assert agent.request("records", {}).fields["records"] == []
+        assert agent.request(ListRecords()).records == []
     finally:
         target.unlink()
 
@@ -110,7 +111,7 @@ def test_a_link_at_the_path_of_a_map_does_not_keep_the_record(
     expect(link)
     left_behind.unlink()
     left_behind.symlink_to("/etc/hostname")
-    pid = link.hello().fields["pid"]
+    pid = link.hello().pid
     assert link.close(10) == []
     assert has_ended(pid)
     assert left_behind.is_symlink()

@@ -6,68 +6,98 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchkit.agent.operations import (
+    CommandSpec,
+    CompletedCommand,
+    ExitStatus,
+    ListRecords,
+    ListTrees,
+    OutputFile,
+    OutputSize,
+    ProcessReport,
+    ReadChunk,
+    ReadClocks,
+    ReadCpuTimes,
+    RunCommand,
+    StartProcess,
+    StoppedProcesses,
+    StopProcesses,
+    WaitForProcess,
+)
 from benchkit.hosts.agent_link import AgentLink, RefusedError
 
-OWN = ("stdin", "stdout", "stderr", "at_ns")
-Fields = Mapping[str, Any]
+
+def start(
+    agent: AgentLink,
+    *argv: str,
+    stdout: OutputFile | None = None,
+    stderr: OutputFile | None = None,
+    merge_stderr: bool = False,
+    at_ns: int | None = None,
+    **command: Any,  # noqa: ANN401 - fields of the command
+) -> ProcessReport:
+    """Start a process."""
+    spec = CommandSpec(list(argv), **command)
+    return agent.request(StartProcess(spec, stdout, stderr, merge_stderr=merge_stderr, at_ns=at_ns), timeout_s=10)
 
 
-def start(agent: AgentLink, *argv: str, **args: object) -> Fields:
-    """Start a process; `args` are streams, the instant, and fields of the command."""
-    request: dict[str, object] = {name: args.pop(name) for name in OWN if name in args}
-    return agent.request("start", {"command": {"argv": argv, **args}, **request}, timeout_s=10).fields
+def wait(agent: AgentLink, number: int, timeout_s: float = 10) -> ProcessReport:
+    return agent.request(WaitForProcess(number, timeout_s), timeout_s=timeout_s)
 
 
-def wait(agent: AgentLink, process: Fields, timeout_s: float = 10) -> Fields:
-    return agent.request("wait", {"id": process["id"], "timeout_s": timeout_s}, timeout_s=timeout_s).fields
+def end(agent: AgentLink, process: ProcessReport) -> ExitStatus:
+    """Wait for the end of a process."""
+    return ended(wait(agent, process.id))
 
 
-def stop(agent: AgentLink, *processes: Fields, grace_s: float = 2) -> Fields:
-    args = {"ids": [each["id"] for each in processes], "signum": signal.SIGTERM, "grace_s": grace_s}
-    return agent.request("stop", args, timeout_s=grace_s + 5).fields
+def ended(report: ProcessReport) -> ExitStatus:
+    assert report.ended is not None
+    return report.ended
+
+
+def stop(agent: AgentLink, *processes: ProcessReport, grace_s: float = 2) -> StoppedProcesses:
+    ids = [each.id for each in processes]
+    return agent.request(StopProcesses(ids, signal.SIGTERM, grace_s), timeout_s=grace_s + 5)
 
 
 def run(
     agent: AgentLink, *argv: str, body: bytes = b"", timeout_s: float = 10, max_bytes: int = 65536
-) -> tuple[Fields, bytes]:
-    reply = agent.request(
-        "run", {"command": {"argv": argv}, "timeout_s": timeout_s, "max_bytes": max_bytes}, body, timeout_s=timeout_s
-    )
-    return reply.fields, reply.body
+) -> CompletedCommand:
+    return agent.request(RunCommand(CommandSpec(list(argv)), timeout_s, max_bytes, body), timeout_s=timeout_s)
 
 
-def members(agent: AgentLink, process: Fields) -> dict[str, int]:
+def members(agent: AgentLink, process: ProcessReport) -> dict[str, int]:
     """Return the members of a started process: name → pid."""
-    for each in agent.request("process_trees", {}).fields["processes"]:
-        if each["id"] == process["id"]:
-            return {member["name"]: member["pid"] for member in each["members"]}
+    for each in agent.request(ListTrees()):
+        if each.process.id == process.id:
+            return {member.name: member.pid for member in each.members}
     return {}
 
 
 def test_exit_codes_signals_and_what_was_used(agent: AgentLink) -> None:
-    ended = wait(agent, start(agent, "/bin/sh", "-c", "exit 7"))["ended"]
-    assert (ended["exit_code"], ended["signal"]) == (7, None)
-    busy = wait(agent, start(agent, sys.executable, "-c", "sum(range(3_000_000))"))
-    assert busy["ended"]["user_s"] > 0.01
-    assert busy["ended"]["at_ns"] > busy["started_ns"]
-    ended = wait(agent, start(agent, "/bin/sh", "-c", "kill -KILL $$"))["ended"]
-    assert (ended["exit_code"], ended["signal"]) == (None, signal.SIGKILL)
+    status = end(agent, start(agent, "/bin/sh", "-c", "exit 7"))
+    assert (status.exit_code, status.signal) == (7, None)
+    busy = wait(agent, start(agent, sys.executable, "-c", "sum(range(3_000_000))").id)
+    assert ended(busy).user_s > 0.01
+    assert ended(busy).at_ns > busy.started_ns
+    status = end(agent, start(agent, "/bin/sh", "-c", "kill -KILL $$"))
+    assert (status.exit_code, status.signal) == (None, signal.SIGKILL)
 
 
 def test_waiting_has_its_time_and_blocks_nobody(agent: AgentLink) -> None:
     process = start(agent, "sleep", "60")
     began = time.monotonic()
-    waiting = [agent.submit("wait", {"id": process["id"], "timeout_s": 30}) for _ in range(20)]
-    assert wait(agent, process, 0.05)["ended"] is None
-    assert run(agent, "echo", "hi")[1] == b"hi\n"
+    waiting = [agent.submit(WaitForProcess(process.id, 30)) for _ in range(20)]
+    assert wait(agent, process.id, 0.05).ended is None
+    assert run(agent, "echo", "hi").body == b"hi\n"
     stop(agent, process)
-    assert all(agent.result(each, 10).fields["ended"]["signal"] == signal.SIGTERM for each in waiting)
+    assert all(ended(agent.result(each, 10)).signal == signal.SIGTERM for each in waiting)
     assert time.monotonic() - began < 10
 
 
@@ -79,44 +109,43 @@ def test_a_program_that_is_not_there(agent: AgentLink) -> None:
         start(agent, "/etc/passwd")
     assert caught.value.kind == "denied"
     with pytest.raises(RefusedError, match="no process 999999"):
-        wait(agent, {"id": 999999})
+        wait(agent, 999999)
 
 
 def test_run_returns_both_outputs_and_passes_input(agent: AgentLink) -> None:
-    fields, body = run(agent, "/bin/sh", "-c", "cat; echo oops >&2; exit 3", body=b"in\n")
-    cut = fields["stdout_size"]
-    assert (body[:cut], body[cut:], fields["ended"]["exit_code"], fields["timed_out"]) == (b"in\n", b"oops\n", 3, False)
+    completed = run(agent, "/bin/sh", "-c", "cat; echo oops >&2; exit 3", body=b"in\n")
+    size = completed.stdout_size
+    assert (completed.body[:size], completed.body[size:]) == (b"in\n", b"oops\n")
+    assert (ended(completed.process).exit_code, completed.timed_out) == (3, False)
 
 
 def test_run_ends_a_command_with_its_children_when_the_time_is_up(
     agent: AgentLink, has_ended: Callable[[int], bool]
 ) -> None:
-    fields, body = run(agent, "/bin/sh", "-c", "trap '' TERM; echo $$; sleep 60 & wait; sleep 60", timeout_s=2)
-    assert fields["timed_out"]
-    assert has_ended(int(body))
+    completed = run(agent, "/bin/sh", "-c", "trap '' TERM; echo $$; sleep 60 & wait; sleep 60", timeout_s=2)
+    assert completed.timed_out
+    assert has_ended(int(completed.body))
 
 
 def test_run_keeps_no_more_than_it_should(agent: AgentLink) -> None:
-    fields, body = run(agent, "head", "-c", "300000", "/dev/zero", max_bytes=1000)
-    assert (len(body), fields["outputs"]["stdout"]["dropped"]) == (1000, 299000)
-    assert fields["ended"]["exit_code"] == 0, "a flood does not block whoever makes it"
+    completed = run(agent, "head", "-c", "300000", "/dev/zero", max_bytes=1000)
+    assert (len(completed.body), completed.process.outputs["stdout"].dropped) == (1000, 299000)
+    assert ended(completed.process).exit_code == 0, "a flood does not block whoever makes it"
 
 
 def test_output_goes_to_files_up_to_a_ceiling(agent: AgentLink, workdir: Path) -> None:
-    out, err = {"path": "out/a", "max_bytes": 1000}, {"path": "out/b", "max_bytes": None}
+    out, err = OutputFile("out/a", 1000), OutputFile("out/b")
     process = start(agent, "/bin/sh", "-c", "head -c 5000 /dev/zero; echo oops >&2", stdout=out, stderr=err)
-    outputs = wait(agent, process)["outputs"]
-    assert outputs == {"stdout": {"size": 1000, "dropped": 4000, "error": None, "is_host_state": False}}
+    outputs = wait(agent, process.id).outputs
+    assert outputs == {"stdout": OutputSize(1000, 4000, None)}
     assert (workdir / "out/a").stat().st_size == 1000
     assert (workdir / "out/b").read_bytes() == b"oops\n"
     assert (workdir / "out/a").stat().st_mode & 0o777 == 0o600
 
 
 def test_both_outputs_may_go_to_one_file(agent: AgentLink, workdir: Path) -> None:
-    process = start(
-        agent, "/bin/sh", "-c", "echo 1; echo 2 >&2", stdout={"path": "both", "max_bytes": 99}, stderr="stdout"
-    )
-    wait(agent, process)
+    process = start(agent, "/bin/sh", "-c", "echo 1; echo 2 >&2", stdout=OutputFile("both", 99), merge_stderr=True)
+    wait(agent, process.id)
     assert (workdir / "both").read_bytes() == b"1\n2\n"
 
 
@@ -125,11 +154,10 @@ def test_a_full_disk_is_reported_and_the_process_continues(agent: AgentLink, wor
     full = workdir / "full"
     full.mkdir()
     os.mknod(full / "file", 0o600 | 0o020000, os.makedev(1, 7))  # /dev/full by another name
-    process = start(agent, "head", "-c", "70000", "/dev/zero", stdout={"path": "full/file", "max_bytes": 1 << 20})
-    ended = wait(agent, process)
-    error = os.strerror(28)
-    assert ended["outputs"]["stdout"] == {"size": 0, "dropped": 70000, "error": error, "is_host_state": True}
-    assert ended["ended"]["exit_code"] == 0
+    process = start(agent, "head", "-c", "70000", "/dev/zero", stdout=OutputFile("full/file", 1 << 20))
+    report = wait(agent, process.id)
+    assert report.outputs["stdout"] == OutputSize(0, 70000, os.strerror(28), is_host_state=True)
+    assert ended(report).exit_code == 0
 
 
 def test_environment_and_folder(agent: AgentLink, workdir: Path) -> None:
@@ -139,37 +167,38 @@ def test_environment_and_folder(agent: AgentLink, workdir: Path) -> None:
         *("/bin/sh", "-c", 'echo "$A,${HOME-none}"; pwd'),
         env={"A": "$x; `y`", "HOME": None},
         cwd="in",
-        stdout={"path": "in/out", "max_bytes": 1000},
+        stdout=OutputFile("in/out", 1000),
     )
-    wait(agent, process)
+    wait(agent, process.id)
     assert (workdir / "in/out").read_text() == f"$x; `y`,none\n{workdir}/in\n"
 
 
 def test_nothing_reads_or_writes_elsewhere(agent: AgentLink) -> None:
-    for stream in ({"stdout": {"path": "../x", "max_bytes": 1}}, {"cwd": "../x"}):
-        with pytest.raises(RefusedError, match="not below the work directory"):
-            start(agent, "true", **stream)
+    with pytest.raises(RefusedError, match="not below the work directory"):
+        start(agent, "true", stdout=OutputFile("../x", 1))
+    with pytest.raises(RefusedError, match="not below the work directory"):
+        start(agent, "true", cwd="../x")
 
 
 def test_cpus_are_those_asked_for_and_the_agents_stay_as_they_are(agent: AgentLink) -> None:
     mine = sorted(os.sched_getaffinity(0))
     code = "import os; print(sorted(os.sched_getaffinity(0)))"
-    before = run(agent, sys.executable, "-c", code)[1]
+    before = run(agent, sys.executable, "-c", code).body
     for cpu in mine:
-        process = start(agent, sys.executable, "-c", code, cpus=[cpu], stdout={"path": "cpus", "max_bytes": 99})
-        wait(agent, process)
-        assert agent.request("read", {"path": "cpus", "offset": 0, "limit": 99}).body == f"[{cpu}]\n".encode()
-    assert run(agent, sys.executable, "-c", code)[1] == before == f"{mine}\n".encode()
+        process = start(agent, sys.executable, "-c", code, cpus=[cpu], stdout=OutputFile("cpus", 99))
+        wait(agent, process.id)
+        assert agent.request(ReadChunk("cpus", 0, 99)).body == f"[{cpu}]\n".encode()
+    assert run(agent, sys.executable, "-c", code).body == before == f"{mine}\n".encode()
     with pytest.raises(RefusedError, match=rf"CPUs \[4095\]: this host has \[{mine[0]}"):
         start(agent, "true", cpus=[4095])
 
 
 def test_open_files_are_limited_for_the_process_only(agent: AgentLink) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    process = start(agent, "/bin/sh", "-c", "ulimit -Sn; ulimit -Hn", nofile=300, stdout={"path": "n", "max_bytes": 99})
-    wait(agent, process)
-    assert agent.request("read", {"path": "n", "offset": 0, "limit": 99}).body == f"300\n{hard}\n".encode()
-    assert run(agent, "/bin/sh", "-c", "ulimit -Sn")[1] == f"{soft}\n".encode()
+    process = start(agent, "/bin/sh", "-c", "ulimit -Sn; ulimit -Hn", nofile=300, stdout=OutputFile("n", 99))
+    wait(agent, process.id)
+    assert agent.request(ReadChunk("n", 0, 99)).body == f"300\n{hard}\n".encode()
+    assert run(agent, "/bin/sh", "-c", "ulimit -Sn").body == f"{soft}\n".encode()
     with pytest.raises(RefusedError, match="the agent needs"):
         start(agent, "true", nofile=10)
     with pytest.raises(RefusedError, match=f"the hard limit is {hard}"):
@@ -177,12 +206,10 @@ def test_open_files_are_limited_for_the_process_only(agent: AgentLink) -> None:
 
 
 def test_an_agreed_instant_is_kept(agent: AgentLink) -> None:
-    at_ns = agent.request("clock", {}).fields["monotonic_ns"] + 300_000_000
-    request = {"command": {"argv": ["sleep", "60"]}, "at_ns": at_ns}
-    starts = [agent.submit("start", request) for _ in range(4)]
-    started = [agent.result(each, 10).fields for each in starts]
-    assert all(0 <= each["started_ns"] - at_ns < 10_000_000_000 for each in started)
-    assert all(0 <= each["late_s"] < 10 for each in started)
+    at_ns = agent.request(ReadClocks()).monotonic_ns + 300_000_000
+    starts = [agent.submit(StartProcess(CommandSpec(["sleep", "60"]), at_ns=at_ns)) for _ in range(4)]
+    started = [agent.result(each, 10) for each in starts]
+    assert all(0 <= each.started_ns - at_ns < 10_000_000_000 for each in started)
     stop(agent, *started)
     with pytest.raises(RefusedError, match="too far in the future"):
         start(agent, "true", at_ns=at_ns + 10**12)
@@ -193,22 +220,22 @@ def test_stopping_takes_descendants_too(agent: AgentLink, has_ended: Callable[[i
     while len(tree := members(agent, process)) < 2:
         pass
     answer = stop(agent, process)
-    assert (answer["killed"], answer["survivors"]) == ([], [])
-    assert answer["processes"][0]["ended"]["signal"] == signal.SIGTERM
+    assert (answer.killed, answer.survivors) == ([], [])
+    assert ended(answer.processes[0]).signal == signal.SIGTERM
     assert all(has_ended(pid) for pid in tree.values())
     assert members(agent, process) == {}
-    assert stop(agent, process)["survivors"] == [], "once more is fine"
+    assert stop(agent, process).survivors == [], "once more is fine"
 
 
 def test_what_ignores_the_signal_is_killed_after_the_grace(agent: AgentLink) -> None:
-    process = start(agent, "/bin/sh", "-c", "trap '' TERM; sleep 60; sleep 60", stdout={"path": "t", "max_bytes": 9})
+    process = start(agent, "/bin/sh", "-c", "trap '' TERM; sleep 60; sleep 60", stdout=OutputFile("t", 9))
     while "sleep" not in members(agent, process):
         pass
     began = time.monotonic()
     answer = stop(agent, process, grace_s=0.3)
     assert time.monotonic() - began > 0.25
-    assert "sh" in [each["name"] for each in answer["killed"]]
-    assert answer["processes"][0]["ended"]["signal"] == signal.SIGKILL
+    assert "sh" in [each.name for each in answer.killed]
+    assert ended(answer.processes[0]).signal == signal.SIGKILL
 
 
 ESCAPE = """
@@ -231,24 +258,24 @@ def test_a_daemon_that_left_its_session_is_still_ours(
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         pids = [
-            member["pid"]
-            for each in agent.request("process_trees", {}).fields["processes"]
-            if each["id"] == process["id"]
-            for member in each["members"]
+            member.pid
+            for each in agent.request(ListTrees())
+            if each.process.id == process.id
+            for member in each.members
         ]
-        if len(pids) == (2 if stay else 1) and (stay or process["pid"] not in pids):
+        if len(pids) == (2 if stay else 1) and (stay or process.pid not in pids):
             break
     else:
         pytest.fail(f"the daemon was not seen: {pids}")
-    assert stop(agent, process)["survivors"] == []
+    assert stop(agent, process).survivors == []
     assert all(has_ended(pid) for pid in pids)
 
 
 def test_a_stopped_process_can_be_stopped(agent: AgentLink) -> None:
     process = start(agent, "sleep", "60")
-    os.kill(process["pid"], signal.SIGSTOP)
+    os.kill(process.pid, signal.SIGSTOP)
     answer = stop(agent, process)
-    assert (answer["killed"], answer["processes"][0]["ended"]["signal"]) == ([], signal.SIGTERM)
+    assert (answer.killed, ended(answer.processes[0]).signal) == ([], signal.SIGTERM)
 
 
 def test_cpu_time_counts_what_ended_too(agent: AgentLink) -> None:
@@ -256,25 +283,25 @@ def test_cpu_time_counts_what_ended_too(agent: AgentLink) -> None:
     process = start(agent, "/bin/sh", "-c", f"{spin}; {spin} & wait; sleep 60")
     while "sleep" not in members(agent, process):
         time.sleep(0.01)
-    used = agent.request("cpu_times", {"ids": [process["id"]]}).fields["cpu"][str(process["id"])]
-    assert used["processes"] == 2
+    used = agent.request(ReadCpuTimes([process.id]))[process.id]
+    assert used.processes == 2
     part = f"{sys.executable} -c 'sum(range(1_000_000))'"  # an eighth, as the speed of a core may double
-    alone = wait(agent, start(agent, "/bin/sh", "-c", part))["ended"]["user_s"]
-    assert used["user_s"] > alone
+    alone = end(agent, start(agent, "/bin/sh", "-c", part)).user_s
+    assert used.user_s > alone
     stop(agent, process)
-    after = agent.request("cpu_times", {"ids": [process["id"]]}).fields["cpu"][str(process["id"])]
-    assert after["processes"] == 0
-    assert after["user_s"] >= used["user_s"] - 0.02, "what was counted in ticks comes back exact"
+    after = agent.request(ReadCpuTimes([process.id]))[process.id]
+    assert after.processes == 0
+    assert after.user_s >= used.user_s - 0.02, "what was counted in ticks comes back exact"
 
 
 def test_no_zombies_stay(agent: AgentLink) -> None:
     for _ in range(5):
         process = start(agent, sys.executable, "-c", ESCAPE.format(stay=0, more="os._exit(0)"))
-        wait(agent, process)
-    agent_pid = agent.hello().fields["pid"]
+        wait(agent, process.id)
+    agent_pid = agent.hello().pid
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
-        listed = run(agent, "ps", "-o", "stat=", "--ppid", str(agent_pid))[1].split()
+        listed = run(agent, "ps", "-o", "stat=", "--ppid", str(agent_pid)).body.split()
         if not [state for state in listed if state.startswith(b"Z")]:
             return
     pytest.fail(f"zombies stayed: {listed}")
@@ -284,7 +311,7 @@ def test_many_at_once(agent: AgentLink) -> None:
     answers: list[bytes] = []
 
     def ask(number: int) -> None:
-        answers.append(run(agent, "/bin/sh", "-c", f"echo {number}; exit 0")[1])
+        answers.append(run(agent, "/bin/sh", "-c", f"echo {number}; exit 0").body)
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(40)]
     for thread in threads:
@@ -292,5 +319,5 @@ def test_many_at_once(agent: AgentLink) -> None:
     for thread in threads:
         thread.join()
     assert sorted(answers, key=int) == [f"{number}\n".encode() for number in range(40)]
-    left = [(record["program"], record["pid"]) for record in agent.request("records", {}).fields["records"]]
+    left = [(record["program"], record["pid"]) for record in agent.request(ListRecords()).records]
     assert left == [], "what has ended needs no undoing"

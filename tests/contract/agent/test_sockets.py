@@ -5,20 +5,35 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from benchkit.agent.operations import (
+    CommandSpec,
+    FindPortOwners,
+    HttpHead,
+    PortOwner,
+    PortProbe,
+    ProbeHttp,
+    ProbePort,
+    SocketAddress,
+    StartProcess,
+)
 from benchkit.hosts.agent_link import AgentLink, RefusedError
 
-Fields = Mapping[str, Any]
 Serve = Callable[[bytes], int]
 
 
-def probe(agent: AgentLink, timeout_s: float = 5, **args: object) -> Fields:
-    return agent.request("probe_port", {"timeout_s": timeout_s, **args}, timeout_s=timeout_s).fields
+def probe(
+    agent: AgentLink, at: SocketAddress, timeout_s: float = 5, state: str = "accepting", process: int | None = None
+) -> PortProbe:
+    return agent.request(ProbePort(at, timeout_s, state, process), timeout_s=timeout_s)
+
+
+def local(port: int) -> SocketAddress:
+    return SocketAddress(tcp=("127.0.0.1", port))
 
 
 @pytest.fixture
@@ -38,40 +53,40 @@ def free_port() -> int:
 
 def test_an_open_port_is_open_and_a_closed_one_closed(agent: AgentLink, listener: socket.socket) -> None:
     port = port_of(listener)
-    assert probe(agent, tcp=["127.0.0.1", port])["reached"]
-    found = probe(agent, 0.1, tcp=["127.0.0.1", port], state="closed")
-    assert (found["reached"], found["error"]) == (False, None)
+    assert probe(agent, local(port)).reached
+    found = probe(agent, local(port), 0.1, "closed")
+    assert (found.reached, found.error) == (False, None)
     listener.close()
-    assert probe(agent, tcp=["127.0.0.1", port], state="closed")["reached"]
-    found = probe(agent, 0.1, tcp=["127.0.0.1", port])
-    assert (found["reached"], found["error"]) == (False, "Connection refused")
-    assert 0.1 <= found["elapsed_s"] < 10
+    assert probe(agent, local(port), state="closed").reached
+    found = probe(agent, local(port), 0.1)
+    assert (found.reached, found.error) == (False, "Connection refused")
+    assert 0.1 <= found.elapsed_s < 10
 
 
 def test_waiting_ends_soon_after_the_port_opens(agent: AgentLink) -> None:
     port = free_port()
-    waiting = agent.submit("probe_port", {"timeout_s": 10, "tcp": ["127.0.0.1", port]})
+    waiting = agent.submit(ProbePort(local(port), 10))
     time.sleep(0.2)
     with socket.create_server(("127.0.0.1", port)):
         opened = time.monotonic()
-        assert agent.result(waiting, 10).fields["reached"]
+        assert agent.result(waiting, 10).reached
         assert time.monotonic() - opened < 9, "before its own time was up"
 
 
 def test_waiting_ends_when_the_process_has(agent: AgentLink) -> None:
-    process = agent.request("start", {"command": {"argv": ["/bin/sh", "-c", "sleep 0.1; exit 3"]}}).fields
-    found = probe(agent, 10, tcp=["127.0.0.1", free_port()], process=process["id"])
-    assert (found["reached"], found["process_ended"]) == (False, True)
-    assert found["elapsed_s"] < 9
+    process = agent.request(StartProcess(command=CommandSpec(argv=["/bin/sh", "-c", "sleep 0.1; exit 3"])))
+    found = probe(agent, local(free_port()), 10, process=process.id)
+    assert (found.reached, found.process_ended) == (False, True)
+    assert found.elapsed_s < 9
 
 
 def test_unix_sockets(agent: AgentLink, workdir: Path) -> None:
     path = workdir / "s"
-    assert probe(agent, 0.05, unix=str(path))["error"] == "No such file or directory"
+    assert probe(agent, SocketAddress(unix=str(path)), 0.05).error == "No such file or directory"
     with socket.socket(socket.AF_UNIX) as made:
         made.bind(str(path))
         made.listen()
-        assert probe(agent, unix=str(path))["reached"]
+        assert probe(agent, SocketAddress(unix=str(path))).reached
 
 
 @pytest.fixture
@@ -98,10 +113,13 @@ def serve(listener: socket.socket) -> Iterator[Serve]:
     assert len(seen) == len(threads)
 
 
-def http(agent: AgentLink, port: int, timeout_s: float = 5, **args: object) -> tuple[Fields, bytes]:
-    request = {"timeout_s": timeout_s, "tcp": ["127.0.0.1", port], **args}
-    reply = agent.request("http_probe", request, timeout_s=timeout_s)
-    return reply.fields, reply.body
+def http(
+    agent: AgentLink, port: int, timeout_s: float = 5, *, method: str = "GET", max_body: int = 4096
+) -> tuple[HttpHead, bytes]:
+    found = agent.request(ProbeHttp(local(port), timeout_s, method, max_body=max_body), timeout_s=timeout_s)
+    assert found.tls is None
+    assert found.head is not None
+    return found.head, found.body
 
 
 HEAD = b"HTTP/1.1 200 OK\r\nServer: gophr\r\nContent-Length: 12\r\n\r\n"
@@ -109,18 +127,16 @@ HEAD = b"HTTP/1.1 200 OK\r\nServer: gophr\r\nContent-Length: 12\r\n\r\n"
 
 def test_every_byte_of_a_response_is_counted(agent: AgentLink, serve: Serve) -> None:
     fields, body = http(agent, serve(HEAD + b"Hello World\n"), max_body=5)
-    assert fields == {
-        "status": 200,
-        "reason": "OK",
-        "header_bytes": len(HEAD),
-        "headers": [["Server", "gophr"], ["Content-Length", "12"]],
-        "body_bytes": 12,
-        "body_sha256": hashlib.sha256(b"Hello World\n").hexdigest(),
-        "complete": True,
-        "closes": False,
-        "http2": False,
-        "negotiated": None,
-    }
+    assert fields == HttpHead(
+        status=200,
+        reason="OK",
+        header_bytes=len(HEAD),
+        headers=[("Server", "gophr"), ("Content-Length", "12")],
+        body_bytes=12,
+        body_sha256=hashlib.sha256(b"Hello World\n").hexdigest(),
+        complete=True,
+        closes=False,
+    )
     assert body == b"Hello"
 
 
@@ -137,7 +153,7 @@ def test_every_byte_of_a_response_is_counted(agent: AgentLink, serve: Serve) -> 
 def test_the_end_of_a_connection_is_known_from_the_response(
     agent: AgentLink, serve: Serve, head: bytes, *, closes: bool
 ) -> None:
-    assert http(agent, serve(head + b"\r\nContent-Length: 0\r\n\r\n"))[0]["closes"] is closes
+    assert http(agent, serve(head + b"\r\nContent-Length: 0\r\n\r\n"))[0].closes is closes
 
 
 @pytest.mark.parametrize(
@@ -153,19 +169,19 @@ def test_the_end_of_a_connection_is_known_from_the_response(
 )  # fmt: skip
 def test_bodies_of_all_kinds(agent: AgentLink, serve: Serve, response: bytes, content: bytes, complete: bool) -> None:  # noqa: FBT001
     fields, body = http(agent, serve(response))
-    assert (body, fields["body_bytes"], fields["complete"]) == (content, len(content), complete)
-    assert fields["body_sha256"] == hashlib.sha256(content).hexdigest()
+    assert (body, fields.body_bytes, fields.complete) == (content, len(content), complete)
+    assert fields.body_sha256 == hashlib.sha256(content).hexdigest()
 
 
 def test_head_has_no_body(agent: AgentLink, serve: Serve) -> None:
     fields, _ = http(agent, serve(HEAD), method="HEAD")
-    assert (fields["body_bytes"], fields["complete"]) == (0, True)
+    assert (fields.body_bytes, fields.complete) == (0, True)
 
 
 def test_a_large_body_is_hashed_whole_and_sent_in_part(agent: AgentLink, serve: Serve) -> None:
     content = os.urandom(3 << 20)
     fields, body = http(agent, serve(b"HTTP/1.1 200 OK\r\nContent-Length: 3145728\r\n\r\n" + content), max_body=10)
-    assert (fields["body_sha256"], body) == (hashlib.sha256(content).hexdigest(), content[:10])
+    assert (fields.body_sha256, body) == (hashlib.sha256(content).hexdigest(), content[:10])
 
 
 @pytest.mark.parametrize(
@@ -193,7 +209,7 @@ def test_a_server_that_says_nothing_does_not_hold_the_probe(agent: AgentLink, li
 
 def test_headers_cannot_smuggle_a_second_request(agent: AgentLink, listener: socket.socket) -> None:
     with pytest.raises(RefusedError, match="line break"):
-        http(agent, port_of(listener), headers=[["Host", "x\r\nX: y"]])
+        agent.request(ProbeHttp(local(port_of(listener)), 5, headers=[("Host", "x\r\nX: y")]))
 
 
 @pytest.mark.parametrize(
@@ -207,13 +223,12 @@ def test_headers_cannot_smuggle_a_second_request(agent: AgentLink, listener: soc
 def test_who_listens_is_known(agent: AgentLink, family: socket.AddressFamily, address: str, shown: str) -> None:
     with socket.create_server((address, 0), family=family) as made:
         port = port_of(made)
-        found = agent.request("port_owners", {"ports": [port, 1]}).fields["owners"]
+        found = agent.request(FindPortOwners(ports=[port, 1]))
     name = Path("/proc/self/comm").read_text().strip()
-    expected = {"port": port, "address": shown, "uid": os.geteuid(), "pid": os.getpid(), "command": name}
     start = int(Path("/proc/self/stat").read_text().rpartition(") ")[2].split()[19])
-    expected |= {"state": "LISTEN", "peer": None, "start": start}
-    assert found[str(port)] == [expected]
-    assert agent.request("port_owners", {"ports": [port]}).fields["owners"] == {str(port): []}
+    expected = PortOwner(port, shown, os.geteuid(), os.getpid(), name, state="LISTEN", start=start)
+    assert found[port] == [expected]
+    assert agent.request(FindPortOwners([port])) == {port: []}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can take a user's rights away")
@@ -225,15 +240,14 @@ def test_a_port_that_the_user_may_not_open_is_not_taken(launch: Callable[..., Ag
         folder.chmod(folder.stat().st_mode | 0o011)
     user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     agent = launch(prefix=user, workdir=workdir, python="/usr/bin/python3")
-    assert agent.request("port_owners", {"ports": [1, 7]}).fields["owners"] == {"1": [], "7": []}
+    assert agent.request(FindPortOwners(ports=[1, 7])) == {1: [], 7: []}
 
 
 def test_a_connection_that_has_a_port_is_named_with_its_peer_also_after_its_end(agent: AgentLink) -> None:
     """Report an outgoing connection that has the port of a service, which it keeps for a minute after its end."""
 
-    def owners_of(port: int) -> list[dict[str, object]]:
-        owners: list[dict[str, object]] = agent.request("port_owners", {"ports": [port]}).fields["owners"][str(port)]
-        return owners
+    def owners_of(port: int) -> list[PortOwner]:
+        return agent.request(FindPortOwners([port]))[port]
 
     with socket.create_server(("127.0.0.1", 0)) as server:
         peer = f"127.0.0.1:{port_of(server)}"
@@ -241,14 +255,14 @@ def test_a_connection_that_has_a_port_is_named_with_its_peer_also_after_its_end(
             port = port_of(client)
             accepted, _ = server.accept()
             (owner,) = owners_of(port)
-        assert (owner["state"], owner["peer"], owner["pid"]) == ("ESTAB", peer, os.getpid())
+        assert (owner.state, owner.peer, owner.pid) == ("ESTAB", peer, os.getpid())
         accepted.close()
     (owner,) = owners_of(port)
-    assert (owner["state"], owner["peer"], owner["pid"]) == ("TIME-WAIT", peer, None)
+    assert (owner.state, owner.peer, owner.pid) == ("TIME-WAIT", peer, None)
 
 
 def test_a_port_that_is_bound_and_does_not_listen_is_taken_too(agent: AgentLink) -> None:
     with socket.socket() as made:
         made.bind(("127.0.0.1", 0))
-        (owner,) = agent.request("port_owners", {"ports": [port_of(made)]}).fields["owners"][str(port_of(made))]
-    assert owner["pid"] is None
+        (owner,) = agent.request(FindPortOwners(ports=[port_of(made)]))[port_of(made)]
+    assert owner.pid is None

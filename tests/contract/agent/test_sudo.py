@@ -62,7 +62,7 @@ def test_all_that_runs_with_sudo_is_in_the_plan(
     launch: Callable[..., AgentLink], login: list[str], tmp_path: Path
 ) -> None:
     agent = launch(prefix=login, workdir=tmp_path / "theirs", python="/usr/bin/python3")
-    facts = agent.request("facts", facts_request(sudo=True), timeout_s=20).fields["facts"]
+    facts = agent.request(facts_request(sudo=True), timeout_s=20).facts
     assert facts["can_sudo"] is True
     changes = HostChanges(agent, "box")
     found = changes.read_sysctls(PROFILE)

@@ -5,12 +5,22 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchkit.agent.operations import (
+    CommandSpec,
+    ListRecords,
+    ReadSysctls,
+    Restore,
+    StartProcess,
+    Sysctl,
+    SysctlOutcome,
+    WriteSysctls,
+)
 from benchkit.hosts.agent_link import AgentLink, RefusedError
 
 pytestmark = [
@@ -39,24 +49,22 @@ def value(inside: list[str], key: str) -> str:
     return " ".join(subprocess.run([*inside, "cat", path], capture_output=True, text=True, check=True).stdout.split())
 
 
-def write(agent: AgentLink, values: Mapping[str, str], sudo: list[str] | None = None) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = agent.request("sysctl_write", {"values": values, "sudo": sudo}).fields["outcomes"]
-    return found
+def write(agent: AgentLink, values: dict[str, str], sudo: list[str] | None = None) -> dict[str, SysctlOutcome]:
+    return agent.request(WriteSysctls(values, sudo))
 
 
-def records(agent: AgentLink) -> list[Mapping[str, Any]]:
-    found: list[Mapping[str, Any]] = agent.request("records", {}).fields["records"]
-    return found
+def records(agent: AgentLink) -> list[dict[str, Any]]:
+    return agent.request(ListRecords()).records
 
 
 def test_reading_returns_state_value_and_permission(launch: Launch, inside: list[str]) -> None:
     keys = [FIN, "net.ipv4.tcp_tw_recycle", "kernel.ostype", "net.ipv4.route.flush", "net/ipv4/conf/lo/forwarding"]
-    found = launch(prefix=inside).request("sysctl_read", {"keys": keys}).fields["sysctls"]
-    assert found[FIN] == {"state": "present", "value": "60", "writable": True}
-    assert found["net.ipv4.tcp_tw_recycle"] == {"state": "absent", "value": None, "writable": False}
-    assert found["kernel.ostype"] == {"state": "present", "value": "Linux", "writable": False}
-    assert found["net.ipv4.route.flush"]["state"] == "unreadable"
-    assert found["net/ipv4/conf/lo/forwarding"]["state"] == "present"
+    found = launch(prefix=inside).request(ReadSysctls(keys=keys))
+    assert found[FIN] == Sysctl("present", "60", writable=True)
+    assert found["net.ipv4.tcp_tw_recycle"] == Sysctl("absent", None, writable=False)
+    assert found["kernel.ostype"] == Sysctl("present", "Linux", writable=False)
+    assert found["net.ipv4.route.flush"].state == "unreadable"
+    assert found["net/ipv4/conf/lo/forwarding"].state == "present"
 
 
 @pytest.mark.parametrize(
@@ -75,8 +83,9 @@ def test_reading_returns_state_value_and_permission(launch: Launch, inside: list
 )
 def test_only_sysctls_are_read(launch: Launch, key: str) -> None:
     agent = launch()
+    state: str
     try:
-        state = agent.request("sysctl_read", {"keys": [key]}).fields["sysctls"][key]["state"]
+        state = agent.request(ReadSysctls([key]))[key].state
     except RefusedError as error:
         state = error.kind
     assert state in ("absent", "bad-request")
@@ -97,7 +106,7 @@ def test_each_setting_has_an_outcome(launch: Launch, inside: list[str]) -> None:
             "net.ipv4.tcp_syncookies": "1",
         },
     )
-    assert {key: each["outcome"] for key, each in outcomes.items()} == {
+    assert {key: each.outcome for key, each in outcomes.items()} == {
         FIN: "applied",
         PORTS: "applied",
         BACKLOG: "differs",
@@ -107,8 +116,8 @@ def test_each_setting_has_an_outcome(launch: Launch, inside: list[str]) -> None:
         "net.ipv4.tcp_tw_reuse": "refused",
         "net.ipv4.tcp_syncookies": "already",
     }
-    assert outcomes[FIN] == {"outcome": "applied", "former": "60", "value": "30", "why": None}
-    assert outcomes["net.ipv4.tcp_tw_reuse"]["why"] == "Invalid argument"
+    assert outcomes[FIN] == SysctlOutcome("applied", "60", "30")
+    assert outcomes["net.ipv4.tcp_tw_reuse"].why == "Invalid argument"
     assert (value(inside, FIN), value(inside, PORTS), value(inside, BACKLOG)) == ("30", "1025 65535", "7")
     (record,) = records(agent)
     assert (record["kind"], record["state"]) == ("sysctl", "mine")
@@ -117,8 +126,8 @@ def test_each_setting_has_an_outcome(launch: Launch, inside: list[str]) -> None:
 
 def test_what_changes_nothing_leaves_no_record(launch: Launch, inside: list[str]) -> None:
     agent = launch(prefix=inside)
-    assert write(agent, {FIN: "60"})[FIN]["outcome"] == "already"
-    assert write(agent, {"net.ipv4.tcp_tw_reuse": "99"})["net.ipv4.tcp_tw_reuse"]["outcome"] == "refused"
+    assert write(agent, {FIN: "60"})[FIN].outcome == "already"
+    assert write(agent, {"net.ipv4.tcp_tw_reuse": "99"})["net.ipv4.tcp_tw_reuse"].outcome == "refused"
     assert records(agent) == []
 
 
@@ -127,8 +136,8 @@ def test_restoring_puts_back_layer_by_layer(launch: Launch, inside: list[str]) -
     before = {key: value(inside, key) for key in (FIN, PORTS, BACKLOG)}
     write(agent, {FIN: "30", PORTS: "1025 65535"})
     write(agent, {FIN: "20", BACKLOG: "1"})
-    undone = agent.request("restore", {}).fields["undone"]
-    assert [each["failures"] for each in undone] == [[], []]
+    undone = agent.request(Restore())
+    assert [each.failures for each in undone] == [[], []]
     assert {key: value(inside, key) for key in before} == before
     assert records(agent) == []
 
@@ -140,10 +149,10 @@ def test_the_end_of_the_agent_puts_back(
     agent = launch(prefix=inside)
     write(agent, {FIN: "30"})
     if isinstance(ending, int):
-        os.kill(agent.hello().fields["pid"], ending)
+        os.kill(agent.hello().pid, ending)
     else:
         assert agent.close(10) == []
-    assert has_ended(agent.hello().fields["watchdog"])
+    assert has_ended(agent.hello().watchdog)
     assert value(inside, FIN) == "60"
     assert list((tmp_path / "workdir/records").glob("[0-9]*")) == []
 
@@ -153,44 +162,44 @@ def test_changes_of_a_killed_agent_and_watchdog_are_restored_by_the_next_connect
 ) -> None:
     first = launch(prefix=inside)
     write(first, {FIN: "30"})
-    process = first.request("start", {"command": {"argv": ["/bin/sh", "-c", "sleep 300 & wait"]}}).fields
+    process = first.request(StartProcess(command=CommandSpec(argv=["/bin/sh", "-c", "sleep 300 & wait"])))
     other = launch(prefix=inside)
     assert {each["state"] for each in records(other)} == {"other"}
-    assert all("another run" in each["failures"][0] for each in other.request("restore", {}).fields["undone"])
+    assert all("another run" in each.failures[0] for each in other.request(Restore()))
     assert value(inside, FIN) == "30", "a live agent keeps its settings"
 
-    for pid in (first.hello().fields["watchdog"], first.hello().fields["pid"]):
+    for pid in (first.hello().watchdog, first.hello().pid):
         os.kill(pid, signal.SIGSTOP)  # so that neither has time to notice that the other is gone
-    for pid in (first.hello().fields["watchdog"], first.hello().fields["pid"]):
+    for pid in (first.hello().watchdog, first.hello().pid):
         os.kill(pid, signal.SIGKILL)
-    assert has_ended(first.hello().fields["watchdog"])
-    left = other.request("records", {}).fields
-    assert {(each["kind"], each["state"]) for each in left["records"]} == {
+    assert has_ended(first.hello().watchdog)
+    left = other.request(ListRecords())
+    assert {(each["kind"], each["state"]) for each in left.records} == {
         ("sysctl", "abandoned"),
         ("process", "abandoned"),
     }
-    assert {each["name"] for each in left["orphans"]} == {"sh", "sleep"}
-    assert [failure for each in other.request("restore", {}).fields["undone"] for failure in each["failures"]] == []
+    assert {each.name for each in left.orphans} == {"sh", "sleep"}
+    assert [failure for each in other.request(Restore()) for failure in each.failures] == []
     assert value(inside, FIN) == "60"
-    assert has_ended(process["pid"])
-    left = other.request("records", {}).fields
-    assert (left["records"], left["orphans"]) == ([], [])
+    assert has_ended(process.pid)
+    left = other.request(ListRecords())
+    assert (left.records, left.orphans) == ([], [])
 
 
 def test_a_record_that_cannot_be_undone_stays_until_it_can(launch: Launch, inside: list[str]) -> None:
     agent = launch(prefix=inside)
     write(agent, {PORTS: "20000 30000"})
-    (record,) = Path(agent.hello().fields["workdir"], "records").iterdir()
+    (record,) = Path(agent.hello().workdir, "records").iterdir()
     good = record.read_bytes()
     record.write_bytes(good.replace(value_of(good), b"9 1"))  # what no kernel takes
-    (undone,) = agent.request("restore", {}).fields["undone"]
-    assert f"{PORTS} is '20000\\t30000' and should be '9 1': Invalid argument" in undone["failures"][0]
+    (undone,) = agent.request(Restore())
+    assert f"{PORTS} is '20000\\t30000' and should be '9 1': Invalid argument" in undone.failures[0]
     record.write_bytes(b"{")
-    (undone,) = agent.request("restore", {}).fields["undone"]
-    assert "cannot be read" in undone["failures"][0]
+    (undone,) = agent.request(Restore())
+    assert "cannot be read" in undone.failures[0]
     record.write_bytes(good)
-    (undone,) = agent.request("restore", {}).fields["undone"]
-    assert undone["failures"] == []
+    (undone,) = agent.request(Restore())
+    assert undone.failures == []
     assert value(inside, PORTS) == "32768 60999"
 
 
@@ -202,12 +211,12 @@ def value_of(record: bytes) -> bytes:
 def test_a_reboot_has_undone_everything(launch: Launch, inside: list[str]) -> None:
     first = launch(prefix=inside)
     write(first, {FIN: "30"})
-    (record,) = Path(first.hello().fields["workdir"], "records").iterdir()
+    (record,) = Path(first.hello().workdir, "records").iterdir()
     boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     record.write_text(record.read_text().replace(boot_id, "another"))
     other = launch(prefix=inside)
     assert [each["state"] for each in records(other)] == ["abandoned"]
-    assert [each["failures"] for each in other.request("restore", {}).fields["undone"]] == [[]]
+    assert [each.failures for each in other.request(Restore())] == [[]]
     assert (value(inside, FIN), records(other)) == ("30", [])
 
 
@@ -228,8 +237,8 @@ def test_sudo_is_used_where_it_must_be_and_only_if_it_may(launch: Launch, tmp_pa
     user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     agent = launch(prefix=user, workdir=workdir, python="/usr/bin/python3")
     key = "net.ipv4.tcp_fin_timeout"
-    assert write(agent, {key: "31"})[key]["outcome"] == "read-only"
+    assert write(agent, {key: "31"})[key].outcome == "read-only"
     assert called.read_text() == ""
     outcome = write(agent, {key: "31"}, [str(sudo), "-n", "--", "sysctl", "-q", "-w"])[key]
-    assert (outcome["outcome"], outcome["why"]) == ("refused", "no, you may not")
+    assert (outcome.outcome, outcome.why) == ("refused", "no, you may not")
     assert called.read_text() == f"-n -- sysctl -q -w {key}=31\n"

@@ -19,11 +19,23 @@ from typing import Any, ClassVar
 import psutil
 import pytest
 
+from benchkit.agent.operations import (
+    CommandSpec,
+    CounterSource,
+    ProcessReport,
+    SampledService,
+    ScheduleSamples,
+    SocketAddress,
+    StartProcess,
+    StartTelemetry,
+    StopProcesses,
+    StopTelemetry,
+    TakeSnapshot,
+)
 from benchkit.hosts.agent_link import AgentLink, RefusedError
 from benchkit.models.telemetry import HOST_METRICS, TELEMETRY_METRICS
 from benchkit.store.telemetry_table import SampleSeries, SeriesKey, read_telemetry
 
-Fields = Mapping[str, Any]
 FAST_S = 0.05
 
 
@@ -34,42 +46,40 @@ class Watch:
         self._agent = agent
         self._file = file
 
-    def start(self, interval_s: float, *services: Fields) -> None:
-        args = {"path": str(self._file), "interval_s": interval_s, "services": services}
-        self._agent.request("telemetry_start", args)
+    def start(self, interval_s: float, *services: SampledService) -> None:
+        self._agent.request(StartTelemetry(str(self._file), interval_s, list(services)))
 
-    def look(self) -> dict[str, list[list[int]]]:
-        found: dict[str, list[list[int]]] = self._agent.request("telemetry_snapshot", {}).fields["processes"]
-        return found
+    def look(self) -> dict[str, tuple[tuple[int, int], ...]]:
+        return self._agent.request(TakeSnapshot()).processes
 
     def stop(self) -> tuple[dict[SeriesKey, SampleSeries], list[str]]:
-        stopped = self._agent.request("telemetry_stop", {}).fields["summary"]
-        return read_telemetry(self._file.read_bytes()), stopped["unseen"]
+        summary = self._agent.request(StopTelemetry())
+        assert summary is not None
+        return read_telemetry(self._file.read_bytes()), summary.unavailable
 
 
 @pytest.fixture
 def watch(agent: AgentLink, workdir: Path, request: pytest.FixtureRequest) -> Iterator[Watch]:
     yield Watch(agent, workdir / "watches" / f"{request.node.name}.jsonl")
-    agent.request("telemetry_stop", {})
+    agent.request(StopTelemetry())
 
 
-def start(agent: AgentLink, *argv: str) -> Fields:
-    return agent.request("start", {"command": {"argv": argv}}).fields
+def start(agent: AgentLink, *argv: str) -> ProcessReport:
+    return agent.request(StartProcess(CommandSpec(list(argv))))
 
 
-def stop(agent: AgentLink, *processes: Fields) -> None:
-    ids = [each["id"] for each in processes]
-    agent.request("stop", {"ids": ids, "signum": signal.SIGTERM, "grace_s": 1}, timeout_s=5)
+def stop(agent: AgentLink, *processes: ProcessReport) -> None:
+    agent.request(StopProcesses([each.id for each in processes], signal.SIGTERM, 1), timeout_s=5)
 
 
-def python(agent: AgentLink, program: str) -> Fields:
+def python(agent: AgentLink, program: str) -> ProcessReport:
     return start(agent, sys.executable, "-c", program)
 
 
 def service(
-    process: Fields, *listen: Fields, threads: bool = False, admin: Fields | None = None, name: str = "app"
-) -> Fields:
-    return {"name": name, "process": process["id"], "listeners": listen, "threads": threads, "counters": admin}
+    process: ProcessReport, *listeners: SocketAddress, threads: bool = False, counters: CounterSource | None = None
+) -> SampledService:
+    return SampledService("app", process.id, list(listeners), threads, counters)
 
 
 def until(condition: Callable[[], bool], within_s: float = 30) -> None:
@@ -193,9 +203,9 @@ def test_workers_that_were_forked_are_in_the_tree_and_what_a_killed_one_took_sta
     agent: AgentLink, watch: Watch
 ) -> None:
     process = python(agent, FORKING)
-    until(lambda: len(children_of(process["pid"])) == 2)
+    until(lambda: len(children_of(process.pid)) == 2)
     watch.start(FAST_S, service(process))
-    workers = children_of(process["pid"])
+    workers = children_of(process.pid)
     until(lambda: all(sum(psutil.Process(pid).cpu_times()[:2]) > 0.12 for pid in workers))
     before = watch.look()["app"]
     os.kill(workers[0], signal.SIGKILL)
@@ -203,8 +213,8 @@ def test_workers_that_were_forked_are_in_the_tree_and_what_a_killed_one_took_sta
     after = watch.look()["app"]
     found, _ = watch.stop()
     stop(agent, process)
-    assert [pid for pid, _ in before] == sorted([process["pid"], *workers])
-    assert [each for each in before if each not in after] == [[workers[0], before[1][1]]]
+    assert [pid for pid, _ in before] == sorted([process.pid, *workers])
+    assert [each for each in before if each not in after] == [(workers[0], before[1][1])]
     assert values(found, "processes")[-1] == 2
     assert values(found, "cpu_s_total")[-1] > 0.24
     assert values(found, "cpu_s_total") == sorted(values(found, "cpu_s_total"))
@@ -229,14 +239,14 @@ def titles_of(pid: int) -> dict[str, int]:
 
 def test_a_process_that_ends_by_itself_is_none_that_has_to_stay(agent: AgentLink, watch: Watch) -> None:
     process = python(agent, PASSING)
-    until(lambda: len(titles_of(process["pid"])) == 2)
+    until(lambda: len(titles_of(process.pid)) == 2)
     watch.start(60, service(process))
     until(lambda: len(watch.look()["app"]) == 2)
     (first, _), (second, _) = watch.look()["app"]
     found, _ = watch.stop()
-    manager = titles_of(process["pid"])["nginx: cache manager process"]
+    manager = titles_of(process.pid)["nginx: cache manager process"]
     stop(agent, process)
-    assert {first, second} == {process["pid"], manager}
+    assert {first, second} == {process.pid, manager}
     assert values(found, "processes")[-1] == 3
 
 
@@ -253,8 +263,8 @@ def test_a_child_that_left_its_session_and_its_parent_is_in_the_tree(agent: Agen
         agent, f"import subprocess, sys, time\nsubprocess.run([sys.executable, '-c', {stray!r}])\ntime.sleep(60)"
     )
     watch.start(60, service(process))
-    taken_in = agent.hello().fields["pid"]
-    until(lambda: any(is_child(pid, taken_in) for pid, _ in watch.look()["app"] if pid != process["pid"]))
+    taken_in = agent.hello().pid
+    until(lambda: any(is_child(pid, taken_in) for pid, _ in watch.look()["app"] if pid != process.pid))
     stop(agent, process)
 
 
@@ -276,7 +286,7 @@ def spun(pid: int) -> float:
 def test_threads_have_their_times_and_all_of_them_their_switches(agent: AgentLink, watch: Watch) -> None:
     process = python(agent, THREADS)
     watch.start(FAST_S, service(process, threads=True))
-    until(lambda: spun(process["pid"]) >= 0.25)
+    until(lambda: spun(process.pid) >= 0.25)
     watch.look()
     found, _ = watch.stop()
     times = {
@@ -284,13 +294,13 @@ def test_threads_have_their_times_and_all_of_them_their_switches(agent: AgentLin
         for (_, metric, instance), series in found.items()
         if "thread_cpu" in metric
     }
-    assert times.keys() == {thread.id for thread in psutil.Process(process["pid"]).threads()}
+    assert times.keys() == {thread.id for thread in psutil.Process(process.pid).threads()}
     first, spun_little, spun_much = (times[tid] for tid in sorted(times))
     assert spun_little < spun_much
     assert first + spun_little + spun_much >= 0.25
     assert values(found, "threads")[-1] == 3
     switches = {kind: values(found, f"{kind}_switches_total")[-1] for kind in ("voluntary", "involuntary")}
-    lines = [Path(f"/proc/{process['pid']}/task/{tid}/status").read_text().splitlines() for tid in times]
+    lines = [Path(f"/proc/{process.pid}/task/{tid}/status").read_text().splitlines() for tid in times]
     now = sum(int(line.split()[1]) for status in lines for line in status if line.startswith("voluntary_ctxt"))
     assert len(times) <= switches["voluntary"] <= now
     stop(agent, process)
@@ -317,7 +327,7 @@ def test_every_listening_socket_has_its_accept_queue(agent: AgentLink, watch: Wa
     process = python(agent, LISTENING)
     until(lambda: (workdir / "port").exists() and (workdir / "port").read_text() != "")
     port, path = int((workdir / "port").read_text()), str(workdir / "queue.sock")
-    sockets: list[Fields] = [{"tcp": ["127.0.0.1", port]}, {"unix": "queue.sock"}]
+    sockets = [SocketAddress(tcp=("127.0.0.1", port)), SocketAddress(unix="queue.sock")]
     watch.start(60, service(process, *sockets))
     with ExitStack() as connections:
         for _ in range(6):
@@ -357,18 +367,18 @@ def test_connections_and_clock_rates_are_sampled_at_the_scheduled_instants(agent
             connections.enter_context(socket.socket(socket.AF_UNIX)).connect(path)
             connections.enter_context(local.accept()[0])
         other_port = other.getsockname()[1]
-        listeners: list[Mapping[str, Any]] = [
-            {"tcp": ["127.0.0.1", port]},
-            {"tcp": ["127.0.0.1", other_port]},
-            {"unix": path},
+        listeners = [
+            SocketAddress(tcp=("127.0.0.1", port)),
+            SocketAddress(tcp=("127.0.0.1", other_port)),
+            SocketAddress(unix=path),
         ]
         for wait_s in (0.2, 2.0, 20.0):  # the second count is due after 50 ms, and nothing tells when it was made
-            watch = Watch(agent, workdir / "watches" / f"{process['id']}-{wait_s}.jsonl")
+            watch = Watch(agent, workdir / "watches" / f"{process.id}-{wait_s}.jsonl")
             watch.start(60, service(process, *listeners))
             watch.look()
             asked = time.monotonic_ns()
             instants = [asked, asked + 50_000_000, asked + 3_600_000_000_000]
-            agent.request("telemetry_schedule_samples", {"at_ns": instants})
+            agent.request(ScheduleSamples(at_ns=instants))
             time.sleep(wait_s)
             found, _ = watch.stop()
             series = found.get(("app", "connections_established", str(port)))
@@ -445,8 +455,8 @@ def test_counters_of_a_server_are_asked_for_and_a_slow_one_delays_nothing_else(
     runtime = {"goroutines": 7, "heap_live_bytes": 1 << 20, "gc_cycles": 3, "gc_pause_s": 0.25}
     handler.content = json.dumps({"requests": 41, "runtime": {**runtime, "scheduler_latencies": waits}}).encode()
     process = start(agent, "/bin/sleep", "60")
-    admin = {"kind": "expvar", "path": "/debug/vars", "tcp": ["127.0.0.1", port]}
-    watch.start(0.1, service(process, admin=admin))
+    counters = CounterSource("expvar", SocketAddress(tcp=("127.0.0.1", port)), "/debug/vars")
+    watch.start(0.1, service(process, counters=counters))
     watch.look()
     handler.hold.clear()
     began = time.monotonic_ns()
@@ -475,7 +485,8 @@ def test_an_invalid_counter_page_is_reported_and_sampling_continues(
 ) -> None:
     page[0].content = content
     process = start(agent, "/bin/sleep", "60")
-    watch.start(60, service(process, admin={"kind": kind, "path": "/", "tcp": ["127.0.0.1", page[1]]}))
+    counters = CounterSource(kind, SocketAddress(tcp=("127.0.0.1", page[1])), "/")
+    watch.start(60, service(process, counters=counters))
     watch.look()
     found, unseen = watch.stop()
     stop(agent, process)
@@ -489,7 +500,7 @@ def test_a_host_without_psutil_has_all_metrics_that_its_kernel_has(
     agent = launch(python=f"{sys.executable} -S")  # without site-packages
     watch = Watch(agent, tmp_path / "workdir" / "watch.jsonl")
     watch.start(60)
-    agent.request("telemetry_schedule_samples", {"at_ns": [0]})
+    agent.request(ScheduleSamples(at_ns=[0]))
     watch.look()
     time.sleep(0.5)  # core speed is measured in another thread
     found, unseen = watch.stop()
@@ -504,7 +515,7 @@ def test_a_host_that_stopped_shows_a_gap(launch: Callable[..., AgentLink], tmp_p
     watch = Watch(agent, tmp_path / "workdir" / "watch.jsonl")
     watch.start(0.1)
     watch.look()
-    pid = agent.hello().fields["pid"]
+    pid = agent.hello().pid
     os.kill(pid, signal.SIGSTOP)
     time.sleep(0.7)
     os.kill(pid, signal.SIGCONT)
@@ -529,18 +540,17 @@ def test_one_session_at_a_time(agent: AgentLink, watch: Watch, workdir: Path) ->
     with pytest.raises(RefusedError, match="running already"):
         watch.start(60)
     watch.stop()
-    assert agent.request("telemetry_stop", {}).fields["summary"] is None
+    assert agent.request(StopTelemetry()) is None
     with pytest.raises(RefusedError, match="is not running"):
         watch.look()
     for path, interval_s in (("../out.jsonl", 1), ("fine.jsonl", 0), ("store/x.jsonl", 1)):
-        args: dict[str, object] = {"path": path, "interval_s": interval_s, "services": ()}
         with pytest.raises(RefusedError):
-            agent.request("telemetry_start", args)
+            agent.request(StartTelemetry(path, interval_s))
     assert not (workdir / "fine.jsonl").exists()
 
 
 def test_a_refused_service_leaves_no_watch_behind(agent: AgentLink, watch: Watch) -> None:
-    unknown = {"name": "app", "process": 999_999, "listeners": (), "threads": False, "counters": None}
+    unknown = SampledService("app", 999_999)
     with pytest.raises(RefusedError, match="no process 999999"):
         watch.start(60, unknown)
-    assert agent.request("telemetry_stop", {}).fields["summary"] is None
+    assert agent.request(StopTelemetry()) is None

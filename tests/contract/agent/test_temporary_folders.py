@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from benchkit.agent.operations import ListRecords, MakeTemporaryFolder, WriteTemporaryFile
 from benchkit.hosts.agent_link import AgentLink
 
 
 def test_a_temporary_file_has_one_copy_that_goes_with_the_agent(launch: Callable[..., AgentLink]) -> None:
     link = launch()
-    workdir = Path(str(link.hello().fields["workdir"]))
-    args, secret = {"path": "stack/app/key.pem", "mode": 0o600}, b"s3cr3t-bytes"
-    assert link.request("write_temporary", args, secret).fields["changed"] is True
-    assert link.request("write_temporary", args, secret).fields["changed"] is False
-    assert link.request("write_temporary", args, secret * 2).fields["changed"] is True
+    workdir = Path(str(link.hello().workdir))
+    path, secret = "stack/app/key.pem", b"s3cr3t-bytes"
+    assert link.request(WriteTemporaryFile(path, 0o600, body=secret))
+    assert not link.request(WriteTemporaryFile(path, 0o600, body=secret))
+    assert link.request(WriteTemporaryFile(path, 0o600, body=secret * 2))
     file = workdir / "stack" / "app" / "key.pem"
     assert (file.read_bytes(), file.stat().st_mode & 0o777, file.stat().st_nlink) == (secret * 2, 0o600, 1)
-    assert [record["kind"] for record in link.request("records", {}).fields["records"]] == ["file"]
+    assert [record["kind"] for record in link.request(ListRecords()).records] == ["file"]
     copies = [path for path in workdir.rglob("*") if path.is_file() and secret in path.read_bytes()]
     assert copies == [file]
     assert link.close(10) == []
@@ -26,9 +27,9 @@ def test_a_temporary_file_has_one_copy_that_goes_with_the_agent(launch: Callable
 
 def test_all_is_removed_when_the_close_returns_however_long_it_takes(launch: Callable[..., AgentLink]) -> None:
     link = launch()
-    workdir = Path(str(link.hello().fields["workdir"]))
-    link.request("write_temporary", {"path": "stack/key.pem", "mode": 0o600}, b"s3cr3t")
-    link.request("mkdir_temporary", {"path": "stack/large"})  # removed before the key
+    workdir = Path(str(link.hello().workdir))
+    link.request(WriteTemporaryFile(path="stack/key.pem", mode=384, body=b"s3cr3t"))
+    link.request(MakeTemporaryFolder(path="stack/large"))  # removed before the key
     for number in range(4000):
         (workdir / "stack" / "large" / str(number)).touch()
     assert link.close(10) == []

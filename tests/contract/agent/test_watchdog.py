@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from benchkit.agent.operations import CommandSpec, ListTrees, MakeTemporaryFolder, OutputFile, StartProcess
 from benchkit.hosts.agent_link import AgentLink, RefusedError
 from benchkit.hosts.host_changes import HostChanges, HostLock, WatchdogReport
 from benchkit.hosts.processes import ProcessSpec, StopSignal
@@ -61,24 +62,26 @@ def change_host(agent: AgentLink) -> list[int]:
     """Have the agent change a setting, make a folder and start a process tree; return its pids."""
     changes = HostChanges(agent, "here")
     assert changes.write_sysctls({FIN: "31"})[FIN].outcome == "applied"
-    agent.request("mkdir_temporary", {"path": "trials/t1"})
+    agent.request(MakeTemporaryFolder(path="trials/t1"))
     agent.request(
-        "start", {"command": {"argv": [sys.executable, "-c", PROCESS_TREE]}, "stdout": {"path": "trials/t1/out"}}
+        StartProcess(
+            command=CommandSpec(argv=[sys.executable, "-c", PROCESS_TREE]), stdout=OutputFile(path="trials/t1/out")
+        )
     )
-    workdir = Path(agent.hello().fields["workdir"])
+    workdir = Path(agent.hello().workdir)
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
-        (process,) = agent.request("process_trees", {}).fields["processes"]
-        forked = "sleep" in [member["name"] for member in process["members"]]
+        (tree,) = agent.request(ListTrees())
+        forked = "sleep" in [member.name for member in tree.members]
         daemon = (workdir / "daemon").read_text() if (workdir / "daemon").exists() else ""
         if forked and daemon and Path(f"/proc/{int(daemon)}/comm").read_text() == "sleep\n":
-            return [int(daemon), *(member["pid"] for member in process["members"])]
+            return [int(daemon), *(member.pid for member in tree.members)]
         time.sleep(0.01)
     pytest.fail("no process tree")
 
 
 def pids(agent: AgentLink) -> tuple[int, int]:
-    return agent.hello().fields["pid"], agent.hello().fields["watchdog"]
+    return agent.hello().pid, agent.hello().watchdog
 
 
 def reports(launch: Launch, inside: list[str]) -> tuple[WatchdogReport, ...]:
@@ -86,7 +89,7 @@ def reports(launch: Launch, inside: list[str]) -> tuple[WatchdogReport, ...]:
     agent = launch(prefix=inside)
     state = HostChanges(agent, "here").state()
     assert state.records == ()
-    assert list(Path(agent.hello().fields["workdir"], "trials").glob("*")) == []
+    assert list(Path(agent.hello().workdir, "trials").glob("*")) == []
     return state.reports
 
 
@@ -152,7 +155,7 @@ def test_a_change_that_cannot_be_restored_is_reported_until_it_can(
 ) -> None:
     agent = launch(prefix=inside)
     HostChanges(agent, "here").write_sysctls({FIN: "31"})
-    (record,) = Path(agent.hello().fields["workdir"], "records").glob("[0-9]*")
+    (record,) = Path(agent.hello().workdir, "records").glob("[0-9]*")
     good = record.read_text()
     record.write_text(good.replace('": "60"', '": "sixty"'))
     os.kill(pids(agent)[0], signal.SIGKILL)
@@ -171,14 +174,14 @@ def test_a_change_that_cannot_be_restored_is_reported_until_it_can(
 
 def test_folders_survive_a_reboot_and_are_removed_after_it(launch: Launch, inside: list[str]) -> None:
     agent = launch(prefix=inside)
-    agent.request("mkdir_temporary", {"path": "trials/t1"})
-    (record,) = Path(agent.hello().fields["workdir"], "records").glob("[0-9]*")
+    agent.request(MakeTemporaryFolder(path="trials/t1"))
+    (record,) = Path(agent.hello().workdir, "records").glob("[0-9]*")
     boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     record.write_text(record.read_text().replace(boot_id, "another"))
     (undone,) = HostChanges(launch(prefix=inside), "here").restore()
     assert undone.text.startswith("folder ")
     assert undone.failures == ()
-    assert list(Path(agent.hello().fields["workdir"], "trials").glob("*")) == []
+    assert list(Path(agent.hello().workdir, "trials").glob("*")) == []
 
 
 def lock(agent: AgentLink, run: str, host: str = "sut", *, take_over: bool = False) -> str | None:
@@ -391,7 +394,7 @@ def test_a_daemon_without_environment_is_found_after_agent_and_watchdog_were_kil
 ) -> None:
     agent = launch(prefix=inside)
     tree = change_host(agent)
-    records = Path(agent.hello().fields["workdir"], "records")
+    records = Path(agent.hello().workdir, "records")
     wait_until(lambda: any(str(tree[0]) in record.read_text() for record in records.glob("[0-9]*")))
     for signum in (signal.SIGSTOP, signal.SIGKILL):
         for pid in pids(agent)[::-1]:
@@ -450,10 +453,9 @@ def test_a_process_is_ended_in_its_own_way_by(
     launch: Launch, inside: list[str], has_ended: HasEnded, end: Callable[[AgentLink], object]
 ) -> None:
     agent = launch(prefix=inside)
-    workdir = Path(agent.hello().fields["workdir"])
+    workdir = Path(agent.hello().workdir)
     spec = ProcessSpec([sys.executable, "-c", OWN_WAY], stop=StopSignal(signal.SIGINT, 30))
-    command = {"command": spec.command(), "stdout": {"path": "trials/out"}, "stderr": "stdout"}
-    pid = agent.request("start", command).fields["pid"]
+    pid = agent.request(StartProcess(spec.command(), OutputFile("trials/out"), merge_stderr=True)).pid
     while not (workdir / "trials" / "out").read_text():
         time.sleep(0.01)
     end(agent)

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from benchkit.agent.watch.kernel_log import PATH, SynFloodWarnings
+from benchkit.agent.network_collectors import KERNEL_LOG, SynFloodWarnings
 
 ADDRESS, PORT = "192.0.2.1", 8099
 
@@ -37,7 +37,7 @@ for port in range(20000, 20006):
 
 
 @pytest.mark.skipif(
-    os.geteuid() != 0 or not os.access(PATH, os.R_OK), reason="needs root, and a kernel that shows its log"
+    os.geteuid() != 0 or not os.access(KERNEL_LOG, os.R_OK), reason="needs root, and a kernel that shows its log"
 )
 def test_a_flooded_port_is_counted_and_no_other() -> None:
     flooded, other = SynFloodWarnings(ADDRESS, PORT), SynFloodWarnings(ADDRESS, PORT + 1)

@@ -10,6 +10,7 @@ import time
 
 import psutil
 
+from benchkit.agent.operations import SeenProcess
 from benchkit.hosts.connections import connect_all
 from benchkit.hosts.other_programs import (
     take_snapshot,

@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from benchkit.agent.operations import ListTrees
 from benchkit.errors import HostError, InputError, ServiceError
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.processes import HostProcess, ProcessSpec
@@ -56,9 +57,9 @@ def nothing_left(hosts: Hosts) -> Iterator[None]:
     """Check that the test leaves no process and no port in use; kill what it leaves, for the tests after it."""
     yield
     host = hosts["sut"]
-    left = host.link.request("process_trees", {}).fields["processes"]
+    left = host.link.request(ListTrees())
     if left:
-        host.processes.run(["kill", "-KILL", *(str(each["pid"]) for tree in left for each in tree["members"])])
+        host.processes.run(["kill", "-KILL", *(str(each.pid) for tree in left for each in tree.members)])
     assert left == []
     host.sockets.require_free([PORT, PORT + 1])
 

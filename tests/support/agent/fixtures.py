@@ -133,7 +133,7 @@ def agent(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture
 def workdir(agent: AgentLink) -> Path:
     """The work directory of the shared agent."""
-    return Path(agent.hello().fields["workdir"])
+    return Path(agent.hello().workdir)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.agent.watch.kernel_log import warned_socket
+from benchkit.agent.network_collectors import warned_socket
 
 # An address that no host has (RFC 5737) opens connections and never confirms them: the answers leave on an interface
 # that leads nowhere. Two of them fill the queue of half-open connections of a socket with a backlog of 1.

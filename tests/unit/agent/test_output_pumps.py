@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from benchkit.agent.output_pumps import Pump, Sink
+from benchkit.agent.child_process import Pump, Sink
 
 
 class SlowSink(Sink):

@@ -15,18 +15,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from benchkit.agent.watch.accept_queues import ListeningSockets
-from benchkit.agent.watch.collector import UnavailableError, number_after
-from benchkit.agent.watch.core_speed import CoreSpeedSampler
-from benchkit.agent.watch.cores import Cores
-from benchkit.agent.watch.counter_page import PAGE_BYTES, CounterPage
-from benchkit.agent.watch.cpu_quota import cpu_quota, group_folders
-from benchkit.agent.watch.frequency import Frequency
-from benchkit.agent.watch.process_trees import ProcessTrees
-from benchkit.agent.watch.recorder import Recorder, Sample
-from benchkit.agent.watch.sampler import Sampler
-from benchkit.agent.watch.sampling_schedule import SamplingSchedule, Tick
-from benchkit.agent.watch.server_counters import BenchkitRequests, expvar, nginx, node
+from benchkit.agent.cgroups import cpu_quota, group_folders
+from benchkit.agent.collector import UnavailableError, number_after
+from benchkit.agent.cpu_collectors import Cores, Frequency
+from benchkit.agent.operations import CounterSource, SocketAddress
+from benchkit.agent.process_collectors import ProcessTrees
+from benchkit.agent.recorder import GroupValues, Recorder, SamplingSchedule, Tick
+from benchkit.agent.sampler import CoreSpeedSampler, Sampler
+from benchkit.agent.server_counters import PAGE_BYTES, BenchkitRequests, CounterPageClient, expvar, nginx, node
+from benchkit.agent.socket_collectors import ListeningSockets
 from benchkit.models.telemetry import TELEMETRY_METRICS
 
 NGINX = b"""Active connections: 291
@@ -77,7 +74,7 @@ def test_a_page_in_another_format_is_unavailable() -> None:
 
 
 @pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Callable[[bytes], CounterPage]]:
+def serve(tmp_path: Path) -> Iterator[Callable[[bytes], CounterPageClient]]:
     """Serve these bytes in answer to one request at a unix socket: `serve(response)` returns the page."""
     with socket.socket(socket.AF_UNIX) as listener, ThreadPoolExecutor() as pool:
         listener.bind(str(tmp_path / "admin.sock"))
@@ -91,9 +88,11 @@ def serve(tmp_path: Path) -> Iterator[Callable[[bytes], CounterPage]]:
 
         answers = []
 
-        def start(response: bytes) -> CounterPage:
+        def start(response: bytes) -> CounterPageClient:
             answers.append(pool.submit(answer, response))
-            return CounterPage({"path": "/status", "unix": str(tmp_path / "admin.sock")})
+            return CounterPageClient(
+                CounterSource("nginx", SocketAddress(unix=str(tmp_path / "admin.sock")), "/status")
+            )
 
         yield start
         for each in answers:
@@ -109,7 +108,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[[bytes], CounterPage]]:
     ],
 )
 def test_a_counter_page_is_complete_or_unavailable(
-    serve: Callable[[bytes], CounterPage], head: bytes, body: bytes
+    serve: Callable[[bytes], CounterPageClient], head: bytes, body: bytes
 ) -> None:
     page = serve(head + b"\r\n\r\n" + body)
     assert (page.get(), page.own) == (b"abcde", BenchkitRequests(requests=1, connections=1))
@@ -123,13 +122,15 @@ def test_a_counter_page_is_complete_or_unavailable(
     ("response", "why"),
     [
         (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "answers 404"),
-        (b"SSH-2.0-OpenSSH_9.2 Debian\r\n\r\n", "BadStatusLine"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "IncompleteRead"),
+        (b"SSH-2.0-OpenSSH_9.2 Debian\r\n\r\n", "no HTTP response: it began with .*SSH-2.0-OpenSSH_9.2"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "a broken chunk: its size is .*zz"),
         (b"HTTP/1.1 200 OK\r\n\r\n" + bytes(PAGE_BYTES + 1), "more than 1048576 bytes"),
-        (b"", "RemoteDisconnected"),
+        (b"", "no HTTP response: it was empty"),
     ],
 )
-def test_another_answer_is_no_counter_page(serve: Callable[[bytes], CounterPage], response: bytes, why: str) -> None:
+def test_another_answer_is_no_counter_page(
+    serve: Callable[[bytes], CounterPageClient], response: bytes, why: str
+) -> None:
     with pytest.raises(UnavailableError, match=why):
         serve(response).get()
 
@@ -266,7 +267,7 @@ def test_scheduled_instants_come_before_regular_ones() -> None:
 def test_a_requested_sample_replaces_no_scheduled_one(tmp_path: Path) -> None:
     # The sample at the end of the last slice is followed by the last of the session.
     recorder = Recorder(tmp_path / "samples", {})
-    sample: Sample = [(recorder.group(None), {("tcp_sockets", "time_wait"): 1.0})]
+    sample: GroupValues = [(recorder.group(None), {("tcp_sockets", "time_wait"): 1.0})]
     track = recorder.track(1000)
     ticks = [Tick.REGULAR, Tick.REQUESTED, Tick.SCHEDULED, Tick.REQUESTED, Tick.REQUESTED]
     for at_ns, tick in enumerate(ticks):

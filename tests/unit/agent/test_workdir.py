@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.agent.common import RefusedError
+from benchkit.agent.common import OperationError
 from benchkit.agent.workdir import Workdir
 
 
@@ -19,7 +19,7 @@ def test_it_is_made_private_with_the_folders_above_it(tmp_path: Path) -> None:
 def test_an_open_one_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "workdir"
     folder.mkdir(mode=0o755)
-    with pytest.raises(RefusedError, match="accessible to other users"):
+    with pytest.raises(OperationError, match="accessible to other users"):
         Workdir(str(folder))
 
 
@@ -27,14 +27,14 @@ def test_a_folder_with_other_things_in_it_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "home"
     folder.mkdir(mode=0o700)
     (folder / "thesis.tex").touch()
-    with pytest.raises(RefusedError, match="contains other files"):
+    with pytest.raises(OperationError, match="contains other files"):
         Workdir(str(folder))
 
 
 def test_a_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir(mode=0o700)
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    with pytest.raises(RefusedError, match="is not a directory"):
+    with pytest.raises(OperationError, match="is not a directory"):
         Workdir(str(tmp_path / "link"))
 
 
@@ -43,7 +43,7 @@ def test_another_users_folder_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "workdir"
     folder.mkdir(mode=0o700)
     os.chown(folder, 65534, 65534)
-    with pytest.raises(RefusedError, match="another user"):
+    with pytest.raises(OperationError, match="another user"):
         Workdir(str(folder))
 
 
@@ -64,7 +64,7 @@ def test_process_may_start_in_any_folder_that_exists(tmp_path: Path) -> None:
     assert workdir.working_folder(None) == workdir.root
     assert workdir.working_folder("sub") == workdir.root / "sub"
     assert workdir.working_folder(str(tmp_path)) == tmp_path
-    with pytest.raises(RefusedError, match="absent is no folder on this host"):
+    with pytest.raises(OperationError, match="absent is no folder on this host"):
         workdir.working_folder(str(tmp_path / "absent"))
-    with pytest.raises(RefusedError, match="not below the work directory"):
+    with pytest.raises(OperationError, match="not below the work directory"):
         workdir.working_folder("../elsewhere")

@@ -9,12 +9,28 @@ import time
 
 import pytest
 
-from benchkit.errors import LostError
+from benchkit.agent.operations import (
+    CommandSpec,
+    CompletedCommand,
+    HashFile,
+    ListFolder,
+    ListTrees,
+    MakeFolder,
+    ProcessReport,
+    ReadClocks,
+    RunCommand,
+    StopProcesses,
+    UploadChunk,
+    WaitForProcess,
+)
+from benchkit.errors import HostError, LostError
 from benchkit.hosts import agent_link
-from benchkit.hosts.agent_link import AgentLink, RefusedError, Reply
-from tests.support.hosts.fake_link import HOST, FakeStream, Fields, Request, ScriptedAgent, refusal
+from benchkit.hosts.agent_link import AgentLink, RefusedError
+from tests.support.hosts.fake_link import HOST, NO_ANSWER, FakeStream, ScriptedAgent, refusal
 
 SECRET = "token-of-a-user"  # noqa: S105 - must not be logged
+CHUNK = UploadChunk("t", "0" * 64, 0o644, 100, 0, bytes(10))
+RUNNING = ProcessReport(id=1, pid=40, start=0, started_ns=1)
 
 
 @pytest.fixture(autouse=True)
@@ -28,13 +44,15 @@ def link_to(agent: ScriptedAgent, *, exit_code: int = 0, stderr: str = "") -> Ag
 
 
 def test_each_request_is_logged_before_and_after(caplog: pytest.LogCaptureFixture) -> None:
-    link = link_to(ScriptedAgent({"run": Reply({}, SECRET.encode())}))
-    link.request("run", {"command": {"argv": ["login", SECRET], "env": {"TOKEN": SECRET}}}, SECRET.encode())
+    link = link_to(
+        ScriptedAgent({RunCommand: CompletedCommand(RUNNING, timed_out=False, stdout_size=0, body=SECRET.encode())})
+    )
+    link.request(RunCommand(CommandSpec(["login", SECRET], {"TOKEN": SECRET}), 1, 99, SECRET.encode()))
     link.close(1)
     size = len(SECRET)
-    assert f"{HOST}: request 1 run: started, body of {size} bytes" in caplog.messages
-    (answered,) = [message for message in caplog.messages if "run: answered" in message]
-    assert re.fullmatch(rf"{HOST}: request 1 run: answered after \d+\.\d{{6}} s, body of {size} bytes", answered)
+    assert f"{HOST}: request 1 RunCommand: started, body of {size} bytes" in caplog.messages
+    (answered,) = [message for message in caplog.messages if "RunCommand: answered" in message]
+    assert re.fullmatch(rf"{HOST}: request 1 RunCommand: answered after \d+\.\d{{6}} s, body of {size} bytes", answered)
     assert SECRET not in caplog.text
 
 
@@ -42,38 +60,46 @@ def test_a_request_that_hangs_is_logged_as_started_and_as_unanswered(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(agent_link, "ANSWER_TIMEOUT_S", 0.1)
-    link = link_to(ScriptedAgent({"facts": None}))
+    link = link_to(ScriptedAgent({ListTrees: NO_ANSWER}))
     with pytest.raises(LostError, match=f"{HOST}: no answer from the agent: waited"):
-        link.request("facts", {})
-    assert f"{HOST}: request 1 facts: started, body of 0 bytes" in caplog.messages
-    assert not [message for message in caplog.messages if "facts: answered" in message]
+        link.request(ListTrees())
+    assert f"{HOST}: request 1 ListTrees: started, body of 0 bytes" in caplog.messages
+    assert not [message for message in caplog.messages if "ListTrees: answered" in message]
     (unanswered,) = [message for message in caplog.messages if "requests without an answer" in message]
-    assert re.search(r"1 facts after \d+\.\d{3} s$", unanswered)
+    assert re.search(r"1 ListTrees after \d+\.\d{3} s$", unanswered)
     assert f"{HOST}: link lost: no answer from the agent: waited 0 s" in caplog.messages
     with pytest.raises(LostError):
-        link.request("facts", {})
+        link.request(ListTrees())
     link.close(1)
 
 
 def test_a_refusal_is_logged_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
-    link = link_to(ScriptedAgent({"mkdir": refusal("bad-path", "'..' is not below the work directory")}))
+    link = link_to(ScriptedAgent({MakeFolder: refusal("bad-path", "'..' is not below the work directory")}))
     with pytest.raises(RefusedError, match="not below"):
-        link.request("mkdir", {"path": ".."})
+        link.request(MakeFolder(".."))
     link.close(1)
-    assert [message for message in caplog.messages if "mkdir: refused after" in message and "bad-path" in message]
+    assert [message for message in caplog.messages if "MakeFolder: refused after" in message and "bad-path" in message]
 
 
 def test_an_agent_that_ends_fails_all_requests() -> None:
-    agent = ScriptedAgent({"wait": None, "stop": LostError("it ends", where=HOST)})
+    agent = ScriptedAgent({WaitForProcess: NO_ANSWER, StopProcesses: LostError("it ends", where=HOST)})
     link = link_to(agent, exit_code=1, stderr="killed")
-    waiting = [link.submit("wait", {"id": number}) for number in range(3)]
-    link.submit("stop", {})
+    waiting = [link.submit(WaitForProcess(number, 1)) for number in range(3)]
+    link.submit(StopProcesses([], 15, 1))
     for future in waiting:
         with pytest.raises(LostError, match=f"{HOST}: the agent ended: killed"):
             link.result(future, 1)
     assert link.is_dead
     assert link.close(1) == ["shutdown not confirmed: killed"]
     assert not link.shutdown_confirmed
+
+
+def test_an_answer_of_another_form_fails_its_request_alone() -> None:
+    link = link_to(ScriptedAgent({ListTrees: [{"no": "such field"}], ListFolder: {"a": 1}}))
+    with pytest.raises(HostError, match=f"{HOST}: the answer to ListTrees cannot be read"):
+        link.request(ListTrees())
+    assert link.request(ListFolder("x")) == {"a": 1}
+    assert link.close(1) == []
 
 
 def test_closing_returns_what_the_agent_could_not_restore(caplog: pytest.LogCaptureFixture) -> None:
@@ -105,10 +131,10 @@ def test_a_link_is_cut_where_the_host_does_not_accept_the_frame_that_is_being_se
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(agent_link, "FRAME_TIMEOUT_S", 0.1)
-    stream = StuckStream(ScriptedAgent({"upload": {"stored": False}}))
+    stream = StuckStream(ScriptedAgent({UploadChunk: False}))
     link = AgentLink(HOST, stream, stream.receive)
-    uploads = [link.submit("upload", {}, bytes(10)) for _ in range(3)]
-    assert link.result(uploads[0], 1).fields == {"stored": False}
+    uploads = [link.submit(CHUNK) for _ in range(3)]
+    assert link.result(uploads[0], 1) is False
     (failure,) = link.close(20)
     assert "the link was closed, and its watchdog restores it" in failure
     assert stream.closed.is_set()
@@ -128,31 +154,31 @@ def test_the_goodbye_does_not_wait_for_frames_that_were_not_sent_yet() -> None:
             gate.wait(30)
             super().send(content)
 
-    stream = SlowStream(ScriptedAgent({"upload": {"stored": False}}))
+    stream = SlowStream(ScriptedAgent({UploadChunk: False}))
     link = AgentLink(HOST, stream, stream.receive)
     for _ in range(5):
-        link.submit("upload", {}, bytes(10))
+        link.submit(CHUNK)
     while not received:
         time.sleep(0.001)
     threading.Timer(0.1, gate.set).start()
     assert link.close(20) == []
-    assert received == ["upload", "goodbye"]
+    assert received == ["UploadChunk", "Goodbye"]
 
 
 def test_patience_counts_from_the_last_piece_of_a_transfer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait behind the uploads of a slow link as long as they proceed; a hanging host still fails the request."""
     monkeypatch.setattr(agent_link, "ANSWER_TIMEOUT_S", 0.6)
 
-    def arrive(_: Request) -> Fields:
+    def arrive(_: UploadChunk) -> bool:
         time.sleep(0.2)
-        return {"stored": False}
+        return False
 
-    link = link_to(ScriptedAgent({"upload": arrive, "list": {"entries": {}}, "hash": None}))
+    link = link_to(ScriptedAgent({UploadChunk: arrive, ListFolder: {"a": 1}, HashFile: NO_ANSWER}))
     for _ in range(4):
-        link.submit("upload", {}, bytes(10))
-    assert link.request("list", {"path": "x"}).fields == {"entries": {}}
+        link.submit(CHUNK)
+    assert link.request(ListFolder("x")) == {"a": 1}
     with pytest.raises(LostError, match="no answer from the agent"):
-        link.request("hash", {"path": "x"})
+        link.request(HashFile("x"))
     link.close(1)
 
 
@@ -165,9 +191,9 @@ def test_no_frame_is_sent_by_the_thread_that_signals_interrupt() -> None:
             senders.append(threading.current_thread())
             super().send(content)
 
-    stream = WatchedStream(ScriptedAgent({"upload": {"stored": False}}))
+    stream = WatchedStream(ScriptedAgent({UploadChunk: False}))
     link = AgentLink(HOST, stream, stream.receive)
-    link.request("upload", {}, bytes(10))
+    link.request(CHUNK)
     assert link.close(1) == []
     assert len(senders) == 2
     assert threading.main_thread() not in senders
@@ -208,7 +234,7 @@ class BusyHost(FakeStream):
 def test_closing_waits_for_the_agent_of_a_busy_host_as_long_as_it_was_told_to() -> None:
     stream = BusyHost(ScriptedAgent({}))
     link = AgentLink(HOST, stream, stream.receive)
-    link.request("clock", {})
+    link.request(ReadClocks())
     assert link.close(2 * BusyHost.EXIT_S) == []
     assert link.shutdown_confirmed
 

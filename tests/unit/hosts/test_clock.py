@@ -5,6 +5,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchkit.agent.operations import Clocks
 from benchkit.hosts.clock import SAMPLES, Clock, ClockExchange, compare, estimate
 
 delays = st.integers(0, 10**9)
@@ -33,9 +34,9 @@ def test_an_instant_there_and_back_is_itself(offset_ns: int, instant_s: float) -
 def test_a_host_is_asked_a_few_times() -> None:
     asked = []
 
-    def ask() -> dict[str, int]:
+    def ask() -> Clocks:
         asked.append(1)
-        return {"monotonic_ns": time.monotonic_ns() + 5_000_000_000, "wall_ns": time.time_ns() - 2_000_000_000}
+        return Clocks(time.monotonic_ns() + 5_000_000_000, time.time_ns() - 2_000_000_000)
 
     clock = compare(ask)
     assert len(asked) == SAMPLES

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from benchkit.agent.operations import FileStatus, GatheredFacts
 from benchkit.hosts.clock import Clock
 from benchkit.hosts.facts import (
     PACKAGE_MANAGERS,
@@ -115,9 +116,9 @@ def test_the_first_package_manager_counts() -> None:
 
 def test_what_is_asked() -> None:
     asked = facts_request(sudo=False)
-    assert asked["tools"]["wrk"] == ["wrk", "-v"]
-    assert set(asked["tools"]) >= set(PROGRAMS) | set(PACKAGE_MANAGERS.values())
-    assert (asked["sysctls"], asked["sudo"]) == (list(SYSCTLS), False)
+    assert asked.tools["wrk"] == ["wrk", "-v"]
+    assert set(asked.tools) >= set(PROGRAMS) | set(PACKAGE_MANAGERS.values())
+    assert (asked.sysctls, asked.sudo) == (list(SYSCTLS), False)
 
 
 def test_variable_facts_are_converted_with_the_versions_of_programs() -> None:
@@ -133,8 +134,8 @@ def test_variable_facts_are_converted_with_the_versions_of_programs() -> None:
         "sysctls": {"a.b": {"value": "1\t2"}, "missing": {"value": None}},
     }
     programs = {"nginx": "/opt/nginx", "go": "/opt/go"}
-    files = {"/opt/nginx": {"bytes": 3, "changed_s": 1.5}, "/opt/go": None}
-    facts = parse_variable_facts(answer, files, Clock(0, 0.25, 0.001), programs)
+    files = {"/opt/nginx": FileStatus(3, 1.5), "/opt/go": None}
+    facts = parse_variable_facts(GatheredFacts(answer, files, None), Clock(0, 0.25, 0.001), programs)
     assert facts.sysctls == {"a.b": "1 2"}
     assert facts.executables == {"nginx": "3 bytes of 1970-01-01 00:00:01.500000", "go": None}
     assert (facts.cpus, facts.nofile_hard, facts.clock_offset_s) == ((0, 1), None, 0.25)

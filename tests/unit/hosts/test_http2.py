@@ -11,8 +11,8 @@ from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.events import DataReceived, RequestReceived
 
-from benchkit.agent.common import RefusedError
-from benchkit.agent.http2_stream import Http2Stream
+from benchkit.agent.common import OperationError
+from benchkit.agent.http_reader import Http2Stream
 from benchkit.errors import InputError
 from benchkit.hosts.http2 import FIRST_WINDOW, Http2Request
 
@@ -92,5 +92,5 @@ def test_the_agent_reads_until_the_stream_has_ended() -> None:
     assert read_from(sent).endswith(sent[-9:])
     assert read_from(sent[:400], closes=True) == sent[:400]
     for other in (b"HTTP/1.1 400 Bad Request\r\n\r\n", b""):
-        with pytest.raises(RefusedError, match="no HTTP/2 response"):
+        with pytest.raises(OperationError, match="no HTTP/2 response"):
             read_from(other, closes=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from benchkit.agent.operations import SeenProcess
 from benchkit.hosts.other_programs import (
     ProcessKey,
     ProcessSnapshot,
     busiest_programs,
     describe_programs,
 )
-from benchkit.hosts.processes import SeenProcess
 
 
 def snapshot(at_s: float, processes: Mapping[int, tuple[int, str, float]]) -> ProcessSnapshot:

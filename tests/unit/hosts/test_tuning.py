@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.hosts.host_changes import Sysctl
+from benchkit.agent.operations import Sysctl
 from benchkit.hosts.inventory import HostSpec
 from benchkit.hosts.tuning import FileLimit, Setting, SettingStatus, plan
 

@@ -5,14 +5,26 @@ from __future__ import annotations
 import io
 import tarfile
 import time
+from dataclasses import replace
 from pathlib import PurePosixPath
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from benchkit.agent.operations import (
+    ArchiveFiles,
+    FileChunk,
+    ListFolder,
+    ProcessReport,
+    ReadChunk,
+    RunTimetable,
+    ScheduledProcess,
+    StartProcess,
+    StopTimetable,
+    WaitForProcess,
+)
 from benchkit.errors import HostError, HostStateError
-from benchkit.hosts.agent_link import Reply
 from benchkit.hosts.clock import Clock
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.files import Files
@@ -22,7 +34,7 @@ from benchkit.loadtools.generators.slices import PlannedSlice, SliceRun, run_sli
 from benchkit.loadtools.tool import Target
 from benchkit.models.load import Load
 from benchkit.run.retries import cause_of
-from tests.support.hosts.fake_link import FakeLink, Request
+from tests.support.hosts.fake_link import FakeLink
 from tests.support.loadtools.fixtures import place
 from tests.unit.hosts.test_processes import ENDED
 
@@ -34,45 +46,38 @@ FOLDER = PurePosixPath("/w/block")
 
 def agent_of(*ends: dict[str, Any], reducer_exit_code: int = 0) -> FakeLink:
     """Return the link to an agent whose load tools end so; each output that it lists has its own name as content."""
+    well = replace(ENDED, signal=None, memory_kills=None)
     reports = [
-        {
-            "started_ns": 1,
-            "late_s": 0.0,
-            "overran": "signal" in end,
-            "ended": {**ENDED, "signal": None, "memory_kills": None, **end},
-            "outputs": {},
-        }
+        ScheduledProcess(ProcessReport(1, 2, 0, started_ns=1, ended=replace(well, **end)), overran="signal" in end)
         for end in ends
     ]
     names = names_of(len(ends))
     outputs = [f"{name}.1.{suffix}" for name in names for suffix in ("txt", "json")]
     archives: list[bytes] = []
 
-    def archive(request: Request) -> dict[str, str]:
+    def archive(wanted: ArchiveFiles) -> None:
         stream = io.BytesIO()
         with tarfile.open(fileobj=stream, mode="w") as packed:
-            for name in request.args["names"]:
+            for name in wanted.names:
                 member = tarfile.TarInfo(name)
                 member.size = len(name)
                 packed.addfile(member, io.BytesIO(name.encode()))
         archives.append(stream.getvalue())
-        return {"path": request.args["path"]}
 
-    def read(request: Request) -> Reply:
-        content = archives[-1] if request.args["path"].endswith(".tar") else b"x"
-        offset = request.args["offset"]
-        return Reply({"size": len(content)}, content[offset : offset + request.args["limit"]])
+    def read(wanted: ReadChunk) -> FileChunk:
+        content = archives[-1] if wanted.path.endswith(".tar") else b"x"
+        return FileChunk(len(content), content[wanted.offset : wanted.offset + wanted.limit])
 
-    reduced = {**ENDED, "signal": None, "memory_kills": None, "exit_code": reducer_exit_code}
+    reducer = ProcessReport(1, 2, 0, started_ns=3)
     return FakeLink(
         {
-            "timetable_run": {"processes": reports},
-            "timetable_stop": {},
-            "start": {"id": 1, "pid": 2, "start": 0, "started_ns": 3, "late_s": None},
-            "wait": {"ended": reduced},
-            "list": {"entries": {**dict.fromkeys(outputs, 1), "cell1.1.1.stderr.txt": 0, "outputs.tar": 9}},
-            "archive": archive,
-            "read": read,
+            RunTimetable: reports,
+            StopTimetable: None,
+            StartProcess: reducer,
+            WaitForProcess: replace(reducer, ended=replace(well, exit_code=reducer_exit_code)),
+            ListFolder: {**dict.fromkeys(outputs, 1), "cell1.1.1.stderr.txt": 0, "outputs.tar": 9},
+            ArchiveFiles: archive,
+            ReadChunk: read,
         }
     )
 
@@ -103,11 +108,11 @@ def run_with(*ends: dict[str, Any]) -> list[list[SliceRun]]:
 def test_all_slices_of_a_generator_have_one_reducer_and_their_outputs_one_archive() -> None:
     link = agent_of({"exit_code": 0}, {"exit_code": 1}, {"exit_code": 0})
     runs = run_on(link, ROWS, 3)
-    (start,) = link.agent.args("start")
-    assert start["command"]["argv"] == ["/w/tools/reduce", "-tool", "h2load", "cell1.1.1", "cell1.3.1"]
-    assert start["command"]["cwd"] == "/w/block"
-    (archive,) = link.agent.args("archive")
-    assert archive["path"] == "/w/block/outputs.tar"
+    (start,) = link.agent.requested(StartProcess)
+    assert start.command.argv == ["/w/tools/reduce", "-tool", "h2load", "cell1.1.1", "cell1.3.1"]
+    assert start.command.cwd == "/w/block"
+    (archive,) = link.agent.requested(ArchiveFiles)
+    assert archive.path == "/w/block/outputs.tar"
     assert [run.output for (run,) in runs] == [
         {"txt": f"{name}.1.txt".encode(), "json": f"{name}.1.json".encode()} for name in names_of(3)
     ]
@@ -137,8 +142,9 @@ def test_a_tool_that_was_ended_at_its_limit_has_not_failed_and_its_rows_are_redu
     link = agent_of({"exit_code": 0}, {"exit_code": None, "signal": 2})
     runs = run_on(link, ROWS, 2)
     assert [(run.failure, run.process.overran) for (run,) in runs] == [(None, False), (None, True)]
-    (reducer,) = link.agent.args("start")
-    assert reducer["command"]["argv"][-2:] == ["cell1.1.1", "cell1.2.1"]
-    (timetable,) = link.agent.args("timetable_run")
+    (reducer,) = link.agent.requested(StartProcess)
+    assert reducer.command.argv[-2:] == ["cell1.1.1", "cell1.2.1"]
+    (timetable,) = link.agent.requested(RunTimetable)
     window_ns, limit_ns = 10**9, 2 * 10**9
-    assert all(limit_ns <= each["limit_ns"] - each["at_ns"] < limit_ns + window_ns for each in timetable["starts"])
+    spans_ns = [each.limit_ns - (each.start.at_ns or 0) for each in timetable.starts]
+    assert all(limit_ns <= span_ns < limit_ns + window_ns for span_ns in spans_ns)

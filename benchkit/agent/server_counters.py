@@ -1,13 +1,24 @@
-"""The counters on servers' own pages, with a parser for each format of page."""
+"""The counters on servers' own pages: the formats, and their polling, in a thread that a slow server may delay."""
 
 from __future__ import annotations
 
 import json
 import re
+import socket
+import threading
+import time
 from pathlib import Path
 from typing import Callable, Dict, Mapping, NamedTuple, Optional
 
-from benchkit.agent.watch.collector import UnavailableError, Values
+from benchkit.agent.collector import UnavailableError, Values
+from benchkit.agent.common import OperationError
+from benchkit.agent.http_reader import HttpResponse, connect
+from benchkit.agent.operations import CounterSource
+from benchkit.agent.recorder import Recorder, SamplingSchedule, SeriesGroup
+
+OK = 200
+TIMEOUT_S = 1.0
+PAGE_BYTES = 1 << 20
 
 
 class BenchkitRequests(NamedTuple):
@@ -132,3 +143,97 @@ def _put(found: Values, metric: str, instance: Optional[str], value: object) -> 
     """Store a number; nothing where it is missing, as in some releases of Go."""
     if isinstance(value, (int, float)):
         found[metric, instance] = value
+
+
+class CounterPageClient:
+    """The counter page of one server, requested at each interval over one connection."""
+
+    def __init__(self, source: CounterSource) -> None:
+        self._at = source.at
+        address, port = source.at.tcp or ("localhost", 80)
+        host = "localhost"
+        if source.at.tcp is not None:
+            address, port = source.at.tcp
+            host = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+        self._request = f"GET {source.path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
+        self._connection: Optional[socket.socket] = None
+        self.own = BenchkitRequests(0, 0)
+        """Share of the agent itself in the server's counters."""
+
+    def get(self) -> bytes:
+        """Return the page. Raises UnavailableError for another answer, OSError where the server cannot be reached."""
+        try:
+            return self._get()
+        except OperationError as error:
+            self.close()
+            why = ": ".join(filter(None, (error.what, error.why)))
+            raise UnavailableError(f"the counter page is no complete HTTP response: {why}") from None
+        except (UnavailableError, OSError):
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _get(self) -> bytes:
+        deadline = time.monotonic() + TIMEOUT_S
+        if self._connection is None:
+            self._connection = connect(self._at, TIMEOUT_S)
+            self.own = BenchkitRequests(self.own.requests, self.own.connections + 1)
+        self._connection.settimeout(TIMEOUT_S)
+        self._connection.sendall(self._request)
+        self.own = BenchkitRequests(self.own.requests + 1, self.own.connections)
+        response = HttpResponse(self._connection, deadline, PAGE_BYTES, PAGE_BYTES + 1)
+        response.read("GET")
+        if response.status != OK:
+            raise UnavailableError(f"the counter page answers {response.status}")
+        if response.body_bytes > PAGE_BYTES:
+            raise UnavailableError(f"the counter page has more than {PAGE_BYTES} bytes")
+        if not response.complete:
+            raise UnavailableError("the server closed the connection before the end of the counter page")
+        if response.closes:
+            self.close()
+        return bytes(response.body_start)
+
+
+class CounterPoller(threading.Thread):
+    """Polls the counter page of one server."""
+
+    def __init__(
+        self, source: CounterSource, schedule: SamplingSchedule, recorder: Recorder, group: SeriesGroup
+    ) -> None:
+        super().__init__(name=f"poller {group.service}", daemon=True)
+        self._page = CounterPageClient(source)
+        self._parse = PARSERS[source.kind]
+        self._handshake_logs = source.handshake_logs
+        self._ticks = schedule.ticks()
+        self._interval_ns = schedule.interval_ns
+        self._recorder = recorder
+        self._group = group
+        self._failures = 0
+        self._last_failure = ""
+
+    def run(self) -> None:
+        """Poll at each tick of the schedule."""
+        track = self._recorder.track(self._interval_ns)
+        for tick in self._ticks:
+            try:
+                content = self._page.get()
+                at_ns = time.monotonic_ns()  # a busy server reads its counters shortly before it answers
+                values = {**self._parse(content, self._page.own), **handshakes(self._handshake_logs)}
+                track.write(at_ns, [(self._group, values)], tick)
+            except (UnavailableError, OSError) as error:
+                self._failures += 1
+                self._last_failure = str(error)
+        track.close()
+        self._page.close()
+
+    def problem(self) -> Optional[str]:
+        """Return the problem of polling as a sentence; None without one."""
+        if not self._failures:
+            return None
+        times = "once" if self._failures == 1 else f"{self._failures} times"
+        return f"{self._group.service}: its own counters could not be read {times}: {self._last_failure}"

@@ -6,10 +6,10 @@ import os
 import time
 from typing import Dict, Optional, Tuple
 
-Key = Tuple[str, Optional[str]]
+SeriesKey = Tuple[str, Optional[str]]
 """A metric of `benchkit.models.telemetry`, and its instance where it has one."""
 
-Values = Dict[Key, float]
+Values = Dict[SeriesKey, float]
 """One sample of a source, in seconds, bytes or counts."""
 
 READ_BYTES = 1 << 16

@@ -1,0 +1,254 @@
+"""HTTP responses read from a socket: one of HTTP/1.1 with every byte counted, and the frames of one of HTTP/2.
+
+`http.client` does not serve here: it loses the bytes of a chunk that ends early, cannot tell a broken chunk from the
+end of the connection, accepts a header without its end, and counts nothing (Python 3.8 to 3.13).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+import time
+from typing import List, Optional, Tuple
+
+from benchkit.agent.common import OperationError
+from benchkit.agent.operations import HttpHead, SocketAddress, TlsClient, TlsSession
+
+HEAD_LIMIT = 1 << 20
+NO_BODY = frozenset({204, 304})
+STATUS_LINE_WORDS = 2
+
+FRAME_HEADER = 9
+DATA, HEADERS, RST_STREAM, SETTINGS, GOAWAY, CONTINUATION = 0, 1, 3, 4, 7, 9
+END_STREAM, END_HEADERS = 0x1, 0x4
+REQUEST_STREAM = 1
+"""Stream of a client's first request (RFC 9113, 5.1.1)."""
+
+PARTIAL_CHAIN = 0x80000
+"""X509_V_FLAG_PARTIAL_CHAIN (OpenSSL): a certificate in the file is trusted though nothing there has signed it. Python
+names it from 3.10 on."""
+
+
+def connect(at: SocketAddress, timeout_s: float) -> socket.socket:
+    """Return a connection to a server. Raises OSError."""
+    if at.tcp is not None:
+        return socket.create_connection(at.tcp, timeout_s)
+    if at.unix is None:
+        raise OperationError("bad-request", "neither a TCP address nor the path of a socket")
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(timeout_s)
+        connection.connect(at.unix)
+    except OSError:
+        connection.close()
+        raise
+    return connection
+
+
+def receive(connection: socket.socket, deadline: float) -> bytes:
+    """Return the next bytes of a response; none where the server has closed the connection.
+
+    Raises OperationError at the instant `deadline` of `time.monotonic()`.
+    """
+    remaining_s = deadline - time.monotonic()
+    if remaining_s <= 0:
+        raise OperationError("timeout", "the response took too long")
+    connection.settimeout(remaining_s)
+    try:
+        return connection.recv(65536)
+    except socket.timeout:
+        raise OperationError("timeout", "the response took too long") from None
+
+
+class HttpResponse:
+    """A response that is read from a socket."""
+
+    def __init__(self, connection: socket.socket, deadline: float, max_body: int, max_total: int) -> None:
+        self._connection = connection
+        self._deadline = deadline
+        self._max_body = max_body
+        self._max_total = max_total
+        self._buffer = bytearray()
+        self._digest = hashlib.sha256()
+        self.body_start = bytearray()
+        self.status = 0
+        self.reason = ""
+        self.header_bytes = 0
+        self.headers: List[Tuple[str, str]] = []
+        self.body_bytes = 0
+        self.complete = False
+        self.closes = False
+
+    def read(self, method: str) -> None:
+        """Read the response to a request with this method. Raises OperationError for what is no HTTP."""
+        while True:
+            self._read_head()
+            if self.status >= 200:  # noqa: PLR2004 - RFC 9110 15.2: 1xx are interim
+                break
+        length, encoding = self._header("content-length"), self._header("transfer-encoding")
+        if method == "HEAD" or self.status in NO_BODY:
+            self.complete = True
+        elif encoding is not None and encoding.lower().split(",")[-1].strip() == "chunked":
+            self.complete = self._read_chunks()
+        elif length is not None and length.isascii() and length.isdigit():
+            self.complete = self._read_body(int(length))
+        else:
+            self.complete = self._read_body(None)
+
+    def head(self) -> HttpHead:
+        """Return everything except the body."""
+        return HttpHead(
+            status=self.status,
+            reason=self.reason,
+            header_bytes=self.header_bytes,
+            headers=self.headers,
+            body_bytes=self.body_bytes,
+            body_sha256=self._digest.hexdigest(),
+            complete=self.complete,
+            closes=self.closes,
+        )
+
+    def _read_head(self) -> None:
+        while b"\r\n\r\n" not in self._buffer:
+            if len(self._buffer) > HEAD_LIMIT or not self._more():
+                start = bytes(self._buffer[:80])
+                raise OperationError(
+                    "no-http", "no HTTP response", f"it began with {start!r}" if start else "it was empty"
+                )
+        head, _, rest = bytes(self._buffer).partition(b"\r\n\r\n")
+        self.header_bytes = len(head) + 4
+        self._buffer = bytearray(rest)
+        first, *lines = head.decode("latin-1").split("\r\n")
+        words = first.split(" ", STATUS_LINE_WORDS)
+        if len(words) < STATUS_LINE_WORDS or not words[0].startswith("HTTP/1.") or not words[1].isdigit():
+            raise OperationError("no-http", "no HTTP response", f"it began with {first[:80]!r}")
+        self.status = int(words[1])
+        self.reason = words[2] if len(words) > STATUS_LINE_WORDS else ""
+        self.headers = [(name, value.strip()) for name, _, value in (line.partition(":") for line in lines)]
+        options = {each.strip() for each in (self._header("connection") or "").lower().split(",")}
+        self.closes = "close" in options or (words[0] == "HTTP/1.0" and "keep-alive" not in options)  # RFC 9112, 9.3
+
+    def _header(self, name: str) -> Optional[str]:
+        values = [value for each, value in self.headers if each.lower() == name]
+        return values[-1] if values else None
+
+    def _more(self) -> bool:
+        piece = receive(self._connection, self._deadline)
+        self._buffer += piece
+        return bool(piece)
+
+    def _read_body(self, size: Optional[int]) -> bool:
+        """Read `size` bytes of body, or everything to the end of the connection; return True where all arrived."""
+        remaining = size
+        while remaining is None or remaining > 0:
+            if self.body_bytes >= self._max_total:
+                return False
+            if not self._buffer and not self._more():
+                return remaining is None
+            piece = bytes(self._buffer if remaining is None else self._buffer[:remaining])
+            del self._buffer[: len(piece)]
+            self._digest.update(piece)
+            self.body_start += piece[: max(0, self._max_body - len(self.body_start))]
+            self.body_bytes += len(piece)
+            remaining = None if remaining is None else remaining - len(piece)
+        return True
+
+    def _read_chunks(self) -> bool:
+        while True:
+            while b"\r\n" not in self._buffer:
+                if len(self._buffer) > HEAD_LIMIT or not self._more():
+                    return False
+            line, _, rest = bytes(self._buffer).partition(b"\r\n")
+            self._buffer = bytearray(rest)
+            try:
+                size = int(line.split(b";")[0].strip() or b"0", 16)
+            except ValueError:
+                raise OperationError("no-http", "a broken chunk", f"its size is {line[:40]!r}") from None
+            if size == 0:
+                self._skip_trailer()
+                return True
+            if not self._read_body(size):
+                return False
+            while len(self._buffer) < len(b"\r\n"):
+                if not self._more():
+                    return False
+            del self._buffer[:2]
+
+    def _skip_trailer(self) -> None:
+        """Skip the fields after the last chunk; the content is complete also where the connection ends within them."""
+        while not self._buffer.startswith(b"\r\n"):
+            line_end = self._buffer.find(b"\r\n")
+            if line_end >= 0:
+                del self._buffer[: line_end + 2]
+            elif len(self._buffer) > HEAD_LIMIT or not self._more():
+                return
+
+
+class Http2Stream:
+    """The frames of a connection whose only request is on stream 1."""
+
+    def __init__(self, connection: socket.socket, deadline: float, max_total: int) -> None:
+        self._connection = connection
+        self._deadline = deadline
+        self._max_total = max_total
+        self._is_ending = False
+        self.received = bytearray()
+
+    def read(self) -> None:
+        """Read frames until the response has ended, the server closes, or `max_total` bytes are there.
+
+        Raises OperationError for what is no HTTP/2, or takes too long.
+        """
+        start = 0
+        while len(self.received) < self._max_total:
+            if not self._fill(start + FRAME_HEADER):
+                return
+            header = self.received[start : start + FRAME_HEADER]
+            if start == 0 and header[3] != SETTINGS:  # a server's first frame (RFC 9113, 3.4)
+                raise OperationError("no-http", "no HTTP/2 response", f"it began with {bytes(self.received[:80])!r}")
+            end = start + FRAME_HEADER + int.from_bytes(header[:3], "big")
+            if not self._fill(end) or self._ends(header[3], header[4], int.from_bytes(header[5:9], "big")):
+                return
+            start = end
+
+    def _ends(self, kind: int, flags: int, stream: int) -> bool:
+        """Return True for the last frame of the response."""
+        if kind == GOAWAY:
+            return True
+        if stream & 0x7FFFFFFF != REQUEST_STREAM:
+            return False
+        if kind in (DATA, HEADERS) and flags & END_STREAM:
+            self._is_ending = True
+        if kind in (HEADERS, CONTINUATION) and not flags & END_HEADERS:
+            return False
+        return self._is_ending or kind == RST_STREAM
+
+    def _fill(self, size: int) -> bool:
+        """Read until `size` bytes are there; return False where the server closes before that."""
+        while len(self.received) < size:
+            piece = receive(self._connection, self._deadline)
+            if not piece:
+                if not self.received:
+                    raise OperationError("no-http", "no HTTP/2 response", "it was empty")
+                return False
+            self.received += piece
+        return True
+
+
+def start_tls(connection: socket.socket, tls: TlsClient) -> Tuple[socket.socket, TlsSession]:
+    """Return a connection after its handshake, and what the two ends agreed on. Raises OSError.
+
+    The certificate is verified: it must be signed by one in the file, and valid for the name or address. All versions
+    of TLS that this Python allows are offered, so that the server chooses.
+    """
+    import ssl  # noqa: PLC0415 - slow, and few trials have TLS
+
+    context = ssl.create_default_context(cafile=tls.ca_file)
+    context.verify_flags |= PARTIAL_CHAIN
+    context.set_alpn_protocols(tls.alpn)
+    encrypted = context.wrap_socket(connection, server_hostname=tls.server_name)
+    cipher = encrypted.cipher()
+    certificate = encrypted.getpeercert(binary_form=True) or b""
+    return encrypted, TlsSession(
+        encrypted.selected_alpn_protocol(), encrypted.version(), cipher[0] if cipher else None, certificate.hex()
+    )

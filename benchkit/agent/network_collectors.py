@@ -1,0 +1,190 @@
+"""Collectors of the network: interfaces, counters of TCP, and warnings of SYN flooding in the kernel's log.
+
+Only counters are read: listing all sockets each second would cost more than all other collectors together.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from typing import Dict, List, Optional, Tuple
+
+from benchkit.agent.collector import Collector, KernelFile, UnavailableError, Values
+
+INTERFACE_COLUMNS = (
+    ("net_received_bytes_total", 0),
+    ("net_received_packets_total", 1),
+    ("net_received_drops_total", 3),
+    ("net_sent_bytes_total", 8),
+    ("net_sent_packets_total", 9),
+    ("net_sent_drops_total", 11),
+)
+
+TCP_COUNTERS = {
+    b"RetransSegs": ("tcp_retransmits_total", None),
+    b"CurrEstab": ("tcp_sockets", "established"),
+    b"ListenOverflows": ("listen_overflows_total", None),
+    b"ListenDrops": ("listen_drops_total", None),
+    b"SyncookiesSent": ("syn_cookies_sent_total", None),
+    b"TCPReqQFullDoCookies": ("req_queue_full_cookies_total", None),
+    b"TCPReqQFullDrop": ("req_queue_full_drops_total", None),
+}
+SOCKET_STATES = {b"inuse": "in_use", b"orphan": "orphaned", b"tw": "time_wait", b"alloc": "allocated"}
+
+KERNEL_LOG = "/dev/kmsg"
+RECORD_BYTES = 8192
+"""The longest record of the log: a read with less room fails (Documentation/ABI/testing/dev-kmsg)."""
+
+_RECORD = re.compile(rb"([0-9]+),[^;]*;[^\n]*Possible SYN flooding on port (?:([^ ]+):)?([0-9]+)\. ")
+_FACILITY_BITS = 3
+"""The first number of a record has its severity in this many bits, and above them its facility: 0 for the kernel."""
+_ANY_ADDRESS = (None, "0.0.0.0", "[::]")  # noqa: S104 - compared, not bound
+"""Addresses of the warning that may be any of the host's; older kernels print none."""
+
+
+class Interfaces(Collector):
+    """All interfaces of the host, including loopback, which carries the load of a generator on the same host."""
+
+    HEADER_LINES = 2
+
+    def __init__(self) -> None:
+        self._dev = KernelFile("/proc/self/net/dev")
+
+    def sample(self) -> Values:
+        """Return the counters by interface."""
+        found: Values = {}
+        for line in self._dev.read().split(b"\n")[self.HEADER_LINES :]:
+            name, _, counters = line.rpartition(b":")
+            field = counters.split()
+            if name:
+                interface = name.strip().decode()
+                for metric, place in INTERFACE_COLUMNS:
+                    found[metric, interface] = int(field[place])
+        return found
+
+    def close(self) -> None:
+        """Close the file."""
+        self._dev.close()
+
+
+class ProtocolCounters(Collector):
+    """A file with a line of names and a line of numbers for each protocol: snmp or netstat."""
+
+    def __init__(self, path: str, protocol: bytes) -> None:
+        self._file = KernelFile(path)
+        self._start = b"\n" + protocol + b": "
+        self._names: List[Tuple[int, Tuple[str, Optional[str]]]] = []
+        header, _ = self._lines()
+        self._names = [(place, TCP_COUNTERS[name]) for place, name in enumerate(header.split()) if name in TCP_COUNTERS]
+        if not self._names:
+            raise UnavailableError(f"{path} has no known TCP counters")
+
+    def sample(self) -> Values:
+        """Return the known counters that this kernel has."""
+        numbers = self._lines()[1].split()
+        return {key: int(numbers[place]) for place, key in self._names}
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _lines(self) -> Tuple[bytes, bytes]:
+        content = b"\n" + self._file.read()
+        found = content.split(self._start, 2)
+        if len(found) != len(("before", "names", "numbers")):
+            raise UnavailableError(f"{self._file.path} has no {self._start.decode().strip()}")
+        return found[1].partition(b"\n")[0], found[2].partition(b"\n")[0]
+
+
+class Snmp(ProtocolCounters):
+    """Retransmitted segments and established connections."""
+
+    def __init__(self) -> None:
+        super().__init__("/proc/self/net/snmp", b"Tcp")
+
+
+class Netstat(ProtocolCounters):
+    """Full accept queues, dropped connections, cookies."""
+
+    def __init__(self) -> None:
+        super().__init__("/proc/self/net/netstat", b"TcpExt")
+
+
+class Sockstat(Collector):
+    """TCP sockets by state, of IPv4 and IPv6 together."""
+
+    def __init__(self) -> None:
+        self._files = [KernelFile("/proc/self/net/sockstat")]
+        with contextlib.suppress(UnavailableError):  # a kernel without IPv6
+            self._files.append(KernelFile("/proc/self/net/sockstat6"))
+
+    def sample(self) -> Values:
+        """Return the sockets in use, orphaned, in TIME_WAIT and allocated."""
+        found: Dict[str, int] = {}
+        for file in self._files:
+            for line in file.read().split(b"\n"):
+                if line.startswith((b"TCP:", b"TCP6:")):
+                    field = line.split()
+                    for name, value in zip(field[1::2], field[2::2]):  # noqa: B905 - Python 3.8 has no strict
+                        if name in SOCKET_STATES:
+                            found[SOCKET_STATES[name]] = found.get(SOCKET_STATES[name], 0) + int(value)
+        return {("tcp_sockets", state): value for state, value in found.items()}
+
+    def close(self) -> None:
+        """Close the files."""
+        for file in self._files:
+            file.close()
+
+
+class SynFloodWarnings(Collector):
+    """Number of warnings about a service's port since the collector was created.
+
+    A host that does not show its log to the login user (`kernel.dmesg_restrict`) has no samples, and none is missed:
+    the kernel's counters say the same with numbers.
+    """
+
+    def __init__(self, address: str, port: int) -> None:
+        """Read from the end of the log on: earlier warnings are of earlier services."""
+        self._address, self._port = address, port
+        self._warnings = 0
+        self._fd = _open_log()
+
+    def sample(self) -> Values:
+        """Read all new records of the log; return nothing where it cannot be read."""
+        if self._fd is None:
+            return {}
+        while True:
+            try:
+                record = os.read(self._fd, RECORD_BYTES)
+            except BlockingIOError:
+                return {("syn_flood_warnings_total", None): self._warnings}
+            except BrokenPipeError:  # the oldest unread records were overwritten: the next read goes on after them
+                continue
+            self._warnings += self._is_about_service(warned_socket(record))
+
+    def close(self) -> None:
+        """Close the log."""
+        if self._fd is not None:
+            os.close(self._fd)
+
+    def _is_about_service(self, socket: Optional[Tuple[Optional[str], int]]) -> bool:
+        return socket is not None and socket[1] == self._port and socket[0] in (*_ANY_ADDRESS, self._address)
+
+
+def warned_socket(record: bytes) -> Optional[Tuple[Optional[str], int]]:
+    """Return address (None: not printed) and port of a warning of SYN flooding; None for any other record."""
+    found = _RECORD.match(record)
+    if found is None or int(found[1]) >> _FACILITY_BITS:
+        return None
+    return found[2].decode() if found[2] is not None else None, int(found[3])
+
+
+def _open_log() -> Optional[int]:
+    """Open the log at its end; None where there is none, or it is not shown to this user."""
+    try:
+        fd = os.open(KERNEL_LOG, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:
+        return None
+    os.lseek(fd, 0, os.SEEK_END)
+    return fd

@@ -1,0 +1,981 @@
+"""The operations of the agent, one dataclass each, as both ends use them: what is asked, and what comes back.
+
+A field `body` of an operation or of a result travels as the body of its frame, everything else as JSON. Paths are below
+the work directory, relative to it or absolute; instants are on the host's monotonic clock.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from dataclasses import dataclass, field, is_dataclass
+from functools import lru_cache
+from itertools import repeat
+from typing import (
+    Any,
+    Dict,
+    Generic,
+    List,
+    Literal,
+    NamedTuple,
+    Optional,
+    Tuple,
+    Type,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from benchkit.agent.frames import JsonObject
+
+Result_co = TypeVar("Result_co", covariant=True)
+
+
+class Operation(Generic[Result_co]):
+    """A request to an agent, whose result is a `Result_co`. Subclasses are frozen dataclasses."""
+
+
+# --- the host ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Hello:
+    """The first message of an agent, which answers no request."""
+
+    protocol: int
+    pid: int
+    watchdog: int
+    """Pid of the agent's watchdog."""
+    workdir: str
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """The clocks of a host."""
+
+    monotonic_ns: int
+    wall_ns: int
+
+
+@dataclass(frozen=True)
+class ReadClocks(Operation[Clocks]):
+    """Read the clocks, for comparison with those of the controller."""
+
+
+@dataclass(frozen=True)
+class Goodbye(Operation[None]):
+    """Announce an orderly end of the connection, of which the watchdog writes no report."""
+
+
+@dataclass(frozen=True)
+class FileStatus:
+    """Size and time of change of a file, after following links."""
+
+    bytes: int
+    changed_s: float
+
+
+@dataclass(frozen=True)
+class GatheredFacts:
+    """The facts about a host."""
+
+    facts: JsonObject
+    """As `benchkit.hosts.facts` converts them."""
+    files: Dict[str, Optional[FileStatus]]
+    """By path; None where there is none."""
+    full_disk: Optional[str]
+    """Description of the disk of the work directory where it is full."""
+
+
+@dataclass(frozen=True)
+class GatherFacts(Operation[GatheredFacts]):
+    """Gather the facts about the host."""
+
+    tools: Dict[str, List[str]]
+    """Name → command that prints the version; one word: only search for the program."""
+    sysctls: List[str]
+    sudo: bool = False
+    """True to check that sudo needs no password."""
+    files: List[str] = field(default_factory=list)
+    """Absolute paths of files whose status is wanted."""
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MissingFiles(Operation[List[Tuple[str, int]]]):
+    """Return those of `files` (hash, mode) that the store does not have."""
+
+    files: List[Tuple[str, int]]
+
+
+@dataclass(frozen=True)
+class UploadChunk(Operation[bool]):
+    """Write a chunk of a file to the store, in any order; True for the one that completes the file."""
+
+    token: str
+    """Name of the upload."""
+    sha256: str
+    mode: int
+    size: int
+    """Size of the whole file, in bytes."""
+    offset: int
+    body: bytes = b""
+
+
+@dataclass(frozen=True)
+class PlaceFiles(Operation[List[str]]):
+    """Place stored files (path, hash, mode); return the paths of those that were not in place already."""
+
+    files: List[Tuple[str, str, int]]
+
+
+@dataclass(frozen=True)
+class MakeFolder(Operation[str]):
+    """Make a folder and its parents, unless they exist; return its absolute path."""
+
+    path: str
+
+
+@dataclass(frozen=True)
+class MakeTemporaryFolder(Operation[str]):
+    """Make a folder that is removed when the agent ends at the latest, unless it exists; return its absolute path."""
+
+    path: str
+
+
+@dataclass(frozen=True)
+class WriteTemporaryFile(Operation[bool]):
+    """Write a file that is removed when the agent ends at the latest; return False where it is in place already."""
+
+    path: str
+    mode: int
+    owner: Optional[str] = None
+    """User of the host; None: the login user."""
+    body: bytes = b""
+
+
+@dataclass(frozen=True)
+class RemovePath(Operation[bool]):
+    """Remove a file, or a folder with its content; return False where there is none."""
+
+    path: str
+
+
+@dataclass(frozen=True)
+class RemoveWorkdir(Operation[str]):
+    """Remove the work directory, unless it has records of changes to undo; return its path."""
+
+
+@dataclass(frozen=True)
+class ShareSocket(Operation[None]):
+    """Let processes of other users connect to a unix socket, as far as they get to its folder."""
+
+    path: str
+
+
+@dataclass(frozen=True)
+class ListFolder(Operation[Dict[str, Optional[int]]]):
+    """Return the entries of a folder: name → size in bytes; None for what is no regular file."""
+
+    path: str
+
+
+@dataclass(frozen=True)
+class FileHash:
+    """Size and SHA-256 of a file."""
+
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class HashFile(Operation[FileHash]):
+    """Return size and hash of a file."""
+
+    path: str
+
+
+@dataclass(frozen=True)
+class FileChunk:
+    """A chunk of a file, and the size of the whole in bytes."""
+
+    size: int
+    body: bytes = b""
+
+
+@dataclass(frozen=True)
+class ReadChunk(Operation[FileChunk]):
+    """Return a chunk of a file, with what processes have printed so far."""
+
+    path: str
+    offset: int
+    limit: int
+
+
+@dataclass(frozen=True)
+class CompressFile(Operation[str]):
+    """Write a gzipped copy of a file as `path`.gz; return its absolute path."""
+
+    path: str
+
+
+@dataclass(frozen=True)
+class ArchiveFiles(Operation[None]):
+    """Write a tar archive of files of its folder."""
+
+    path: str
+    names: List[str]
+
+
+@dataclass(frozen=True)
+class ExpectPerfMaps(Operation[None]):
+    """Make the folder in which processes start that write maps for perf, which are removed when the agent ends."""
+
+    folder: str
+
+
+@dataclass(frozen=True)
+class RequirePerfMaps(Operation[None]):
+    """Refuse where a process has no map of this user: perf would have no names of its functions."""
+
+    pids: List[int]
+
+
+@dataclass(frozen=True)
+class RemovePerfMaps(Operation[List[str]]):
+    """Remove the folder and the maps of its processes, which have ended; return the maps' paths."""
+
+    folder: str
+
+
+# --- processes --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CommandSpec:
+    """A command to start."""
+
+    argv: List[str]
+    env: Dict[str, Optional[str]] = field(default_factory=dict)
+    """Variables added to those of the agent; None removes one."""
+    cwd: Optional[str] = None
+    """Folder below the work directory, or an absolute path anywhere; None: the work directory itself."""
+    cpus: Optional[List[int]] = None
+    nofile: Optional[int] = None
+    """Soft limit of open files."""
+    group: Optional[str] = None
+    """Name of its control group; see `CreateCgroup`."""
+    stop_signum: int = signal.SIGTERM
+    """Signal that asks it to end where nobody says which."""
+    stop_grace_s: float = 1.0
+    """Time after that signal at which it is killed."""
+
+
+@dataclass(frozen=True)
+class OutputFile:
+    """A file for an output; bytes beyond the limit are counted and dropped. None: no limit."""
+
+    path: str
+    max_bytes: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class OutputSize:
+    """The size of an output with a limit, in bytes."""
+
+    size: int
+    dropped: int
+    error: Optional[str]
+    """Error in writing it, such as a full disk."""
+    is_host_state: bool = False
+    """True where that is a state of the host that may pass."""
+
+
+@dataclass(frozen=True)
+class ExitStatus:
+    """The end of a process, with the resources used by it and by the children it waited for."""
+
+    at_ns: int
+    exit_code: Optional[int]
+    """None where a signal ended it."""
+    signal: Optional[int]
+    user_s: float
+    system_s: float
+    max_rss_bytes: int
+    """Includes what the agent had when it started the process (Linux): only values well above 20 MB are meaningful."""
+    voluntary_switches: int
+    involuntary_switches: int
+    memory_kills: Optional[int] = None
+    """Processes that the kernel of the host killed for lack of memory since the start; None where no signal ended
+    it."""
+    full_disk: Optional[str] = None
+    """Reason why nothing could be written to the work directory at that instant, with what was free on its disk; None
+    where there was room."""
+
+    def __str__(self) -> str:
+        """Return `exit code 1`, `signal SIGKILL` and the like."""
+        if self.signal is None:
+            return f"exit code {self.exit_code}"
+        out_of_memory = self.signal == signal.SIGKILL and self.memory_kills
+        why = ": its host ran out of memory, and the kernel killed" if out_of_memory else ""
+        return f"signal {signal.Signals(self.signal).name}{why}"
+
+
+@dataclass(frozen=True)
+class ProcessReport:
+    """A process that the agent started."""
+
+    id: int
+    """Its number, by which requests name it."""
+    pid: int
+    start: int
+    """Instant of its start in ticks since the host's boot, as /proc has it."""
+    started_ns: int
+    ended: Optional[ExitStatus] = None
+    """None while it runs."""
+    outputs: Dict[str, OutputSize] = field(default_factory=dict)
+    """Sizes of "stdout" and "stderr", as far as they have a limit."""
+
+
+@dataclass(frozen=True)
+class NamedProcess:
+    """A process by pid and name."""
+
+    pid: int
+    name: str
+    why: Optional[str] = None
+    """Reason why it could not be ended, if that was tried and is known."""
+
+
+@dataclass(frozen=True)
+class StartProcess(Operation[ProcessReport]):
+    """Start a process, at an instant if it is given."""
+
+    command: CommandSpec
+    stdout: Optional[OutputFile] = None
+    """None: discarded."""
+    stderr: Optional[OutputFile] = None
+    merge_stderr: bool = False
+    """True to write stderr where stdout goes."""
+    at_ns: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class CompletedCommand:
+    """A command after its end, or after its timeout; the body has its stdout, then its stderr."""
+
+    process: ProcessReport
+    timed_out: bool
+    stdout_size: int
+    body: bytes = b""
+
+
+@dataclass(frozen=True)
+class RunCommand(Operation[CompletedCommand]):
+    """Run a short command with `body` as its input; each output is kept up to `max_bytes`."""
+
+    command: CommandSpec
+    timeout_s: float
+    max_bytes: int
+    body: bytes = b""
+
+
+@dataclass(frozen=True)
+class WaitForProcess(Operation[ProcessReport]):
+    """Wait for the end of a process, at most for a time."""
+
+    id: int
+    timeout_s: float
+
+
+@dataclass(frozen=True)
+class StoppedProcesses:
+    """The outcome of stopping processes."""
+
+    processes: List[ProcessReport]
+    killed: List[NamedProcess]
+    """Processes, descendants included, that had to be killed after the grace period."""
+    survivors: List[NamedProcess]
+
+
+@dataclass(frozen=True)
+class StopProcesses(Operation[StoppedProcesses]):
+    """Signal processes with all their descendants; kill those that are running after the grace period."""
+
+    ids: List[int]
+    signum: int
+    grace_s: float
+
+
+@dataclass(frozen=True)
+class StartedTree:
+    """A started process that is running, or has running descendants."""
+
+    process: ProcessReport
+    argv: List[str]
+    members: List[NamedProcess]
+    """Those that are running: the process and its descendants."""
+
+
+@dataclass(frozen=True)
+class ListTrees(Operation[List[StartedTree]]):
+    """Return the trees of the started processes."""
+
+
+class SeenProcess(NamedTuple):
+    """Any process of a machine, as the kernel lists it."""
+
+    pid: int
+    parent: int
+    start: float
+    """Start, in units of the list."""
+    name: str
+    cpu_s: float
+    """CPU time of the process, and of its children that ended and were waited for."""
+
+
+@dataclass(frozen=True)
+class ProcessList:
+    """All processes that an agent sees."""
+
+    agent: int
+    """Pid of the agent."""
+    namespace: Optional[str]
+    """PID namespace of these processes; None: unknown."""
+    processes: List[SeenProcess]
+
+
+@dataclass(frozen=True)
+class ListProcesses(Operation[ProcessList]):
+    """Return all visible processes, others' too."""
+
+
+@dataclass(frozen=True)
+class CpuTime:
+    """CPU time of a process and all its descendants, including those that ended; seconds."""
+
+    user_s: float
+    system_s: float
+    processes: int
+    """Number of live processes."""
+
+    @property
+    def total_s(self) -> float:
+        """User and system time."""
+        return self.user_s + self.system_s
+
+
+@dataclass(frozen=True)
+class ReadCpuTimes(Operation[Dict[int, CpuTime]]):
+    """Return the CPU times of process trees, by the number of the process, all read at once."""
+
+    ids: List[int]
+
+
+@dataclass(frozen=True)
+class ScheduledStart:
+    """A process of a timetable."""
+
+    service: str
+    """Its name in the telemetry."""
+    start: StartProcess
+    limit_ns: int
+    """Instant at which it is ended if it has not ended by itself."""
+
+
+@dataclass(frozen=True)
+class ScheduledProcess:
+    """A process of a timetable after its end."""
+
+    process: ProcessReport
+    overran: bool
+    """True where it had not ended by itself at its limit."""
+
+
+@dataclass(frozen=True)
+class RunTimetable(Operation[List[ScheduledProcess]]):
+    """Start processes at their instants, one after the other, and wait until all have ended."""
+
+    starts: List[ScheduledStart]
+
+
+@dataclass(frozen=True)
+class StopTimetable(Operation[None]):
+    """Start no more processes of a running timetable; its request is refused then."""
+
+
+# --- sockets ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SocketAddress:
+    """A TCP address and port, or the path of a unix socket."""
+
+    tcp: Optional[Tuple[str, int]] = None
+    unix: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class PortProbe:
+    """The outcome of waiting for a socket."""
+
+    reached: bool
+    elapsed_s: float
+    error: Optional[str]
+    """Error of the last attempt to connect."""
+    process_ended: bool
+
+
+@dataclass(frozen=True)
+class ProbePort(Operation[PortProbe]):
+    """Wait until a socket is "accepting" connections or "closed", or until `process` has ended."""
+
+    at: SocketAddress
+    timeout_s: float
+    state: str = "accepting"
+    process: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class TlsClient:
+    """What a client needs for TLS."""
+
+    ca_file: str
+    """Certificates that verify the server's."""
+    server_name: Optional[str]
+    """Name or address that the server's certificate must be valid for."""
+    alpn: List[str]
+    """Protocols that it offers."""
+
+
+@dataclass(frozen=True)
+class TlsSession:
+    """What the two ends of a connection agreed on."""
+
+    alpn: Optional[str]
+    version: Optional[str]
+    cipher: Optional[str]
+    certificate: str
+    """The server's, DER in hexadecimal digits."""
+
+
+@dataclass(frozen=True)
+class HttpHead:
+    """A response over HTTP/1.1, with every byte counted (terms of RFC 9110)."""
+
+    status: int
+    reason: str
+    header_bytes: int
+    """Bytes from the status line to the empty line, both included."""
+    headers: List[Tuple[str, str]]
+    body_bytes: int
+    """Bytes of content, without the framing of chunks."""
+    body_sha256: str
+    """Hash of all content that was read."""
+    complete: bool
+    """True where all of the content arrived and was read."""
+    closes: bool
+    """True where the server closes the connection after it."""
+
+
+@dataclass(frozen=True)
+class HttpProbe:
+    """A response to a request."""
+
+    tls: Optional[TlsSession]
+    """None without TLS."""
+    head: Optional[HttpHead]
+    """None of HTTP/2, of which the body has all bytes that came back; else the body is the start of the content."""
+    body: bytes = b""
+
+
+@dataclass(frozen=True)
+class ProbeHttp(Operation[HttpProbe]):
+    """Send a request over a new connection; return the response with every byte counted.
+
+    Where HTTP/2 is negotiated, or `http2` says so, the last `http2_bytes` of `body` are sent instead: the same request
+    in HTTP/2.
+    """
+
+    at: SocketAddress
+    timeout_s: float
+    method: str = "GET"
+    path: str = "/"
+    headers: List[Tuple[str, str]] = field(default_factory=list)
+    max_body: int = 4096
+    """Bytes of content to return."""
+    max_total: int = 64 << 20
+    """Bytes of content to read; of HTTP/2, of all bytes."""
+    http2_bytes: int = 0
+    http2: bool = False
+    tls: Optional[TlsClient] = None
+    body: bytes = b""
+
+
+TIME_WAIT = "TIME-WAIT"
+"""State in which the kernel keeps a port after a connection has ended, for a minute and without a process."""
+
+
+@dataclass(frozen=True)
+class PortOwner:
+    """The socket that has a port: a listener or a connection; fields are None if the login user may not see them."""
+
+    port: int
+    address: Optional[str]
+    uid: Optional[int]
+    pid: Optional[int]
+    command: Optional[str]
+    state: Optional[str] = None
+    """State of the socket, as ss(8) names it: LISTEN, ESTAB, TIME-WAIT, …"""
+    peer: Optional[str] = None
+    """Address and port of the other end of a connection."""
+    start: Optional[int] = None
+    """Instant at which its process started, in ticks since the host's boot."""
+
+    def __str__(self) -> str:
+        """Return `nginx (pid 12)`, or `curl (pid 13), its connection to 10.0.0.1:80 (ESTAB)`."""
+        if self.pid is not None:
+            process = f"{self.command} (pid {self.pid})"
+        elif self.state == TIME_WAIT:
+            return f"a closed connection to {self.peer} ({TIME_WAIT}, which lasts up to 60 s)"
+        else:
+            process = "a process that is not visible" if self.uid is None else f"a process of uid {self.uid}"
+        return process if self.peer is None else f"{process}, its connection to {self.peer} ({self.state})"
+
+
+@dataclass(frozen=True)
+class FindPortOwners(Operation[Dict[int, List[PortOwner]]]):
+    """Return what has each of these TCP ports: listeners, else connections; nothing for a free one."""
+
+    ports: List[int]
+
+
+@dataclass(frozen=True)
+class FindListeners(Operation[List[Tuple[str, int]]]):
+    """Return the TCP addresses on which a started process and its descendants listen."""
+
+    process: int
+
+
+# --- changes of the host ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Sysctl:
+    """A kernel setting of a host."""
+
+    state: Literal["present", "absent", "unreadable"]
+    value: Optional[str]
+    writable: bool
+    """True where the login user may write it."""
+
+
+@dataclass(frozen=True)
+class SysctlOutcome:
+    """The outcome of writing a kernel setting."""
+
+    outcome: str
+    """"applied", "already", "absent", "unreadable", "read-only", "refused" (by the kernel or by sudo, for the reason
+    `why`) or "differs" (the kernel stored another value)."""
+    former: Optional[str] = None
+    value: Optional[str] = None
+    """The value read after writing."""
+    why: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class ReadSysctls(Operation[Dict[str, Sysctl]]):
+    """Return the state of each key."""
+
+    keys: List[str]
+
+
+@dataclass(frozen=True)
+class WriteSysctls(Operation[Dict[str, SysctlOutcome]]):
+    """Set keys in the given order; their former values are on disk before the first is written."""
+
+    values: Dict[str, str]
+    sudo: Optional[List[str]] = None
+    """Command that writes where this user may not; `key=value` is added to it."""
+    scope: Optional[str] = None
+    """Changes with a scope can be restored before the others."""
+
+
+@dataclass(frozen=True)
+class CreateCgroup(Operation[str]):
+    """Create a group whose processes share a quota of `cpus` CPUs, or change its quota; return its folder."""
+
+    name: str
+    cpus: float
+
+
+@dataclass(frozen=True)
+class SetGoEnv(Operation[Dict[str, Optional[str]]]):
+    """Write settings with `go env -w`, restored like kernel settings; return the former values."""
+
+    go: str
+    values: Dict[str, str]
+
+
+@dataclass(frozen=True)
+class LockHolder:
+    """The process that holds the lock of a host. What only its answer states is None where it does not answer."""
+
+    pid: int
+    uid: Optional[int]
+    state: str
+    """"running", "ending" where its agent has just ended, "kept" for a stack that stays up without an agent, or
+    "silent" for a process that does not answer: it is stopped, or busy restoring changes."""
+    run: Optional[str] = None
+    host: Optional[str] = None
+    who: Optional[str] = None
+    """User and machine of the controller."""
+    since: Optional[float] = None
+    """Seconds since 1970."""
+    lease_s: Optional[float] = None
+    heard_s: Optional[float] = None
+    """Age of the last heartbeat."""
+
+    def __str__(self) -> str:
+        """Return the holder as a phrase for messages."""
+        if self.run is None or self.since is None:
+            return f"process {self.pid}, which does not answer"
+        return f"{self.run} of {self.who} since {time.strftime('%Y-%m-%d %H:%M:%S UTC', time.gmtime(self.since))}"
+
+
+@dataclass(frozen=True)
+class HostRecords:
+    """The traces of benchkit on a host."""
+
+    records: List[JsonObject]
+    """Changes to undo, each with its `state`: "mine", "other" of another live agent, or "abandoned"."""
+    orphans: List[NamedProcess]
+    """Processes started by an agent that no longer exists."""
+    reports: List[JsonObject]
+    """Reports of watchdogs, oldest first."""
+    holder: Optional[LockHolder]
+
+
+@dataclass(frozen=True)
+class ListRecords(Operation[HostRecords]):
+    """Return the changes to undo, the reports of watchdogs and the holder of the host."""
+
+
+@dataclass(frozen=True)
+class UndoneChange:
+    """The outcome of undoing a recorded change."""
+
+    record: JsonObject
+    failures: List[str]
+    """Reasons why it is not undone; then the record is kept. Empty: undone, and verified by reading."""
+    how: str
+    """"undone", "rebooted" (a reboot had undone it), "kept" (it belongs to a run that is not finished) or "failed"."""
+    notes: List[str] = field(default_factory=list)
+    """Parts of it that were left as they are, as somebody else has changed them since, as sentences."""
+
+
+@dataclass(frozen=True)
+class Restore(Operation[List[UndoneChange]]):
+    """Restore what this agent changed and, unless `own`, all that abandoned ones left; end their processes."""
+
+    own: bool = False
+    scope: Optional[str] = None
+    """Only this part of the agent's changes; None: all."""
+
+
+@dataclass(frozen=True)
+class DeleteReport(Operation[None]):
+    """Delete a report that was read."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class LockResult:
+    """The outcome of locking a host."""
+
+    shared_with: Optional[str]
+    """Another host of the same run on the same machine, which holds the lock; None: this connection holds it."""
+    waited: bool
+    """True where another holder restored its changes first: facts gathered before are out of date."""
+
+
+@dataclass(frozen=True)
+class LockHost(Operation[LockResult]):
+    """Lock this host for a run."""
+
+    run: str
+    host: str
+    """Name of the host in the inventory."""
+    who: str
+    """User and machine of the controller."""
+    take_over: bool = False
+    """True to take over another run's lock after its lease has expired."""
+
+
+@dataclass(frozen=True)
+class KeepStack(Operation[None]):
+    """Keep processes and changes after the agent's end, for `lease_s` seconds or (None) until they are released."""
+
+    lease_s: Optional[float] = None
+
+
+@dataclass(frozen=True)
+class ReleaseHost(Operation[Optional[LockHolder]]):
+    """End the holder of the host, which restores everything: a kept stack, or a run with an expired lease."""
+
+
+# --- telemetry --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CounterSource:
+    """The page that has a server's own counters."""
+
+    kind: str
+    """Format of the page: `expvar`, `node` or `nginx`."""
+    at: SocketAddress
+    path: str
+    handshake_logs: Dict[str, str] = field(default_factory=dict)
+    """Logs of TLS handshakes by their kind, a line of two bytes for each."""
+
+
+@dataclass(frozen=True)
+class SampledService:
+    """A process to sample with all its descendants, under its name in the telemetry."""
+
+    name: str
+    process: Optional[int]
+    """Number of the process; None: all processes that a timetable starts under this name."""
+    listeners: List[SocketAddress] = field(default_factory=list)
+    """Sockets whose accept queues and established connections are sampled."""
+    threads: bool = False
+    """True to sample the CPU time of each thread."""
+    counters: Optional[CounterSource] = None
+
+
+@dataclass(frozen=True)
+class StartTelemetry(Operation[None]):
+    """Start to sample the host and these services, into a new file."""
+
+    path: str
+    interval_s: float
+    services: List[SampledService] = field(default_factory=list)
+    core_interval_s: Optional[float] = None
+    """Interval of core speeds where it is another."""
+
+
+@dataclass(frozen=True)
+class AddServices(Operation[None]):
+    """Sample more services."""
+
+    services: List[SampledService]
+
+
+@dataclass(frozen=True)
+class TelemetrySnapshot:
+    """The result of sampling everything once, outside of the regular interval."""
+
+    at_ns: int
+    """Instant just before it."""
+    processes: Dict[str, Tuple[Tuple[int, int], ...]]
+    """Live processes of each service: pid, and start in the kernel's ticks since boot."""
+
+
+@dataclass(frozen=True)
+class TakeSnapshot(Operation[TelemetrySnapshot]):
+    """Sample now, outside of the regular interval."""
+
+
+@dataclass(frozen=True)
+class ScheduleSnapshots(Operation[None]):
+    """Sample at these instants, and at none of the regular interval until the last of them is over."""
+
+    at_ns: List[int]
+
+
+@dataclass(frozen=True)
+class ScheduleSamples(Operation[None]):
+    """Sample what is expensive at these instants: connections and clock rates."""
+
+    at_ns: List[int]
+
+
+@dataclass(frozen=True)
+class ReadLatest(Operation[Dict[str, Dict[str, Tuple[int, float]]]]):
+    """Return the last values of each service: metric → (instant in ns, value); nothing without a session."""
+
+
+@dataclass(frozen=True)
+class TelemetrySummary:
+    """The end of a telemetry session."""
+
+    cpu_quota: Optional[float]
+    """CPU quota that control groups give the host; None: no quota."""
+    unavailable: List[str]
+    """Data that could not be sampled, or not always, with the reasons."""
+
+
+@dataclass(frozen=True)
+class StopTelemetry(Operation[Optional[TelemetrySummary]]):
+    """End the session; return None where none is running."""
+
+
+# --- conversion -------------------------------------------------------------------------------------------------------
+
+
+def encode(value: object) -> Tuple[Any, bytes]:
+    """Return an operation or a result as JSON and a body; `frames.pack` takes the dataclasses within it."""
+    if not is_dataclass(value):
+        return value, b""
+    fields = dict(vars(value))
+    return fields, fields.pop("body", b"")
+
+
+def decode_operation(name: str, fields: JsonObject, body: bytes) -> Operation[Any]:
+    """Return the operation of a request. Raises KeyError for an unknown one, TypeError for other fields."""
+    operation: Operation[Any] = decode(OPERATIONS[name], {**fields, "body": body} if body else fields)
+    return operation
+
+
+def decode_result(operation: Type[Operation[Result_co]], value: Any, body: bytes) -> Result_co:  # noqa: ANN401 - as it is in the frame
+    """Return the result of an operation. Raises AttributeError, KeyError, TypeError or ValueError for other values."""
+    result: Result_co = decode(_result_type(operation), {**value, "body": body} if body else value)
+    return result
+
+
+def decode(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any type and its value in JSON
+    """Return the value of a type from JSON: a dataclass, a container of such, or what JSON has itself."""
+    if value is None or kind in (Any, bytes):
+        return value
+    if isinstance(kind, type) and is_dataclass(kind):
+        types = _field_types(kind)
+        return kind(**{name: decode(types[name], each) for name, each in value.items()})
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Union:  # Optional
+        return decode(parts[0], value)
+    if origin is list:
+        return [decode(parts[0], each) for each in value]
+    if origin is dict:
+        return {parts[0](name): decode(parts[1], each) for name, each in value.items()}
+    if origin is tuple:
+        kinds = repeat(parts[0]) if parts[-1] is Ellipsis else parts
+        value = tuple(decode(part, each) for part, each in zip(kinds, value))  # noqa: B905 - Python 3.8 has no strict
+    return SeenProcess(*value) if kind is SeenProcess else value
+
+
+@lru_cache(maxsize=None)
+def _field_types(kind: Any) -> Dict[str, Any]:  # noqa: ANN401 - a dataclass
+    return get_type_hints(kind)
+
+
+def _result_type(operation: Any) -> Any:  # noqa: ANN401 - a class that names its result: `Operation[…]`
+    return get_args(operation.__orig_bases__[0])[0]
+
+
+OPERATIONS: Dict[str, Type[Operation[Any]]] = {each.__name__: each for each in Operation.__subclasses__()}
+"""All operations by the name of their class, which is their name in a frame."""

@@ -1,0 +1,223 @@
+"""The instants of samples, and the telemetry file: lines of JSON in which series are named once, followed by values.
+
+    {"format": 1, "interval_s": 1.0, …}
+    {"group": 0, "service": null, "series": [["cpu_user_s_total", "0"], …]}
+    {"t_ns": 123, "values": {"0": [17.2, …]}}
+
+A group is named again when its series change. Times are those of the host's monotonic clock.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import threading
+import time
+from pathlib import Path
+from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+from benchkit.agent.collector import SeriesKey, Values
+from benchkit.agent.frames import JsonObject
+
+SECOND_NS = 1_000_000_000
+
+FORMAT = 1
+
+
+class Tick(enum.Enum):
+    """The reason for a sample."""
+
+    REGULAR = "regular"
+    REQUESTED = "requested"
+    """By `tick_now`."""
+    SCHEDULED = "scheduled"
+    """By `tick_at`."""
+
+
+class SamplingSchedule:
+    """Ticks at a regular interval for any number of threads. A missed tick is skipped and leaves a gap."""
+
+    def __init__(self, interval_s: float) -> None:
+        """Tick every `interval_s` seconds, at once for the first time."""
+        self.interval_ns = round(interval_s * SECOND_NS)
+        self._changed = threading.Condition()
+        self._requested = 0
+        self._done: Dict[int, int] = {}
+        self._followers = 0
+        self._instants: List[int] = []
+        self._is_stopped = False
+
+    def ticks(self) -> Iterator[Tick]:
+        """Return an iterator over the ticks, for one thread.
+
+        `tick_now` waits for all callers of this method, also before they take their first tick. After a requested tick
+        the next one comes half an interval later: a window of whole intervals with a request at both ends then has no
+        regular tick close to its end.
+        """
+        with self._changed:
+            self._followers += 1
+            self._done[self._followers] = self._requested
+            return self._follow(self._followers, self._requested)
+
+    def tick_now(self, timeout_s: float) -> bool:
+        """Request an extra tick and wait until all threads have handled it; return False at the timeout."""
+        with self._changed:
+            self._requested += 1
+            request = self._requested
+            self._changed.notify_all()
+            return self._changed.wait_for(lambda: all(done >= request for done in self._done.values()), timeout_s)
+
+    def tick_at(self, at_ns: List[int]) -> None:
+        """Tick at these instants, and at none of the regular interval until the last of them is over."""
+        with self._changed:
+            self._instants = sorted([*self._instants, *at_ns])
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        """End the ticks."""
+        with self._changed:
+            self._is_stopped = True
+            self._changed.notify_all()
+
+    def _follow(self, follower: int, done: int) -> Iterator[Tick]:
+        next_ns = time.monotonic_ns()
+        place = 0
+        while True:
+            with self._changed:
+                while not self._is_stopped and self._requested == done:
+                    is_scheduled = place < len(self._instants)
+                    due_ns = self._instants[place] if is_scheduled else next_ns
+                    remaining_ns = due_ns - time.monotonic_ns()
+                    if remaining_ns <= 0:
+                        break
+                    self._changed.wait(remaining_ns / SECOND_NS)
+                if self._is_stopped:
+                    del self._done[follower]
+                    self._changed.notify_all()
+                    return
+                requested = self._requested
+            if requested != done:
+                next_ns = time.monotonic_ns() - self.interval_ns // 2
+                yield Tick.REQUESTED
+            elif is_scheduled:
+                place += 1
+                yield Tick.SCHEDULED
+            else:
+                yield Tick.REGULAR
+            with self._changed:
+                done = self._done[follower] = requested
+                self._changed.notify_all()
+            late_ns = max(0, time.monotonic_ns() - next_ns)
+            next_ns += (late_ns // self.interval_ns + 1) * self.interval_ns
+
+
+class SeriesGroup(NamedTuple):
+    """Series that are sampled together: their number in the file, and their service; None: the host."""
+
+    number: int
+    service: Optional[str]
+
+
+GroupValues = List[Tuple[SeriesGroup, Values]]
+
+LIVE_METRICS = frozenset({"cpu_s_total", "requests_total"})
+"""Metrics of services that are shown while a trial runs."""
+
+
+class Recorder:
+    """Writes samples to the file; safe for many threads."""
+
+    BUFFER = 1 << 18
+
+    def __init__(self, path: Path, about: JsonObject) -> None:
+        """Create the file, with `about` in its first line."""
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._file = path.open("xb", buffering=self.BUFFER)
+        self._lock = threading.Lock()
+        self._groups = 0
+        self._series: Dict[int, Tuple[SeriesKey, ...]] = {}
+        self._latest: Dict[str, Dict[str, Tuple[int, float]]] = {}
+        self._write_line({"format": FORMAT, **about})
+
+    def group(self, service: Optional[str]) -> SeriesGroup:
+        """Return a new group."""
+        with self._lock:
+            self._groups += 1
+            return SeriesGroup(self._groups - 1, service)
+
+    def write(self, at_ns: int, sample: GroupValues) -> None:
+        """Write a sample of one instant; nothing where it is empty."""
+        with self._lock:
+            if self._file.closed:  # a sample that was still running at the end
+                return
+            numbers: Dict[int, List[float]] = {}
+            for group, values in sample:
+                if not values:
+                    continue
+                series = tuple(values)
+                if self._series.get(group.number) != series:
+                    self._series[group.number] = series
+                    self._write_line({"group": group.number, "service": group.service, "series": series})
+                numbers[group.number] = list(values.values())
+            if numbers:
+                self._write_line({"t_ns": at_ns, "values": numbers})
+
+    def close(self, about: JsonObject) -> None:
+        """Close the file, with `about` in its last line."""
+        with self._lock:
+            self._write_line(about)
+            self._file.close()
+
+    def remember(self, at_ns: int, sample: GroupValues) -> None:
+        """Keep the live metrics of a sample, summed over instances."""
+        for group, values in sample:
+            sums: Dict[str, float] = {}
+            for (metric, _), value in values.items():
+                if group.service is not None and metric in LIVE_METRICS:
+                    sums[metric] = sums.get(metric, 0.0) + value
+            for metric, value in sums.items():
+                self._latest.setdefault(group.service or "", {})[metric] = at_ns, value
+
+    def latest(self) -> Dict[str, Dict[str, Tuple[int, float]]]:
+        """Return the last live metrics of each service: metric → (ns on the host's monotonic clock, value)."""
+        return {service: dict(metrics) for service, metrics in list(self._latest.items())}
+
+    def track(self, interval_ns: int) -> Track:
+        """Return a writer for samples at an interval."""
+        return Track(self, interval_ns)
+
+    def _write_line(self, content: JsonObject) -> None:
+        self._file.write(json.dumps(content, separators=(",", ":")).encode() + b"\n")
+
+
+class Track:
+    """Delays each sample until the next one; for one thread.
+
+    A requested sample replaces a regular or requested one that is less than a quarter of an interval older: over such a
+    short time counters in hundredths of a second give no rates. It replaces no scheduled one, which is the edge of a
+    slice.
+    """
+
+    def __init__(self, recorder: Recorder, interval_ns: int) -> None:
+        self._recorder = recorder
+        self._interval_ns = interval_ns
+        self._delayed: Optional[Tuple[int, GroupValues]] = None
+        self._delayed_tick = Tick.REGULAR
+
+    def write(self, at_ns: int, sample: GroupValues, tick: Tick) -> None:
+        """Add the sample of a tick."""
+        self._recorder.remember(at_ns, sample)
+        if self._delayed is not None and not self._replaces(self._delayed[0], at_ns, tick):
+            self._recorder.write(*self._delayed)
+        self._delayed, self._delayed_tick = (at_ns, sample), tick
+
+    def close(self) -> None:
+        """Write the last sample."""
+        if self._delayed is not None:
+            self._recorder.write(*self._delayed)
+            self._delayed = None
+
+    def _replaces(self, delayed_ns: int, at_ns: int, tick: Tick) -> bool:
+        if tick is not Tick.REQUESTED or self._delayed_tick is Tick.SCHEDULED:
+            return False
+        return at_ns - delayed_ns < self._interval_ns / 4

@@ -1,0 +1,208 @@
+"""Settings of the host, kernel settings and those of the go command: written with a record of the former values."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from pathlib import Path
+from typing import Callable, Dict, List, Optional, Tuple
+
+from benchkit.agent.common import OperationError, read_bytes, read_text, write_synced
+from benchkit.agent.frames import JsonObject
+from benchkit.agent.operations import CommandSpec, SetGoEnv, Sysctl, SysctlOutcome, WriteSysctls
+from benchkit.agent.processes import ProcessTable
+from benchkit.agent.records import Records
+
+RunCommand = Callable[[List[str], float], Tuple[Optional[int], str]]
+"""Runs a command with a timeout in seconds; returns its exit code, None where it did not end, and its output."""
+
+
+class Sysctls:
+    """Kernel settings: read, written with a record of their former values, and restored."""
+
+    ROOT = "/proc/sys"
+    SUDO_S = 10.0
+
+    def __init__(self, records: Records, run_command: RunCommand) -> None:
+        self._records = records
+        self._run_command = run_command
+        self._lock = threading.Lock()
+
+    def read(self, keys: List[str]) -> Dict[str, Sysctl]:
+        """Return the state of each key."""
+        return {key: self._read(key) for key in keys}
+
+    def write(self, wanted: WriteSysctls) -> Dict[str, SysctlOutcome]:
+        """Set keys in the given order; their former values are on disk before the first is written."""
+        with self._lock:
+            before = {key: self._read(key) for key in wanted.values}
+            outcomes: Dict[str, SysctlOutcome] = {}
+            former: Dict[str, Optional[str]] = {}
+            for key, value in wanted.values.items():
+                found = before[key]
+                if found.state != "present":
+                    outcomes[key] = SysctlOutcome(found.state)
+                elif same_value(found.value, value):
+                    outcomes[key] = SysctlOutcome("already", found.value, found.value)
+                elif not found.writable and not wanted.sudo:
+                    outcomes[key] = SysctlOutcome("read-only", found.value, found.value)
+                else:
+                    former[key] = found.value
+            if not former:
+                return outcomes
+            values = {key: wanted.values[key] for key in former}
+            change = {"former": former, "sudo": wanted.sudo, "scope": wanted.scope}
+            record = self._records.note("sysctl", {**change, "written": values})
+            for key, value in values.items():
+                why = self._set(key, value, wanted.sudo)
+                now = self._read(key).value
+                outcome = "refused" if why else "applied" if same_value(now, value) else "differs"
+                outcomes[key] = SysctlOutcome(outcome, former[key], now, why)
+            stored = {key: self._read(key).value for key in former}
+            if all(same_value(stored[key], former[key]) for key in former):
+                self._records.drop(record)
+            elif any(not same_value(stored[key], values[key]) for key in former):
+                self._records.note("sysctl", {**change, "written": stored}, path=record)
+            return {key: outcomes[key] for key in wanted.values}
+
+    def restore(self, record: JsonObject) -> List[str]:
+        """Restore the former values of a record, the last first, and verify them; return failures.
+
+        A setting that no longer has the value that was written stays; see `changed_by_others`.
+        """
+        failures = []
+        with self._lock:
+            for key, value in reversed(list(record["former"].items())):
+                if not same_value(self._read(key).value, record["written"][key]):
+                    continue
+                why = self._set(key, value, record["sudo"])
+                now = self._read(key).value
+                if not same_value(now, value):
+                    failures.append(f"{key} is {now!r} and should be {value!r}: {why or 'the kernel ignored it'}")
+        return failures
+
+    def changed_by_others(self, record: JsonObject) -> List[str]:
+        """Return the settings of a record that somebody else has changed since, as sentences."""
+        sentences = []
+        for key, former in record["former"].items():
+            now, written = self._read(key).value, record["written"][key]
+            if not same_value(now, written) and not same_value(now, former):
+                sentences.append(
+                    f"{key} is {now!r}: somebody else changed it after benchkit had set it to {written!r}, so it stays; "
+                    f"it was {former!r} before"
+                )
+        return sentences
+
+    def _path(self, key: str) -> Path:
+        """Return the path of a key, as sysctl(8): where the first separator is a dot, dots and slashes are swapped."""
+        dot, slash = key.find("."), key.find("/")
+        if slash < 0 or 0 <= dot < slash:
+            key = key.translate({ord("."): "/", ord("/"): "."})
+        path = os.path.normpath(f"{self.ROOT}/{key}")
+        if "\0" in key or not path.startswith(f"{self.ROOT}/"):
+            raise OperationError("bad-request", f"{key!r} is no sysctl")
+        return Path(path)
+
+    def _read(self, key: str) -> Sysctl:
+        path = self._path(key)
+        if not path.is_file():
+            return Sysctl("absent", None, writable=False)
+        value = read_text(str(path))
+        return Sysctl("unreadable" if value is None else "present", value, writable=os.access(path, os.W_OK))
+
+    def _set(self, key: str, value: str, sudo: Optional[List[str]]) -> Optional[str]:
+        """Write a value; return the reason of a failure."""
+        path = self._path(key)
+        if os.access(path, os.W_OK):
+            try:
+                fd = os.open(str(path), os.O_WRONLY | os.O_CLOEXEC)
+                try:
+                    os.write(fd, f"{value}\n".encode())  # in one write, as proc(5) requires
+                finally:
+                    os.close(fd)
+            except OSError as error:
+                return error.strerror
+            return None
+        if not sudo:
+            return "it is read-only for this user"
+        try:
+            exit_code, text = self._run_command([*sudo, f"{key}={value}"], self.SUDO_S)
+        except OperationError as error:
+            return f"{error.what}: {error.why}"
+        return None if exit_code == 0 else text.strip() or "sudo failed"
+
+
+def same_value(one: Optional[str], other: Optional[str]) -> bool:
+    """Return True where two values are equal, with any blanks between their numbers."""
+    return one is not None and other is not None and one.split() == other.split()
+
+
+class GoEnv:
+    """Writes settings of the go command, with a record of their former values."""
+
+    COMMAND_TIMEOUT_S = 10.0
+
+    def __init__(self, records: Records, processes: ProcessTable) -> None:
+        self._records = records
+        self._processes = processes
+
+    def write(self, wanted: SetGoEnv) -> Dict[str, Optional[str]]:
+        """Write settings with `go env -w`; they are restored when the agent ends, or when a kept stack is released.
+
+        Return their former values.
+        """
+        go, values = wanted.go, wanted.values
+        file = self._run([go, "env", "GOENV"]).strip()
+        if not file or file == "off":
+            raise OperationError("denied", "the go command has no file for its settings", f"GOENV is {file!r}")
+        before = read_go_settings(file)
+        was = {name: (before or {}).get(name) for name in values}
+        record = {"file": file, "was": was, "there": before is not None}
+        path = self._records.note("go-settings", record)
+        try:
+            self._run([go, "env", "-w", *(f"{name}={value}" for name, value in values.items())])
+        except OperationError:
+            self._records.drop(path)
+            raise
+        return was
+
+    def _run(self, argv: List[str]) -> str:
+        code, text = self._processes.run_for_agent(
+            CommandSpec(argv, {"GOTOOLCHAIN": "local", "GOFLAGS": None}), self.COMMAND_TIMEOUT_S
+        )
+        if code != 0:
+            raise OperationError("failed", f"`{' '.join(argv[:3])}` failed", text.strip() or f"exit code {code}")
+        return text
+
+
+def read_go_settings(file: str) -> Optional[Dict[str, str]]:
+    """Return the settings in a file of the go command; None where it does not exist."""
+    content = read_bytes(file)
+    if content is None:
+        return None
+    lines = content.decode(errors="surrogateescape").splitlines()
+    return dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+
+
+def restore_go_settings(record: JsonObject) -> List[str]:
+    """Restore the settings of a record, line by line, so that later settings stay; return failures."""
+    file = Path(record["file"])
+    content = read_bytes(str(file))
+    lines = [] if content is None else content.decode(errors="surrogateescape").splitlines()
+    kept = [line for line in lines if line.split("=", 1)[0] not in record["was"]]
+    kept += [f"{name}={value}" for name, value in record["was"].items() if value is not None]
+    try:
+        if kept or record["there"]:
+            write_synced(file, "".join(f"{line}\n" for line in sorted(kept)).encode(errors="surrogateescape"))
+        else:
+            with contextlib.suppress(FileNotFoundError):
+                file.unlink()
+    except OSError as error:
+        return [f"{file} could not be restored: {error.strerror}"]
+    now = read_go_settings(str(file)) or {}
+    return [
+        f"{name} in {file} does not have its former value"
+        for name, value in record["was"].items()
+        if now.get(name) != value
+    ]

@@ -1,0 +1,188 @@
+"""Telemetry of a host during a trial: one session at a time, from before the load until after it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from functools import partial
+from pathlib import Path
+from typing import Dict, Iterable, List, Optional, Tuple
+
+from benchkit.agent.cgroups import cpu_quota, own_cgroups
+from benchkit.agent.common import OperationError
+from benchkit.agent.operations import (
+    AddServices,
+    ReadLatest,
+    SampledService,
+    ScheduleSamples,
+    ScheduleSnapshots,
+    StartTelemetry,
+    StopTelemetry,
+    TakeSnapshot,
+    TelemetrySnapshot,
+    TelemetrySummary,
+)
+from benchkit.agent.process_collectors import ProcessTree, ProcessTrees, ScheduledProcesses
+from benchkit.agent.processes import ProcessTable
+from benchkit.agent.recorder import Recorder, SamplingSchedule, SeriesGroup
+from benchkit.agent.registry import AGENT, AGENT_ITSELF, HOST, HOST_SCHEDULED, Factory, of_service, of_service_scheduled
+from benchkit.agent.sampler import CoreSpeedSampler, Sampler, ScheduledSampler
+from benchkit.agent.server_counters import CounterPoller
+from benchkit.agent.socket_collectors import EstablishedConnections, ListeningSockets
+from benchkit.agent.timetable import Timetable
+from benchkit.agent.workdir import Workdir
+
+SHORTEST_S, LONGEST_S = 0.01, 600.0
+
+
+class Session:
+    """Telemetry that runs until it is stopped."""
+
+    SAMPLE_TIMEOUT_S = 5.0
+    POLL_TIMEOUT_S = 0.25
+    """Time that an extra sample waits for servers' own counters."""
+    STOP_TIMEOUT_S = 2.0
+
+    def __init__(
+        self, path: Path, interval_s: float, core_interval_s: float, processes: ProcessTable, timetable: Timetable
+    ) -> None:
+        """Start to sample the host, into a new file; `core_interval_s` is the interval of core speeds."""
+        self._processes, self._timetable = processes, timetable
+        self._sampling, self._polling = SamplingSchedule(interval_s), SamplingSchedule(interval_s)
+        self._recorder = Recorder(path, {"interval_s": interval_s, "began_ns": time.monotonic_ns()})
+        self._process_trees, self._sockets = ProcessTrees(processes), ListeningSockets()
+        self._sampler = Sampler(self._sampling, self._recorder, self._process_trees, self._sockets)
+        self._sampler.add(None, HOST)
+        self._sampler.add(AGENT, AGENT_ITSELF)
+        self._service_trees: Dict[str, ProcessTree] = {}
+        self._pollers: List[CounterPoller] = []
+        self._established = EstablishedConnections()
+        self._scheduled: List[Tuple[SeriesGroup, Factory]] = []
+        self._scheduled_samplers: List[ScheduledSampler] = []
+        self._add_scheduled(None, HOST_SCHEDULED)
+        self._core_speeds = CoreSpeedSampler(core_interval_s, self._recorder)
+        self._sampler.start()
+        self._core_speeds.start()
+
+    def add(self, services: List[SampledService]) -> None:
+        """Add services; one without `process` is sampled as all processes that the timetable starts under its name."""
+        for service in services:
+            name = service.name
+            if service.process is None:
+                self._sampler.add(name, [partial(ScheduledProcesses, self._timetable, name)])
+                continue
+            child = self._processes.child(service.process)
+            self._service_trees[name], factories = of_service(service, child, self._process_trees, self._sockets)
+            self._sampler.add(name, factories)
+            self._add_scheduled(name, of_service_scheduled(service, self._established))
+            if service.counters is not None:
+                poller = CounterPoller(service.counters, self._polling, self._recorder, self._recorder.group(name))
+                self._pollers.append(poller)
+                poller.start()
+
+    def snapshot(self) -> TelemetrySnapshot:
+        """Sample now."""
+        at_ns = time.monotonic_ns()
+        if not self._sampling.tick_now(self.SAMPLE_TIMEOUT_S):
+            raise OperationError("timeout", f"sampling the host took more than {self.SAMPLE_TIMEOUT_S:g} s")
+        self._polling.tick_now(self.POLL_TIMEOUT_S)
+        return TelemetrySnapshot(at_ns, {name: tuple(tree.ids()) for name, tree in self._service_trees.items()})
+
+    def schedule_snapshots(self, at_ns: List[int]) -> None:
+        """Sample at these instants, and at none of the regular interval until the last of them is over."""
+        self._sampling.tick_at(at_ns)
+
+    def schedule_samples(self, at_ns: List[int]) -> None:
+        """Sample the expensive collectors of the host and of all present services at these instants."""
+        sampler = ScheduledSampler(at_ns, list(self._scheduled), self._established, self._recorder)
+        self._scheduled_samplers.append(sampler)
+        sampler.start()
+
+    def latest(self) -> Dict[str, Dict[str, Tuple[int, float]]]:
+        """Return the last values, without a new sample; see `Recorder.latest`."""
+        return self._recorder.latest()
+
+    def stop(self) -> TelemetrySummary:
+        """End the session; return what could not be sampled, and the CPU quota of the host."""
+        for schedule in (self._sampling, self._polling):
+            schedule.stop()
+        self._core_speeds.stop()
+        for sampler in self._scheduled_samplers:
+            sampler.stop()
+        for thread in (self._sampler, self._core_speeds, *self._pollers, *self._scheduled_samplers):
+            thread.join(self.STOP_TIMEOUT_S)
+        self._established.close()
+        problems = [*self._sampler.problems(), self._core_speeds.problem()]
+        problems += [poller.problem() for poller in self._pollers]
+        problems += [problem for sampler in self._scheduled_samplers for problem in sampler.problems]
+        summary = TelemetrySummary(cpu_quota(own_cgroups()), list(dict.fromkeys(filter(None, problems))))
+        self._recorder.close(
+            {"ended_ns": time.monotonic_ns(), "cpu_quota": summary.cpu_quota, "unseen": summary.unavailable}
+        )
+        return summary
+
+    def _add_scheduled(self, service: Optional[str], factories: Iterable[Factory]) -> None:
+        self._scheduled += [(self._recorder.group(service), factory) for factory in factories]
+
+
+class TelemetryRequests:
+    """Telemetry of the host, one session at a time, from `start` to `stop`; safe for many threads."""
+
+    def __init__(self, workdir: Workdir, processes: ProcessTable, timetable: Timetable) -> None:
+        self._workdir = workdir
+        self._processes = processes
+        self._timetable = timetable
+        self._lock = threading.Lock()
+        self._session: Optional[Session] = None
+
+    def start(self, wanted: StartTelemetry) -> None:
+        """Start to sample, into a new file."""
+        interval_s = wanted.interval_s
+        if not SHORTEST_S <= interval_s <= LONGEST_S:
+            what = f"an interval of {interval_s:g} s; allowed: {SHORTEST_S:g} to {LONGEST_S:g} s"
+            raise OperationError("bad-request", what)
+        with self._lock:
+            if self._session is not None:
+                raise OperationError("busy", "telemetry of this host is running already")
+            file = self._workdir.inside(wanted.path, write=True)
+            core_interval_s = wanted.core_interval_s or interval_s
+            session = Session(file, interval_s, core_interval_s, self._processes, self._timetable)
+            try:
+                session.add(wanted.services)
+            except BaseException:
+                session.stop()
+                raise
+            self._session = session
+
+    def add(self, wanted: AddServices) -> None:
+        """Sample more services."""
+        self._running_session().add(wanted.services)
+
+    def snapshot(self, _: TakeSnapshot) -> TelemetrySnapshot:
+        """Sample now, outside of the regular interval."""
+        return self._running_session().snapshot()
+
+    def schedule_snapshots(self, wanted: ScheduleSnapshots) -> None:
+        """Sample at these instants, and at none of the regular interval until the last of them is over."""
+        self._running_session().schedule_snapshots(wanted.at_ns)
+
+    def schedule_samples(self, wanted: ScheduleSamples) -> None:
+        """Sample what is expensive at these instants."""
+        self._running_session().schedule_samples(wanted.at_ns)
+
+    def latest(self, _: ReadLatest) -> Dict[str, Dict[str, Tuple[int, float]]]:
+        """Return the last values of each service; nothing without a session."""
+        session = self._session
+        return {} if session is None else session.latest()
+
+    def stop(self, _: StopTelemetry) -> Optional[TelemetrySummary]:
+        """End the session, if there is one."""
+        with self._lock:
+            session, self._session = self._session, None
+        return None if session is None else session.stop()
+
+    def _running_session(self) -> Session:
+        session = self._session
+        if session is None:
+            raise OperationError("not-found", "telemetry of this host is not running")
+        return session
