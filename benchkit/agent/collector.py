@@ -6,10 +6,10 @@ import os
 import time
 from typing import Dict, Optional, Tuple
 
-SeriesKey = Tuple[str, Optional[str]]
+MetricKey = Tuple[str, Optional[str]]
 """A metric of `benchkit.models.telemetry`, and its instance where it has one."""
 
-Values = Dict[SeriesKey, float]
+Values = Dict[MetricKey, float]
 """One sample of a source, in seconds, bytes or counts."""
 
 READ_BYTES = 1 << 16

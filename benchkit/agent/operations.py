@@ -542,7 +542,7 @@ class ProbePort(Operation[PortProbe]):
 
 @dataclass(frozen=True)
 class TlsClient:
-    """What a client needs for TLS."""
+    """The settings of a client for TLS."""
 
     ca_file: str
     """Certificates that verify the server's."""
@@ -554,7 +554,7 @@ class TlsClient:
 
 @dataclass(frozen=True)
 class TlsSession:
-    """What the two ends of a connection agreed on."""
+    """The parameters that the two ends of a connection agreed on."""
 
     alpn: Optional[str]
     version: Optional[str]

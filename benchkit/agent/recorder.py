@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
-from benchkit.agent.collector import SeriesKey, Values
+from benchkit.agent.collector import MetricKey, Values
 from benchkit.agent.frames import JsonObject
 
 SECOND_NS = 1_000_000_000
@@ -135,7 +135,7 @@ class Recorder:
         self._file = path.open("xb", buffering=self.BUFFER)
         self._lock = threading.Lock()
         self._groups = 0
-        self._series: Dict[int, Tuple[SeriesKey, ...]] = {}
+        self._series: Dict[int, Tuple[MetricKey, ...]] = {}
         self._latest: Dict[str, Dict[str, Tuple[int, float]]] = {}
         self._write_line({"format": FORMAT, **about})
 

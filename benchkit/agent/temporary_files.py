@@ -1,4 +1,4 @@
-"""What is removed when the agent ends, also after a crash: temporary folders and files, and maps for perf."""
+"""Removal at the end of the agent, also after a crash: temporary folders and files, and maps for perf."""
 
 from __future__ import annotations
 
