@@ -42,16 +42,18 @@ BESIDE = --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 IN_LABS = $(if $(filter 0,$(shell id -u)),$(BESIDE),--numprocesses=1 --dist=loadfile --no-loadscope-reorder)
 # Each process imports everything, which takes seconds: not more of them than there are processors.
 PURE = --numprocesses=logical --maxprocesses=8 --dist=loadfile
+# How long each test took is in build/tests, in the form of JUnit.
+DURATIONS = --junit-xml=build/tests/$@.xml
 # Its browser opens reports as their readers do.
 test: also = chromium
 test: system
-	.venv/bin/python -m pytest $(PURE) $(ARGS) tests/unit tests/contract tests/lab
+	.venv/bin/python -m pytest $(PURE) $(DURATIONS) $(ARGS) tests/unit tests/contract tests/lab
 
 # Beside other tests no trial is a healthy one: `make faults` looks at those.
 APART = faults/test_healthy.py
 qualify: also = chromium
 qualify: system
-	.venv/bin/python -m pytest $(IN_LABS) $(APART:%=--ignore=tests/qualify/%) $(ARGS) tests/qualify
+	.venv/bin/python -m pytest $(IN_LABS) $(DURATIONS) $(APART:%=--ignore=tests/qualify/%) $(ARGS) tests/qualify
 
 check: .venv/installed
 	.venv/bin/ruff format --check

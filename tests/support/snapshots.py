@@ -21,11 +21,12 @@ Snapshot = Callable[[str], None]
 
 @pytest.fixture
 def snapshot(request: pytest.FixtureRequest, tmp_path: Path) -> Snapshot:
-    """Compare a text with the file of this test; the folder of the test is written as `TMP`."""
+    """Compare a text with the file of this test, without blanks at ends of lines; the test's folder is `TMP` there."""
     file = FOLDER / request.path.relative_to(TESTS).with_suffix("") / f"{request.node.name}.txt"
 
     def compare(text: str) -> None:
-        shown = text.replace(str(tmp_path), "TMP").rstrip("\n") + "\n"
+        lines = text.replace(str(tmp_path), "TMP").rstrip().splitlines()
+        shown = "".join(f"{line.rstrip()}\n" for line in lines)
         if IS_REWRITING:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(shown, encoding="utf-8")

@@ -12,16 +12,21 @@ from benchkit.cli.results import trials
 from benchkit.cli.run_summary import print_run_summary
 from benchkit.run.recorder import RunOutcome
 from tests.support.report.fixtures import keep, synthetic_run
+from tests.support.snapshots import Snapshot
 
 
-def test_a_run_ends_with_the_answer_that_compare_gives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_ends_with_the_answer_that_compare_gives(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], snapshot: Snapshot
+) -> None:
     store = keep(synthetic_run(), tmp_path)
     outcome = RunOutcome(run=store.run("latest"), status="done")
     print_run_summary(outcome, store, quiet=False, json=False, lab=None)
-    answer, trust, *_ = capsys.readouterr().out.splitlines()
+    summary = capsys.readouterr().out
+    answer, trust, *_ = summary.splitlines()
     compare("latest", store=str(tmp_path))
     compared = capsys.readouterr().out
-    assert "times the requests" in answer
+    trials("latest", store=str(tmp_path))
+    snapshot(f"{summary}\n{compared}\n{capsys.readouterr().out}")
     assert f"{answer}\n" in compared
     assert f"{trust}\n" in compared
 
