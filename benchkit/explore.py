@@ -158,8 +158,8 @@ def percentiles(
 ) -> pd.DataFrame:
     """Return latency percentiles by cell in seconds, from the merged histograms of the trials that are not excluded.
 
-    A row for each cell with a histogram, in the order of the plan, with the number of its trials and requests; columns
-    `p50`, `p99` and so on, each the upper end of the bucket with that request. Percentiles of trials are never
+    A row for each cell with a histogram, in the order of the plan, with the number of its trials and requests. The
+    columns `p50`, `p99` and so on are the upper end of the bucket with that request. Percentiles of trials are never
     averaged.
     """
     where = _store(store)

@@ -98,7 +98,7 @@ def decide(
 
     `requested` are the ratios that must be known, each with its metric; without any, a run of one cell must know its
     own value. `elapsed_s` is the time spent, `block_s` that of the next block: a block that would exceed the budget is
-    not started. The rule is the same after every block, and uses the widths of intervals and not their position, unless
+    not started. The rule is the same after every block. It uses the widths of intervals and not their position, unless
     `until.excludes` asks on which side of a ratio they are.
     """
     blocks = int(trials["block"].nunique())

@@ -2,7 +2,7 @@
 
 Tools measure one server under one load, each in its own way: their figures differ because the tools differ, and because
 trials differ. A permutation test within blocks separates the two. If tools were equal, their names could be exchanged
-among the trials of a block; the p-value is the share of such exchanges that give at least the observed distance between
+among the trials of a block. The p-value is the share of such exchanges that give at least the observed distance between
 tools (R. A. Fisher, The Design of Experiments, section 21; by random draws as B. Phipson and G. K. Smyth, Permutation
 p-values should never be zero, 2010). The distance is the sum of squares of the tools' mean logarithms, relative to the
 mean of their block.
@@ -36,8 +36,8 @@ LEAST_BLOCKS = 2
 """Fewer blocks cannot separate noise from differences."""
 
 TOOL_CHECKS = frozenset({"generator-saturated", "server-idle", "littles-law", "tool-limit"})
-"""Checks that invalidate a trial because of a limit of its load tool: such trials are used, as the limit is a reason
-why tools disagree, and it is stated."""
+"""Checks that invalidate a trial because of a limit of its load tool. Such trials are used: the limit is a reason why
+tools disagree, and it is stated."""
 
 _FACTOR = "factor_"
 
@@ -108,9 +108,9 @@ def sentence(agreement: Agreement) -> str:
 def agreements(trials: pd.DataFrame, findings: Iterable[StoredFinding] = ()) -> tuple[Agreement, ...]:
     """Compare the tools of a run; empty if no cells differ only in their tool.
 
-    `trials` is the table of that name with its `factor_<name>` columns, `findings` the findings about them: invalid
-    trials are not used, except those in which the tool itself was the limit, and unless fewer than two tools would
-    remain.
+    `trials` is the table of that name with its `factor_<name>` columns, `findings` the findings about them. Invalid
+    trials are not used, except those in which the tool itself was the limit. All are used where fewer than two tools
+    would remain.
     """
     measured = trials[trials["kind"] == "measure"]
     by_tool = _tool_factor(measured)

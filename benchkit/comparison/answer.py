@@ -110,8 +110,8 @@ def _adds_cpu(added: Ratio, main: Ratio) -> bool:
 def choose_headlines(ratios: Sequence[Ratio]) -> list[Ratio]:
     """Return the ratios that get a sentence: all of up to two; of more the highest and the lowest.
 
-    Those are chosen among the differences that are shown; if there are none, among the ratios that are not shown to
-    differ, then among those that are undecided.
+    They are chosen among the differences that are shown. If there are none, they are ratios that are not shown to
+    differ, else undecided ones.
     """
     if len(ratios) <= MAX_SENTENCES:
         return list(ratios)

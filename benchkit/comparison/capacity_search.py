@@ -1,12 +1,12 @@
 """Search for a capacity: the rate at which a probe holds an objective with a probability of one half. Pure.
 
 Between rates that a server always holds and those that it never does lies a band in which chance decides. Its middle
-is estimated with every probe so far, by Bayes' rule on a grid of capacities and widths of that band, with a logistic
-curve of log-rate and a share of lapses. The next probe goes where the posterior says most is to be learned. This is the
-psi method of psychophysics (Kontsevich and Tyler, Bayesian adaptive estimation of psychometric slope and threshold,
-Vision Research 39, 1999). Probing at the posterior's median alone is probabilistic bisection (Horstein, IEEE
-Transactions on Information Theory 9, 1963). `make bench` compares it with that, and with a bisection that believes
-every probe, which MLRsearch refines (draft-ietf-bmwg-mlrsearch).
+is estimated with every probe so far, by Bayes' rule on a grid of capacities and widths of that band. The chance that a
+probe holds is a logistic curve of log-rate, with a share of lapses. The next probe goes where the posterior says most
+is to be learned. This is the psi method of psychophysics (Kontsevich and Tyler, Bayesian adaptive estimation of
+psychometric slope and threshold, Vision Research 39, 1999). Probing at the posterior's median alone is probabilistic
+bisection (Horstein, IEEE Transactions on Information Theory 9, 1963). `make bench` compares it with that, and with a
+bisection that believes every probe, which MLRsearch refines (draft-ietf-bmwg-mlrsearch).
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def judge_probe(
 ) -> tuple[ProbeOutcome, str]:
     """Return the outcome of a probe, and a clause with the figures that decided.
 
-    A probe that holds the objective shows that the server can, however busy the host and the load tool were; where it
+    A probe that holds the objective shows that the server can, however busy the host and the load tool were. Where it
     misses, neither must be at fault. The load tool is if it sent late, or, where it does not state that, had no CPU
     left.
     """

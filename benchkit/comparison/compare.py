@@ -62,8 +62,8 @@ class RunComparison(Frozen, serialize_by_alias=True):
     """Cells of a run relative to a baseline, or the same cells in two runs, the second relative to the first.
 
     `drift` (of hosts) and `asked` (of scenarios) hold the differences between two runs; `notes` are sentences to read
-    before any ratio. `alpha` is the probability that a family of comparisons of equal cells shows any difference,
-    `level` the largest `p_holm` that shows one: less than `alpha` in runs that may end early.
+    before any ratio. `alpha` is the probability that a family of comparisons of equal cells shows any difference.
+    `level` is the largest `p_holm` that shows one: less than `alpha` in runs that may end early.
     """
 
     mode: Literal["cells", "runs"]
@@ -155,10 +155,10 @@ def compare(
 ) -> RunComparison:
     """Compare the cells of a stored run with a baseline, or with the same cells in `run2`, relative to `run`.
 
-    `run` and `run2` are ids, their beginnings, or `latest`. `baseline` is a cell or a part of its levels (`stack=go`):
-    within a run each cell is compared with the one that differs from it only in those; between runs, ratios to that
+    `run` and `run2` are ids, their beginnings, or `latest`. `baseline` is a cell or a part of its levels (`stack=go`).
+    Within a run each cell is compared with the one that differs from it only in those; between runs, ratios to that
     cell are compared. `metrics` are numeric columns of `trials`: by default the primary metric, and those with
-    `thresholds`, which the gate uses; `gated` applies a gate also without them, with the default ones. `exclusions` are
+    `thresholds`, which the gate uses. `gated` applies a gate also without them, with the default ones. `exclusions` are
     the trials to exclude; None: those that verdicts make invalid. Raises InputError.
     """
     where = open_store(store)

@@ -207,7 +207,7 @@ def profiler_costs(
 
     `trials` has rows of one run as `benchkit.load("trials")` gives them, `exclusions` the excluded ones. A pair is both
     trials of a cell in a block. A cell's interval is Student's t about the mean of its log-ratios, with the variance
-    within cells pooled over all cells (one-way layout; Montgomery, Design and Analysis of Experiments, 3.5): a pass has
+    within cells pooled over all cells (one-way layout; Montgomery, Design and Analysis of Experiments, 3.5). A pass has
     few blocks, and its cells have the same noise. The one over all cells uses every pair as a sample, so that
     differences between cells widen it.
     """

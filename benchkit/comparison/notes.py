@@ -26,7 +26,7 @@ DISTURBANCES = frozenset({NOISY_HOST, "throttled", "stalled", "busy-neighbour"})
 """Checks of what takes CPU time from servers besides their load."""
 
 OUTSIDE = DISTURBANCES - {"busy-neighbour"}
-"""Those of what is no part of the run."""
+"""Checks of what is no part of the run."""
 
 EXPLAINED = DISTURBANCES | {"server-idle"}
 """Suspect findings that a ratio's other notes explain: a server is suspected to be idle only beside others."""

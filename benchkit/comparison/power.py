@@ -71,9 +71,9 @@ class Noise:
     def safe_sd(self) -> float:
         """Upper 80 % confidence limit of `sd`.
 
-        A pilot's own estimate is as often too low as too high, and a plan based on it too weak; with this limit the
-        plan has the power it states (Browne, On the use of a pilot sample for sample size determination, 1995): under
-        all simulated noise but one, where a tenth of the trials are disturbed and the power is 77 % instead of 80 %.
+        A pilot's own estimate is as often too low as too high, and a plan based on it too weak. With this limit the
+        plan has the power it states (Browne, On the use of a pilot sample for sample size determination, 1995). In
+        simulations that holds but for one noise: with a tenth of the trials disturbed, the power is 77 %.
         """
         if self.df is None:
             return self.sd
@@ -202,9 +202,9 @@ def _effect(blocks: int, alpha: float, power: float, test: Test) -> float:
 def _sign_flip_effect(blocks: int, alpha: float, power: float) -> float:
     """Return the same for normal noise and the sign-flip test, by simulation.
 
-    The test shows a rise when the k-th smallest of the means of all subsets of blocks is above zero, where k patterns
-    on one side are within its level (Hartigan, Using subsample values as typical values, 1969). Those means move with
-    the effect, so that a quantile of them is the answer.
+    Let k be the number of patterns on one side that are within its level. The test shows a rise when the k-th smallest
+    mean of all subsets of blocks is above zero (Hartigan, Using subsample values as typical values, 1969). Those means
+    move with the effect, so that a quantile of them is the answer.
     """
     k = int(alpha / 2 * 2**blocks * (1 + 1e-12))
     subsets = binary_patterns(blocks, 2**blocks)[1:]

@@ -19,7 +19,7 @@ NO_CELL = "no such cell in this run"
 class PublishedComparison(Frozen):
     """A figure of a study and the same figure of a run.
 
-    `measured` is the median over the usable measured trials of the cell, for shares the mean over its profiles; if none
+    `measured` is the median over the usable measured trials of the cell, for shares the mean over its profiles. If none
     is usable, it is over the invalid ones, and `only_invalid` is true. Absent without a figure, with the reason in
     `why`.
     """

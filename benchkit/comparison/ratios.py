@@ -41,7 +41,7 @@ Direction = Literal["better", "worse"]
 
 CONTAINED = 0.2
 """Largest bias that an interval includes anyway, as a share of its half-width. A normal estimate that is off by that
-much, 0.39 standard errors, still lies within 1.96 of them in Φ(1.57) - Φ(-2.35) = 93 % of runs: the limit of the
+much, 0.39 standard errors, still lies within 1.96 of them in Φ(1.57) - Φ(-2.35) = 93 % of runs. That is the least
 coverage that intervals keep."""
 
 _LARGEST = 700.0
@@ -261,9 +261,9 @@ def run_ratios(
 ) -> list[Ratio]:
     """Estimate ratios of the same cells between two runs, `after` relative to `before`; outcomes are added later.
 
-    With a `reference` cell, each run's ratios to that cell within blocks are compared: a change of all cells cancels
+    With a `reference` cell, each run's ratios to that cell within blocks are compared. A change of all cells cancels
     out, and the interval covers as it should under every simulated noise. Without one, the values themselves are
-    compared, with a variance that allows for neighbouring blocks being alike; but no interval can tell a change of the
+    compared, with a variance that allows for neighbouring blocks being alike. No interval can tell a change of the
     hosts between the runs from a change of the cells.
     """
     inflation = 1.0 if reference else serial_inflation([before.logs, after.logs])
@@ -374,8 +374,8 @@ class Bias:
 
     outside: float = 0.0
     neighbours: float = 0.0
-    """A server that works while others are under load takes this time from them, and may save as much work in its own
-    slices for each of them: a share of the CPU time in each of n cells' slices changes a ratio by up to n shares."""
+    """A server that works while others are under load takes this time from them. For each of them it may save as much
+    work in its own slices: a share of the CPU time in each of n cells' slices changes a ratio by up to n shares."""
 
     @property
     def size(self) -> float:

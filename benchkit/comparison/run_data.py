@@ -95,8 +95,8 @@ class RunData:
     def primary_metric(self) -> str:
         """Metric that its comparisons open with: the one that the load leaves free.
 
-        The capacity where each block searches for it; goodput where the target rate has a shape; CPU per request where
-        every trial has a target rate, which is then no result; else requests per second.
+        It is the capacity where each block searches for it, and goodput where the target rate has a shape. Where every
+        trial has a target rate, which is then no result, it is CPU per request; else requests per second.
         """
         compared = self.trials[self.trials["kind"].isin(["measure", "control"])]
         for metric in (CAPACITY, GOODPUT):

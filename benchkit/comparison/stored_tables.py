@@ -94,7 +94,7 @@ def load(
     """Read a stored table as a DataFrame, one row as `benchkit/store/README.md` says, in SI units.
 
     Without any selection it has the rows of all runs: also of invalid trials, of profile trials, of all scenarios and
-    scales, so that a median over it means nothing. For figures, name a run and the metric:
+    scales. A median over it means nothing. For figures, name a run and the metric:
     `load("trials", run="latest", valid_for="rps")`.
 
     - `store`: folder or URL of the store; else BENCHKIT_STORE, else ./results.
@@ -104,18 +104,18 @@ def load(
     - `kind`: only trials of this kind, and rows that belong to them; with `valid_for` the default is `measure`, else
       all.
     - `valid_for`: a metric (a column of `trials`), or several. Only trials that have a value of each, and that no ratio
-      excludes: no finding of severity `invalid` names the metric, and a percentile has enough requests. Suspect trials
+      excludes. No finding of severity `invalid` names the metric, and a percentile has enough requests. Suspect trials
       stay, and so do trials that were never judged. In tables other than `trials`, only rows of these trials.
     - `engine`: `dask` gives a DataFrame of Dask with a partition for each run, and `duckdb` a relation of DuckDB, for
-      tables larger than memory. Only files of the selected runs are opened, and their rows read when they are computed;
-      what selects trials (`kind`, `valid_for`) and the factors are read at once.
+      tables larger than memory. Only files of the selected runs are opened, and their rows read when they are computed.
+      What selects trials (`kind`, `valid_for`) and the factors are read at once.
 
     Added columns: `scenario` and `run_id`, and in tables with `cell_id` a `factor_<name>` for each factor of the runs
     read (numbers if all its levels are numbers, else text; null where a run has no such factor).
 
-    Raises InputError for an unknown store, table, run, scenario, scale, kind, metric or engine, for an engine that is
-    not installed, for a selection by trial in a table that has no trials, and for damaged files and those of a newer
-    benchkit.
+    Raises InputError for an unknown store, table, run, scenario, scale, kind, metric or engine, and for an engine that
+    is not installed. It is also raised for a selection by trial in a table without trials, and for files that are
+    damaged or of a newer benchkit.
     """
     if table not in TABLES:
         raise InputError(f"no table {table!r}", why=suggestion(table, TABLES))

@@ -1,11 +1,12 @@
 """Effects of testbeds in a run whose blocks were divided among several.
 
-The logarithm of a metric is the sum of an effect of the cell, one of the testbed, one of the block, which is nested in
-its testbed, and noise. Ratios are differences within blocks, from which testbed and block cancel out. The effect of a
-testbed is the difference of the means of its blocks from those of another, each block freed of the effects of its
-cells, with Welch's interval: blocks are the sample, so that what blocks have in common is not taken for the testbed's.
-Where the ratio of two cells itself depends on the testbed (an interaction), it does not cancel out; that is tested too.
-(Montgomery, Design and Analysis of Experiments, on nested and blocked designs.)
+The logarithm of a metric is the sum of effects of the cell, of the testbed and of the block, and of noise. A block is
+nested in its testbed. Ratios are differences within blocks, from which testbed and block cancel out.
+
+The effect of a testbed is the difference of the means of its blocks from those of another, with Welch's interval. Each
+block is freed of the effects of its cells. Blocks are the sample, so that what blocks have in common is not taken for
+the testbed's. Where the ratio of two cells itself depends on the testbed (an interaction), it does not cancel out; that
+is tested too. (Montgomery, Design and Analysis of Experiments, on nested and blocked designs.)
 """
 
 from __future__ import annotations

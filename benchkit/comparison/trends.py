@@ -2,9 +2,9 @@
 
 A trend is a line of logarithms within blocks, with a band.
 
-The Universal Scalability Law is X(N) = r N / (1 + a (N - 1) + b N (N - 1)): r is the rate of one, a the contention, the
-share of the work that only one can do at a time, and b the coherency, the cost of each pair that has to agree (Gunther,
-Guerrilla Capacity Planning, 2007, ch. 4 to 6). With b above 0 the rate has a peak and falls beyond it.
+The Universal Scalability Law is X(N) = r N / (1 + a (N - 1) + b N (N - 1)) (Gunther, Guerrilla Capacity Planning, 2007,
+ch. 4 to 6). r is the rate of one. The contention a is the share of the work that only one can do at a time, and the
+coherency b is the cost of each pair that has to agree. With b above 0 the rate has a peak and falls beyond it.
 
 The memory of a connection is the slope of resident memory over connections. Memory divided by connections would count
 the server's own memory as that of its connections.
@@ -39,7 +39,7 @@ MIN_LEVELS = 4
 """Levels for three parameters and at least one degree of freedom that can show a misfit."""
 MISFIT = 0.05
 """Relative distance of a level's mean from the law above which it does not describe the server, where chance does not
-explain it: as far as the usual precision of a ratio."""
+explain it. It is the usual precision of a ratio."""
 
 MEMORY = "server_memory_bytes"
 CONNECTIONS = "connections"
@@ -101,7 +101,7 @@ def trends_of(data: RunData, metric: str, factor: str) -> tuple[Trend, ...]:
     """Return a trend for every combination of the other factors.
 
     Levels and metric are taken as logarithms, so that a straight line is a power law. Each block gives a line of its
-    own and is the sample, as for ratios: a change of all levels of a block leaves the slope unchanged. Raises
+    own and is the sample, as for ratios. A change of all levels of a block leaves the slope unchanged. Raises
     InputError for a factor without at least two positive numeric levels.
     """
     samples = take_samples(data.trials, metric, data.exclusions)
@@ -273,7 +273,7 @@ def scalability(run: str, factor: str = "connections", *, store: str | Path | No
 def scalability_of(data: RunData, factor: str) -> tuple[Scalability, ...]:
     """Return a fit for every combination of the other factors.
 
-    Each block is fitted by itself, in log-rates by least squares, and is the sample: what is common to all levels of a
+    Each block is fitted by itself, in log-rates by least squares, and is the sample. What is common to all levels of a
     block changes the rate of one alone. Raises InputError for a factor without at least two positive numeric levels.
     """
     samples = take_samples(data.trials, RATE, data.exclusions)

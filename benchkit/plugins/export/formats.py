@@ -1,6 +1,6 @@
 """Exports of a run: CSV, benchstat, HdrHistogram's .hgrm, Otava, Bencher, conbench and Prometheus. Pure.
 
-Each states what benchkit's ratios and intervals need, as far as the format has a place for it: excluded trials are no
+Each states what benchkit's ratios and intervals need, as far as the format has a place for it. Excluded trials are no
 part of a value, and a cell without a usable trial is absent.
 """
 
@@ -213,7 +213,7 @@ def conbench_json(data: RunData) -> str:
     """Return a run as a list of conbench's benchmark results, one for each cell and metric.
 
     Their commit is that of the built services, else that of the checkout. conbench wants its repository as well: the
-    tag `repository` of the run (`run --tag repository=https://github.com/…`); without it, results have no commit.
+    tag `repository` of the run (`run --tag repository=https://github.com/…`). Without it, results have no commit.
     """
     manifest = data.manifest
     results: list[dict[str, object]] = []

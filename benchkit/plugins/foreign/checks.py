@@ -1,4 +1,4 @@
-"""The checks of published results. Those of single results and those of whole tables have the same shape. Pure."""
+"""The checks of published results. A check of single results and one of a whole table have the same shape. Pure."""
 
 from __future__ import annotations
 

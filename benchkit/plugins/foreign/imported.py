@@ -93,8 +93,8 @@ class ImportedCell:
 def read_cell(tool: str, files: Sequence[OutputFile], levels: Levels, load: Mapping[str, Any]) -> ImportedCell:
     """Read outputs of one tool that are repetitions of one measurement; `load` has fields that they do not state.
 
-    Raises InputError: for an unknown tool, text that is none of its outputs, outputs without a rate or of a run that
-    did not finish, files of different measurements, and where the number of connections is unknown.
+    Raises InputError for an unknown tool, for text that is none of its outputs, and for outputs without a rate or of a
+    run that did not finish. It is also raised for files of different measurements, and without a number of connections.
     """
     results = [_read(tool, file) for file in files]
     for what, value in SAME.items():
