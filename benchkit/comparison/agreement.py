@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from pydantic import Field
 
 from benchkit import units
 from benchkit.models.base import Frozen, level_text
@@ -52,16 +51,16 @@ class ToolFigures(Frozen):
     highest: float
 
 
-class Agreement(Frozen, serialize_by_alias=True):
+class Agreement(Frozen):
     """Disagreement of tools about a metric of one cell."""
 
     levels: Mapping[str, str]
     """Levels that the compared cells have in common, by factor."""
     metric: str
     tools: tuple[ToolFigures, ...]
-    excluded_tools: Mapping[str, str] = Field(serialization_alias="left_out")
+    excluded_tools: Mapping[str, str]
     """Tools that are not compared, and why."""
-    invalid_trials: Mapping[str, str] = Field(serialization_alias="void")
+    invalid_trials: Mapping[str, str]
     """Compared tools with invalid trials, and whether these are used."""
     blocks: int
     """Number of blocks in which every tool has a trial."""

@@ -28,8 +28,6 @@ Trust = Literal["yes", "with care", "no"]
 MAX_SENTENCES = 2
 """Ratios that get a sentence of their own; the others are counted."""
 _MAX_REASONS = 2
-_SHOWN = frozenset({"higher", "lower"})
-"""Outcomes of a difference that is shown."""
 _SMALL, _LARGE = 0.1, 10.0
 """Ratios below and above which two decimals are too few or too many."""
 
@@ -104,7 +102,7 @@ def write_answer(ratios: Sequence[Ratio], runs: Sequence[RunData], changes: Sequ
 
 def _adds_cpu(added: Ratio, main: Ratio) -> bool:
     """Return True for a difference in CPU per request that the rates do not show, as where servers wait."""
-    return added.metric == CPU and added.outcome in _SHOWN and main.outcome not in _SHOWN
+    return added.metric == CPU and added.is_shown and not main.is_shown
 
 
 def choose_headlines(ratios: Sequence[Ratio]) -> list[Ratio]:
@@ -116,7 +114,7 @@ def choose_headlines(ratios: Sequence[Ratio]) -> list[Ratio]:
     if len(ratios) <= MAX_SENTENCES:
         return list(ratios)
     for candidates in (
-        [ratio for ratio in ratios if ratio.outcome in {"higher", "lower"}],
+        [ratio for ratio in ratios if ratio.is_shown],
         [ratio for ratio in ratios if ratio.outcome == "not shown"],
         [ratio for ratio in ratios if ratio.ratio is not None and not ratio.is_unusable],
     ):
@@ -227,7 +225,7 @@ def _percent(share: float) -> str:
 
 def _count_rest(rest: Sequence[Ratio]) -> str:
     """Return the sentence on the ratios without one: `And 3 more: 2 differ, 1 is undecided`."""
-    counts = Counter("shown" if ratio.outcome in {"higher", "lower"} else ratio.outcome for ratio in rest)
+    counts = Counter("shown" if ratio.is_shown else ratio.outcome for ratio in rest)
     texts = {
         "shown": ("differs", "differ"),
         "not shown": ("is not shown to differ", "are not shown to differ"),
@@ -253,7 +251,7 @@ def _judge(
             f"{each.cell_id} differs from {'itself' if each.control else f'{each.baseline}, the same server,'} in "
             f"{each.metric}, so that the intervals are too narrow"
             for each in of_equals
-            if each.outcome in {"higher", "lower"}
+            if each.is_shown
         ),
         *(reason for ratio in used if ratio.uses_invalid for reason in ratio.doubts),
     ]

@@ -369,7 +369,7 @@ def _comparison(
     alarms = [
         f"{ratio.cell_id} differs from itself in {ratio.metric}: the intervals do not describe this run's noise."
         for ratio in ratios
-        if ratio.is_of_equals and ratio.outcome in {"higher", "lower"}
+        if ratio.is_of_equals and ratio.is_shown
     ]
     return RunComparison(
         mode=mode,

@@ -10,7 +10,6 @@ from typing import Final, Literal
 
 import numpy as np
 import pandas as pd
-from pydantic import Field
 
 from benchkit.comparison.run_data import RunData, studied_functions
 from benchkit.models.base import Frozen
@@ -30,7 +29,7 @@ METRICS = ("rps", CPU)
 """Metrics in which the cost is stated; the host CPU that perf uses itself shows only in the first."""
 
 
-class ServiceProfile(Frozen, serialize_by_alias=True):
+class ServiceProfile(Frozen):
     """A service of a cell, over the profiles of it that the run has.
 
     Shares are means over profiles, each from 0 to 1; `scheduling` is the scheduler's including netpoll, `range` its
@@ -49,9 +48,9 @@ class ServiceProfile(Frozen, serialize_by_alias=True):
     goroutines: float | None = None
     rps: float | None = None
     server_cpu_s_per_request: float | None = None
-    excluded_profiles: int = Field(default=0, serialization_alias="left_out")
+    excluded_profiles: int = 0
     """Number of profiles that are not in these shares because the rate of their trials is invalid."""
-    invalid_figures: tuple[ProfileFigure, ...] = Field(default=(), serialization_alias="void")
+    invalid_figures: tuple[ProfileFigure, ...] = ()
 
     def annotated(self, figure: ProfileFigure, text: str) -> str:
         """Return the text of a figure, marked if it comes from invalid trials only."""

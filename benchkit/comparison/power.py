@@ -13,7 +13,6 @@ from functools import lru_cache
 
 import numpy as np
 import pandas as pd
-from pydantic import Field
 from scipy import special
 
 from benchkit import units
@@ -217,7 +216,7 @@ def _sign_flip_effect(blocks: int, alpha: float, power: float) -> float:
     return float(-np.quantile(np.concatenate(bounds), 1 - power))
 
 
-class RatioPower(Frozen, serialize_by_alias=True):
+class RatioPower(Frozen):
     """Power of the design for a ratio that a scenario asks for.
 
     `claim` is the sentence that asks for it. `own_noise`: the noise is that of this very ratio, and not of all cells
@@ -229,7 +228,7 @@ class RatioPower(Frozen, serialize_by_alias=True):
     cell_id: str
     baseline: str
     claim: str | None = None
-    own_noise: bool = Field(default=False, serialization_alias="own")
+    own_noise: bool = False
     resolution: Resolution
     with_more: Resolution | None = None
 

@@ -87,7 +87,7 @@ class Ratio(Frozen, serialize_by_alias=True):
     worth: Direction | None = None
     """Direction of a difference that is shown; None if none is, or if the metric has no better direction."""
     reason: str | None = None
-    exclusions: tuple[ExcludedTrial, ...] = Field(default=(), serialization_alias="left_out")
+    exclusions: tuple[ExcludedTrial, ...] = ()
     notes: tuple[str, ...] = Field(default=(), serialization_alias="remarks")
     """Notes on this ratio alone, such as different answers of its cells."""
     doubts: tuple[str, ...] = Field(default=(), exclude=True)
@@ -101,6 +101,11 @@ class Ratio(Frozen, serialize_by_alias=True):
     def is_of_equals(self) -> bool:
         """True where any difference is noise: a control, or two cells with the same server."""
         return self.control or self.same_server
+
+    @property
+    def is_shown(self) -> bool:
+        """True where a difference is shown."""
+        return self.outcome in {"higher", "lower"}
 
     def with_point(self, value: float, baseline_value: float) -> Ratio:
         """Return the ratio of two values, given as logarithms, without an interval."""

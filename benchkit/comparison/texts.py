@@ -31,7 +31,7 @@ def headline(comparison: RunComparison) -> str:
     if comparison.gate is not None:
         return f"benchkit: {comparison.gate.verdict}"
     compared = [ratio for ratio in comparison.ratios if not ratio.control]
-    shown = sum(ratio.outcome in {"higher", "lower"} for ratio in compared)
+    shown = sum(ratio.is_shown for ratio in compared)
     return f"benchkit: {shown} of {units.counted(len(compared), 'comparison')} show a difference"
 
 

@@ -29,7 +29,7 @@ from benchkit.models.base import Frozen
 from benchkit.models.design import controlled
 from benchkit.models.run import CodeState, HostRecord, Manifest, RunStatus
 from benchkit.stats.cell_pairs import baseline_pairs, scenario_baseline
-from benchkit.stats.inference import MIN_BLOCKS, serial_inflation
+from benchkit.stats.inference import MIN_BLOCKS, serial_inflation, t_quantile
 from benchkit.stats.samples import Samples, describe_exclusions, take_samples
 from benchkit.store.durable_files import file_states, make_folders, write_atomically
 from benchkit.store.row_builders import flatten_facts
@@ -117,6 +117,13 @@ class Estimate(Frozen):
     """Excluded trials, or the reason why there is no estimate."""
     commits: tuple[str, ...] = ()
     """Commits that services of the cell were built from."""
+
+    def interval(self, alpha: float) -> tuple[float, float] | None:
+        """Return the t interval of the value itself with this error rate; None without a standard error."""
+        if self.log is None or self.error is None or self.df is None:
+            return None
+        reach = t_quantile(1 - alpha, self.df) * self.error
+        return math.exp(self.log - reach), math.exp(self.log + reach)
 
 
 class RunEstimates(Frozen):

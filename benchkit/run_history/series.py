@@ -21,7 +21,6 @@ from benchkit.models.metrics import METRICS, metric_column, metric_named
 from benchkit.models.run import Manifest, RunStatus
 from benchkit.run_history.change_points import ALPHA, Shift, find_shifts
 from benchkit.run_history.estimates import Conditions, Estimate, RunEstimates, condition_differences, read_estimates
-from benchkit.stats.inference import t_quantile
 from benchkit.store.store import Store, open_store
 from benchkit.validation import is_valid_name
 
@@ -225,7 +224,7 @@ def _make_series(
     segments = list(_segments([run for run, _ in rows], differences))
     numbers = [segment.number for segment in segments for _ in range(segment.runs)]
     points = [_point(run, estimate, number) for (run, estimate), number in zip(rows, numbers, strict=True)]
-    used = [(run, each) for run, each in rows if _is_usable(each)]
+    used = [(run, each) for run, each in rows if None not in (each.log, each.error, each.df)]
     shifts = find_shifts(
         [each.log or 0.0 for _, each in used],
         [each.error or 0.0 for _, each in used],
@@ -257,10 +256,6 @@ def _make_series(
     )
 
 
-def _is_usable(estimate: Estimate) -> bool:
-    return None not in (estimate.log, estimate.error, estimate.df)
-
-
 def _segments(runs: Sequence[RunEstimates], differences: _Differences) -> Iterator[Segment]:
     before: RunEstimates | None = None
     for number, (_, group) in enumerate(groupby(runs, key=lambda run: run.conditions), start=1):
@@ -276,9 +271,8 @@ def _segments(runs: Sequence[RunEstimates], differences: _Differences) -> Iterat
 
 
 def _point(run: RunEstimates, estimate: Estimate, segment: int) -> Point:
-    reach = None
-    if estimate.log is not None and estimate.error is not None and estimate.df is not None:
-        reach = t_quantile(1 - run.alpha, estimate.df) * estimate.error
+    interval = estimate.interval(run.alpha)
+    low, high = interval or (None, None)
     return Point(
         run_id=run.run_id,
         started_at=run.started_at,
@@ -288,10 +282,10 @@ def _point(run: RunEstimates, estimate: Estimate, segment: int) -> Point:
         commits=estimate.commits,
         tags=run.tags,
         value=None if estimate.log is None else math.exp(estimate.log),
-        low=None if estimate.log is None or reach is None else math.exp(estimate.log - reach),
-        high=None if estimate.log is None or reach is None else math.exp(estimate.log + reach),
+        low=low,
+        high=high,
         blocks=estimate.blocks,
-        is_used=reach is not None,
+        is_used=interval is not None,
         note="; ".join(filter(None, ("imported" if run.is_imported else "", estimate.note))),
     )
 

@@ -37,16 +37,8 @@ from benchkit.plugins.bisect.search import (
 from benchkit.run.manifest import new_run_id
 from benchkit.run.recorder import RunOutcome
 from benchkit.scenario.experiment import Experiment
-from benchkit.scenario.versus import (
-    MAX_BLOCKS,
-    ServerComparison,
-    ServerRequest,
-    compare_refs,
-    design_of,
-    load_times,
-    warm_up_s,
-    window_s,
-)
+from benchkit.scenario.versus import MAX_BLOCKS, ServerComparison, ServerRequest, compare_refs, design_of
+from benchkit.scenario.versus_times import load_times, warm_up_s, window_s
 from benchkit.services.git_source import commits_between
 from benchkit.store.store import Store
 from benchkit.validation import first_fault

@@ -38,7 +38,7 @@ def export(
         str, typer.Option(help="For hgrm: raw, or corrected for coordinated omission by the tool.")
     ] = "raw",
     invalid: Annotated[
-        bool, typer.Option("--invalid", "--void", help="For all but csv and otava: include invalid values.")
+        bool, typer.Option("--invalid", help="For all but csv and otava: include invalid values.")
     ] = False,
     store: StoreToRead = None,
     json: Json = False,

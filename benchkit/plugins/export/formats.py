@@ -25,7 +25,6 @@ from benchkit.models.metrics import P50, P99, metric_named, percentile_column
 from benchkit.models.run import Manifest
 from benchkit.run_history.estimates import Estimate, estimates_of
 from benchkit.run_history.series import History
-from benchkit.stats.inference import t_quantile
 from benchkit.stats.samples import Exclusion, is_comparable, take_samples
 
 BENCHSTAT_METRICS = (
@@ -293,11 +292,9 @@ def _estimates(data: RunData) -> Iterator[tuple[str, Estimate]]:
 
 def _with_interval(estimate: Estimate, alpha: float) -> dict[str, float]:
     """Return an estimate with its interval, where it has one, under the names of Bencher."""
-    log = estimate.log or 0.0
-    found = {"value": math.exp(log)}
-    if estimate.error is not None and estimate.df is not None:
-        reach = t_quantile(1 - alpha, estimate.df) * estimate.error
-        found |= {"lower_value": math.exp(log - reach), "upper_value": math.exp(log + reach)}
+    found = {"value": math.exp(estimate.log or 0.0)}
+    if interval := estimate.interval(alpha):
+        found |= {"lower_value": interval[0], "upper_value": interval[1]}
     return found
 
 

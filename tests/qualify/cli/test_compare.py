@@ -285,7 +285,7 @@ def test_invalid_trials_are_in_no_ratio_and_no_export(store: Path) -> None:
     assert code == 0
     nginx = next(ratio for ratio in json.loads(out)["ratios"] if ratio["cell_id"] == "stack=nginx")
     assert nginx["blocks"] == 6
-    assert {left["reason"] for left in nginx["left_out"]} == {"invalid: generator-saturated"}
+    assert {left["reason"] for left in nginx["exclusions"]} == {"invalid: generator-saturated"}
     benchmarks = [
         sum(
             "nginx" in line and "req/s" in line

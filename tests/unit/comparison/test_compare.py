@@ -94,7 +94,7 @@ def test_excluded_trials_are_not_used(
     assert ratio.blocks == 7
     assert ratio.ratio == pytest.approx(0.5, rel=0.02)
     assert ratio.exclusions[0].reason == "a saturated generator"
-    (exclusion,) = ratio.model_dump(mode="json")["left_out"]  # its name in JSON is part of the contract
+    (exclusion,) = ratio.model_dump(mode="json")["exclusions"]
     assert exclusion["reason"] == "a saturated generator"
 
 
