@@ -55,8 +55,6 @@ class RecordedFacts(Frozen):
     goarch: str | None = Field(default=None, description="architecture as Go names it; None: Go has no such target")
     glibc: str | None = None
     python: str | None = Field(default=None, description="version that the agent runs on")
-    psutil: str | None = Field(default=None, description="version used there; in runs of older versions only")
-    psutil_source: str | None = Field(default=None, description="host: psutil of the host; sent: benchkit sent it")
     cpus: tuple[int, ...] = Field(default=(), description="CPUs that the login may use (affinity)")
     cpu_model: str | None = None
     cores: int | None = Field(default=None, description="physical cores of the whole machine")

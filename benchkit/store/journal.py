@@ -1,7 +1,6 @@
 """The journal of a run: one JSON object per line for every finished step, on disk before the next step begins.
 
-Stored names (`event`) stay as earlier runs have them. A kind of line that this version does not know is read as
-`OtherEvent`.
+A kind of line that this version does not know is read as `OtherEvent`.
 """
 
 from __future__ import annotations
@@ -209,7 +208,6 @@ class TrialFailed(JournalEvent):
     why: str
     will_retry: bool = False
     cause: FailureCause | None = None
-    """None in journals of earlier versions."""
     pause_s: float | None = None
     """Pause before the next attempt, where a state of a host has to pass."""
 

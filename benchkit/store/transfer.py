@@ -175,7 +175,7 @@ def _require_regular(store: Store, run: RunFolder) -> None:
 def _verified_checksums(store: Store, run: RunFolder) -> Checksums:
     """Return the checksums of a run whose files agree with them. Raises InputError for damaged files."""
     recorded = read_checksums(store, run)
-    if recorded is None:  # of an older benchkit
+    if recorded is None:
         return compute_checksums(store, run)
     for path, what in changed_files(store, run, recorded).items():
         raise InputError(

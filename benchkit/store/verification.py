@@ -56,7 +56,7 @@ class RunVerification:
     run_id: str
     damages: tuple[Damage, ...]
     checksums: int | None
-    """Number of checksums verified; None for a run without, which never ended or is of an older benchkit."""
+    """Number of checksums verified; None for a run without, which never ended."""
 
 
 def verify_run(store: Store, run: RunFolder) -> RunVerification:

@@ -72,8 +72,6 @@ def answer(**changed: Any) -> dict[str, Any]:  # noqa: ANN401 - as it comes in a
         "distribution": "Debian GNU/Linux 12 (bookworm)",
         "glibc": "2.36",
         "python": "3.11.2",
-        "psutil": None,
-        "psutil_source": None,
         "cpus": [0, 2],
         "cpu_model": None,
         "cores": 4,
