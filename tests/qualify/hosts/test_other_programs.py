@@ -10,7 +10,6 @@ import time
 
 import psutil
 
-from benchkit.agent.operations import SeenProcess
 from benchkit.hosts.connections import connect_all
 from benchkit.hosts.other_programs import (
     take_snapshot,

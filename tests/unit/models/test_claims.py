@@ -1,9 +1,17 @@
+"""Claims and published figures of a study."""
+
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
-from benchkit.models.claims import Claim
+from benchkit.errors import InputError
+from benchkit.models.claims import Claim, Published, published_of
+from benchkit.scenario.experiment import Experiment
+from benchkit.scenario.read import SCALES, read_experiment, scales_of
+from tests.support.builders import read_scenario, stacks
 
 RATIO = {"of": {"stack": "nginx"}, "to": {"stack": "go"}}
 
@@ -48,3 +56,61 @@ def test_an_expectation_is_a_range(
 def test_what_is_no_claim_is_refused(fields: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         claim(**fields)
+
+
+STUDIES = ("nginx-vs-go", "static-files", "reuseport", "nethttp-vs-fasthttp", "node-vs-go", "scheduler-overhead")
+
+
+def read(folder: Path, **published: object) -> Experiment:
+    return read_scenario(
+        folder,
+        stacks=stacks(go={"gomaxprocs": "$procs"}),
+        factors={"procs": [1, "all"]},
+        scales={"lab": {}, "paper": {"factors": {"procs": [8]}}},
+        published=[published],
+    )
+
+
+def test_figures_are_read_with_their_cell(tmp_path: Path) -> None:
+    figures = {"rps": 128403, "errors_timeout": 0}
+    experiment = read(tmp_path, cell={"procs": 8}, figures=figures, shares={"mcall": 0.4})
+    (published,) = experiment.scenario.published
+    assert published.cell == {"procs": 8}  # a level of another scale
+    assert published.figures == figures
+    assert published.shares == {"mcall": 0.4}
+    assert published_of(experiment.document.data) == experiment.scenario.published
+    assert published_of({}) == ()
+
+
+@pytest.mark.parametrize(
+    ("published", "message"),
+    [
+        ({"cell": {"procs": 2}, "figures": {"rps": 1}}, "cell.procs: no level '2' at any scale"),
+        ({"cell": {"cores": 1}, "figures": {"rps": 1}}, "cell.cores: no factor 'cores'"),
+        ({"cell": {"procs": 1}, "figures": {"rsp": 1}}, "figures.rsp: no such figure; did you mean"),
+        ({"cell": {"procs": 1}, "shares": {"mcal": 0.1}}, "shares.mcal: no such figure; did you mean"),
+        ({"cell": {"procs": 1}, "shares": {"mcall": 40.1}}, "shares.mcall"),
+        ({"cell": {"procs": 1}, "figures": {"rps": -1}}, "figures.rps"),
+    ],
+)
+def test_figures_that_no_run_can_measure_are_refused(
+    tmp_path: Path, published: dict[str, object], message: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        read(tmp_path, **published)
+    assert f"small.yaml:9: published.0.{message}" in str(caught.value)
+
+
+def test_an_entry_needs_a_cell_and_a_figure() -> None:
+    for data in ({"cell": {"procs": 1}}, {"cell": {}, "figures": {"rps": 1}}):
+        with pytest.raises(ValidationError):
+            Published.model_validate(data)
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_study_has_a_control_cell(name: str) -> None:
+    """Smoke runs, which last seconds, need none."""
+    for scale in SCALES:
+        assert scale in scales_of(name)
+        experiment = read_experiment(name, scale)
+        assert len(experiment.controlled) == (scale != "smoke")

@@ -1,4 +1,4 @@
-"""Fields of the load that a scenario overrides for one tool."""
+"""Fields of scenario files: roles, telemetry, and fields of single load tools."""
 
 from __future__ import annotations
 
@@ -11,8 +11,60 @@ from benchkit.errors import InputError
 from benchkit.models import Scale
 from benchkit.models.load import Load
 from benchkit.scenario.experiment import Experiment
+from benchkit.scenario.model import TelemetryOptions
 from benchkit.scenario.read import read_experiment
-from tests.support.builders import load, read_scenario
+from tests.support.builders import experiment, load, read_scenario, write_scenario
+
+
+@pytest.mark.parametrize(
+    ("roles", "message"),
+    [
+        (
+            {"sut": {}, "load": {"quota": 0.5}},
+            "small.yaml:7: roles.load.quota: a quota limits services, and no service has the role 'load'",
+        ),
+        ({"sut": {"quota": 0}, "load": {}}, "small.yaml:7: roles.sut.quota: found 0"),
+        ({"sut": {"cpus": "3-1"}, "load": {}}, "small.yaml:7: roles.sut.cpus"),
+        ({"sut": {}}, "small.yaml:7: roles: no role 'load' to generate the load"),
+    ],
+)
+def test_a_wrong_role_is_reported_with_its_line(tmp_path: Path, roles: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_scenario(tmp_path, roles=roles)
+    assert message in str(caught.value)
+
+
+def test_services_may_have_a_quota() -> None:
+    roles = experiment(roles={"sut": {"quota": 0.5, "cpus": "0-1"}, "load": {}}).scenario.roles
+    assert roles["sut"].quota == 0.5
+
+
+def test_hosts_are_sampled_every_second_by_default() -> None:
+    assert experiment().scenario.telemetry == TelemetryOptions(interval_s=1.0)
+    assert experiment(telemetry={"interval_s": 0.1}).scenario.telemetry == TelemetryOptions(interval_s=0.1)
+    assert experiment(telemetry={}).scenario.telemetry == TelemetryOptions(interval_s=1.0)
+
+
+@pytest.mark.parametrize("off", ["off", "false", "Off", '"off"'])
+def test_telemetry_is_off_in_yaml_1_1_and_1_2(tmp_path: Path, off: str) -> None:
+    path = write_scenario(tmp_path)
+    path.write_text(f"{path.read_text()}telemetry: {off}\n")
+    assert read_experiment(str(path)).scenario.telemetry is None
+
+
+@pytest.mark.parametrize(
+    ("telemetry", "field"),
+    [
+        ({"interval_s": 0.05}, "telemetry.interval_s"),
+        ({"interval_s": 61}, "telemetry.interval_s"),
+        ({"interval": 1}, "telemetry.interval"),
+        ("on", "telemetry"),
+    ],
+)
+def test_wrong_options_are_reported_with_their_line(tmp_path: Path, telemetry: object, field: str) -> None:
+    with pytest.raises(InputError, match=rf"small\.yaml:7: {field}: "):
+        read_scenario(tmp_path, telemetry=telemetry)
+
 
 TOOLS = {"wrk": {"threads": 2}, "hey": {"processes": 4, "timeout_s": 9}}
 

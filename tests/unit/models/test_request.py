@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from benchkit.models.load import Load
+from benchkit.models.protocol import TlsOptions
 from benchkit.models.request import NOT_STORED, SecretValue, is_secret, without_secrets
 from benchkit.models.trial import ProbeRecord
 
@@ -78,3 +79,8 @@ def test_scenario_without_secrets_names_their_sources() -> None:
         "load": {"headers": shown, "requests": [{"headers": shown}]},
         "tools": {"wrk": {"headers": shown}},
     }
+
+
+def test_options_of_a_stored_trial_with_a_certificate_of_the_user_are_read_back() -> None:
+    options = TlsOptions(certificate="server.pem", private_key="server.key")
+    assert TlsOptions.model_validate_json(options.model_dump_json()) == options
