@@ -241,7 +241,7 @@ def _with_adjusted_p(found: Sequence[Agreement]) -> Iterator[Agreement]:
     if not p_values:
         yield from found
         return
-    from benchkit.stats.multiple_tests import holm  # noqa: PLC0415 - it imports SciPy, which is slow, and most runs have one tool
+    from benchkit.stats.inference import holm  # noqa: PLC0415 - it imports SciPy, which is slow, and most runs have one tool
 
     corrected = iter(holm(p_values))
     for each in found:

@@ -33,7 +33,7 @@ from benchkit.models.design import controlled, until_of
 from benchkit.models.metrics import CPU, P99, RPS, metric_column
 from benchkit.models.profile import PROFILE_METRICS
 from benchkit.stats.cell_pairs import baseline_pairs, cells_with_levels, levels_of, scenario_baseline
-from benchkit.stats.multiple_tests import ALPHA
+from benchkit.stats.inference import ALPHA
 from benchkit.stats.samples import Exclusion, take_samples
 from benchkit.store.store import open_store
 from benchkit.store.tables import load

@@ -16,8 +16,7 @@ from benchkit.models.base import Frozen
 from benchkit.models.design import controlled
 from benchkit.models.metrics import metric_named
 from benchkit.models.profile import CATEGORIES, SCHEDULING
-from benchkit.stats.inference import t_quantile
-from benchkit.stats.multiple_tests import ALPHA
+from benchkit.stats.inference import ALPHA, t_quantile
 from benchkit.stats.samples import Exclusion
 from benchkit.units import counted
 

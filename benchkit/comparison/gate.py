@@ -15,7 +15,7 @@ from benchkit.document import read_document
 from benchkit.errors import ExitCode, InputError, suggestion
 from benchkit.models.base import Frozen
 from benchkit.models.metrics import FAILURES, METRICS, metric_column, metric_named
-from benchkit.stats.multiple_tests import ALPHA, holm
+from benchkit.stats.inference import ALPHA, holm
 from benchkit.stats.samples import describe_exclusions
 
 GateVerdict = Literal["passed", "regressed", "inconclusive"]

@@ -22,8 +22,17 @@ from benchkit.models.base import Frozen
 from benchkit.models.design import StopCondition, design_of, until_of
 from benchkit.models.run import HostRecord, Manifest
 from benchkit.stats.cell_pairs import ComparedCells, requested_ratios
-from benchkit.stats.inference import MIN_BLOCKS, binary_patterns, smallest_p, t_quantile
-from benchkit.stats.multiple_tests import ALPHA, Test, blocks_to_decide, deciding_test, t_share
+from benchkit.stats.inference import (
+    ALPHA,
+    MIN_BLOCKS,
+    Test,
+    binary_patterns,
+    blocks_to_decide,
+    deciding_test,
+    smallest_p,
+    t_quantile,
+    t_share,
+)
 from benchkit.stats.samples import Exclusion, Reals, Samples, take_samples
 from benchkit.store.store import Store
 

@@ -24,16 +24,21 @@ from benchkit.models.base import Frozen
 from benchkit.models.metrics import metric_named
 from benchkit.stats.cell_pairs import ComparedCells
 from benchkit.stats.inference import (
+    ALPHA,
     MIN_BLOCKS,
+    Test,
+    blocks_to_decide,
+    deciding_test,
+    holm,
     mean_interval,
     serial_inflation,
     sign_flip_p_values,
     t_p_values,
     t_quantile,
+    t_share,
     t_statistics,
     welch,
 )
-from benchkit.stats.multiple_tests import ALPHA, Test, blocks_to_decide, deciding_test, holm, t_share
 from benchkit.stats.samples import ExcludedTrial, Reals, Samples, describe_reasons
 
 Outcome = Literal["higher", "lower", "not shown", "undecided"]

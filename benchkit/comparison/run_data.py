@@ -18,7 +18,7 @@ from benchkit.models.design import Design, design_of, until_of
 from benchkit.models.metrics import CAPACITY, CPU, GOODPUT, RPS
 from benchkit.models.profile import CUMULATIVE, HEADLINE, PROFILE_METRICS, SCHEDULING, SHARE, STUDIED
 from benchkit.models.run import Manifest
-from benchkit.stats.multiple_tests import ALPHA
+from benchkit.stats.inference import ALPHA
 from benchkit.stats.samples import Exclusion
 from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store

@@ -21,8 +21,7 @@ from benchkit import units
 from benchkit.models.base import Frozen
 from benchkit.models.metrics import metric_named
 from benchkit.stats.cell_pairs import ComparedCells
-from benchkit.stats.inference import MIN_BLOCKS, serial_inflation, t_quantile, welch
-from benchkit.stats.multiple_tests import ALPHA
+from benchkit.stats.inference import ALPHA, MIN_BLOCKS, serial_inflation, t_quantile, welch
 from benchkit.stats.samples import Reals, Samples, is_comparable
 
 if TYPE_CHECKING:

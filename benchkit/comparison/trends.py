@@ -26,8 +26,7 @@ from benchkit.errors import InputError
 from benchkit.models.base import Frozen, level_text
 from benchkit.models.design import controlled
 from benchkit.models.run import CellRecord
-from benchkit.stats.inference import MIN_BLOCKS, mean_interval, t_p_values, t_quantile, t_statistics
-from benchkit.stats.multiple_tests import ALPHA
+from benchkit.stats.inference import ALPHA, MIN_BLOCKS, mean_interval, t_p_values, t_quantile, t_statistics
 from benchkit.stats.samples import Reals, Samples, describe_reasons, take_samples
 from benchkit.store.store import open_store
 

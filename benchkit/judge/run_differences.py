@@ -176,7 +176,6 @@ def _hosts(rows: pd.DataFrame) -> dict[str, tuple[str, dict[str, str]]]:
 
 
 def _relevant(facts: Mapping[str, str]) -> dict[str, str]:
-    """Return the relevant facts of a host."""
     interfaces = {key: value for key, value in facts.items() if re.fullmatch(r"interfaces\.\d+\.name", key)}
     named = {key.removesuffix("name"): f"interfaces.{value}." for key, value in interfaces.items()}
     return {_with_interface_name(fact, named): value for fact, value in facts.items() if RELEVANT_FACTS.fullmatch(fact)}

@@ -162,8 +162,6 @@ class TrialTelemetry:
 
 
 class _SeriesIndex:
-    """The series of one metric, by host and by instance."""
-
     def __init__(self, series: Sequence[MetricSeries]) -> None:
         self.all = series
         self.of_host: dict[str, list[MetricSeries]] = {}

@@ -184,8 +184,6 @@ def _server_host_shares(
 
 @dataclass(frozen=True)
 class _Link:
-    """One interface of a host, and its rate."""
-
     host: str
     interface: str
     rate_bps: float
@@ -231,7 +229,6 @@ def unknown_links(evidence: Evidence) -> str:
 
 
 def _traffic(evidence: Evidence, host: str) -> dict[str, float]:
-    """Return the bytes per second of each interface of the host, in both directions together."""
     by_interface: dict[str, float] = {}
     for direction in DIRECTIONS:
         for each in evidence.telemetry.series(f"net_{direction}_bytes_total", host):

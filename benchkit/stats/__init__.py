@@ -1,1 +1,1 @@
-"""benchkit/stats."""
+"""Statistics of samples: one logarithm for each cell and block, intervals, tests, and the pairs that are compared."""

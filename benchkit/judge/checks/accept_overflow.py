@@ -69,7 +69,6 @@ def _opened_connections(evidence: Evidence) -> float:
 
 
 def _full_queues(evidence: Evidence) -> Iterator[str]:
-    """Yield a description of each accept queue that a sample found at its limit."""
     for queue in evidence.telemetry.series("accept_queue"):
         for limit in evidence.telemetry.series("accept_queue_limit", queue.host, queue.service):
             if limit.instance == queue.instance and len(limit.values):

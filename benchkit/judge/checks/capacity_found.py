@@ -43,7 +43,6 @@ def of_trial(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
 
 
 def _no_limit(found: CapacityEstimate) -> Finding:
-    """Return the finding on a search that no failure of the server ended."""
     outcomes = [probe.outcome for probe in found.probes]
     probes = units.counted(len(outcomes), "probe")
     limited, unusable = outcomes.count("generator"), outcomes.count("unusable")

@@ -17,8 +17,7 @@ from benchkit.judge.evidence import Evidence, RunEvidence
 from benchkit.judge.sliced_blocks import relative_to_block
 from benchkit.models.rows import SliceRow
 from benchkit.models.thresholds import Thresholds
-from benchkit.stats.inference import MIN_BLOCKS
-from benchkit.stats.multiple_tests import ALPHA, holm
+from benchkit.stats.inference import ALPHA, MIN_BLOCKS, holm
 from benchkit.stats.samples import Reals, is_comparable
 
 MIN_THIRD_S = 1.0
@@ -52,8 +51,8 @@ def first_over_last(evidence: Evidence) -> float | None:
     t_s, served = counts
     third_s = (t_s[-1] - t_s[0]) / 3
     first_span, last_span = (t_s[0], t_s[0] + third_s), (t_s[-1] - third_s, t_s[-1])
-    first = _interpolate(first_span[1], t_s, served) - served[0]
-    last = served[-1] - _interpolate(last_span[0], t_s, served)
+    first = float(np.interp(first_span[1], t_s, served)) - served[0]
+    last = served[-1] - float(np.interp(last_span[0], t_s, served))
     if last <= 0:
         return None
     ratio = max(first, 1.0) / last  # a third without an answer counts as one with a single answer
@@ -164,7 +163,8 @@ def _request_counts(evidence: Evidence) -> tuple[Sequence[float], Sequence[float
     samples = [(each.aligned_times(window_s), each.values) for each in series]
     t_s = samples[0][0]
     inside = t_s[bisect_left(t_s, 0) : bisect_right(t_s, window_s)]
-    return inside, [sum(_interpolate(t, *each) for each in samples) for t in inside]
+    served = np.sum([np.interp(inside, *each) for each in samples], axis=0)
+    return inside, served.tolist()
 
 
 def _speed_ratio(evidence: Evidence, first: TimeSpan, last: TimeSpan) -> float:
@@ -178,12 +178,3 @@ def _speed_ratio(evidence: Evidence, first: TimeSpan, last: TimeSpan) -> float:
         if first_s is not None and last_s is not None:
             logs.append(math.log(last_s / first_s))
     return math.exp(fmean(logs)) if logs else 1.0
-
-
-def _interpolate(when: float, t_s: Sequence[float], counts: Sequence[float]) -> float:
-    """Return the count at a time, linearly between two samples; outside of them that of the nearest."""
-    after = bisect_right(t_s, when)
-    if after in (0, len(t_s)):
-        return counts[0 if after == 0 else -1]
-    low, high = t_s[after - 1], t_s[after]
-    return counts[after - 1] + (counts[after] - counts[after - 1]) / (high - low) * (when - low)

@@ -153,7 +153,6 @@ PROTOCOL_MISMATCH = Check(
 
 
 def _differences(record: TrialRecord, agreed: Negotiated) -> Iterator[str]:
-    """Yield the differences from the wanted protocol, and from the options of its TLS, as clauses."""
     if agreed.protocol is not None and agreed.protocol != record.protocol:
         yield f"{agreed.protocol}, not {record.protocol}"
     tls = record.tls

@@ -156,7 +156,6 @@ def _fewest_connections(evidence: Evidence, thresholds: Thresholds) -> Readings:
 
 
 def _port(target: str) -> str:
-    """Return the port of a URL, as telemetry names it."""
     authority = target.partition("://")[2].partition("/")[0]
     return authority.rpartition(":")[2]
 

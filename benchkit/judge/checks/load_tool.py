@@ -162,7 +162,6 @@ TOO_FEW_SAMPLES = Check(
 
 
 def _lacking_percentiles(metrics: Iterable[str], requests: float, thresholds: Thresholds) -> dict[str, float]:
-    """Return the metrics that need more requests, with the number that they need."""
     requested = set(metrics)
     required = {metric: required_requests(metric, thresholds) for metric in PERCENTILES if metric in requested}
     return {metric: number for metric, number in required.items() if requests < round(number, 6)}

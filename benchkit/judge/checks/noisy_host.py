@@ -211,7 +211,6 @@ def _groups(evidence: Evidence, processes: Sequence[CpuUsage]) -> list[_Group]:
 
 
 def _group_usage(evidence: Evidence, group: _Group, processes: Sequence[CpuUsage]) -> _GroupUsage | None:
-    """Return the usage of a group's CPUs; None without telemetry."""
     of_machine = [each for each in processes if machine_of(evidence, each.host) == group.machine]
     own = sum(each.cores for each in of_machine if group.cpus.issuperset(each.cpus))
     possible = sum(each.cores for each in of_machine if not group.cpus.isdisjoint(each.cpus))

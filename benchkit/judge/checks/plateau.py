@@ -51,7 +51,6 @@ CHECK = Check("plateau", "several servers have the same rate, limited by somethi
 
 
 def _cells(trials: pd.DataFrame) -> dict[str, _Cell]:
-    """Return the cells with measured trials at full speed, by cell_id."""
     trials = trials[(trials["kind"] == "measure") & trials["rate_requested"].isna()]
     rps = pd.to_numeric(trials["rps"])
     cores = pd.to_numeric(trials["server_cpu_s_per_request"]) * rps
@@ -77,7 +76,6 @@ def _cells_by_load(evidence: RunEvidence) -> list[list[str]]:
 
 
 def _referenced_factors(data: object) -> Iterator[str]:
-    """Yield the factors that a part of a scenario refers to."""
     if isinstance(data, Mapping):
         for inner in data.values():
             yield from _referenced_factors(inner)

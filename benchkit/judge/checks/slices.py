@@ -15,7 +15,7 @@ from benchkit.judge.check import LOAD, Check, CheckResult, Finding, RunCheckResu
 from benchkit.judge.evidence import Evidence, RunEvidence
 from benchkit.judge.sliced_blocks import EMPTY, neighbour_inequality, neighbour_share, ordered_slices, sliced_trials
 from benchkit.models.thresholds import Thresholds
-from benchkit.stats.multiple_tests import ALPHA, holm
+from benchkit.stats.inference import ALPHA, holm
 from benchkit.stats.samples import Reals
 
 

@@ -129,7 +129,6 @@ def _unknown_quantities(evidence: Evidence, host: str) -> Iterator[str]:
 
 
 def _nominal_hz(evidence: Evidence, host: str) -> float | None:
-    """Return the clock rate that the maker of its CPUs states."""
     stated = NOMINAL.search(evidence.facts_of(host).cpu_model or "")
     return None if stated is None else float(stated[1]) * 1e9
 

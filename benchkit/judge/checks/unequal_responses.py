@@ -99,7 +99,6 @@ CHECK = Check("unequal-responses", "the cells did not send the same thing", of_t
 
 
 def _kinds(trials: pd.DataFrame) -> Iterator[tuple[str, ResponseKind | None]]:
-    """Yield each trial, and the kind of its response; None where it was not probed."""
     names = ("trial_id", "probe_status", "probe_media_type", "probe_body_bytes", "probe_body_sha256")
     for trial_id, status, media_type, size, sha256 in zip(*(trials[name] for name in names), strict=True):
         known = not (pd.isna(status) or pd.isna(size))

@@ -13,8 +13,7 @@ from benchkit.judge.check import RATES, Check, CheckResult, Finding, RunCheckRes
 from benchkit.judge.evidence import RunEvidence
 from benchkit.judge.sliced_blocks import Balance, balances
 from benchkit.models.thresholds import Thresholds
-from benchkit.stats.inference import MIN_BLOCKS, t_quantile
-from benchkit.stats.multiple_tests import ALPHA
+from benchkit.stats.inference import ALPHA, MIN_BLOCKS, t_quantile
 from benchkit.stats.samples import Reals, is_comparable
 
 REFERENCE_BLOCKS = 6

@@ -122,7 +122,6 @@ def _of_trial(check: Check, evidence: Evidence, thresholds: Thresholds) -> Check
 
 
 def _of_run(check: Check, evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
-    """Return the results of a check on a run likewise."""
     try:
         return check.of_run(evidence, thresholds)
     except Exception as error:  # noqa: BLE001 - raised again where benchkit ships the check

@@ -10,7 +10,7 @@ import pytest
 
 from benchkit.judge.checks.slices import carry_over
 from benchkit.models.thresholds import Thresholds
-from benchkit.stats.multiple_tests import ALPHA
+from benchkit.stats.inference import ALPHA
 from tests.support.simulation.figures import coverage, false_alarms, student
 from tests.support.simulation.sliced_noise import RECORDED, ROUNDS, coverage_with_limit, read_series, simulate, sliced
 

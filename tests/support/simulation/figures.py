@@ -14,15 +14,18 @@ from scipy import stats
 from benchkit.comparison.power import Noise, mde
 from benchkit.models.design import ALPHA_PER_LOOK
 from benchkit.stats.inference import (
+    ALPHA,
     binary_patterns,
+    deciding_test,
+    holm,
     serial_inflation,
     sign_flip_p_values,
     t_p_values,
     t_quantile,
+    t_share,
     t_statistics,
     welch,
 )
-from benchkit.stats.multiple_tests import ALPHA, deciding_test, holm, t_share
 from benchkit.stats.samples import Reals
 from tests.support.simulation.noise import Model, cells_in_blocks
 

@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from benchkit.stats.inference import MIN_BLOCKS, t_quantile, t_statistics
-from benchkit.stats.multiple_tests import ALPHA
+from benchkit.stats.inference import ALPHA, MIN_BLOCKS, t_quantile, t_statistics
 from benchkit.stats.samples import Reals, log_left
 from tests.support.paths import TESTS
 from tests.support.simulation.noise import Model

@@ -79,8 +79,8 @@ def _verdicts(
     """Return [verdict, findings, skipped checks, trials]: findings of trials as stored, others found again."""
     stored: defaultdict[str, list[tuple[str, str, tuple[str, ...]]]] = defaultdict(list)
     of_trial = tables["verdicts"][tables["verdicts"]["scope"] == "trial"]
-    for row in of_trial.itertuples(index=False):
-        stored[str(row.trial_id)].append((str(row.check), str(row.severity), tuple(row.metrics)))
+    for row in of_trial.to_dict("records"):
+        stored[str(row["trial_id"])].append((str(row["check"]), str(row["severity"]), tuple(row["metrics"])))
     judgements = judge_run(RunEvidence(manifest, *(tables[name] for name in ("trials", "hosts", "slices"))))
     alike: defaultdict[tuple[Any, ...], list[str]] = defaultdict(list)
     for trial_id, judgement in judgements.items():
