@@ -1,4 +1,4 @@
-"""The map of the code in benchkit/README.md names every folder, each with those that it may import above it."""
+"""Pages for the next people: the map of the code in benchkit/README.md, and the recipes in CONTRIBUTING.md."""
 
 from __future__ import annotations
 
@@ -30,3 +30,12 @@ def test_the_map_has_the_order_of_the_layers() -> None:
     order = [name.removesuffix(".py") for name in FOLDERS]
     for lower, upper in itertools.pairwise(layers):
         assert max(map(order.index, lower)) < min(map(order.index, upper)), (lower, upper)
+
+
+def test_the_recipes_name_files_that_exist() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert len(page.splitlines()) <= 60
+    links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)]+)\)", page)]
+    named = re.findall(r"`((?:benchkit|tests)/[^`<]+)`", page)
+    assert len(named) > 10
+    assert [name for name in (*links, *named) if not (ROOT / name).exists()] == []
