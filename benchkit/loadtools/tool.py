@@ -51,11 +51,6 @@ REQUEST_FIELDS = frozenset({"method", "path", "headers", "body", "requests"})
 """Fields of `Load` that state its requests. A cell whose tool cannot send them is unsupported; the others run."""
 
 
-def no_reasons(_request: Request) -> Iterable[tuple[RequestPart, str]]:
-    """Return no reason, for a tool that sends every request."""
-    return ()
-
-
 @dataclass(frozen=True)
 class RequestSupport:
     """The requests that a tool can send."""
@@ -65,7 +60,7 @@ class RequestSupport:
     weights: Literal["drawn", "in turn", "in turn by connection"] = "in turn"
     """`drawn`: each request is drawn at random, with any weights; `in turn`: the tool goes through `request_cycle`, all
     connections together or each of them."""
-    validate: Callable[[Request], Iterable[tuple[RequestPart, str]]] = field(default=no_reasons, repr=False)
+    validate: Callable[[Request], Iterable[tuple[RequestPart, str]]] = field(default=lambda _request: (), repr=False)
     """Return why it cannot send one request, each reason with the part that it concerns; pure."""
 
     def unsupported_fields(self, load: Load, tool: str) -> Iterator[tuple[str, str]]:
@@ -195,21 +190,6 @@ class UnsupportedField:
         return self.field in REQUEST_FIELDS
 
 
-def supports_every_value(_load: Load) -> Iterable[UnsupportedField]:
-    """Return no field, for a tool that supports every value of its options."""
-    return ()
-
-
-def supports_every_target(_load: Load, _target: Target) -> Iterable[str]:
-    """Return no reason, for a tool that can send every load over all of its protocols."""
-    return ()
-
-
-def no_files(_load: Load, _target: Target) -> Mapping[str, bytes]:
-    """Return no files, for a tool that needs none."""
-    return {}
-
-
 @dataclass(frozen=True)
 class GoProgram:
     """A load tool that benchkit builds from a Go module and copies to the load hosts."""
@@ -292,15 +272,15 @@ class Tool:
     """
     go_program: GoProgram | None = None
     """Program that benchkit builds; None: hosts have `binary` from a package (`benchkit.hosts.packages.PROGRAMS`)."""
-    files: Callable[[Load, Target], Mapping[str, bytes]] = field(default=no_files, repr=False)
+    files: Callable[[Load, Target], Mapping[str, bytes]] = field(default=lambda _load, _target: {}, repr=False)
     """(load, target) → files that the argument list names, for the working directory: name → content; pure."""
-    validate: Callable[[Load], Iterable[UnsupportedField]] = field(default=supports_every_value, repr=False)
+    validate: Callable[[Load], Iterable[UnsupportedField]] = field(default=lambda _load: (), repr=False)
     """Return the options with a value that the tool cannot do; pure."""
     protocols: frozenset[HttpProtocol] = frozenset({"http1"})
     """Protocols that it speaks."""
     tls: TlsSupport | None = None
     """The way in which it uses TLS; None: it has none."""
-    validate_target: Callable[[Load, Target], Iterable[str]] = field(default=supports_every_target, repr=False)
+    validate_target: Callable[[Load, Target], Iterable[str]] = field(default=lambda _load, _target: (), repr=False)
     """(load of one generator, target in one of its protocols) → reasons why it cannot send this load there; pure."""
     lead: Callable[[float], tuple[str, ...]] | None = field(default=None, repr=False)
     """Seconds → arguments with which its measured time begins that long after its start, and the tool opens its

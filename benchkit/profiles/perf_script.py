@@ -69,8 +69,6 @@ def parse_perf_script(text: str) -> Profile:
 
 @dataclass
 class _Parser:
-    """The tables of the profile while it is parsed."""
-
     frames: Interned[Frame] = field(default_factory=Interned)
     stacks: Interned[tuple[int, ...]] = field(default_factory=Interned)
     events: Interned[str] = field(default_factory=Interned)

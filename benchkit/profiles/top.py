@@ -131,7 +131,6 @@ def _inline_marks(
     kept: Collection[_Node],
     least: int,
 ) -> dict[_Node, Inlined]:
-    """Return the marks of functions that were inlined into all or some of their callers."""
     calls: dict[tuple[_Node, _Node], int] = {}
     written_out: set[tuple[_Node, _Node]] = set()
     for stack, weight in weighted:

@@ -365,7 +365,6 @@ def _read(path: Path) -> bytes:
 
 
 def _load_certificate(path: Path) -> x509.Certificate:
-    """Return the first certificate of a file. Raises InputError."""
     from cryptography import x509  # noqa: PLC0415
 
     content = _read(path)
@@ -441,7 +440,6 @@ def _covers(pattern: str, name: str) -> bool:
 
 
 def _subject_names(certificate: x509.Certificate) -> tuple[list[str], list[str]]:
-    """Return the DNS names and the addresses of a certificate's subject alternative names."""
     from cryptography import x509  # noqa: PLC0415
 
     try:

@@ -311,7 +311,6 @@ def _existing(path: str, source: SourceMap, field: tuple[str | int, ...]) -> Pat
 def _files(
     options: CommandOptions, place: ServicePlacement, values: Mapping[str, str | None]
 ) -> tuple[ServiceFile, ...]:
-    """Return the files to carry, templates rendered. Raises FieldError."""
     files: dict[PurePosixPath, ServiceFile] = {}
     for text in options.files:
         path = Path(text)
@@ -370,7 +369,6 @@ def _built_folders(options: CommandOptions, place: ServicePlacement) -> tuple[Se
 
 
 def _build_sources(options: CommandOptions, place: ServicePlacement) -> tuple[ServiceFile, ...]:
-    """Return the files from which the host builds the server."""
     build = options.build
     if build is None or build.on == "controller":
         return ()
@@ -393,7 +391,6 @@ def _texts(variables: Mapping[str, str | float]) -> dict[str, str]:
 
 
 def _source_folder(place: ServicePlacement) -> PurePosixPath:
-    """Return the folder on the host in which the server is built there."""
     return place.folder / "source"
 
 

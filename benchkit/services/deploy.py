@@ -363,7 +363,6 @@ def _has_path(host: Host, path: str) -> bool:
 def _run_test(
     host: Host, service: Service, argv: tuple[str, ...], folder: PurePosixPath, test: ConfigTest
 ) -> str | None:
-    """Run a test in a folder; return its output where it fails."""
     done = host.processes.run(argv, cwd=folder, timeout_s=TEST_TIMEOUT_S)
     if done.ok:
         return None
@@ -400,7 +399,6 @@ def _config_bytes(service: Service, test: ConfigTest) -> bytes:
 
 
 def _load(file: ServiceFile | ServiceFolder) -> Iterator[PlacedFile]:
-    """Build, create or read the content of a file, or of all files of a folder."""
     if isinstance(file, ServiceFolder):
         folder = file.content.read()
         for path in files_below(folder):

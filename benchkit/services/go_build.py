@@ -135,8 +135,6 @@ class BuiltBinary:
 
 @dataclass(frozen=True)
 class _CacheEntry:
-    """Checksum and size of a built file, stored in the cache with it."""
-
     sha256: str
     size: int
 

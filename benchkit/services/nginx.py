@@ -361,7 +361,6 @@ class NginxBackend(Backend[NginxOptions]):
 
 
 def _relative(path: PurePosixPath, place: ServicePlacement) -> str:
-    """Return a path in the folder of the service as its configuration has it."""
     return str(path.relative_to(place.folder))
 
 
@@ -477,7 +476,6 @@ def _upstream(request: RenderRequest[NginxOptions], field: str, name: str) -> En
 
 
 def _purpose(options: NginxOptions, upstream: Protocol | None) -> str:
-    """Return the name of the shipped template."""
     if upstream is not None:
         return "fastcgi" if upstream == "fastcgi" else "http"
     return "status" if options.status else "gif" if options.empty_gif else "lua" if options.lua_bytes else "files"

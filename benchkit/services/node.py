@@ -192,7 +192,6 @@ class NodeBackend(Backend[NodeOptions]):
 
 
 def _sources(folder: PurePosixPath) -> Iterator[ServiceFile]:
-    """Yield the files of the program, without its tests."""
     for source in sorted(SOURCE.glob("*.js*")):
         yield ServiceFile(folder / source.name, source.read_bytes())
     yield ServiceFile(folder / PERF_MAP_LAUNCHER, (SOURCE / PERF_MAP_LAUNCHER).read_bytes(), EXECUTABLE)

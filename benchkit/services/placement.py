@@ -180,7 +180,7 @@ class ServicePlacement:
         if wanted is not None and wanted > self.nofile:
             raise UnsupportedError(
                 f"nofile {wanted}: {self.user} on {self.host} may have {self.nofile} at most",
-                hint="with root, a tuning profile can raise the limit (limits: {nofile: …})",
+                hint="with root, a tuning can raise the limit (limits: {nofile: …})",
             )
         return wanted or self.nofile
 

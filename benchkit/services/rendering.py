@@ -63,7 +63,6 @@ def render_services(
 
 
 def _require_protocol(spec: ServiceSpec) -> None:
-    """Raise UnsupportedError where a backend cannot speak the protocol that the scenario wants of it."""
     wanted, backend = spec.options.protocol, spec.backend
     if wanted not in backend.protocols:
         supported = ", ".join(name for name in get_args(HttpProtocol) if name in backend.protocols)

@@ -356,7 +356,6 @@ class _AbReader(Reader):
 
 
 def _ms(token: str) -> float | None:
-    """Return milliseconds as seconds."""
     value = parse_number(token)
     return None if value is None else float(f"{value / 1000:.15g}")
 

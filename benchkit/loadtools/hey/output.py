@@ -262,7 +262,6 @@ def _parse_csv(text: str) -> LoadResult | None:
 
 
 def _rows(lines: list[str], row: re.Pattern[str]) -> LoadResult:
-    """Return the result of the rows below hey's heading."""
     times: list[int] = []
     statuses: Counter[str] = Counter()
     unread: list[str] = []
@@ -279,7 +278,6 @@ def _rows(lines: list[str], row: re.Pattern[str]) -> LoadResult:
 
 
 def _numbered(lines: list[str]) -> LoadResult:
-    """Return the result of the rows of boom."""
     times: list[int] = []
     unread: list[str] = []
     for line in lines:

@@ -60,7 +60,6 @@ def _files(load: Load, target: Target) -> Mapping[str, bytes]:
 
 
 def _message(load: Load, request: Request, target: Target) -> bytes:
-    """Return a request as it is sent (RFC 9112)."""
     headers = {} if has_header(request.headers, "Host") else {"Host": target.authority}
     headers |= {name: str(value) for name, value in request.headers.items()}
     if request.content_length is not None:

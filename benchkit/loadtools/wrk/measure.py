@@ -155,7 +155,6 @@ def read_block(text: str) -> WrkHistogram:
 
 
 def _body(text: str) -> str:
-    """Return the lines of the block, of which there must be one."""
     blocks = _BLOCK.findall(text.replace("\r\n", "\n"))
     if len(blocks) != 1:
         raise ParseError(

@@ -245,7 +245,6 @@ def go_env_command(settings: Mapping[str, str]) -> str:
 
 
 def _credentials(request: RenderRequest[DeveloperOptions]) -> tuple[tuple[ServiceFile, ...], dict[str, str]]:
-    """Return the files with which the go command logs in, and the environment that names them."""
     options, peers, folder = request.options, request.peers, request.place.folder
     if options.site is not None:
         site = peers[options.site]

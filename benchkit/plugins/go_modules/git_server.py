@@ -54,8 +54,6 @@ class RepositoryContent(Frozen):
 
 @dataclass
 class _StreamWriter:
-    """A writer of a fast-import stream."""
-
     parts: list[bytes] = field(default_factory=list)
     commits: int = 0
 
@@ -117,7 +115,6 @@ def fast_import_stream(name: str, repository: RepositoryContent) -> bytes:
 
 
 def _package(name: str) -> str:
-    """Return a valid name for the Go package of a repository or folder."""
     return name.replace("-", "_").replace(".", "_")
 
 

@@ -130,7 +130,6 @@ def _render_server(
     arguments: Sequence[str],
     files: Sequence[ServiceFile] = (),
 ) -> Service:
-    """Return a service of one program of the Go module SOURCES."""
     executable = go_executable(request, program, SOURCES, package=f"./{program}")
     process = go_process(request, (str(executable.path), "-listen", request.endpoint.authority, *arguments))
     return Service(
