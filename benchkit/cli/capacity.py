@@ -17,8 +17,11 @@ from benchkit.cli.signals import signals_interrupt
 from benchkit.errors import ExitCode
 
 if TYPE_CHECKING:
-    from benchkit.run.opened_run import OpenedRun
+    from benchkit.hosts.connections import Hosts
+    from benchkit.plan.model import RunPlan
+    from benchkit.run.events import RunObserver
     from benchkit.run.recorder import RunOutcome
+    from benchkit.store.run_folder import RunFolder
     from benchkit.store.store import Store
 
 _LIMIT = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>us|µs|ms|s)")
@@ -99,9 +102,10 @@ def capacity(
     hosts. A server that is given by its URL is not restarted.
     """
     from benchkit.cli.calibration import experiment_of
-    from benchkit.cli.run import run_experiment, wait_idle_hosts
+    from benchkit.cli.run import run_interruptibly, wait_idle_hosts
     from benchkit.cli.servers import named_servers, place_of, read_requests
     from benchkit.models.capacity import CapacityGoal, Objective
+    from benchkit.run.run import RunOptions
     from benchkit.scenario.versus import ServerComparison, capacity_fields, save_scenario
     from benchkit.store.store import Store, store_path
 
@@ -131,16 +135,9 @@ def capacity(
     with signals_interrupt():  # before the lab is started: a signal at any later time removes it
         with hosts_for("capacity", given, inventory, lab, quiet=quiet) as hosts:
             wait_idle_hosts(hosts, wait_idle, experiment.scenario.thresholds.foreign_cores, quiet=quiet)
-            outcome = run_experiment(
-                experiment,
-                hosts,
-                stored_in,
-                seed=None,
-                quiet=quiet,
-                show=lambda run: SilentProgress() if quiet else SearchProgress(run),
-                tags=tags,
-                resumable=False,
-            )
+            progress = SilentProgress() if quiet else SearchProgress()
+            run_options = RunOptions(tags=tags, names_other_programs=not quiet)
+            outcome = run_interruptibly(experiment, hosts, stored_in, progress, run_options, is_resumable=False)
         is_known = _print(outcome, stored_in, save, json=json)
     if outcome.failures or outcome.not_restored or not is_known:
         raise typer.Exit(ExitCode.FAILED)
@@ -149,12 +146,13 @@ def capacity(
 class SearchProgress(SilentProgress):
     """Display with a line for each probe."""
 
-    def __init__(self, run: OpenedRun) -> None:
+    def run_opened(self, plan: RunPlan, hosts: Hosts, folder: RunFolder) -> RunObserver:
         """Say which hosts connect to servers that are there already."""
         from benchkit.cli.versus_display import describe_connections
 
-        for sentence in describe_connections(run.plan):
-            self.notify(sentence)
+        for sentence in describe_connections(plan):
+            say(sentence)
+        return super().run_opened(plan, hosts, folder)
 
     def print_line(self, text: str) -> None:
         """Print it on stderr."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,9 +11,9 @@ from benchkit import units
 from benchkit.cli import options
 from benchkit.cli.console import announced_if_slow, print_json, print_table, say, scale_named
 from benchkit.cli.host_choice import inventory_of
-from benchkit.cli.progress import display
+from benchkit.cli.progress import progress_of_run
 from benchkit.cli.signals import signals_interrupt
-from benchkit.errors import raise_first
+from benchkit.errors import BenchkitError, raise_first
 
 if TYPE_CHECKING:
     from benchkit.comparison.power import PowerAnalysis
@@ -50,7 +51,7 @@ def plan(
     puts a little load on the hosts.
     """
     from benchkit.hosts.connections import connect_all
-    from benchkit.plan.planner import make_plan
+    from benchkit.plan.planner import draft_plan
     from benchkit.scenario.read import WITH_PROFILES, read_experiment
     from benchkit.store.store import open_store
 
@@ -61,14 +62,14 @@ def plan(
     with signals_interrupt(), connect_all(chosen) as hosts:
         size = f"{units.counted(len(experiment.cells), 'cell')}, {units.counted(experiment.scenario.blocks, 'block')}"
         with announced_if_slow(f"planning {size}", quiet=quiet):
-            run_plan = make_plan(experiment, hosts, seed)
-        power = _power(run_plan, hosts, where, pilot=pilot and not run_plan.obstacles, quiet=quiet)
+            run_plan, errors = draft_plan(experiment, hosts, seed)
+        power = _power(run_plan, hosts, where, pilot=pilot and not errors, quiet=quiet)
     if json:
-        print_json({"lab": chosen.lab, **_document(run_plan), "foresight": power.model_dump(mode="json")})
+        print_json({"lab": chosen.lab, **_document(run_plan, errors), "foresight": power.model_dump(mode="json")})
     else:
         _show(run_plan)
         _show_power(power, run_plan, where, pilot=pilot)
-    raise_first(run_plan.obstacles)
+    raise_first(errors)
 
 
 def _power(run_plan: RunPlan, hosts: Hosts, store: Store, *, pilot: bool, quiet: bool) -> PowerAnalysis:
@@ -83,16 +84,14 @@ def _power(run_plan: RunPlan, hosts: Hosts, store: Store, *, pilot: bool, quiet:
         for error in damaged:
             say(f"skipped as evidence of the noise: {error}")
         return analyse_power(planned, runs, [run.manifest.run_id for run in runs], block_s=block_s)
-    from benchkit.run.pilot import open_pilot, run_pilot
+    from benchkit.run.pilot import run_pilot
 
-    with (
-        open_pilot(run_plan.experiment, planned, hosts) as opened,
-        display(opened.plan, hosts, quiet=quiet) as observer,
-    ):
-        return analyse_power(planned, [run_pilot(opened, observer)], ["the pilot"], block_s=block_s)
+    with progress_of_run(quiet=quiet) as progress:
+        data = run_pilot(run_plan.experiment, planned, hosts, progress)
+    return analyse_power(planned, [data], ["the pilot"], block_s=block_s)
 
 
-def _document(plan: RunPlan) -> dict[str, object]:
+def _document(plan: RunPlan, errors: Sequence[BenchkitError]) -> dict[str, object]:
     return {
         "scenario": plan.experiment.scenario.name,
         "scale": plan.experiment.scale,
@@ -134,7 +133,7 @@ def _document(plan: RunPlan) -> dict[str, object]:
         ],
         "sudo": [{"host": each.host, "when": each.when, "argv": each.argv} for each in plan.sudo],
         "notices": plan.notices,
-        "obstacles": [str(obstacle) for obstacle in plan.obstacles],
+        "obstacles": [str(error) for error in errors],
     }
 
 

@@ -13,8 +13,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from benchkit import units
-from benchkit.cli.console import say, shows_logs
+from benchkit.cli.console import announced_if_slow, say, shows_logs
 from benchkit.errors import InputError
+from benchkit.run.events import RunObserver
 
 if TYPE_CHECKING:
     from benchkit.hosts.connections import Hosts
@@ -30,7 +31,7 @@ Position = tuple[int, int]
 Positions = frozenset[Position]
 
 
-class SilentProgress:
+class SilentProgress(RunObserver):
     """Display that shows nothing (`-q`), and base of the others: what stays on the terminal goes to `print_line`."""
 
     def __enter__(self) -> Self:
@@ -44,15 +45,6 @@ class SilentProgress:
     def print_line(self, text: str) -> None:
         """Print a line that stays."""
 
-    def notify(self, text: str) -> None:
-        """Note that a stage of the run begins."""
-
-    def trial_started(self, planned_trial: PlannedTrial, testbed: str | None) -> None:
-        """Note that a trial begins on a testbed; None: all hosts are one."""
-
-    def trial_ended(self, planned_trial: PlannedTrial, rps: float | None, verdict: str, checks: Sequence[str]) -> None:
-        """Note that a trial ended, with its rate, its verdict, and the checks that gave it."""
-
     def trial_failed(self, planned_trial: PlannedTrial, reason: str | None) -> None:
         """Print why a trial failed; None: for the reason of a trial before it."""
         if reason is not None:
@@ -63,12 +55,44 @@ class SilentProgress:
         retrying = f"retrying in {pause_s:g} s" if pause_s else "retrying"
         self.print_line(f"block {planned_trial.block}  {planned_trial.title}  {retrying}: {reason}")
 
-    def run_resumed(self, over: Mapping[PlannedTrial, str]) -> None:
-        """Note the trials that were finished before the run was resumed, with verdicts, or `failed`."""
-
     def block_interrupted(self, block: int) -> None:
         """Print that a block was interrupted by a pause."""
         self.print_line(f"block {block} was interrupted by a pause and is repeated")
+
+
+class RunProgress(SilentProgress):
+    """Progress of a run: a line if planning takes a while, then a display from its opening to its end."""
+
+    def __init__(
+        self, make_display: Callable[[RunPlan, Hosts, RunFolder], SilentProgress], *, quiet: bool = False
+    ) -> None:
+        self._make_display = make_display
+        self._is_quiet = quiet
+        self._planning = contextlib.ExitStack()
+        self._display = contextlib.ExitStack()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the display."""
+        self._planning.close()
+        self._display.__exit__(kind, error, trace)
+
+    def notify(self, text: str) -> None:
+        """Print what there is to say before the run begins."""
+        if not self._is_quiet:
+            say(text)
+
+    def planning(self, cells: int) -> None:
+        """Print the number of cells if their plan takes longer than a moment."""
+        self._planning.enter_context(
+            announced_if_slow(f"planning {units.counted(cells, 'cell')}", quiet=self._is_quiet)
+        )
+
+    def run_opened(self, plan: RunPlan, hosts: Hosts, folder: RunFolder) -> SilentProgress:
+        """Return the display of the run."""
+        self._planning.close()
+        return self._display.enter_context(self._make_display(plan, hosts, folder))
 
 
 class PlainProgress(SilentProgress):
@@ -145,10 +169,12 @@ def rate_with_verdict(planned_trial: PlannedTrial, rps: float | None, verdict: s
     return f"{units.requests_per_s(rps)} ({verdict}{': ' if checks else ''}{', '.join(checks)})"
 
 
-def display(plan: RunPlan, hosts: Hosts, *, quiet: bool) -> SilentProgress:
-    """Return the display that fits: none, a live matrix on a terminal, or plain lines."""
-    if quiet:
-        return SilentProgress()
+def progress_of_run(*, quiet: bool) -> SilentProgress:
+    """Return the progress of a run that fits: none, a live matrix on a terminal, or plain lines."""
+    return SilentProgress() if quiet else RunProgress(_display)
+
+
+def _display(plan: RunPlan, hosts: Hosts, _folder: RunFolder) -> SilentProgress:
     if not sys.stderr.isatty() or shows_logs():
         return PlainProgress(plan)
     from benchkit.cli.live_matrix import LiveProgress  # rich takes a while

@@ -14,7 +14,7 @@ from benchkit.cli.console import print_json, print_table, say, scale_named
 from benchkit.cli.host_choice import inventory_of
 from benchkit.cli.options import InventoryFile, Json, LabName, Quiet, Scale, ScenarioName, Set
 from benchkit.cli.signals import signals_interrupt
-from benchkit.errors import ExitCode, InputError
+from benchkit.errors import ExitCode, InputError, raise_first
 
 if TYPE_CHECKING:
     from benchkit.hosts.connections import Hosts
@@ -54,7 +54,7 @@ def up(
     from benchkit.run import deployment
 
     hosts_given = _GivenHosts(inventory, lab, quiet=quiet)
-    with _connected(scenario, hosts_given, scale, settings, cell) as (plan, planned, hosts):
+    with _connected(scenario, hosts_given, scale, settings, cell, is_to_run=True) as (plan, planned, hosts):
         if not quiet:
             say(_choice(plan, planned))
         deployment.up(plan, planned, hosts, (lambda _: None) if quiet else say, apply=apply)
@@ -94,7 +94,7 @@ def status(
     except InputError as error:
         _print_holding_hosts(scenario, hosts_given, error, json=json)
         return
-    with _connected(scenario, hosts_given, scale, settings, cell) as (plan, planned, hosts):
+    with _connected(scenario, hosts_given, scale, settings, cell, is_to_run=False) as (plan, planned, hosts):
         statuses = deployment.status(plan.experiment, planned, hosts)
     if json:
         print_json(_document(plan.experiment, planned, statuses, hosts))
@@ -169,18 +169,23 @@ class _GivenHosts:
 
 @contextmanager
 def _connected(
-    scenario: str, given: _GivenHosts, scale: str, settings: list[str] | None, cell: str | None
+    scenario: str, given: _GivenHosts, scale: str, settings: list[str] | None, cell: str | None, *, is_to_run: bool
 ) -> Iterator[tuple[RunPlan, PlannedCell, Hosts]]:
-    """Connect to the hosts; give the plan, the cell whose stack is meant, and the hosts."""
+    """Connect to the hosts; give the plan, the cell whose stack is meant, and the hosts.
+
+    Raises the errors that prevent a run only where the stack is to run.
+    """
     from benchkit.hosts.connections import connect_all
-    from benchkit.plan.planner import make_plan
+    from benchkit.plan.planner import draft_plan
     from benchkit.run import deployment
     from benchkit.scenario.read import read_experiment
 
     experiment = read_experiment(scenario, scale_named(scale), settings or ())
     chosen = inventory_of(given.inventory, given.lab, quiet=given.quiet)
     with signals_interrupt(), connect_all(chosen) as hosts:
-        plan = make_plan(experiment, hosts)
+        plan, errors = draft_plan(experiment, hosts)
+        if is_to_run:
+            raise_first(errors)
         yield plan, deployment.select_cell(plan, cell), hosts
 
 

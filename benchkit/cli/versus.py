@@ -13,7 +13,7 @@ from benchkit.cli import options
 from benchkit.cli.console import print_json, say
 from benchkit.cli.host_choice import hosts_for
 from benchkit.cli.options import MAX_TIMEOUT_S, SERVER_HELP, finite, parse_tags
-from benchkit.cli.progress import SilentProgress
+from benchkit.cli.progress import RunProgress, SilentProgress
 from benchkit.cli.signals import signals_interrupt
 from benchkit.errors import ExitCode
 from benchkit.models.design import Design, ResponsePart
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from benchkit.cli.calibration import MakeFields
     from benchkit.comparison.run_data import RunData
     from benchkit.comparison.server_results import ServerResult
+    from benchkit.hosts.connections import Hosts
     from benchkit.hosts.inventory import Inventory
-    from benchkit.run.loop import FirstBlockReview
-    from benchkit.run.opened_run import OpenedRun
+    from benchkit.plan.model import RunPlan
     from benchkit.run.recorder import RunOutcome
     from benchkit.scenario.versus import ServerComparison
     from benchkit.store.run_folder import RunFolder
@@ -202,41 +202,34 @@ def _compare(
     Raises KeyboardInterrupt where there are none.
     """
     from benchkit.cli.calibration import calibrate, compare_adapted, experiment_of
-    from benchkit.cli.run import run_experiment
+    from benchkit.cli.run import run_interruptibly
     from benchkit.cli.versus_display import VersusProgress, describe_connections
     from benchkit.comparison.run_data import read_run_data
     from benchkit.comparison.server_results import server_results
     from benchkit.run.recorder import RunOutcome
+    from benchkit.run.run import RunOptions
     from benchkit.scenario.versus import save_scenario
 
     opened: list[RunFolder] = []
 
-    def show(run: OpenedRun) -> SilentProgress:
-        opened.append(run.folder)
+    def display(plan: RunPlan, _hosts: Hosts, folder: RunFolder) -> SilentProgress:
+        opened.append(folder)
         if quiet:
             return SilentProgress()
-        for sentence in describe_connections(run.plan):
+        for sentence in describe_connections(plan):
             say(sentence)
         return VersusProgress(
-            lambda: server_results(read_run_data(store, run.folder)), run.plan.planned_trials, comparison.budget_s
+            lambda: server_results(read_run_data(store, folder)), plan.planned_trials, comparison.budget_s
         )
 
-    def compare(fields: Mapping[str, object], review: FirstBlockReview | None) -> RunOutcome:
+    def compare(fields: Mapping[str, object], adapted: ServerComparison) -> RunOutcome:
         experiment = experiment_of(fields, settings)
         if save is not None:
             save_scenario(experiment.document.data, save)
+        options = RunOptions(tags=tags, names_other_programs=not quiet, adapts=adapted)
+        progress = RunProgress(display, quiet=quiet)
         try:
-            return run_experiment(
-                experiment,
-                inventory,
-                store,
-                seed=None,
-                quiet=quiet,
-                show=show,
-                tags=tags,
-                review=review,
-                resumable=False,
-            )
+            return run_interruptibly(experiment, inventory, store, progress, options, is_resumable=False)
         except KeyboardInterrupt:
             if not opened or read_run_data(store, opened[-1]).trials.empty:
                 raise

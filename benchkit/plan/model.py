@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
-from benchkit.errors import BenchkitError
 from benchkit.hosts.tuning import SudoCommand, TuningPlan
 from benchkit.loadtools.generators.generator import Generator
 from benchkit.loadtools.load_shares import Pauses, connect_s, pauses, turn_s
@@ -123,8 +122,6 @@ class RunPlan:
     planned_trials: tuple[PlannedTrial, ...]
     notices: tuple[str, ...]
     """Limitations for readers of the results: settings not isolated, not applied, lowered."""
-    obstacles: tuple[BenchkitError, ...]
-    """Errors that prevent the run: missing programs, required settings that a host does not accept."""
     tuning: tuple[TuningPlan, ...]
     """Tuning of each host for the whole run."""
     tuning_required: frozenset[str]
@@ -189,6 +186,10 @@ class RunPlan:
     def slice_s(self) -> float | None:
         """Length of the slices of measured trials; None for another design than `sliced`."""
         return self.experiment.scenario.slice_s if self.design == "sliced" else None
+
+    def slice_of(self, trial: PlannedTrial) -> float | None:
+        """Return the length of the slices of a trial; None where its window is in one piece."""
+        return self.slice_s if trial.is_measured else None
 
     @cached_property
     def capacity_cells(self) -> Mapping[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from benchkit import units
-from benchkit.errors import HostError, InputError
+from benchkit.errors import BenchkitError, HostError, InputError, raise_first
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.inventory import Inventory
 from benchkit.hosts.tuning import TuningPlan, sudo_commands
@@ -21,7 +21,7 @@ from benchkit.plan.records import cell_record, inventory_facts, used_programs
 from benchkit.plan.reserved_ports import plan_reserved_ports
 from benchkit.plan.secret_headers import missing_secrets, secret_notices
 from benchkit.plan.service_checks import build_services, check_configs, check_go_releases, check_node_releases
-from benchkit.plan.testbeds import combine_plans, compared_facts
+from benchkit.plan.testbeds import combine_plans, compared_facts, errors_of_testbeds
 from benchkit.plan.tuning_plan import plan_cell_tuning, plan_tuning, tuning_required_error
 from benchkit.scenario.cells import validate_generators
 from benchkit.scenario.experiment import Experiment, load_program, needed_programs
@@ -36,23 +36,42 @@ def make_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> 
     """Return the plan of a run on these hosts, whose state is read and not changed.
 
     The blocks of a run on several testbeds are divided among them. `seed` replaces the scenario's. Raises InputError
-    for a scenario or an inventory that cannot be run, HostError if a host does not answer.
+    for a scenario or an inventory that cannot be run, HostError if a host does not answer, lacks a program or does not
+    accept a required setting.
+    """
+    plan, errors = draft_plan(experiment, hosts, seed)
+    raise_first(errors)
+    return plan
+
+
+def draft_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> tuple[RunPlan, list[BenchkitError]]:
+    """Return a plan as far as it can be made, and all errors that prevent its run: `benchkit plan` shows both.
+
+    Raises an error only where there is no plan at all.
     """
     testbeds = hosts.inventory.testbeds or (None,)
-    plans = [_plan_testbed(experiment, hosts.of_testbed(name), seed) for name in testbeds]
+    drafts = [_draft_testbed(experiment, hosts.of_testbed(name), seed) for name in testbeds]
+    plans = [plan for plan, _ in drafts]
+    errors = [error for _, each in drafts for error in each]
     if len(plans) == 1:
-        return plans[0]
+        return plans[0], _distinct(errors)
     facts = {
         name: compared_facts(inventory_facts(hosts[name]), used_programs(plan, hosts[name]))
         for plan in plans
         for names in plan.roles.values()
         for name in names
     }
-    return combine_plans(plans, facts, {host.name: hosts.kernel_host(host.name).name for host in hosts})
+    kernels = {host.name: hosts.kernel_host(host.name).name for host in hosts}
+    differences = errors_of_testbeds(plans, facts, kernels, are_runnable=not errors)
+    return combine_plans(plans), _distinct([*errors, *differences])
 
 
-def _plan_testbed(experiment: Experiment, hosts: Hosts, seed: int | None) -> RunPlan:
-    """Return the plan of a run on one testbed."""
+def _distinct(errors: Iterable[BenchkitError]) -> list[BenchkitError]:
+    return list({str(error): error for error in errors}.values())
+
+
+def _draft_testbed(experiment: Experiment, hosts: Hosts, seed: int | None) -> tuple[RunPlan, list[BenchkitError]]:
+    """Return the plan of a run on one testbed, and the errors that prevent the run."""
     seed = experiment.scenario.seed if seed is None else seed
     check_go_releases(experiment)
     roles = require_roles(experiment, hosts.inventory)
@@ -70,13 +89,13 @@ def _plan_testbed(experiment: Experiment, hosts: Hosts, seed: int | None) -> Run
     tuning = (*tuning, *plan_reserved_ports(tuning, cells, hosts))
     check_node_releases(cells)
     measured = order_trials(experiment, design, seed)
-    obstacles = (
+    errors: list[BenchkitError] = [
         *missing,
         *_required_tuning_errors(tuning, required),
         *_required_cell_tuning_errors(experiment, cell_tuning),
         *_nothing_runnable(experiment, supported),
         *missing_secrets(experiment),
-    )
+    ]
     plan = RunPlan(
         experiment=experiment,
         seed=seed,
@@ -98,16 +117,16 @@ def _plan_testbed(experiment: Experiment, hosts: Hosts, seed: int | None) -> Run
             *(sentence for plan in tuning for sentence in plan.sentences()),
             *_quotas_not_applied(experiment, roles, capabilities),
         ),
-        obstacles=tuple({str(error): error for error in obstacles}.values()),
         tuning=tuning,
         tuning_required=required,
         profiled=profile_cells(experiment, cells),
     )
-    return replace(
+    plan = replace(
         plan,
         notices=(*plan.notices, *_switch_notices(plan)),
         sudo=sudo_commands([host.spec for host in hosts], plan.whole_tuning),
     )
+    return plan, errors
 
 
 def require_roles(experiment: Experiment, inventory: Inventory) -> dict[str, tuple[str, ...]]:

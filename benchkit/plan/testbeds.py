@@ -59,22 +59,16 @@ def _describe_interface(interface: Interface) -> str:
     return f"MTU {interface.mtu}{speed}"
 
 
-def combine_plans(plans: Sequence[RunPlan], facts: Facts, kernels: Mapping[str, str]) -> RunPlan:
-    """Return the plan of a run whose blocks are divided among the testbeds of these plans, the first one first.
-
-    `kernels` has for each host the one through which its kernel is changed, another one where they share a machine. The
-    obstacles of the plan name what differs between the testbeds.
-    """
+def combine_plans(plans: Sequence[RunPlan]) -> RunPlan:
+    """Return the plan of a run whose blocks are divided among the testbeds of these plans, the first one first."""
     first = plans[0]
     if first.design == "sequential":
         return replace(first, notices=(*first.notices, SEQUENTIAL.format(used=first.testbed)))
-    obstacles = [*(each for plan in plans for each in plan.obstacles), *_shared_kernels(plans, kernels)]
     if first.experiment.scenario.testbeds == "factor":
-        obstacles += _factor_obstacles(plans)
         plans = [_with_factor(plan, number, len(plans)) for number, plan in enumerate(plans)]
         trials = sorted((trial for plan in plans for trial in plan.planned_trials), key=lambda trial: trial.block)
         cells = tuple(cell for plan in plans for cell in plan.cells)
-        groups = zip(*(plan.groups for plan in plans), strict=False)  # unequal numbers are an obstacle
+        groups = zip(*(plan.groups for plan in plans), strict=False)  # unequal numbers are an error of the run
         first = replace(
             first,
             planned_trials=tuple(trials),
@@ -82,7 +76,6 @@ def combine_plans(plans: Sequence[RunPlan], facts: Facts, kernels: Mapping[str, 
             profiled=tuple(each for p in plans for each in p.profiled),
         )
     else:
-        obstacles += [] if obstacles else _inequalities(plans, facts)
         cells = tuple(_with_all_tuning(cell, plans) for cell in first.cells)
     return replace(
         first,
@@ -94,8 +87,25 @@ def combine_plans(plans: Sequence[RunPlan], facts: Facts, kernels: Mapping[str, 
         tuning_required=frozenset().union(*(plan.tuning_required for plan in plans)),
         sudo=tuple(each for plan in plans for each in plan.sudo),
         notices=tuple(dict.fromkeys(notice for plan in plans for notice in plan.notices)),
-        obstacles=tuple({str(error): error for error in obstacles}.values()),
     )
+
+
+def errors_of_testbeds(
+    plans: Sequence[RunPlan], facts: Facts, kernels: Mapping[str, str], *, are_runnable: bool = True
+) -> Iterator[BenchkitError]:
+    """Yield the errors that prevent a run on these testbeds together: what differs between them, above all.
+
+    `kernels` has for each host the one through which its kernel is changed, another one where they share a machine.
+    Testbeds are compared only where each of them `are_runnable` alone: else they differ in that.
+    """
+    if plans[0].design == "sequential":
+        return
+    shared = list(_shared_kernels(plans, kernels))
+    yield from shared
+    if plans[0].experiment.scenario.testbeds == "factor":
+        yield from _factor_errors(plans)
+    elif are_runnable and not shared:
+        yield from _inequalities(plans, facts)
 
 
 def _with_factor(plan: RunPlan, number: int, testbeds: int) -> RunPlan:
@@ -122,7 +132,7 @@ def _with_level(cell: PlannedCell, testbed: str) -> PlannedCell:
     return replace(cell, spec=replace(cell.spec, cell_id=control_of(name) if is_control else name, levels=levels))
 
 
-def _factor_obstacles(plans: Sequence[RunPlan]) -> Iterator[BenchkitError]:
+def _factor_errors(plans: Sequence[RunPlan]) -> Iterator[BenchkitError]:
     """Yield an error where the testbed cannot be a factor of the scenario."""
     plan = plans[0]
     where = plan.experiment.scenario.name

@@ -1,10 +1,10 @@
-"""The attempts at a trial: retries where a host was lost or a state of it has to pass, each recorded."""
+"""The attempts at a block: retries where a host was lost or a state of it has to pass, each recorded."""
 
 from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -14,18 +14,18 @@ from benchkit.models.rows import TrialRow
 from benchkit.models.thresholds import thresholds_of
 from benchkit.models.trial import TrialRecord
 from benchkit.plan.model import PlannedCell
-from benchkit.run.capacity import Report, find_capacity
+from benchkit.run.block import run_block
+from benchkit.run.capacity import find_capacity
 from benchkit.run.events import RunObserver
 from benchkit.run.recorder import RunRecorder
 from benchkit.run.retries import Retry, TrialAttempts, cause_of
-from benchkit.run.sliced_block import run_sliced_block
-from benchkit.run.steps.trial_state import Trial, make_trial
+from benchkit.run.steps.state import Block, Trial, make_trial
 from benchkit.run.target_rates import with_load
 from benchkit.run.testbed import Testbed
-from benchkit.run.trial import run_trial
 from benchkit.scenario.trial_order import PlannedTrial, is_profile_pass
+from benchkit.store.journal import FailureCause
 from benchkit.store.run_folder import RunFolder
-from benchkit.store.trial_tables import TrialOutput, TrialTables, read_output
+from benchkit.store.trial_tables import TrialTables, read_output
 from benchkit.units import requests_per_s
 
 logger = logging.getLogger(__name__)
@@ -44,76 +44,69 @@ class AttemptResult:
     """Its row of `trials`, where it ended."""
 
 
-def attempt_trial(
-    planned_trial: PlannedTrial, testbed: Testbed, recorder: RunRecorder, observer: RunObserver
-) -> AttemptResult:
-    """Run a trial and record its result; `benchkit.run.retries` decides whether a failed one is retried."""
-    cell = testbed.plan.cell_of(planned_trial)
-    attempts = TrialAttempts(testbed.retries.pauses())
-    for attempt in itertools.count(1):
-        if _skip(planned_trial, testbed, recorder, observer):
-            return AttemptResult("skipped")
-        try:
-            row = _attempt(planned_trial, attempt, testbed, recorder, observer)
-        except (HostError, InputError) as error:
-            testbed.hosts.raise_if_aborted()
-            is_host_lost = bool(testbed.hosts.unreachable())
-            retry = _decide(error, attempts, recorder, is_host_lost=is_host_lost)
-            _record_failure(
-                planned_trial, error, retry, testbed, recorder, observer=observer, is_host_lost=is_host_lost
-            )
-            disconnected_s = testbed.recover() if is_host_lost else 0.0
-            if not retry.is_retried:
-                return AttemptResult("failed")
-            if disconnected_s > MAX_PAUSE_S:
-                return AttemptResult("interrupted")
-            testbed.hosts.pause(retry.pause_s or 0.0)
-        else:
-            testbed.retries.add_success(cell.cell_id)
-            return AttemptResult("ended", row)
-    raise AssertionError
-
-
 def attempt_block(
     planned_trials: Sequence[PlannedTrial], testbed: Testbed, recorder: RunRecorder, observer: RunObserver
 ) -> dict[PlannedTrial, AttemptResult]:
-    """Run the trials of a sliced block together and record their results.
+    """Run trials together and record the result of each; `benchkit.run.retries` decides whether they are retried.
 
     A trial that fails by its own fault is not retried; where a host was lost or a state of it has to pass, all are.
     """
     results: dict[PlannedTrial, AttemptResult] = {}
     attempts = TrialAttempts(testbed.retries.pauses())
-    pending = tuple(planned_trials)
+    pending = list(planned_trials)
     for attempt in itertools.count(1):
         results |= {each: AttemptResult("skipped") for each in pending if _skip(each, testbed, recorder, observer)}
-        pending = tuple(each for each in pending if each not in results)
+        pending = [each for each in pending if each not in results]
         if not pending:
             return results
         try:
-            rows, failures = _attempt_together(pending, attempt, testbed, recorder, observer)
+            rows, failures = _attempt(pending, attempt, testbed, recorder, observer)
         except (HostError, InputError) as error:
-            testbed.hosts.raise_if_aborted()
-            is_host_lost = bool(testbed.hosts.unreachable())
-            retry = _decide(error, attempts, recorder, is_host_lost=is_host_lost)
-            for each in pending:
-                _record_failure(each, error, retry, testbed, recorder, observer=observer, is_host_lost=is_host_lost)
-            disconnected_s = testbed.recover() if is_host_lost else 0.0
-            if not retry.is_retried:
-                return results | {each: AttemptResult("failed") for each in pending}
-            if disconnected_s > MAX_PAUSE_S:
-                return results | {each: AttemptResult("interrupted") for each in pending}
-            testbed.hosts.pause(retry.pause_s or 0.0)
+            outcome = _retry_or_end(pending, error, attempts, testbed, recorder, observer=observer)
+            if outcome is not None:
+                return results | {each: AttemptResult(outcome) for each in pending}
         else:
             for each, failure in failures.items():
-                _record_failure(
-                    each, failure, Retry(is_retried=False), testbed, recorder, observer=observer, is_host_lost=False
-                )
-                results[each] = AttemptResult("failed")
-            for each, row in rows.items():
+                testbed.hosts.raise_if_aborted()
+                cause = cause_of(failure, is_host_lost=False)
+                _record_failure(each, failure, cause, Retry(is_retried=False), testbed, recorder=recorder)
+                observer.trial_failed(each, str(failure))
+            for each in rows:
                 testbed.retries.add_success(each.cell_id)
-                results[each] = AttemptResult("ended", row)
-            return results
+            results |= {each: AttemptResult("failed") for each in failures}
+            return results | {each: AttemptResult("ended", row) for each, row in rows.items()}
     raise AssertionError
+
+
+def _retry_or_end(
+    pending: Sequence[PlannedTrial],
+    error: HostError | InputError,
+    attempts: TrialAttempts,
+    testbed: Testbed,
+    recorder: RunRecorder,
+    *,
+    observer: RunObserver,
+) -> Literal["failed", "interrupted"] | None:
+    """Record that a block failed as a whole; return None when it is to be retried, else the outcome of its trials."""
+    testbed.hosts.raise_if_aborted()
+    is_host_lost = bool(testbed.hosts.unreachable())
+    cause = cause_of(error, is_host_lost=is_host_lost)
+    retry = attempts.decide(cause)
+    if cause == "host-state" and not retry.is_retried:
+        _add_hint(error, _how_to_repeat(recorder.run, attempts.waited_s))
+    for each in pending:
+        _record_failure(each, error, cause, retry, testbed, recorder=recorder)
+        if retry.is_retried:
+            observer.trial_retrying(each, str(error), retry.pause_s or 0)
+        else:
+            observer.trial_failed(each, str(error))
+    disconnected_s = testbed.recover() if is_host_lost else 0.0
+    if not retry.is_retried:
+        return "failed"
+    if disconnected_s > MAX_PAUSE_S:
+        return "interrupted"
+    testbed.hosts.pause(retry.pause_s or 0.0)
+    return None
 
 
 def _skip(planned_trial: PlannedTrial, testbed: Testbed, recorder: RunRecorder, observer: RunObserver) -> bool:
@@ -128,7 +121,7 @@ def _skip(planned_trial: PlannedTrial, testbed: Testbed, recorder: RunRecorder, 
     return True
 
 
-def _attempt_together(
+def _attempt(
     planned_trials: Sequence[PlannedTrial],
     attempt: int,
     testbed: Testbed,
@@ -139,52 +132,41 @@ def _attempt_together(
 
     Raises HostError or InputError where the block as a whole fails.
     """
-    plan, run = testbed.plan, recorder.run
-    trials: dict[PlannedTrial, Trial] = {}
+    first = planned_trials[0]
     for each in planned_trials:
         logger.info("trial %s: attempt %d, %s", recorder.trial_id(each), attempt, each.title)
         recorder.record_trial_started(each, attempt)
-        trials[each] = make_trial(plan, each, testbed.cell_of(each), run.run_id, testbed.hosts)
-        trials[each].attempt = attempt
-    testbed.record_block_facts(planned_trials[0])
-    testbed.tune_for(plan.cell_of(planned_trials[0]))
-    block = run_sliced_block(trials.values(), plan.experiment.scenario.slice_s, plan.seed)
+    testbed.record_block_facts(first)
+    testbed.tune_for(testbed.plan.cell_of(first))
+    trials = {each: _make_trial(each, attempt, testbed, recorder, observer) for each in planned_trials}
+    block = Block(list(trials.values()), testbed.plan.seed, testbed.plan.slice_of(first))
+    ended = _run_and_commit(block, recorder)
     rows: dict[PlannedTrial, TrialRow] = {}
-    failures: dict[PlannedTrial, HostError | InputError] = {}
     for each, trial in trials.items():
-        if trial.trial_id in block.failures:
-            failures[each] = _with_stored_logs(block.failures[trial.trial_id], trial, run)
-            continue
-        try:
-            tables = _record_end(block.records[trial.trial_id], trial.files, recorder)
-        except ParseError as error:
-            failures[each] = error
-        else:
-            _report_end(each, tables, observer)
+        tables = ended.get(trial.trial_id)
+        if tables is not None:
+            testbed.rates.add(tables.trial)
+            observer.trial_ended(each, tables.trial.rps, str(tables.trial.verdict), tables.deciding_checks)
             rows[each] = tables.trial
+    failures = {each: block.failures[trial.trial_id] for each, trial in trials.items() if each not in rows}
     return rows, failures
 
 
-def _attempt(
+def _make_trial(
     planned_trial: PlannedTrial, attempt: int, testbed: Testbed, recorder: RunRecorder, observer: RunObserver
-) -> TrialRow:
-    """Run a trial once and record its end. Raises HostError or InputError if it fails."""
-    trial_id = recorder.trial_id(planned_trial)
-    logger.info("trial %s: attempt %d, %s", trial_id, attempt, planned_trial.title)
-    recorder.record_trial_started(planned_trial, attempt)
-    testbed.record_block_facts(planned_trial)
-    testbed.tune_for(testbed.plan.cell_of(planned_trial))
+) -> Trial:
+    """Return the state of a trial before its first step; one at its capacity follows the search for that.
+
+    Raises HostError or InputError where there is no target rate, or no capacity.
+    """
     cell, capacity = testbed.cell_of(planned_trial), None
     goal = cell.load.capacity if cell.load.searches_capacity else None
     if goal is not None and not is_profile_pass(planned_trial.kind, planned_trial.cell_id):
-        capacity = _find_capacity(planned_trial, cell, goal, testbed, recorder, report=observer.notify)
+        capacity = _find_capacity(planned_trial, cell, goal, testbed, recorder, observer=observer)
         cell = with_load(cell, cell.load.model_copy(update={"rate": capacity.rps}))
     trial = make_trial(testbed.plan, planned_trial, cell, recorder.run.run_id, testbed.hosts)
     trial.attempt, trial.capacity = attempt, capacity
-    tables = _run_and_record(trial, recorder)
-    testbed.rates.add(tables.trial)
-    _report_end(planned_trial, tables, observer)
-    return tables.trial
+    return trial
 
 
 def _find_capacity(
@@ -194,7 +176,7 @@ def _find_capacity(
     testbed: Testbed,
     recorder: RunRecorder,
     *,
-    report: Report,
+    observer: RunObserver,
 ) -> CapacityEstimate:
     """Search for the capacity of a cell before its trial. Raises HostError or InputError where a probe fails."""
     made = 0
@@ -204,62 +186,91 @@ def _find_capacity(
     def run_probe(number: int, probed: PlannedCell) -> TrialTables:
         probe = replace(planned_trial, kind="probe", probe=made + number)
         recorder.record_trial_started(probe, 1)
-        return _run_and_record(make_trial(testbed.plan, probe, probed, recorder.run.run_id, testbed.hosts), recorder)
+        trial = make_trial(testbed.plan, probe, probed, recorder.run.run_id, testbed.hosts)
+        block = Block([trial], testbed.plan.seed)
+        ended = _run_and_commit(block, recorder)
+        if failure := block.failures.get(trial.trial_id):
+            raise failure
+        return ended[trial.trial_id]
 
-    found = find_capacity(cell, goal, thresholds_of(recorder.run.manifest()), run_probe, report=report)
+    found = find_capacity(cell, goal, thresholds_of(recorder.run.manifest()), run_probe, report=observer.notify)
     logger.info("trial %s: capacity %s: %s", recorder.trial_id(planned_trial), requests_per_s(found.rps), found.reason)
     return found
 
 
-def _run_and_record(trial: Trial, recorder: RunRecorder) -> TrialTables:
-    return _record_end(_run(trial, recorder.run), trial.files, recorder)
+def _run_and_commit(block: Block, recorder: RunRecorder) -> dict[str, TrialTables]:
+    """Run a block, store its trials, and return the rows of those that ended; the errors of others are in the block.
+
+    Raises HostError or InputError where the block as a whole fails.
+    """
+    trials = list(block.trials)
+    try:
+        records = run_block(block)
+    except (HostError, InputError) as error:
+        for trial in trials:
+            _store_logs(trial, error, recorder.run)
+        raise
+    ended: dict[str, TrialTables] = {}
+    for trial in trials:
+        if failure := block.failures.get(trial.trial_id):
+            _store_logs(trial, failure, recorder.run)
+            continue
+        try:
+            ended[trial.trial_id] = _commit(records[trial.trial_id], trial, recorder)
+        except ParseError as error:
+            block.failures[trial.trial_id] = error
+    return ended
 
 
-def _record_end(record: TrialRecord, files: Mapping[str, bytes], recorder: RunRecorder) -> TrialTables:
-    """Store a trial that ended, judge it, and return its rows. Raises ParseError."""
-    record, output = _read_and_store(record, files, recorder.run)
-    tables = recorder.record_trial_ended(record, output, files.__getitem__)
+def _commit(record: TrialRecord, trial: Trial, recorder: RunRecorder) -> TrialTables:
+    """Store a trial that ended with the result of each generator, judge it, and return its rows.
+
+    Raises ParseError where the output of the load tool cannot be read; it is stored in any case.
+    """
+    raw = trial.files.__getitem__
+    try:
+        output = read_output(record, raw)
+    except ParseError:
+        recorder.run.commit_trial(record, trial.files)
+        raise
+    generators = [
+        generator.model_copy(update={"result": parsed.result})
+        for generator, parsed in zip(record.generators, output.generators, strict=True)
+    ]
+    record = record.model_copy(update={"generators": tuple(generators)})
+    recorder.run.commit_trial(record, trial.files)
+    tables = recorder.record_trial_ended(record, output, raw)
     rate, verdict = requests_per_s(output.merged.result.rps), tables.trial.verdict
     logger.info("trial %s: ended after %.3f s: %s, %s", record.trial_id, record.wall_s, rate, verdict)
     return tables
 
 
-def _report_end(planned_trial: PlannedTrial, tables: TrialTables, observer: RunObserver) -> None:
-    row = tables.trial
-    observer.trial_ended(planned_trial, row.rps, str(row.verdict), tables.deciding_checks)
-
-
-def _decide(
-    error: HostError | InputError, attempts: TrialAttempts, recorder: RunRecorder, *, is_host_lost: bool
-) -> Retry:
-    """Return whether another attempt follows a failed one; where a state of the host did not pass, say what to do."""
-    cause = cause_of(error, is_host_lost=is_host_lost)
-    retry = attempts.decide(cause)
-    if cause == "host-state" and not retry.is_retried:
-        error.hint = "; ".join(filter(None, (error.hint, _how_to_repeat(recorder.run, attempts.waited_s))))
-    return retry
+def _store_logs(trial: Trial, error: HostError | InputError, run: RunFolder) -> None:
+    """Store the logs of a failed trial's services, and name their folder in its error."""
+    if folder := run.commit_failed_trial(trial.trial_id, trial.files):
+        logs = ", ".join(run.raw_file_names(trial.trial_id))
+        _add_hint(error, f"the whole logs of its services are in {folder}: {logs}")
 
 
 def _record_failure(
     planned_trial: PlannedTrial,
     error: HostError | InputError,
+    cause: FailureCause,
     retry: Retry,
     testbed: Testbed,
-    recorder: RunRecorder,
     *,
-    observer: RunObserver,
-    is_host_lost: bool,
+    recorder: RunRecorder,
 ) -> None:
     """Record a failed attempt with its cause, and whether the trial is retried."""
-    cause = cause_of(error, is_host_lost=is_host_lost)
     retrying = ", retrying" if retry.is_retried else ""
     logger.info("trial %s: failed (%s)%s: %s", recorder.trial_id(planned_trial), cause, retrying, error)
     recorder.record_trial_failed(planned_trial, str(error), cause, is_retried=retry.is_retried, pause_s=retry.pause_s)
-    if retry.is_retried:
-        observer.trial_retrying(planned_trial, str(error), retry.pause_s or 0)
-    else:
-        observer.trial_failed(planned_trial, str(error))
+    if not retry.is_retried:
         testbed.retries.add_failure(planned_trial.cell_id, str(error))
+
+
+def _add_hint(error: HostError | InputError, hint: str) -> None:
+    error.hint = "; ".join(filter(None, (error.hint, hint)))
 
 
 def _how_to_repeat(run: RunFolder, waited_s: float) -> str:
@@ -267,38 +278,3 @@ def _how_to_repeat(run: RunFolder, waited_s: float) -> str:
     return (
         f"{waited}change that, then repeat the failed trials with `benchkit run --resume {run.run_id} --retry-failed`"
     )
-
-
-def _run(trial: Trial, run: RunFolder) -> TrialRecord:
-    """Run a trial; where it fails, store the logs of its services and name their folder in the error."""
-    try:
-        return run_trial(trial)
-    except (HostError, InputError) as error:
-        raise _with_stored_logs(error, trial, run)  # noqa: B904 - it is the same error
-
-
-def _with_stored_logs(error: HostError | InputError, trial: Trial, run: RunFolder) -> HostError | InputError:
-    """Store the logs of a failed trial's services, and name their folder in its error."""
-    if folder := run.commit_failed_trial(trial.trial_id, trial.files):
-        logs = f"the whole logs of its services are in {folder}: {', '.join(run.raw_file_names(trial.trial_id))}"
-        error.hint = "; ".join(filter(None, (error.hint, logs)))
-    return error
-
-
-def _read_and_store(record: TrialRecord, files: Mapping[str, bytes], run: RunFolder) -> tuple[TrialRecord, TrialOutput]:
-    """Read the output of the generators, and store it with the result of each, also where it cannot be read.
-
-    Raises ParseError.
-    """
-    try:
-        output = read_output(record, files.__getitem__)
-    except ParseError:
-        run.commit_trial(record, files)
-        raise
-    generators = [
-        generator.model_copy(update={"result": parsed.result})
-        for generator, parsed in zip(record.generators, output.generators, strict=True)
-    ]
-    record = record.model_copy(update={"generators": tuple(generators)})
-    run.commit_trial(record, files)
-    return record, output

@@ -79,7 +79,6 @@ def up(plan: RunPlan, cell: PlannedCell, hosts: Hosts, notify: Notify, *, apply:
     where a host is held, lacks something, or a service does not start or finds a fault in the stack; all hosts are
     restored then.
     """
-    raise_first(plan.obstacles)
     name = holder_name(plan.experiment.scenario.name)
     if _is_up(plan, cell, hosts):
         notify(f"{name} is already up")

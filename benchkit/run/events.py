@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from benchkit.scenario.trial_order import PlannedTrial
+if TYPE_CHECKING:  # the help of a command with a display of its own must not wait for them
+    from benchkit.hosts.connections import Hosts
+    from benchkit.plan.model import RunPlan
+    from benchkit.scenario.trial_order import PlannedTrial
+    from benchkit.store.run_folder import RunFolder
 
 
-class RunObserver(Protocol):
-    """Receiver of the events of a run."""
+class RunObserver:
+    """Receiver of the events of a run, which ignores them."""
+
+    def planning(self, cells: int) -> None:
+        """Show that a run of this number of cells is being planned."""
+
+    def run_opened(self, plan: RunPlan, hosts: Hosts, folder: RunFolder) -> RunObserver:  # noqa: ARG002 - for displays
+        """Return the receiver of all further events of a run with this plan, these hosts, and this folder."""
+        return self
 
     def notify(self, text: str) -> None:
         """Show a message about the run as a whole: its present stage, or something that happened to a host."""
@@ -37,45 +48,40 @@ class RunObserver(Protocol):
         """Show that a pause interrupted a block: all of its trials are repeated."""
 
 
-class SharedObserver:
-    """An observer that several threads report to, of which it hears one at a time."""
-
+class _OneAtATime(RunObserver):
     def __init__(self, observer: RunObserver) -> None:
-        """Pass all events on to this observer."""
         self._observer = observer
         self._lock = threading.RLock()
 
     def notify(self, text: str) -> None:
-        """Pass it on."""
         with self._lock:
             self._observer.notify(text)
 
     def run_resumed(self, finished: Mapping[PlannedTrial, str]) -> None:
-        """Pass it on."""
         with self._lock:
             self._observer.run_resumed(finished)
 
     def trial_started(self, planned_trial: PlannedTrial, testbed: str | None) -> None:
-        """Pass it on."""
         with self._lock:
             self._observer.trial_started(planned_trial, testbed)
 
     def trial_ended(self, planned_trial: PlannedTrial, rps: float | None, verdict: str, checks: Sequence[str]) -> None:
-        """Pass it on."""
         with self._lock:
             self._observer.trial_ended(planned_trial, rps, verdict, checks)
 
     def trial_failed(self, planned_trial: PlannedTrial, reason: str | None) -> None:
-        """Pass it on."""
         with self._lock:
             self._observer.trial_failed(planned_trial, reason)
 
     def trial_retrying(self, planned_trial: PlannedTrial, reason: str, pause_s: float) -> None:
-        """Pass it on."""
         with self._lock:
             self._observer.trial_retrying(planned_trial, reason, pause_s)
 
     def block_interrupted(self, block: int) -> None:
-        """Pass it on."""
         with self._lock:
             self._observer.block_interrupted(block)
+
+
+def heard_one_at_a_time(observer: RunObserver) -> RunObserver:
+    """Return the observer for the threads of several testbeds: it hears one event at a time."""
+    return _OneAtATime(observer)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from benchkit.comparison.power import planned_ratios
@@ -13,10 +11,8 @@ from benchkit.errors import InputError
 from benchkit.hosts.connections import Hosts
 from benchkit.models.design import design_of
 from benchkit.models.run import Manifest
-from benchkit.plan.planner import make_plan
 from benchkit.run.events import RunObserver
-from benchkit.run.loop import execute
-from benchkit.run.opened_run import OpenedRun, open_run
+from benchkit.run.run import RunOptions, execute, open_run
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.read import vary_experiment
 from benchkit.store.store import Store
@@ -62,17 +58,13 @@ def pilot_experiment(experiment: Experiment, planned: Manifest) -> Experiment:
     return vary_experiment(experiment, changes, "--pilot")
 
 
-@contextmanager
-def open_pilot(experiment: Experiment, planned: Manifest, hosts: Hosts) -> Iterator[OpenedRun]:
-    """Open a pilot for a planned run, in a temporary store. Raises as `pilot_experiment` and `open_run` do."""
+def run_pilot(experiment: Experiment, planned: Manifest, hosts: Hosts, observer: RunObserver) -> RunData:
+    """Run a pilot for a planned run, in a temporary store, and return its data.
+
+    Raises HostError, and as `pilot_experiment` and `open_run` do.
+    """
     pilot = pilot_experiment(experiment, planned)
-    with (
-        tempfile.TemporaryDirectory(prefix="benchkit-pilot-") as folder,
-        open_run(lambda: make_plan(pilot, hosts), hosts, Store(Path(folder))) as run,
-    ):
-        yield run
-
-
-def run_pilot(pilot: OpenedRun, observer: RunObserver) -> RunData:
-    """Run a pilot and return its data. Raises HostError."""
-    return read_run_data(pilot.store, execute(pilot, observer).run)
+    with tempfile.TemporaryDirectory(prefix="benchkit-pilot-") as folder:
+        store = Store(Path(folder))
+        with open_run(pilot, hosts, store, observer, RunOptions()) as run:
+            return read_run_data(store, execute(run, observer).run)

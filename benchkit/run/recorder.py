@@ -15,9 +15,10 @@ from benchkit.hosts.host_changes import Leftovers
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.run import RunStatus
 from benchkit.models.trial import TrialRecord
+from benchkit.plan.adaptation import Adaptation
 from benchkit.run.judge import Judge, judge_stored_run
 from benchkit.run.run_log import run_log
-from benchkit.run.steps.trial_state import trial_id_of
+from benchkit.run.steps.state import trial_id_of
 from benchkit.run.trial_queue import hash_order
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.stats.samples import Exclusion
@@ -64,6 +65,8 @@ class RunOutcome:
     """Causes of the failures in this process, by trial id; without those of trials that were skipped."""
     retries: dict[str, list[str]] = field(default_factory=dict)
     """Reasons of the retries of each trial, by trial id."""
+    adaptation: Adaptation | None = None
+    """Other load or design that the first block of a comparison asked for, for which it ended."""
     not_restored: dict[str, str] = field(default_factory=dict)
     """Hosts that could not be restored, each with the reason; their records are kept there."""
     restore_unconfirmed: dict[str, str] = field(default_factory=dict)

@@ -18,7 +18,7 @@ from benchkit.plan.records import inventory_facts, used_programs
 from benchkit.run.judge import rebuild_tables
 from benchkit.run.manifest import make_manifest
 from benchkit.run.recorder import RunRecorder
-from benchkit.run.steps.trial_state import trial_id_of
+from benchkit.run.steps.state import trial_id_of
 from benchkit.run.trial_queue import TrialQueue, hash_order
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.store.journal import BlockInterrupted, TrialEnded, TrialFailed

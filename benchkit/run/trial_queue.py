@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from benchkit.comparison.adaptive import StopDecision, StopRule
 from benchkit.models.rows import TrialRow
-from benchkit.scenario.trial_order import PlannedTrial, is_profile_pass
+from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.stats.samples import Exclusion
 
 CALIBRATION_BLOCK = 0
@@ -56,7 +56,7 @@ class TrialQueue:
         self._finished: set[PlannedTrial] = set()
         self._rule = rule
         self._unfinished = Counter(trial.block for trial in planned_trials)
-        self._measured_blocks = frozenset(trial.block for trial in planned_trials if _is_measured(trial))
+        self._measured_blocks = frozenset(trial.block for trial in planned_trials if trial.is_measured)
         self._contiguous = _contiguous_blocks(self._planned)
         self._rows: list[TrialRow] = []
         self._finished_blocks = 0
@@ -102,7 +102,7 @@ class TrialQueue:
     def _take_with_its_block(self, first: PlannedTrial, testbed: str | None) -> tuple[PlannedTrial, ...]:
         """Take a trial for a testbed, and with it the others of its block that run at the same time."""
         batch = [first]
-        if self._together and _is_measured(first):
+        if self._together and first.is_measured:
             batch = [trial for trial in self._pending if trial.block == first.block]
         for trial in batch:
             self._pending.remove(trial)
@@ -145,14 +145,14 @@ class TrialQueue:
         with self._changed:
             self._finished.add(trial)
             self._unfinished[trial.block] -= 1
-            if _is_measured(trial):
+            if trial.is_measured:
                 self._elapsed_s += duration_s / self._speed
                 self._rows += [] if row is None else [row]
             if self._unfinished[trial.block]:
                 return None
             self._owners.pop(trial.block, None)
             self._changed.notify_all()
-            return self._decide(exclusions) if _is_measured(trial) else None
+            return self._decide(exclusions) if trial.is_measured else None
 
     def _decide(self, exclusions: Iterable[Exclusion]) -> StopDecision | None:
         """Return the decision of the rule after one more measured block."""
@@ -226,7 +226,7 @@ class TrialQueue:
 
     def _is_wanted(self, trial: PlannedTrial) -> bool:
         """Return whether a pending trial still has to run; blocks that were running at an early stop are finished."""
-        return self.early_stop is None or not _is_measured(trial) or trial.block in self._kept_blocks
+        return self.early_stop is None or not trial.is_measured or trial.block in self._kept_blocks
 
 
 def _contiguous_blocks(planned: Sequence[PlannedTrial]) -> frozenset[int]:
@@ -238,7 +238,3 @@ def _contiguous_blocks(planned: Sequence[PlannedTrial]) -> frozenset[int]:
         last[trial.block] = index
     sizes = Counter(trial.block for trial in planned)
     return frozenset(block for block in sizes if last[block] - first[block] + 1 == sizes[block])
-
-
-def _is_measured(trial: PlannedTrial) -> bool:
-    return trial.kind != "calibrate" and not is_profile_pass(trial.kind, trial.cell_id)

@@ -45,6 +45,11 @@ class PlannedTrial:
         notes = {"profile": " (profiled)", "calibrate": " (calibration)"}
         return self.cell_id + notes.get(self.kind, "")
 
+    @property
+    def is_measured(self) -> bool:
+        """True for trials of the design: neither calibrations nor those of the profile pass."""
+        return self.kind != "calibrate" and not is_profile_pass(self.kind, self.cell_id)
+
 
 def planned_trials(
     design: Design, cell_ids: Sequence[str], blocks: int, seed: int, groups: Sequence[Sequence[str]] = ()

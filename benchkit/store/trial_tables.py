@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import io
+import re
+import tarfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
+from benchkit.errors import ParseError
 from benchkit.loadtools.registry import get_tool
 from benchkit.loadtools.text import decode
 from benchkit.loadtools.tool import ParsedOutput, ToolOutput
 from benchkit.loadtools.trial_result import merge_generator_outputs, merge_slices, read_generator
+from benchkit.models.load import Load
 from benchkit.models.rows import (
     TABLES,
     Columns,
@@ -29,7 +33,6 @@ from benchkit.models.trial import GeneratorRecord, TrialRecord
 from benchkit.store.parquet_files import Rows
 from benchkit.store.profile_tables import read_profiles
 from benchkit.store.row_builders import latency_columns, note_rows, sampled_requests, series_rows, slice_rows, trial_row
-from benchkit.store.slice_files import unpack_slices
 from benchkit.store.telemetry_table import (
     main_process_cpu_s,
     mean_goroutine_wait_s,
@@ -84,6 +87,9 @@ KILLED = "service-killed"
 NOT_RECOVERED = "not-recovered"
 """Code of the note on a trial whose objective did not hold again after the shape of its rate."""
 
+_MEMBER = re.compile(r"([0-9]{5})\.(txt|stderr\.txt|json)")
+"""Files in the archive that a generator of a sliced trial has: the number of the slice, and the suffix."""
+
 TRIAL_TABLES = tuple(table for table in TABLES if "trial_id" in column_names(table))
 """The tables whose rows belong to trials."""
 
@@ -109,10 +115,15 @@ def read_output(record: TrialRecord, raw: RawFile) -> TrialOutput:
         printed = decode(raw(record.imported.file))
         parsed = ParsedOutput(get_tool(record.load.tool).parse(printed), None)
         return TrialOutput(parsed, (parsed,))
-    if record.slices:
-        return _read_slices(record, raw)
-    generators = tuple(_read_generator(record, generator, raw) for generator in record.generators)
-    return TrialOutput(merge_generator_outputs(generators, _starts(record)), generators)
+    tool = get_tool(record.load.tool)
+    starts = [generator.started_s for generator in record.generators]
+    by_generator = [
+        [read_generator(tool, load, printed) for load, printed in _slices(record, generator, raw)]
+        for generator in record.generators
+    ]
+    slices = tuple(merge_generator_outputs(outputs, starts) for outputs in zip(*by_generator, strict=True))
+    generators = tuple(map(merge_slices, by_generator))
+    return TrialOutput(merge_slices(slices), generators, slices if record.slices else ())
 
 
 def build_trial_tables(
@@ -159,34 +170,42 @@ def _per_request(value: float | None, requests: float | None) -> float | None:
     return None if value is None or not requests else value / requests
 
 
-def _read_slices(record: TrialRecord, raw: RawFile) -> TrialOutput:
-    tool = get_tool(record.load.tool)
-    by_generator = [
-        [
-            read_generator(tool, generator.load.model_copy(update={"duration_s": each.duration_s}), printed)
-            for each, printed in zip(
-                record.slices, unpack_slices(raw(generator.files["slices"]), len(record.slices)), strict=True
-            )
-        ]
-        for generator in record.generators
+def _slices(record: TrialRecord, generator: GeneratorRecord, raw: RawFile) -> list[tuple[Load, ToolOutput]]:
+    """Return the load and the output of a generator in each slice; a trial in one piece has one."""
+    if record.slices:
+        outputs = unpack_slices(raw(generator.files["slices"]), len(record.slices))
+        loads = [generator.load.model_copy(update={"duration_s": each.duration_s}) for each in record.slices]
+        return list(zip(loads, outputs, strict=True))
+    stdout, stderr = (decode(raw(name)) if (name := generator.files.get(kind)) else "" for kind in ("stdout", "stderr"))
+    reduction = raw(generator.files["reduction"]) if "reduction" in generator.files else None
+    return [(generator.load, ToolOutput(stdout, stderr, reduction))]
+
+
+def pack_slices(slices: Sequence[Mapping[str, bytes]]) -> bytes:
+    """Return an archive of the files of all slices, by suffix (`txt`, `stderr.txt`, `json`)."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for number, files in enumerate(slices, 1):
+            for suffix, content in sorted(files.items()):
+                member = tarfile.TarInfo(f"{number:05}.{suffix}")
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+    return stream.getvalue()
+
+
+def unpack_slices(content: bytes, count: int) -> list[ToolOutput]:
+    """Return the output of a generator in each of `count` slices. Raises ParseError for a damaged archive."""
+    files: list[dict[str, bytes]] = [{} for _ in range(count)]
+    try:
+        with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as archive:
+            for member in archive:
+                name, file = _MEMBER.fullmatch(member.name), archive.extractfile(member)
+                if name is None or file is None or not 1 <= int(name[1]) <= count:
+                    raise ParseError(f"the archive of slices has an unknown file {member.name!r}")
+                files[int(name[1]) - 1][name[2]] = file.read()
+    except tarfile.TarError as error:
+        raise ParseError("the archive of slices is damaged", why=str(error)) from None
+    return [
+        ToolOutput(decode(each.get("txt", b"")), decode(each.get("stderr.txt", b"")), each.get("json"))
+        for each in files
     ]
-    starts = _starts(record)
-    slices = tuple(merge_generator_outputs(outputs, starts) for outputs in zip(*by_generator, strict=True))
-    return TrialOutput(merge_slices(slices), tuple(map(merge_slices, by_generator)), slices)
-
-
-def _starts(record: TrialRecord) -> list[float]:
-    return [generator.started_s for generator in record.generators]
-
-
-def _read_generator(record: TrialRecord, generator: GeneratorRecord, raw: RawFile) -> ParsedOutput:
-    printed = ToolOutput(
-        stdout=_text(generator, "stdout", raw),
-        stderr=_text(generator, "stderr", raw),
-        reduction=raw(generator.files["reduction"]) if "reduction" in generator.files else None,
-    )
-    return read_generator(get_tool(record.load.tool), generator.load, printed)
-
-
-def _text(generator: GeneratorRecord, kind: Literal["stdout", "stderr"], raw: RawFile) -> str:
-    return decode(raw(generator.files[kind])) if kind in generator.files else ""

@@ -26,14 +26,13 @@ from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.processes import ProcessSpec, ToFile
 from benchkit.lab.lab import Lab
 from benchkit.plan.model import PlannedCell, RunPlan
-from benchkit.plan.planner import make_plan
-from benchkit.run.loop import execute
-from benchkit.run.opened_run import open_run
+from benchkit.run.run import execute
 from benchkit.scenario.read import read_experiment
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.services import deploy
 from benchkit.store.store import Store
 from tests.bench.real_runs import table
+from tests.support.run.opening import open_run
 
 pytestmark = [
     pytest.mark.skipif(
@@ -125,7 +124,7 @@ def test_cpu_of_nginx_per_full_handshake(lab: Lab, tmp_path: Path) -> None:
     experiment = read_experiment("tls-cost", "lab", settings)
     with (
         connect_all(lab.inventory()) as hosts,
-        open_run(lambda: make_plan(experiment, hosts), hosts, Store(tmp_path)) as opened,
+        open_run(experiment, hosts, Store(tmp_path)) as opened,
     ):
         references = ReferenceRunner(opened.plan, hosts)
         outcome = execute(opened, references)

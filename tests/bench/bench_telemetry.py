@@ -24,10 +24,10 @@ from benchkit.lab.lab import Lab
 from benchkit.models.telemetry import AGENT_SERVICE
 from benchkit.plan.model import RunPlan
 from benchkit.plan.planner import make_plan
-from benchkit.run.steps.telemetry_steps import watched_service
-from benchkit.run.steps.trial_state import make_trial
+from benchkit.run.block import run_block
+from benchkit.run.steps.state import Block, make_trial
+from benchkit.run.steps.telemetry import watched_service
 from benchkit.run.testbed import install_programs
-from benchkit.run.trial import run_trial
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.model import TelemetryOptions
 from benchkit.scenario.read import read_experiment
@@ -120,7 +120,7 @@ class TelemetryCost:
 def measure_telemetry(host: Host, running: list[RunningService], interval_s: float, seconds: float) -> TelemetryCost:
     """Run telemetry for some seconds, and return its cost."""
     path = PurePosixPath("watched") / f"{interval_s}-{time.monotonic_ns()}.jsonl"
-    host.telemetry.start(path, interval_s, [watched_service(each) for each in running])
+    host.telemetry.start(path, interval_s, [watched_service(each, each.service.name) for each in running])
     time.sleep(seconds)
     host.telemetry.snapshot()
     ended = host.telemetry.stop()
@@ -167,7 +167,7 @@ def test_telemetry_does_not_affect_a_load(lab: Lab) -> None:
                 planned_trial = replace(plan.planned_trials[0], block=pair, position=position)
                 trial = make_trial(plan, planned_trial, plan.cell_of(planned_trial), "bench", hosts)
                 trial.telemetry_options = TelemetryOptions() if cell_id == "watched" else None
-                record = run_trial(trial)
+                (record,) = run_block(Block([trial], plan.seed)).values()
                 reading = read_output(record, trial.files.__getitem__)
                 rows.append(replace(trial_row(record, reading.merged.result), cell_id=cell_id))
     (ratio,) = block_ratios(take_samples(pd.DataFrame(rows), "rps"), [ComparedCells("watched", "unwatched")])

@@ -9,12 +9,11 @@ from benchkit.cli.progress import SilentProgress
 from benchkit.comparison.compare import compare
 from benchkit.comparison.ratios import Ratio
 from benchkit.hosts.connections import Hosts
-from benchkit.plan.planner import make_plan
-from benchkit.run.loop import execute
-from benchkit.run.opened_run import open_run
+from benchkit.run.run import execute
 from benchkit.scenario.experiment import Experiment
 from benchkit.stats.samples import Exclusion
 from benchkit.store.store import Store
+from tests.support.run.opening import open_run
 
 STACKS = """\
 question: Does the design tell the truth?
@@ -32,7 +31,7 @@ def run_once(
     store: Path, experiment: Experiment, hosts: Hosts, *, seed: int = 1, watcher: SilentProgress = QUIET
 ) -> str:
     """Execute a run, and return its id."""
-    with open_run(lambda: make_plan(experiment, hosts, seed), hosts, Store(store)) as opened:
+    with open_run(experiment, hosts, Store(store), seed=seed) as opened:
         outcome = execute(opened, watcher)
     assert outcome.status == "done", outcome.failures
     return outcome.run.run_id

@@ -96,7 +96,6 @@ def run_plan(experiment: Experiment, **fields: Any) -> RunPlan:  # noqa: ANN401 
         cells=planned_cells(experiment),
         planned_trials=(),
         notices=(),
-        obstacles=(),
         tuning=(),
         tuning_required=frozenset(),
     )

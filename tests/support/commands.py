@@ -24,7 +24,7 @@ _TIMEOUT_S = 600
 """Longest time of a command: on a busy machine with a cold cache it builds servers."""
 _IMPORTED = (
     "benchkit.cli.app",
-    "benchkit.run.loop",
+    "benchkit.run.run",
     "benchkit.explore",
     "benchkit.hosts.connections",
     "benchkit.lab.lab",

@@ -1,7 +1,7 @@
-"""Running generators on their hosts: all are started at one instant, waited for, and their outputs are fetched.
+"""Running generators on their hosts: at once and side by side, or in slices that take turns by a timetable.
 
-`run_generators` is the way in, and `fetch_outputs` the way out. A `GeneratorGroup` has the processes of one host, a
-`GeneratorProcess` is one of them, and a `GeneratorRun` is the record of one that ended well.
+`run_generators` and `run_slices` are the ways in; both give a `GeneratorRun` for each generator in each slice. Output
+is fetched later (`benchkit.loadtools.generators.outputs`): no host works on it while load is measured.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Literal, TypeVar
 
@@ -20,17 +20,15 @@ from benchkit.errors import HostError, HostStateError
 from benchkit.hosts.connections import Hosts, run_on_hosts
 from benchkit.hosts.files import PlacedFile
 from benchkit.hosts.host import Host
-from benchkit.hosts.processes import HostProcess, ProcessSpec, ToFile
-from benchkit.loadtools.generators.generator import Generator
-from benchkit.loadtools.generators.limits import time_limit_s
-from benchkit.loadtools.generators.rows import RowFiles, reduce_rows, require_room
-from benchkit.loadtools.registry import get_tool
+from benchkit.hosts.processes import EndedProcess, HostProcess, PlannedStart, ProcessSpec, ToFile
+from benchkit.loadtools.generators.generator import Generator, grace_s, time_limit_s
+from benchkit.models.telemetry import generator_service
 from benchkit.services import deploy
 
 START_LEAD_S = 0.03
 START_LEAD_ROUND_TRIPS = 20
 START_LEAD_PROCESS_S = 0.002
-"""Lead of the common start: time for the hosts' own work, for this many round trips to the slowest host, and for the
+"""Lead of a common start: time for the hosts' own work, for this many round trips to the slowest host, and for the
 messages of each process."""
 
 STOP_GRACE_S = 1.0
@@ -45,88 +43,102 @@ STDERR_BYTES = 1 << 20
 OutputKind = Literal["stdout", "stderr", "reduction"]
 """Kinds of files that a generator writes: its text, its error messages, and the reducer's file."""
 
+SUFFIXES: Mapping[OutputKind, str] = {"stdout": "txt", "stderr": "stderr.txt", "reduction": "json"}
+"""Suffixes of these files."""
+
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class GeneratorRun:
-    """Record of a generator that ran to its end, or was ended after its window."""
+class PlacedGenerator:
+    """A generator in one slice, with the places of its files on its host."""
 
     generator: Generator
-    ended: ExitStatus
-    overran: bool
-    """True where it did not end by itself (`benchkit.loadtools.generators.limits`)."""
+    working_directory: PurePosixPath
+    """Folder with its input files, in which the tool is started."""
+    rows: PurePosixPath
+    """File for the rows that its tool prints, if any; its other files have this name and a suffix."""
+
+    def output(self, kind: OutputKind) -> PurePosixPath:
+        """Return the path of an output file."""
+        return self.rows.with_name(f"{self.rows.name}.{SUFFIXES[kind]}")
+
+    def input_files(self) -> list[PlacedFile]:
+        """Return its input files: its host keeps no copy of one with a secret, which only its user reads."""
+        secret = self.generator.secret_files
+        return [
+            PlacedFile(self.working_directory / name, content, PRIVATE)
+            if name in secret
+            else PlacedFile(self.working_directory / name, content)
+            for name, content in self.generator.files.items()
+        ]
+
+    def tool_start(self, stdout_bytes: int | None = None) -> ProcessSpec:
+        """Return how to start the tool, with a limit of its output where it is no file of rows."""
+        has_rows = self.generator.reducer is not None
+        return ProcessSpec(
+            self.generator.command,
+            cwd=self.working_directory,
+            cpus=self.generator.cpus,
+            nofile=self.generator.nofile,
+            stdout=ToFile(self.rows, None) if has_rows else ToFile(self.output("stdout"), stdout_bytes),
+            stderr=ToFile(self.output("stderr"), STDERR_BYTES),
+        )
+
+
+@dataclass(frozen=True)
+class GeneratorRun:
+    """A generator in one slice, from its start to its end. Times are the controller's `time.monotonic()`."""
+
+    placed: PlacedGenerator
     started_s: float
-    """Start, on the controller's `time.monotonic()`, converted from its host's clock."""
+    ended: ExitStatus | None
+    """None where it could not be ended."""
     ended_s: float
     late_s: float | None
     """Delay of the start after the agreed instant; None where it ran alone and none was agreed."""
-    files: Mapping[OutputKind, PurePosixPath]
-    """Its output files on its host, once its rows are reduced."""
-    rows: RowFiles | None
-    """Its rows; None where the tool prints none."""
+    overran: bool
+    """True where it did not end by itself before its limit (`time_limit_s`, `grace_s`)."""
+    failure: str | None = None
+    """Reason why its output cannot be used; None where it ended well."""
+
+    @property
+    def generator(self) -> Generator:
+        """Its generator."""
+        return self.placed.generator
+
+    @property
+    def measured_s(self) -> float:
+        """Time that it measured: to its own end, or to that of its window where that came first."""
+        window_s = self.generator.load.duration_s
+        took_s = self.ended_s - self.started_s
+        return window_s if self.overran and window_s is not None else took_s
 
     @property
     def measured_until_s(self) -> float:
-        """End of what it measured, on the same clock: its own end, or that of its window where it overran it."""
-        return self.started_s + (self.generator.load.duration_s or 0.0) if self.overran else self.ended_s
+        """End of what it measured."""
+        return self.started_s + self.measured_s
 
 
 @dataclass
 class GeneratorProcess:
     """A generator that is being run on its host."""
 
-    generator: Generator
+    placed: PlacedGenerator
     host: Host
-    folder: PurePosixPath
     process: HostProcess | None = None
     ended: ExitStatus | None = None
     overran: bool = False
 
     @property
-    def files(self) -> dict[OutputKind, PurePosixPath]:
-        """Paths of its output files; those of a reducer are beside the rows."""
-        name = self.generator.name
-        stderr = self.folder / f"{name}.stderr.txt"
-        if self.generator.reducer is None:
-            return {"stdout": self.folder / f"{name}.txt", "stderr": stderr}
-        beside = self.working_directory
-        return {"stdout": beside / f"{name}.txt", "stderr": stderr, "reduction": beside / f"{name}.json"}
-
-    @property
-    def rows(self) -> RowFiles | None:
-        """The file with its rows; None where the tool prints none."""
-        if self.generator.reducer is None:
-            return None
-        return RowFiles(self.generator, self.working_directory, (self.generator.name,), self.working_directory)
-
-    @property
-    def working_directory(self) -> PurePosixPath:
-        """Folder in which the tool is started."""
-        return self.folder / self.generator.name
+    def generator(self) -> Generator:
+        """Its generator."""
+        return self.placed.generator
 
     @property
     def started_s(self) -> float:
         """Start, on the controller's `time.monotonic()`, converted from its host's clock."""
         return self.host.clock.to_controller_s(_started(self.process).started_ns)
-
-    def input_files(self) -> list[PlacedFile]:
-        """Return the files that its command names."""
-        return place_inputs(self.generator, self.working_directory)
-
-    def tool_start(self) -> ProcessSpec:
-        """Return how to start the tool."""
-        rows = self.rows
-        return ProcessSpec(
-            self.generator.command,
-            cwd=self.working_directory,
-            cpus=self.generator.cpus,
-            nofile=self.generator.nofile,
-            stdout=ToFile(self.files["stdout"], STDOUT_BYTES)
-            if rows is None
-            else ToFile(rows.folder / rows.names[0], None),
-            stderr=ToFile(self.files["stderr"], STDERR_BYTES),
-        )
 
     def wait_for_tool(self) -> None:
         """Wait until the tool has ended, or end it at its limit: it may print its results then.
@@ -156,50 +168,36 @@ class GeneratorProcess:
 
     def record(self) -> GeneratorRun:
         """Return the record of its run, after `wait_for_tool`."""
-        process, ended, clock = _started(self.process), self.ended, self.host.clock
-        if ended is None:
+        if self.ended is None:
             raise AssertionError("wait_for_tool was not called")
         return GeneratorRun(
-            generator=self.generator,
-            ended=ended,
-            overran=self.overran,
+            self.placed,
             started_s=self.started_s,
-            ended_s=clock.to_controller_s(ended.at_ns),
-            late_s=process.late_s,
-            files=self.files,
-            rows=self.rows,
+            ended=self.ended,
+            ended_s=self.host.clock.to_controller_s(self.ended.at_ns),
+            late_s=_started(self.process).late_s,
+            overran=self.overran,
         )
 
     def _failure(self, what: str) -> HostError:
         """Return the error of the tool, with the last lines of what it printed."""
-        paths = [self.files["stderr"]]
-        if self.generator.reducer is None:
-            paths.append(self.files["stdout"])
-        printed = (deploy.last_log_lines(self.host, path) for path in paths)
+        kinds: list[OutputKind] = ["stderr"] if self.generator.reducer else ["stderr", "stdout"]
+        printed = (deploy.last_log_lines(self.host, self.placed.output(kind)) for kind in kinds)
         why = next((lines for lines in printed if lines), None)
         return HostError(f"{self.generator} {what}", where=self.host.name, why=why)
 
 
-@dataclass
+@dataclass(frozen=True)
 class GeneratorGroup:
     """The generator processes of one host."""
 
     host: Host
     processes: list[GeneratorProcess]
-    folder: PurePosixPath
-
-    def prepare(self) -> None:
-        """Copy their files to the host. Raises HostError."""
-        inputs = [(process, process.input_files()) for process in self.processes]
-        if files := [file for _, placed in inputs for file in placed]:
-            self.host.files.place(files)
-        for process, placed in inputs:
-            if not placed:
-                self.host.files.mkdir(process.working_directory)
 
     def start(self, at_s: float | None) -> None:
         """Start the tools, at an instant of the controller's `time.monotonic()` if one is given. Raises HostError."""
-        started = self.host.processes.start_all([process.tool_start() for process in self.processes], at_s)
+        specs = [process.placed.tool_start(STDOUT_BYTES) for process in self.processes]
+        started = self.host.processes.start_all(specs, at_s)
         for generator_process, process in zip(self.processes, started, strict=True):
             generator_process.process = process
 
@@ -209,13 +207,24 @@ class GeneratorGroup:
         self.host.processes.stop(tools, grace_s=STOP_GRACE_S)
 
 
-def place_inputs(generator: Generator, folder: PurePosixPath) -> list[PlacedFile]:
-    """Return the input files of a generator: its host keeps no copy of one with a secret, which only its user reads."""
-    secret = generator.secret_files
-    return [
-        PlacedFile(folder / name, content, PRIVATE) if name in secret else PlacedFile(folder / name, content)
-        for name, content in generator.files.items()
-    ]
+def place_inputs(host: Host, generators: Iterable[PlacedGenerator]) -> None:
+    """Make the working directories of generators on their host, and copy their files there. Raises HostError."""
+    by_directory = {placed.working_directory: placed for placed in generators}  # the slices of a generator share one
+    inputs = {directory: placed.input_files() for directory, placed in by_directory.items()}
+    if placed_files := [file for files in inputs.values() for file in files]:
+        host.files.place(placed_files)
+    for directory, files in inputs.items():
+        if not files:
+            host.files.mkdir(directory)
+
+
+def require_room(host: Host, generator: Generator, ended: ExitStatus | None, when: str) -> None:
+    """Check that a load tool did not end on a full disk: it may have failed for that, or lost the end of its output.
+
+    It writes to the disk itself, and the disk may have room again when the load ends. Raises HostStateError.
+    """
+    if ended is not None and ended.full_disk is not None:
+        raise HostStateError(f"no room for the output of {generator} {when}", where=host.name, why=ended.full_disk)
 
 
 def _ignore_start(_processes: Sequence[GeneratorProcess]) -> None:
@@ -234,19 +243,18 @@ def run_generators(
     Raises HostError, naming generator, host and the last lines it printed, where one fails or does not end in time; the
     others are stopped then.
     """
+    processes = [
+        GeneratorProcess(PlacedGenerator(each, folder / each.name, folder / f"{each.name}.rows"), hosts[each.host])
+        for each in generators
+    ]
     groups = [
-        GeneratorGroup(
-            hosts[name],
-            [GeneratorProcess(generator, hosts[name], folder) for generator in generators if generator.host == name],
-            folder,
-        )
+        GeneratorGroup(hosts[name], [process for process in processes if process.generator.host == name])
         for name in dict.fromkeys(generator.host for generator in generators)
     ]
-    processes = [process for group in groups for process in group.processes]
     with ThreadPoolExecutor(len(generators)) as pool:
         starting: list[Future[None]] = []
         try:
-            starting += _submit(pool, GeneratorGroup.prepare, groups)
+            starting += _submit(pool, lambda group: place_inputs(group.host, _placed(group)), groups)
             _wait_for_all(starting)
             at_s = None if len(generators) == 1 else _agree_on_start(groups)
             starting += _submit(pool, lambda group: group.start(at_s), groups)
@@ -262,28 +270,8 @@ def run_generators(
     return tuple(process.record() for process in processes)
 
 
-def fetch_outputs(hosts: Hosts, runs: Sequence[GeneratorRun]) -> Mapping[int, Mapping[OutputKind, bytes]]:
-    """Reduce the rows of generators, and return their output files, by generator number, without empty ones.
-
-    Raises HostError.
-    """
-    by_host: dict[str, list[RowFiles]] = {}
-    for run in runs:
-        if run.rows is not None:
-            by_host.setdefault(run.generator.host, []).append(run.rows)
-    run_on_hosts([hosts[name] for name in by_host], lambda host: reduce_rows(host, by_host[host.name]))
-
-    def of_one(run: GeneratorRun) -> Mapping[OutputKind, bytes]:
-        files = hosts[run.generator.host].files
-        contents = {kind: files.read(path) for kind, path in run.files.items()}
-        stream = get_tool(run.generator.load.tool).summary
-        if run.overran and stream is not None and not contents[stream]:
-            what = f"{run.generator} did not end within {time_limit_s(run.generator.load):g} s, and printed no result"
-            raise HostError(what, where=run.generator.host, why=contents["stderr"].decode(errors="replace") or None)
-        return {kind: content for kind, content in contents.items() if content}
-
-    with ThreadPoolExecutor(len(runs)) as pool:
-        return dict(zip((run.generator.number for run in runs), pool.map(of_one, runs), strict=True))
+def _placed(group: GeneratorGroup) -> list[PlacedGenerator]:
+    return [process.placed for process in group.processes]
 
 
 def _agree_on_start(groups: Sequence[GeneratorGroup]) -> float:
@@ -291,10 +279,15 @@ def _agree_on_start(groups: Sequence[GeneratorGroup]) -> float:
 
     It is late enough to reach every host before it. Raises HostError.
     """
-    run_on_hosts([group.host for group in groups], Host.compare_clocks)
-    slowest_round_trip_s = max(2 * group.host.clock.uncertainty_s for group in groups)
-    lead_s = START_LEAD_S + START_LEAD_ROUND_TRIPS * slowest_round_trip_s
-    return time.monotonic() + lead_s + START_LEAD_PROCESS_S * sum(len(group.processes) for group in groups)
+    hosts = [group.host for group in groups]
+    run_on_hosts(hosts, Host.compare_clocks)
+    return time.monotonic() + start_lead_s(hosts, START_LEAD_PROCESS_S * sum(len(group.processes) for group in groups))
+
+
+def start_lead_s(hosts: Iterable[Host], messages_s: float) -> float:
+    """Return the time to reach all of these hosts before an agreed instant, with the time to send the messages."""
+    slowest_round_trip_s = max(2 * host.clock.uncertainty_s for host in hosts)
+    return START_LEAD_S + START_LEAD_ROUND_TRIPS * slowest_round_trip_s + messages_s
 
 
 def _submit(pool: ThreadPoolExecutor, function: Callable[[T], None], items: Iterable[T]) -> list[Future[None]]:
@@ -313,3 +306,91 @@ def _started(process: HostProcess | None) -> HostProcess:
     if process is None:
         raise AssertionError("start was not called")
     return process
+
+
+@dataclass(frozen=True)
+class PlannedSlice:
+    """A slice of one cell: its generators, which are started at one instant."""
+
+    name: str
+    """Name of its files, unique in the block."""
+    cell: str
+    """Name of the folder for the input files of its cell's generators."""
+    generators: tuple[Generator, ...]
+    at_s: float
+    """Start of the generators, from that of the first slice."""
+    window_end_s: float
+    """End of its window, likewise."""
+
+    def placed(self, folder: PurePosixPath) -> list[PlacedGenerator]:
+        """Return its generators with the places of their files in the block's folder."""
+        return [
+            PlacedGenerator(each, folder / self.cell / each.name, folder / f"{self.name}.{each.number}")
+            for each in self.generators
+        ]
+
+
+def run_slices(
+    hosts: Hosts, slices: Sequence[PlannedSlice], folder: PurePosixPath, began_s: float
+) -> list[list[GeneratorRun]]:
+    """Run slices, in the order of their instants, and return the record of each of their generators.
+
+    The first begins at `began_s` on the controller's `time.monotonic()`. Their input files are in `folder` on the load
+    hosts already (`place_inputs`). Raises HostError where a host is lost, a tool cannot be started (the rest is not
+    started then), or a disk was full. A tool that fails in a slice for another reason is not an error.
+    """
+    starts = [(each, placed) for each in slices for placed in each.placed(folder)]
+    by_host = {
+        name: [start for start in starts if start[1].generator.host == name]
+        for name in dict.fromkeys(placed.generator.host for _, placed in starts)
+    }
+
+    def run_on(name: str) -> list[GeneratorRun]:
+        host, on_host = hosts[name], by_host[name]
+        ended = host.processes.run_timetable([_planned_start(host, *start, began_s) for start in on_host])
+        pairs = [(placed, process) for (_, placed), process in zip(on_host, ended, strict=True)]
+        for placed, process in pairs:
+            require_room(host, placed.generator, process.ended, "at the end of a slice")
+        return [_slice_run(host, *pair) for pair in pairs]
+
+    with ThreadPoolExecutor(len(by_host)) as pool:
+        futures = {name: pool.submit(run_on, name) for name in by_host}
+        try:
+            done, _ = wait(futures.values(), return_when=FIRST_EXCEPTION)
+            for future in done:
+                future.result()
+        except BaseException:
+            for name in by_host:
+                with suppress(HostError):  # the first error is the one to raise
+                    hosts[name].processes.stop_timetable()
+            raise
+        runs = {name: iter(future.result()) for name, future in futures.items()}
+    return [[next(runs[generator.host]) for generator in each.generators] for each in slices]
+
+
+def _planned_start(host: Host, planned: PlannedSlice, placed: PlacedGenerator, began_s: float) -> PlannedStart:
+    name, generator = generator_service(placed.generator.number), placed.generator
+    at_ns, limit_ns = (
+        host.clock.to_host_ns(began_s + seconds)
+        for seconds in (planned.at_s, planned.window_end_s + grace_s(generator.load))
+    )
+    return PlannedStart(name, placed.tool_start(), at_ns, limit_ns)
+
+
+def _slice_run(host: Host, placed: PlacedGenerator, process: EndedProcess) -> GeneratorRun:
+    ended = process.ended
+    started_s = host.clock.to_controller_s(process.started_ns)
+    run = GeneratorRun(
+        placed,
+        started_s=started_s,
+        ended=ended,
+        ended_s=started_s if ended is None else host.clock.to_controller_s(ended.at_ns),
+        late_s=process.late_s,
+        overran=process.overran,
+    )
+    if ended is None:
+        return replace(run, failure=f"{placed.generator} did not end")
+    if ended.exit_code == 0 or process.overran:
+        return run
+    printed = deploy.last_log_lines(host, placed.output("stderr"))
+    return replace(run, failure=": ".join(filter(None, (f"{placed.generator} failed with {ended}", printed))))

@@ -14,7 +14,7 @@ from benchkit import units
 from benchkit.cli.calibration import ADAPTED, calibrate, calibration_of, experiment_of
 from benchkit.cli.console import say
 from benchkit.cli.progress import SilentProgress
-from benchkit.cli.run import run_experiment
+from benchkit.cli.run import run_interruptibly
 from benchkit.comparison.compare import compare_cells
 from benchkit.comparison.run_data import read_run_data
 from benchkit.errors import BenchkitError, HostError, InputError, raise_first
@@ -24,7 +24,7 @@ from benchkit.models.design import ALPHA_PER_LOOK, StopCondition
 from benchkit.models.metrics import METRICS, metric_column
 from benchkit.models.request import Request
 from benchkit.plan.model import PlannedCell
-from benchkit.plan.planner import make_plan
+from benchkit.plan.planner import draft_plan
 from benchkit.plugins.bisect.record import BisectionRecord, SearchOptions, SearchStep, save_bisection
 from benchkit.plugins.bisect.search import (
     Compared,
@@ -36,6 +36,7 @@ from benchkit.plugins.bisect.search import (
 )
 from benchkit.run.manifest import new_run_id
 from benchkit.run.recorder import RunOutcome
+from benchkit.run.run import RunOptions
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.versus import MAX_BLOCKS, ServerComparison, ServerRequest, compare_refs, design_of
 from benchkit.scenario.versus_times import load_times, warm_up_s, window_s
@@ -183,11 +184,11 @@ class CommitComparison:
         fields = commit_fields(self.record, commits, comparison_of(self.record))
         experiment = calibration_of(fields, self.record.options.settings)
         with connect_all(self._inventory) as hosts:
-            plan = make_plan(experiment, hosts)
+            plan, errors = draft_plan(experiment, hosts)
         good = plan.cells[0]
         if good.unsupported is not None:
             raise BenchkitError("the good end does not build", where=commits[0][:12], why=good.unsupported)
-        raise_first(plan.obstacles)
+        raise_first(errors)
         return plan.cells
 
     def _start_failure(self, commit: str) -> str | None:
@@ -206,14 +207,8 @@ class CommitComparison:
 
     def _run(self, experiment: Experiment) -> RunOutcome:
         """Run a scenario. Raises HostError where a host is lost or not restored."""
-        outcome = run_experiment(
-            experiment,
-            self._inventory,
-            self._store,
-            seed=None,
-            quiet=True,
-            show=lambda _: SilentProgress(),
-            resumable=False,
+        outcome = run_interruptibly(
+            experiment, self._inventory, self._store, SilentProgress(), RunOptions(), is_resumable=False
         )
         if faults := {**outcome.not_restored, **outcome.restore_unconfirmed}:
             why = "; ".join(f"{host}: {reason}" for host, reason in faults.items())

@@ -26,7 +26,7 @@ from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import ImportedOutput, TrialRecord
 from benchkit.run.manifest import new_run_id
 from benchkit.run.recorder import RunOutcome, recording
-from benchkit.run.steps.trial_state import trial_id_of
+from benchkit.run.steps.state import trial_id_of
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.store.checksums import read_all_but_raw, restore_all_but_raw
 from benchkit.store.run_folder import RunFolder

@@ -19,7 +19,7 @@ from benchkit.loadtools.registry import get_tool
 from benchkit.models.load import Load
 from benchkit.models.request import CONTENT_LENGTH, Request, has_header, revealed
 from benchkit.models.trial import ProbeRecord, ProbeRound
-from benchkit.run.steps.trial_state import Trial
+from benchkit.run.steps.state import Trial
 from benchkit.safe_text import clean
 from benchkit.services import deploy
 from benchkit.services.external import CONTROLLER

@@ -9,7 +9,7 @@ from benchkit.errors import HostError, LostError
 from benchkit.hosts.profilers import start_perf, start_pprof
 from benchkit.models.profile import Profiler
 from benchkit.models.trial import ProfileRecord
-from benchkit.run.steps.trial_state import ProfileCapture, Trial
+from benchkit.run.steps.state import ProfileCapture, Trial
 from benchkit.scenario.trial_order import ProfilePass
 from benchkit.services.deploy import RunningService, socket_of
 from benchkit.services.service import PPROF_PATH, Service, call_graph_of, perf_map_folder, profiler_of, writes_perf_map
@@ -58,7 +58,7 @@ def start_captures(trial: Trial, started_s: float) -> None:
 
 def collect_profiles(trial: Trial) -> None:
     """Wait for the captures and fetch their profiles."""
-    window_s = min((run.started_s for run in trial.generator_runs), default=0.0)
+    window_s = min((run.started_s for of_slice in trial.runs for run in of_slice), default=0.0)
     records = []
     for capture in trial.captures:
         service = capture.running.service

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 
 from benchkit.models.trial import ProcessId, ServiceRecord, TrialRecord
-from benchkit.run.steps.trial_state import Trial
+from benchkit.run.steps.state import Trial
 from benchkit.services.deploy import RunningService
 
 
-def make_record(trial: Trial) -> TrialRecord:
-    """Return the record of a trial whose steps have run."""
+def make_record(trial: Trial, wall_s: float) -> TrialRecord:
+    """Return the record of a trial whose steps have run; `wall_s` is its share of the time that its block took."""
     if not trial.probes or not trial.generators:
         raise AssertionError("a step did not run")
     return TrialRecord(
@@ -25,7 +24,7 @@ def make_record(trial: Trial) -> TrialRecord:
         testbed=trial.testbed,
         kind=trial.planned_trial.kind,
         started_at=trial.started_at,
-        wall_s=time.monotonic() - trial.started_s if trial.wall_s is None else trial.wall_s,
+        wall_s=wall_s,
         warmed_up_s=trial.warmed_up_s,
         load=trial.cell.load,
         target=trial.cell.target,

@@ -22,7 +22,7 @@ from benchkit.hosts.host import Host
 from benchkit.hosts.processes import ProcessSpec, ToFile
 from benchkit.hosts.sockets import PortTakenError
 from benchkit.run.run_log import log_step
-from benchkit.run.steps.trial_state import Trial
+from benchkit.run.steps.state import Trial
 from benchkit.services import deploy
 from benchkit.services.deploy import RunningService
 from benchkit.services.service import Service

@@ -42,7 +42,7 @@ POINTS = {
     "deployed": CrashPoint(JOURNAL, word="deployed"),
     "services-up": CrashPoint("benchkit.services.deploy:start"),
     "under-load": CrashPoint("benchkit.run.steps.load:run_generators", when=0.1),
-    "in-slices": CrashPoint("benchkit.run.steps.sliced_load:run_slices", when=0.4),
+    "in-slices": CrashPoint("benchkit.run.steps.load:run_slices", when=0.4),
     "raw-half-written": CrashPoint("benchkit.store.run_folder:write_synced", nth=4),
     "raw-whole": CrashPoint("benchkit.store.run_folder:RunFolder.commit_trial"),
     "rows-half-written": CrashPoint("benchkit.store.tables:RunTables.add", word="latency"),
@@ -170,12 +170,12 @@ if __name__ == "__main__":
     from benchkit.cli.app import main
 
     used = (
-        "run.loop",
+        "run.run",
         "cli.live_matrix",
         "hosts.ssh",
         "lab.lab",
-        "run.plan.planner",
-        "analysis.claims",
+        "plan.planner",
+        "comparison.claims",
         "report.report_files",
     )
     for module in used:

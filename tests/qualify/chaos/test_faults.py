@@ -57,8 +57,8 @@ def with_host_fields(bench: Bench, host: str, **fields: object) -> Bench:
 
 def test_a_load_tool_that_crashes_hangs_or_floods_fails_only_its_trials(bench: Bench, lab: Lab) -> None:
     times: dict[str, object] = {
-        "benchkit.loadtools.generators.limits:LONGEST_ANSWER_S": 2.5,
-        "benchkit.loadtools.generators.limits:SLOWEST_RPS": 1000.0,
+        "benchkit.loadtools.generators.generator:LONGEST_ANSWER_S": 2.5,
+        "benchkit.loadtools.generators.generator:SLOWEST_RPS": 1000.0,
     }
     before = bench.snapshot()
     with replaced_program(lab, "load", AB, BAD_AB):

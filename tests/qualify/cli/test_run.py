@@ -294,7 +294,7 @@ def test_a_rate_that_the_tool_does_not_state_is_null_in_the_summary(
     path.write_text(
         "name: one\ntitle: One\nquestion: One request?\nblocks: 1\n"
         "stacks: {go: {entry: app, services: {app: {backend: nethttp, listen: 8080}}}}\n"
-        "load: {tool: siege, connections: 1, requests: 1, headers: {Host: www.example}}\n"
+        "load: {tool: siege, connections: 1, request_count: 1, headers: {Host: www.example}}\n"
     )
     assert cli("plan", path, "-i", inventory(), "--json").document()["seconds"] is None
     result = cli("run", path, "-i", inventory(), "--json")

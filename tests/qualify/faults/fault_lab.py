@@ -15,16 +15,16 @@ from benchkit.judge.evidence import RunEvidence
 from benchkit.judge.verdicts.judgement import judge_run
 from benchkit.lab.lab import Lab
 from benchkit.plan.model import RunPlan
-from benchkit.plan.planner import make_plan
+from benchkit.run.events import RunObserver
 from benchkit.run.judge import rebuild_tables
-from benchkit.run.loop import execute
-from benchkit.run.opened_run import open_run
+from benchkit.run.run import execute
 from benchkit.scenario.read import read_experiment
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.store.checksums import write_checksums
 from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
 from benchkit.store.tables import load
+from tests.support.run.opening import open_run
 
 BASE: Mapping[str, Any] = {
     "name": "faults",
@@ -68,21 +68,12 @@ class TrialHook:
         """Handle the end of a trial."""
 
 
-class HookObserver:
+class HookObserver(RunObserver):
     """Observer of a run that calls a hook for each trial."""
 
     def __init__(self, hook: TrialHook) -> None:
         self._hook = hook
         self.failed: list[str] = []
-
-    def notify(self, text: str) -> None:
-        """Ignore messages."""
-
-    def run_resumed(self, finished: Mapping[PlannedTrial, str]) -> None:
-        """Ignore resumption; no run of this suite is resumed."""
-
-    def block_interrupted(self, block: int) -> None:
-        """Ignore pauses; no run of this suite has one."""
 
     def trial_started(self, planned_trial: PlannedTrial, testbed: str | None) -> None:  # noqa: ARG002 - the protocol's
         """Call the hook at the start of a trial."""
@@ -98,14 +89,14 @@ class HookObserver:
         """Call the hook at the end of a trial."""
         self._hook.end(planned_trial)
 
-    def trial_failed(self, planned_trial: PlannedTrial, why: str | None) -> None:
+    def trial_failed(self, planned_trial: PlannedTrial, reason: str | None) -> None:
         """Record a failed trial: sometimes siege does not end."""
         self._hook.end(planned_trial)
-        self.failed += [] if why is None else [why]
+        self.failed += [] if reason is None else [reason]
 
-    def trial_retrying(self, planned_trial: PlannedTrial, why: str, pause_s: float) -> None:
+    def trial_retrying(self, planned_trial: PlannedTrial, reason: str, pause_s: float) -> None:
         """Fail the test: no trial of this suite is retried."""
-        raise AssertionError(f"{planned_trial}, after {pause_s} s: {why}")
+        raise AssertionError(f"{planned_trial}, after {pause_s} s: {reason}")
 
 
 @dataclass
@@ -142,7 +133,7 @@ class FaultLab:
         path.write_text(json.dumps(document.data))
         experiment = read_experiment(str(path))
         watcher = HookObserver(hook or TrialHook())
-        with open_run(lambda: amend_plan(make_plan(experiment, self.hosts)), self.hosts, self.store) as opened:
+        with open_run(experiment, self.hosts, self.store, amend=amend_plan) as opened:
             assert [cell.unsupported for cell in opened.plan.cells] == [None] * len(opened.plan.cells)
             outcome = execute(opened, watcher)
         assert outcome.status == ("failed" if watcher.failed else "done"), outcome.failures

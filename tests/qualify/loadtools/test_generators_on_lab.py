@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -22,11 +23,10 @@ from benchkit.loadtools.tool import ParsedOutput
 from benchkit.models.trial import TrialRecord
 from benchkit.plan.model import RunPlan
 from benchkit.plan.planner import make_plan
+from benchkit.run import block
 from benchkit.run.steps.load import measure
-from benchkit.run.steps.record import make_record
-from benchkit.run.steps.trial_state import Trial, make_trial
+from benchkit.run.steps.state import Block, Trial, make_trial
 from benchkit.run.testbed import install_programs
-from benchkit.run.trial import CLEANUP_STEPS, STEPS, run_trial
 from benchkit.scenario.read import read_experiment
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.services import deploy
@@ -82,20 +82,23 @@ def run_counted_trial(hosts: Hosts, load: Mapping[str, Any]) -> Counted:
     install_programs(plan, hosts)
     deploy.deploy(hosts["sut"], [counting])
     trial = make_trial(plan, PlannedTrial(1, 1, cell.cell_id), cell, "r-counted", hosts)
-    served = None
-    try:
-        for step in STEPS:
-            step(trial)
-            if step is measure:
-                probed = len(trial.probes) + sum(len(each.responses) for each in trial.probe_rounds)
-                served = _served(trial, address) - probed
-    finally:
-        for step in CLEANUP_STEPS:
-            step(trial)
-    assert served is not None
-    record = make_record(trial)
+    served: list[int] = []
+
+    def measure_and_count(running: Block) -> None:
+        measure(running)
+        probed = len(trial.probes) + sum(len(each.responses) for each in trial.probe_rounds)
+        served.append(_served(trial, address) - probed)
+
+    measure_and_count.__name__ = measure.__name__
+    steps = tuple(measure_and_count if step is measure else step for step in block.STEPS)
+    running = Block([trial], plan.seed)
+    with patch.object(block, "STEPS", steps):
+        records = block.run_block(running)
+    for failure in running.failures.values():
+        raise failure
+    record = records[trial.trial_id]
     output = read_output(record, trial.files.__getitem__)
-    return Counted(record, output.generators, output.merged, trial.files, served)
+    return Counted(record, output.generators, output.merged, trial.files, served[0])
 
 
 def _served(trial: Trial, address: str) -> int:
@@ -155,7 +158,7 @@ def test_four_processes_on_each_of_two_hosts_count_exactly_what_the_server_count
     """Check runs with a count of requests, in which none is open at the end."""
     skip_without(tool)
     requests = 8 * 700
-    trial = run_counted_trial(hosts, {"tool": tool, "connections": 16, "processes": 4, "requests": requests})
+    trial = run_counted_trial(hosts, {"tool": tool, "connections": 16, "processes": 4, "request_count": requests})
     result, measured = trial.output.result, trial.output.measurement
     assert trial.served == result.requests == requests
     assert measured is not None
@@ -226,7 +229,7 @@ def test_a_failure_names_the_generator_its_host_and_its_last_lines(hosts: Hosts)
     deploy.deploy(hosts["sut"], cell.services)
     trial = make_trial(plan, PlannedTrial(1, 1, cell.cell_id), cell, "r-failing", hosts)
     with pytest.raises(HostError) as failure:
-        run_trial(trial)
+        block.run_block(Block([trial], plan.seed))
     message = str(failure.value)
     assert message.startswith("load2: wrk, generator 3 of 4, failed with exit code 1")
     assert "no-such-option" in message
@@ -253,7 +256,6 @@ def test_a_plan_has_the_generators_and_their_builds(hosts: Hosts) -> None:
     ]
     builds = {build.program: build.hosts for build in plan.builds}
     assert builds == {"nethttp": ("sut",), "vegeta": ("load1", "load2"), "reduce": ("load1", "load2")}
-    assert not plan.obstacles, "vegeta is built and copied: hosts need none"
 
 
 def test_a_share_that_is_too_small_is_reported_with_its_field(hosts: Hosts) -> None:

@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from tests.support.run.fixtures import bench, open_recorder
+from tests.support.run.fixtures import bench, command_server, new_bench, open_recorder, stores

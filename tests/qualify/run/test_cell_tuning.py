@@ -13,18 +13,17 @@ from benchkit.cli.progress import SilentProgress
 from benchkit.errors import BenchkitError, HostError
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.lab.lab import Lab
-from benchkit.plan.planner import make_plan
 from benchkit.run import attempt
-from benchkit.run.loop import execute
-from benchkit.run.opened_run import OpenedRun, open_run
-from benchkit.run.steps.trial_state import Trial
-from benchkit.run.trial import run_trial
+from benchkit.run.block import run_block
+from benchkit.run.run import OpenedRun, execute
+from benchkit.run.steps.state import Block
 from benchkit.scenario.experiment import Experiment
 from benchkit.store.journal import TuningSwitched
 from benchkit.store.store import Store
 from tests.qualify.chaos.kit import Bench
 from tests.support.builders import Fields, load, read_scenario, stacks, write_scenario
 from tests.support.needs import kernel_settings
+from tests.support.run.opening import open_run
 
 SOMAXCONN, BACKLOG = "net.core.somaxconn", "net.ipv4.tcp_max_syn_backlog"
 OF_RUN = {SOMAXCONN: "300", BACKLOG: "500"}
@@ -52,7 +51,7 @@ def opened(experiment: Experiment, lab: Lab, folder: Path) -> Iterator[OpenedRun
     with connect_all(lab.inventory()) as hosts:
         if not hosts["sut"].facts.root or SOMAXCONN in hosts.inventory.not_isolated:
             pytest.skip("hosts of this user's lab have no settings of their own")
-        with open_run(lambda: make_plan(experiment, hosts), hosts, Store(folder / "store")) as run:
+        with open_run(experiment, hosts, Store(folder / "store")) as run:
             yield run
 
 
@@ -71,12 +70,13 @@ def test_each_trial_runs_with_the_settings_of_its_level(
 ) -> None:
     seen: list[tuple[str, dict[str, str | None]]] = []
 
-    def run_and_read(trial: Trial) -> object:
-        record = run_trial(trial)
+    def run_and_read(block: Block) -> object:
+        (trial,) = block.trials
+        records = run_block(block)
         seen.append((str(trial.cell.spec.levels["tuning"]), settings(trial.hosts)))
-        return record
+        return records
 
-    monkeypatch.setattr(attempt, "run_trial", run_and_read)
+    monkeypatch.setattr(attempt, "run_block", run_and_read)
     with opened(read_scenario(tmp_path, **tuned_fields(tmp_path)), lab, tmp_path) as run:
         before, others = settings(run.hosts), run.hosts["sut"].changes.state().records
         outcome = execute(run, SilentProgress())

@@ -19,12 +19,11 @@ from benchkit.lab.lab import down, up
 from benchkit.lab.spec import LabHost, LabSpec
 from benchkit.loadtools.generators.execution import run_generators
 from benchkit.plan.model import RunPlan
-from benchkit.plan.planner import make_plan
-from benchkit.run.loop import execute
-from benchkit.run.opened_run import open_run
+from benchkit.run.run import execute
 from benchkit.store.store import Store
 from tests.qualify.loadtools.test_generators_on_lab import plan_for, run_counted_trial, skip_without
 from tests.support.builders import experiment, load
+from tests.support.run.opening import open_run
 
 LOAD_HOSTS = [f"load{number}" for number in range(1, 6)]
 
@@ -65,7 +64,7 @@ def slow_down(plan: RunPlan, host: str) -> RunPlan:
 def test_a_slow_load_host_is_named_and_the_spread_of_starts_recorded(hosts: Hosts, tmp_path: Path) -> None:
     skip_without("h2load")
     scenario = experiment(load=load(tool="h2load", connections=10), blocks=1)
-    with open_run(lambda: slow_down(make_plan(scenario, hosts), "load3"), hosts, Store(tmp_path)) as run:
+    with open_run(scenario, hosts, Store(tmp_path), amend=lambda plan: slow_down(plan, "load3")) as run:
         outcome = execute(run, SilentProgress())
     assert (outcome.status, outcome.failures) == ("done", {})
     verdicts = benchkit.load("verdicts", store=tmp_path)

@@ -10,12 +10,11 @@ from benchkit.cli.progress import SilentProgress
 from benchkit.hosts.connections import connect_all
 from benchkit.judge.responses import UNDECLARED
 from benchkit.lab.lab import Lab
-from benchkit.plan.planner import make_plan
-from benchkit.run.loop import execute
-from benchkit.run.opened_run import open_run
+from benchkit.run.run import execute
 from benchkit.store.store import Store
 from tests.support.builders import experiment, load
 from tests.support.paths import TESTS
+from tests.support.run.opening import open_run
 
 SERVER = TESTS / "support/run/answering_server.py"
 KINDS = ("fixed", "newline", "page", "counter", "clock", "broken", "length")
@@ -75,7 +74,7 @@ def stored(request: pytest.FixtureRequest, lab: Lab, tmp_path_factory: pytest.Te
         blocks=BLOCKS,
     )
     store = Store(tmp_path_factory.mktemp("store"))
-    with connect_all(lab.inventory()) as hosts, open_run(lambda: make_plan(scenario, hosts), hosts, store) as run:
+    with connect_all(lab.inventory()) as hosts, open_run(scenario, hosts, store) as run:
         outcome = execute(run, SilentProgress())
     assert (outcome.status, outcome.failures) == ("done", {})
     return str(store.path)

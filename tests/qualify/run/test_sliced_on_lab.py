@@ -19,14 +19,14 @@ from benchkit.plan import side_by_side
 from benchkit.plan.model import RunPlan
 from benchkit.plan.planner import make_plan
 from benchkit.run.judge import rebuild_tables
-from benchkit.run.loop import execute
-from benchkit.run.opened_run import open_run, reopen_run
 from benchkit.run.recorder import RunOutcome
+from benchkit.run.run import ResumeOptions, execute
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.store.store import Store
 from tests.support.builders import experiment, load, stacks
 from tests.support.needs import separate_hosts
+from tests.support.run.opening import open_run
 
 SLICE_S = 0.1
 SLICES = 5
@@ -48,7 +48,7 @@ def sliced(**changes: object) -> Experiment:
 
 def run_sliced(scenario: Experiment, lab: Lab, store: Store) -> tuple[RunPlan, RunOutcome]:
     """Run an experiment on the lab."""
-    with connect_all(lab.inventory()) as hosts, open_run(lambda: make_plan(scenario, hosts), hosts, store) as run:
+    with connect_all(lab.inventory()) as hosts, open_run(scenario, hosts, store) as run:
         return run.plan, execute(run, SilentProgress())
 
 
@@ -78,7 +78,7 @@ def test_nothing_stays_on_hosts_that_only_some_stacks_use(lab: Lab, tmp_path: Pa
             for seed in range(20)
             if (plan := make_plan(scenario, hosts, seed)).planned_trials[0].cell_id == "stack=near"
         )
-        with open_run(lambda: plan, hosts, Store(tmp_path)) as run:
+        with open_run(scenario, hosts, Store(tmp_path), seed=plan.seed) as run:
             outcome = execute(run, SilentProgress())
         after = {host.name: _folders_of_trials(host) for host in hosts}
     assert (plan.design, outcome.status, outcome.failures) == ("sliced", "done", {})
@@ -181,7 +181,7 @@ def test_a_server_that_takes_the_port_of_another_cell_fails_alone_and_at_once(
     with connect_all(lab.inventory()) as hosts:
         plans = (make_plan(scenario, hosts, seed) for seed in range(20))
         plan = next(plan for plan in plans if plan.planned_trials[0].cell_id == first)
-        with open_run(lambda: plan, hosts, store) as run:
+        with open_run(scenario, hosts, store, seed=plan.seed) as run:
             outcome = execute(run, SilentProgress())
     assert plan.design == "sliced"
     (failure,) = outcome.failures.values()
@@ -236,7 +236,7 @@ def test_an_interrupted_block_is_repeated_whole(lab: Lab, tmp_path: Path) -> Non
     store, scenario = Store(tmp_path), sliced(blocks=2)
     with (
         connect_all(lab.inventory()) as hosts,
-        open_run(lambda: make_plan(scenario, hosts), hosts, store) as run,
+        open_run(scenario, hosts, store) as run,
         pytest.raises(KeyboardInterrupt, match=r"keeps [0-9]+ trials"),
     ):
         execute(run, Interrupting(2, 1.5))
@@ -244,9 +244,7 @@ def test_an_interrupted_block_is_repeated_whole(lab: Lab, tmp_path: Path) -> Non
     assert {record.block for record in folder.records()} == {1}
     with (
         connect_all(lab.inventory()) as hosts,
-        reopen_run(
-            lambda: make_plan(scenario, hosts), hosts, store, folder, accept_changes=False, retry_failed=False
-        ) as run,
+        open_run(scenario, hosts, store, resume=ResumeOptions(folder, accept_changes=False, retry_failed=False)) as run,
     ):
         outcome = execute(run, SilentProgress())
     assert (outcome.status, outcome.trials) == ("done", 6)

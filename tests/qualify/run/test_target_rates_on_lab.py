@@ -10,14 +10,13 @@ import benchkit
 from benchkit.cli.progress import SilentProgress
 from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
-from benchkit.plan.planner import make_plan
 from benchkit.run.judge import rebuild_tables
-from benchkit.run.loop import execute
-from benchkit.run.opened_run import open_run
 from benchkit.run.recorder import RunOutcome
+from benchkit.run.run import execute
 from benchkit.scenario.experiment import Experiment
 from benchkit.store.store import Store
 from tests.support.builders import experiment, load, stacks
+from tests.support.run.opening import open_run
 
 SHARE = 0.2
 WINDOW_S = 3.0
@@ -35,7 +34,7 @@ def stored_rows(store: Store) -> dict[str, list[str]]:
 
 def run_and_parse_again(scenario: Experiment, lab: Lab, store: Store) -> RunOutcome:
     """Run a scenario, and check that its raw files give the same tables once more."""
-    with connect_all(lab.inventory()) as hosts, open_run(lambda: make_plan(scenario, hosts), hosts, store) as run:
+    with connect_all(lab.inventory()) as hosts, open_run(scenario, hosts, store) as run:
         outcome = execute(run, SilentProgress())
     assert (outcome.status, outcome.failures) == ("done", {})
     before = stored_rows(store)

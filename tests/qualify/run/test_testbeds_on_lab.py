@@ -17,17 +17,16 @@ from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.lab.lab import Lab, down, up
 from benchkit.lab.processes import find_init_processes
 from benchkit.lab.spec import parse_shape
-from benchkit.plan.planner import make_plan
 from benchkit.run.judge import rebuild_tables
-from benchkit.run.loop import execute
-from benchkit.run.opened_run import open_run, reopen_run
 from benchkit.run.recorder import RunOutcome
+from benchkit.run.run import ResumeOptions, execute
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.store import journal
 from benchkit.store.store import Store
 from tests.support.builders import experiment, load, stacks
 from tests.support.needs import separate_hosts
+from tests.support.run.opening import open_run
 
 pytestmark = separate_hosts
 
@@ -59,8 +58,8 @@ def small(**changes: object) -> Experiment:
 def run_on(
     rack: Lab, store: Store, scenario: Experiment, observer: SilentProgress | None = None, *, reconnect_s: float = 5
 ) -> RunOutcome:
-    with connect_all(rack.inventory()) as hosts, open_run(lambda: make_plan(scenario, hosts), hosts, store) as run:
-        return execute(run, observer or SilentProgress(), reconnect_s=reconnect_s)
+    with connect_all(rack.inventory()) as hosts, open_run(scenario, hosts, store, reconnect_s=reconnect_s) as run:
+        return execute(run, observer or SilentProgress())
 
 
 def trials_of(store: Store) -> pd.DataFrame:
@@ -134,8 +133,8 @@ def test_an_interrupted_run_leaves_nothing_and_is_resumed_on_any_testbed(rack: L
     assert 0 < len(finished) < BLOCKS * CELLS
     with connect_all(rack.inventory()) as hosts:
         assert_clean(hosts)
-        with reopen_run(
-            lambda: make_plan(scenario, hosts), hosts, store, folder, accept_changes=False, retry_failed=False
+        with open_run(
+            scenario, hosts, store, resume=ResumeOptions(folder, accept_changes=False, retry_failed=False)
         ) as run:
             outcome = execute(run, SilentProgress())
     assert (outcome.status, outcome.failures, outcome.trials) == ("done", {}, BLOCKS * CELLS)

@@ -15,7 +15,7 @@ from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.processes import HostProcess, ProcessSpec
 from benchkit.hosts.sockets import PortTakenError, Tcp
 from benchkit.lab.lab import Lab
-from benchkit.plan.planner import make_plan
+from benchkit.plan.planner import draft_plan, make_plan
 from benchkit.services import deploy
 from benchkit.services.deploy import RunningService
 from benchkit.services.service import Service
@@ -36,7 +36,6 @@ def plan_service(hosts: Hosts, folder: Path, **options: object) -> Service:
     app = {"backend": "command", "listen": PORT, "ready": {"within_s": 5}, **options}
     experiment = read_scenario(folder, stacks={"one": {"entry": "app", "services": {"app": app}}})
     plan = make_plan(experiment, hosts)
-    assert plan.obstacles == ()
     return plan.cells[0].services[0]
 
 
@@ -176,13 +175,13 @@ def test_a_server_that_ignores_its_signal_is_killed_and_another_signal_ends_it(h
     assert deploy.stop(hosts["sut"], [running]) == ()
 
 
-def test_a_missing_program_is_an_obstacle_with_what_to_do(hosts: Hosts, tmp_path: Path) -> None:
+def test_a_missing_program_is_an_error_with_what_to_do(hosts: Hosts, tmp_path: Path) -> None:
     for run, hint in (("no-such-server -p {port}", "install it on sut's PATH"), ("/opt/no/server", "put it there")):
         app = {"backend": "command", "listen": PORT, "run": run}
         experiment = read_scenario(tmp_path, stacks={"one": {"entry": "app", "services": {"app": app}}})
-        (obstacle, *_) = make_plan(experiment, hosts).obstacles
-        assert isinstance(obstacle, HostError)
-        assert str(obstacle).startswith(f"sut: {run.split()[0]} is missing\n  → {hint}")
+        _, (error, *_) = draft_plan(experiment, hosts)
+        assert isinstance(error, HostError)
+        assert str(error).startswith(f"sut: {run.split()[0]} is missing\n  → {hint}")
 
 
 def test_a_build_runs_on_the_host_or_fails_in_the_plan(hosts: Hosts, tmp_path: Path) -> None:

@@ -26,21 +26,20 @@ from benchkit.lab.lab import Lab
 from benchkit.models.facts import ProgramFact
 from benchkit.models.trial import ProfileRecord, TrialRecord
 from benchkit.plan.model import RunPlan
-from benchkit.plan.planner import make_plan
 from benchkit.profiles.profile_file import read_profile
 from benchkit.report.figures.registry import FIGURES
 from benchkit.report.page import page
 from benchkit.report.rendering import render
 from benchkit.report.stored_run import read_run
 from benchkit.run.judge import rebuild_tables
-from benchkit.run.loop import execute
-from benchkit.run.opened_run import open_run
 from benchkit.run.recorder import RunOutcome
+from benchkit.run.run import execute
 from benchkit.scenario.read import read_experiment
 from benchkit.services.service import Service
 from benchkit.stats.samples import take_samples
 from benchkit.store.profile_tables import NO_PROFILE
 from benchkit.store.store import Store
+from tests.support.run.opening import open_run
 
 SCENARIO = """\
 name: profiled
@@ -80,11 +79,7 @@ def run_scenario(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Callable
                 prepare(hosts)
             experiment = read_experiment(str(path))
 
-            def plan() -> RunPlan:
-                made = make_plan(experiment, hosts)
-                return made if change is None else change(made)
-
-            with open_run(plan, hosts, store) as opened:
+            with open_run(experiment, hosts, store, amend=change or (lambda plan: plan)) as opened:
                 return store, execute(opened, SilentProgress())
 
     return run

@@ -17,15 +17,14 @@ from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
 from benchkit.loadtools.registry import TOOLS
 from benchkit.models.rows import TABLES
-from benchkit.plan.planner import make_plan
 from benchkit.report.page import page
 from benchkit.report.stored_run import read_run
 from benchkit.run.judge import rebuild_tables
-from benchkit.run.loop import execute
-from benchkit.run.opened_run import open_run
 from benchkit.run.recorder import RunOutcome
+from benchkit.run.run import execute
 from benchkit.scenario.read import read_experiment
 from benchkit.store.store import Store
+from tests.support.run.opening import open_run
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +38,7 @@ def ran(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, RunO
     experiment = read_experiment("tool-agreement", "smoke", ["blocks=1"])
     with (
         connect_all(lab.inventory()) as hosts,
-        open_run(lambda: make_plan(experiment, hosts), hosts, store) as opened,
+        open_run(experiment, hosts, store) as opened,
     ):
         outcome = execute(opened, SilentProgress())
     assert (outcome.status, outcome.failures) == ("done", {})

@@ -11,11 +11,10 @@ from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.lab.lab import Lab
 from benchkit.models.telemetry import TELEMETRY_METRICS, generator_service
 from benchkit.models.trial import TrialRecord
-from benchkit.plan.planner import make_plan
-from benchkit.run.loop import execute
-from benchkit.run.opened_run import open_run
+from benchkit.run.run import execute
 from benchkit.scenario.read import read_experiment
 from benchkit.store.store import Store
+from tests.support.run.opening import open_run
 
 CONNECTIONS = 16
 PROBES = 1
@@ -27,7 +26,7 @@ def run(hosts: Hosts, store: Store, *settings: str) -> dict[str, TrialRecord]:
     """Run one block of the shipped scenario with wrk, its trials one by one, and return them by stack."""
     one_by_one = ["blocks=1", "design=blocks", "load.tool=wrk"]
     experiment = read_experiment("quickstart", "smoke", [*one_by_one, *settings])
-    with open_run(lambda: make_plan(experiment, hosts), hosts, store) as opened:
+    with open_run(experiment, hosts, store) as opened:
         outcome = execute(opened, SilentProgress())
     assert (outcome.status, outcome.failures) == ("done", {})
     return {str(record.levels["stack"]): record for record in outcome.run.records()}

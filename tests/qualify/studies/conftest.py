@@ -16,11 +16,11 @@ from benchkit.hosts.connections import connect_all
 from benchkit.hosts.inventory import Inventory
 from benchkit.models.trial import TrialRecord
 from benchkit.plan.planner import make_plan
-from benchkit.run.loop import execute
-from benchkit.run.opened_run import open_run
 from benchkit.run.recorder import RunOutcome
+from benchkit.run.run import execute
 from benchkit.scenario.read import read_experiment
 from benchkit.store.store import Store
+from tests.support.run.opening import open_run
 
 STUDY_CHECKS = ("errors", "unequal-responses", "service-restarted", "drifted-host")
 """Checks whose findings are due to the study itself, and not to a busy or slow machine; timeouts are due to the
@@ -75,7 +75,7 @@ def run_study(tmp_path_factory: pytest.TempPathFactory) -> RunStudy:
         experiment = read_experiment(str(name), "lab" if scale == "lab" else "smoke", settings)
         with (
             connect_all(inventory) as hosts,
-            open_run(lambda: make_plan(experiment, hosts), hosts, store) as opened,
+            open_run(experiment, hosts, store) as opened,
         ):
             outcome = execute(opened, SilentProgress())
         assert (outcome.status, outcome.failures) == ("done", {})

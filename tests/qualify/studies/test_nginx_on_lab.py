@@ -15,7 +15,7 @@ from benchkit.hosts.files import PlacedFile
 from benchkit.hosts.inventory import HostSpec, Inventory
 from benchkit.lab.lab import Lab, down, up
 from benchkit.lab.spec import LabHost, LabSpec
-from benchkit.plan.planner import make_plan
+from benchkit.plan.planner import draft_plan, make_plan
 from benchkit.scenario.read import read_experiment
 from tests.qualify.studies.conftest import RunStudy
 from tests.support.builders import write_scenario
@@ -98,11 +98,11 @@ def test_the_error_for_a_program_that_cannot_run_names_the_inventory(lab: Lab, o
     assert "hosts.yaml:2: hosts.sut.programs.nginx-other" in str(caught.value)
 
 
-def test_a_missing_program_is_an_obstacle(lab: Lab, tmp_path: Path) -> None:
+def test_a_missing_program_is_an_error(lab: Lab, tmp_path: Path) -> None:
     with connect_all(with_programs(lab.inventory(), **{"nginx-other": "/opt/none/nginx"})) as hosts:
-        plan = make_plan(read_experiment(write_page_scenario(tmp_path, BOTH)), hosts)
-    assert ["nginx-other is missing" in str(obstacle) for obstacle in plan.obstacles] == [True]
-    assert "/opt/none/nginx, which the inventory names (hosts.sut.programs.nginx-other)" in str(plan.obstacles[0])
+        plan, errors = draft_plan(read_experiment(write_page_scenario(tmp_path, BOTH)), hosts)
+    assert ["nginx-other is missing" in str(error) for error in errors] == [True]
+    assert "/opt/none/nginx, which the inventory names (hosts.sut.programs.nginx-other)" in str(errors[0])
     assert any("/opt/none/nginx is no program that can be run there" in notice for notice in plan.notices)
 
 

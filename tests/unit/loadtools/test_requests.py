@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from benchkit.loadtools.generators.execution import place_inputs
+from benchkit.loadtools.generators.execution import PlacedGenerator
 from benchkit.loadtools.generators.generator import plan_generators
 from benchkit.loadtools.registry import TOOLS
 from benchkit.loadtools.tool import Target
@@ -214,7 +214,8 @@ def test_secret_headers_are_in_private_files_where_a_tool_reads_headers_from_one
     assert VALUE not in repr((generator, generator.argv))
     assert any(VALUE in argument for argument in generator.command) == (tool in IN_ARGUMENTS)
     assert any("{env: AUTHORIZATION}" in argument for argument in generator.argv) == (tool in IN_ARGUMENTS)
-    modes = {PurePosixPath(file.path).name: file.mode for file in place_inputs(generator, PurePosixPath("/w"))}
+    placed = PlacedGenerator(generator, PurePosixPath("/w"), PurePosixPath("/w/rows"))
+    modes = {PurePosixPath(file.path).name: file.mode for file in placed.input_files()}
     private = {name for name, mode in modes.items() if mode == 0o600}
     assert bool(private) == (tool not in IN_ARGUMENTS)
     assert generator.as_warm_up().secret_files == private

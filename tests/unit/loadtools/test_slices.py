@@ -29,8 +29,9 @@ from benchkit.hosts.clock import Clock
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.files import Files
 from benchkit.hosts.processes import Processes
+from benchkit.loadtools.generators.execution import GeneratorRun, PlannedSlice, run_slices
 from benchkit.loadtools.generators.generator import plan_generators
-from benchkit.loadtools.generators.slices import PlannedSlice, SliceRun, run_slices
+from benchkit.loadtools.generators.outputs import Outputs, fetch_outputs
 from benchkit.loadtools.tool import Target
 from benchkit.models.load import Load
 from benchkit.run.retries import cause_of
@@ -87,22 +88,22 @@ def names_of(count: int) -> list[str]:
     return [f"cell1.{number}" for number in range(1, count + 1)]
 
 
-def run_on(link: FakeLink, load: Load, count: int) -> list[list[SliceRun]]:
-    """Run this number of slices of a load on the host of an agent."""
+def run_on(link: FakeLink, load: Load, count: int) -> list[tuple[GeneratorRun, Outputs]]:
+    """Run this number of slices of a load on the host of an agent, and fetch their outputs."""
     clock = Clock(0, 0.0, 0.001)
     host = SimpleNamespace(
         name="load", clock=clock, files=Files(link, "load"), processes=Processes(link, "load", lambda: clock)
     )
+    hosts = cast("Hosts", {"load": host})
     generators = plan_generators(load, Target("10.0.0.2:8080"), [place("load")])
-    slices = [
-        PlannedSlice(name, "cell1", generators, time.monotonic(), time.monotonic() + 1) for name in names_of(count)
-    ]
-    return run_slices(cast("Hosts", {"load": host}), slices, FOLDER)
+    slices = [PlannedSlice(name, "cell1", generators, 0.0, 1.0) for name in names_of(count)]
+    runs = [run for (run,) in run_slices(hosts, slices, FOLDER, time.monotonic())]
+    return list(zip(runs, fetch_outputs(hosts, runs), strict=True))
 
 
-def run_with(*ends: dict[str, Any]) -> list[list[SliceRun]]:
+def run_with(*ends: dict[str, Any]) -> list[GeneratorRun]:
     """Run slices of wrk that end so."""
-    return run_on(agent_of(*ends), LOAD, len(ends))
+    return [run for run, _ in run_on(agent_of(*ends), LOAD, len(ends))]
 
 
 def test_all_slices_of_a_generator_have_one_reducer_and_their_outputs_one_archive() -> None:
@@ -113,8 +114,8 @@ def test_all_slices_of_a_generator_have_one_reducer_and_their_outputs_one_archiv
     assert start.command.cwd == "/w/block"
     (archive,) = link.agent.requested(ArchiveFiles)
     assert archive.path == "/w/block/outputs.tar"
-    assert [run.output for (run,) in runs] == [
-        {"txt": f"{name}.1.txt".encode(), "json": f"{name}.1.json".encode()} for name in names_of(3)
+    assert [output for _, output in runs] == [
+        {"stdout": f"{name}.1.txt".encode(), "reduction": f"{name}.1.json".encode()} for name in names_of(3)
     ]
 
 
@@ -134,14 +135,14 @@ def test_a_slice_that_ended_on_a_full_disk_is_a_host_state_also_where_the_disk_h
 
 
 def test_a_tool_that_fails_with_room_on_the_disk_fails_in_its_slice_alone() -> None:
-    failures = [runs[0].failure for runs in run_with({"exit_code": 0}, {"exit_code": 1}, {"exit_code": 0})]
+    failures = [run.failure for run in run_with({"exit_code": 0}, {"exit_code": 1}, {"exit_code": 0})]
     assert failures == [None, "wrk failed with exit code 1: x", None]
 
 
 def test_a_tool_that_was_ended_at_its_limit_has_not_failed_and_its_rows_are_reduced() -> None:
     link = agent_of({"exit_code": 0}, {"exit_code": None, "signal": 2})
     runs = run_on(link, ROWS, 2)
-    assert [(run.failure, run.process.overran) for (run,) in runs] == [(None, False), (None, True)]
+    assert [(run.failure, run.overran) for run, _ in runs] == [(None, False), (None, True)]
     (reducer,) = link.agent.requested(StartProcess)
     assert reducer.command.argv[-2:] == ["cell1.1.1", "cell1.2.1"]
     (timetable,) = link.agent.requested(RunTimetable)

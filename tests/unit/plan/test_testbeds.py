@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from benchkit.errors import InputError
+from benchkit.errors import BenchkitError, InputError
 from benchkit.hosts.tuning import Setting, TuningPlan
 from benchkit.models.facts import Interface, ProgramFact, RecordedFacts
 from benchkit.plan.model import OVERHEAD_S, RunPlan
-from benchkit.plan.testbeds import combine_plans, compared_facts
+from benchkit.plan.testbeds import combine_plans, compared_facts, errors_of_testbeds
 from benchkit.scenario.trial_order import PlannedTrial, planned_trials
 from tests.support.builders import experiment, load, run_plan, stacks
 
@@ -51,23 +52,23 @@ def plan_of(testbed: str, *, blocks: int = BLOCKS, testbeds: str = "equal", **fi
     return replace(plan, **fields)
 
 
-def combine(*plans: RunPlan, kernels: dict[str, str] | None = None, **changed: RecordedFacts) -> RunPlan:
-    """Combine plans whose hosts have the same facts, but for the `changed` ones, by testbed."""
+def errors_of(*plans: RunPlan, kernels: dict[str, str] | None = None, **changed: RecordedFacts) -> list[BenchkitError]:
+    """Return the errors of plans whose hosts have the same facts, but for the `changed` ones, by testbed."""
     hosts = [(str(plan.testbed), name) for plan in plans for names in plan.roles.values() for name in names]
     facts = {name: compared_facts(changed.get(testbed, FACTS), ("wrk",)) for testbed, name in hosts}
-    return combine_plans(plans, facts, {name: name for _, name in hosts} | (kernels or {}))
+    return list(errors_of_testbeds(plans, facts, {name: name for _, name in hosts} | (kernels or {})))
 
 
-def message(plan: RunPlan) -> str:
-    (obstacle,) = plan.obstacles
-    assert isinstance(obstacle, InputError)
-    return str(obstacle)
+def message(errors: Sequence[BenchkitError]) -> str:
+    (error,) = errors
+    assert isinstance(error, InputError)
+    return str(error)
 
 
 def test_equal_testbeds_have_one_plan() -> None:
     one, other = plan_of("a", notices=("both", "one")), plan_of("b", notices=("both", "other"))
-    plan = combine(one, other)
-    assert plan.obstacles == ()
+    plan = combine_plans([one, other])
+    assert errors_of(one, other) == []
     assert plan.by_testbed == (one, other)
     assert plan.roles == {"sut": ("a-sut", "b-sut"), "load": ("a-load", "b-load")}
     assert plan.notices == ("both", "one", "other")
@@ -79,11 +80,11 @@ def test_the_time_is_that_of_the_testbed_with_most_blocks() -> None:
     one = plan_of("a")
     block_s = 2 * (1 + OVERHEAD_S)
     assert one.seconds == pytest.approx(BLOCKS * block_s)
-    assert combine(one, plan_of("b")).seconds == pytest.approx(3 * block_s)
-    assert combine(one, plan_of("b"), plan_of("c")).seconds == pytest.approx(2 * block_s)
+    assert combine_plans([one, plan_of("b")]).seconds == pytest.approx(3 * block_s)
+    assert combine_plans([one, plan_of("b"), plan_of("c")]).seconds == pytest.approx(2 * block_s)
     calibration = PlannedTrial(0, 1, one.cells[0].cell_id, "calibrate")
     calibrated = [replace(each, planned_trials=(calibration, *each.planned_trials)) for each in (one, plan_of("b"))]
-    assert combine(*calibrated).seconds == pytest.approx(block_s / 2 + 3 * block_s)
+    assert combine_plans(calibrated).seconds == pytest.approx(block_s / 2 + 3 * block_s)
 
 
 def test_what_cannot_change_results_may_differ() -> None:
@@ -100,7 +101,7 @@ def test_what_cannot_change_results_may_differ() -> None:
             "workdir": "/home/two",
         }
     )
-    assert combine(plan_of("a"), plan_of("b"), b=other).obstacles == ()
+    assert errors_of(plan_of("a"), plan_of("b"), b=other) == []
 
 
 @pytest.mark.parametrize(
@@ -116,7 +117,7 @@ def test_what_cannot_change_results_may_differ() -> None:
     ],
 )
 def test_a_fact_that_differs_is_named(change: dict[str, object], difference: str) -> None:
-    text = message(combine(plan_of("a"), plan_of("b"), b=FACTS.model_copy(update=change)))
+    text = message(errors_of(plan_of("a"), plan_of("b"), b=FACTS.model_copy(update=change)))
     assert "the testbeds are not equal" in text
     assert difference in text
 
@@ -125,41 +126,43 @@ def test_tuning_makes_settings_equal() -> None:
     setting = Setting("net.core.somaxconn", "4096", "128", "apply", sudo=False)
     tuning = tuple(TuningPlan(host, (setting,)) for host in ("b-sut", "b-load"))
     other = FACTS.model_copy(update={"sysctls": {"net.core.somaxconn": "128"}})
-    plan = combine(plan_of("a"), plan_of("b", tuning=tuning), b=other)
-    assert plan.obstacles == ()
+    plans = [plan_of("a"), plan_of("b", tuning=tuning)]
+    plan = combine_plans(plans)
+    assert errors_of(*plans, b=other) == []
     assert plan.tuning == tuning
 
 
 def test_the_numbers_of_hosts_and_the_cells_must_be_equal() -> None:
     one = plan_of("a")
     more = plan_of("b", roles={"sut": ("b-sut",), "load": ("b-load", "b-more")})
-    assert "1 host in role load on testbed a, 2 hosts on b" in message(combine(one, more))
+    assert "1 host in role load on testbed a, 2 hosts on b" in message(errors_of(one, more))
     ids = [cell.cell_id for cell in one.cells]
     fewer = replace(
         plan_of("b", planned_trials=planned_trials("blocks", ids[:1], BLOCKS, 1)),
         cells=tuple(replace(cell, unsupported="no room" if cell.cell_id != ids[0] else None) for cell in one.cells),
     )
-    assert f"cells that only one of testbeds a and b supports: {', '.join(ids[1:])}" in message(combine(one, fewer))
+    assert f"cells that only one of testbeds a and b supports: {', '.join(ids[1:])}" in message(errors_of(one, fewer))
 
 
 def test_testbeds_on_one_machine_cannot_both_tune_it() -> None:
     setting = Setting("net.core.somaxconn", "4096", "128", "apply", sudo=False)
     plans = [plan_of(name, tuning=(TuningPlan(f"{name}-sut", (setting,)),)) for name in "ab"]
-    assert combine(*plans).obstacles == ()
-    text = message(combine(*plans, kernels={"b-sut": "a-sut"}))
+    assert errors_of(*plans) == []
+    text = message(errors_of(*plans, kernels={"b-sut": "a-sut"}))
     assert "testbeds a and b change the kernel settings of one machine" in text
 
 
 def test_a_sequential_design_runs_on_one_testbed() -> None:
-    plan = combine(plan_of("a", design="sequential"), plan_of("b", design="sequential"))
+    plan = combine_plans([plan_of("a", design="sequential"), plan_of("b", design="sequential")])
     assert (plan.testbed, plan.divided) == ("a", ())
     assert "only testbed a runs" in plan.notices[-1]
 
 
 def test_a_testbed_that_is_a_factor_has_cells_and_blocks_of_its_own() -> None:
     slow = FACTS.model_copy(update={"cpus": (0,)})
-    plan = combine(plan_of("a", testbeds="factor", blocks=2), plan_of("b", testbeds="factor", blocks=2), b=slow)
-    assert plan.obstacles == ()
+    plans = [plan_of(testbed, testbeds="factor", blocks=2) for testbed in ("a", "b")]
+    plan = combine_plans(plans)
+    assert errors_of(*plans, b=slow) == []
     assert [cell.cell_id for cell in plan.cells] == [f"stack={s},testbed={t}" for t in "ab" for s in ("go", "fast")]
     assert [cell.spec.levels["testbed"] for cell in plan.cells] == ["a", "a", "b", "b"]
     places = [(trial.block, trial.position, trial.cell_id[-1]) for trial in plan.planned_trials]
@@ -167,7 +170,7 @@ def test_a_testbed_that_is_a_factor_has_cells_and_blocks_of_its_own() -> None:
     assert (plan.homes, plan.blocks) == ({1: "a", 2: "b", 3: "a", 4: "b"}, 4)
     for testbed in plan.divided:
         assert [testbed.cell_of(trial).cell_id for trial in testbed.planned_trials]
-    assert combine(plan_of("a"), plan_of("b")).homes == {}
+    assert combine_plans([plan_of("a"), plan_of("b")]).homes == {}
 
 
 def test_a_rate_that_the_run_finds_is_of_no_single_testbed() -> None:
@@ -175,4 +178,4 @@ def test_a_rate_that_the_run_finds_is_of_no_single_testbed() -> None:
     calibrated = replace(
         one, planned_trials=(PlannedTrial(0, 1, one.cells[0].cell_id, "calibrate"), *one.planned_trials)
     )
-    assert "a target rate that the run finds itself" in message(combine(calibrated, plan_of("b", testbeds="factor")))
+    assert "a target rate that the run finds itself" in message(errors_of(calibrated, plan_of("b", testbeds="factor")))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchkit.run.steps.trial_state import trial_id_of
+from benchkit.run.steps.state import trial_id_of
 from benchkit.run.trial_queue import TrialQueue, hash_order
 from benchkit.scenario.trial_order import PlannedTrial, planned_trials
 from benchkit.store.journal import (

@@ -8,7 +8,7 @@ from benchkit.comparison.adaptive import StopDecision, StopRule, stop_rule
 from benchkit.models.design import StopCondition
 from benchkit.models.rows import TrialRow
 from benchkit.models.run import CellRecord, Manifest
-from benchkit.run.loop import note_early_stop
+from benchkit.run.run import note_early_stop
 from benchkit.run.trial_queue import TrialQueue
 from benchkit.scenario.trial_order import PlannedTrial, ProfilePass, planned_trials, profile_trials
 from benchkit.stats.cell_pairs import ComparedCells

@@ -7,7 +7,7 @@ import pytest
 
 from benchkit.errors import ParseError
 from benchkit.loadtools.tool import ToolOutput
-from benchkit.store.slice_files import pack_slices, unpack_slices
+from benchkit.store.trial_tables import pack_slices, unpack_slices
 
 SLICES = [{"txt": b"first", "json": b"{}"}, {}, {"txt": b"third", "stderr.txt": b"late"}]
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.store.sliced_telemetry import BlockTelemetry, block_service, telemetry_of_trial
+from benchkit.run.steps.slice_telemetry import BlockTelemetry, block_service, telemetry_of_trial
 from benchkit.store.telemetry_table import SampleSeries, read_telemetry
 
 MS = 1_000_000

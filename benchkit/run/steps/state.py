@@ -1,14 +1,14 @@
-"""State of a running trial, which its steps read and fill."""
+"""State of a running block and of its trials, which their steps read and fill."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 
-from benchkit.errors import HostError
+from benchkit.errors import HostError, InputError
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.host import Host
 from benchkit.hosts.profilers import ProfileInProgress
@@ -26,6 +26,8 @@ from benchkit.models.trial import (
     WatchRecord,
 )
 from benchkit.plan.model import PlannedCell, RunPlan
+from benchkit.plan.slice_timetable import Turn
+from benchkit.run.steps.slice_telemetry import block_service
 from benchkit.scenario.model import TelemetryOptions
 from benchkit.scenario.trial_order import PlannedTrial, ProfilePass
 from benchkit.services.deploy import RunningService
@@ -44,7 +46,7 @@ class ProfileCapture:
 
 @dataclass
 class Trial:
-    """State of a running trial, which its steps read and fill."""
+    """State of a running trial: one cell of a block."""
 
     trial_id: str
     planned_trial: PlannedTrial
@@ -57,36 +59,33 @@ class Trial:
     """Testbed of the inventory that it runs on; None where all hosts are one."""
     capacity: CapacityEstimate | None = None
     """Search for its capacity that it follows."""
+    profile: ProfilePass | None = None
+    """Options of its profile; None for other kinds of trials."""
+    telemetry_options: TelemetryOptions | None = None
+    """Options of telemetry; None where there is none."""
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
-    started_s: float = field(default_factory=time.monotonic)
     running_services: list[RunningService] = field(default_factory=list)
     probes: tuple[ProbeRecord, ...] = ()
     probe_rounds: tuple[ProbeRound, ...] = ()
     """Further probes, in their order."""
     warmed_up_s: float = 0.0
     cpu_s: dict[str, float] = field(default_factory=dict)
-    generator_runs: tuple[GeneratorRun, ...] = ()
+    """CPU time of its services under the load, as far as it is known."""
+    runs: list[list[GeneratorRun]] = field(default_factory=list)
+    """Its generators in each of its slices."""
     generators: tuple[GeneratorRecord, ...] = ()
     start_spread_s: float = 0.0
     """Time from the start of the first generator to that of the last; with slices, the largest of any."""
     clock_uncertainty_s: float = 0.0
     """Largest error of the time between starts on different hosts; 0 on one host."""
-    profile: ProfilePass | None = None
-    """Options of its profile; None for other kinds of trials."""
     captures: list[ProfileCapture] = field(default_factory=list)
     perf_map_errors: dict[str, HostError] = field(default_factory=dict)
     """Reasons why perf cannot use the maps of compiled functions that a service writes, by service."""
     profiles: tuple[ProfileRecord, ...] = ()
     slices: tuple[SliceRecord, ...] = ()
     """Slices of its window, in a sliced block."""
-    slice_failures: tuple[str, ...] = ()
-    """Slices in which the load tool failed, each with the reason."""
-    wall_s: float | None = None
-    """Its share of the duration of a sliced block; None: from its first step to now."""
-    telemetry_options: TelemetryOptions | None = None
-    """Options of telemetry; None where there is none."""
-    watched_hosts: list[Host] = field(default_factory=list)
-    """Hosts whose telemetry runs."""
+    load_failures: tuple[str, ...] = ()
+    """Reasons why output of the load tool cannot be used, each with its slice if there are several."""
     processes_before: Mapping[str, tuple[ProcessId, ...]] = field(default_factory=dict)
     """Processes of each service just before the load; empty without telemetry."""
     processes_after: Mapping[str, tuple[ProcessId, ...]] = field(default_factory=dict)
@@ -117,6 +116,75 @@ class Trial:
             yield self.hosts[name], [each for each in self.running_services if each.service.host == name]
 
 
+@dataclass
+class Block:
+    """State of trials that run together: each has its own servers, and their slices of load take turns.
+
+    A trial that runs alone is a block of one cell with one slice: its window in one piece.
+    """
+
+    trials: list[Trial]
+    """Trials that have not failed."""
+    seed: int
+    slice_s: float | None = None
+    """Length of a slice; None: one trial, whose window is in one piece."""
+    failures: dict[str, HostError | InputError] = field(default_factory=dict)
+    """Errors of the trials that failed by their own fault, by trial id."""
+    started_s: float = field(default_factory=time.monotonic)
+    turns: tuple[Turn, ...] = ()
+    """Timetable of the slices; empty without slices."""
+    began_s: float = 0.0
+    """Start of the first turn, on the controller's `time.monotonic()`."""
+    folder_hosts: list[Host] = field(default_factory=list)
+    """Hosts on which a folder of the block was made."""
+    watched_hosts: list[Host] = field(default_factory=list)
+    """Hosts whose telemetry runs."""
+
+    def __post_init__(self) -> None:
+        """Give each cell its number in the block, from 1, and choose the folder for what the trials share."""
+        first = self.trials[0]
+        self.hosts = first.hosts
+        self.telemetry_options = first.telemetry_options
+        self.title = first.trial_id if len(self.trials) == 1 else f"{first.trial_id} and {len(self.trials) - 1} others"
+        self.folder = first.folder if self.slice_s is None else first.folder.with_name(f"{first.folder.name}.block")
+        self._numbers = {trial.trial_id: number for number, trial in enumerate(self.trials, 1)}
+
+    @property
+    def used_hosts(self) -> tuple[Host, ...]:
+        """Hosts of all trials."""
+        return tuple({host.name: host for trial in self.trials for host in trial.used_hosts}.values())
+
+    def number_of(self, trial: Trial) -> int:
+        """Return the number of a trial's cell in the block."""
+        return self._numbers[trial.trial_id]
+
+    @property
+    def failed_numbers(self) -> list[int]:
+        """Numbers of the cells whose trials have failed."""
+        return [number for trial_id, number in self._numbers.items() if trial_id in self.failures]
+
+    def telemetry_name(self, trial: Trial, service: str) -> str:
+        """Return the name of a trial's service in the telemetry of the block."""
+        return service if self.slice_s is None else block_service(self.number_of(trial), service)
+
+    def turns_of(self, trial: Trial) -> list[Turn]:
+        """Return the turns of a trial."""
+        return [turn for turn in self.turns if turn.cell_id == trial.cell.cell_id]
+
+    def windows_ns(self, trial: Trial, host: Host) -> list[tuple[int, int]]:
+        """Return the windows of a trial's slices on the clock of a host."""
+        if self.slice_s is not None:
+            return [self.window_ns(turn, host) for turn in self.turns_of(trial)]
+        (runs,) = trial.runs
+        start_s, end_s = min(run.started_s for run in runs), max(run.measured_until_s for run in runs)
+        return [(host.clock.to_host_ns(start_s), host.clock.to_host_ns(end_s))]
+
+    def window_ns(self, turn: Turn, host: Host) -> tuple[int, int]:
+        """Return the window of a turn on the clock of a host."""
+        start_s, end_s = turn.window_s
+        return host.clock.to_host_ns(self.began_s + start_s), host.clock.to_host_ns(self.began_s + end_s)
+
+
 def trial_id_of(run_id: str, planned_trial: PlannedTrial) -> str:
     """Return the id of a trial, unique in a store."""
     round_ = f"r{planned_trial.round}" if planned_trial.round > 1 else ""
@@ -141,13 +209,3 @@ def make_trial(plan: RunPlan, planned_trial: PlannedTrial, cell: PlannedCell, ru
         profile=profile,
         telemetry_options=plan.experiment.scenario.telemetry,
     )
-
-
-def start_uncertainty_s(hosts: Iterable[Host]) -> float:
-    """Return the largest error of the time between starts on two of these hosts, in seconds; 0 for one host."""
-    by_name = {host.name: host.clock.uncertainty_s for host in hosts}
-    return 2 * max(by_name.values()) if len(by_name) > 1 else 0.0
-
-
-Step = Callable[[Trial], None]
-"""One thing that a trial does; raises HostError where it cannot."""

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from benchkit.cli.calibration import Observed, adapt
 from benchkit.models.load_result import LoadResult
 from benchkit.models.thresholds import Thresholds
+from benchkit.plan.adaptation import Observed, adapt
 from benchkit.scenario.versus import ServerComparison, ServerRequest
 from tests.support.judge.builders import build_slices, build_trial
 

@@ -1,25 +1,17 @@
-"""The telemetry of a sliced block: one session on each host, of which each trial gets its own slices."""
+"""The counts of a trial's slices: what its hosts counted in each, out of the telemetry of the block."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from benchkit.errors import HostError
-from benchkit.hosts.connections import run_on_hosts
 from benchkit.hosts.host import Host
-from benchkit.hosts.host_telemetry import WatchedService
-from benchkit.loadtools.load_shares import turn_s
 from benchkit.models.telemetry import AGENT_SERVICE, generator_service
-from benchkit.models.trial import ProcessId, WatchRecord
-from benchkit.run.steps.sliced_load import SlicedLoad
-from benchkit.run.steps.telemetry_steps import watched_service
-from benchkit.run.steps.trial_state import Trial
-from benchkit.store.sliced_telemetry import BlockTelemetry, Reals, block_service, telemetry_of_trial
-from benchkit.store.telemetry_table import SeriesKey, read_telemetry
+from benchkit.run.steps.slice_telemetry import BlockTelemetry, Reals
+from benchkit.run.steps.state import Block, Trial
+from benchkit.store.telemetry_table import SeriesKey
 
 CPU_S = "cpu_s_total"
 BUSY = ("cpu_user_s_total", "cpu_system_s_total", "cpu_irq_s_total", "cpu_softirq_s_total")
@@ -28,89 +20,27 @@ STOLEN = ("cpu_steal_s_total",)
 Windows = Sequence[tuple[int, int]]
 
 
-def watch_block(load: SlicedLoad) -> None:
-    """Start the telemetry of every host of the block, with the services of all cells and the generators."""
-    options = load.trials[0].telemetry_options
-    if options is None:
-        return
-
-    shortest_turn_s = min(turn_s(trial.cell.pauses, load.slice_s) for trial in load.trials)
-
-    def begin(host: Host) -> None:
-        host.compare_clocks()
-        services = [*_watched_services(load, host), *_watched_generators(load, host)]
-        host.telemetry.start(load.folder / _file(host), options.interval_s, services, core_interval_s=shortest_turn_s)
-        load.watched_hosts.append(host)
-
-    run_on_hosts(load.used_hosts, begin)
-
-
-def collect_block_telemetry(load: SlicedLoad) -> None:
-    """Stop the telemetry, and give each trial its part: files, CPU times, and what its hosts counted in each slice."""
-    hosts = [host for host in load.used_hosts if host in load.watched_hosts]
-    load.watched_hosts.clear()
-    blocks: dict[str, BlockTelemetry] = {}
-
-    def collect(host: Host) -> WatchRecord:
-        ended = host.telemetry.stop()
-        blocks[host.name] = BlockTelemetry(read_telemetry(host.files.read(load.folder / _file(host))))
-        options = load.trials[0].telemetry_options
-        return WatchRecord(
-            host=host.name,
-            roles=host.spec.roles,
-            file=_file(host),
-            interval_s=options.interval_s if options else 0.0,
-            window_ns=(0, 0),
-            clock_uncertainty_s=host.clock.uncertainty_s,
-            cpu_quota=ended.cpu_quota if ended else None,
-            unseen=ended.unavailable if ended else ("the agent had stopped its telemetry",),
-        )
-
-    records = run_on_hosts(hosts, collect)
-    for trial in load.trials:
-        number = load.numbers[trial.cell.cell_id]
-        for host, record in zip(hosts, records, strict=True):
-            windows = load.windows_ns(trial, host)
-            trial.files[record.file] = telemetry_of_trial(blocks[host.name], number, windows)
-            length_ns = sum(end - start for start, end in windows)
-            trial.watch_records += (record.model_copy(update={"window_ns": (0, length_ns)}),)
-        if hosts:
-            _add_counts(load, trial, hosts, blocks)
-        trial.processes_before = _own_processes(load.processes_before, number)
-        trial.processes_after = _own_processes(load.processes_after, number)
-
-
-def unwatch_block(load: SlicedLoad, error: BaseException) -> None:
-    """Stop the telemetry that still runs after an error, and note there where that fails."""
-    hosts = list(load.watched_hosts)
-    load.watched_hosts.clear()
-    try:
-        run_on_hosts(hosts, lambda host: host.telemetry.stop())
-    except HostError as failure:
-        error.add_note(f"and afterwards: {failure}")
-
-
-def _add_counts(load: SlicedLoad, trial: Trial, hosts: Sequence[Host], blocks: Mapping[str, BlockTelemetry]) -> None:
+def add_slice_counts(block: Block, trial: Trial, hosts: Sequence[Host], blocks: Mapping[str, BlockTelemetry]) -> None:
     """Add what the hosts counted to the slices of a trial, and the CPU time of its services and generators.
 
     The CPU time of a server that was there already is unknown, and cannot be told from that of strangers.
     """
-    windows = {host.name: load.windows_ns(trial, host) for host in hosts}
+    windows = {host.name: block.windows_ns(trial, host) for host in hosts}
     own: list[Reals] = []
     for each in trial.running_services:
-        name = block_service(load.numbers[trial.cell.cell_id], each.service.name)
+        name = block.telemetry_name(trial, each.service.name)
         grown = blocks[each.service.host].growth((name, CPU_S, None), windows[each.service.host])
         if grown is not None:
             own.append(grown)
             trial.cpu_s[each.service.name] = float(grown.sum())
     neighbours = [
         grown
-        for other in load.trials
+        for other in block.trials
         if other is not trial
         for each in other.running_services
         if (
             grown := blocks[each.service.host].growth(
-                (block_service(load.numbers[other.cell.cell_id], each.service.name), CPU_S, None),
+                (block.telemetry_name(other, each.service.name), CPU_S, None),
                 windows[each.service.host],
             )
         )
@@ -129,7 +59,7 @@ def _add_counts(load: SlicedLoad, trial: Trial, hosts: Sequence[Host], blocks: M
     trial.generators = tuple(generators)
     count = len(trial.slices)
     unknown = [None] * count
-    unwatched = {each.trial_id for each in load.trials if each.cell.spec.external}
+    unwatched = {each.trial_id for each in block.trials if each.cell.spec.external}
     run_by_benchkit = [*own, *neighbours, *of_generators, *_of_agents(hosts, blocks, windows)]
     columns: dict[str, Sequence[Any]] = {
         "server_cpu_s": unknown if trial.trial_id in unwatched else _sums(own, len(trial.running_services), count),
@@ -138,7 +68,7 @@ def _add_counts(load: SlicedLoad, trial: Trial, hosts: Sequence[Host], blocks: M
         "foreign_cpu_s": unknown if unwatched else _foreign(trial, hosts, blocks, windows, run_by_benchkit),
         "stolen_s": _on_cpus(trial, hosts, blocks, windows, STOLEN),
         "loop_s": _loops(trial, blocks, windows) if trial.running_services else unknown,
-        "accept_queue": _accept_queues(load, trial, blocks),
+        "accept_queue": _accept_queues(block, trial, blocks),
         "time_wait": _time_wait(trial, blocks, windows) if trial.running_services else unknown,
     }
     trial.slices = tuple(
@@ -212,16 +142,16 @@ def _loops(trial: Trial, blocks: Mapping[str, BlockTelemetry], windows: Mapping[
     return blocks[host].mean_in(keys, windows[host])
 
 
-def _accept_queues(load: SlicedLoad, trial: Trial, blocks: Mapping[str, BlockTelemetry]) -> list[int | None]:
+def _accept_queues(block: Block, trial: Trial, blocks: Mapping[str, BlockTelemetry]) -> list[int | None]:
     """Return the connections that waited for the trial's services at the start of the slice after each of its own."""
-    places = [place for place, turn in enumerate(load.turns) if turn.cell_id == trial.cell.cell_id]
+    places = [place for place, turn in enumerate(block.turns) if turn.cell_id == trial.cell.cell_id]
     totals: list[int | None] = [None] * len(places)
     for each in trial.running_services:
-        host, name = load.hosts[each.service.host], block_service(load.numbers[trial.cell.cell_id], each.service.name)
+        host, name = block.hosts[each.service.host], block.telemetry_name(trial, each.service.name)
         keys = [key for key in blocks[host.name].series if key[:2] == (name, "accept_queue")]
         for index, place in enumerate(places):
-            if place + 1 < len(load.turns):
-                window = load.window_ns(load.turns[place + 1], host)
+            if place + 1 < len(block.turns):
+                window = block.window_ns(block.turns[place + 1], host)
                 for key in keys:
                     (waiting,) = blocks[host.name].first_in(key, [window])
                     if waiting is not None:
@@ -237,28 +167,3 @@ def _time_wait(trial: Trial, blocks: Mapping[str, BlockTelemetry], windows: Mapp
         None if any(value is None for value in values) else int(sum(value for value in values if value is not None))
         for values in zip(*columns, strict=True)
     ]
-
-
-def _own_processes(processes: Mapping[str, tuple[ProcessId, ...]], number: int) -> dict[str, tuple[ProcessId, ...]]:
-    """Return the processes of one cell's services by their own names."""
-    prefix = block_service(number, "")
-    return {name.removeprefix(prefix): found for name, found in processes.items() if name.startswith(prefix)}
-
-
-def _watched_services(load: SlicedLoad, host: Host) -> list[WatchedService]:
-    return [
-        replace(watched_service(each), name=block_service(load.numbers[trial.cell.cell_id], each.service.name))
-        for trial in load.trials
-        for each in trial.running_services
-        if each.service.host == host.name
-    ]
-
-
-def _watched_generators(load: SlicedLoad, host: Host) -> list[WatchedService]:
-    """Return the generators on a host; those of all cells with one number are sampled as one, as they take turns."""
-    numbers = {each.number for trial in load.trials for each in trial.cell.generators if each.host == host.name}
-    return [WatchedService(generator_service(number), None) for number in sorted(numbers)]
-
-
-def _file(host: Host) -> str:
-    return f"telemetry.{host.name}.jsonl"

@@ -1,0 +1,197 @@
+"""Adaptation of a comparison to its servers: the next change of load or design that one block of it asks for. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from benchkit.judge.cpu_time import capacity, generator_cores
+from benchkit.judge.sliced_blocks import neighbour_inequality, neighbour_share
+from benchkit.models.thresholds import Thresholds
+from benchkit.models.trial import TrialRecord
+from benchkit.scenario.versus import ServerComparison
+from benchkit.scenario.versus_times import DEFAULT_CONNECTIONS, slice_for
+
+QUOTAS = (0.5, 0.25)
+"""CPUs of a server to try, one after the other, while the load tool is the limit."""
+
+RECONNECTING_TOOL = "wrk"
+"""Load tool that opens a new connection where a server says that it closes one."""
+
+CONNECTING_TOOL = "hey"
+"""Load tool that closes each connection itself, and counts no error where the server did."""
+
+MOST_CONNECTIONS = 512
+"""Connections beyond which no idle server gets more."""
+
+LEAST_LEFT = 0.01
+"""Share of the CPU that other programs leave at least."""
+
+LONG_SLICE_S = 1.0
+"""Length of slices beyond which a slow server gets fewer connections: a minute would have too few of them."""
+
+FEWEST_CONNECTIONS = 8
+"""Connections that a slow server gets at least: several for each of its workers."""
+
+SLOWED = 0.8
+"""Rate relative to that with more connections below which a server needs them: short trials differ by less."""
+
+LATEST_RESTART = 0.5
+"""Share of the time of a comparison after which it does not begin again: what is left has few blocks."""
+
+LOST_CONNECTIONS = frozenset({"accept-overflow", "missing-connections"})
+"""Checks that find connections which servers did not accept, or did not keep."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """One block of a comparison, as far as the comparison is adapted to it."""
+
+    records: Sequence[TrialRecord]
+    checks: frozenset[str]
+    """Checks that invalidate its trials."""
+    thresholds: Thresholds
+    shortest_queue: int | None = None
+    """Connections that may wait at the server with the shortest listen queue; None: unknown."""
+    foreign_share: float = 0.0
+    """Largest share of its CPUs that other programs used in a trial."""
+    rate_before: float | None = None
+    """Requests per second of the slowest server with more connections; None: they are as many as before."""
+    is_closing: bool = False
+    """True where a server closes its connections, and the load tool opens no new ones."""
+
+    @property
+    def generator_share(self) -> float:
+        """Largest share of the CPU available to a generator that it used, whatever else was busy on its host."""
+        generators = (generator for record in self.records for generator in record.generators)
+        return max(
+            (generator_cores(each) / capacity(len(each.cpus), each.threads, None) for each in generators), default=0.0
+        )
+
+    @property
+    def slowest_rate(self) -> float | None:
+        """Requests per second of the slowest server that answered; None where none did."""
+        return min((rate for record in self.records if (rate := _rate(record)) > 0), default=None)
+
+    @property
+    def neighbour_inequality(self) -> float:
+        """Difference between the CPU time that servers without load took from one cell and from another."""
+        return neighbour_inequality(share for record in self.records if (share := neighbour_share(record)) is not None)
+
+    @property
+    def server_share(self) -> float | None:
+        """Share of the CPU that others left to it that the server with the least used; None: unknown."""
+        shares = [
+            max(
+                (each.cpu_s or 0.0) / record.window_s / capacity(len(each.cpus), each.parallelism, each.quota)
+                for each in record.services
+            )
+            for record in self.records
+            if record.services and all(each.cpu_s is not None and each.cpus for each in record.services)
+        ]
+        return min(shares) / max(LEAST_LEFT, 1.0 - self.foreign_share) if shares else None
+
+    @property
+    def is_idle(self) -> bool:
+        """True where a server waits for most of the time, as for acknowledgements that its clients delay by 40 ms."""
+        share, is_tool_the_limit = self.server_share, self.generator_share >= self.thresholds.generator_cpu
+        return share is not None and share < self.thresholds.server_cpu / 2 and not is_tool_the_limit
+
+    @property
+    def is_slowed(self) -> bool:
+        """True where a server serves fewer requests than with more connections."""
+        rate, before = self.slowest_rate, self.rate_before
+        return rate is not None and before is not None and rate < SLOWED * before
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    """A comparison with another load or design, and the reason as a sentence."""
+
+    comparison: ServerComparison
+    reason: str
+
+
+def adapt(comparison: ServerComparison, observed: Observed, *, reserve: float = 0.0) -> Adaptation | None:
+    """Return the comparison with the next change that a block of it asks for; None: it can go on as it is.
+
+    `reserve` is the share of its CPU by which the load tool has to be below its limit.
+    """
+    return next(_adaptations(comparison, observed, reserve), None)
+
+
+def adapt_to_first_block(comparison: ServerComparison, observed: Observed, *, spent_s: float) -> Adaptation | None:
+    """Return what the first block of a comparison asks for; None where it goes on, as it does late in its time."""
+    is_late = comparison.spent_s + spent_s > LATEST_RESTART * comparison.budget_s
+    return None if is_late else adapt(comparison, observed)
+
+
+def _adaptations(comparison: ServerComparison, observed: Observed, reserve: float) -> Iterator[Adaptation]:
+    connections, queue = comparison.connections, observed.shortest_queue
+    loses = not observed.checks.isdisjoint(LOST_CONNECTIONS)
+    is_queue_short = queue is not None and 0 < queue < connections
+    if loses and is_queue_short and queue is not None and "connections" not in comparison.fixed:
+        reason = f"A server has a listen queue of {queue}, so that {queue} connections are used and not {connections}."
+        yield Adaptation(replace(comparison, connections=queue), reason)
+    if not observed.is_idle and not observed.is_slowed and "connections" not in comparison.fixed:
+        yield from _load_for_slow_servers(comparison, observed)
+    if "tool" not in comparison.fixed and comparison.keepalive:
+        if observed.is_closing and comparison.tool != RECONNECTING_TOOL:
+            reason = f"A server closes connections, so that the load tool is {RECONNECTING_TOOL}, which opens new ones."
+            yield Adaptation(replace(comparison, tool=RECONNECTING_TOOL), reason)
+        if "missing-connections" in observed.checks and queue is not None and not is_queue_short:
+            yield _with_new_connections(comparison, "A server closes connections without saying so")
+    if (observed.is_idle or observed.is_slowed) and queue is not None:
+        yield from _load_for_idle_servers(comparison, observed.server_share or 0.0, queue)
+    is_uneven = observed.neighbour_inequality > observed.thresholds.neighbour_cpu
+    if is_uneven and comparison.is_sliced and comparison.design is None:
+        reason = "A server works while it has no load, so that one server runs at a time (--design blocks)."
+        yield Adaptation(replace(comparison, is_sliced=False), reason)
+    quota = next((each for each in QUOTAS if each < (comparison.quota or 1.0)), None)
+    if (
+        quota is not None
+        and "quota" not in comparison.fixed
+        and observed.generator_share >= observed.thresholds.generator_cpu - reserve
+    ):
+        reason = f"A server gets {quota:g} CPUs, so that the load tool is not the limit."
+        yield Adaptation(replace(comparison, quota=quota), reason)
+
+
+def _load_for_slow_servers(comparison: ServerComparison, observed: Observed) -> Iterator[Adaptation]:
+    """Yield a load of fewer connections, where a busy server answers so slowly that its slices would be long."""
+    rate, fewer = observed.slowest_rate, comparison.connections
+    while (
+        rate is not None
+        and fewer // 2 >= FEWEST_CONNECTIONS
+        and slice_for(rate, fewer, observed.thresholds.slice_answers) > LONG_SLICE_S
+    ):
+        fewer //= 2
+    if fewer < comparison.connections:
+        reason = f"A server answers {rate:,.0f} requests a second, so that {fewer} connections are used."
+        yield Adaptation(replace(comparison, connections=fewer), reason)
+
+
+def _load_for_idle_servers(comparison: ServerComparison, share: float, queue: int) -> Iterator[Adaptation]:
+    """Yield a load that is more work for a server that used this share of its CPU, and has a listen queue this long."""
+    connections = comparison.connections
+    more = connections
+    while more < MOST_CONNECTIONS and more * share / connections < 1:
+        more *= 2
+    more = min(more, queue)
+    is_few = connections == queue or connections < DEFAULT_CONNECTIONS
+    if "tool" not in comparison.fixed and is_few and connections <= DEFAULT_CONNECTIONS and comparison.keepalive:
+        yield _with_new_connections(comparison, f"A server idles with {connections} kept connections")
+    if "connections" not in comparison.fixed and connections <= DEFAULT_CONNECTIONS and connections < more:
+        reason = f"A server idles with {connections} connections, so that {more} are used."
+        fixed = comparison.fixed | {"connections"} if connections < DEFAULT_CONNECTIONS else comparison.fixed
+        yield Adaptation(replace(comparison, connections=more, fixed=fixed), reason)
+
+
+def _with_new_connections(comparison: ServerComparison, why: str) -> Adaptation:
+    changed = replace(comparison, tool=CONNECTING_TOOL, keepalive=False)
+    return Adaptation(changed, f"{why}, so that each request has a new one, by {CONNECTING_TOOL}.")
+
+
+def _rate(record: TrialRecord) -> float:
+    """Return the requests per second of all generators of a trial."""
+    return sum(each.result.rps or 0.0 for each in record.generators if each.result is not None)

@@ -1,0 +1,190 @@
+"""The steps of a block in their order, to be read from top to bottom.
+
+A block has n cells, each with a trial of its own, whose load takes turns in m slices; a trial that runs alone is a
+block of one cell with one slice. Each step is a function of a module in `benchkit.run.steps`. What happens in a run is
+in `benchkit.run.run`.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from benchkit.errors import BenchkitError, HostError, HostStateError, InputError, LostError, collect_errors, raise_first
+from benchkit.models.trial import TrialRecord
+from benchkit.run.run_log import log_step
+from benchkit.run.steps.load import (
+    collect_load,
+    make_shared_folder,
+    measure,
+    remove_shared_folder,
+    require_load,
+    warm_up,
+)
+from benchkit.run.steps.probe import probe_after, probe_responses
+from benchkit.run.steps.profiles import check_perf_maps, collect_profiles, expect_perf_maps, stop_captures
+from benchkit.run.steps.record import make_record
+from benchkit.run.steps.services import (
+    cause_outages,
+    collect_logs,
+    explain_port_in_use,
+    find_port_taker,
+    make_folders,
+    measure_disk_usage,
+    remove_folders,
+    require_alive,
+    require_free_ports,
+    require_room,
+    start_services,
+    stop_services,
+)
+from benchkit.run.steps.state import Block, Trial
+from benchkit.run.steps.telemetry import collect_telemetry, unwatch_hosts, watch_hosts
+
+logger = logging.getLogger(__name__)
+
+TrialStep = Callable[[Trial], None]
+BlockStep = Callable[[Block], None]
+"""One thing that a trial or a block does. Raises HostError where it cannot."""
+
+
+@dataclass(frozen=True)
+class OfEachTrial:
+    """Steps that each trial of a block takes, one trial after the other."""
+
+    steps: tuple[TrialStep, ...]
+
+
+STEPS: tuple[BlockStep | OfEachTrial, ...] = (
+    OfEachTrial((require_free_ports, make_folders, expect_perf_maps, start_services, check_perf_maps)),
+    make_shared_folder,
+    watch_hosts,
+    OfEachTrial((probe_responses, warm_up, cause_outages)),
+    measure,
+    collect_load,
+    collect_telemetry,
+    OfEachTrial((require_alive, require_load, probe_after, collect_profiles, collect_logs, measure_disk_usage)),
+)
+"""The steps of a block."""
+
+TRIAL_CLEANUP: tuple[TrialStep, ...] = (stop_services, stop_captures, remove_folders)
+"""The steps at the end of every trial, also of one that failed at an earlier step."""
+
+
+def run_block(block: Block) -> dict[str, TrialRecord]:
+    """Run the steps of a block; return the records of the trials that ended, by their ids.
+
+    A trial that fails by its own fault is in `block.failures`, and the others go on without it. Raises HostError where
+    a host is lost, or in a state that may pass: the trials of a block must be measured at the same time. The logs of
+    services are in the files of each failed trial. The services are stopped in any case.
+    """
+    try:
+        _run_steps(block)
+    except BaseException as error:  # Ctrl-C too: the first error is the one to raise
+        state = next(filter(None, (_host_state(trial, error) for trial in block.trials)), None)
+        for failure in _clean_up(block, with_logs=isinstance(error, BenchkitError)):
+            (state or error).add_note(f"and afterwards: {failure}")
+        if state is not None:
+            raise state from error
+        raise
+    raise_first(_clean_up(block))
+    wall_s = (time.monotonic() - block.started_s) / max(1, len(block.trials))
+    return {trial.trial_id: make_record(trial, wall_s) for trial in block.trials}
+
+
+def _run_steps(block: Block) -> None:
+    for step in STEPS:
+        if isinstance(step, OfEachTrial):
+            _run_each(block, step.steps)
+        else:
+            with log_step(logger, f"trial {block.title}: {step.__name__}"):
+                step(block)
+        if not block.trials:
+            return
+
+
+def _run_each(block: Block, steps: Sequence[TrialStep]) -> None:
+    """Run these steps of every trial; one that fails by its own fault leaves the block.
+
+    So does one whose server has the port of another trial, which is prepared once more.
+    """
+    remaining = list(block.trials)
+    while remaining:
+        trial = remaining[0]
+        try:
+            for step in steps:
+                _run_logged(step, trial)
+            remaining.remove(trial)
+        except (HostError, InputError) as error:
+            failed, failure = _find_fault(error, trial, block)
+            for note in _run_all(failed, (collect_logs, *TRIAL_CLEANUP, require_free_ports)):
+                failure.add_note(f"and afterwards: {note}")
+            block.trials.remove(failed)
+            block.failures[failed.trial_id] = failure
+            if failed is trial:
+                remaining.remove(trial)
+            else:
+                raise_first(_run_all(trial, TRIAL_CLEANUP))
+                trial.running_services.clear()
+
+
+def _find_fault(error: HostError | InputError, trial: Trial, block: Block) -> tuple[Trial, HostError | InputError]:
+    """Return the trial that an error of `trial` is due to, this one or another of the block, and its error.
+
+    Raises HostError where the error is no trial's fault.
+    """
+    others = [each for each in block.trials if each is not trial]
+    failed, failure = find_port_taker(error, trial, others) or (trial, error)
+    explain_port_in_use(failure, failed, others)
+    state = _host_state(failed, failure)
+    if state is not None:
+        raise state from error
+    if isinstance(failure, LostError | HostStateError) or block.hosts.unreachable():
+        raise failure
+    return failed, failure
+
+
+def _host_state(trial: Trial, error: BaseException) -> HostStateError | None:
+    """Return the state of a host that explains a failure which does not name it, if there is one right now.
+
+    A server or a load tool on a full disk fails with words of its own, or none.
+    """
+    if not isinstance(error, HostError) or isinstance(error, LostError | HostStateError):
+        return None
+    try:
+        require_room(trial)
+    except HostStateError as state:
+        no_room = ": ".join(filter(None, (f"{state.where} has no room", state.what, state.why)))
+        return HostStateError(error.what, where=error.where, why="; ".join(filter(None, (error.why, no_room))))
+    except HostError:  # a lost host, which the next step meets too
+        return None
+    return None
+
+
+def _clean_up(block: Block, *, with_logs: bool = False) -> list[HostError]:
+    """Stop everything that runs for a block, and remove its files; return the errors.
+
+    The ports of its trials are checked when none of their services is left.
+    """
+    steps = (collect_logs, *TRIAL_CLEANUP) if with_logs else TRIAL_CLEANUP
+    errors = _run_all_of_block(block, (unwatch_hosts,))
+    errors += [error for trial in block.trials for error in _run_all(trial, steps)]
+    errors += _run_all_of_block(block, (remove_shared_folder,))
+    return errors + [error for trial in block.trials for error in _run_all(trial, (require_free_ports,))]
+
+
+def _run_logged(step: TrialStep, trial: Trial) -> None:
+    with log_step(logger, f"trial {trial.trial_id}: {step.__name__}"):
+        step(trial)
+
+
+def _run_all(trial: Trial, steps: Iterable[TrialStep]) -> list[HostError]:
+    """Run all of these steps, also where one fails; return the errors."""
+    return collect_errors(partial(_run_logged, step, trial) for step in steps)
+
+
+def _run_all_of_block(block: Block, steps: Iterable[BlockStep]) -> list[HostError]:
+    return collect_errors(partial(step, block) for step in steps)

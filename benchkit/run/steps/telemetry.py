@@ -1,0 +1,170 @@
+"""The telemetry of a block's hosts, from before the load to after it: one session on each host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchkit.agent.operations import TelemetrySnapshot
+from benchkit.hosts.connections import run_on_hosts
+from benchkit.hosts.host import Host
+from benchkit.hosts.host_telemetry import CounterPage, WatchedService
+from benchkit.loadtools.generators.execution import GeneratorProcess
+from benchkit.loadtools.load_shares import turn_s
+from benchkit.models.telemetry import SAMPLE_SHARES, SAMPLE_TIMES_S, generator_service
+from benchkit.models.trial import ProcessId, WatchRecord
+from benchkit.plan.slice_timetable import Turn
+from benchkit.run.steps.slice_counts import add_slice_counts
+from benchkit.run.steps.slice_telemetry import BlockTelemetry, block_service, telemetry_of_trial
+from benchkit.run.steps.state import Block, Trial
+from benchkit.services.deploy import RunningService, socket_of
+from benchkit.store.telemetry_table import SampleSeries, SeriesKey, read_telemetry
+
+
+def watch_hosts(block: Block) -> None:
+    """Start the telemetry of every host of the block, with the services of all trials that run there."""
+    options = block.telemetry_options
+    if options is None:
+        return
+    core_interval_s = None
+    if block.slice_s is not None:
+        core_interval_s = min(turn_s(trial.cell.pauses, block.slice_s) for trial in block.trials)
+
+    def begin(host: Host) -> None:
+        host.compare_clocks()
+        services = [
+            watched_service(each, block.telemetry_name(trial, each.service.name))
+            for trial in block.trials
+            for each in trial.running_services
+            if each.service.host == host.name
+        ]
+        if block.slice_s is not None:
+            services += _generators_in_turns(block, host)
+        host.telemetry.start(block.folder / _file(host), options.interval_s, services, core_interval_s=core_interval_s)
+        block.watched_hosts.append(host)
+
+    run_on_hosts(block.used_hosts, begin)
+
+
+def _generators_in_turns(block: Block, host: Host) -> list[WatchedService]:
+    """Return the generators on a host; those of all cells with one number are sampled as one, as they take turns."""
+    numbers = {each.number for trial in block.trials for each in trial.cell.generators if each.host == host.name}
+    return [WatchedService(generator_service(number), None) for number in sorted(numbers)]
+
+
+def snapshot_hosts(block: Block) -> dict[str, tuple[ProcessId, ...]]:
+    """Sample all hosts now, so that the growth of counters is known for the exact window.
+
+    Returns the living processes of each service by its name in the telemetry; none without telemetry.
+    """
+    snapshots: list[TelemetrySnapshot] = run_on_hosts(block.watched_hosts, lambda host: host.telemetry.snapshot())
+    return {name: processes for snapshot in snapshots for name, processes in snapshot.processes.items()}
+
+
+def watch_generators(block: Block, processes: Sequence[GeneratorProcess]) -> None:
+    """Add the generators, which have just started, and schedule the expensive samples within their window."""
+    started_s = min(process.started_s for process in processes)
+    duration_s = processes[0].generator.load.duration_s
+    after_s = SAMPLE_TIMES_S if duration_s is None else [share * duration_s for share in SAMPLE_SHARES]
+
+    def add(host: Host) -> None:
+        generators = [
+            WatchedService(generator_service(each.generator.number), each.process, threads=True)
+            for each in processes
+            if each.host is host
+        ]
+        if generators:
+            host.telemetry.add(generators)
+        host.telemetry.schedule_samples([host.clock.to_host_ns(started_s + seconds) for seconds in after_s])
+
+    run_on_hosts(block.watched_hosts, add)
+
+
+def schedule_slices(block: Block) -> None:
+    """Have all hosts sampled at both edges of every slice, and what is expensive at three instants of each trial."""
+    expensive = [turn for trial in block.trials for turn in _sampled_turns(block, trial)]
+
+    def schedule(host: Host) -> None:
+        edges = [edge for turn in block.turns for edge in block.window_ns(turn, host)]
+        host.telemetry.schedule_snapshots(edges)
+        host.telemetry.schedule_samples([sum(block.window_ns(turn, host)) // 2 for turn in expensive])
+
+    run_on_hosts(block.watched_hosts, schedule)
+
+
+def _sampled_turns(block: Block, trial: Trial) -> list[Turn]:
+    own = block.turns_of(trial)
+    return [own[place] for place in dict.fromkeys(int(share * len(own)) for share in SAMPLE_SHARES)]
+
+
+def collect_telemetry(block: Block) -> None:
+    """Stop the telemetry, and give each trial its part: the files, and what its hosts counted in each slice."""
+    options = block.telemetry_options
+    hosts = [host for host in block.used_hosts if host in block.watched_hosts]
+    if options is None or not hosts:
+        return
+    contents: dict[str, bytes] = {}
+
+    def collect(host: Host) -> WatchRecord:
+        ended = host.telemetry.stop()
+        contents[host.name] = host.files.read(block.folder / _file(host))
+        return WatchRecord(
+            host=host.name,
+            roles=host.spec.roles,
+            file=_file(host),
+            interval_s=options.interval_s,
+            window_ns=(0, 0),
+            clock_uncertainty_s=host.clock.uncertainty_s,
+            cpu_quota=ended.cpu_quota if ended else None,
+            unseen=ended.unavailable if ended else ("the agent had stopped its telemetry",),
+        )
+
+    block.watched_hosts.clear()
+    records = run_on_hosts(hosts, collect)
+    if block.slice_s is None:
+        (trial,) = block.trials
+        for host, record in zip(hosts, records, strict=True):
+            trial.files[record.file] = contents[host.name]
+            (window_ns,) = block.windows_ns(trial, host)
+            trial.watch_records += (record.model_copy(update={"window_ns": window_ns}),)
+    else:
+        telemetry = {
+            name: BlockTelemetry(_series_of_living_trials(block, content)) for name, content in contents.items()
+        }
+        for trial in block.trials:
+            for host, record in zip(hosts, records, strict=True):
+                windows = block.windows_ns(trial, host)
+                trial.files[record.file] = telemetry_of_trial(telemetry[host.name], block.number_of(trial), windows)
+                length_ns = sum(end - start for start, end in windows)
+                trial.watch_records += (record.model_copy(update={"window_ns": (0, length_ns)}),)
+            add_slice_counts(block, trial, hosts, telemetry)
+
+
+def _series_of_living_trials(block: Block, content: bytes) -> dict[SeriesKey, SampleSeries]:
+    """Return the series in a file without those of trials that have failed."""
+    failed = tuple(block_service(number, "") for number in block.failed_numbers)
+    return {key: each for key, each in read_telemetry(content).items() if not str(key[0]).startswith(failed)}
+
+
+def unwatch_hosts(block: Block) -> None:
+    """Stop the telemetry that still runs, as after a block that failed."""
+    watched_hosts = list(block.watched_hosts)
+    block.watched_hosts.clear()
+    run_on_hosts(watched_hosts, lambda host: host.telemetry.stop())
+
+
+def watched_service(running: RunningService, name: str) -> WatchedService:
+    """Return what to sample of a service: its accept queue, its connections, and its own counters if it has some."""
+    service = running.service
+    admin = service.admin
+    return WatchedService(
+        name=name,
+        process=running.process,
+        listeners=[socket_of(service.endpoint)],
+        counters=None
+        if admin is None
+        else CounterPage(admin.kind, socket_of(admin.endpoint), admin.path, admin.handshake_logs),
+    )
+
+
+def _file(host: Host) -> str:
+    return f"telemetry.{host.name}.jsonl"
