@@ -41,13 +41,13 @@ def typed_load(document: Document) -> Load:
         raise InputError(document.fault(("tool",), f"no load tool {tool!r}; {TOOLS.why_unknown(tool)}"))
     load = document.validated(Load)
     if load.capacity is not None:
-        _check_capacity(load, document)
+        _require_capacity_fields(load, document)
     elif load.share_of_capacity is not None:
         raise InputError(
             document.fault(("share_of_capacity",), "needs capacity, the objective that a capacity is under")
         )
     if load.shape is not None:
-        _check_shape(load, document)
+        _require_shape_fields(load, document)
     if load.arrivals != "constant" and not _is_at_rate(load):
         raise InputError(document.fault(("arrivals",), "needs a rate: in a closed loop no request is due"))
     requests = tuple(
@@ -61,7 +61,7 @@ def typed_load(document: Document) -> Load:
     return load.model_copy(update={"requests": requests, "headers": _with_values(load.headers, document.at("headers"))})
 
 
-def _check_capacity(load: Load, document: Document) -> None:
+def _require_capacity_fields(load: Load, document: Document) -> None:
     if load.rate is not None or load.share_of_slowest is not None:
         raise InputError(document.fault(("capacity",), "excludes rate: the search sets the rate of each probe"))
     if load.duration_s is None:
@@ -70,7 +70,7 @@ def _check_capacity(load: Load, document: Document) -> None:
         raise InputError(document.fault(("histogram",), "capacity needs histogram: true, for exact percentiles"))
 
 
-def _check_shape(load: Load, document: Document) -> None:
+def _require_shape_fields(load: Load, document: Document) -> None:
     if not _is_at_rate(load) or load.searches_capacity:
         raise InputError(document.fault(("shape",), "needs a rate, which it is the course of"))
     if load.duration_s is None or load.shape is None or load.duration_s < load.shape.end_s:
@@ -261,7 +261,7 @@ def combinations(scenario: Scenario, document: Document) -> tuple[Levels, ...]:
     if number > MAX_CELLS:
         message = f"these are {number:,} cells; allowed: up to {MAX_CELLS:,}; list those to compare in `cells`"
         raise InputError(document.fault(("factors" if scenario.cells is None else "cells",), message))
-    _check_factors(scenario, document)
+    _require_factors(scenario, document)
     wanted: Sequence[Levels] = (
         [dict(zip(factors, levels, strict=True)) for levels in itertools.product(*factors.values())]
         if scenario.cells is None
@@ -310,7 +310,7 @@ def _load(scenario: Scenario, document: Document, levels: Levels) -> Document:
     return load.overridden(_filled_in(document.at("tools", tool), levels))
 
 
-def _check_factors(scenario: Scenario, document: Document) -> None:
+def _require_factors(scenario: Scenario, document: Document) -> None:
     faults = [*_stack_faults(scenario, document), *_cell_faults(scenario, document)]
     used = {STACK}
     for part in ("stacks", "load", "tools", "tuning"):

@@ -108,12 +108,12 @@ def _read_raw_files(
     ended = [event.trial_id for event in history if isinstance(event, TrialEnded)]
     complete = [trial_id for trial_id in run.complete_trials() if trial_id not in progress.failed]
     damaged: dict[str, InputError] = {}
-    checked = damaged_trials(store, run)
+    altered = damaged_trials(store, run)
     records: dict[str, TrialRecord] = {}
     for trial_id in dict.fromkeys((*ended, *complete, *stored_ids)):
         try:
-            if trial_id in checked:
-                raise checked[trial_id]
+            if trial_id in altered:
+                raise altered[trial_id]
             records[trial_id] = run.record(trial_id)
         except InputError as error:
             damaged[trial_id] = error

@@ -148,7 +148,7 @@ class Store:
         for name in self._names():
             run = self.folder(name)
             try:
-                _check_run_id(run)
+                _require_run_id(run)
                 readable.append((run, run.manifest()))
             except InputError as error:
                 unreadable[run.run_id] = error
@@ -173,7 +173,7 @@ class Store:
                 hint="`benchkit results list` shows the runs of the store",
             )
         run = self.folder(matching[0])
-        _check_run_id(run)
+        _require_run_id(run)
         return run
 
     def _names(self, beginning: str = "") -> list[str]:
@@ -307,7 +307,7 @@ def _partitions(path: Path, key: str, values: Collection[str] | None) -> list[Pa
     return [Path(entry.path) for entry in os.scandir(path) if entry.name.startswith(f"{key}=") and entry.is_dir()]
 
 
-def _check_run_id(run: RunFolder) -> None:
+def _require_run_id(run: RunFolder) -> None:
     if not is_valid_name(run.run_id, RunId):
         raise InputError(
             f"the folder is no run: {run.run_id!r} is no id of one",

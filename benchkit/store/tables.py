@@ -1,7 +1,7 @@
 """The Parquet tables of runs: one file per trial, merged into one when the run ends, and read over all runs.
 
-There is one file per trial so that every reader of the store, DuckDB and pandas among them, sees the trials of a run
-that is still running or was killed. The end of a run then does not read all raw files again.
+There is one file per trial, so that every reader of the store sees the trials of a run that still runs or was killed.
+The end of a run then does not read all raw files again.
 
 Every file is written under another name, synced and renamed. The merged file names the files whose rows it contains
 (`benchkit.replaces` in its metadata), and these are deleted after it has its name. A crash between the two loses no
@@ -9,7 +9,7 @@ row: benchkit's readers skip the files that are replaced, and the next merge, re
 
 The small tables of all runs can be copied into one compact file each, so that a thousand runs are read as fast as one.
 The runs' own files stay for every reader that knows hive partitions. A compact file has the partition keys as columns,
-and names the files that it copies; a run whose files were written or removed since then is read from its own.
+and names the files that it copies. A run whose files were written or removed since then is read from its own.
 """
 
 from __future__ import annotations

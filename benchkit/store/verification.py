@@ -1,4 +1,4 @@
-"""The check of stored runs: which files are damaged, and the repair of a journal."""
+"""Verification of stored runs: damaged files, and the repair of a journal."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _LINK_ADVICE = "a run has no symbolic links and devices, and is not published wi
 
 @dataclass(frozen=True)
 class RunVerification:
-    """The result of checking a run."""
+    """The result of verifying a run."""
 
     run_id: str
     damages: tuple[Damage, ...]
@@ -131,7 +131,7 @@ def _lost_events(run: RunFolder, manifest: Manifest) -> Iterator[JournalEvent]:
 
 
 def _readable_records(run: RunFolder) -> Iterator[TrialRecord]:
-    """Yield the records of trials with complete raw files; damaged ones are findings of the check."""
+    """Yield the records of trials with complete raw files; damaged ones are named by `_unreadable`."""
     for trial_id in run.complete_trials():
         try:
             yield run.record(trial_id)
