@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 from typing import Dict, Iterator, List, Optional, Set, Tuple
 
+from benchkit.agent import operations as ops
 from benchkit.agent.common import HOST_STATE, OperationError, error_kind, write_all
-from benchkit.agent.operations import CommandSpec, ExitStatus, OutputFile, OutputSize, ProcessReport, StartProcess
 from benchkit.agent.proc import ProcStat, memory_kills
 from benchkit.agent.workdir import Workdir
 
@@ -58,9 +58,9 @@ class Sink:
             os.close(self._fd)
         self.done.set()
 
-    def report(self) -> OutputSize:
+    def report(self) -> ops.OutputSize:
         """Return the size of the output."""
-        return OutputSize(self.size, self.dropped, self.error, self.is_host_state)
+        return ops.OutputSize(self.size, self.dropped, self.error, self.is_host_state)
 
 
 class Pump(threading.Thread):
@@ -122,7 +122,7 @@ class Streams:
         self._pump = Pump()
         self._pump.start()
 
-    def named(self, start: StartProcess, sinks: Dict[str, Sink], parent_fds: contextlib.ExitStack) -> Descriptors:
+    def named(self, start: ops.StartProcess, sinks: Dict[str, Sink], parent_fds: contextlib.ExitStack) -> Descriptors:
         """Open the streams of a request. There is no input."""
         out = self._output("stdout", start.stdout, sinks, parent_fds)
         err = subprocess.STDOUT if start.merge_stderr else self._output("stderr", start.stderr, sinks, parent_fds)
@@ -146,7 +146,7 @@ class Streams:
         self._pump.flush()
 
     def _output(
-        self, name: str, file: Optional[OutputFile], sinks: Dict[str, Sink], parent_fds: contextlib.ExitStack
+        self, name: str, file: Optional[ops.StreamFile], sinks: Dict[str, Sink], parent_fds: contextlib.ExitStack
     ) -> int:
         if file is None:
             return subprocess.DEVNULL
@@ -168,7 +168,9 @@ class Streams:
         return write_end
 
 
-def launch(command: CommandSpec, descriptors: Descriptors, folder: str, tag: Dict[str, str], allowed: Set[int]) -> int:
+def launch(
+    command: ops.CommandSpec, descriptors: Descriptors, folder: str, tag: Dict[str, str], allowed: Set[int]
+) -> int:
     """Start a process in its own session and return its pid; for one thread at a time. Raises OperationError.
 
     CPUs and limit are set before the fork: Python code between fork and exec can hang in a process with threads.
@@ -243,14 +245,14 @@ def _soft_nofile(limit: Optional[int]) -> Iterator[None]:
 class Child:
     """A process that the agent started."""
 
-    def __init__(self, number: int, command: CommandSpec, sinks: Dict[str, Sink]) -> None:
+    def __init__(self, number: int, command: ops.CommandSpec, sinks: Dict[str, Sink]) -> None:
         self.id = number
         self.command = command
         self.sinks = sinks
         self.pid = 0
         self.start = 0
         self.started_ns = 0
-        self.ended: Optional[ExitStatus] = None
+        self.ended: Optional[ops.ExitStatus] = None
         self.record: Optional[Path] = None
         self.escaped: Set[Tuple[int, int]] = set()
         """Pid and start of its descendants in other sessions, as in its record."""
@@ -263,7 +265,7 @@ class Child:
 
         `full_disk`: why nothing could be written to the work directory, if its disk was full.
         """
-        self.ended = ExitStatus(
+        self.ended = ops.ExitStatus(
             at_ns=time.monotonic_ns(),
             exit_code=os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
             signal=os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
@@ -292,7 +294,7 @@ class Child:
         user_s = ended_user_s + self._orphans_user_s + sum(each.user_s for each in tree)
         return user_s, ended_system_s + self._orphans_system_s + sum(each.system_s for each in tree)
 
-    def report(self) -> ProcessReport:
+    def report(self) -> ops.ProcessReport:
         """Return the present state of this process."""
         outputs = {name: sink.report() for name, sink in self.sinks.items()}
-        return ProcessReport(self.id, self.pid, self.start, self.started_ns, self.ended, outputs)
+        return ops.ProcessReport(self.id, self.pid, self.start, self.started_ns, self.ended, outputs)

@@ -15,10 +15,10 @@ import threading
 from pathlib import Path
 from typing import Dict, Iterator, List, Optional, Tuple
 
+from benchkit.agent import operations as ops
 from benchkit.agent.cgroups import writable_parent
 from benchkit.agent.common import OperationError, describe_full_disk, read_text
 from benchkit.agent.frames import JsonObject
-from benchkit.agent.operations import CommandSpec, FileStatus, GatheredFacts, GatherFacts
 from benchkit.agent.processes import ProcessTable
 from benchkit.agent.settings import Sysctls
 from benchkit.agent.workdir import Workdir
@@ -179,7 +179,7 @@ class FactsReader:
         self._sysctls = sysctls
         self._versions: Dict[Tuple[str, ...], Tuple[int, Optional[str]]] = {}
 
-    def gather(self, wanted: GatherFacts) -> GatheredFacts:
+    def gather(self, wanted: ops.GatherFacts) -> ops.GatheredFacts:
         """Return all facts."""
         programs: Dict[str, JsonObject] = {}
         threads = [
@@ -220,7 +220,7 @@ class FactsReader:
         }
         for thread in threads:
             thread.join()
-        return GatheredFacts(
+        return ops.GatheredFacts(
             facts={**facts, "tools": programs},
             files={path: _file(path) for path in wanted.files},
             full_disk=describe_full_disk(self._workdir.root),
@@ -247,7 +247,7 @@ class FactsReader:
                 "GOFLAGS": None,
             }
             try:
-                _, text = self._processes.run_for_agent(CommandSpec([path, *options], env), self.VERSION_TIMEOUT_S)
+                _, text = self._processes.run_for_agent(ops.CommandSpec([path, *options], env), self.VERSION_TIMEOUT_S)
             except OperationError:
                 return None
             self._versions[key] = (changed, text)
@@ -256,17 +256,17 @@ class FactsReader:
     def _can_sudo(self) -> bool:
         try:
             exit_code, _ = self._processes.run_for_agent(
-                CommandSpec(["sudo", "-n", "--", "true"]), self.VERSION_TIMEOUT_S
+                ops.CommandSpec(["sudo", "-n", "--", "true"]), self.VERSION_TIMEOUT_S
             )
         except OperationError:
             return False
         return exit_code == 0
 
 
-def _file(path: str) -> Optional[FileStatus]:
+def _file(path: str) -> Optional[ops.FileStatus]:
     """Return size and time of change of a file, after following links; None where there is none."""
     try:
         status = os.stat(path)  # noqa: PTH116 - a path from a message
     except OSError:
         return None
-    return FileStatus(status.st_size, status.st_mtime)
+    return ops.FileStatus(status.st_size, status.st_mtime)

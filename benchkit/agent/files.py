@@ -14,21 +14,9 @@ import time
 from pathlib import Path
 from typing import Dict, List, Optional, Tuple
 
+from benchkit.agent import operations as ops
 from benchkit.agent.common import OperationError
 from benchkit.agent.frames import MAX_BODY
-from benchkit.agent.operations import (
-    ArchiveFiles,
-    CompressFile,
-    FileChunk,
-    FileHash,
-    HashFile,
-    ListFolder,
-    MissingFiles,
-    PlaceFiles,
-    ReadChunk,
-    ShareSocket,
-    UploadChunk,
-)
 from benchkit.agent.workdir import Workdir
 
 MAX_NAME = 64
@@ -59,11 +47,11 @@ class FileStore:
                 with contextlib.suppress(OSError):  # it stays until `_prune` removes it
                     self._part(token).unlink()
 
-    def missing(self, wanted: MissingFiles) -> List[Tuple[str, int]]:
+    def missing(self, wanted: ops.MissingFiles) -> List[Tuple[str, int]]:
         """Return those files (hash, mode) that the store does not have."""
         return [(sha256, mode) for sha256, mode in wanted.files if not self._is_stored(sha256, mode)]
 
-    def upload(self, chunk: UploadChunk) -> bool:
+    def upload(self, chunk: ops.UploadChunk) -> bool:
         """Write a chunk of a file to the store; return True for the one that completes the file."""
         entry, token = self._entry(chunk.sha256, chunk.mode), chunk.token
         part = self._part(token)
@@ -101,7 +89,7 @@ class FileStore:
         self._prune()
         return True
 
-    def place(self, wanted: PlaceFiles) -> List[str]:
+    def place(self, wanted: ops.PlaceFiles) -> List[str]:
         """Place stored files; those that are in place already are not touched. Return the paths of the others."""
         changed = []
         for path, sha256, mode in wanted.files:
@@ -143,14 +131,14 @@ class FileStore:
             return False
         return True
 
-    def share_socket(self, wanted: ShareSocket) -> None:
+    def share_socket(self, wanted: ops.ShareSocket) -> None:
         """Let processes of other users connect to a unix socket, as far as they get to its folder."""
         target = self._workdir.inside(wanted.path, write=True)
         if not stat.S_ISSOCK(target.lstat().st_mode):
             raise OperationError("bad-request", f"{target} is not a socket")
         target.chmod(0o666)
 
-    def list(self, wanted: ListFolder) -> Dict[str, Optional[int]]:
+    def list(self, wanted: ops.ListFolder) -> Dict[str, Optional[int]]:
         """Return the entries of a folder: name → size in bytes; None for what is no regular file."""
         folder = self._workdir.inside(wanted.path)
         sizes: Dict[str, Optional[int]] = {}
@@ -159,19 +147,19 @@ class FileStore:
             sizes[entry.name] = entry.stat(follow_symlinks=False).st_size if regular else None
         return sizes
 
-    def hash(self, wanted: HashFile) -> FileHash:
+    def hash(self, wanted: ops.HashFile) -> ops.FileHash:
         """Return size and hash of a file."""
         target = self._regular(wanted.path)
-        return FileHash(target.stat().st_size, file_sha256(target))
+        return ops.FileHash(target.stat().st_size, file_sha256(target))
 
-    def read(self, wanted: ReadChunk) -> FileChunk:
+    def read(self, wanted: ops.ReadChunk) -> ops.FileChunk:
         """Return a chunk of a file, and the size of the whole."""
         target = self._regular(wanted.path)
         with target.open("rb") as file:
             file.seek(wanted.offset)
-            return FileChunk(target.stat().st_size, file.read(min(wanted.limit, MAX_BODY)))
+            return ops.FileChunk(target.stat().st_size, file.read(min(wanted.limit, MAX_BODY)))
 
-    def compress(self, wanted: CompressFile) -> str:
+    def compress(self, wanted: ops.CompressFile) -> str:
         """Write a gzipped copy of a file as `path`.gz; return its absolute path."""
         source = self._workdir.inside(wanted.path)
         target = self._workdir.inside(f"{wanted.path}.gz", write=True)
@@ -181,7 +169,7 @@ class FileStore:
                 shutil.copyfileobj(plain, stream, 1 << 20)
         return str(target)
 
-    def archive(self, wanted: ArchiveFiles) -> None:
+    def archive(self, wanted: ops.ArchiveFiles) -> None:
         """Write a tar archive of these files of its folder."""
         target = self._workdir.inside(wanted.path, write=True)
         with tarfile.open(str(target), "x:", format=tarfile.GNU_FORMAT) as archive:

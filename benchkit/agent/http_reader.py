@@ -11,8 +11,8 @@ import socket
 import time
 from typing import List, Optional, Tuple
 
+from benchkit.agent import operations as ops
 from benchkit.agent.common import OperationError
-from benchkit.agent.operations import HttpHead, SocketAddress, TlsClient, TlsSession
 
 HEAD_LIMIT = 1 << 20
 NO_BODY = frozenset({204, 304})
@@ -29,7 +29,7 @@ PARTIAL_CHAIN = 0x80000
 names it from 3.10 on."""
 
 
-def connect(at: SocketAddress, timeout_s: float) -> socket.socket:
+def connect(at: ops.SocketAddress, timeout_s: float) -> socket.socket:
     """Return a connection to a server. Raises OSError."""
     if at.tcp is not None:
         return socket.create_connection(at.tcp, timeout_s)
@@ -95,9 +95,9 @@ class HttpResponse:
         else:
             self.complete = self._read_body(None)
 
-    def head(self) -> HttpHead:
+    def head(self) -> ops.HttpHead:
         """Return everything except the body."""
-        return HttpHead(
+        return ops.HttpHead(
             status=self.status,
             reason=self.reason,
             header_bytes=self.header_bytes,
@@ -235,7 +235,7 @@ class Http2Stream:
         return True
 
 
-def start_tls(connection: socket.socket, tls: TlsClient) -> Tuple[socket.socket, TlsSession]:
+def start_tls(connection: socket.socket, tls: ops.TlsClient) -> Tuple[socket.socket, ops.TlsSession]:
     """Return a connection after its handshake, and what the two ends agreed on. Raises OSError.
 
     The certificate is verified: it must be signed by one in the file, and valid for the name or address. All versions
@@ -249,6 +249,6 @@ def start_tls(connection: socket.socket, tls: TlsClient) -> Tuple[socket.socket,
     encrypted = context.wrap_socket(connection, server_hostname=tls.server_name)
     cipher = encrypted.cipher()
     certificate = encrypted.getpeercert(binary_form=True) or b""
-    return encrypted, TlsSession(
+    return encrypted, ops.TlsSession(
         encrypted.selected_alpn_protocol(), encrypted.version(), cipher[0] if cipher else None, certificate.hex()
     )

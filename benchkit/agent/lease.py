@@ -11,9 +11,9 @@ import time
 from typing import List, Optional
 
 from benchkit.agent import host_lock
+from benchkit.agent import operations as ops
 from benchkit.agent.common import OperationError, poll_until
 from benchkit.agent.frames import JsonObject
-from benchkit.agent.operations import KeepStack, LockHolder, LockHost, LockResult, UndoneChange
 
 MESSAGE_BYTES = 1 << 20
 RENEWAL_S = 1.0
@@ -28,10 +28,10 @@ LOCK_TIMEOUT_S = 12.0
 class WatchdogLink:
     """Sends messages to the watchdog; safe for many threads."""
 
-    def __init__(self, control: socket.socket, notices: int, lease_s: float) -> None:
-        """Exchange messages over `control`; read the reason to end from `notices`."""
+    def __init__(self, control: socket.socket, end_reasons: int, lease_s: float) -> None:
+        """Exchange messages over `control`; read the reason to end from `end_reasons`."""
         self._renewal_s = min(RENEWAL_S, (lease_s or RENEWAL_S) / RENEWALS_PER_LEASE)
-        self.notices = notices
+        self.end_reasons = end_reasons
         self.kept = False
         self._control = control
         self._lock = threading.Lock()
@@ -42,16 +42,16 @@ class WatchdogLink:
         now = time.monotonic()
         if now - self._renewed_at >= self._renewal_s:
             self._renewed_at = now
-            # A failure means that the watchdog was killed, which `notices` reports, or has earlier renewals in its
+            # A failure means that the watchdog was killed, which `end_reasons` reports, or has earlier renewals in its
             # queue.
             with contextlib.suppress(OSError):
                 self._control.send(b'{"op": "renew"}', socket.MSG_DONTWAIT)
 
     def reason_to_end(self) -> str:
         """Return the reason given by the watchdog; one that gives none was killed."""
-        return os.read(self.notices, 4096).decode() or "its watchdog was killed"
+        return os.read(self.end_reasons, 4096).decode() or "its watchdog was killed"
 
-    def lock(self, wanted: LockHost) -> LockResult:
+    def lock(self, wanted: ops.LockHost) -> ops.LockResult:
         """Lock this host for a run.
 
         An interrupted run takes over its own host at once, and hosts of one run on one machine share the lock. With
@@ -59,18 +59,18 @@ class WatchdogLink:
         is waited for. Raises OperationError naming the holder.
         """
         about = {"run": wanted.run, "host": wanted.host, "who": wanted.who, "since": time.time()}
-        holder: Optional[LockHolder] = None
+        holder: Optional[ops.LockHolder] = None
         ended = waited = False
         began = time.monotonic()
         for _ in poll_until(began + LOCK_TIMEOUT_S, 0.01, 0.2):
             ignore_silent = time.monotonic() - began > OTHERS_SILENCE_S
             if self._request({"op": "lock", "about": about, "ignore_silent": ignore_silent})["locked"]:
-                return LockResult(shared_with=None, waited=waited)
+                return ops.LockResult(shared_with=None, waited=waited)
             holder, waited = host_lock.holder(ignore_silent=ignore_silent), True
             if holder is None or holder.state in ("silent", "ending") or ended:
                 continue
             if holder.run == wanted.run and holder.host != wanted.host:
-                return LockResult(shared_with=holder.host, waited=False)
+                return ops.LockResult(shared_with=holder.host, waited=False)
             if holder.run != wanted.run or holder.uid != os.geteuid():
                 break
             ended = True
@@ -79,12 +79,12 @@ class WatchdogLink:
             return self._take_over(about, holder)
         raise OperationError("held", "this host is in use", describe_holder(holder))
 
-    def keep(self, wanted: KeepStack) -> None:
+    def keep(self, wanted: ops.KeepStack) -> None:
         """Keep processes and changes after the agent's end, for a time or until they are released."""
         self._request({"op": "keep", "lease_s": wanted.lease_s})
         self.kept = True
 
-    def release(self) -> Optional[LockHolder]:
+    def release(self) -> Optional[ops.LockHolder]:
         """End the holder of this host, which restores everything: a kept stack, or a run with an expired lease.
 
         Raises OperationError for a live run, and where the holder cannot be ended.
@@ -97,16 +97,16 @@ class WatchdogLink:
         host_lock.end_holder(holder)
         return holder
 
-    def done(self, *, goodbye: bool, reason: str, undone: List[UndoneChange]) -> None:
+    def done(self, *, goodbye: bool, reason: str, undone: List[ops.UndoneChange]) -> None:
         """Report that the agent ends, and what it has undone itself."""
         self._request({"op": "done", "goodbye": goodbye, "reason": reason, "undone": undone})
 
-    def _take_over(self, about: JsonObject, holder: Optional[LockHolder]) -> LockResult:
+    def _take_over(self, about: JsonObject, holder: Optional[ops.LockHolder]) -> ops.LockResult:
         if holder is not None:
             self.release()
         if not self._request({"op": "lock", "about": about, "ignore_silent": True})["locked"]:
             raise OperationError("held", "this host is in use", describe_holder(host_lock.holder()))
-        return LockResult(shared_with=None, waited=True)
+        return ops.LockResult(shared_with=None, waited=True)
 
     def _request(self, message: JsonObject) -> JsonObject:
         try:
@@ -115,13 +115,13 @@ class WatchdogLink:
                 packet = self._control.recv(MESSAGE_BYTES)
         except OSError:
             packet = b""
-        if not packet:  # `notices` reports it too, and the agent ends
+        if not packet:  # `end_reasons` reports it too, and the agent ends
             raise OperationError("closing", "the watchdog of this agent was killed")
         answer: JsonObject = json.loads(packet)
         return answer
 
 
-def describe_holder(holder: Optional[LockHolder]) -> str:
+def describe_holder(holder: Optional[ops.LockHolder]) -> str:
     """Return who holds a host, since when, and what to do, as a sentence."""
     if holder is None:
         occupants = host_lock.occupants()
@@ -140,5 +140,5 @@ def describe_holder(holder: Optional[LockHolder]) -> str:
     )
 
 
-def _has_expired(holder: LockHolder) -> bool:
+def _has_expired(holder: ops.LockHolder) -> bool:
     return holder.lease_s is not None and (holder.heard_s or 0) > holder.lease_s

@@ -276,7 +276,7 @@ class CommandSpec:
 
 
 @dataclass(frozen=True)
-class OutputFile:
+class StreamFile:
     """A file for an output; bytes beyond the limit are counted and dropped. None: no limit."""
 
     path: str
@@ -356,9 +356,9 @@ class StartProcess(Operation[ProcessReport]):
     """Start a process, at an instant if it is given."""
 
     command: CommandSpec
-    stdout: Optional[OutputFile] = None
+    stdout: Optional[StreamFile] = None
     """None: discarded."""
-    stderr: Optional[OutputFile] = None
+    stderr: Optional[StreamFile] = None
     merge_stderr: bool = False
     """True to write stderr where stdout goes."""
     at_ns: Optional[int] = None

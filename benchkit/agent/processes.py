@@ -11,28 +11,11 @@ import time
 from pathlib import Path
 from typing import Dict, List, Optional, Set, Tuple
 
+from benchkit.agent import operations as ops
 from benchkit.agent.cgroups import Cgroups
 from benchkit.agent.child_process import OUTPUTS, Child, Descriptors, Sink, Streams, launch, sleep_until
 from benchkit.agent.common import OperationError, describe_full_disk, poll_until
 from benchkit.agent.frames import JsonObject
-from benchkit.agent.operations import (
-    CommandSpec,
-    CompletedCommand,
-    CpuTime,
-    ListProcesses,
-    ListTrees,
-    NamedProcess,
-    ProcessList,
-    ProcessReport,
-    ReadCpuTimes,
-    RunCommand,
-    SeenProcess,
-    StartedTree,
-    StartProcess,
-    StoppedProcesses,
-    StopProcesses,
-    WaitForProcess,
-)
 from benchkit.agent.proc import (
     TAG,
     UNKNOWN_OWNER,
@@ -80,11 +63,11 @@ class ProcessTable:
         threading.Thread(target=self._reap, name="reaper", daemon=True).start()
         threading.Thread(target=self._find_daemons, name="daemons", daemon=True).start()
 
-    def start(self, wanted: StartProcess) -> ProcessReport:
+    def start(self, wanted: ops.StartProcess) -> ops.ProcessReport:
         """Start a process, at an instant if it is given."""
         return self.start_child(wanted).report()
 
-    def start_child(self, wanted: StartProcess) -> Child:
+    def start_child(self, wanted: ops.StartProcess) -> Child:
         """Start a process as `start` does, and return it."""
         sinks: Dict[str, Sink] = {}
         with contextlib.ExitStack() as parent_fds:
@@ -97,25 +80,25 @@ class ProcessTable:
         """Return once what processes have printed so far is in its files."""
         self._streams.flush()
 
-    def run(self, wanted: RunCommand) -> CompletedCommand:
+    def run(self, wanted: ops.RunCommand) -> ops.CompletedCommand:
         """Run a short command and wait for its end."""
         child, in_time = self._run(wanted.command, wanted.timeout_s, wanted.max_bytes, wanted.body)
         out, err = (bytes(child.sinks[name].kept) for name in OUTPUTS)
-        return CompletedCommand(child.report(), not in_time, len(out), out + err)
+        return ops.CompletedCommand(child.report(), not in_time, len(out), out + err)
 
-    def run_for_agent(self, command: CommandSpec, timeout_s: float) -> Tuple[Optional[int], str]:
+    def run_for_agent(self, command: ops.CommandSpec, timeout_s: float) -> Tuple[Optional[int], str]:
         """Run a command for the agent itself; return its exit code and the start of its output."""
         child, _ = self._run(command, timeout_s, self.ANSWER_BYTES, b"", own=True)
         text = b"".join(bytes(child.sinks[name].kept) for name in OUTPUTS).decode(errors="replace")
         return (child.ended.exit_code if child.ended else None), text
 
-    def wait(self, wanted: WaitForProcess) -> ProcessReport:
+    def wait(self, wanted: ops.WaitForProcess) -> ops.ProcessReport:
         """Wait for the end of a process, at most for a time."""
         child = self.child(wanted.id)
         self.wait_for(child, wanted.timeout_s)
         return child.report()
 
-    def stop(self, wanted: StopProcesses) -> StoppedProcesses:
+    def stop(self, wanted: ops.StopProcesses) -> ops.StoppedProcesses:
         """Signal processes with all their descendants; kill those that are running after the grace period."""
         return self._stop([(self.child(each), wanted.signum) for each in wanted.ids], wanted.grace_s)
 
@@ -123,12 +106,12 @@ class ProcessTable:
         """Stop one process as `stop` does."""
         self._stop([(child, signum)], grace_s)
 
-    def _stop(self, signals: List[Tuple[Child, int]], grace_s: float) -> StoppedProcesses:
+    def _stop(self, signals: List[Tuple[Child, int]], grace_s: float) -> ops.StoppedProcesses:
         """Stop processes as `stop` does, each by its own signal."""
         children = [child for child, _ in signals]
         refused = self._signal(signals)
         remaining = self._wait_for_end(children, grace_s)
-        killed = [NamedProcess(each.pid, each.name) for each in remaining]
+        killed = [ops.NamedProcess(each.pid, each.name) for each in remaining]
         for _ in poll_until(time.monotonic() + self.KILL_S):
             if not remaining:
                 break
@@ -139,35 +122,35 @@ class ProcessTable:
             if not remaining:
                 self.wait_for(child, self.REAP_S)  # it has ended, but may not be reaped yet
                 self._drop_record(child)
-        survivors = [NamedProcess(each.pid, each.name, refused.get(each.pid)) for each in remaining]
-        return StoppedProcesses([child.report() for child in children], killed, survivors)
+        survivors = [ops.NamedProcess(each.pid, each.name, refused.get(each.pid)) for each in remaining]
+        return ops.StoppedProcesses([child.report() for child in children], killed, survivors)
 
-    def list_trees(self, _: ListTrees) -> List[StartedTree]:
+    def list_trees(self, _: ops.ListTrees) -> List[ops.StartedTree]:
         """Return the started processes that are running, or have running descendants, with their descendants."""
         trees = self.trees()
         return [
-            StartedTree(
+            ops.StartedTree(
                 child.report(),
                 child.command.argv,
-                [NamedProcess(each.pid, each.name) for each in trees.get(child.id, ())],
+                [ops.NamedProcess(each.pid, each.name) for each in trees.get(child.id, ())],
             )
             for child in list(self._children.values())
             if child.ended is None or child.id in trees
         ]
 
-    def list_all(self, _: ListProcesses) -> ProcessList:
+    def list_all(self, _: ops.ListProcesses) -> ops.ProcessList:
         """Return all visible processes, others' too."""
         try:
             namespace = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - as all of the agent
         except OSError:
             namespace = None
         found = [
-            SeenProcess(each.pid, each.parent, each.start, each.name, each.user_s + each.system_s)
+            ops.SeenProcess(each.pid, each.parent, each.start, each.name, each.user_s + each.system_s)
             for each in all_processes().values()
         ]
-        return ProcessList(os.getpid(), namespace, found)
+        return ops.ProcessList(os.getpid(), namespace, found)
 
-    def cpu_times(self, wanted: ReadCpuTimes) -> Dict[int, CpuTime]:
+    def cpu_times(self, wanted: ops.ReadCpuTimes) -> Dict[int, ops.CpuTime]:
         """Return the CPU times of process trees, by the number of the process."""
         children = [self.child(each) for each in wanted.ids]
         trees = self.trees()
@@ -175,7 +158,7 @@ class ProcessTable:
         for child in children:
             tree = trees.get(child.id, [])
             user_s, system_s = child.cpu_s(tree)
-            used[child.id] = CpuTime(user_s, system_s, len(tree))
+            used[child.id] = ops.CpuTime(user_s, system_s, len(tree))
         return used
 
     def has_ended(self, number: int) -> bool:
@@ -199,7 +182,7 @@ class ProcessTable:
         return running, failures
 
     def _run(
-        self, command: CommandSpec, timeout_s: float, max_bytes: int, body: bytes, *, own: bool = False
+        self, command: ops.CommandSpec, timeout_s: float, max_bytes: int, body: bytes, *, own: bool = False
     ) -> Tuple[Child, bool]:
         sinks: Dict[str, Sink] = {}
         with contextlib.ExitStack() as parent_fds:
@@ -212,12 +195,12 @@ class ProcessTable:
             self.stop_child(child)
         return child, in_time
 
-    def _numbered(self, command: CommandSpec, sinks: Dict[str, Sink]) -> Child:
+    def _numbered(self, command: ops.CommandSpec, sinks: Dict[str, Sink]) -> Child:
         with self._changed:
             self._count += 1
             return Child(self._count, command, sinks)
 
-    def _recorded(self, command: CommandSpec, sinks: Dict[str, Sink]) -> Child:
+    def _recorded(self, command: ops.CommandSpec, sinks: Dict[str, Sink]) -> Child:
         """Return a child to launch, which is on record already. Raises OSError where it cannot be recorded."""
         child = self._numbered(command, sinks)
         child.record = self._records.note("process", self._change(child), synced=False)

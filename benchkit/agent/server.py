@@ -13,7 +13,7 @@ import time
 import traceback
 from typing import Any, Callable, Dict, List, Type
 
-from benchkit.agent import operations
+from benchkit.agent import operations as ops
 from benchkit.agent.cgroups import Cgroups
 from benchkit.agent.common import OperationError, refusal_of, write_all
 from benchkit.agent.facts import FactsReader
@@ -56,7 +56,7 @@ class Agent:
         self._waiting = select.poll()
         self._waiting.register(requests, select.POLLIN)
         self._waiting.register(self._shutdown_requested, select.POLLIN)
-        self._waiting.register(lease.notices, select.POLLIN)
+        self._waiting.register(lease.end_reasons, select.POLLIN)
         self._sending = threading.Lock()
         self._free = threading.BoundedSemaphore(self.MAX_REQUESTS)
         self._workdir = workdir
@@ -72,61 +72,61 @@ class Agent:
         timetable = Timetable(processes)
         telemetry = TelemetryRequests(workdir, processes, timetable)
         self.handlers: Dict[Type[Operation[Any]], Callable[[Any], Any]] = {
-            operations.ReadClocks: lambda _: read_clocks(),
-            operations.Goodbye: self._note_goodbye,
-            operations.GatherFacts: FactsReader(workdir, processes, sysctls).gather,
-            operations.MissingFiles: files.missing,
-            operations.UploadChunk: files.upload,
-            operations.PlaceFiles: files.place,
-            operations.MakeFolder: lambda wanted: files.mkdir(wanted.path),
-            operations.MakeTemporaryFolder: temporary.make,
-            operations.WriteTemporaryFile: temporary.write,
-            operations.RemovePath: temporary.remove,
-            operations.RemoveWorkdir: self._remove_workdir,
-            operations.ShareSocket: files.share_socket,
-            operations.ListFolder: files.list,
-            operations.HashFile: files.hash,
-            operations.ReadChunk: self._read_chunk,
-            operations.CompressFile: files.compress,
-            operations.ArchiveFiles: files.archive,
-            operations.ExpectPerfMaps: perf_maps.expect,
-            operations.RequirePerfMaps: perf_maps.require,
-            operations.RemovePerfMaps: perf_maps.remove,
-            operations.StartProcess: processes.start,
-            operations.RunCommand: processes.run,
-            operations.WaitForProcess: processes.wait,
-            operations.StopProcesses: processes.stop,
-            operations.ListTrees: processes.list_trees,
-            operations.ListProcesses: processes.list_all,
-            operations.ReadCpuTimes: processes.cpu_times,
-            operations.RunTimetable: timetable.run,
-            operations.StopTimetable: timetable.stop,
-            operations.ProbePort: sockets.probe_port,
-            operations.ProbeHttp: sockets.probe_http,
-            operations.FindPortOwners: sockets.port_owners,
-            operations.FindListeners: sockets.listeners,
-            operations.ReadSysctls: lambda wanted: sysctls.read(wanted.keys),
-            operations.WriteSysctls: sysctls.write,
-            operations.CreateCgroup: cgroups.create,
-            operations.SetGoEnv: GoEnv(records, processes).write,
-            operations.StartTelemetry: telemetry.start,
-            operations.AddServices: telemetry.add,
-            operations.TakeSnapshot: telemetry.snapshot,
-            operations.ScheduleSnapshots: telemetry.schedule_snapshots,
-            operations.ScheduleSamples: telemetry.schedule_samples,
-            operations.ReadLatest: telemetry.latest,
-            operations.StopTelemetry: telemetry.stop,
-            operations.ListRecords: self._list_records,
-            operations.Restore: self._restore,
-            operations.DeleteReport: lambda wanted: records.delete_report(wanted.name),
-            operations.LockHost: lease.lock,
-            operations.KeepStack: lease.keep,
-            operations.ReleaseHost: lambda _: lease.release(),
+            ops.ReadClocks: lambda _: read_clocks(),
+            ops.Goodbye: self._note_goodbye,
+            ops.GatherFacts: FactsReader(workdir, processes, sysctls).gather,
+            ops.MissingFiles: files.missing,
+            ops.UploadChunk: files.upload,
+            ops.PlaceFiles: files.place,
+            ops.MakeFolder: lambda wanted: files.mkdir(wanted.path),
+            ops.MakeTemporaryFolder: temporary.make,
+            ops.WriteTemporaryFile: temporary.write,
+            ops.RemovePath: temporary.remove,
+            ops.RemoveWorkdir: self._remove_workdir,
+            ops.ShareSocket: files.share_socket,
+            ops.ListFolder: files.list,
+            ops.HashFile: files.hash,
+            ops.ReadChunk: self._read_chunk,
+            ops.CompressFile: files.compress,
+            ops.ArchiveFiles: files.archive,
+            ops.ExpectPerfMaps: perf_maps.expect,
+            ops.RequirePerfMaps: perf_maps.require,
+            ops.RemovePerfMaps: perf_maps.remove,
+            ops.StartProcess: processes.start,
+            ops.RunCommand: processes.run,
+            ops.WaitForProcess: processes.wait,
+            ops.StopProcesses: processes.stop,
+            ops.ListTrees: processes.list_trees,
+            ops.ListProcesses: processes.list_all,
+            ops.ReadCpuTimes: processes.cpu_times,
+            ops.RunTimetable: timetable.run,
+            ops.StopTimetable: timetable.stop,
+            ops.ProbePort: sockets.probe_port,
+            ops.ProbeHttp: sockets.probe_http,
+            ops.FindPortOwners: sockets.port_owners,
+            ops.FindListeners: sockets.listeners,
+            ops.ReadSysctls: lambda wanted: sysctls.read(wanted.keys),
+            ops.WriteSysctls: sysctls.write,
+            ops.CreateCgroup: cgroups.create,
+            ops.SetGoEnv: GoEnv(records, processes).write,
+            ops.StartTelemetry: telemetry.start,
+            ops.AddServices: telemetry.add,
+            ops.TakeSnapshot: telemetry.snapshot,
+            ops.ScheduleSnapshots: telemetry.schedule_snapshots,
+            ops.ScheduleSamples: telemetry.schedule_samples,
+            ops.ReadLatest: telemetry.latest,
+            ops.StopTelemetry: telemetry.stop,
+            ops.ListRecords: self._list_records,
+            ops.Restore: self._restore,
+            ops.DeleteReport: lambda wanted: records.delete_report(wanted.name),
+            ops.LockHost: lease.lock,
+            ops.KeepStack: lease.keep,
+            ops.ReleaseHost: lambda _: lease.release(),
         }
 
     def serve(self) -> str:
         """Execute requests until the agent has to end; return the reason."""
-        hello = operations.Hello(PROTOCOL, os.getpid(), os.getppid(), str(self._workdir.root))
+        hello = ops.Hello(PROTOCOL, os.getpid(), os.getppid(), str(self._workdir.root))
         self._send({"id": 0, "ok": hello})
         reader = FrameReader(self._receive)
         try:
@@ -158,28 +158,28 @@ class Agent:
             undone += self._undo.own_with_leftovers()
         return failures + [failure for each in undone for failure in each.failures]
 
-    def _note_goodbye(self, _: operations.Goodbye) -> None:
+    def _note_goodbye(self, _: ops.Goodbye) -> None:
         self._goodbye = True
 
-    def _read_chunk(self, wanted: operations.ReadChunk) -> operations.FileChunk:
+    def _read_chunk(self, wanted: ops.ReadChunk) -> ops.FileChunk:
         self._processes.flush_outputs()
         return self._files.read(wanted)
 
-    def _list_records(self, _: operations.ListRecords) -> operations.HostRecords:
+    def _list_records(self, _: ops.ListRecords) -> ops.HostRecords:
         records = []
         for _path, record in self._records.all():
             state = "mine" if self._records.is_own(record) else "other"
             records.append({**record, "state": "abandoned" if self._records.is_abandoned(record) else state})
-        orphans = [operations.NamedProcess(each.pid, each.name) for each in self._records.orphans()]
-        return operations.HostRecords(records, orphans, self._records.reports(), holder())
+        orphans = [ops.NamedProcess(each.pid, each.name) for each in self._records.orphans()]
+        return ops.HostRecords(records, orphans, self._records.reports(), holder())
 
-    def _restore(self, wanted: operations.Restore) -> List[operations.UndoneChange]:
+    def _restore(self, wanted: ops.Restore) -> List[ops.UndoneChange]:
         undone = self._undo.own(wanted.scope)
         if any(each.notes for each in undone):
             self._undo.report_notes("the settings of a run were restored", undone)
         return undone if wanted.own else [*undone, *self._undo.abandoned()]
 
-    def _remove_workdir(self, _: operations.RemoveWorkdir) -> str:
+    def _remove_workdir(self, _: ops.RemoveWorkdir) -> str:
         remaining = len(self._records.all())
         if remaining:
             raise OperationError(
@@ -195,7 +195,7 @@ class Agent:
         ready = dict(self._waiting.poll())
         if self._shutdown_requested in ready:
             raise ShutdownError("it received a signal to end")
-        if self._lease.notices in ready:
+        if self._lease.end_reasons in ready:
             raise ShutdownError(self._lease.reason_to_end())
         self._lease.renew()
         return os.read(self._requests, size)
@@ -220,8 +220,8 @@ class Agent:
         answer: JsonObject = {"id": header["id"]}
         content = b""
         try:
-            operation = operations.decode_operation(header["op"], header.get("args", {}), body)
-            answer["ok"], content = operations.encode(self.handlers[type(operation)](operation))
+            operation = ops.decode_operation(header["op"], header.get("args", {}), body)
+            answer["ok"], content = ops.encode(self.handlers[type(operation)](operation))
         except (OperationError, OSError) as error:
             refusal = error if isinstance(error, OperationError) else refusal_of(error, self._workdir.root)
             answer["error"] = {"kind": refusal.kind, "what": refusal.what, "why": refusal.why}
@@ -235,13 +235,13 @@ class Agent:
             write_all(self._answers, frame)
 
 
-def read_clocks() -> operations.Clocks:
+def read_clocks() -> ops.Clocks:
     """Return the host's clocks, for comparison with the controller's."""
-    return operations.Clocks(time.monotonic_ns(), time.time_ns())
+    return ops.Clocks(time.monotonic_ns(), time.time_ns())
 
 
-def _stopped_process(name: str) -> operations.UndoneChange:
-    return operations.UndoneChange({"kind": "process", "program": name}, [], "undone")
+def _stopped_process(name: str) -> ops.UndoneChange:
+    return ops.UndoneChange({"kind": "process", "program": name}, [], "undone")
 
 
 def main(argv: List[str]) -> int:

@@ -8,9 +8,9 @@ import threading
 from pathlib import Path
 from typing import Callable, Dict, List, Optional, Tuple
 
+from benchkit.agent import operations as ops
 from benchkit.agent.common import OperationError, read_bytes, read_text, write_synced
 from benchkit.agent.frames import JsonObject
-from benchkit.agent.operations import CommandSpec, SetGoEnv, Sysctl, SysctlOutcome, WriteSysctls
 from benchkit.agent.processes import ProcessTable
 from benchkit.agent.records import Records
 
@@ -29,24 +29,24 @@ class Sysctls:
         self._run_command = run_command
         self._lock = threading.Lock()
 
-    def read(self, keys: List[str]) -> Dict[str, Sysctl]:
+    def read(self, keys: List[str]) -> Dict[str, ops.Sysctl]:
         """Return the state of each key."""
         return {key: self._read(key) for key in keys}
 
-    def write(self, wanted: WriteSysctls) -> Dict[str, SysctlOutcome]:
+    def write(self, wanted: ops.WriteSysctls) -> Dict[str, ops.SysctlOutcome]:
         """Set keys in the given order; their former values are on disk before the first is written."""
         with self._lock:
             before = {key: self._read(key) for key in wanted.values}
-            outcomes: Dict[str, SysctlOutcome] = {}
+            outcomes: Dict[str, ops.SysctlOutcome] = {}
             former: Dict[str, Optional[str]] = {}
             for key, value in wanted.values.items():
                 found = before[key]
                 if found.state != "present":
-                    outcomes[key] = SysctlOutcome(found.state)
+                    outcomes[key] = ops.SysctlOutcome(found.state)
                 elif same_value(found.value, value):
-                    outcomes[key] = SysctlOutcome("already", found.value, found.value)
+                    outcomes[key] = ops.SysctlOutcome("already", found.value, found.value)
                 elif not found.writable and not wanted.sudo:
-                    outcomes[key] = SysctlOutcome("read-only", found.value, found.value)
+                    outcomes[key] = ops.SysctlOutcome("read-only", found.value, found.value)
                 else:
                     former[key] = found.value
             if not former:
@@ -58,7 +58,7 @@ class Sysctls:
                 why = self._set(key, value, wanted.sudo)
                 now = self._read(key).value
                 outcome = "refused" if why else "applied" if same_value(now, value) else "differs"
-                outcomes[key] = SysctlOutcome(outcome, former[key], now, why)
+                outcomes[key] = ops.SysctlOutcome(outcome, former[key], now, why)
             stored = {key: self._read(key).value for key in former}
             if all(same_value(stored[key], former[key]) for key in former):
                 self._records.drop(record)
@@ -104,12 +104,12 @@ class Sysctls:
             raise OperationError("bad-request", f"{key!r} is no sysctl")
         return Path(path)
 
-    def _read(self, key: str) -> Sysctl:
+    def _read(self, key: str) -> ops.Sysctl:
         path = self._path(key)
         if not path.is_file():
-            return Sysctl("absent", None, writable=False)
+            return ops.Sysctl("absent", None, writable=False)
         value = read_text(str(path))
-        return Sysctl("unreadable" if value is None else "present", value, writable=os.access(path, os.W_OK))
+        return ops.Sysctl("unreadable" if value is None else "present", value, writable=os.access(path, os.W_OK))
 
     def _set(self, key: str, value: str, sudo: Optional[List[str]]) -> Optional[str]:
         """Write a value; return the reason of a failure."""
@@ -147,7 +147,7 @@ class GoEnv:
         self._records = records
         self._processes = processes
 
-    def write(self, wanted: SetGoEnv) -> Dict[str, Optional[str]]:
+    def write(self, wanted: ops.SetGoEnv) -> Dict[str, Optional[str]]:
         """Write settings with `go env -w`; they are restored when the agent ends, or when a kept stack is released.
 
         Return their former values.
@@ -169,7 +169,7 @@ class GoEnv:
 
     def _run(self, argv: List[str]) -> str:
         code, text = self._processes.run_for_agent(
-            CommandSpec(argv, {"GOTOOLCHAIN": "local", "GOFLAGS": None}), self.COMMAND_TIMEOUT_S
+            ops.CommandSpec(argv, {"GOTOOLCHAIN": "local", "GOFLAGS": None}), self.COMMAND_TIMEOUT_S
         )
         if code != 0:
             raise OperationError("failed", f"`{' '.join(argv[:3])}` failed", text.strip() or f"exit code {code}")

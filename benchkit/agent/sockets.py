@@ -11,20 +11,9 @@ import sys
 import time
 from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
+from benchkit.agent import operations as ops
 from benchkit.agent.common import OperationError, poll_until, read_text
 from benchkit.agent.http_reader import Http2Stream, HttpResponse, connect, start_tls
-from benchkit.agent.operations import (
-    TIME_WAIT,
-    FindListeners,
-    FindPortOwners,
-    HttpProbe,
-    PortOwner,
-    PortProbe,
-    ProbeHttp,
-    ProbePort,
-    SocketAddress,
-    TlsSession,
-)
 from benchkit.agent.proc import pids, proc_stat
 from benchkit.agent.processes import ProcessTable
 
@@ -35,7 +24,7 @@ TCP_STATES = {
     "03": "SYN-RECV",
     "04": "FIN-WAIT-1",
     "05": "FIN-WAIT-2",
-    "06": TIME_WAIT,
+    "06": ops.TIME_WAIT,
     "07": "CLOSE",
     "08": "CLOSE-WAIT",
     "09": "LAST-ACK",
@@ -70,7 +59,7 @@ class SocketProbes:
     def __init__(self, processes: ProcessTable) -> None:
         self._processes = processes
 
-    def probe_port(self, wanted: ProbePort) -> PortProbe:
+    def probe_port(self, wanted: ops.ProbePort) -> ops.PortProbe:
         """Wait until a socket is "accepting" connections or "closed", or until a process has ended."""
         process, timeout_s = wanted.process, wanted.timeout_s
         began = time.monotonic()
@@ -82,9 +71,9 @@ class SocketProbes:
             if reached or has_ended:
                 break
         ended = process is not None and self._processes.has_ended(process)
-        return PortProbe(reached, time.monotonic() - began, error, ended)
+        return ops.PortProbe(reached, time.monotonic() - began, error, ended)
 
-    def probe_http(self, wanted: ProbeHttp) -> HttpProbe:
+    def probe_http(self, wanted: ops.ProbeHttp) -> ops.HttpProbe:
         """Send a request over a new connection; return the response with every byte counted."""
         plain = len(wanted.body) - wanted.http2_bytes
         fields = (f"{name}: {value}" for name, value in wanted.headers)
@@ -95,7 +84,7 @@ class SocketProbes:
         with contextlib.ExitStack() as stack:
             connection = stack.enter_context(connect(wanted.at, wanted.timeout_s))
             connection.settimeout(max(0.001, deadline - time.monotonic()))
-            session: Optional[TlsSession] = None
+            session: Optional[ops.TlsSession] = None
             if wanted.tls is not None:
                 connection, session = start_tls(connection, wanted.tls)
                 stack.enter_context(connection)
@@ -103,13 +92,13 @@ class SocketProbes:
                 connection.sendall(wanted.body[plain:])
                 stream = Http2Stream(connection, deadline, wanted.max_total)
                 stream.read()
-                return HttpProbe(session, None, bytes(stream.received))
+                return ops.HttpProbe(session, None, bytes(stream.received))
             connection.sendall("\r\n".join(lines).encode("latin-1") + wanted.body[:plain])
             response = HttpResponse(connection, deadline, wanted.max_body, wanted.max_total)
             response.read(wanted.method)
-        return HttpProbe(session, response.head(), bytes(response.body_start))
+        return ops.HttpProbe(session, response.head(), bytes(response.body_start))
 
-    def port_owners(self, wanted: FindPortOwners) -> Dict[int, List[PortOwner]]:
+    def port_owners(self, wanted: ops.FindPortOwners) -> Dict[int, List[ops.PortOwner]]:
         """Return what has each of these TCP ports, with its process where that is visible; nothing for a free one.
 
         That is the listeners; where there are none and no server could listen, the connections that have the port at
@@ -130,7 +119,7 @@ class SocketProbes:
         holders = holders_of(inodes) if inodes else {}
         return {port: [_owner(each, holders) for each in of_port] for port, of_port in found.items()}
 
-    def listeners(self, wanted: FindListeners) -> List[Tuple[str, int]]:
+    def listeners(self, wanted: ops.FindListeners) -> List[Tuple[str, int]]:
         """Return the TCP addresses on which a started process and its descendants listen."""
         tree = self._processes.trees().get(wanted.process, ())
         inodes = {inode for each in tree for inode in socket_inodes(each.pid)}
@@ -138,7 +127,7 @@ class SocketProbes:
         return sorted({(each.address or "", each.port) for each in sockets})
 
 
-def _try_to_connect(at: SocketAddress, timeout_s: float) -> Optional[str]:
+def _try_to_connect(at: ops.SocketAddress, timeout_s: float) -> Optional[str]:
     """Try to connect; return the reason of a failure.
 
     A port without a listener can connect to itself, where the kernel chooses it as source port too (RFC 9293,
@@ -176,9 +165,9 @@ def _tcp_sockets() -> Iterator[TcpSocket]:
             )
 
 
-def _owner(found: TcpSocket, holders: Dict[int, int]) -> PortOwner:
+def _owner(found: TcpSocket, holders: Dict[int, int]) -> ops.PortOwner:
     process = proc_stat(holders.get(found.inode, 0))
-    return PortOwner(
+    return ops.PortOwner(
         port=found.port,
         address=found.address,
         uid=found.uid,

@@ -8,20 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Dict, Iterable, List, Optional, Tuple
 
+from benchkit.agent import operations as ops
 from benchkit.agent.cgroups import cpu_quota, own_cgroups
 from benchkit.agent.common import OperationError
-from benchkit.agent.operations import (
-    AddServices,
-    ReadLatest,
-    SampledService,
-    ScheduleSamples,
-    ScheduleSnapshots,
-    StartTelemetry,
-    StopTelemetry,
-    TakeSnapshot,
-    TelemetrySnapshot,
-    TelemetrySummary,
-)
 from benchkit.agent.process_collectors import ProcessTree, ProcessTrees, ScheduledProcesses
 from benchkit.agent.processes import ProcessTable
 from benchkit.agent.recorder import Recorder, SamplingSchedule, SeriesGroup
@@ -64,7 +53,7 @@ class Session:
         self._sampler.start()
         self._core_speeds.start()
 
-    def add(self, services: List[SampledService]) -> None:
+    def add(self, services: List[ops.SampledService]) -> None:
         """Add services; one without `process` is sampled as all processes that the timetable starts under its name."""
         for service in services:
             name = service.name
@@ -80,13 +69,13 @@ class Session:
                 self._pollers.append(poller)
                 poller.start()
 
-    def snapshot(self) -> TelemetrySnapshot:
+    def snapshot(self) -> ops.TelemetrySnapshot:
         """Sample now."""
         at_ns = time.monotonic_ns()
         if not self._sampling.tick_now(self.SAMPLE_TIMEOUT_S):
             raise OperationError("timeout", f"sampling the host took more than {self.SAMPLE_TIMEOUT_S:g} s")
         self._polling.tick_now(self.POLL_TIMEOUT_S)
-        return TelemetrySnapshot(at_ns, {name: tuple(tree.ids()) for name, tree in self._service_trees.items()})
+        return ops.TelemetrySnapshot(at_ns, {name: tuple(tree.ids()) for name, tree in self._service_trees.items()})
 
     def schedule_snapshots(self, at_ns: List[int]) -> None:
         """Sample at these instants, and at none of the regular interval until the last of them is over."""
@@ -102,7 +91,7 @@ class Session:
         """Return the last values, without a new sample; see `Recorder.latest`."""
         return self._recorder.latest()
 
-    def stop(self) -> TelemetrySummary:
+    def stop(self) -> ops.TelemetrySummary:
         """End the session; return what could not be sampled, and the CPU quota of the host."""
         for schedule in (self._sampling, self._polling):
             schedule.stop()
@@ -115,7 +104,7 @@ class Session:
         problems = [*self._sampler.problems(), self._core_speeds.problem()]
         problems += [poller.problem() for poller in self._pollers]
         problems += [problem for sampler in self._scheduled_samplers for problem in sampler.problems]
-        summary = TelemetrySummary(cpu_quota(own_cgroups()), list(dict.fromkeys(filter(None, problems))))
+        summary = ops.TelemetrySummary(cpu_quota(own_cgroups()), list(dict.fromkeys(filter(None, problems))))
         self._recorder.close(
             {"ended_ns": time.monotonic_ns(), "cpu_quota": summary.cpu_quota, "unseen": summary.unavailable}
         )
@@ -135,7 +124,7 @@ class TelemetryRequests:
         self._lock = threading.Lock()
         self._session: Optional[Session] = None
 
-    def start(self, wanted: StartTelemetry) -> None:
+    def start(self, wanted: ops.StartTelemetry) -> None:
         """Start to sample, into a new file."""
         interval_s = wanted.interval_s
         if not SHORTEST_S <= interval_s <= LONGEST_S:
@@ -154,28 +143,28 @@ class TelemetryRequests:
                 raise
             self._session = session
 
-    def add(self, wanted: AddServices) -> None:
+    def add(self, wanted: ops.AddServices) -> None:
         """Sample more services."""
         self._running_session().add(wanted.services)
 
-    def snapshot(self, _: TakeSnapshot) -> TelemetrySnapshot:
+    def snapshot(self, _: ops.TakeSnapshot) -> ops.TelemetrySnapshot:
         """Sample now, outside of the regular interval."""
         return self._running_session().snapshot()
 
-    def schedule_snapshots(self, wanted: ScheduleSnapshots) -> None:
+    def schedule_snapshots(self, wanted: ops.ScheduleSnapshots) -> None:
         """Sample at these instants, and at none of the regular interval until the last of them is over."""
         self._running_session().schedule_snapshots(wanted.at_ns)
 
-    def schedule_samples(self, wanted: ScheduleSamples) -> None:
+    def schedule_samples(self, wanted: ops.ScheduleSamples) -> None:
         """Sample what is expensive at these instants."""
         self._running_session().schedule_samples(wanted.at_ns)
 
-    def latest(self, _: ReadLatest) -> Dict[str, Dict[str, Tuple[int, float]]]:
+    def latest(self, _: ops.ReadLatest) -> Dict[str, Dict[str, Tuple[int, float]]]:
         """Return the last values of each service; nothing without a session."""
         session = self._session
         return {} if session is None else session.latest()
 
-    def stop(self, _: StopTelemetry) -> Optional[TelemetrySummary]:
+    def stop(self, _: ops.StopTelemetry) -> Optional[ops.TelemetrySummary]:
         """End the session, if there is one."""
         with self._lock:
             session, self._session = self._session, None

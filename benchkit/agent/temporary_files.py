@@ -10,17 +10,10 @@ import threading
 from pathlib import Path
 from typing import Dict, Iterator, List
 
+from benchkit.agent import operations as ops
 from benchkit.agent.common import OperationError, write_all
 from benchkit.agent.files import FileStore
 from benchkit.agent.frames import JsonObject
-from benchkit.agent.operations import (
-    ExpectPerfMaps,
-    MakeTemporaryFolder,
-    RemovePath,
-    RemovePerfMaps,
-    RequirePerfMaps,
-    WriteTemporaryFile,
-)
 from benchkit.agent.records import Records
 from benchkit.agent.workdir import Workdir
 
@@ -39,12 +32,12 @@ class TemporaryFolders:
         self._lock = threading.Lock()
         self._recorded: Dict[Path, Path] = {}
 
-    def make(self, wanted: MakeTemporaryFolder) -> str:
+    def make(self, wanted: ops.MakeTemporaryFolder) -> str:
         """Make a folder, unless it exists, that is removed when the agent ends at the latest."""
         self._record("folder", self._workdir.inside(wanted.path, write=True))
         return self._files.mkdir(wanted.path)
 
-    def write(self, wanted: WriteTemporaryFile) -> bool:
+    def write(self, wanted: ops.WriteTemporaryFile) -> bool:
         """Write a file that is removed when the agent ends at the latest; no other copy of it is made.
 
         One that is in place already is not touched: then return False.
@@ -72,7 +65,7 @@ class TemporaryFolders:
             os.close(fd)
         return True
 
-    def remove(self, wanted: RemovePath) -> bool:
+    def remove(self, wanted: ops.RemovePath) -> bool:
         """Remove a file, or a folder with its content, and its record; return False where there is none."""
         removed = self._files.remove(wanted.path)
         with self._lock:
@@ -108,7 +101,7 @@ class PerfMaps:
         self._workdir = workdir
         self._records = records
 
-    def expect(self, wanted: ExpectPerfMaps) -> None:
+    def expect(self, wanted: ops.ExpectPerfMaps) -> None:
         """Make the folder in which processes that write maps will start.
 
         It is removed with their maps when the agent ends, also after a crash.
@@ -117,14 +110,14 @@ class PerfMaps:
         self._records.note(PERF_MAPS, {"folder": str(path)})
         self._workdir.make_folder(path)
 
-    def require(self, wanted: RequirePerfMaps) -> None:
+    def require(self, wanted: ops.RequirePerfMaps) -> None:
         """Raise RefusedError where a process has no map of this user: perf would have no names of its functions."""
         missing = [str(path) for path in map(_map_path, wanted.pids) if not _is_own_file(path)]
         if missing:
             why = "another user has made the file, or the process could not"
             raise OperationError("denied", f"no map for perf at {', '.join(missing)}", why)
 
-    def remove(self, wanted: RemovePerfMaps) -> List[str]:
+    def remove(self, wanted: ops.RemovePerfMaps) -> List[str]:
         """Remove the folder and the maps of its processes, which have ended; return the maps' paths."""
         path = self._workdir.inside(wanted.folder, write=True)
         removed = remove_maps(path)

@@ -13,9 +13,9 @@ import threading
 import time
 from typing import Dict, List, NamedTuple, Optional
 
+from benchkit.agent import operations as ops
 from benchkit.agent.child_process import Child
 from benchkit.agent.common import OperationError
-from benchkit.agent.operations import RunTimetable, ScheduledProcess, StopProcesses, StopTimetable
 from benchkit.agent.proc import cpu_clock_s
 from benchkit.agent.processes import ProcessTable
 
@@ -46,7 +46,7 @@ class Timetable:
         self._ended_s: Dict[str, float] = {}
         self._latest_s: Dict[str, float] = {}
 
-    def run(self, wanted: RunTimetable) -> List[ScheduledProcess]:
+    def run(self, wanted: ops.RunTimetable) -> List[ops.ScheduledProcess]:
         """Start processes at their instants and wait until all have ended; return their reports in order.
 
         All are stopped where one cannot be started. Raises OperationError.
@@ -71,12 +71,12 @@ class Timetable:
                 running.put(started)
             running.put(None)
             ending.join()
-            return [ScheduledProcess(each.child.report(), each.child.id in self._overran) for each in self._started]
+            return [ops.ScheduledProcess(each.child.report(), each.child.id in self._overran) for each in self._started]
         finally:
             remaining = [each.child.id for each in self._started if each.child.ended is None]
             if remaining:
                 with contextlib.suppress(OperationError):
-                    self._processes.stop(StopProcesses(remaining, signal.SIGTERM, 1.0))
+                    self._processes.stop(ops.StopProcesses(remaining, signal.SIGTERM, 1.0))
             running.put(None)
             ending.join()
             self._is_running = False
@@ -88,7 +88,7 @@ class Timetable:
                 self._overran.append(each.child.id)
                 self._processes.stop_child(each.child, signal.SIGINT, self.STOP_S)
 
-    def stop(self, _: StopTimetable) -> None:
+    def stop(self, _: ops.StopTimetable) -> None:
         """Start no more processes; the running request is refused then."""
         self._stopped.set()
 

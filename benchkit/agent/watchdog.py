@@ -64,24 +64,24 @@ def run_under_watchdog(workdir: Workdir, lease_s: float, serve: Callable[[Watchd
     become_subreaper()
     records = Records(workdir)
     control, agent_control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    notices_out, notices_in = os.pipe2(os.O_CLOEXEC)
+    reasons_out, reasons_in = os.pipe2(os.O_CLOEXEC)
     watchdog = os.getpid()
     agent = os.fork()
     if agent == 0:
         control.close()
-        os.close(notices_in)
+        os.close(reasons_in)
         _set_name("benchkit-agent")
-        exit_code = serve(WatchdogLink(agent_control, notices_out, lease_s), records)
+        exit_code = serve(WatchdogLink(agent_control, reasons_out, lease_s), records)
         if os.getppid() != watchdog:  # it was killed, and so cannot report this agent's end
             os.write(exit_code_in, bytes([exit_code]))
         os._exit(exit_code)
     agent_control.close()
-    os.close(notices_out)
+    os.close(reasons_out)
     _detach("benchkit-watchd")
     with contextlib.suppress(OSError):  # needs root; without it the kernel may kill the watchdog as any other process
         Path("/proc/self/oom_score_adj").write_text("-500")
     Watchdog(
-        workdir, records, agent, control=control, notices=notices_in, waiter=exit_code_in, lease_s=lease_s or None
+        workdir, records, agent, control=control, reasons=reasons_in, waiter=exit_code_in, lease_s=lease_s or None
     ).run()
     os._exit(0)
 
@@ -102,7 +102,7 @@ class Watchdog:
         agent: int,
         *,
         control: socket.socket,
-        notices: int,
+        reasons: int,
         waiter: int,
         lease_s: Optional[float],
     ) -> None:
@@ -116,7 +116,7 @@ class Watchdog:
         self._agent_exit_code = 1
         self._waiter: Optional[int] = waiter
         self._control = control
-        self._notices = notices
+        self._reasons = reasons
         self._lease_s = lease_s
         self._last_heartbeat = time.monotonic()
         self._kept = False
@@ -227,7 +227,7 @@ class Watchdog:
         if self._agent is None:
             return
         with contextlib.suppress(OSError):  # it has ended
-            os.write(self._notices, reason.encode())
+            os.write(self._reasons, reason.encode())
         for _ in poll_until(time.monotonic() + self.AGENT_END_S):
             self._receive_all()
             if self._has_agent_ended():

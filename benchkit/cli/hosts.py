@@ -96,7 +96,7 @@ def _examine(inventory: Inventory) -> list[tuple[HostSpec, RecordedFacts, HostTr
     from benchkit.hosts.plain_host import PlainHost
 
     with connect_all(inventory, needs_python=False) as hosts:
-        found = {host.name: (host.spec, host.facts, host.changes.state(), host.notices) for host in hosts}
+        found = {host.name: (host.spec, host.facts, host.changes.state(), host.notes) for host in hosts}
         without_python = hosts.without_python
     specs = {spec.name: spec for spec in inventory.hosts}
     plain = {}

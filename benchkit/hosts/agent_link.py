@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from benchkit.agent import operations as ops
 from benchkit.agent.common import HOST_STATE
 from benchkit.agent.frames import FAILURE_PREFIX, FrameError, FrameReader, pack
-from benchkit.agent.operations import Goodbye, Hello, Operation, ReadClocks, decode, decode_result, encode
 from benchkit.errors import HostError, HostStateError, LostError
 from benchkit.hosts.clock import elapsed_s
 
@@ -176,9 +176,9 @@ class AgentLink:
 
         Not the instant at which its answer was read: while the controller slept, the answer may have waited here.
         """
-        self._hello: Future[Hello] = Future()
+        self._hello: Future[ops.Hello] = Future()
         self._pending = {
-            0: PendingRequest("Hello", lambda answer, _: decode(Hello, answer), self._hello, self.last_seen_s)
+            0: PendingRequest("Hello", lambda answer, _: ops.decode(ops.Hello, answer), self._hello, self.last_seen_s)
         }
         self._lock = threading.Lock()
         self._transferred_at = time.monotonic()
@@ -195,17 +195,17 @@ class AgentLink:
         self._thread = threading.Thread(target=self._read, args=(receive,), name=f"link to {host}", daemon=True)
         self._thread.start()
 
-    def hello(self) -> Hello:
+    def hello(self) -> ops.Hello:
         """Return the agent's first message. Raises HostError."""
         return self.result(self._hello, HELLO_TIMEOUT_S)
 
-    def submit(self, operation: Operation[ResultT]) -> Future[ResultT]:
+    def submit(self, operation: ops.Operation[ResultT]) -> Future[ResultT]:
         """Send a request without waiting. Raises LostError where the link is dead."""
         future: Future[ResultT] = Future()
         self._sender.put(self._frame(operation, future))
         return future
 
-    def request(self, operation: Operation[ResultT], *, timeout_s: float = 0) -> ResultT:
+    def request(self, operation: ops.Operation[ResultT], *, timeout_s: float = 0) -> ResultT:
         """Send a request and wait for its answer.
 
         `timeout_s` is the time that the operation itself may take. Raises RefusedError, LostError or HostError.
@@ -252,7 +252,7 @@ class AgentLink:
         self._close_by = began + timeout_s
         cut = None
         with suppress(LostError):  # the link is dead
-            goodbye = self._frame(Goodbye(), self._goodbye)
+            goodbye = self._frame(ops.Goodbye(), self._goodbye)
             if self._sender.finish(goodbye, min(FRAME_TIMEOUT_S, timeout_s)):
                 self._thread.join(timeout_s)
             else:
@@ -303,7 +303,7 @@ class AgentLink:
             if self._close_by is None and is_idle:
                 asked_at = asked_at or time.monotonic()
                 with suppress(LostError):  # the link has just been declared dead
-                    self._sender.put(self._frame(ReadClocks(), Future()))
+                    self._sender.put(self._frame(ops.ReadClocks(), Future()))
             elif self._close_by is not None and not self._goodbye.done():
                 asked_at = asked_at or time.monotonic()
             try:
@@ -314,12 +314,12 @@ class AgentLink:
                 if time.monotonic() > min(deadlines, default=math.inf):
                     raise
 
-    def _frame(self, operation: Operation[ResultT], future: Future[ResultT]) -> bytes:
+    def _frame(self, operation: ops.Operation[ResultT], future: Future[ResultT]) -> bytes:
         """Return the frame of a request, whose answer is waited for from now on. Raises LostError."""
         number, name = next(self._numbers), type(operation).__name__
-        args, body = encode(operation)
+        args, body = ops.encode(operation)
         frame = pack({"id": number, "op": name, "args": args}, body)
-        pending = PendingRequest(name, partial(decode_result, type(operation)), future, elapsed_s(), bool(body))
+        pending = PendingRequest(name, partial(ops.decode_result, type(operation)), future, elapsed_s(), bool(body))
         with self._lock:
             if self._end is not None:
                 raise self._dead()

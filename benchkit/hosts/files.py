@@ -14,22 +14,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from benchkit.agent.operations import (
-    ArchiveFiles,
-    CompressFile,
-    HashFile,
-    ListFolder,
-    MakeFolder,
-    MakeTemporaryFolder,
-    MissingFiles,
-    PlaceFiles,
-    ReadChunk,
-    RemovePath,
-    RemoveWorkdir,
-    ShareSocket,
-    UploadChunk,
-    WriteTemporaryFile,
-)
+from benchkit.agent import operations as ops
 from benchkit.errors import HostError
 from benchkit.files import open_regular, read_regular
 from benchkit.hosts.agent_link import AgentLink, ResultT
@@ -105,10 +90,10 @@ class Files:
         changed_secrets = tuple(str(file.path) for file in secrets if self._write_temporary(file))
         wanted = [(file, _sha256(file.content)) for file in all_files if not file.is_secret]
         entries = {(sha256, file.mode): file for file, sha256 in wanted}
-        missing = self._link.request(MissingFiles(list(entries)))
+        missing = self._link.request(ops.MissingFiles(list(entries)))
         sent = sum(self._send(entries[sha256, mode], sha256) for sha256, mode in missing)
         placing = [(str(file.path), sha256, file.mode) for file, sha256 in wanted]
-        changed = (*self._link.request(PlaceFiles(placing)), *changed_secrets)
+        changed = (*self._link.request(ops.PlaceFiles(placing)), *changed_secrets)
         logger.debug("%s: placed %d files, %d changed, %d bytes sent", self._host, len(all_files), len(changed), sent)
         return Placed(changed, sent)
 
@@ -129,7 +114,7 @@ class Files:
                     digest.update(piece)
                     file.write(piece)
                 size = file.tell()
-            there = self._link.request(HashFile(str(path)), timeout_s=CHUNK_TIMEOUT_S)
+            there = self._link.request(ops.HashFile(str(path)), timeout_s=CHUNK_TIMEOUT_S)
             if there.sha256 != digest.hexdigest():
                 raise HostError(
                     f"{path} changed while it was fetched", where=self._host, hint="end what writes to it first"
@@ -141,23 +126,23 @@ class Files:
 
     def compress(self, path: HostPath) -> PurePosixPath:
         """Write a gzipped copy of a file as `path`.gz; return its absolute path. Raises HostError."""
-        return PurePosixPath(self._link.request(CompressFile(str(path)), timeout_s=COMPRESS_TIMEOUT_S))
+        return PurePosixPath(self._link.request(ops.CompressFile(str(path)), timeout_s=COMPRESS_TIMEOUT_S))
 
     def archive(self, path: HostPath, names: Sequence[str]) -> None:
         """Write a tar archive of these files of its folder. Raises HostError."""
-        self._link.request(ArchiveFiles(str(path), list(names)), timeout_s=ARCHIVE_TIMEOUT_S)
+        self._link.request(ops.ArchiveFiles(str(path), list(names)), timeout_s=ARCHIVE_TIMEOUT_S)
 
     def mkdir(self, path: HostPath) -> PurePosixPath:
         """Make a folder and its parents unless they exist; return its absolute path."""
-        return PurePosixPath(self._link.request(MakeFolder(str(path))))
+        return PurePosixPath(self._link.request(ops.MakeFolder(str(path))))
 
     def mkdir_temporary(self, path: HostPath) -> PurePosixPath:
         """Make a folder that is removed when this connection ends, also after a crash; return its absolute path."""
-        return PurePosixPath(self._link.request(MakeTemporaryFolder(str(path))))
+        return PurePosixPath(self._link.request(ops.MakeTemporaryFolder(str(path))))
 
     def remove(self, path: HostPath) -> bool:
         """Remove a file, or a folder with its content; return False where there was none."""
-        return self._link.request(RemovePath(str(path)), timeout_s=CHUNK_TIMEOUT_S)
+        return self._link.request(ops.RemovePath(str(path)), timeout_s=CHUNK_TIMEOUT_S)
 
     def remove_workdir(self) -> PurePosixPath:
         """Remove benchkit's folder on the host with everything in it; return its path.
@@ -165,23 +150,23 @@ class Files:
         The host must be locked, and nothing but the end of the connection may follow. Raises RefusedError while the
         folder has records of changes to undo.
         """
-        return PurePosixPath(self._link.request(RemoveWorkdir()))
+        return PurePosixPath(self._link.request(ops.RemoveWorkdir()))
 
     def list(self, path: HostPath) -> Mapping[str, int | None]:
         """Return the entries of a folder: name → size in bytes, None for what is no regular file."""
-        return self._link.request(ListFolder(str(path)))
+        return self._link.request(ops.ListFolder(str(path)))
 
     def share_socket(self, path: HostPath) -> None:
         """Let processes of other users connect to a unix socket below the work directory, if they get to its folder.
 
         None does but those that benchkit starts there, such as the workers of nginx. Raises HostError.
         """
-        self._link.request(ShareSocket(str(path)))
+        self._link.request(ops.ShareSocket(str(path)))
 
     def _write_temporary(self, file: PlacedFile) -> bool:
         """Write a file that is removed with the changes of this connection; return False if it is there already."""
         content = file.content if isinstance(file.content, bytes) else read_regular(file.content)
-        wanted = WriteTemporaryFile(str(file.path), file.mode, file.owner, content)
+        wanted = ops.WriteTemporaryFile(str(file.path), file.mode, file.owner, content)
         return self._link.request(wanted, timeout_s=CHUNK_TIMEOUT_S)
 
     def _send(self, file: PlacedFile, sha256: str) -> int:
@@ -189,7 +174,7 @@ class Files:
         size = len(file.content) if isinstance(file.content, bytes) else file.content.stat().st_size
         token = uuid.uuid4().hex
         uploads = (
-            self._link.submit(UploadChunk(token, sha256, file.mode, size, offset, piece))
+            self._link.submit(ops.UploadChunk(token, sha256, file.mode, size, offset, piece))
             for offset, piece in _chunks(file.content)
         )
         progress = _Progress(self._host, str(file.path), size)
@@ -205,9 +190,9 @@ class Files:
 
     def _read_chunks(self, path: HostPath) -> Iterator[bytes]:
         """Yield a file's content, up to its present size."""
-        size = self._link.request(ReadChunk(str(path), 0, 0)).size
+        size = self._link.request(ops.ReadChunk(str(path), 0, 0)).size
         reads = (
-            self._link.submit(ReadChunk(str(path), offset, min(CHUNK_BYTES, size - offset)))
+            self._link.submit(ops.ReadChunk(str(path), offset, min(CHUNK_BYTES, size - offset)))
             for offset in range(0, size, CHUNK_BYTES)
         )
         for chunk in self._results(reads):

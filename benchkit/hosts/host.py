@@ -48,7 +48,7 @@ class Host:
         self.lock = HostLock(link, spec.name)
         self.shared_with: str | None = None
         """Another host of the same run on the same machine, which answers for its kernel."""
-        self.notices: tuple[str, ...]
+        self.notes: tuple[str, ...]
         """Problems of this host that limit what benchkit can do there, as sentences."""
         self._sought: frozenset[str] = frozenset()
         self.facts = self._gather_facts()
@@ -142,8 +142,8 @@ class Host:
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise HostError("the host's facts cannot be read", where=self.name, why=repr(error)) from error
         full = f"{self.name}: the disk of {facts.workdir} is full ({full_disk}): nothing can be started there; free some room"
-        disk_notices = (full,) if full_disk else ()
-        self.notices = disk_notices + tuple(
+        disk_notes = (full,) if full_disk else ()
+        self.notes = disk_notes + tuple(
             f"{self.name}: {path} is no program that can be run there (inventory: programs.{name})"
             + "".join(f"; {hint}" for hint in (hint_at_private_folder(path),) if hint)
             for name, path in named.items()

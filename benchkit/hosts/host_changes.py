@@ -9,25 +9,7 @@ from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
-from benchkit.agent.operations import (
-    CreateCgroup,
-    DeleteReport,
-    ExpectPerfMaps,
-    KeepStack,
-    ListRecords,
-    LockHolder,
-    LockHost,
-    LockResult,
-    ReadSysctls,
-    ReleaseHost,
-    RemovePerfMaps,
-    RequirePerfMaps,
-    Restore,
-    SetGoEnv,
-    Sysctl,
-    SysctlOutcome,
-    WriteSysctls,
-)
+from benchkit.agent import operations as ops
 from benchkit.errors import HostError
 from benchkit.hosts.agent_link import AgentLink
 from benchkit.hosts.files import progress_logger
@@ -52,29 +34,29 @@ class HostLock:
         self._link = link
         self._host = host
 
-    def acquire(self, run: str, host: str, who: str, *, take_over: bool = False) -> LockResult:
+    def acquire(self, run: str, host: str, who: str, *, take_over: bool = False) -> ops.LockResult:
         """Lock the host for a run until the end of this connection.
 
         A host that another run holds is refused; with `take_over` only while that run's lease has not expired. A holder
         that is restoring its changes is waited for. Raises RefusedError (`held`) naming the holder.
         """
         logger.info("%s: locking the host for %s", self._host, run)
-        result = self._link.request(LockHost(run, host, who, take_over), timeout_s=LOCK_TIMEOUT_S)
+        result = self._link.request(ops.LockHost(run, host, who, take_over), timeout_s=LOCK_TIMEOUT_S)
         shared = f", shared with {result.shared_with}" if result.shared_with else ""
         logger.info("%s: locked for %s%s", self._host, run, shared)
         return result
 
     def keep(self, lease_s: float | None = None) -> None:
         """Keep processes, changes and lock after this connection, for `lease_s` seconds or (None) until `release`."""
-        self._link.request(KeepStack(lease_s))
+        self._link.request(ops.KeepStack(lease_s))
 
-    def release(self) -> LockHolder | None:
+    def release(self) -> ops.LockHolder | None:
         """End the holder of the host, which restores everything, if it is a kept stack or a run with an expired lease.
 
         Raises RefusedError (`held`) for a live run, and where the holder cannot be ended.
         """
         logger.info("%s: ending the holder of the host", self._host)
-        return self._link.request(ReleaseHost(), timeout_s=LOCK_TIMEOUT_S)
+        return self._link.request(ops.ReleaseHost(), timeout_s=LOCK_TIMEOUT_S)
 
 
 @dataclass(frozen=True)
@@ -144,7 +126,7 @@ class HostTraces:
 
     records: tuple[Record, ...]
     reports: tuple[WatchdogReport, ...]
-    holder: LockHolder | None
+    holder: ops.LockHolder | None
 
 
 class HostChanges:
@@ -155,20 +137,20 @@ class HostChanges:
         self._link = link
         self._host = host
 
-    def read_sysctls(self, keys: Iterable[str]) -> Mapping[str, Sysctl]:
+    def read_sysctls(self, keys: Iterable[str]) -> Mapping[str, ops.Sysctl]:
         """Return the present state of kernel settings."""
-        return self._link.request(ReadSysctls(list(keys)))
+        return self._link.request(ops.ReadSysctls(list(keys)))
 
     def write_sysctls(
         self, values: Mapping[str, str], *, sudo: Sequence[str] | None = None, scope: ChangeScope = "run"
-    ) -> Mapping[str, SysctlOutcome]:
+    ) -> Mapping[str, ops.SysctlOutcome]:
         """Set kernel settings in this order and read them; former values are on the host's disk before the first write.
 
         The agent restores them when it ends, `restore` and `restore_scope` do so earlier. What the login user may not
         write is refused, or written by the command `sudo`, to which `key=value` is added. Raises HostError.
         """
         logger.info("%s: writing %d kernel settings", self._host, len(values))
-        wanted = WriteSysctls(dict(values), None if sudo is None else list(sudo), scope)
+        wanted = ops.WriteSysctls(dict(values), None if sudo is None else list(sudo), scope)
         outcomes = self._link.request(wanted, timeout_s=CHANGE_TIMEOUT_S)
         for key, outcome in outcomes.items():
             logger.info("%s: %s = %s: %s", self._host, key, values[key], outcome.outcome)
@@ -179,36 +161,36 @@ class HostChanges:
 
         It is removed when the agent ends, or by `restore`. Raises HostError where control groups are not available.
         """
-        self._link.request(CreateCgroup(name, cpus))
+        self._link.request(ops.CreateCgroup(name, cpus))
 
     def set_go_env(self, go: str, values: Mapping[str, str]) -> None:
         """Write settings of the login user's go command (`go env -w`); restored like kernel settings.
 
         Raises HostError.
         """
-        self._link.request(SetGoEnv(go, dict(values)), timeout_s=CHANGE_TIMEOUT_S)
+        self._link.request(ops.SetGoEnv(go, dict(values)), timeout_s=CHANGE_TIMEOUT_S)
 
     def expect_perf_maps(self, folder: PurePosixPath) -> None:
         """Make the folder in which processes will start that write maps for perf outside of the work directory.
 
         They are removed when the agent ends at the latest. Raises HostError.
         """
-        self._link.request(ExpectPerfMaps(str(folder)))
+        self._link.request(ops.ExpectPerfMaps(str(folder)))
 
     def require_perf_maps(self, pids: Sequence[int]) -> None:
         """Check that each of these processes has a map for perf. Raises HostError."""
-        self._link.request(RequirePerfMaps(list(pids)))
+        self._link.request(ops.RequirePerfMaps(list(pids)))
 
     def remove_perf_maps(self, folder: PurePosixPath) -> None:
         """Remove the maps for perf of the processes that were started in a folder, which have ended, and the folder.
 
         Raises HostError.
         """
-        self._link.request(RemovePerfMaps(str(folder)))
+        self._link.request(ops.RemovePerfMaps(str(folder)))
 
     def state(self) -> HostTraces:
         """Return the changes to undo, of all connections, the reports of watchdogs and the holder. Raises HostError."""
-        state = self._link.request(ListRecords())
+        state = self._link.request(ops.ListRecords())
         records = [
             Record(each["kind"], each["state"], datetime.fromtimestamp(each["at"], UTC), _text(each))
             for each in state.records
@@ -226,7 +208,7 @@ class HostChanges:
 
     def delete_report(self, report: WatchdogReport) -> None:
         """Delete a watchdog's report after reading it. Raises HostError."""
-        self._link.request(DeleteReport(report.name))
+        self._link.request(ops.DeleteReport(report.name))
 
     def restore(self, *, own: bool = False) -> tuple[RestoredChange, ...]:
         """Restore what was changed over this link and, unless `own`, undo everything that abandoned runs left.
@@ -234,13 +216,13 @@ class HostChanges:
         Raises HostError.
         """
         logger.info("%s: restoring %s", self._host, "own changes" if own else "own changes and those of abandoned runs")
-        return self._restore(Restore(own=own))
+        return self._restore(ops.Restore(own=own))
 
     def restore_scope(self, scope: ChangeScope) -> tuple[RestoredChange, ...]:
         """Restore the kernel settings that were written over this link with that scope. Raises HostError."""
-        return self._restore(Restore(own=True, scope=scope))
+        return self._restore(ops.Restore(own=True, scope=scope))
 
-    def _restore(self, wanted: Restore) -> tuple[RestoredChange, ...]:
+    def _restore(self, wanted: ops.Restore) -> tuple[RestoredChange, ...]:
         changes = tuple(
             RestoredChange(_text(each.record), tuple(each.failures), each.how, tuple(each.notes))
             for each in self._link.request(wanted, timeout_s=CHANGE_TIMEOUT_S)

@@ -5,19 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from benchkit.agent.operations import (
-    AddServices,
-    CounterSource,
-    ReadLatest,
-    SampledService,
-    ScheduleSamples,
-    ScheduleSnapshots,
-    StartTelemetry,
-    StopTelemetry,
-    TakeSnapshot,
-    TelemetrySnapshot,
-    TelemetrySummary,
-)
+from benchkit.agent import operations as ops
 from benchkit.hosts.agent_link import AgentLink
 from benchkit.hosts.files import HostPath
 from benchkit.hosts.processes import HostProcess
@@ -73,42 +61,42 @@ class Telemetry:
         `core_interval_s` is the interval of core speeds where it is another. Raises HostError, also where a session is
         running already.
         """
-        self._link.request(StartTelemetry(str(path), interval_s, list(map(_sampled, services)), core_interval_s))
+        self._link.request(ops.StartTelemetry(str(path), interval_s, list(map(_sampled, services)), core_interval_s))
 
     def add(self, services: Iterable[WatchedService]) -> None:
         """Sample these services too. Raises HostError."""
-        self._link.request(AddServices(list(map(_sampled, services))))
+        self._link.request(ops.AddServices(list(map(_sampled, services))))
 
-    def snapshot(self) -> TelemetrySnapshot:
+    def snapshot(self) -> ops.TelemetrySnapshot:
         """Sample everything now, outside of the regular interval. Raises HostError."""
-        return self._link.request(TakeSnapshot(), timeout_s=SNAPSHOT_TIMEOUT_S)
+        return self._link.request(ops.TakeSnapshot(), timeout_s=SNAPSHOT_TIMEOUT_S)
 
     def schedule_snapshots(self, at_ns: Sequence[int]) -> None:
         """Sample at these instants of the host's monotonic clock, and at none of the interval until they are over.
 
         Raises HostError.
         """
-        self._link.request(ScheduleSnapshots(list(at_ns)))
+        self._link.request(ops.ScheduleSnapshots(list(at_ns)))
 
     def schedule_samples(self, at_ns: Sequence[int]) -> None:
         """Sample what is expensive at these instants of the host's monotonic clock: connections and clock rates.
 
         Established connections are counted for all services sampled at the time of the call. Raises HostError.
         """
-        self._link.request(ScheduleSamples(list(at_ns)))
+        self._link.request(ops.ScheduleSamples(list(at_ns)))
 
     def latest(self) -> dict[str, dict[str, tuple[int, float]]]:
         """Return the last values of each service: metric → (ns on the host's monotonic clock, value)."""
-        return self._link.request(ReadLatest())
+        return self._link.request(ops.ReadLatest())
 
-    def stop(self) -> TelemetrySummary | None:
+    def stop(self) -> ops.TelemetrySummary | None:
         """End the session; return None where none is running. Raises HostError."""
-        return self._link.request(StopTelemetry(), timeout_s=SNAPSHOT_TIMEOUT_S)
+        return self._link.request(ops.StopTelemetry(), timeout_s=SNAPSHOT_TIMEOUT_S)
 
 
-def _sampled(service: WatchedService) -> SampledService:
+def _sampled(service: WatchedService) -> ops.SampledService:
     page = service.counters
-    return SampledService(
+    return ops.SampledService(
         name=service.name,
         process=None if service.process is None else service.process.id,
         listeners=[socket_address(at) for at in service.listeners],
@@ -117,6 +105,6 @@ def _sampled(service: WatchedService) -> SampledService:
     )
 
 
-def _counter_source(page: CounterPage) -> CounterSource:
+def _counter_source(page: CounterPage) -> ops.CounterSource:
     logs = {kind: str(path) for kind, path in page.handshake_logs.items()}
-    return CounterSource(page.kind, socket_address(page.at), page.path, logs)
+    return ops.CounterSource(page.kind, socket_address(page.at), page.path, logs)

@@ -9,25 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from benchkit.agent.operations import (
-    CommandSpec,
-    CpuTime,
-    ExitStatus,
-    ListProcesses,
-    ListTrees,
-    OutputFile,
-    OutputSize,
-    ProcessList,
-    ProcessReport,
-    ReadCpuTimes,
-    RunCommand,
-    RunTimetable,
-    ScheduledStart,
-    StartProcess,
-    StopProcesses,
-    StopTimetable,
-    WaitForProcess,
-)
+from benchkit.agent import operations as ops
 from benchkit.errors import HostError
 from benchkit.hosts.agent_link import AgentLink
 from benchkit.hosts.clock import Clock
@@ -78,9 +60,9 @@ class ProcessSpec:
     stop: StopSignal | None = None
     """The way in which the agent or its watchdog stops it where the controller does not; None: SIGTERM, for 1 s."""
 
-    def command(self) -> CommandSpec:
+    def command(self) -> ops.CommandSpec:
         """Return the command without its streams, as the agent takes it."""
-        command = CommandSpec(
+        command = ops.CommandSpec(
             argv=list(self.argv),
             env=dict(self.env),
             cwd=None if self.cwd is None else str(self.cwd),
@@ -92,10 +74,10 @@ class ProcessSpec:
             return command
         return replace(command, stop_signum=int(self.stop.signum), stop_grace_s=self.stop.within_s)
 
-    def start(self, at_ns: int | None = None) -> StartProcess:
+    def start(self, at_ns: int | None = None) -> ops.StartProcess:
         """Return the request that starts it, at an instant of the host's monotonic clock if it is given."""
         is_merged = self.stderr == "stdout"
-        return StartProcess(
+        return ops.StartProcess(
             self.command(), _output_file(self.stdout), _output_file(self.stderr), merge_stderr=is_merged, at_ns=at_ns
         )
 
@@ -105,7 +87,7 @@ class Completed:
     """A short command that has ended, or was killed at its timeout (`timed_out`)."""
 
     argv: tuple[str, ...]
-    ended: ExitStatus
+    ended: ops.ExitStatus
     stdout: bytes
     stderr: bytes
     dropped: int
@@ -134,13 +116,13 @@ class HostProcess:
     late_s: float | None
     """Delay after the requested start; None where no instant was requested."""
 
-    def wait(self, timeout_s: float) -> ExitStatus | None:
+    def wait(self, timeout_s: float) -> ops.ExitStatus | None:
         """Wait for its end; return None where it did not end in time. Raises HostError."""
-        return self.link.request(WaitForProcess(self.id, timeout_s), timeout_s=timeout_s).ended
+        return self.link.request(ops.WaitForProcess(self.id, timeout_s), timeout_s=timeout_s).ended
 
-    def outputs(self) -> Mapping[str, OutputSize]:
+    def outputs(self) -> Mapping[str, ops.OutputSize]:
         """Return the sizes of "stdout" and "stderr", as far as they have a limit. Raises HostError."""
-        return self.link.request(WaitForProcess(self.id, 0)).outputs
+        return self.link.request(ops.WaitForProcess(self.id, 0)).outputs
 
 
 @dataclass(frozen=True)
@@ -163,7 +145,7 @@ class EndedProcess:
     """Instant on the host's monotonic clock."""
     late_s: float
     """Delay after the planned instant."""
-    ended: ExitStatus | None
+    ended: ops.ExitStatus | None
     """None where it could not be ended."""
     overran: bool = False
     """True where it had not ended by itself at its limit."""
@@ -173,7 +155,7 @@ class EndedProcess:
 class Stopped:
     """The outcome of stopping processes."""
 
-    ended: Mapping[int, ExitStatus | None]
+    ended: Mapping[int, ops.ExitStatus | None]
     """Exit status by `HostProcess.id`; None where the process did not end."""
     killed: tuple[str, ...]
     """Processes, descendants included, that had to be killed after the grace period: `name (pid)`."""
@@ -216,20 +198,20 @@ class Processes:
             raise failure
         return started
 
-    def list_all(self) -> ProcessList:
+    def list_all(self) -> ops.ProcessList:
         """Return all processes that the agent sees, others' too. Raises HostError."""
-        return self._link.request(ListProcesses())
+        return self._link.request(ops.ListProcesses())
 
     def run_timetable(self, starts: Sequence[PlannedStart]) -> list[EndedProcess]:
         """Start processes at their instants, in this order, and wait until all have ended, by themselves or at a limit.
 
         All are stopped where one cannot be started. Raises HostError.
         """
-        timetable = [ScheduledStart(each.service, each.spec.start(each.at_ns), each.limit_ns) for each in starts]
+        timetable = [ops.ScheduledStart(each.service, each.spec.start(each.at_ns), each.limit_ns) for each in starts]
         last_s = self._clock().to_controller_s(max(start.limit_ns for start in starts))
         total_s = max(0.0, last_s - time.monotonic()) + STOP_TIMEOUT_S
         logger.debug("%s: starting %d processes at planned instants", self._host, len(starts))
-        reports = self._link.request(RunTimetable(timetable), timeout_s=total_s)
+        reports = self._link.request(ops.RunTimetable(timetable), timeout_s=total_s)
         return [
             EndedProcess(
                 each.process.started_ns, _late_s(each.process, start.at_ns), each.process.ended, overran=each.overran
@@ -239,7 +221,7 @@ class Processes:
 
     def stop_timetable(self) -> None:
         """Start no more processes of a running timetable. Raises HostError."""
-        self._link.request(StopTimetable())
+        self._link.request(ops.StopTimetable())
 
     def run(
         self,
@@ -256,7 +238,7 @@ class Processes:
         """Run a short command and wait for its end; keep at most `max_bytes` of each output. Raises HostError."""
         logger.debug("%s: running %s for up to %g s", self._host, argv[0], timeout_s)
         spec = ProcessSpec(argv, env or {}, cwd, cpus, nofile)
-        completed = self._link.request(RunCommand(spec.command(), timeout_s, max_bytes, stdin), timeout_s=timeout_s)
+        completed = self._link.request(ops.RunCommand(spec.command(), timeout_s, max_bytes, stdin), timeout_s=timeout_s)
         if completed.process.ended is None:
             raise HostError(f"{argv[0]} could not be ended after {timeout_s:g} s", where=self._host)
         return Completed(
@@ -275,7 +257,7 @@ class Processes:
 
         Processes that have ended are ignored. Raises HostError naming those that could not be stopped.
         """
-        wanted = StopProcesses([process.id for process in processes], int(signum), grace_s)
+        wanted = ops.StopProcesses([process.id for process in processes], int(signum), grace_s)
         stopped = self._link.request(wanted, timeout_s=grace_s + STOP_TIMEOUT_S)
         if stopped.survivors:
             names = [f"{each.name} ({each.pid}: {each.why or 'it is still there'})" for each in stopped.survivors]
@@ -285,9 +267,9 @@ class Processes:
             killed=tuple(f"{each.name} ({each.pid})" for each in stopped.killed),
         )
 
-    def cpu_times(self, processes: Iterable[HostProcess]) -> Mapping[int, CpuTime]:
+    def cpu_times(self, processes: Iterable[HostProcess]) -> Mapping[int, ops.CpuTime]:
         """Return the CPU times of process trees, by `HostProcess.id`, all read at once. Raises HostError."""
-        return self._link.request(ReadCpuTimes([process.id for process in processes]))
+        return self._link.request(ops.ReadCpuTimes([process.id for process in processes]))
 
     def members(self, process: HostProcess) -> tuple[int, ...]:
         """Return the pids of a process and of its descendants. Raises HostError where all have ended."""
@@ -298,17 +280,17 @@ class Processes:
 
     def running_members(self, process: HostProcess) -> tuple[int, ...]:
         """Return the pids of a process and of its descendants that are running. Raises HostError."""
-        trees = self._link.request(ListTrees())
+        trees = self._link.request(ops.ListTrees())
         return tuple(member.pid for tree in trees if tree.process.id == process.id for member in tree.members)
 
-    def _process(self, argv: tuple[str, ...], report: ProcessReport, late_s: float | None) -> HostProcess:
+    def _process(self, argv: tuple[str, ...], report: ops.ProcessReport, late_s: float | None) -> HostProcess:
         return HostProcess(self._link, self._host, report.id, report.pid, report.start, argv, report.started_ns, late_s)
 
 
-def _output_file(stream: ToFile | Literal["stdout"] | None) -> OutputFile | None:
-    return OutputFile(str(stream.path), stream.max_bytes) if isinstance(stream, ToFile) else None
+def _output_file(stream: ToFile | Literal["stdout"] | None) -> ops.StreamFile | None:
+    return ops.StreamFile(str(stream.path), stream.max_bytes) if isinstance(stream, ToFile) else None
 
 
-def _late_s(report: ProcessReport, at_ns: int) -> float:
+def _late_s(report: ops.ProcessReport, at_ns: int) -> float:
     """Return the delay of a start after its instant."""
     return (report.started_ns - at_ns) / 1e9

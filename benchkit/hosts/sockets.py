@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from benchkit.agent.operations import (
-    FindListeners,
-    FindPortOwners,
-    PortOwner,
-    ProbeHttp,
-    ProbePort,
-    SocketAddress,
-    TlsClient,
-    TlsSession,
-)
+from benchkit.agent import operations as ops
 from benchkit.errors import HostError, HostStateError
 from benchkit.hosts.agent_link import AgentLink
 from benchkit.hosts.files import HostPath
@@ -103,7 +94,7 @@ class PortTakenError(HostStateError):
         where: str | None = None,
         why: str | None = None,
         hint: str | None = None,
-        owners: Iterable[PortOwner] = (),
+        owners: Iterable[ops.PortOwner] = (),
     ) -> None:
         """Store the message, and the sockets that have the ports."""
         super().__init__(what, where=where, why=why, hint=hint)
@@ -126,7 +117,7 @@ class Sockets:
         `waited_s` is the time that the caller has waited already, for messages. Raises HostError at the timeout, and at
         once where `process`, which should open the socket, has ended.
         """
-        wanted = ProbePort(socket_address(at), timeout_s, process=None if process is None else process.id)
+        wanted = ops.ProbePort(socket_address(at), timeout_s, process=None if process is None else process.id)
         probe = self._link.request(wanted, timeout_s=timeout_s)
         if process is not None and probe.process_ended:
             ended = process.wait(0)
@@ -139,7 +130,7 @@ class Sockets:
 
     def wait_closed(self, at: Tcp | Unix, timeout_s: float) -> float:
         """Wait until a socket refuses connections; return the seconds it took. Raises HostError."""
-        probe = self._link.request(ProbePort(socket_address(at), timeout_s, "closed"), timeout_s=timeout_s)
+        probe = self._link.request(ops.ProbePort(socket_address(at), timeout_s, "closed"), timeout_s=timeout_s)
         if not probe.reached:
             raise HostError(f"{at} still accepts connections", where=self._host, why=f"after {timeout_s:g} s")
         return probe.elapsed_s
@@ -169,7 +160,7 @@ class Sockets:
             else None
         )
         http2_content = b"" if over_http2 is None else over_http2.content
-        wanted = ProbeHttp(
+        wanted = ops.ProbeHttp(
             socket_address(at),
             timeout_s,
             method,
@@ -214,16 +205,16 @@ class Sockets:
             negotiated=agreed,
         )
 
-    def owners(self, ports: Iterable[int]) -> Mapping[int, Sequence[PortOwner]]:
+    def owners(self, ports: Iterable[int]) -> Mapping[int, Sequence[ops.PortOwner]]:
         """Return what has each of these TCP ports, on any address: listeners, else connections, if any."""
-        return self._link.request(FindPortOwners(list(ports)))
+        return self._link.request(ops.FindPortOwners(list(ports)))
 
     def listeners(self, process: HostProcess) -> tuple[Tcp, ...]:
         """Return the TCP addresses on which a process and its descendants listen. Raises HostError.
 
         An IPv4 address of an IPv6 socket (`::ffff:10.0.0.1`), as Java binds it, is returned as an IPv4 address.
         """
-        found = self._link.request(FindListeners(process.id))
+        found = self._link.request(ops.FindListeners(process.id))
         return tuple(Tcp(address.removeprefix(IPV4_MAPPED), port) for address, port in found)
 
     def require_free(self, ports: Iterable[int]) -> None:
@@ -250,7 +241,7 @@ class Sockets:
             raise self._taken(owners)
         raise HostError(f"{process.argv[0]} ended when port {port} was open", where=self._host, why=str(ended))
 
-    def _taken(self, taken: Mapping[int, Sequence[PortOwner]]) -> PortTakenError:
+    def _taken(self, taken: Mapping[int, Sequence[ops.PortOwner]]) -> PortTakenError:
         why = "; ".join(f"port {port} by {', '.join(map(str, owners))}" for port, owners in taken.items())
         what = "a port is taken" if len(taken) == 1 else "ports are taken"
         return PortTakenError(
@@ -262,7 +253,7 @@ class Sockets:
         )
 
 
-def _negotiated(tls: TlsSession | None, *, http2: bool) -> Negotiated:
+def _negotiated(tls: ops.TlsSession | None, *, http2: bool) -> Negotiated:
     """Return what was negotiated, from what the agent states of TLS; None without TLS."""
     if tls is None:
         return Negotiated(protocol="h2c" if http2 else "http1")
@@ -275,14 +266,14 @@ def _negotiated(tls: TlsSession | None, *, http2: bool) -> Negotiated:
     )
 
 
-def _tls_client(hop: HttpHop) -> TlsClient:
+def _tls_client(hop: HttpHop) -> ops.TlsClient:
     offered = ["h2", "http/1.1"] if is_http2(hop.protocol) else ["http/1.1"]
-    return TlsClient(str(hop.ca_file), hop.server_name, offered)
+    return ops.TlsClient(str(hop.ca_file), hop.server_name, offered)
 
 
-def socket_address(at: Tcp | Unix) -> SocketAddress:
+def socket_address(at: Tcp | Unix) -> ops.SocketAddress:
     """Return an address as the agent takes it."""
-    return SocketAddress(tcp=(at.address, at.port)) if isinstance(at, Tcp) else SocketAddress(unix=str(at.path))
+    return ops.SocketAddress(tcp=(at.address, at.port)) if isinstance(at, Tcp) else ops.SocketAddress(unix=str(at.path))
 
 
 def key_kind(certificate: bytes) -> str | None:

@@ -115,11 +115,11 @@ this list nor any host has is misspelt.
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting of a profile on one host."""
+    """One setting of a tuning on one host."""
 
     key: str
     value: str
-    """Value in the profile."""
+    """Value in the tuning."""
     found: str | None
     """Value on the host."""
     status: SettingStatus
@@ -142,7 +142,7 @@ class FileLimit:
 
 @dataclass(frozen=True)
 class TuningPlan:
-    """The settings of a profile on one host, with their status."""
+    """The settings of a tuning on one host, with their status."""
 
     host: str
     settings: tuple[Setting, ...]
@@ -150,7 +150,7 @@ class TuningPlan:
 
     @property
     def values(self) -> dict[str, str]:
-        """Values to write, in the profile's order."""
+        """Values to write, in the order of the tuning."""
         return {setting.key: setting.value for setting in self.settings if setting.status == "apply"}
 
     @property
@@ -201,7 +201,7 @@ class TuningResult:
 
 def plan(
     spec: HostSpec,
-    profile: Mapping[str, str | int],
+    tuning: Mapping[str, str | int],
     found: Mapping[str, Sysctl],
     *,
     root: bool,
@@ -209,10 +209,10 @@ def plan(
     not_isolated: Collection[str] = (),
     nofile: FileLimit | None = None,
 ) -> TuningPlan:
-    """Plan the settings of `profile` on a host whose settings are `found`; pure."""
+    """Plan the settings of `tuning` on a host whose settings are `found`; pure."""
     shared = frozenset(not_isolated)
     settings = []
-    for key, wanted in profile.items():
+    for key, wanted in tuning.items():
         value = " ".join(str(wanted).split())
         sysctl = found[key]
         status = _status(sysctl, value, spec, root=root, can_sudo=can_sudo, shared=key in shared)

@@ -113,7 +113,7 @@ def _draft_testbed(experiment: Experiment, hosts: Hosts, seed: int | None) -> tu
             *secret_notices(cells),
             *profile_notices(experiment, cells, capabilities),
             *hosts.inventory.limits,
-            *(notice for host in hosts for notice in host.notices),
+            *(notice for host in hosts for notice in host.notes),
             *(sentence for plan in tuning for sentence in plan.sentences()),
             *_quotas_not_applied(experiment, roles, capabilities),
         ),

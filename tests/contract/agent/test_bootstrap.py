@@ -5,7 +5,6 @@ import io
 import os
 import re
 import shutil
-import stat
 import subprocess
 import zipfile
 from collections.abc import Callable
@@ -88,38 +87,6 @@ def stored_agent(workdir: Path) -> Path:
     """Return the only file that the start-up program keeps."""
     [stored] = (workdir / "agent").iterdir()
     return stored
-
-
-def append(content: bytes) -> bytes:
-    return content + b"!"
-
-
-def cut(content: bytes) -> bytes:
-    return content[: len(content) // 2]
-
-
-def empty(_: bytes) -> bytes:
-    return b""
-
-
-def replace(_: bytes) -> bytes:
-    return b"print('owned')"
-
-
-@pytest.mark.parametrize("damage", [append, cut, empty, replace])
-def test_a_damaged_agent_on_the_host_is_replaced(
-    open_stream: Open, workdir: Path, damage: Callable[[bytes], bytes]
-) -> None:
-    for _ in range(2):
-        stream = open_stream(["/bin/sh", "-c", command(agent_file(), str(workdir))])
-        counting = Counting(stream)
-        start(stream, "here", agent_file())
-        assert counting.sent == len(agent_file().content)
-        stream.end_input()
-        assert stream.exit_code(10) == 0
-        stored = stored_agent(workdir)
-        assert stat.S_IMODE(stored.stat().st_mode) == 0o600
-        stored.write_bytes(damage(stored.read_bytes()))
 
 
 @pytest.mark.parametrize("python", PYTHONS, ids=lambda path: Path(path).name)

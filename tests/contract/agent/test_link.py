@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
 import threading
 import time
@@ -11,34 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.agent.operations import (
-    CommandSpec,
-    ExitStatus,
-    GatherFacts,
-    HashFile,
-    MakeFolder,
-    Operation,
-    ProbePort,
-    ProcessReport,
-    ReadClocks,
-    RunCommand,
-    SocketAddress,
-    StartProcess,
-    WaitForProcess,
-)
+from benchkit.agent import operations as ops
 from benchkit.agent.server import Agent
-from benchkit.cli.signals import signals_interrupt
-from benchkit.errors import HostError, LostError
+from benchkit.errors import LostError
 from benchkit.hosts import agent_link as links
 from benchkit.hosts.agent_link import AgentLink, RefusedError
-from benchkit.hosts.files import Files, PlacedFile
 
 Launch = Callable[..., AgentLink]
 
 
 def test_each_answer_reaches_its_request(agent: AgentLink) -> None:
     futures = [
-        agent.submit(RunCommand(command=CommandSpec(argv=["/bin/sh", "-c", f"sleep 0.{9 - n}; echo {n}"]), timeout_s=9, max_bytes=9))
+        agent.submit(ops.RunCommand(command=ops.CommandSpec(argv=["/bin/sh", "-c", f"sleep 0.{9 - n}; echo {n}"]), timeout_s=9, max_bytes=9))
         for n in range(10)
     ]  # fmt: skip
     assert [agent.result(future, 10).body for future in futures] == [f"{n}\n".encode() for n in range(10)]
@@ -49,7 +32,7 @@ def test_many_threads_share_a_link(agent: AgentLink) -> None:
 
     def ask(name: str) -> None:
         for _ in range(50):
-            answer = agent.request(MakeFolder(path=f"t/{name}"))
+            answer = agent.request(ops.MakeFolder(path=f"t/{name}"))
             if not answer.endswith(f"/t/{name}"):
                 wrong.append(answer)
 
@@ -63,16 +46,16 @@ def test_many_threads_share_a_link(agent: AgentLink) -> None:
 
 def test_refusals_carry_their_kind_and_the_host(agent: AgentLink) -> None:
     with pytest.raises(RefusedError, match=r"here: there is no .*/x") as caught:
-        agent.request(HashFile(path="x"))
+        agent.request(ops.HashFile(path="x"))
     assert caught.value.kind == "not-found"
 
 
 @dataclass(frozen=True)
-class Unheard(Operation[None]):
+class Unheard(ops.Operation[None]):
     """An operation that no agent has."""
 
 
-def ended(report: ProcessReport) -> ExitStatus:
+def ended(report: ops.ProcessReport) -> ops.ExitStatus:
     assert report.ended is not None
     return report.ended
 
@@ -80,20 +63,20 @@ def ended(report: ProcessReport) -> ExitStatus:
 def test_failures_of_the_system_and_of_the_agent_itself(agent: AgentLink, workdir: Path) -> None:
     (workdir / "file").touch()
     with pytest.raises(RefusedError, match="Not a directory") as caught:
-        agent.request(MakeFolder(path="file/below"))
+        agent.request(ops.MakeFolder(path="file/below"))
     assert caught.value.kind == "os"
     with pytest.raises(RefusedError, match="the agent failed") as caught:
         agent.request(Unheard())
     assert caught.value.kind == "bug"
-    assert agent.request(ReadClocks()).monotonic_ns
+    assert agent.request(ops.ReadClocks()).monotonic_ns
 
 
 def test_too_many_requests_at_once_are_refused(agent: AgentLink) -> None:
-    process = agent.request(StartProcess(command=CommandSpec(argv=["sleep", "60"]))).id
-    waiting = [agent.submit(WaitForProcess(id=process, timeout_s=30)) for _ in range(Agent.MAX_REQUESTS)]
+    process = agent.request(ops.StartProcess(command=ops.CommandSpec(argv=["sleep", "60"]))).id
+    waiting = [agent.submit(ops.WaitForProcess(id=process, timeout_s=30)) for _ in range(Agent.MAX_REQUESTS)]
     with pytest.raises(RefusedError, match="too many requests at once"):
-        agent.request(ProbePort(SocketAddress(tcp=("127.0.0.1", 1)), 30))
-    assert agent.request(ReadClocks()).monotonic_ns, "the clock request is always answered"
+        agent.request(ops.ProbePort(ops.SocketAddress(tcp=("127.0.0.1", 1)), 30))
+    assert agent.request(ops.ReadClocks()).monotonic_ns, "the clock request is always answered"
     os.kill(next(iter(process_pids(waiting_agent=agent, process=process))), signal.SIGKILL)
     assert all(ended(agent.result(each, 10)).signal == signal.SIGKILL for each in waiting)
 
@@ -116,36 +99,13 @@ def test_a_missing_answer_is_waited_for_once(launch: Launch, monkeypatch: pytest
     os.kill(pid, signal.SIGSTOP)
     began = time.monotonic()
     with pytest.raises(LostError, match="here: no answer from the agent: waited"):
-        agent.request(GatherFacts(tools={}, sysctls=[]))
+        agent.request(ops.GatherFacts(tools={}, sysctls=[]))
     assert agent.is_dead
     monkeypatch.setattr(links, "ANSWER_TIMEOUT_S", 30)
     with pytest.raises(LostError, match="here: no answer from the agent"):
-        agent.request(ReadClocks())
+        agent.request(ops.ReadClocks())
     assert time.monotonic() - began < 30
     os.kill(pid, signal.SIGCONT)
-
-
-def test_a_host_without_heartbeat_is_lost(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(links, "HEARTBEAT_S", 0.1)
-    monkeypatch.setattr(links, "HEARTBEAT_TIMEOUT_S", 3.0)
-    agent = launch(receive_timeout_s=0.2)
-    process = agent.request(StartProcess(command=CommandSpec(argv=["sleep", "60"]))).id
-    assert agent.request(WaitForProcess(id=process, timeout_s=1), timeout_s=1).ended is None, "heartbeats are answered"
-    os.kill(agent.hello().pid, signal.SIGSTOP)
-    began = time.monotonic()
-    with pytest.raises(HostError, match="no heartbeat from the host"):
-        agent.request(WaitForProcess(id=process, timeout_s=60), timeout_s=60)
-    assert time.monotonic() - began < 30
-    with pytest.raises(HostError, match="no heartbeat"):
-        agent.request(ReadClocks())
-    os.kill(agent.hello().pid, signal.SIGCONT)
-
-
-def test_heartbeats_renew_the_lease(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(links, "HEARTBEAT_S", 0.1)
-    agent = launch(lease_s=3, receive_timeout_s=0.5)
-    time.sleep(4)
-    assert agent.request(ReadClocks()).monotonic_ns
 
 
 def test_closing_a_lost_link_is_not_confirmed(launch: Launch) -> None:
@@ -153,28 +113,3 @@ def test_closing_a_lost_link_is_not_confirmed(launch: Launch) -> None:
     os.kill(agent.hello().pid, signal.SIGKILL)
     (failure,) = agent.close(5)
     assert failure.startswith("shutdown not confirmed")
-
-
-def test_an_interrupted_upload_leaves_whole_frames(launch: Launch) -> None:
-    """Interrupt uploads at random moments, as Ctrl-C does: the agent reads the goodbye and confirms its end."""
-    content = os.urandom(30_000_000)
-    for _ in range(6):
-        agent = launch()
-        agent.hello()
-        files = Files(agent, "here")
-        delay_s = random.uniform(0.0, 0.15)  # noqa: S311 - no secret
-        timer = threading.Timer(delay_s, os.kill, [os.getpid(), signal.SIGINT])
-        with signals_interrupt(), pytest.raises(KeyboardInterrupt):
-            _interrupted(timer, files, content)
-        began = time.monotonic()
-        assert agent.close(20) == []
-        assert agent.shutdown_confirmed
-        assert time.monotonic() - began < 20, "it does not wait for a time limit"
-        store = Path(agent.hello().workdir, "store")
-        assert list(store.glob(".part-*")) == []
-
-
-def _interrupted(timer: threading.Timer, files: Files, content: bytes) -> None:
-    timer.start()
-    for attempt in range(100):  # one of them is interrupted
-        files.place([PlacedFile("large", attempt.to_bytes(8, "big") + content)])

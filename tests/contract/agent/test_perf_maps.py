@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.agent.operations import CompressFile, ExpectPerfMaps, ListRecords, RemovePerfMaps, RequirePerfMaps
+from benchkit.agent import operations as ops
 from benchkit.hosts.agent_link import AgentLink, RefusedError
 
 UNUSED_PID = (1 << 22) + 7
@@ -31,7 +31,7 @@ def test_a_compressed_file_has_the_same_bytes_for_the_same_content(agent: AgentL
     contents = []
     for name in ("one.txt", "other.txt"):
         (workdir / name).write_bytes(text)
-        packed = agent.request(CompressFile(name))
+        packed = agent.request(ops.CompressFile(name))
         assert packed == str(workdir / f"{name}.gz")
         contents.append(Path(packed).read_bytes())
         assert len(contents[-1]) < len(text) / 100
@@ -41,7 +41,7 @@ def test_a_compressed_file_has_the_same_bytes_for_the_same_content(agent: AgentL
 
 def test_files_outside_of_the_work_directory_are_not_compressed(agent: AgentLink) -> None:
     with pytest.raises(RefusedError):
-        agent.request(CompressFile(path="/etc/hostname"))
+        agent.request(ops.CompressFile(path="/etc/hostname"))
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def expect() -> Callable[[AgentLink], Path]:
     """Expect the map of a process that ends before anybody asks for its id, with V8's log; give their folder."""
 
     def start(link: AgentLink) -> Path:
-        link.request(ExpectPerfMaps(folder=FOLDER))
+        link.request(ops.ExpectPerfMaps(folder=FOLDER))
         folder = Path(link.hello().workdir) / FOLDER
         for name in (str(UNUSED_PID), str(UNUSED_PID + 1), f"isolate-0x1-{UNUSED_PID}-v8.log"):
             (folder / name).touch()
@@ -62,10 +62,10 @@ def test_maps_of_ended_processes_are_removed_with_their_folder_and_record(
     agent: AgentLink, left_behind: Path, expect: Callable[[AgentLink], Path]
 ) -> None:
     folder = expect(agent)
-    assert agent.request(RemovePerfMaps(folder=FOLDER)) == [str(left_behind)]
+    assert agent.request(ops.RemovePerfMaps(folder=FOLDER)) == [str(left_behind)]
     assert (left_behind.exists(), folder.exists()) == (False, False)
-    assert agent.request(ListRecords()).records == []
-    assert agent.request(RemovePerfMaps(folder=FOLDER)) == []
+    assert agent.request(ops.ListRecords()).records == []
+    assert agent.request(ops.RemovePerfMaps(folder=FOLDER)) == []
 
 
 def test_maps_that_were_expected_go_with_the_agent(
@@ -76,7 +76,7 @@ def test_maps_that_were_expected_go_with_the_agent(
 ) -> None:
     link = launch()
     folder = expect(link)
-    assert [record["kind"] for record in link.request(ListRecords()).records] == ["perf-maps"]
+    assert [record["kind"] for record in link.request(ops.ListRecords()).records] == ["perf-maps"]
     pid = link.hello().pid
     assert link.close(10) == []
     assert has_ended(pid)
@@ -92,11 +92,11 @@ def test_a_file_that_is_no_map_of_this_user_stays(
     left_behind.symlink_to(target)
     try:
         with pytest.raises(RefusedError, match=f"no map for perf at {left_behind}"):
-            agent.request(RequirePerfMaps(pids=[UNUSED_PID]))
-        assert agent.request(RemovePerfMaps(folder=FOLDER)) == []
+            agent.request(ops.RequirePerfMaps(pids=[UNUSED_PID]))
+        assert agent.request(ops.RemovePerfMaps(folder=FOLDER)) == []
         assert target.exists()
         assert left_behind.is_symlink()
-        assert agent.request(ListRecords()).records == []
+        assert agent.request(ops.ListRecords()).records == []
     finally:
         target.unlink()
 

@@ -12,69 +12,52 @@ from typing import Any
 
 import pytest
 
-from benchkit.agent.operations import (
-    CommandSpec,
-    CompletedCommand,
-    ExitStatus,
-    ListRecords,
-    ListTrees,
-    OutputFile,
-    OutputSize,
-    ProcessReport,
-    ReadChunk,
-    ReadClocks,
-    ReadCpuTimes,
-    RunCommand,
-    StartProcess,
-    StoppedProcesses,
-    StopProcesses,
-    WaitForProcess,
-)
+from benchkit.agent import operations as ops
 from benchkit.hosts.agent_link import AgentLink, RefusedError
 
 
 def start(
     agent: AgentLink,
     *argv: str,
-    stdout: OutputFile | None = None,
-    stderr: OutputFile | None = None,
+    stdout: ops.StreamFile | None = None,
+    stderr: ops.StreamFile | None = None,
     merge_stderr: bool = False,
     at_ns: int | None = None,
     **command: Any,  # noqa: ANN401 - fields of the command
-) -> ProcessReport:
+) -> ops.ProcessReport:
     """Start a process."""
-    spec = CommandSpec(list(argv), **command)
-    return agent.request(StartProcess(spec, stdout, stderr, merge_stderr=merge_stderr, at_ns=at_ns), timeout_s=10)
+    spec = ops.CommandSpec(list(argv), **command)
+    return agent.request(ops.StartProcess(spec, stdout, stderr, merge_stderr=merge_stderr, at_ns=at_ns), timeout_s=10)
 
 
-def wait(agent: AgentLink, number: int, timeout_s: float = 10) -> ProcessReport:
-    return agent.request(WaitForProcess(number, timeout_s), timeout_s=timeout_s)
+def wait(agent: AgentLink, number: int, timeout_s: float = 10) -> ops.ProcessReport:
+    return agent.request(ops.WaitForProcess(number, timeout_s), timeout_s=timeout_s)
 
 
-def end(agent: AgentLink, process: ProcessReport) -> ExitStatus:
+def end(agent: AgentLink, process: ops.ProcessReport) -> ops.ExitStatus:
     """Wait for the end of a process."""
     return ended(wait(agent, process.id))
 
 
-def ended(report: ProcessReport) -> ExitStatus:
+def ended(report: ops.ProcessReport) -> ops.ExitStatus:
     assert report.ended is not None
     return report.ended
 
 
-def stop(agent: AgentLink, *processes: ProcessReport, grace_s: float = 2) -> StoppedProcesses:
+def stop(agent: AgentLink, *processes: ops.ProcessReport, grace_s: float = 2) -> ops.StoppedProcesses:
     ids = [each.id for each in processes]
-    return agent.request(StopProcesses(ids, signal.SIGTERM, grace_s), timeout_s=grace_s + 5)
+    return agent.request(ops.StopProcesses(ids, signal.SIGTERM, grace_s), timeout_s=grace_s + 5)
 
 
 def run(
     agent: AgentLink, *argv: str, body: bytes = b"", timeout_s: float = 10, max_bytes: int = 65536
-) -> CompletedCommand:
-    return agent.request(RunCommand(CommandSpec(list(argv)), timeout_s, max_bytes, body), timeout_s=timeout_s)
+) -> ops.CompletedCommand:
+    return agent.request(ops.RunCommand(ops.CommandSpec(list(argv)), timeout_s, max_bytes, body), timeout_s=timeout_s)
 
 
-def members(agent: AgentLink, process: ProcessReport) -> dict[str, int]:
+def members(agent: AgentLink, process: ops.ProcessReport) -> dict[str, int]:
     """Return the members of a started process: name → pid."""
-    for each in agent.request(ListTrees()):
+    for each in agent.request(ops.ListTrees()):
         if each.process.id == process.id:
             return {member.name: member.pid for member in each.members}
     return {}
@@ -93,7 +76,7 @@ def test_exit_codes_signals_and_what_was_used(agent: AgentLink) -> None:
 def test_waiting_has_its_time_and_blocks_nobody(agent: AgentLink) -> None:
     process = start(agent, "sleep", "60")
     began = time.monotonic()
-    waiting = [agent.submit(WaitForProcess(process.id, 30)) for _ in range(20)]
+    waiting = [agent.submit(ops.WaitForProcess(process.id, 30)) for _ in range(20)]
     assert wait(agent, process.id, 0.05).ended is None
     assert run(agent, "echo", "hi").body == b"hi\n"
     stop(agent, process)
@@ -134,17 +117,17 @@ def test_run_keeps_no_more_than_it_should(agent: AgentLink) -> None:
 
 
 def test_output_goes_to_files_up_to_a_ceiling(agent: AgentLink, workdir: Path) -> None:
-    out, err = OutputFile("out/a", 1000), OutputFile("out/b")
+    out, err = ops.StreamFile("out/a", 1000), ops.StreamFile("out/b")
     process = start(agent, "/bin/sh", "-c", "head -c 5000 /dev/zero; echo oops >&2", stdout=out, stderr=err)
     outputs = wait(agent, process.id).outputs
-    assert outputs == {"stdout": OutputSize(1000, 4000, None)}
+    assert outputs == {"stdout": ops.OutputSize(1000, 4000, None)}
     assert (workdir / "out/a").stat().st_size == 1000
     assert (workdir / "out/b").read_bytes() == b"oops\n"
     assert (workdir / "out/a").stat().st_mode & 0o777 == 0o600
 
 
 def test_both_outputs_may_go_to_one_file(agent: AgentLink, workdir: Path) -> None:
-    process = start(agent, "/bin/sh", "-c", "echo 1; echo 2 >&2", stdout=OutputFile("both", 99), merge_stderr=True)
+    process = start(agent, "/bin/sh", "-c", "echo 1; echo 2 >&2", stdout=ops.StreamFile("both", 99), merge_stderr=True)
     wait(agent, process.id)
     assert (workdir / "both").read_bytes() == b"1\n2\n"
 
@@ -154,9 +137,9 @@ def test_a_full_disk_is_reported_and_the_process_continues(agent: AgentLink, wor
     full = workdir / "full"
     full.mkdir()
     os.mknod(full / "file", 0o600 | 0o020000, os.makedev(1, 7))  # /dev/full by another name
-    process = start(agent, "head", "-c", "70000", "/dev/zero", stdout=OutputFile("full/file", 1 << 20))
+    process = start(agent, "head", "-c", "70000", "/dev/zero", stdout=ops.StreamFile("full/file", 1 << 20))
     report = wait(agent, process.id)
-    assert report.outputs["stdout"] == OutputSize(0, 70000, os.strerror(28), is_host_state=True)
+    assert report.outputs["stdout"] == ops.OutputSize(0, 70000, os.strerror(28), is_host_state=True)
     assert ended(report).exit_code == 0
 
 
@@ -167,7 +150,7 @@ def test_environment_and_folder(agent: AgentLink, workdir: Path) -> None:
         *("/bin/sh", "-c", 'echo "$A,${HOME-none}"; pwd'),
         env={"A": "$x; `y`", "HOME": None},
         cwd="in",
-        stdout=OutputFile("in/out", 1000),
+        stdout=ops.StreamFile("in/out", 1000),
     )
     wait(agent, process.id)
     assert (workdir / "in/out").read_text() == f"$x; `y`,none\n{workdir}/in\n"
@@ -175,7 +158,7 @@ def test_environment_and_folder(agent: AgentLink, workdir: Path) -> None:
 
 def test_nothing_reads_or_writes_elsewhere(agent: AgentLink) -> None:
     with pytest.raises(RefusedError, match="not below the work directory"):
-        start(agent, "true", stdout=OutputFile("../x", 1))
+        start(agent, "true", stdout=ops.StreamFile("../x", 1))
     with pytest.raises(RefusedError, match="not below the work directory"):
         start(agent, "true", cwd="../x")
 
@@ -185,9 +168,9 @@ def test_cpus_are_those_asked_for_and_the_agents_stay_as_they_are(agent: AgentLi
     code = "import os; print(sorted(os.sched_getaffinity(0)))"
     before = run(agent, sys.executable, "-c", code).body
     for cpu in mine:
-        process = start(agent, sys.executable, "-c", code, cpus=[cpu], stdout=OutputFile("cpus", 99))
+        process = start(agent, sys.executable, "-c", code, cpus=[cpu], stdout=ops.StreamFile("cpus", 99))
         wait(agent, process.id)
-        assert agent.request(ReadChunk("cpus", 0, 99)).body == f"[{cpu}]\n".encode()
+        assert agent.request(ops.ReadChunk("cpus", 0, 99)).body == f"[{cpu}]\n".encode()
     assert run(agent, sys.executable, "-c", code).body == before == f"{mine}\n".encode()
     with pytest.raises(RefusedError, match=rf"CPUs \[4095\]: this host has \[{mine[0]}"):
         start(agent, "true", cpus=[4095])
@@ -195,9 +178,9 @@ def test_cpus_are_those_asked_for_and_the_agents_stay_as_they_are(agent: AgentLi
 
 def test_open_files_are_limited_for_the_process_only(agent: AgentLink) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    process = start(agent, "/bin/sh", "-c", "ulimit -Sn; ulimit -Hn", nofile=300, stdout=OutputFile("n", 99))
+    process = start(agent, "/bin/sh", "-c", "ulimit -Sn; ulimit -Hn", nofile=300, stdout=ops.StreamFile("n", 99))
     wait(agent, process.id)
-    assert agent.request(ReadChunk("n", 0, 99)).body == f"300\n{hard}\n".encode()
+    assert agent.request(ops.ReadChunk("n", 0, 99)).body == f"300\n{hard}\n".encode()
     assert run(agent, "/bin/sh", "-c", "ulimit -Sn").body == f"{soft}\n".encode()
     with pytest.raises(RefusedError, match="the agent needs"):
         start(agent, "true", nofile=10)
@@ -206,8 +189,8 @@ def test_open_files_are_limited_for_the_process_only(agent: AgentLink) -> None:
 
 
 def test_an_agreed_instant_is_kept(agent: AgentLink) -> None:
-    at_ns = agent.request(ReadClocks()).monotonic_ns + 300_000_000
-    starts = [agent.submit(StartProcess(CommandSpec(["sleep", "60"]), at_ns=at_ns)) for _ in range(4)]
+    at_ns = agent.request(ops.ReadClocks()).monotonic_ns + 300_000_000
+    starts = [agent.submit(ops.StartProcess(ops.CommandSpec(["sleep", "60"]), at_ns=at_ns)) for _ in range(4)]
     started = [agent.result(each, 10) for each in starts]
     assert all(0 <= each.started_ns - at_ns < 10_000_000_000 for each in started)
     stop(agent, *started)
@@ -228,7 +211,7 @@ def test_stopping_takes_descendants_too(agent: AgentLink, has_ended: Callable[[i
 
 
 def test_what_ignores_the_signal_is_killed_after_the_grace(agent: AgentLink) -> None:
-    process = start(agent, "/bin/sh", "-c", "trap '' TERM; sleep 60; sleep 60", stdout=OutputFile("t", 9))
+    process = start(agent, "/bin/sh", "-c", "trap '' TERM; sleep 60; sleep 60", stdout=ops.StreamFile("t", 9))
     while "sleep" not in members(agent, process):
         pass
     began = time.monotonic()
@@ -259,7 +242,7 @@ def test_a_daemon_that_left_its_session_is_still_ours(
     while time.monotonic() < deadline:
         pids = [
             member.pid
-            for each in agent.request(ListTrees())
+            for each in agent.request(ops.ListTrees())
             if each.process.id == process.id
             for member in each.members
         ]
@@ -283,13 +266,13 @@ def test_cpu_time_counts_what_ended_too(agent: AgentLink) -> None:
     process = start(agent, "/bin/sh", "-c", f"{spin}; {spin} & wait; sleep 60")
     while "sleep" not in members(agent, process):
         time.sleep(0.01)
-    used = agent.request(ReadCpuTimes([process.id]))[process.id]
+    used = agent.request(ops.ReadCpuTimes([process.id]))[process.id]
     assert used.processes == 2
     part = f"{sys.executable} -c 'sum(range(1_000_000))'"  # an eighth, as the speed of a core may double
     alone = end(agent, start(agent, "/bin/sh", "-c", part)).user_s
     assert used.user_s > alone
     stop(agent, process)
-    after = agent.request(ReadCpuTimes([process.id]))[process.id]
+    after = agent.request(ops.ReadCpuTimes([process.id]))[process.id]
     assert after.processes == 0
     assert after.user_s >= used.user_s - 0.02, "what was counted in ticks comes back exact"
 
@@ -319,5 +302,5 @@ def test_many_at_once(agent: AgentLink) -> None:
     for thread in threads:
         thread.join()
     assert sorted(answers, key=int) == [f"{number}\n".encode() for number in range(40)]
-    left = [(record["program"], record["pid"]) for record in agent.request(ListRecords()).records]
+    left = [(record["program"], record["pid"]) for record in agent.request(ops.ListRecords()).records]
     assert left == [], "what has ended needs no undoing"

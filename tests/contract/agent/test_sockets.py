@@ -10,30 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.agent.operations import (
-    CommandSpec,
-    FindPortOwners,
-    HttpHead,
-    PortOwner,
-    PortProbe,
-    ProbeHttp,
-    ProbePort,
-    SocketAddress,
-    StartProcess,
-)
+from benchkit.agent import operations as ops
 from benchkit.hosts.agent_link import AgentLink, RefusedError
 
 Serve = Callable[[bytes], int]
 
 
 def probe(
-    agent: AgentLink, at: SocketAddress, timeout_s: float = 5, state: str = "accepting", process: int | None = None
-) -> PortProbe:
-    return agent.request(ProbePort(at, timeout_s, state, process), timeout_s=timeout_s)
+    agent: AgentLink, at: ops.SocketAddress, timeout_s: float = 5, state: str = "accepting", process: int | None = None
+) -> ops.PortProbe:
+    return agent.request(ops.ProbePort(at, timeout_s, state, process), timeout_s=timeout_s)
 
 
-def local(port: int) -> SocketAddress:
-    return SocketAddress(tcp=("127.0.0.1", port))
+def local(port: int) -> ops.SocketAddress:
+    return ops.SocketAddress(tcp=("127.0.0.1", port))
 
 
 @pytest.fixture
@@ -65,7 +55,7 @@ def test_an_open_port_is_open_and_a_closed_one_closed(agent: AgentLink, listener
 
 def test_waiting_ends_soon_after_the_port_opens(agent: AgentLink) -> None:
     port = free_port()
-    waiting = agent.submit(ProbePort(local(port), 10))
+    waiting = agent.submit(ops.ProbePort(local(port), 10))
     time.sleep(0.2)
     with socket.create_server(("127.0.0.1", port)):
         opened = time.monotonic()
@@ -74,7 +64,7 @@ def test_waiting_ends_soon_after_the_port_opens(agent: AgentLink) -> None:
 
 
 def test_waiting_ends_when_the_process_has(agent: AgentLink) -> None:
-    process = agent.request(StartProcess(command=CommandSpec(argv=["/bin/sh", "-c", "sleep 0.1; exit 3"])))
+    process = agent.request(ops.StartProcess(command=ops.CommandSpec(argv=["/bin/sh", "-c", "sleep 0.1; exit 3"])))
     found = probe(agent, local(free_port()), 10, process=process.id)
     assert (found.reached, found.process_ended) == (False, True)
     assert found.elapsed_s < 9
@@ -82,11 +72,11 @@ def test_waiting_ends_when_the_process_has(agent: AgentLink) -> None:
 
 def test_unix_sockets(agent: AgentLink, workdir: Path) -> None:
     path = workdir / "s"
-    assert probe(agent, SocketAddress(unix=str(path)), 0.05).error == "No such file or directory"
+    assert probe(agent, ops.SocketAddress(unix=str(path)), 0.05).error == "No such file or directory"
     with socket.socket(socket.AF_UNIX) as made:
         made.bind(str(path))
         made.listen()
-        assert probe(agent, SocketAddress(unix=str(path))).reached
+        assert probe(agent, ops.SocketAddress(unix=str(path))).reached
 
 
 @pytest.fixture
@@ -115,8 +105,8 @@ def serve(listener: socket.socket) -> Iterator[Serve]:
 
 def http(
     agent: AgentLink, port: int, timeout_s: float = 5, *, method: str = "GET", max_body: int = 4096
-) -> tuple[HttpHead, bytes]:
-    found = agent.request(ProbeHttp(local(port), timeout_s, method, max_body=max_body), timeout_s=timeout_s)
+) -> tuple[ops.HttpHead, bytes]:
+    found = agent.request(ops.ProbeHttp(local(port), timeout_s, method, max_body=max_body), timeout_s=timeout_s)
     assert found.tls is None
     assert found.head is not None
     return found.head, found.body
@@ -127,7 +117,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nServer: gophr\r\nContent-Length: 12\r\n\r\n"
 
 def test_every_byte_of_a_response_is_counted(agent: AgentLink, serve: Serve) -> None:
     fields, body = http(agent, serve(HEAD + b"Hello World\n"), max_body=5)
-    assert fields == HttpHead(
+    assert fields == ops.HttpHead(
         status=200,
         reason="OK",
         header_bytes=len(HEAD),
@@ -209,7 +199,7 @@ def test_a_server_that_says_nothing_does_not_hold_the_probe(agent: AgentLink, li
 
 def test_headers_cannot_smuggle_a_second_request(agent: AgentLink, listener: socket.socket) -> None:
     with pytest.raises(RefusedError, match="line break"):
-        agent.request(ProbeHttp(local(port_of(listener)), 5, headers=[("Host", "x\r\nX: y")]))
+        agent.request(ops.ProbeHttp(local(port_of(listener)), 5, headers=[("Host", "x\r\nX: y")]))
 
 
 @pytest.mark.parametrize(
@@ -223,12 +213,12 @@ def test_headers_cannot_smuggle_a_second_request(agent: AgentLink, listener: soc
 def test_who_listens_is_known(agent: AgentLink, family: socket.AddressFamily, address: str, shown: str) -> None:
     with socket.create_server((address, 0), family=family) as made:
         port = port_of(made)
-        found = agent.request(FindPortOwners(ports=[port, 1]))
+        found = agent.request(ops.FindPortOwners(ports=[port, 1]))
     name = Path("/proc/self/comm").read_text().strip()
     start = int(Path("/proc/self/stat").read_text().rpartition(") ")[2].split()[19])
-    expected = PortOwner(port, shown, os.geteuid(), os.getpid(), name, state="LISTEN", start=start)
+    expected = ops.PortOwner(port, shown, os.geteuid(), os.getpid(), name, state="LISTEN", start=start)
     assert found[port] == [expected]
-    assert agent.request(FindPortOwners([port])) == {port: []}
+    assert agent.request(ops.FindPortOwners([port])) == {port: []}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can take a user's rights away")
@@ -240,14 +230,14 @@ def test_a_port_that_the_user_may_not_open_is_not_taken(launch: Callable[..., Ag
         folder.chmod(folder.stat().st_mode | 0o011)
     user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     agent = launch(prefix=user, workdir=workdir, python="/usr/bin/python3")
-    assert agent.request(FindPortOwners(ports=[1, 7])) == {1: [], 7: []}
+    assert agent.request(ops.FindPortOwners(ports=[1, 7])) == {1: [], 7: []}
 
 
 def test_a_connection_that_has_a_port_is_named_with_its_peer_also_after_its_end(agent: AgentLink) -> None:
     """Report an outgoing connection that has the port of a service, which it keeps for a minute after its end."""
 
-    def owners_of(port: int) -> list[PortOwner]:
-        return agent.request(FindPortOwners([port]))[port]
+    def owners_of(port: int) -> list[ops.PortOwner]:
+        return agent.request(ops.FindPortOwners([port]))[port]
 
     with socket.create_server(("127.0.0.1", 0)) as server:
         peer = f"127.0.0.1:{port_of(server)}"
@@ -264,5 +254,5 @@ def test_a_connection_that_has_a_port_is_named_with_its_peer_also_after_its_end(
 def test_a_port_that_is_bound_and_does_not_listen_is_taken_too(agent: AgentLink) -> None:
     with socket.socket() as made:
         made.bind(("127.0.0.1", 0))
-        (owner,) = agent.request(FindPortOwners(ports=[port_of(made)]))[port_of(made)]
+        (owner,) = agent.request(ops.FindPortOwners(ports=[port_of(made)]))[port_of(made)]
     assert owner.pid is None

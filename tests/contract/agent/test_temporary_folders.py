@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from benchkit.agent.operations import ListRecords, MakeTemporaryFolder, WriteTemporaryFile
+from benchkit.agent.operations import ListRecords, WriteTemporaryFile
 from benchkit.hosts.agent_link import AgentLink
 
 
@@ -23,14 +23,3 @@ def test_a_temporary_file_has_one_copy_that_goes_with_the_agent(launch: Callable
     assert copies == [file]
     assert link.close(10) == []
     assert not [path for path in workdir.rglob("*") if path.is_file() and secret in path.read_bytes()]
-
-
-def test_all_is_removed_when_the_close_returns_however_long_it_takes(launch: Callable[..., AgentLink]) -> None:
-    link = launch()
-    workdir = Path(str(link.hello().workdir))
-    link.request(WriteTemporaryFile(path="stack/key.pem", mode=384, body=b"s3cr3t"))
-    link.request(MakeTemporaryFolder(path="stack/large"))  # removed before the key
-    for number in range(4000):
-        (workdir / "stack" / "large" / str(number)).touch()
-    assert link.close(10) == []
-    assert list((workdir / "stack").iterdir()) == []

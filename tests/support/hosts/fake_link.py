@@ -6,19 +6,19 @@ import queue
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from benchkit.agent import operations as ops
 from benchkit.agent.frames import FrameReader, pack
-from benchkit.agent.operations import Clocks, Goodbye, Hello, Operation, ReadClocks, decode_operation, encode
 from benchkit.errors import LostError
 from benchkit.hosts.agent_link import AgentLink, RefusedError
 
 HOST = "fake"
 
-OperationT = TypeVar("OperationT", bound=Operation[Any])
+OperationT = TypeVar("OperationT", bound=ops.Operation[Any])
 
 NO_ANSWER = object()
 """Entry of a script for a request that hangs."""
 
-Script = Mapping[type[Operation[Any]], object]
+Script = Mapping[type[ops.Operation[Any]], object]
 """The answer to each operation: its result, an error, `NO_ANSWER`, or a function of the operation that returns one."""
 
 
@@ -32,10 +32,10 @@ class ScriptedAgent:
 
     def __init__(self, script: Script) -> None:
         """Answer as the script says."""
-        self.requests: list[Operation[Any]] = []
-        self._script: Script = {ReadClocks: Clocks(1_000_000_000, 2_000_000_000), **script}
+        self.requests: list[ops.Operation[Any]] = []
+        self._script: Script = {ops.ReadClocks: ops.Clocks(1_000_000_000, 2_000_000_000), **script}
 
-    def answer(self, operation: Operation[Any]) -> object:
+    def answer(self, operation: ops.Operation[Any]) -> object:
         """Record a request and return its answer."""
         self.requests.append(operation)
         entry = self._script[type(operation)]
@@ -55,7 +55,7 @@ class FakeStream:
         self._exit_code = exit_code
         self._stderr = stderr
         self._output: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        self._output.put(pack({"id": 0, "ok": Hello(0, 1, 2, "/work")}))
+        self._output.put(pack({"id": 0, "ok": ops.Hello(0, 1, 2, "/work")}))
 
     def send(self, content: bytes) -> None:
         """Answer the request in a frame."""
@@ -63,8 +63,8 @@ class FakeStream:
         frame = FrameReader(lambda _: next(parts)).next()
         assert frame is not None
         header, body = frame
-        operation = decode_operation(header["op"], header["args"], body)
-        if isinstance(operation, Goodbye):
+        operation = ops.decode_operation(header["op"], header["args"], body)
+        if isinstance(operation, ops.Goodbye):
             self._output.put(pack({"id": header["id"], "ok": None}))
             return
         answer = self._agent.answer(operation)
@@ -76,7 +76,7 @@ class FakeStream:
             error = {"kind": answer.kind, "what": answer.what, "why": answer.why}
             self._output.put(pack({"id": header["id"], "error": error}))
         else:
-            fields, body = encode(answer)
+            fields, body = ops.encode(answer)
             self._output.put(pack({"id": header["id"], "ok": fields}, body))
 
     def receive(self, size: int) -> bytes:

@@ -8,19 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from benchkit.agent import operations as ops
 from benchkit.agent.common import OperationError
 from benchkit.agent.files import FileStore
-from benchkit.agent.operations import (
-    ArchiveFiles,
-    FileChunk,
-    FileHash,
-    HashFile,
-    ListFolder,
-    MissingFiles,
-    PlaceFiles,
-    ReadChunk,
-    UploadChunk,
-)
 from benchkit.agent.workdir import Workdir
 
 CONTENT = b"some bytes\n"
@@ -39,23 +29,23 @@ def root(tmp_path: Path) -> Path:
 
 def upload(files: FileStore, content: bytes = CONTENT, mode: int = 0o644, token: str = "t1") -> bool:  # noqa: S107
     sha256 = hashlib.sha256(content).hexdigest()
-    return files.upload(UploadChunk(token, sha256, mode, len(content), 0, content))
+    return files.upload(ops.UploadChunk(token, sha256, mode, len(content), 0, content))
 
 
 def test_what_was_uploaded_is_there_and_is_placed(files: FileStore, root: Path) -> None:
-    assert files.missing(MissingFiles([(SHA256, 0o644)])) == [(SHA256, 0o644)]
+    assert files.missing(ops.MissingFiles([(SHA256, 0o644)])) == [(SHA256, 0o644)]
     assert upload(files)
-    assert files.missing(MissingFiles([(SHA256, 0o644), (SHA256, 0o755)])) == [(SHA256, 0o755)]
-    assert files.place(PlaceFiles([("conf/a", SHA256, 0o644)])) == ["conf/a"]
+    assert files.missing(ops.MissingFiles([(SHA256, 0o644), (SHA256, 0o755)])) == [(SHA256, 0o755)]
+    assert files.place(ops.PlaceFiles([("conf/a", SHA256, 0o644)])) == ["conf/a"]
     assert (root / "conf/a").read_bytes() == CONTENT
     assert (root / "conf/a").stat().st_mode & 0o777 == 0o644
 
 
 def test_placing_is_idempotent(files: FileStore, root: Path) -> None:
     upload(files)
-    files.place(PlaceFiles([("a", SHA256, 0o644)]))
+    files.place(ops.PlaceFiles([("a", SHA256, 0o644)]))
     before = (root / "a").stat()
-    assert files.place(PlaceFiles([("a", SHA256, 0o644)])) == []
+    assert files.place(ops.PlaceFiles([("a", SHA256, 0o644)])) == []
     after = (root / "a").stat()
     assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
 
@@ -64,9 +54,9 @@ def test_an_equal_file_that_came_otherwise_stays_too(files: FileStore, root: Pat
     upload(files)
     (root / "a").write_bytes(CONTENT)
     (root / "a").chmod(0o644)
-    assert files.place(PlaceFiles([("a", SHA256, 0o644)])) == []
+    assert files.place(ops.PlaceFiles([("a", SHA256, 0o644)])) == []
     (root / "a").chmod(0o600)
-    assert files.place(PlaceFiles([("a", SHA256, 0o644)])) == ["a"]
+    assert files.place(ops.PlaceFiles([("a", SHA256, 0o644)])) == ["a"]
 
 
 def test_pieces_may_come_in_any_order(files: FileStore, root: Path) -> None:
@@ -74,34 +64,34 @@ def test_pieces_may_come_in_any_order(files: FileStore, root: Path) -> None:
     sha256 = hashlib.sha256(content).hexdigest()
     for offset in (600, 0, 300):
         piece = content[offset : offset + (300 if offset < 600 else 400)]
-        is_stored = files.upload(UploadChunk("p", sha256, 0o600, 1000, offset, piece))
+        is_stored = files.upload(ops.UploadChunk("p", sha256, 0o600, 1000, offset, piece))
     assert is_stored
-    files.place(PlaceFiles([("x", sha256, 0o600)]))
+    files.place(ops.PlaceFiles([("x", sha256, 0o600)]))
     assert (root / "x").read_bytes() == content
 
 
 def test_an_empty_file_is_a_file(files: FileStore, root: Path) -> None:
     upload(files, b"")
-    files.place(PlaceFiles([("empty", hashlib.sha256(b"").hexdigest(), 0o644)]))
+    files.place(ops.PlaceFiles([("empty", hashlib.sha256(b"").hexdigest(), 0o644)]))
     assert (root / "empty").stat().st_size == 0
 
 
 def test_what_arrives_damaged_is_not_kept(files: FileStore, root: Path) -> None:
     with pytest.raises(OperationError, match="arrived with the hash"):
-        files.upload(UploadChunk("t", SHA256, 0o644, 3, 0, b"xyz"))
+        files.upload(ops.UploadChunk("t", SHA256, 0o644, 3, 0, b"xyz"))
     assert list((root / "store").iterdir()) == []
 
 
 def test_a_placed_file_that_was_written_to_does_not_spoil_the_store(files: FileStore, root: Path) -> None:
     upload(files)
-    files.place(PlaceFiles([("a", SHA256, 0o644)]))
+    files.place(ops.PlaceFiles([("a", SHA256, 0o644)]))
     with (root / "a").open("ab") as file:  # in place: the stored file is the same one
         file.write(b"and more")
-    assert files.missing(MissingFiles([(SHA256, 0o644)])) == [(SHA256, 0o644)]
+    assert files.missing(ops.MissingFiles([(SHA256, 0o644)])) == [(SHA256, 0o644)]
     with pytest.raises(OperationError, match="nothing with the hash"):
-        files.place(PlaceFiles([("b", SHA256, 0o644)]))
+        files.place(ops.PlaceFiles([("b", SHA256, 0o644)]))
     upload(files)
-    files.place(PlaceFiles([("a", SHA256, 0o644)]))
+    files.place(ops.PlaceFiles([("a", SHA256, 0o644)]))
     assert (root / "a").read_bytes() == CONTENT
 
 
@@ -109,7 +99,7 @@ def test_a_placed_file_that_was_written_to_does_not_spoil_the_store(files: FileS
 def test_nothing_is_placed_made_or_removed_elsewhere(files: FileStore, path: str) -> None:
     upload(files)
     with pytest.raises(OperationError, match="not below the work directory"):
-        files.place(PlaceFiles([(path, SHA256, 0o644)]))
+        files.place(ops.PlaceFiles([(path, SHA256, 0o644)]))
     with pytest.raises(OperationError, match="not below the work directory"):
         files.mkdir(path)
     with pytest.raises(OperationError, match="not below the work directory"):
@@ -121,7 +111,7 @@ def test_a_link_at_the_place_is_replaced_and_not_followed(files: FileStore, root
     outside.write_text("precious")
     (root / "a").symlink_to(outside)
     upload(files)
-    files.place(PlaceFiles([("a", SHA256, 0o644)]))
+    files.place(ops.PlaceFiles([("a", SHA256, 0o644)]))
     assert outside.read_text() == "precious"
     assert not (root / "a").is_symlink()
 
@@ -142,30 +132,30 @@ def test_an_archive_has_the_files_of_its_folder_that_it_was_asked_for(files: Fil
     large = os.urandom(100_000)
     for name, content in {"a": b"x", "b.txt": large, "empty": b"", "other": b"y"}.items():
         (root / "folder" / name).write_bytes(content)
-    files.archive(ArchiveFiles("folder/some.tar", ["b.txt", "a", "empty"]))
+    files.archive(ops.ArchiveFiles("folder/some.tar", ["b.txt", "a", "empty"]))
     with tarfile.open(root / "folder/some.tar") as archive:
         contents = [(member.name, file.read()) for member in archive if (file := archive.extractfile(member))]
     assert contents == [("b.txt", large), ("a", b"x"), ("empty", b"")]
-    files.archive(ArchiveFiles("folder/none.tar", []))
+    files.archive(ops.ArchiveFiles("folder/none.tar", []))
     with tarfile.open(root / "folder/none.tar") as archive:
         assert archive.getnames() == []
     for name, reason in {"nothing": "there is no", "inner": "not a regular file", "../../x": "not below"}.items():
         with pytest.raises(OperationError, match=reason):
-            files.archive(ArchiveFiles(f"folder/of-{Path(name).name}.tar", [name]))
+            files.archive(ops.ArchiveFiles(f"folder/of-{Path(name).name}.tar", [name]))
 
 
 def test_reading_in_pieces_listing_and_hashing(files: FileStore, root: Path) -> None:
     (root / "log").write_bytes(b"0123456789")
-    assert files.read(ReadChunk("log", 4, 3)) == FileChunk(10, b"456")
-    assert files.read(ReadChunk("log", 20, 3)) == FileChunk(10)
-    assert files.hash(HashFile("log")) == FileHash(10, hashlib.sha256(b"0123456789").hexdigest())
+    assert files.read(ops.ReadChunk("log", 4, 3)) == ops.FileChunk(10, b"456")
+    assert files.read(ops.ReadChunk("log", 20, 3)) == ops.FileChunk(10)
+    assert files.hash(ops.HashFile("log")) == ops.FileHash(10, hashlib.sha256(b"0123456789").hexdigest())
     files.mkdir("folder/inner")
     (root / "folder/f").write_bytes(b"xx")
-    assert files.list(ListFolder("folder")) == {"f": 2, "inner": None}
+    assert files.list(ops.ListFolder("folder")) == {"f": 2, "inner": None}
     with pytest.raises(OperationError, match="there is no"):
-        files.read(ReadChunk("nothing", 0, 1))
+        files.read(ops.ReadChunk("nothing", 0, 1))
     with pytest.raises(OperationError, match="is not a regular file"):
-        files.hash(HashFile("folder"))
+        files.hash(ops.HashFile("folder"))
 
 
 def test_what_was_not_used_for_long_makes_room(files: FileStore, root: Path) -> None:
@@ -180,7 +170,7 @@ def test_what_was_not_used_for_long_makes_room(files: FileStore, root: Path) -> 
 @pytest.mark.parametrize(("sha256", "mode"), [("../../x", 0o644), ("A" * 64, 0o644), (SHA256, 0o4755), (SHA256, -1)])
 def test_hashes_and_modes_are_what_they_say(files: FileStore, sha256: str, mode: int) -> None:
     with pytest.raises(OperationError, match=r"is not a SHA-256|mode"):
-        files.missing(MissingFiles([(sha256, mode)]))
+        files.missing(ops.MissingFiles([(sha256, mode)]))
 
 
 def test_a_token_is_no_path(files: FileStore) -> None:

@@ -9,28 +9,15 @@ import time
 
 import pytest
 
-from benchkit.agent.operations import (
-    CommandSpec,
-    CompletedCommand,
-    HashFile,
-    ListFolder,
-    ListTrees,
-    MakeFolder,
-    ProcessReport,
-    ReadClocks,
-    RunCommand,
-    StopProcesses,
-    UploadChunk,
-    WaitForProcess,
-)
+from benchkit.agent import operations as ops
 from benchkit.errors import HostError, LostError
 from benchkit.hosts import agent_link
 from benchkit.hosts.agent_link import AgentLink, RefusedError
 from tests.support.hosts.fake_link import HOST, NO_ANSWER, FakeStream, ScriptedAgent, refusal
 
 SECRET = "token-of-a-user"  # noqa: S105 - must not be logged
-CHUNK = UploadChunk("t", "0" * 64, 0o644, 100, 0, bytes(10))
-RUNNING = ProcessReport(id=1, pid=40, start=0, started_ns=1)
+CHUNK = ops.UploadChunk("t", "0" * 64, 0o644, 100, 0, bytes(10))
+RUNNING = ops.ProcessReport(id=1, pid=40, start=0, started_ns=1)
 
 
 @pytest.fixture(autouse=True)
@@ -45,9 +32,11 @@ def link_to(agent: ScriptedAgent, *, exit_code: int = 0, stderr: str = "") -> Ag
 
 def test_each_request_is_logged_before_and_after(caplog: pytest.LogCaptureFixture) -> None:
     link = link_to(
-        ScriptedAgent({RunCommand: CompletedCommand(RUNNING, timed_out=False, stdout_size=0, body=SECRET.encode())})
+        ScriptedAgent(
+            {ops.RunCommand: ops.CompletedCommand(RUNNING, timed_out=False, stdout_size=0, body=SECRET.encode())}
+        )
     )
-    link.request(RunCommand(CommandSpec(["login", SECRET], {"TOKEN": SECRET}), 1, 99, SECRET.encode()))
+    link.request(ops.RunCommand(ops.CommandSpec(["login", SECRET], {"TOKEN": SECRET}), 1, 99, SECRET.encode()))
     link.close(1)
     size = len(SECRET)
     assert f"{HOST}: request 1 RunCommand: started, body of {size} bytes" in caplog.messages
@@ -60,32 +49,32 @@ def test_a_request_that_hangs_is_logged_as_started_and_as_unanswered(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(agent_link, "ANSWER_TIMEOUT_S", 0.1)
-    link = link_to(ScriptedAgent({ListTrees: NO_ANSWER}))
+    link = link_to(ScriptedAgent({ops.ListTrees: NO_ANSWER}))
     with pytest.raises(LostError, match=f"{HOST}: no answer from the agent: waited"):
-        link.request(ListTrees())
+        link.request(ops.ListTrees())
     assert f"{HOST}: request 1 ListTrees: started, body of 0 bytes" in caplog.messages
     assert not [message for message in caplog.messages if "ListTrees: answered" in message]
     (unanswered,) = [message for message in caplog.messages if "requests without an answer" in message]
     assert re.search(r"1 ListTrees after \d+\.\d{3} s$", unanswered)
     assert f"{HOST}: link lost: no answer from the agent: waited 0 s" in caplog.messages
     with pytest.raises(LostError):
-        link.request(ListTrees())
+        link.request(ops.ListTrees())
     link.close(1)
 
 
 def test_a_refusal_is_logged_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
-    link = link_to(ScriptedAgent({MakeFolder: refusal("bad-path", "'..' is not below the work directory")}))
+    link = link_to(ScriptedAgent({ops.MakeFolder: refusal("bad-path", "'..' is not below the work directory")}))
     with pytest.raises(RefusedError, match="not below"):
-        link.request(MakeFolder(".."))
+        link.request(ops.MakeFolder(".."))
     link.close(1)
     assert [message for message in caplog.messages if "MakeFolder: refused after" in message and "bad-path" in message]
 
 
 def test_an_agent_that_ends_fails_all_requests() -> None:
-    agent = ScriptedAgent({WaitForProcess: NO_ANSWER, StopProcesses: LostError("it ends", where=HOST)})
+    agent = ScriptedAgent({ops.WaitForProcess: NO_ANSWER, ops.StopProcesses: LostError("it ends", where=HOST)})
     link = link_to(agent, exit_code=1, stderr="killed")
-    waiting = [link.submit(WaitForProcess(number, 1)) for number in range(3)]
-    link.submit(StopProcesses([], 15, 1))
+    waiting = [link.submit(ops.WaitForProcess(number, 1)) for number in range(3)]
+    link.submit(ops.StopProcesses([], 15, 1))
     for future in waiting:
         with pytest.raises(LostError, match=f"{HOST}: the agent ended: killed"):
             link.result(future, 1)
@@ -95,10 +84,10 @@ def test_an_agent_that_ends_fails_all_requests() -> None:
 
 
 def test_an_answer_of_another_form_fails_its_request_alone() -> None:
-    link = link_to(ScriptedAgent({ListTrees: [{"no": "such field"}], ListFolder: {"a": 1}}))
+    link = link_to(ScriptedAgent({ops.ListTrees: [{"no": "such field"}], ops.ListFolder: {"a": 1}}))
     with pytest.raises(HostError, match=f"{HOST}: the answer to ListTrees cannot be read"):
-        link.request(ListTrees())
-    assert link.request(ListFolder("x")) == {"a": 1}
+        link.request(ops.ListTrees())
+    assert link.request(ops.ListFolder("x")) == {"a": 1}
     assert link.close(1) == []
 
 
@@ -131,7 +120,7 @@ def test_a_link_is_cut_where_the_host_does_not_accept_the_frame_that_is_being_se
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(agent_link, "FRAME_TIMEOUT_S", 0.1)
-    stream = StuckStream(ScriptedAgent({UploadChunk: False}))
+    stream = StuckStream(ScriptedAgent({ops.UploadChunk: False}))
     link = AgentLink(HOST, stream, stream.receive)
     uploads = [link.submit(CHUNK) for _ in range(3)]
     assert link.result(uploads[0], 1) is False
@@ -154,7 +143,7 @@ def test_the_goodbye_does_not_wait_for_frames_that_were_not_sent_yet() -> None:
             gate.wait(30)
             super().send(content)
 
-    stream = SlowStream(ScriptedAgent({UploadChunk: False}))
+    stream = SlowStream(ScriptedAgent({ops.UploadChunk: False}))
     link = AgentLink(HOST, stream, stream.receive)
     for _ in range(5):
         link.submit(CHUNK)
@@ -169,16 +158,16 @@ def test_patience_counts_from_the_last_piece_of_a_transfer(monkeypatch: pytest.M
     """Wait behind the uploads of a slow link as long as they proceed; a hanging host still fails the request."""
     monkeypatch.setattr(agent_link, "ANSWER_TIMEOUT_S", 0.6)
 
-    def arrive(_: UploadChunk) -> bool:
+    def arrive(_: ops.UploadChunk) -> bool:
         time.sleep(0.2)
         return False
 
-    link = link_to(ScriptedAgent({UploadChunk: arrive, ListFolder: {"a": 1}, HashFile: NO_ANSWER}))
+    link = link_to(ScriptedAgent({ops.UploadChunk: arrive, ops.ListFolder: {"a": 1}, ops.HashFile: NO_ANSWER}))
     for _ in range(4):
         link.submit(CHUNK)
-    assert link.request(ListFolder("x")) == {"a": 1}
+    assert link.request(ops.ListFolder("x")) == {"a": 1}
     with pytest.raises(LostError, match="no answer from the agent"):
-        link.request(HashFile("x"))
+        link.request(ops.HashFile("x"))
     link.close(1)
 
 
@@ -191,7 +180,7 @@ def test_no_frame_is_sent_by_the_thread_that_signals_interrupt() -> None:
             senders.append(threading.current_thread())
             super().send(content)
 
-    stream = WatchedStream(ScriptedAgent({UploadChunk: False}))
+    stream = WatchedStream(ScriptedAgent({ops.UploadChunk: False}))
     link = AgentLink(HOST, stream, stream.receive)
     link.request(CHUNK)
     assert link.close(1) == []
@@ -234,7 +223,7 @@ class BusyHost(FakeStream):
 def test_closing_waits_for_the_agent_of_a_busy_host_as_long_as_it_was_told_to() -> None:
     stream = BusyHost(ScriptedAgent({}))
     link = AgentLink(HOST, stream, stream.receive)
-    link.request(ReadClocks())
+    link.request(ops.ReadClocks())
     assert link.close(2 * BusyHost.EXIT_S) == []
     assert link.shutdown_confirmed
 

@@ -7,19 +7,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from benchkit.agent.operations import (
-    CompressFile,
-    FileChunk,
-    FileHash,
-    HashFile,
-    MakeFolder,
-    MakeTemporaryFolder,
-    MissingFiles,
-    PlaceFiles,
-    ReadChunk,
-    RemovePath,
-    UploadChunk,
-)
+from benchkit.agent import operations as ops
 from benchkit.errors import HostError, LostError
 from benchkit.hosts.agent_link import RefusedError
 from benchkit.hosts.files import CHUNK_BYTES, Files, PlacedFile
@@ -32,48 +20,48 @@ def sha256_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def serve_content(wanted: ReadChunk) -> FileChunk:
+def serve_content(wanted: ops.ReadChunk) -> ops.FileChunk:
     """Return the requested chunk of CONTENT."""
-    return FileChunk(len(CONTENT), CONTENT[wanted.offset : wanted.offset + wanted.limit])
+    return ops.FileChunk(len(CONTENT), CONTENT[wanted.offset : wanted.offset + wanted.limit])
 
 
 def test_only_missing_files_are_uploaded_in_chunks() -> None:
     large = sha256_of(CONTENT)
     link = FakeLink(
         {
-            MissingFiles: [(large, 0o644)],
-            UploadChunk: lambda chunk: chunk.offset + len(chunk.body) == len(CONTENT),
-            PlaceFiles: ["large"],
+            ops.MissingFiles: [(large, 0o644)],
+            ops.UploadChunk: lambda chunk: chunk.offset + len(chunk.body) == len(CONTENT),
+            ops.PlaceFiles: ["large"],
         }
     )
     placed = Files(link, HOST).place([PlacedFile("large", CONTENT), PlacedFile("small", b"x")])
     assert (placed.changed, placed.sent_bytes) == (("large",), len(CONTENT))
-    uploads = link.agent.requested(UploadChunk)
+    uploads = link.agent.requested(ops.UploadChunk)
     *full, last = [len(request.body) for request in uploads]
     assert set(full) == {CHUNK_BYTES}
     assert 0 < last <= CHUNK_BYTES
     assert b"".join(request.body for request in uploads) == CONTENT
-    assert link.agent.requested(PlaceFiles) == [
-        PlaceFiles([("large", large, 0o644), ("small", sha256_of(b"x"), 0o644)])
+    assert link.agent.requested(ops.PlaceFiles) == [
+        ops.PlaceFiles([("large", large, 0o644), ("small", sha256_of(b"x"), 0o644)])
     ]
 
 
 def test_a_file_that_changes_during_its_upload_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x")
-    link = FakeLink({MissingFiles: lambda wanted: wanted.files, UploadChunk: False})
+    link = FakeLink({ops.MissingFiles: lambda wanted: wanted.files, ops.UploadChunk: False})
     with pytest.raises(HostError, match=rf"{HOST}: a file was not uploaded: .*changed while it was sent"):
         Files(link, HOST).place([PlacedFile("file", tmp_path / "file")])
-    assert link.agent.requested(PlaceFiles) == []
+    assert link.agent.requested(ops.PlaceFiles) == []
 
 
 def test_a_fetched_file_is_complete(tmp_path: Path) -> None:
-    link = FakeLink({ReadChunk: serve_content, HashFile: FileHash(len(CONTENT), sha256_of(CONTENT))})
+    link = FakeLink({ops.ReadChunk: serve_content, ops.HashFile: ops.FileHash(len(CONTENT), sha256_of(CONTENT))})
     assert Files(link, HOST).fetch("log", tmp_path / "log") == len(CONTENT)
     assert (tmp_path / "log").read_bytes() == CONTENT
 
 
 def test_a_file_that_changes_during_its_fetch_is_not_kept(tmp_path: Path) -> None:
-    link = FakeLink({ReadChunk: serve_content, HashFile: FileHash(9, sha256_of(CONTENT + b"more"))})
+    link = FakeLink({ops.ReadChunk: serve_content, ops.HashFile: ops.FileHash(9, sha256_of(CONTENT + b"more"))})
     with pytest.raises(HostError, match="log changed while it was fetched"):
         Files(link, HOST).fetch("log", tmp_path / "log")
     assert list(tmp_path.iterdir()) == []
@@ -81,9 +69,9 @@ def test_a_file_that_changes_during_its_fetch_is_not_kept(tmp_path: Path) -> Non
 
 def test_a_fetch_that_is_refused_or_lost_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="there is no log"):
-        Files(FakeLink({ReadChunk: refusal("not-found", "there is no log")}), HOST).fetch("log", tmp_path / "log")
+        Files(FakeLink({ops.ReadChunk: refusal("not-found", "there is no log")}), HOST).fetch("log", tmp_path / "log")
     end = LostError("it ends", where=HOST)
-    lost = FakeLink({ReadChunk: lambda wanted: FileChunk(9) if wanted.limit == 0 else end})
+    lost = FakeLink({ops.ReadChunk: lambda wanted: ops.FileChunk(9) if wanted.limit == 0 else end})
     with pytest.raises(LostError, match="the agent ended"):
         Files(lost, HOST).fetch("log", tmp_path / "log")
     assert list(tmp_path.iterdir()) == []
@@ -92,10 +80,10 @@ def test_a_fetch_that_is_refused_or_lost_leaves_no_file(tmp_path: Path) -> None:
 def test_paths_of_folders_and_compressed_files_come_from_the_agent() -> None:
     link = FakeLink(
         {
-            MakeFolder: "/w/a",
-            MakeTemporaryFolder: "/w/t",
-            CompressFile: "/w/a/x.gz",
-            RemovePath: False,
+            ops.MakeFolder: "/w/a",
+            ops.MakeTemporaryFolder: "/w/t",
+            ops.CompressFile: "/w/a/x.gz",
+            ops.RemovePath: False,
         }
     )
     files = Files(link, HOST)

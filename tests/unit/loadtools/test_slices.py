@@ -12,18 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from benchkit.agent.operations import (
-    ArchiveFiles,
-    FileChunk,
-    ListFolder,
-    ProcessReport,
-    ReadChunk,
-    RunTimetable,
-    ScheduledProcess,
-    StartProcess,
-    StopTimetable,
-    WaitForProcess,
-)
+from benchkit.agent import operations as ops
 from benchkit.errors import HostError, HostStateError
 from benchkit.hosts.clock import Clock
 from benchkit.hosts.connections import Hosts
@@ -49,14 +38,16 @@ def agent_of(*ends: dict[str, Any], reducer_exit_code: int = 0) -> FakeLink:
     """Return the link to an agent whose load tools end so; each output that it lists has its own name as content."""
     well = replace(ENDED, signal=None, memory_kills=None)
     reports = [
-        ScheduledProcess(ProcessReport(1, 2, 0, started_ns=1, ended=replace(well, **end)), overran="signal" in end)
+        ops.ScheduledProcess(
+            ops.ProcessReport(1, 2, 0, started_ns=1, ended=replace(well, **end)), overran="signal" in end
+        )
         for end in ends
     ]
     names = names_of(len(ends))
     outputs = [f"{name}.1.{suffix}" for name in names for suffix in ("txt", "json")]
     archives: list[bytes] = []
 
-    def archive(wanted: ArchiveFiles) -> None:
+    def archive(wanted: ops.ArchiveFiles) -> None:
         stream = io.BytesIO()
         with tarfile.open(fileobj=stream, mode="w") as packed:
             for name in wanted.names:
@@ -65,20 +56,20 @@ def agent_of(*ends: dict[str, Any], reducer_exit_code: int = 0) -> FakeLink:
                 packed.addfile(member, io.BytesIO(name.encode()))
         archives.append(stream.getvalue())
 
-    def read(wanted: ReadChunk) -> FileChunk:
+    def read(wanted: ops.ReadChunk) -> ops.FileChunk:
         content = archives[-1] if wanted.path.endswith(".tar") else b"x"
-        return FileChunk(len(content), content[wanted.offset : wanted.offset + wanted.limit])
+        return ops.FileChunk(len(content), content[wanted.offset : wanted.offset + wanted.limit])
 
-    reducer = ProcessReport(1, 2, 0, started_ns=3)
+    reducer = ops.ProcessReport(1, 2, 0, started_ns=3)
     return FakeLink(
         {
-            RunTimetable: reports,
-            StopTimetable: None,
-            StartProcess: reducer,
-            WaitForProcess: replace(reducer, ended=replace(well, exit_code=reducer_exit_code)),
-            ListFolder: {**dict.fromkeys(outputs, 1), "cell1.1.1.stderr.txt": 0, "outputs.tar": 9},
-            ArchiveFiles: archive,
-            ReadChunk: read,
+            ops.RunTimetable: reports,
+            ops.StopTimetable: None,
+            ops.StartProcess: reducer,
+            ops.WaitForProcess: replace(reducer, ended=replace(well, exit_code=reducer_exit_code)),
+            ops.ListFolder: {**dict.fromkeys(outputs, 1), "cell1.1.1.stderr.txt": 0, "outputs.tar": 9},
+            ops.ArchiveFiles: archive,
+            ops.ReadChunk: read,
         }
     )
 
@@ -109,10 +100,10 @@ def run_with(*ends: dict[str, Any]) -> list[GeneratorRun]:
 def test_all_slices_of_a_generator_have_one_reducer_and_their_outputs_one_archive() -> None:
     link = agent_of({"exit_code": 0}, {"exit_code": 1}, {"exit_code": 0})
     runs = run_on(link, ROWS, 3)
-    (start,) = link.agent.requested(StartProcess)
+    (start,) = link.agent.requested(ops.StartProcess)
     assert start.command.argv == ["/w/tools/reduce", "-tool", "h2load", "cell1.1.1", "cell1.3.1"]
     assert start.command.cwd == "/w/block"
-    (archive,) = link.agent.requested(ArchiveFiles)
+    (archive,) = link.agent.requested(ops.ArchiveFiles)
     assert archive.path == "/w/block/outputs.tar"
     assert [output for _, output in runs] == [
         {"stdout": f"{name}.1.txt".encode(), "reduction": f"{name}.1.json".encode()} for name in names_of(3)
@@ -143,9 +134,9 @@ def test_a_tool_that_was_ended_at_its_limit_has_not_failed_and_its_rows_are_redu
     link = agent_of({"exit_code": 0}, {"exit_code": None, "signal": 2})
     runs = run_on(link, ROWS, 2)
     assert [(run.failure, run.overran) for run, _ in runs] == [(None, False), (None, True)]
-    (reducer,) = link.agent.requested(StartProcess)
+    (reducer,) = link.agent.requested(ops.StartProcess)
     assert reducer.command.argv[-2:] == ["cell1.1.1", "cell1.2.1"]
-    (timetable,) = link.agent.requested(RunTimetable)
+    (timetable,) = link.agent.requested(ops.RunTimetable)
     window_ns, limit_ns = 10**9, 2 * 10**9
     spans_ns = [each.limit_ns - (each.start.at_ns or 0) for each in timetable.starts]
     assert all(limit_ns <= span_ns < limit_ns + window_ns for span_ns in spans_ns)

@@ -11,16 +11,7 @@ from typing import Any
 
 import pytest
 
-from benchkit.agent.operations import (
-    CommandSpec,
-    ListRecords,
-    ReadSysctls,
-    Restore,
-    StartProcess,
-    Sysctl,
-    SysctlOutcome,
-    WriteSysctls,
-)
+from benchkit.agent import operations as ops
 from benchkit.hosts.agent_link import AgentLink, RefusedError
 
 pytestmark = [
@@ -49,20 +40,20 @@ def value(inside: list[str], key: str) -> str:
     return " ".join(subprocess.run([*inside, "cat", path], capture_output=True, text=True, check=True).stdout.split())
 
 
-def write(agent: AgentLink, values: dict[str, str], sudo: list[str] | None = None) -> dict[str, SysctlOutcome]:
-    return agent.request(WriteSysctls(values, sudo))
+def write(agent: AgentLink, values: dict[str, str], sudo: list[str] | None = None) -> dict[str, ops.SysctlOutcome]:
+    return agent.request(ops.WriteSysctls(values, sudo))
 
 
 def records(agent: AgentLink) -> list[dict[str, Any]]:
-    return agent.request(ListRecords()).records
+    return agent.request(ops.ListRecords()).records
 
 
 def test_reading_returns_state_value_and_permission(launch: Launch, inside: list[str]) -> None:
     keys = [FIN, "net.ipv4.tcp_tw_recycle", "kernel.ostype", "net.ipv4.route.flush", "net/ipv4/conf/lo/forwarding"]
-    found = launch(prefix=inside).request(ReadSysctls(keys=keys))
-    assert found[FIN] == Sysctl("present", "60", writable=True)
-    assert found["net.ipv4.tcp_tw_recycle"] == Sysctl("absent", None, writable=False)
-    assert found["kernel.ostype"] == Sysctl("present", "Linux", writable=False)
+    found = launch(prefix=inside).request(ops.ReadSysctls(keys=keys))
+    assert found[FIN] == ops.Sysctl("present", "60", writable=True)
+    assert found["net.ipv4.tcp_tw_recycle"] == ops.Sysctl("absent", None, writable=False)
+    assert found["kernel.ostype"] == ops.Sysctl("present", "Linux", writable=False)
     assert found["net.ipv4.route.flush"].state == "unreadable"
     assert found["net/ipv4/conf/lo/forwarding"].state == "present"
 
@@ -85,7 +76,7 @@ def test_only_sysctls_are_read(launch: Launch, key: str) -> None:
     agent = launch()
     state: str
     try:
-        state = agent.request(ReadSysctls([key]))[key].state
+        state = agent.request(ops.ReadSysctls([key]))[key].state
     except RefusedError as error:
         state = error.kind
     assert state in ("absent", "bad-request")
@@ -116,7 +107,7 @@ def test_each_setting_has_an_outcome(launch: Launch, inside: list[str]) -> None:
         "net.ipv4.tcp_tw_reuse": "refused",
         "net.ipv4.tcp_syncookies": "already",
     }
-    assert outcomes[FIN] == SysctlOutcome("applied", "60", "30")
+    assert outcomes[FIN] == ops.SysctlOutcome("applied", "60", "30")
     assert outcomes["net.ipv4.tcp_tw_reuse"].why == "Invalid argument"
     assert (value(inside, FIN), value(inside, PORTS), value(inside, BACKLOG)) == ("30", "1025 65535", "7")
     (record,) = records(agent)
@@ -136,7 +127,7 @@ def test_restoring_puts_back_layer_by_layer(launch: Launch, inside: list[str]) -
     before = {key: value(inside, key) for key in (FIN, PORTS, BACKLOG)}
     write(agent, {FIN: "30", PORTS: "1025 65535"})
     write(agent, {FIN: "20", BACKLOG: "1"})
-    undone = agent.request(Restore())
+    undone = agent.request(ops.Restore())
     assert [each.failures for each in undone] == [[], []]
     assert {key: value(inside, key) for key in before} == before
     assert records(agent) == []
@@ -162,10 +153,10 @@ def test_changes_of_a_killed_agent_and_watchdog_are_restored_by_the_next_connect
 ) -> None:
     first = launch(prefix=inside)
     write(first, {FIN: "30"})
-    process = first.request(StartProcess(command=CommandSpec(argv=["/bin/sh", "-c", "sleep 300 & wait"])))
+    process = first.request(ops.StartProcess(command=ops.CommandSpec(argv=["/bin/sh", "-c", "sleep 300 & wait"])))
     other = launch(prefix=inside)
     assert {each["state"] for each in records(other)} == {"other"}
-    assert all("another run" in each.failures[0] for each in other.request(Restore()))
+    assert all("another run" in each.failures[0] for each in other.request(ops.Restore()))
     assert value(inside, FIN) == "30", "a live agent keeps its settings"
 
     for pid in (first.hello().watchdog, first.hello().pid):
@@ -173,16 +164,16 @@ def test_changes_of_a_killed_agent_and_watchdog_are_restored_by_the_next_connect
     for pid in (first.hello().watchdog, first.hello().pid):
         os.kill(pid, signal.SIGKILL)
     assert has_ended(first.hello().watchdog)
-    left = other.request(ListRecords())
+    left = other.request(ops.ListRecords())
     assert {(each["kind"], each["state"]) for each in left.records} == {
         ("sysctl", "abandoned"),
         ("process", "abandoned"),
     }
     assert {each.name for each in left.orphans} == {"sh", "sleep"}
-    assert [failure for each in other.request(Restore()) for failure in each.failures] == []
+    assert [failure for each in other.request(ops.Restore()) for failure in each.failures] == []
     assert value(inside, FIN) == "60"
     assert has_ended(process.pid)
-    left = other.request(ListRecords())
+    left = other.request(ops.ListRecords())
     assert (left.records, left.orphans) == ([], [])
 
 
@@ -192,13 +183,13 @@ def test_a_record_that_cannot_be_undone_stays_until_it_can(launch: Launch, insid
     (record,) = Path(agent.hello().workdir, "records").iterdir()
     good = record.read_bytes()
     record.write_bytes(good.replace(value_of(good), b"9 1"))  # what no kernel takes
-    (undone,) = agent.request(Restore())
+    (undone,) = agent.request(ops.Restore())
     assert f"{PORTS} is '20000\\t30000' and should be '9 1': Invalid argument" in undone.failures[0]
     record.write_bytes(b"{")
-    (undone,) = agent.request(Restore())
+    (undone,) = agent.request(ops.Restore())
     assert "cannot be read" in undone.failures[0]
     record.write_bytes(good)
-    (undone,) = agent.request(Restore())
+    (undone,) = agent.request(ops.Restore())
     assert undone.failures == []
     assert value(inside, PORTS) == "32768 60999"
 
@@ -216,7 +207,7 @@ def test_a_reboot_has_undone_everything(launch: Launch, inside: list[str]) -> No
     record.write_text(record.read_text().replace(boot_id, "another"))
     other = launch(prefix=inside)
     assert [each["state"] for each in records(other)] == ["abandoned"]
-    assert [each.failures for each in other.request(Restore())] == [[]]
+    assert [each.failures for each in other.request(ops.Restore())] == [[]]
     assert (value(inside, FIN), records(other)) == ("30", [])
 
 

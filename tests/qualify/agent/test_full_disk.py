@@ -10,22 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.agent.operations import (
-    CommandSpec,
-    CreateCgroup,
-    ExpectPerfMaps,
-    GatherFacts,
-    ListTrees,
-    MakeTemporaryFolder,
-    Operation,
-    ProcessReport,
-    RunTimetable,
-    ScheduledStart,
-    StartProcess,
-    StopProcesses,
-    WriteSysctls,
-    WriteTemporaryFile,
-)
+from benchkit.agent import operations as ops
 from benchkit.agent.records import PARTIAL_S, Records
 from benchkit.agent.workdir import Workdir
 from benchkit.errors import HostError, HostStateError
@@ -77,8 +62,8 @@ def sleepers() -> list[str]:
     return found
 
 
-def start(agent: AgentLink) -> ProcessReport:
-    return agent.request(StartProcess(command=CommandSpec(argv=["sleep", MARK])))
+def start(agent: AgentLink) -> ops.ProcessReport:
+    return agent.request(ops.StartProcess(command=ops.CommandSpec(argv=["sleep", MARK])))
 
 
 def records_folder(agent: AgentLink) -> list[str]:
@@ -96,7 +81,7 @@ def test_a_refused_start_leaves_no_process_and_no_record(launch: Launch, disk: P
         start(agent)
     assert sleepers() == []
     assert records_folder(agent) == []
-    assert agent.request(ListTrees()) == []
+    assert agent.request(ops.ListTrees()) == []
     filler.unlink()
     process = start(agent)
     deadline = time.monotonic() + 10
@@ -105,7 +90,7 @@ def test_a_refused_start_leaves_no_process_and_no_record(launch: Launch, disk: P
     ):  # its command line is that of `sleep` once it has been executed
         time.sleep(0.01)
     assert sleepers() == [str(process.pid)]
-    agent.request(StopProcesses(ids=[process.id], signum=15, grace_s=5))
+    agent.request(ops.StopProcesses(ids=[process.id], signum=15, grace_s=5))
     assert sleepers() == []
 
 
@@ -121,7 +106,7 @@ def test_no_inodes_are_reported_as_such(launch: Launch, disk: Path) -> None:
 
 def test_programs_are_found_and_the_disk_is_named(launch: Launch, disk: Path) -> None:
     agent = launch(workdir=disk / "work")
-    wanted = GatherFacts({"python": ["python3", "--version"]}, [])
+    wanted = ops.GatherFacts({"python": ["python3", "--version"]}, [])
     assert agent.request(wanted).full_disk is None
     fill(disk)
     found = launch(workdir=disk / "work").request(wanted)
@@ -143,10 +128,10 @@ def test_a_process_that_ends_on_a_full_disk_says_so_also_when_others_have_freed_
     )
     now_ns = time.monotonic_ns()
     starts = [
-        StartProcess(CommandSpec(["sh", "-c", script]), at_ns=now_ns + number * 500_000_000)
+        ops.StartProcess(ops.CommandSpec(["sh", "-c", script]), at_ns=now_ns + number * 500_000_000)
         for number, script in enumerate(scripts)
     ]
-    timetable = RunTimetable([ScheduledStart("load", each, now_ns + 20_000_000_000) for each in starts])
+    timetable = ops.RunTimetable([ops.ScheduledStart("load", each, now_ns + 20_000_000_000) for each in starts])
     ended = [each.process.ended for each in agent.request(timetable, timeout_s=20)]
     assert [each and each.exit_code for each in ended] == [0, 1, 0]
     before, full, after = (each and each.full_disk for each in ended)
@@ -157,17 +142,17 @@ def test_a_process_that_ends_on_a_full_disk_says_so_also_when_others_have_freed_
 @pytest.mark.parametrize(
     "change",
     [
-        MakeTemporaryFolder("trials/t1"),
-        CreateCgroup("full", 0.5),
-        ExpectPerfMaps("perf-maps"),
-        WriteTemporaryFile("secret", 0o600, body=b"word"),
+        ops.MakeTemporaryFolder("trials/t1"),
+        ops.CreateCgroup("full", 0.5),
+        ops.ExpectPerfMaps("perf-maps"),
+        ops.WriteTemporaryFile("secret", 0o600, body=b"word"),
     ],
     ids=lambda change: type(change).__name__,
 )
-def test_nothing_is_changed_that_cannot_be_recorded(launch: Launch, disk: Path, change: Operation[object]) -> None:
+def test_nothing_is_changed_that_cannot_be_recorded(launch: Launch, disk: Path, change: ops.Operation[object]) -> None:
     agent = launch(workdir=disk / "work")
     agent.hello()
-    if isinstance(change, CreateCgroup) and not agent.request(GatherFacts({}, [])).facts["cpu_groups"]:
+    if isinstance(change, ops.CreateCgroup) and not agent.request(ops.GatherFacts({}, [])).facts["cpu_groups"]:
         pytest.skip("control groups with a CPU quota cannot be created here")
     fill(disk)
     with pytest.raises(HostStateError, match="is full"):
@@ -188,7 +173,7 @@ def test_a_setting_that_cannot_be_recorded_stays(launch: Launch, disk: Path) -> 
         agent.hello()
         fill(disk)
         with pytest.raises(HostStateError, match="is full"):
-            agent.request(WriteSysctls(values={key: "31"}))
+            agent.request(ops.WriteSysctls(values={key: "31"}))
         value = subprocess.run([*inside, "cat", str(path)], capture_output=True, text=True, check=True).stdout
         keeper.kill()
     assert value.strip() == "60"

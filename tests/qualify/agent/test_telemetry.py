@@ -19,19 +19,7 @@ from typing import Any, ClassVar
 import psutil
 import pytest
 
-from benchkit.agent.operations import (
-    CommandSpec,
-    CounterSource,
-    ProcessReport,
-    SampledService,
-    ScheduleSamples,
-    SocketAddress,
-    StartProcess,
-    StartTelemetry,
-    StopProcesses,
-    StopTelemetry,
-    TakeSnapshot,
-)
+from benchkit.agent import operations as ops
 from benchkit.hosts.agent_link import AgentLink, RefusedError
 from benchkit.models.telemetry import HOST_METRICS, TELEMETRY_METRICS
 from benchkit.store.telemetry_table import SampleSeries, SeriesKey, read_telemetry
@@ -46,14 +34,14 @@ class Watch:
         self._agent = agent
         self._file = file
 
-    def start(self, interval_s: float, *services: SampledService) -> None:
-        self._agent.request(StartTelemetry(str(self._file), interval_s, list(services)))
+    def start(self, interval_s: float, *services: ops.SampledService) -> None:
+        self._agent.request(ops.StartTelemetry(str(self._file), interval_s, list(services)))
 
     def look(self) -> dict[str, tuple[tuple[int, int], ...]]:
-        return self._agent.request(TakeSnapshot()).processes
+        return self._agent.request(ops.TakeSnapshot()).processes
 
     def stop(self) -> tuple[dict[SeriesKey, SampleSeries], list[str]]:
-        summary = self._agent.request(StopTelemetry())
+        summary = self._agent.request(ops.StopTelemetry())
         assert summary is not None
         return read_telemetry(self._file.read_bytes()), summary.unavailable
 
@@ -61,25 +49,28 @@ class Watch:
 @pytest.fixture
 def watch(agent: AgentLink, workdir: Path, request: pytest.FixtureRequest) -> Iterator[Watch]:
     yield Watch(agent, workdir / "watches" / f"{request.node.name}.jsonl")
-    agent.request(StopTelemetry())
+    agent.request(ops.StopTelemetry())
 
 
-def start(agent: AgentLink, *argv: str) -> ProcessReport:
-    return agent.request(StartProcess(CommandSpec(list(argv))))
+def start(agent: AgentLink, *argv: str) -> ops.ProcessReport:
+    return agent.request(ops.StartProcess(ops.CommandSpec(list(argv))))
 
 
-def stop(agent: AgentLink, *processes: ProcessReport) -> None:
-    agent.request(StopProcesses([each.id for each in processes], signal.SIGTERM, 1), timeout_s=5)
+def stop(agent: AgentLink, *processes: ops.ProcessReport) -> None:
+    agent.request(ops.StopProcesses([each.id for each in processes], signal.SIGTERM, 1), timeout_s=5)
 
 
-def python(agent: AgentLink, program: str) -> ProcessReport:
+def python(agent: AgentLink, program: str) -> ops.ProcessReport:
     return start(agent, sys.executable, "-c", program)
 
 
 def service(
-    process: ProcessReport, *listeners: SocketAddress, threads: bool = False, counters: CounterSource | None = None
-) -> SampledService:
-    return SampledService("app", process.id, list(listeners), threads, counters)
+    process: ops.ProcessReport,
+    *listeners: ops.SocketAddress,
+    threads: bool = False,
+    counters: ops.CounterSource | None = None,
+) -> ops.SampledService:
+    return ops.SampledService("app", process.id, list(listeners), threads, counters)
 
 
 def until(condition: Callable[[], bool], within_s: float = 30) -> None:
@@ -327,7 +318,7 @@ def test_every_listening_socket_has_its_accept_queue(agent: AgentLink, watch: Wa
     process = python(agent, LISTENING)
     until(lambda: (workdir / "port").exists() and (workdir / "port").read_text() != "")
     port, path = int((workdir / "port").read_text()), str(workdir / "queue.sock")
-    sockets = [SocketAddress(tcp=("127.0.0.1", port)), SocketAddress(unix="queue.sock")]
+    sockets = [ops.SocketAddress(tcp=("127.0.0.1", port)), ops.SocketAddress(unix="queue.sock")]
     watch.start(60, service(process, *sockets))
     with ExitStack() as connections:
         for _ in range(6):
@@ -368,9 +359,9 @@ def test_connections_and_clock_rates_are_sampled_at_the_scheduled_instants(agent
             connections.enter_context(local.accept()[0])
         other_port = other.getsockname()[1]
         listeners = [
-            SocketAddress(tcp=("127.0.0.1", port)),
-            SocketAddress(tcp=("127.0.0.1", other_port)),
-            SocketAddress(unix=path),
+            ops.SocketAddress(tcp=("127.0.0.1", port)),
+            ops.SocketAddress(tcp=("127.0.0.1", other_port)),
+            ops.SocketAddress(unix=path),
         ]
         for wait_s in (0.2, 2.0, 20.0):  # the second count is due after 50 ms, and nothing tells when it was made
             watch = Watch(agent, workdir / "watches" / f"{process.id}-{wait_s}.jsonl")
@@ -378,7 +369,7 @@ def test_connections_and_clock_rates_are_sampled_at_the_scheduled_instants(agent
             watch.look()
             asked = time.monotonic_ns()
             instants = [asked, asked + 50_000_000, asked + 3_600_000_000_000]
-            agent.request(ScheduleSamples(at_ns=instants))
+            agent.request(ops.ScheduleSamples(at_ns=instants))
             time.sleep(wait_s)
             found, _ = watch.stop()
             series = found.get(("app", "connections_established", str(port)))
@@ -455,7 +446,7 @@ def test_counters_of_a_server_are_asked_for_and_a_slow_one_delays_nothing_else(
     runtime = {"goroutines": 7, "heap_live_bytes": 1 << 20, "gc_cycles": 3, "gc_pause_s": 0.25}
     handler.content = json.dumps({"requests": 41, "runtime": {**runtime, "scheduler_latencies": waits}}).encode()
     process = start(agent, "/bin/sleep", "60")
-    counters = CounterSource("expvar", SocketAddress(tcp=("127.0.0.1", port)), "/debug/vars")
+    counters = ops.CounterSource("expvar", ops.SocketAddress(tcp=("127.0.0.1", port)), "/debug/vars")
     watch.start(0.1, service(process, counters=counters))
     watch.look()
     handler.hold.clear()
@@ -485,7 +476,7 @@ def test_an_invalid_counter_page_is_reported_and_sampling_continues(
 ) -> None:
     page[0].content = content
     process = start(agent, "/bin/sleep", "60")
-    counters = CounterSource(kind, SocketAddress(tcp=("127.0.0.1", page[1])), "/")
+    counters = ops.CounterSource(kind, ops.SocketAddress(tcp=("127.0.0.1", page[1])), "/")
     watch.start(60, service(process, counters=counters))
     watch.look()
     found, unseen = watch.stop()
@@ -500,7 +491,7 @@ def test_a_host_without_psutil_has_all_metrics_that_its_kernel_has(
     agent = launch(python=f"{sys.executable} -S")  # without site-packages
     watch = Watch(agent, tmp_path / "workdir" / "watch.jsonl")
     watch.start(60)
-    agent.request(ScheduleSamples(at_ns=[0]))
+    agent.request(ops.ScheduleSamples(at_ns=[0]))
     watch.look()
     time.sleep(0.5)  # core speed is measured in another thread
     found, unseen = watch.stop()
@@ -540,17 +531,17 @@ def test_one_session_at_a_time(agent: AgentLink, watch: Watch, workdir: Path) ->
     with pytest.raises(RefusedError, match="running already"):
         watch.start(60)
     watch.stop()
-    assert agent.request(StopTelemetry()) is None
+    assert agent.request(ops.StopTelemetry()) is None
     with pytest.raises(RefusedError, match="is not running"):
         watch.look()
     for path, interval_s in (("../out.jsonl", 1), ("fine.jsonl", 0), ("store/x.jsonl", 1)):
         with pytest.raises(RefusedError):
-            agent.request(StartTelemetry(path, interval_s))
+            agent.request(ops.StartTelemetry(path, interval_s))
     assert not (workdir / "fine.jsonl").exists()
 
 
 def test_a_refused_service_leaves_no_watch_behind(agent: AgentLink, watch: Watch) -> None:
-    unknown = SampledService("app", 999_999)
+    unknown = ops.SampledService("app", 999_999)
     with pytest.raises(RefusedError, match="no process 999999"):
         watch.start(60, unknown)
-    assert agent.request(StopTelemetry()) is None
+    assert agent.request(ops.StopTelemetry()) is None

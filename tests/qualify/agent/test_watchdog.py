@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.agent.operations import CommandSpec, ListTrees, MakeTemporaryFolder, OutputFile, StartProcess
+from benchkit.agent import operations as ops
 from benchkit.hosts.agent_link import AgentLink, RefusedError
 from benchkit.hosts.host_changes import HostChanges, HostLock, WatchdogReport
 from benchkit.hosts.processes import ProcessSpec, StopSignal
@@ -62,16 +62,17 @@ def change_host(agent: AgentLink) -> list[int]:
     """Have the agent change a setting, make a folder and start a process tree; return its pids."""
     changes = HostChanges(agent, "here")
     assert changes.write_sysctls({FIN: "31"})[FIN].outcome == "applied"
-    agent.request(MakeTemporaryFolder(path="trials/t1"))
+    agent.request(ops.MakeTemporaryFolder(path="trials/t1"))
     agent.request(
-        StartProcess(
-            command=CommandSpec(argv=[sys.executable, "-c", PROCESS_TREE]), stdout=OutputFile(path="trials/t1/out")
+        ops.StartProcess(
+            command=ops.CommandSpec(argv=[sys.executable, "-c", PROCESS_TREE]),
+            stdout=ops.StreamFile(path="trials/t1/out"),
         )
     )
     workdir = Path(agent.hello().workdir)
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
-        (tree,) = agent.request(ListTrees())
+        (tree,) = agent.request(ops.ListTrees())
         forked = "sleep" in [member.name for member in tree.members]
         daemon = (workdir / "daemon").read_text() if (workdir / "daemon").exists() else ""
         if forked and daemon and Path(f"/proc/{int(daemon)}/comm").read_text() == "sleep\n":
@@ -174,7 +175,7 @@ def test_a_change_that_cannot_be_restored_is_reported_until_it_can(
 
 def test_folders_survive_a_reboot_and_are_removed_after_it(launch: Launch, inside: list[str]) -> None:
     agent = launch(prefix=inside)
-    agent.request(MakeTemporaryFolder(path="trials/t1"))
+    agent.request(ops.MakeTemporaryFolder(path="trials/t1"))
     (record,) = Path(agent.hello().workdir, "records").glob("[0-9]*")
     boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     record.write_text(record.read_text().replace(boot_id, "another"))
@@ -455,7 +456,7 @@ def test_a_process_is_ended_in_its_own_way_by(
     agent = launch(prefix=inside)
     workdir = Path(agent.hello().workdir)
     spec = ProcessSpec([sys.executable, "-c", OWN_WAY], stop=StopSignal(signal.SIGINT, 30))
-    pid = agent.request(StartProcess(spec.command(), OutputFile("trials/out"), merge_stderr=True)).pid
+    pid = agent.request(ops.StartProcess(spec.command(), ops.StreamFile("trials/out"), merge_stderr=True)).pid
     while not (workdir / "trials" / "out").read_text():
         time.sleep(0.01)
     end(agent)

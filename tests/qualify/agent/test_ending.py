@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.agent.operations import CommandSpec, ListTrees, ReadClocks, RunCommand, StartProcess, WaitForProcess
+from benchkit.agent import operations as ops
 from benchkit.errors import HostError
 from benchkit.hosts.agent_link import AgentLink
 
@@ -32,11 +32,11 @@ time.sleep(304)
 
 def family(agent: AgentLink) -> list[int]:
     """Start a process with descendants of all kinds; return all their pids."""
-    agent.request(StartProcess(command=CommandSpec(argv=[sys.executable, "-c", PROCESS_TREE])))
+    agent.request(ops.StartProcess(command=ops.CommandSpec(argv=[sys.executable, "-c", PROCESS_TREE])))
     daemon = Path(agent.hello().workdir, "daemon")
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
-        (tree,) = agent.request(ListTrees())
+        (tree,) = agent.request(ops.ListTrees())
         if len(tree.members) == 3 and daemon.exists() and daemon.read_text():
             return [int(daemon.read_text()), *(member.pid for member in tree.members)]
         time.sleep(0.01)
@@ -80,16 +80,18 @@ def test_an_agent_that_hears_nothing_is_ended(launch: Launch, has_ended: HasEnde
     pids = family(agent)
     assert all(has_ended(pid) for pid in [*pids, *us(agent)])
     with pytest.raises(HostError, match="the agent ended"):
-        agent.request(ReadClocks())
+        agent.request(ops.ReadClocks())
     (report,) = records(agent, "report-*")
     assert "no heartbeat from the controller for 3 s" in report.read_text()
 
 
 def test_a_signal_while_things_are_under_way(launch: Launch, has_ended: HasEnded) -> None:
     agent = launch()
-    ran = agent.submit(RunCommand(CommandSpec(["sleep", "60"]), timeout_s=60, max_bytes=9))
-    would_have_started = agent.submit(StartProcess(CommandSpec(["sleep", "60"]), at_ns=time.monotonic_ns() + 10**10))
-    while not agent.request(ListTrees()):
+    ran = agent.submit(ops.RunCommand(ops.CommandSpec(["sleep", "60"]), timeout_s=60, max_bytes=9))
+    would_have_started = agent.submit(
+        ops.StartProcess(ops.CommandSpec(["sleep", "60"]), at_ns=time.monotonic_ns() + 10**10)
+    )
+    while not agent.request(ops.ListTrees()):
         pass
     os.kill(agent.hello().pid, signal.SIGTERM)
     assert has_ended(agent.hello().pid)
@@ -108,4 +110,4 @@ def test_what_an_agent_says_before_it_dies_is_the_cause(launch: Launch) -> None:
         file.write("Fatal Python error: something gave way\n")
     os.kill(agent.hello().pid, signal.SIGKILL)
     with pytest.raises(HostError, match="here: the agent ended: Fatal Python error: something gave way"):
-        agent.request(WaitForProcess(id=1, timeout_s=30), timeout_s=30)
+        agent.request(ops.WaitForProcess(id=1, timeout_s=30), timeout_s=30)

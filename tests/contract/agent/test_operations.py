@@ -1,0 +1,196 @@
+"""Each operation of the agent once, by the real agent over a pipe, on each Python that hosts may have."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from benchkit.agent import operations as ops
+from benchkit.hosts.agent_link import AgentLink, RefusedError
+from tests.support.agent.fixtures import PYTHONS
+
+ResultT = TypeVar("ResultT")
+FIN = "net.ipv4.tcp_fin_timeout"
+CONTENT = b"some bytes"
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+UNUSED_PID = (1 << 22) + 7
+"""Pid beyond the largest of a kernel (proc(5), pid_max)."""
+
+
+class Asker:
+    """Requests operations, and records which."""
+
+    def __init__(self) -> None:
+        self.asked: set[type[ops.Operation[Any]]] = set()
+
+    def __call__(self, link: AgentLink, operation: ops.Operation[ResultT]) -> ResultT:
+        self.asked.add(type(operation))
+        return link.request(operation, timeout_s=10)
+
+
+@pytest.fixture
+def inside() -> Iterator[list[str]]:
+    """Command prefix for a network namespace as host: its lock and its settings are its own."""
+    with subprocess.Popen(["unshare", "--net", "sleep", "300"]) as keeper:
+        while Path(f"/proc/{keeper.pid}/ns/net").readlink() == Path("/proc/self/ns/net").readlink():
+            time.sleep(0.001)
+        yield ["nsenter", f"--net=/proc/{keeper.pid}/ns/net"]
+        keeper.kill()
+
+
+@contextlib.contextmanager
+def server_at(path: Path) -> Iterator[None]:
+    """Answer each request at a unix socket with a short response."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):  # it is closed at the end
+                while True:
+                    connection, _ = listener.accept()
+                    with connection:
+                        if connection.recv(4096):
+                            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def use_files(ask: Asker, link: AgentLink, workdir: Path) -> None:
+    assert ask(link, ops.MissingFiles([(SHA256, 0o644)])) == [(SHA256, 0o644)]
+    assert ask(link, ops.UploadChunk("t1", SHA256, 0o644, len(CONTENT), 0, CONTENT))
+    assert ask(link, ops.PlaceFiles([("a/file", SHA256, 0o644)])) == ["a/file"]
+    assert ask(link, ops.ReadChunk("a/file", 5, 99)) == ops.FileChunk(10, b"bytes")
+    assert ask(link, ops.HashFile("a/file")) == ops.FileHash(10, SHA256)
+    assert ask(link, ops.ListFolder("a")) == {"file": 10}
+    assert ask(link, ops.MakeFolder("b")) == str(workdir / "b")
+    assert gzip.decompress(Path(ask(link, ops.CompressFile("a/file"))).read_bytes()) == CONTENT
+    ask(link, ops.ArchiveFiles("a/all.tar", ["file"]))
+    assert (workdir / "a" / "all.tar").exists()
+    assert ask(link, ops.MakeTemporaryFolder("t")) == str(workdir / "t")
+    assert ask(link, ops.WriteTemporaryFile("t/key", 0o600, body=b"s3cr3t"))
+    assert (workdir / "t" / "key").read_bytes() == b"s3cr3t"
+    assert ask(link, ops.RemovePath("t"))
+    ask(link, ops.ExpectPerfMaps("maps"))
+    with pytest.raises(RefusedError, match="no map for perf"):
+        ask(link, ops.RequirePerfMaps([UNUSED_PID]))
+    assert ask(link, ops.RemovePerfMaps("maps")) == []
+
+
+def use_sockets(ask: Asker, link: AgentLink, workdir: Path) -> None:
+    path = workdir / "server.sock"
+    at = ops.SocketAddress(unix=str(path))
+    with server_at(path):
+        ask(link, ops.ShareSocket("server.sock"))
+        assert path.stat().st_mode & 0o777 == 0o666
+        assert ask(link, ops.ProbePort(at, 5)).reached
+        found = ask(link, ops.ProbeHttp(at, 5))
+    assert found.head is not None
+    assert (found.head.status, found.body) == (200, b"hi")
+    assert ask(link, ops.FindPortOwners([1])) == {1: []}
+
+
+def use_processes(ask: Asker, link: AgentLink) -> None:
+    completed = ask(link, ops.RunCommand(ops.CommandSpec(["cat"]), 5, 99, b"in"))
+    assert (completed.body, completed.timed_out) == (b"in", False)
+    sleeper = ask(link, ops.StartProcess(ops.CommandSpec(["sleep", "60"])))
+    assert ask(link, ops.WaitForProcess(sleeper.id, 0)).ended is None
+    (tree,) = ask(link, ops.ListTrees())
+    assert (tree.process.id, tree.members[0].pid) == (sleeper.id, sleeper.pid)
+    assert sleeper.pid in {each.pid for each in ask(link, ops.ListProcesses()).processes}
+    assert ask(link, ops.ReadCpuTimes([sleeper.id]))[sleeper.id].processes == 1
+    assert ask(link, ops.FindListeners(sleeper.id)) == []
+    use_telemetry(ask, link, sleeper)
+    (stopped,) = ask(link, ops.StopProcesses([sleeper.id], signal.SIGTERM, 5)).processes
+    assert stopped.ended is not None
+    now_ns = ask(link, ops.ReadClocks()).monotonic_ns
+    start = ops.StartProcess(ops.CommandSpec(["true"]), at_ns=now_ns)
+    (scheduled,) = ask(link, ops.RunTimetable([ops.ScheduledStart("load", start, now_ns + 5_000_000_000)]))
+    assert scheduled.process.ended is not None
+    assert (scheduled.process.ended.exit_code, scheduled.overran) == (0, False)
+    ask(link, ops.StopTimetable())
+
+
+def use_telemetry(ask: Asker, link: AgentLink, process: ops.ProcessReport) -> None:
+    ask(link, ops.StartTelemetry("watch.jsonl", 60))
+    ask(link, ops.AddServices([ops.SampledService("app", process.id)]))
+    assert ask(link, ops.TakeSnapshot()).processes == {"app": ((process.pid, process.start),)}
+    ask(link, ops.ScheduleSamples([0]))
+    ask(link, ops.ScheduleSnapshots([0]))
+    assert "cpu_s_total" in ask(link, ops.ReadLatest())["app"]
+    assert ask(link, ops.StopTelemetry()) is not None
+
+
+def use_changes(ask: Asker, link: AgentLink) -> None:
+    assert ask(link, ops.WriteSysctls({FIN: "31"}))[FIN] == ops.SysctlOutcome("applied", "60", "31")
+    assert ask(link, ops.ReadSysctls([FIN]))[FIN].value == "31"
+    assert [each.how for each in ask(link, ops.Restore(own=True))] == ["undone"]
+    assert ask(link, ops.ReadSysctls([FIN]))[FIN].value == "60"
+    if ask(link, ops.GatherFacts({"sh": ["sh"]}, [])).facts["cpu_groups"]:
+        assert Path(ask(link, ops.CreateCgroup("half", 0.5))).is_dir()
+    else:
+        with pytest.raises(RefusedError, match="no control group"):
+            ask(link, ops.CreateCgroup("half", 0.5))
+    with pytest.raises(RefusedError, match="cannot start /nonexistent/go"):
+        ask(link, ops.SetGoEnv("/nonexistent/go", {"GOPROXY": "off"}))
+    ask(link, ops.DeleteReport("report-of-nobody"))
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("nsenter") is None,
+    reason="needs a network namespace of its own, which stands for a host",
+)
+@pytest.mark.parametrize("python", PYTHONS, ids=lambda path: Path(path).name)
+def test_each_operation_is_executed(launch: Callable[..., AgentLink], inside: list[str], python: str) -> None:
+    ask = Asker()
+    first = launch(prefix=inside, python=python)
+    workdir = Path(first.hello().workdir)
+    assert ask(first, ops.LockHost("r1", "sut", "me@laptop")) == ops.LockResult(shared_with=None, waited=False)
+    use_files(ask, first, workdir)
+    use_sockets(ask, first, workdir)
+    use_processes(ask, first)
+    use_changes(ask, first)
+    ask(first, ops.KeepStack())
+    assert first.close(10) == []
+    second = launch(prefix=inside, python=python)
+    holder = ask(second, ops.ListRecords()).holder
+    assert holder is not None
+    assert (holder.run, holder.state) == ("r1", "kept")
+    assert ask(second, ops.ReleaseHost()) is not None
+    assert ask(second, ops.RemoveWorkdir()) == str(workdir)
+    assert {*ask.asked, ops.Goodbye} == set(ops.OPERATIONS.values())  # `close` says goodbye
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("nsenter") is None,
+    reason="needs a network namespace of its own, which stands for a host",
+)
+def test_the_watchdog_restores_what_a_killed_agent_changed(
+    launch: Callable[..., AgentLink], inside: list[str], has_ended: Callable[[int], bool]
+) -> None:
+    agent = launch(prefix=inside)
+    assert agent.request(ops.WriteSysctls({FIN: "31"}))[FIN].outcome == "applied"
+    folder = Path(agent.request(ops.MakeTemporaryFolder("trials/t1")))
+    sleeper = agent.request(ops.StartProcess(ops.CommandSpec(["sleep", "60"])))
+    os.kill(agent.hello().pid, signal.SIGKILL)
+    assert all(has_ended(pid) for pid in (agent.hello().watchdog, sleeper.pid))
+    following = launch(prefix=inside)
+    assert following.request(ops.ReadSysctls([FIN]))[FIN].value == "60"
+    assert not folder.exists()
+    traces = following.request(ops.ListRecords())
+    assert (traces.records, [each["reason"] for each in traces.reports]) == ([], ["its agent was killed"])
