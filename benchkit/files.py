@@ -21,6 +21,9 @@ MAX_BYTES = 1 << 30
 
 _CHUNK = 1 << 20
 
+PACKAGE = Path(__file__).resolve().parent
+BACKENDS = PACKAGE / "backends"
+
 
 def open_regular(path: str | os.PathLike[str]) -> io.BufferedReader:
     """Open a file for reading. Raises OSError where it cannot be opened, and where it is no regular file.
@@ -51,10 +54,6 @@ def read_bounded(file: BinaryIO, name: str, max_bytes: int = MAX_BYTES) -> bytes
         if len(content) > max_bytes:
             raise OSError(errno.EFBIG, f"larger than {units.size(max_bytes)}", name)
     return bytes(content)
-
-
-PACKAGE = Path(__file__).resolve().parent
-BACKENDS = PACKAGE / "backends"
 
 
 def shipped(folder: str) -> Path:

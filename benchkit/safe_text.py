@@ -18,6 +18,12 @@ _UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
 """Unicode categories without a glyph: control, format (bidirectional overrides among them), surrogates, private,
 none."""
 
+SHORTEST = 8
+"""Fewest characters of a value that is searched for: a shorter one stands in too much text by chance."""
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9-]* +(?=\S)")
+"""Start of a value with an authentication scheme, as in `Bearer abc` (RFC 9110, 11.4): servers log what follows."""
+_known: set[str] = set()
+
 
 def legible(text: str) -> str:
     """Return the text with every character without a glyph replaced, except line feeds and tabs."""
@@ -40,15 +46,6 @@ def _substituted(text: str, substitute: Callable[[str], str]) -> str:
     return "".join(
         substitute(char) if unicodedata.category(char) in _UNPRINTABLE and char not in "\n\t" else char for char in text
     )
-
-
-SHORTEST = 8
-"""Fewest characters of a value that is searched for: a shorter one stands in too much text by chance."""
-
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9-]* +(?=\S)")
-"""Start of a value with an authentication scheme, as in `Bearer abc` (RFC 9110, 11.4): servers log what follows."""
-
-_known: set[str] = set()
 
 
 def redact_from_now_on(value: str) -> None:

@@ -11,6 +11,9 @@ from benchkit.models.base import Frozen, Levels, Name
 from benchkit.models.metrics import METRICS, metric_column
 from benchkit.models.profile import STUDIED
 
+PublishedFigure = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+PublishedShare = Annotated[float, Field(ge=0, le=1)]
+
 
 class CellPair(Frozen):
     """The two cells of a ratio, `of` divided by `to`, identified by some of their levels.
@@ -124,10 +127,6 @@ class Claim(Frozen):
 def claims_of(scenario: Mapping[str, Any]) -> tuple[Claim, ...]:
     """Return the claims of a stored scenario."""
     return tuple(Claim.model_validate(claim) for claim in scenario.get("claims") or ())
-
-
-PublishedFigure = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-PublishedShare = Annotated[float, Field(ge=0, le=1)]
 
 
 class Published(Frozen):

@@ -37,6 +37,9 @@ does for tests). This one is from simulation, from 6 blocks to 60 and for one ra
 least 95.2 % under every simulated noise and precision. `make bench` prints the table.
 """
 
+Trait = Literal["status", "header_bytes", "body_bytes", "body"]
+"""Property in which the responses of two cells are compared."""
+
 
 class StopCondition(Frozen):
     """Condition under which a run ends before its last block: ratios precise enough, or time budget spent.
@@ -93,10 +96,6 @@ def until_of(scenario: Mapping[str, Any]) -> StopCondition | None:
     """Return the condition under which a run of the stored scenario ends early, or None."""
     until = scenario.get("until")
     return None if until is None else StopCondition.model_validate(until)
-
-
-Trait = Literal["status", "header_bytes", "body_bytes", "body"]
-"""Property in which the responses of two cells are compared."""
 
 
 class ResponsePart(StrEnum):

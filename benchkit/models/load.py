@@ -26,6 +26,16 @@ NS_PER_S = 1_000_000_000
 PIECES_PER_S = 10
 """Pieces of constant rate of which slopes are made."""
 
+MAX_TIME_S = 7 * 86400
+"""Longest time of a load in seconds, a week: longer ones are slips of the unit."""
+MAX_STREAMS = 100
+"""Most streams of a connection: a server should allow that many, and may refuse more (RFC 9113, 6.5.2)."""
+RATE = "rate"
+RATE_SHARES = ("share_of_slowest", "share_of_capacity")
+"""`rate: {share_of_slowest: 0.5}` is another form of `share_of_slowest: 0.5`, and likewise for the capacity."""
+MAX_SHARE = 10
+"""Largest share of a capacity: more overload than that shows nothing else."""
+
 
 class RateStage(Frozen):
     """A number of requests, each due an interval after the one before."""
@@ -82,19 +92,6 @@ class Shape(Frozen):
                 yield 1 / PIECES_PER_S, self.base + (1 - self.base) * height
         if duration_s > self.end_s:
             yield duration_s - self.end_s, self.base
-
-
-MAX_TIME_S = 7 * 86400
-"""Longest time of a load in seconds, a week: longer ones are slips of the unit."""
-
-MAX_STREAMS = 100
-"""Most streams of a connection: a server should allow that many, and may refuse more (RFC 9113, 6.5.2)."""
-
-RATE = "rate"
-RATE_SHARES = ("share_of_slowest", "share_of_capacity")
-"""`rate: {share_of_slowest: 0.5}` is another form of `share_of_slowest: 0.5`, and likewise for the capacity."""
-MAX_SHARE = 10
-"""Largest share of a capacity: more overload than that shows nothing else."""
 
 
 def _allow_rate_share(schema: dict[str, JsonValue]) -> None:

@@ -42,6 +42,12 @@ _SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 
+CONTENT_LENGTH = "Content-Length"
+WITH_CONTENT = frozenset({"POST", "PUT", "PATCH"})
+"""Methods that anticipate content: a request without any states a length of zero (RFC 9110, 8.6)."""
+MAX_CYCLE = 1000
+"""Longest list in which requests are repeated for tools that know no weights."""
+
 
 def is_secret(name: str) -> bool:
     """Return whether a header of this name is known to hold what nobody else may read."""
@@ -161,8 +167,6 @@ def _without_values(pairs: object) -> object:
 ResponseHeaders = Annotated[tuple[tuple[str, str], ...], BeforeValidator(_without_values)]
 """Headers of a response in their order; a session cookie or a token is as secret as one of a request."""
 
-CONTENT_LENGTH = "Content-Length"
-
 
 def header_value(headers: Headers, name: str) -> HeaderValue | None:
     """Return the value of a header, None where there is none; case does not matter (RFC 9110, 5.1)."""
@@ -210,13 +214,6 @@ def without_secrets(part: object) -> object:
 
 def _source_of(name: str, value: object) -> object:
     return value if not is_secret(name) or isinstance(value, Mapping) else {"env": variable_name(name)}
-
-
-WITH_CONTENT = frozenset({"POST", "PUT", "PATCH"})
-"""Methods that anticipate content: a request without any states a length of zero (RFC 9110, 8.6)."""
-
-MAX_CYCLE = 1000
-"""Longest list in which requests are repeated for tools that know no weights."""
 
 
 def _from_root(path: object) -> object:

@@ -33,6 +33,9 @@ from benchkit.validation import Location
 MAX_SECRET_BYTES = 64 << 10
 """Bytes of a file with a header value that are read; servers refuse headers of a few kilobytes."""
 
+MAX_CELLS = 10_000
+"""Largest number of combinations of levels; a run of that many takes days for each block."""
+
 
 def typed_load(document: Document) -> Load:
     """Return the load of a cell, levels filled in. Raises InputError naming file, line and field."""
@@ -244,10 +247,6 @@ def _entry_faults(services: list[ServiceSpec], entry: str) -> Iterator[str]:
             yield service.source.fault(
                 ("backend",), f"the load goes to this service, and no load tool speaks {protocol}"
             )
-
-
-MAX_CELLS = 10_000
-"""Largest number of combinations of levels; a run of that many takes days for each block."""
 
 
 def combinations(scenario: Scenario, document: Document) -> tuple[Levels, ...]:

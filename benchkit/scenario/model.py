@@ -20,6 +20,13 @@ from benchkit.scenario.trial_order import ProfilePass
 
 OFF = "off"
 
+LOAD_ROLE = "load"
+"""The role of the hosts that generate the load."""
+REFERENCE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_-]*)\Z")
+"""A value `$name` stands for the level of factor `name`; `$$name` for the text `$name`."""
+NO_PROFILE = "none"
+"""Level of a factor of tuning profiles whose cells have the tuning of the run alone."""
+
 
 class TelemetryOptions(Frozen):
     """Options of host telemetry during a trial."""
@@ -38,16 +45,6 @@ TelemetryField = Annotated[
     BeforeValidator(_off_is_none, json_schema_input_type=Literal["off", False] | TelemetryOptions | None),
 ]
 """`off` (None here), or the fields of `TelemetryOptions`."""
-
-
-LOAD_ROLE = "load"
-"""The role of the hosts that generate the load."""
-
-REFERENCE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_-]*)\Z")
-"""A value `$name` stands for the level of factor `name`; `$$name` for the text `$name`."""
-
-NO_PROFILE = "none"
-"""Level of a factor of tuning profiles whose cells have the tuning of the run alone."""
 
 
 class Role(Frozen):

@@ -36,6 +36,13 @@ Factors = Mapping[str, Sequence[object] | None]
 None for a stored scenario, whose other scales are unknown: any level may be named.
 """
 
+SCALES: tuple[Scale, ...] = get_args(Scale)
+DEFAULT_SCALE: Scale = "lab"
+WITH_PROFILES = "profile={}"
+"""Setting behind `--profile`: adds a profile pass and keeps what the scenario says of one."""
+FIXED = ("name", "title", "question", "source", "stacks", "scales")
+"""Fields that all scales of a scenario share."""
+
 
 def validate_scenario(scenario: Scenario, document: Document, cells: Sequence[Levels], factors: Factors) -> None:
     """Check what needs no typed cells. Raises InputError naming file, line and field of every fault."""
@@ -175,23 +182,12 @@ def _profile_window_faults(experiment: Experiment) -> Iterator[str]:
     yield experiment.document.fault(("profile", "duration_s"), message)
 
 
-SCALES: tuple[Scale, ...] = get_args(Scale)
-DEFAULT_SCALE: Scale = "lab"
-
-
 class _Scales(Frozen):
     """The fields that each scale sets; their contents are checked once merged with the rest."""
 
     paper: dict[Name, object] | None = None
     lab: dict[Name, object] | None = None
     smoke: dict[Name, object] | None = None
-
-
-WITH_PROFILES = "profile={}"
-"""Setting behind `--profile`: adds a profile pass and keeps what the scenario says of one."""
-
-FIXED = ("name", "title", "question", "source", "stacks", "scales")
-"""Fields that all scales of a scenario share."""
 
 
 def find_scenario(name: str) -> Path:

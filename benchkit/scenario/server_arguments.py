@@ -13,6 +13,8 @@ from benchkit.models.base import NAME_FORM
 from benchkit.services.placement import is_loopback
 from benchkit.services.templates import shell_operator
 
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+
 
 def server_names(commands: Sequence[str], names: Sequence[str] = ()) -> list[str]:
     """Return a name for each command: those given, else its program's, numbered where two are equal.
@@ -108,6 +110,3 @@ def command_words(command: str) -> tuple[dict[str, str], list[str]]:
         raise InputError("a command is empty", hint="give each server's command line as one argument, in quotes")
     variables = (word.partition("=") for word in words[:number])
     return {name: value for name, _, value in variables}, words[number:]
-
-
-_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")

@@ -22,6 +22,10 @@ from benchkit.models.run import TrialKind
 
 CELLS_OF_ABBA = 2
 
+MIN_PROFILE_S = 2.0
+"""Shortest time for a profile within a window: Go's profiler takes whole seconds, and has to end before the load
+does."""
+
 
 @dataclass(frozen=True)
 class PlannedTrial:
@@ -126,11 +130,6 @@ def sequential(cell_ids: Sequence[str], blocks: int) -> tuple[PlannedTrial, ...]
         for position, cell in enumerate(cell_ids, start=1)
         for block in range(1, blocks + 1)
     )
-
-
-MIN_PROFILE_S = 2.0
-"""Shortest time for a profile within a window: Go's profiler takes whole seconds, and has to end before the load
-does."""
 
 
 class ProfilePass(Frozen):

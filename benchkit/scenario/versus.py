@@ -44,6 +44,11 @@ MAX_BLOCKS = 60
 OWN_HEADERS = {"what": ["header_bytes"], "why": "two servers send headers of their own"}
 """A difference that every comparison of servers has."""
 
+CAPACITY_SCENARIO = "capacity-search"
+CAPACITY_TOOL = "openloop"
+"""Load tool of searches, which holds a rate and states how late it sent."""
+CAPACITY_WARM_UP_S = 0.5
+
 
 @dataclass(frozen=True)
 class ServerRequest:
@@ -344,12 +349,6 @@ def _times(servers: int, comparison: ServerComparison) -> dict[str, object]:
         "blocks": blocks or MAX_BLOCKS,
         **({} if blocks else {"until": {"precision": comparison.precision, "budget_s": budget_s}}),
     }
-
-
-CAPACITY_SCENARIO = "capacity-search"
-CAPACITY_TOOL = "openloop"
-"""Load tool of searches, which holds a rate and states how late it sent."""
-CAPACITY_WARM_UP_S = 0.5
 
 
 def capacity_fields(

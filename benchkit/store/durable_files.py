@@ -28,6 +28,8 @@ FOLDER_MODE = 0o775
 
 _LOCK_ATTEMPTS, _LOCK_PAUSE_S = 3, 0.02
 
+_CHUNK = 1 << 20
+
 
 @contextlib.contextmanager
 def atomic_file(path: Path, mode: int = BY_UMASK) -> Iterator[BinaryIO]:
@@ -135,9 +137,6 @@ def file_states(files: Sequence[Path]) -> str:
     """Return names, sizes and times of files as text to compare."""
     stats = [(file.name, file.stat()) for file in files]
     return json.dumps([[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats])
-
-
-_CHUNK = 1 << 20
 
 
 def compress(content: bytes) -> bytes:

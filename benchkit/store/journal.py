@@ -27,6 +27,9 @@ FailureCause = Literal["host-lost", "host-state", "server", "scenario", "load-to
 no space. server: a service under test. scenario: the scenario, or a text that cannot be read. load-tool: the tool
 cannot measure the server, and another one can. other: all else, such as a load tool that failed."""
 
+_END = b"\n"
+_CHUNK = 1 << 16
+
 
 class JournalEvent(BaseModel):
     """A line of the journal: something that happened, and when."""
@@ -275,10 +278,6 @@ _KINDS: dict[str, type[JournalEvent]] = {
 def parse_event(document: Mapping[str, object]) -> JournalEvent:
     """Return a line of the journal as an event. Raises pydantic's ValidationError for a line that is none."""
     return _KINDS.get(str(document.get("event")), OtherEvent).model_validate(document)
-
-
-_END = b"\n"
-_CHUNK = 1 << 16
 
 
 class Journal:

@@ -42,6 +42,9 @@ _ARROW_TYPES: dict[Any, pa.DataType] = {
 Rows: TypeAlias = "Sequence[Row] | Columns[Any] | pa.Table"
 """Rows of one table in one of their three forms: models, columns, or an Arrow table."""
 
+REPLACES_KEY = b"benchkit.replaces"
+"""Key of the metadata with the names of the files that a merged file replaces (see `benchkit.store.tables`)."""
+
 
 @cache
 def arrow_schema(table: str) -> pa.Schema:
@@ -79,10 +82,6 @@ def _arrow_type(hint: Any) -> pa.DataType:  # noqa: ANN401 - a type
 
 def _hashable(values: Sequence[Any]) -> list[Any]:
     return [tuple(value) if isinstance(value, list) else value for value in values]
-
-
-REPLACES_KEY = b"benchkit.replaces"
-"""Key of the metadata with the names of the files that a merged file replaces (see `benchkit.store.tables`)."""
 
 
 def write_parquet(path: Path, content: pa.Table) -> None:

@@ -25,6 +25,8 @@ FEW_JOBS = 20
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
 
+ValueT = TypeVar("ValueT")
+
 
 @dataclass(frozen=True)
 class Workers:
@@ -70,9 +72,6 @@ def _is_for_this_process(workers: Workers, jobs: int, notify: Callable[[str], No
         notify("this takes one core; with `pip install 'benchkit[dask]'` it takes all of them")
         return True
     return jobs < FEW_JOBS
-
-
-ValueT = TypeVar("ValueT")
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,9 @@ FileStates = Mapping[Partition, str]
 MAX_READS = 5
 """Attempts to read files of runs that are merged or removed meanwhile."""
 
+CELL_KEYS = ["run_id", "cell_id"]
+"""Columns that name a cell of a run."""
+
 
 @dataclass(frozen=True)
 class Compaction:
@@ -145,10 +148,6 @@ def with_keys(rows: pa.Table, part: Partition) -> pa.Table:
     for name, value in zip(PARTITION_KEYS, part, strict=True):
         rows = rows.append_column(name, pa.repeat(pa.scalar(value, pa.string()), rows.num_rows))
     return rows
-
-
-CELL_KEYS = ["run_id", "cell_id"]
-"""Columns that name a cell of a run."""
 
 
 class RunTables:

@@ -20,6 +20,11 @@ FORMAT = 1
 SeriesKey = tuple[str | None, str, str | None]
 """Service (None: the host), metric, instance."""
 
+LOAD_ROLE = "load"
+NOT_WATCHED = "not-watched"
+"""Code of the note on telemetry that is missing."""
+Reals = npt.NDArray[np.float64]
+
 
 @dataclass
 class SampleSeries:
@@ -63,13 +68,6 @@ def _lines(content: bytes) -> Iterator[Mapping[str, Any]]:
         if i == 0 and (not isinstance(document, dict) or document.get("format") != FORMAT):
             raise ParseError(f"not a telemetry file of format {FORMAT}", why=f"it begins with {line[:60]!r}")
         yield document
-
-
-LOAD_ROLE = "load"
-NOT_WATCHED = "not-watched"
-"""Code of the note on telemetry that is missing."""
-
-Reals = npt.NDArray[np.float64]
 
 
 def telemetry_columns(

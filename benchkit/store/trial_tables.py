@@ -44,6 +44,13 @@ from benchkit.store.telemetry_table import (
 RawFile = Callable[[str], bytes]
 """Function that returns the content of a trial's raw file, by its name."""
 
+KILLED = "service-killed"
+"""Code of the note on a service that did not end when it was stopped."""
+NOT_RECOVERED = "not-recovered"
+"""Code of the note on a trial whose objective did not hold again after the shape of its rate."""
+_MEMBER = re.compile(r"([0-9]{5})\.(txt|stderr\.txt|json)")
+"""Files in the archive that a generator of a sliced trial has: the number of the slice, and the suffix."""
+
 
 @dataclass(frozen=True, eq=False)
 class TrialTables:
@@ -80,15 +87,6 @@ class TrialTables:
             UncheckedRow.TABLE: self.unchecked,
         }
 
-
-KILLED = "service-killed"
-"""Code of the note on a service that did not end when it was stopped."""
-
-NOT_RECOVERED = "not-recovered"
-"""Code of the note on a trial whose objective did not hold again after the shape of its rate."""
-
-_MEMBER = re.compile(r"([0-9]{5})\.(txt|stderr\.txt|json)")
-"""Files in the archive that a generator of a sliced trial has: the number of the slice, and the suffix."""
 
 TRIAL_TABLES = tuple(table for table in TABLES if "trial_id" in column_names(table))
 """The tables whose rows belong to trials."""

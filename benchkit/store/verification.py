@@ -31,6 +31,8 @@ from benchkit.store.store import Store
 from benchkit.store.tables import RunTables, unknown_cells
 from benchkit.store.trial_tables import read_output
 
+_LINK_ADVICE = "a run has no symbolic links and devices, and is not published with one: put the file itself there"
+
 
 @dataclass(frozen=True)
 class Damage:
@@ -44,9 +46,6 @@ class Damage:
     """True for what raw files can give: the journal and the tables."""
     advice: str = "nothing else has its content: restore it from a backup"
     """Advice on damage that is not repairable."""
-
-
-_LINK_ADVICE = "a run has no symbolic links and devices, and is not published with one: put the file itself there"
 
 
 @dataclass(frozen=True)
