@@ -30,6 +30,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
         "Read results": {
             "compare": "benchkit.cli.compare:compare",
+            "why": "benchkit.cli.why:why",
             "report": "benchkit.cli.report:report",
             "history": "benchkit.cli.history:history",
             "results": "benchkit.cli.results:app",

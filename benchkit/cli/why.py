@@ -1,0 +1,108 @@
+"""`benchkit why`: what the difference between cells consists of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from benchkit.cli.options import Json, StoreToRead, complete_run
+
+if TYPE_CHECKING:
+    from benchkit.comparison.components import Component
+
+TITLES = {
+    "rate": "the rate",
+    "service": "CPU time per request by service",
+    "category": "CPU time per request by category, from profiles",
+    "activity": "what else happens per request",
+}
+
+
+def why(
+    run: Annotated[
+        str,
+        typer.Argument(metavar="[RUN]", help="A run's id, its beginning, or `latest`.", autocompletion=complete_run),
+    ] = "latest",
+    *,
+    store: StoreToRead = None,
+    json: Json = False,
+) -> None:
+    """Show what the difference between each cell and its baseline consists of, with 95 % intervals over blocks.
+
+    Requests per second are the CPU cores that the servers use, divided by their CPU time per request. That time is
+    divided by service, and where the run has profiles (`benchkit run --profile`) by category. The rows of each of these
+    tables add up.
+    """
+    from benchkit.cli.console import print_json
+    from benchkit.comparison.cell_labels import cell_views
+    from benchkit.comparison.components import components_of_run
+    from benchkit.comparison.why import components_by_pair, explanation
+    from benchkit.store.store import open_store
+
+    where = open_store(store, must_exist=True)
+    folder = where.run(run)
+    names = {view.cell_id: view.label for view in cell_views(folder.manifest())}
+    found = components_by_pair(components_of_run(where, folder))
+    sentences = {
+        pair: f"{names[pair.cell_id]} differs from {names[pair.baseline]} {why}."
+        for pair, parts in found.items()
+        if (why := explanation(parts, names)) is not None
+    }
+    if json:
+        print_json(
+            {
+                "run_id": folder.run_id,
+                "sentences": list(sentences.values()),
+                "components": [each.model_dump(mode="json") for parts in found.values() for each in parts],
+            }
+        )
+        return
+    for pair, parts in found.items():
+        print(sentences.get(pair, f"{names[pair.cell_id]} is not shown to differ from {names[pair.baseline]}."))
+        _print_tables(parts)
+    if not any(each.level == "category" for parts in found.values() for each in parts):
+        print("`benchkit run --profile` divides the CPU time by category.")
+
+
+def _print_tables(parts: Sequence[Component]) -> None:
+    from benchkit.cli.console import print_table
+
+    for level, title in TITLES.items():
+        rows = [each for each in parts if each.level == level]
+        if rows:
+            print(f"\n{title}")
+            print_table(("", "baseline", "cell", "difference", "95 %"), map(_row, rows), right=(1, 2, 3, 4))
+    print()
+
+
+def _row(component: Component) -> tuple[str, ...]:
+    import math
+
+    from benchkit import units
+    from benchkit.comparison.components import COST
+    from benchkit.comparison.why import part_name
+
+    is_time = component.unit == "sec/req"
+    shown = units.seconds if is_time else units.rate if component.unit == "req/s" else units.ratio
+    if component.level == "rate":
+        sign = -1 if component.component == COST else 1
+        ends = sorted(math.exp(sign * end) for end in (component.low, component.high) if end is not None)
+        difference = f"{units.ratio(math.exp(sign * component.difference))} times"
+        interval = " to ".join(map(units.ratio, ends))
+        name = "requests per second" if component.is_sum else component.component
+    else:
+        difference = _signed(component.difference, shown)
+        interval = (
+            ""
+            if component.low is None or component.high is None
+            else f"{_signed(component.low, shown)} to {_signed(component.high, shown)}"
+        )
+        name = "sum" if component.is_sum else part_name(component)
+    return name, shown(component.baseline_value), shown(component.value), difference, interval
+
+
+def _signed(value: float, shown: Callable[[float], str]) -> str:
+    sign = "+" if value > 0 else "\N{MINUS SIGN}" if value < 0 else ""
+    return f"{sign}{shown(abs(value))}"

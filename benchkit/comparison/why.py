@@ -1,0 +1,71 @@
+"""Sentences that say why a cell is faster or slower than its baseline, from the components of their ratio."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from benchkit import units
+from benchkit.comparison.components import CORES, COST, REST, SUM, Component
+from benchkit.stats.cell_pairs import ComparedCells
+
+MAX_PARTS = 3
+"""Parts of a difference that a sentence names, the largest."""
+
+
+def components_by_pair(components: Sequence[Component]) -> dict[ComparedCells, list[Component]]:
+    """Return components by the cells that they compare."""
+    found: dict[ComparedCells, list[Component]] = {}
+    for each in components:
+        found.setdefault(ComparedCells(each.cell_id, each.baseline_id), []).append(each)
+    return found
+
+
+def is_shown(component: Component) -> bool:
+    """Return True where the interval of a difference excludes zero."""
+    return component.low is not None and component.high is not None and not component.low <= 0 <= component.high
+
+
+def explanation(components: Sequence[Component], names: Mapping[str, str]) -> str | None:
+    """Return why one cell differs from its baseline, as a clause from `because` on; None where no difference is shown.
+
+    The term of the rate that differs more comes first. Parts of the CPU time are those of profiles, where the run has
+    them, else of services.
+    """
+    rate = {each.component: each for each in components if each.level == "rate"}
+    if SUM not in rate or not is_shown(rate[SUM]):
+        return None
+    clauses = {COST: _cost_clause(rate[COST], components), CORES: _cores_clause(rate[CORES], names)}
+    ordered = sorted((COST, CORES), key=lambda name: -abs(rate[name].difference))
+    return f"because {'; '.join(clauses[name] for name in ordered)}"
+
+
+def _cost_clause(cost: Component, components: Sequence[Component]) -> str:
+    if not is_shown(cost) or cost.low is None or cost.high is None:
+        return f"the CPU time per request is not shown to differ ({units.seconds(cost.value)})"
+    ends = units.ratio(math.exp(-cost.high)), units.ratio(math.exp(-cost.low))
+    times = f"each request takes {units.ratio(math.exp(-cost.difference))} times the CPU time, {ends[0]} to {ends[1]}"
+    level = "category" if any(each.level == "category" for each in components) else "service"
+    parts = [each for each in components if each.level == level and not each.is_sum]
+    shown = [each for each in parts if is_shown(each)][:MAX_PARTS]
+    return f"{times}: {', '.join(map(_part, shown))}" if shown else times
+
+
+def _part(component: Component) -> str:
+    more = "more" if component.difference > 0 else "less"
+    return f"{units.seconds(abs(component.difference))} {more} for {part_name(component)}"
+
+
+def part_name(component: Component) -> str:
+    """Return the name of a part of the CPU time: a service, or what a service does."""
+    if component.service is None:
+        return "what no service accounts for" if component.component == REST else component.component
+    return component.service if component.component == SUM else f"{component.service}: {component.component}"
+
+
+def _cores_clause(cores: Component, names: Mapping[str, str]) -> str:
+    own, base = units.ratio(cores.value), units.ratio(cores.baseline_value)
+    cell, baseline = names[cores.cell_id], names[cores.baseline_id]
+    if is_shown(cores) and own != base:
+        return f"{cell} uses {own} CPU cores, and {baseline} {base}"
+    return f"both use as many CPU cores, {own}"
