@@ -37,14 +37,22 @@ def why(
     """
     from benchkit.cli.console import print_json
     from benchkit.comparison.cell_labels import cell_views
-    from benchkit.comparison.components import components_of_run
+    from benchkit.comparison.components import components_of
+    from benchkit.comparison.run_data import read_run_data
     from benchkit.comparison.why import components_by_pair, explanation
+    from benchkit.errors import InputError
     from benchkit.store.store import open_store
 
     where = open_store(store, must_exist=True)
     folder = where.run(run)
     names = {view.cell_id: view.label for view in cell_views(folder.manifest())}
-    found = components_by_pair(components_of_run(where, folder))
+    found = components_by_pair(components_of(read_run_data(where, folder)))
+    if not found:
+        raise InputError(
+            "there is nothing to say why",
+            where=folder.run_id,
+            why="it compares nothing, or the CPU time of its servers was not measured: external servers are not watched",
+        )
     sentences = {
         pair: f"{names[pair.cell_id]} differs from {names[pair.baseline]} {why}."
         for pair, parts in found.items()

@@ -13,14 +13,17 @@ from typing import Literal
 
 from benchkit import units
 from benchkit.comparison.cell_labels import cell_views, factors, level_name
+from benchkit.comparison.components import components_of
 from benchkit.comparison.notes import because, with_findings
 from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.run_data import RunData
+from benchkit.comparison.why import components_by_pair, explanation
 from benchkit.judge.run_differences import FactDifference
 from benchkit.models.base import Frozen, level_text
 from benchkit.models.metrics import CPU, PERCENTILES, RPS, metric_named
 from benchkit.models.run import Manifest
 from benchkit.safe_text import clean
+from benchkit.stats.cell_pairs import ComparedCells
 from benchkit.stats.samples import INVALID, ExcludedTrial, Reals, geometric_mean, take_samples
 
 Trust = Literal["yes", "with care", "no"]
@@ -91,6 +94,8 @@ def write_answer(ratios: Sequence[Ratio], runs: Sequence[RunData], changes: Sequ
     rest = [ratio for ratio in main if ratio not in chosen]
     if rest:
         sentences.append(_count_rest(rest))
+    if len(runs) == 1 and headline == RPS:
+        sentences += _explanations([ratio for ratio in chosen if ratio.outcome in _SHOWN], runs[0], names)
     changed = [f"between the runs {each.text}" for each in changes]
     trust, reasons = _judge(chosen, used, [ratio for ratio in ratios if ratio.is_of_equals], runs, changed)
     return Answer(
@@ -221,6 +226,15 @@ def _accuracy(ratio: Ratio) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.2g} %" if share < 1 else f"{1 + share:.2g} times"
+
+
+def _explanations(ratios: Sequence[Ratio], run: RunData, names: Mapping[str, str]) -> Iterator[str]:
+    """Yield why each of these ratios differs from one, as far as the run knows it."""
+    pairs = [ComparedCells(ratio.cell_id, ratio.baseline) for ratio in ratios]
+    for pair, components in components_by_pair(components_of(run, pairs) if pairs else ()).items():
+        why = explanation(components, names)
+        if why is not None:
+            yield f"{f'For {names[pair.cell_id]}, that' if len(pairs) > 1 else 'That'} is {why}."
 
 
 def _count_rest(rest: Sequence[Ratio]) -> str:

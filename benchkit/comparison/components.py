@@ -10,23 +10,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 
-from benchkit.comparison.run_data import RunData, profile_pass_exclusions, read_run_data
-from benchkit.errors import InputError
+from benchkit.comparison.run_data import RunData, profile_pass_exclusions
 from benchkit.models.base import STACK, Frozen
 from benchkit.models.metrics import CPU, RPS
 from benchkit.models.telemetry import AGENT_SERVICE, is_neighbour, is_of_load_tool
 from benchkit.stats.cell_pairs import ComparedCells, baseline_pairs, scenario_baseline
 from benchkit.stats.inference import MIN_BLOCKS, mean_interval
 from benchkit.stats.samples import Reals
-from benchkit.store.run_folder import RunFolder
-from benchkit.store.store import Store
-from benchkit.store.tables import load
 
 Level = Literal["rate", "service", "category", "activity"]
 """rate: logarithms that add up to that of the ratio of rates; service, category: CPU time per request of services, and
@@ -75,49 +70,22 @@ class Component(Frozen):
         return self.component == SUM and self.service is None
 
 
-@dataclass(frozen=True, eq=False)
-class ComponentData:
-    """The tables of a run that components are made of: its data, `telemetry`, `profile_share` and `verdicts`."""
-
-    run: RunData
-    telemetry: pd.DataFrame
-    profile_shares: pd.DataFrame
-    verdicts: pd.DataFrame
-
-
-def components_of_run(store: Store, run: RunFolder) -> tuple[Component, ...]:
-    """Return the components of the ratios of a stored run to its baseline. Raises InputError as `read_components`."""
-    telemetry, shares, verdicts = (
-        load(name, store=store, run_id=run.run_id) for name in ("telemetry", "profile_share", "verdicts")
-    )
-    return read_components(ComponentData(read_run_data(store, run), telemetry, shares, verdicts))
-
-
-def read_components(data: ComponentData, pairs: Sequence[ComparedCells] | None = None) -> tuple[Component, ...]:
+def components_of(run: RunData, pairs: Sequence[ComparedCells] | None = None) -> tuple[Component, ...]:
     """Return the components of the ratios of a run: by default those to its baseline. Level by level, largest first.
 
-    Raises InputError for a run whose services were not watched.
+    There is none without the CPU time of the servers: those that are there already are not watched.
     """
-    run = data.run
     cells = run.manifest.cells
     if pairs is None:
-        pairs = [
-            pair
-            for pair in baseline_pairs(cells, scenario_baseline(run.manifest.scenario, cells))[0]
-            if not pair.control
-        ]
-    if not run.trials[CPU].notna().any():
-        raise InputError(
-            "the CPU time of the servers is unknown",
-            where=run.manifest.run_id,
-            why="no trial measured it: servers that are there already are not watched, and imported outputs have none",
-        )
-    measured = _usable(
-        run.trials[run.trials["kind"] == "measure"], {e.trial_id for e in run.exclusions if e.covers(RPS)}
-    )
-    increases = service_increases(data.telemetry, run.trials)
+        to_baseline, _ = baseline_pairs(cells, scenario_baseline(run.manifest.scenario, cells))
+        pairs = [pair for pair in to_baseline if not pair.control]
+    if run.table is None or not run.trials[CPU].notna().any():
+        return ()
+    excluded = {each.trial_id for each in run.exclusions if each.covers(RPS)}
+    measured = _usable(run.trials[run.trials["kind"] == "measure"], excluded)
+    increases = service_increases(run.table("telemetry"), run.trials)
     services = _with_rest(_service_costs(run, increases, measured), measured)
-    categories = _category_costs(data, increases)
+    categories = _category_costs(run, increases)
     found: list[Component] = []
     for pair in pairs:
         found += _rate_terms(measured, pair, run.alpha)
@@ -196,10 +164,10 @@ def _service_costs(run: RunData, increases: pd.DataFrame, trials: pd.DataFrame) 
     cpu = increases[increases["metric"] == "cpu_s_total"]
     rows = cpu.merge(trials[["trial_id", "cell_id", "block", "requests"]], on="trial_id")
     rows = rows.assign(value=rows["value"] / rows["requests"].astype("float64"), component=SUM)
-    stacks = run.manifest.scenario["stacks"]
+    stacks = run.manifest.scenario.get("stacks") or {}
+    only = next(iter(stacks.values())) if len(stacks) == 1 else {"services": {}}
     services = {
-        cell.cell_id: [*stacks[str(cell.levels.get(STACK, next(iter(stacks))))]["services"]]
-        for cell in run.manifest.cells
+        cell.cell_id: [*stacks.get(str(cell.levels.get(STACK)), only)["services"]] for cell in run.manifest.cells
     }
     unwatched = trials[~trials["trial_id"].isin(rows["trial_id"])]
     unwatched = unwatched[unwatched["cell_id"].map(lambda cell_id: len(services.get(cell_id, ())) == 1).astype(bool)]
@@ -220,20 +188,22 @@ def _with_rest(costs: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([costs, rows], ignore_index=True)
 
 
-def _category_costs(data: ComponentData, increases: pd.DataFrame) -> pd.DataFrame:
+def _category_costs(run: RunData, increases: pd.DataFrame) -> pd.DataFrame:
     """Return the CPU time per request of services by category: that of the unprofiled partner, in the profile's shares.
 
     A service without a profile is one row, `not attributed`.
     """
-    trials = data.run.trials
-    partners = trials[
-        (trials["kind"] == "control") & trials["block"].isin(trials["block"][trials["kind"] == "profile"])
-    ]
-    invalid = {e.trial_id for e in profile_pass_exclusions(trials, data.verdicts, data.run.manifest) if e.covers(RPS)}
-    costs = _service_costs(data.run, increases, _usable(partners, invalid))
-    profiled = trials[(trials["kind"] == "profile") & ~trials["trial_id"].isin(invalid)]
-    shares = data.profile_shares.merge(profiled[["trial_id", "cell_id", "block"]], on="trial_id")
     columns = ["cell_id", "block", "service", "component", "value"]
+    trials = run.trials
+    profiled = trials[trials["kind"] == "profile"]
+    if profiled.empty or run.table is None:
+        return pd.DataFrame(columns=columns)
+    partners = trials[(trials["kind"] == "control") & trials["block"].isin(profiled["block"])]
+    exclusions = profile_pass_exclusions(trials, run.table("verdicts"), run.manifest)
+    invalid = {each.trial_id for each in exclusions if each.covers(RPS)}
+    costs = _service_costs(run, increases, _usable(partners, invalid))
+    profiled = profiled[~profiled["trial_id"].isin(invalid)]
+    shares = run.table("profile_share").merge(profiled[["trial_id", "cell_id", "block"]], on="trial_id")
     if shares.empty or costs.empty:
         return pd.DataFrame(columns=columns)
     keys = ["cell_id", "block", "service"]

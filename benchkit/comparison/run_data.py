@@ -63,6 +63,8 @@ class RunData:
     """Disturbed trials, which only ratios within a block may use: see `exclusions_between_runs`."""
     profiled: ProfileTrials | None = None
     """Its profiled trials; None where there is none, or no claim is about them."""
+    table: Callable[[str], pd.DataFrame] | None = None
+    """Function that reads another table of the run by its name; None: it has these trials alone."""
 
     @cached_property
     def basis(self) -> RatioBasis:
@@ -145,7 +147,7 @@ def run_data_from_tables(
         without = verdict_exclusions(trials, verdicts, manifest)
     is_about_profiles = any(claim.metric in PROFILE_METRICS for claim in claims_of(manifest.scenario))
     profiled = _read_profile_trials(manifest, trials, verdicts, table) if table and is_about_profiles else None
-    return RunData(manifest, trials, tuple(without), findings, disturbed, profiled)
+    return RunData(manifest, trials, tuple(without), findings, disturbed, profiled, table)
 
 
 def _read_profile_trials(

@@ -8,7 +8,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from benchkit.comparison.components import CORES, COST, REST, Component, components_of_run
+from benchkit.comparison.components import CORES, COST, REST, Component, components_of
+from benchkit.comparison.run_data import read_run_data
 from benchkit.comparison.why import components_by_pair, explanation, is_shown
 from benchkit.store.store import Store
 from tests.support.paths import ROOT
@@ -19,7 +20,7 @@ QUICKSTART, SCHEDULER = "r20261126-021511-7f26", "r20261124-021804-5703"
 
 @cache
 def components(run: str) -> tuple[Component, ...]:
-    return components_of_run(RECORDED, RECORDED.run(run))
+    return components_of(read_run_data(RECORDED, RECORDED.run(run)))
 
 
 def of_level(run: str, level: str, cell_id: str) -> list[Component]:
