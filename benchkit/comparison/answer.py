@@ -95,7 +95,7 @@ def write_answer(ratios: Sequence[Ratio], runs: Sequence[RunData], changes: Sequ
     if rest:
         sentences.append(_count_rest(rest))
     if len(runs) == 1 and headline == RPS:
-        sentences += _explanations([ratio for ratio in chosen if ratio.outcome in _SHOWN], runs[0], names)
+        sentences += _explanations([ratio for ratio in chosen if ratio.is_shown], runs[0], names)
     changed = [f"between the runs {each.text}" for each in changes]
     trust, reasons = _judge(chosen, used, [ratio for ratio in ratios if ratio.is_of_equals], runs, changed)
     return Answer(

@@ -126,7 +126,7 @@ def _usable(trials: pd.DataFrame, excluded: set[str]) -> pd.DataFrame:
 
 def _rate_terms(trials: pd.DataFrame, pair: ComparedCells, alpha: float) -> Iterator[Component]:
     """Yield the terms of the logarithm of a ratio of rates: cores used, less CPU time per request, and their sum."""
-    logs = np.log(trials[[RPS, CPU]].astype("float64")).assign(cell_id=trials["cell_id"], block=trials["block"])
+    logs = trials.assign(**{name: np.log(trials[name].astype("float64")) for name in (RPS, CPU)})
     means = logs.groupby(["cell_id", "block"])[[RPS, CPU]].mean()
     both = _sides(means, pair)
     if both is None:
@@ -257,11 +257,11 @@ def _additive(level: Level, rows: pd.DataFrame, pair: ComparedCells, alpha: floa
             component=str(name),
             unit="sec/req",
         )
-        for service, name in parts.columns
+        for service, name in zip(*(parts.columns.get_level_values(level) for level in (0, 1)), strict=True)
     ]
     found.sort(key=lambda each: -abs(each.difference))
-    total = [side.sum(axis="columns").to_numpy(dtype=np.float64) for side in both]
-    return [*found, _component(*total, alpha, pair, level=level, service=None, component=SUM, unit="sec/req")]
+    cell, baseline = (side.sum(axis="columns").to_numpy(dtype=np.float64) for side in both)
+    return [*found, _component(cell, baseline, alpha, pair, level=level, service=None, component=SUM, unit="sec/req")]
 
 
 def _component(own: Reals, other: Reals, alpha: float, pair: ComparedCells, **what: str | None) -> Component:
@@ -287,7 +287,7 @@ def _sides(means: pd.DataFrame, pair: ComparedCells) -> tuple[pd.DataFrame, pd.D
     cells = means.index.get_level_values("cell_id")
     if pair.cell_id not in cells or pair.baseline not in cells:
         return None
-    own, base = means.xs(pair.cell_id, level="cell_id"), means.xs(pair.baseline, level="cell_id")
+    own, base = (means[cells == name].droplevel("cell_id") for name in (pair.cell_id, pair.baseline))
     blocks = own.index.intersection(base.index)
     return (own.loc[blocks], base.loc[blocks]) if len(blocks) else None
 
