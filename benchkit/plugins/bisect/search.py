@@ -56,10 +56,6 @@ class Bisection:
         good = [i for i in range(last) if judged.get(self.commits[i]) == "good"]
         return max(good, default=-1) + 1, last
 
-    def with_step(self, step: SearchStep) -> Bisection:
-        """Return the search after one more step."""
-        return Bisection(self.commits, (*self.steps, step))
-
 
 def count_steps(commits: int) -> int:
     """Return the number of comparisons of a search without skipped commits, that of the bad end included."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal
@@ -65,24 +65,6 @@ class AuditContext:
 
 AuditOutcome = AuditFinding | str | None
 """A finding, the reason why a check was skipped, or nothing found."""
-
-
-@dataclass(frozen=True)
-class ResultCheck:
-    """A check of a single result."""
-
-    code: str
-    title: str
-    of_result: Callable[[PublishedResult, AuditContext], AuditOutcome]
-
-
-@dataclass(frozen=True)
-class TableCheck:
-    """A check that compares results at the same number of connections."""
-
-    code: str
-    title: str
-    of_results: Callable[[Sequence[PublishedResult], AuditContext], AuditOutcome]
 
 
 def _complete(result: PublishedResult, _context: AuditContext) -> AuditOutcome:
@@ -264,18 +246,20 @@ def _ranks(results: Sequence[PublishedResult], context: AuditContext) -> AuditOu
     )
 
 
-RESULT_CHECKS: Sequence[ResultCheck] = (
-    ResultCheck("incomplete", "the output is not whole", _complete),
-    ResultCheck("errors", "requests failed", _errors),
-    ResultCheck("rate-and-count", "the rate is not that of the counted requests", _counts),
-    ResultCheck("littles-law", "rate, latency and connections contradict each other", _littles_law),
-    ResultCheck("link", "the link was the limit, or could not carry the rate", _link),
-    ResultCheck("too-few-samples", "a percentile rests on a handful of requests", _percentiles),
-)
-TABLE_CHECKS: Sequence[TableCheck] = (
-    TableCheck("plateau", "many servers have the same rate", _plateau),
-    TableCheck("rank-noise", "ranks differ by less than the noise", _ranks),
-)
+RESULT_CHECKS: Mapping[str, Callable[[PublishedResult, AuditContext], AuditOutcome]] = {
+    "incomplete": _complete,
+    "errors": _errors,
+    "rate-and-count": _counts,
+    "littles-law": _littles_law,
+    "link": _link,
+    "too-few-samples": _percentiles,
+}
+"""Checks of a single result, by code."""
+TABLE_CHECKS: Mapping[str, Callable[[Sequence[PublishedResult], AuditContext], AuditOutcome]] = {
+    "plateau": _plateau,
+    "rank-noise": _ranks,
+}
+"""Checks that compare results at the same number of connections, by code."""
 
 
 def run_checks(
@@ -298,12 +282,12 @@ def _outcomes(results: Sequence[PublishedResult], context: AuditContext) -> Iter
     groups: defaultdict[int | None, list[PublishedResult]] = defaultdict(list)
     for result in results:
         groups[result.connections].append(result)
-    for table_check in TABLE_CHECKS if len(results) > 1 else ():
+    for code, check_table in TABLE_CHECKS.items() if len(results) > 1 else ():
         for group in groups.values():
-            yield table_check.code, len(group), table_check.of_results(group, context)
-    for check in RESULT_CHECKS:
+            yield code, len(group), check_table(group, context)
+    for code, check_result in RESULT_CHECKS.items():
         for result in results:
-            yield check.code, 1, check.of_result(result, context)
+            yield code, 1, check_result(result, context)
 
 
 def _finding(code: str, severity: AuditSeverity, results: Sequence[PublishedResult], text: str) -> AuditFinding:

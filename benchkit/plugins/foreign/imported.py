@@ -24,6 +24,7 @@ from benchkit.models.load_result import LoadResult
 from benchkit.models.run import CellRecord, Manifest
 from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import ImportedOutput, TrialRecord
+from benchkit.plugins.foreign.checks import WRK2
 from benchkit.run.manifest import new_run_id
 from benchkit.run.recorder import RunOutcome, recording
 from benchkit.run.steps.state import trial_id_of
@@ -41,9 +42,6 @@ SCALE = "imported"
 
 OUTPUT = "output.txt"
 """Name of the raw file of an imported trial."""
-
-WRK2 = "wrk2"
-"""A load tool that always holds a target rate, and does not state it. The parser of wrk reads it."""
 
 SAME: Mapping[str, Callable[[LoadResult], object]] = {
     "tool": lambda result: result.tool,

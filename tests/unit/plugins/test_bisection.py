@@ -37,7 +37,7 @@ def ratio(point: float, error: float, metric: str = "rps") -> Ratio:
 
 def judged(search: Bisection, *judgements: tuple[str, StepJudgement]) -> Bisection:
     for commit, judgement in judgements:
-        search = search.with_step(SearchStep(commit=commit, judgement=judgement))
+        search = Bisection(search.commits, (*search.steps, SearchStep(commit=commit, judgement=judgement)))
     return search
 
 
