@@ -31,7 +31,7 @@ _DECADE = 4.0
 _EM = 0.62
 """Width of an average character of bold text over the font size, rounded up."""
 
-Thing = TypeVar("Thing")
+Sampled = TypeVar("Sampled")
 
 
 def new_figure(
@@ -111,7 +111,7 @@ def panel_grid(figure: Figure, names: Sequence[str], *, x_label: str = "", y_lab
     return panels
 
 
-def sample_evenly(things: Sequence[Thing], most: int = MAX_PANELS) -> list[Thing]:
+def sample_evenly(things: Sequence[Sampled], most: int = MAX_PANELS) -> list[Sampled]:
     """Return all of up to `most` things; of more as many, spread evenly, the first and the last among them.
 
     Of more than twice as many it returns a third as many: a figure that omits most of them needs no more.

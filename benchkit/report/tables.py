@@ -1,24 +1,24 @@
-"""Tables of a report: columns with units, rows of entries with text and sorting value."""
+"""Tables of a report: columns with units, rows of entries with text, sorting value and kind."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from benchkit.units import ABSENT
 
+Kind = Literal["number", "name", "text", "prose"]
+"""Kind of a column: numbers stand on the right, a name is the heading of its row, prose may take several lines."""
+
 
 @dataclass(frozen=True)
 class TableColumn:
-    """A column; `unit` is that of the exact values behind the texts, `group` a heading over neighbouring columns.
-
-    Numbers are aligned to the right; a name is the heading of its row; prose may take several lines.
-    """
+    """A column; `unit` is that of the exact values behind the texts, `group` a heading over neighbouring columns."""
 
     title: str
-    kind: Literal["number", "name", "text", "prose"] = "text"
+    kind: Kind = "text"
     group: str = ""
     unit: str = ""
 
@@ -31,6 +31,7 @@ class Entry(NamedTuple):
 
     text: str
     value: float | None = None
+    kind: Kind = "text"
 
     @property
     def exact(self) -> str | None:
@@ -69,6 +70,39 @@ class Table:
         return tuple(groups) if any(group.title for group in groups) else ()
 
 
-def number(value: float, text: Callable[[float], str]) -> Entry:
-    """Return a number as an entry, sorted by its value; NaN is absent."""
-    return Entry(ABSENT) if math.isnan(value) else Entry(text(value), value)
+def table(
+    name: str,
+    caption: str,
+    rows: Sequence[Mapping[str, Entry]],
+    *,
+    groups: Mapping[str, str] | None = None,
+    units: Mapping[str, str] | None = None,
+) -> Table:
+    """Return a table of rows that have their entries by the titles of the columns, all rows the same ones.
+
+    A column has the kind of its entries; `groups` and `units` are those of the columns by title.
+    """
+    groups, units = groups or {}, units or {}
+    columns = tuple(
+        TableColumn(title, entry.kind, groups.get(title, ""), units.get(title, ""))
+        for row in rows[:1]
+        for title, entry in row.items()
+    )
+    return Table(name, caption, columns, tuple(tuple(row[column.title] for column in columns) for row in rows))
+
+
+def named(text: str, value: float | None = None) -> Entry:
+    """Return the heading of a row, which sorts by the value if it has one."""
+    return Entry(text, value, "name")
+
+
+def prose(text: str) -> Entry:
+    """Return a text that may take several lines."""
+    return Entry(text, None, "prose")
+
+
+def number(value: float | None, text: Callable[[float], str], suffix: str = "") -> Entry:
+    """Return a number as an entry, sorted by its value; None and NaN are absent."""
+    if value is None or math.isnan(value):
+        return Entry(ABSENT, None, "number")
+    return Entry(text(value) + suffix, float(value), "number")

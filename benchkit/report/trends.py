@@ -22,9 +22,8 @@ from benchkit.models.design import controlled
 from benchkit.models.metrics import metric_named
 from benchkit.models.run import CellRecord
 from benchkit.report.stored_run import StoredRun
-from benchkit.report.tables import Entry, Table, TableColumn
+from benchkit.report.tables import Entry, Table, named, number, prose, table
 from benchkit.safe_text import clean
-from benchkit.units import ABSENT
 
 PREFERRED = "connections"
 
@@ -148,35 +147,21 @@ def trend_table(run: StoredRun, metrics: Sequence[str], name: str) -> Table | No
     ]
     if not rows:
         return None
-    return Table(
-        name=name,
-        caption=f"Trends: ratio by which a metric changes when {factor} doubles",
-        columns=(
-            TableColumn("Line", "name"),
-            TableColumn("Figure"),
-            TableColumn("Per doubling", "number"),
-            TableColumn("From", "number", "Interval"),
-            TableColumn("To", "number", "Interval"),
-            TableColumn("p of no trend", "number"),
-            TableColumn("p of no bend", "number"),
-            TableColumn("Blocks", "number"),
-            TableColumn("Notes", "prose"),
+    caption = f"Trends: ratio by which a metric changes when {factor} doubles"
+    return table(name, caption, rows, groups={"From": "Interval", "To": "Interval"})
+
+
+def _trend_row(line: str, metric: str, trend: Trend) -> dict[str, Entry]:
+    return {
+        "Line": named(line),
+        "Figure": Entry(metric_named(metric).title),
+        "Per doubling": number(trend.per_doubling, "{:.3f}".format),
+        "From": number(trend.low, "{:.3f}".format),
+        "To": number(trend.high, "{:.3f}".format),
+        "p of no trend": number(trend.p, "{:.2g}".format),
+        "p of no bend": number(trend.p_curved, "{:.2g}".format),
+        "Blocks": number(trend.blocks, units.count),
+        "Notes": prose(
+            clean(trend.reason or ("not a power law: compare the medians instead" if is_bent(trend) else ""))
         ),
-        rows=tuple(rows),
-    )
-
-
-def _trend_row(line: str, metric: str, trend: Trend) -> tuple[Entry, ...]:
-    note = trend.reason or ("not a power law: compare the medians instead" if is_bent(trend) else "")
-    return (
-        Entry(line),
-        Entry(metric_named(metric).title),
-        *(_trend_entry(value, "{:.3f}") for value in (trend.per_doubling, trend.low, trend.high)),
-        *(_trend_entry(value, "{:.2g}") for value in (trend.p, trend.p_curved)),
-        Entry(units.count(trend.blocks), float(trend.blocks)),
-        Entry(clean(note)),
-    )
-
-
-def _trend_entry(value: float | None, shown: str) -> Entry:
-    return Entry(ABSENT) if value is None else Entry(shown.format(value), value)
+    }

@@ -12,7 +12,7 @@ from benchkit import units
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.tables import Table
 
-Thing = TypeVar("Thing")
+Ranked = TypeVar("Ranked")
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def more_in_table(count: int, what: str) -> str:
     return f" {units.counted(count, what)} more are not drawn; the table has all." if count > 0 else ""
 
 
-def name_extremes(ranked: Sequence[Thing], most: int, things: str = "") -> tuple[Sequence[Thing], str]:
+def name_extremes(ranked: Sequence[Ranked], most: int, things: str = "") -> tuple[Sequence[Ranked], str]:
     """Return what a description names: all of up to `most`, of more the first and the last; and a text that says so."""
     if len(ranked) <= most:
         return ranked, ""

@@ -34,7 +34,7 @@ from benchkit.report.panels import (
 )
 from benchkit.report.stored_run import StoredRun, cached_per_run
 from benchkit.report.style import styled
-from benchkit.report.tables import Entry, Table, TableColumn, number
+from benchkit.report.tables import Entry, Table, named, number, table
 from benchkit.report.theme import GRID
 
 Reals = npt.NDArray[np.float64]
@@ -279,28 +279,16 @@ def _over_time_table(run: StoredRun) -> Table:
     for (block, cell_id, _), seconds in _series(run).groupby(["block", "cell_id", "trial_id"], sort=True):
         p99 = numbers(seconds[P99])
         rows.append(
-            (
-                Entry(str(block), float(str(block))),
-                Entry(run.labels[str(cell_id)]),
-                number(float(len(seconds)), units.count),
-                number(float(p99.median()), units.seconds),
-                number(float(p99.max()), units.seconds),
-                number(float(seconds["in_flight"].max()), units.count),
-            )
+            {
+                "Block": Entry(str(block), float(seconds["block"].iloc[0]), "number"),
+                "Cell": named(run.labels[str(cell_id)]),
+                "Seconds": number(len(seconds), units.count),
+                "Median p99": number(p99.median(), units.seconds),
+                "Worst p99": number(p99.max(), units.seconds),
+                "Most in flight": number(numbers(seconds["in_flight"]).max(), units.count),
+            }
         )
-    return Table(
-        name="figure-latency-over-time",
-        caption="Seconds of each trial",
-        columns=(
-            TableColumn("Block", "number"),
-            TableColumn("Cell", "name"),
-            TableColumn("Seconds", "number"),
-            TableColumn("Median p99", "number"),
-            TableColumn("Worst p99", "number"),
-            TableColumn("Most in flight", "number"),
-        ),
-        rows=tuple(rows),
-    )
+    return table("figure-latency-over-time", "Seconds of each trial", rows)
 
 
 OVER_TIME = ReportFigure(

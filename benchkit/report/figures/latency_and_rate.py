@@ -31,9 +31,8 @@ from benchkit.report.panels import (
 )
 from benchkit.report.stored_run import StoredRun, cached_per_run
 from benchkit.report.style import styled
-from benchkit.report.tables import Entry, Table, TableColumn, number
+from benchkit.report.tables import Entry, Table, named, number, prose, table
 from benchkit.report.theme import GRID, MUTED
-from benchkit.units import ABSENT
 
 _MAX_NAMED = 8
 _RATE_HUES = {metric: hue for hue, metric in enumerate(CURVES)}
@@ -114,27 +113,14 @@ def _draw_against_rate(run: StoredRun) -> Figure:
 
 def _against_rate_table(run: StoredRun) -> Table:
     """Return every point with its interval, and the knee of each curve."""
-    return Table(
-        name="figure-latency-against-rate",
-        caption="Latency against rate",
-        columns=(
-            TableColumn("Cells", "name"),
-            TableColumn("Percentile"),
-            TableColumn("Level", "number"),
-            TableColumn("Target rate", "number"),
-            TableColumn("Latency", "number"),
-            TableColumn("From", "number", "Interval"),
-            TableColumn("To", "number", "Interval"),
-            TableColumn("Blocks", "number"),
-            TableColumn("Notes", "prose"),
-        ),
-        rows=tuple(
-            _rate_row(curves, metric, point)
-            for curves in _rate_curves(run)
-            for metric, points in curves.points.items()
-            for point in points
-        ),
-    )
+    rows = [
+        _rate_row(curves, metric, point)
+        for curves in _rate_curves(run)
+        for metric, points in curves.points.items()
+        for point in points
+    ]
+    groups = {"From": "Interval", "To": "Interval"}
+    return table("figure-latency-against-rate", "Latency against rate", rows, groups=groups)
 
 
 AGAINST_RATE = ReportFigure(
@@ -189,19 +175,19 @@ def _rate_points(run: StoredRun, curves: RateCurves) -> pd.DataFrame:
     return pd.concat(parts)
 
 
-def _rate_row(curves: RateCurves, metric: str, point: RatePoint) -> tuple[Entry, ...]:
+def _rate_row(curves: RateCurves, metric: str, point: RatePoint) -> dict[str, Entry]:
     is_knee = metric == P99 and point.rate == curves.knee
-    bounds = (Entry(ABSENT) if end is None else number(end, units.seconds) for end in (point.low, point.high))
-    return (
-        Entry(_curves_name(curves)),
-        Entry(PERCENTILES[metric].label),
-        number(point.level, lambda level: f"{level:g}"),
-        number(point.rate, units.rate),
-        number(point.value, units.seconds),
-        *bounds,
-        number(float(point.blocks), units.count),
-        Entry("knee" if is_knee else ""),
-    )
+    return {
+        "Cells": named(_curves_name(curves)),
+        "Percentile": Entry(PERCENTILES[metric].label),
+        "Level": number(point.level, "{:g}".format),
+        "Target rate": number(point.rate, units.rate),
+        "Latency": number(point.value, units.seconds),
+        "From": number(point.low, units.seconds),
+        "To": number(point.high, units.seconds),
+        "Blocks": number(point.blocks, units.count),
+        "Notes": prose("knee" if is_knee else ""),
+    }
 
 
 def _has_throughput(run: StoredRun) -> bool:

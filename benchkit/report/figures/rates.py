@@ -41,7 +41,7 @@ from benchkit.report.panels import (
 from benchkit.report.stored_run import StoredRun, cached_per_run
 from benchkit.report.style import colour, hover, styled
 from benchkit.report.summary import CellSummary, summarise
-from benchkit.report.tables import Entry, Table, TableColumn, number
+from benchkit.report.tables import Entry, Table, named, number, table
 from benchkit.report.theme import INK, MUTED, SERIES
 from benchkit.stats.inference import MIN_BLOCKS, t_quantile, t_statistics
 from benchkit.stats.samples import take_samples
@@ -332,22 +332,18 @@ def _slices_table(run: StoredRun) -> Table:
     rows = []
     for (block, cell_id), slices in _slices(run).groupby(["block", "cell_id"], sort=True):
         rates = numbers(slices["rps"])
-        summary = (number(float(value), units.rate) for value in (rates.min(), rates.median(), rates.max()))
-        count = number(float(len(rates)), units.count)
-        rows.append((Entry(str(block), float(str(block))), Entry(run.labels[str(cell_id)]), count, *summary))
-    return Table(
-        name="figure-slices",
-        caption="Slices of each trial",
-        columns=(
-            TableColumn("Block", "number"),
-            TableColumn("Cell", "name"),
-            TableColumn("Slices", "number"),
-            TableColumn("Lowest rate", "number", unit="req/s"),
-            TableColumn("Median rate", "number", unit="req/s"),
-            TableColumn("Highest rate", "number", unit="req/s"),
-        ),
-        rows=tuple(rows),
-    )
+        rows.append(
+            {
+                "Block": Entry(str(block), float(slices["block"].iloc[0]), "number"),
+                "Cell": named(run.labels[str(cell_id)]),
+                "Slices": number(len(rates), units.count),
+                "Lowest rate": number(rates.min(), units.rate),
+                "Median rate": number(rates.median(), units.rate),
+                "Highest rate": number(rates.max(), units.rate),
+            }
+        )
+    rate_units = dict.fromkeys(("Lowest rate", "Median rate", "Highest rate"), "req/s")
+    return table("figure-slices", "Slices of each trial", rows, units=rate_units)
 
 
 SLICES = ReportFigure(

@@ -18,7 +18,7 @@ from benchkit.report.metric_values import numbers
 from benchkit.report.panels import DOTTED, Declaration, Scale, draw_lines, draw_panels, notes, shade_window
 from benchkit.report.stored_run import StoredRun, cached_per_run
 from benchkit.report.style import drawable, styled
-from benchkit.report.tables import Entry, Table, TableColumn, number
+from benchkit.report.tables import Entry, Table, named, number, table
 from benchkit.report.theme import MUTED
 from benchkit.safe_text import clean
 
@@ -119,20 +119,8 @@ def host_activity_table(run: StoredRun) -> Table:
                 included = of_cell.drop(list(run.values("rps").exclusions), errors="ignore")
                 if len(of_cell):
                     rows.append(_activity_row(view, str(name), activity, of_cell, included))
-    return Table(
-        name="figure-host-activity",
-        caption="Hosts within the measured window: the mean of each trial, over trials",
-        columns=(
-            TableColumn("Cell", "name"),
-            TableColumn("Service or host"),
-            TableColumn("Figure"),
-            TableColumn("Median", "number"),
-            TableColumn("Lowest", "number"),
-            TableColumn("Highest", "number"),
-            TableColumn("Trials", "number"),
-        ),
-        rows=tuple(rows),
-    )
+    caption = "Hosts within the measured window: the mean of each trial, over trials"
+    return table("figure-host-activity", caption, rows)
 
 
 HOST_ACTIVITY = ReportFigure(
@@ -150,18 +138,23 @@ HOST_ACTIVITY = ReportFigure(
 
 def _activity_row(
     view: CellView, name: str, activity: _Activity, of_cell: pd.Series, included: pd.Series
-) -> tuple[Entry, ...]:
+) -> dict[str, Entry]:
     """Return the row over the included trials, or over all trials, marked invalid, if none is included."""
     suffix = "" if len(included) else ", invalid"
     used = included if len(included) else of_cell
-    values = (float(used.median()), float(used.min()), float(used.max()))
-    return (
-        Entry(view.label),
-        Entry(clean(name)),
-        Entry(activity.heading.partition(",")[0]),
-        *(Entry(activity.text(round(value, 3)) + suffix, value) for value in values),
-        Entry(units.count(len(used)), float(len(used))),
-    )
+
+    def shown(value: float) -> str:
+        return activity.text(round(value, 3))
+
+    return {
+        "Cell": named(view.label),
+        "Service or host": Entry(clean(name)),
+        "Figure": Entry(activity.heading.partition(",")[0]),
+        "Median": number(used.median(), shown, suffix),
+        "Lowest": number(used.min(), shown, suffix),
+        "Highest": number(used.max(), shown, suffix),
+        "Trials": number(len(used), units.count),
+    }
 
 
 def _activity_rates(run: StoredRun, activity: _Activity) -> pd.DataFrame:
@@ -247,7 +240,7 @@ def _draw_queues(run: StoredRun) -> Figure:
             _overflow_text(run, view),
             (1, 1),
             xycoords="axes fraction",
-            xytext=(-4, -3),
+            xytext=(-4, -14),  # below the limit, which is near the top
             textcoords="offset points",
             ha="right",
             va="top",
@@ -273,27 +266,17 @@ def accept_queue_table(run: StoredRun) -> Table:
     watched, exclusions = set(run.telemetry["trial_id"].unique()), run.values("rps").exclusions
     for view in _watched_cells(run):
         trials = [str(trial_id) for trial_id in run.trials_of(view.cell_id)["trial_id"] if trial_id in watched]
-        values = (
-            float(deepest[QUEUE][view.cell_id]),
-            float(deepest[LIMIT][view.cell_id]),
-            float(round(counts.get(view.cell_id, 0.0))),
-            float(len(trials)),
-            float(sum(trial_id in exclusions for trial_id in trials)),
+        rows.append(
+            {
+                "Cell": named(view.label),
+                "Deepest queue": number(deepest[QUEUE][view.cell_id], units.count),
+                "Limit": number(deepest[LIMIT][view.cell_id], units.count),
+                "Overflows": number(round(counts.get(view.cell_id, 0.0)), units.count),
+                "Trials": number(len(trials), units.count),
+                "Excluded trials": number(sum(trial_id in exclusions for trial_id in trials), units.count),
+            }
         )
-        rows.append((Entry(view.label), *(number(value, units.count) for value in values)))
-    return Table(
-        name="figure-accept-queue",
-        caption="Accept queues, over all trials of a cell",
-        columns=(
-            TableColumn("Cell", "name"),
-            TableColumn("Deepest queue", "number"),
-            TableColumn("Limit", "number"),
-            TableColumn("Overflows", "number"),
-            TableColumn("Trials", "number"),
-            TableColumn("Excluded trials", "number"),
-        ),
-        rows=tuple(rows),
-    )
+    return table("figure-accept-queue", "Accept queues, over all trials of a cell", rows)
 
 
 ACCEPT_QUEUES = ReportFigure(

@@ -21,7 +21,7 @@ from benchkit.report.metric_values import known
 from benchkit.report.sections.section import ANSWER_FIGURE, FigureContent, ReportInput, Section, figure_content
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.summary import CellSummary, Summary, cell_names, describe_cell, summarise
-from benchkit.report.tables import Entry, Table, TableColumn
+from benchkit.report.tables import Entry, Table, named, number, prose, table
 from benchkit.report.theme import SERIES
 from benchkit.safe_text import clean
 from benchkit.stats.samples import describe_exclusions
@@ -152,20 +152,10 @@ def build_claims(report: ReportInput) -> ClaimsContent | None:
     counts = Counter(claim.state for claim in claims)
     return ClaimsContent(
         summary=f"Of {units.counted(len(claims), 'claim')}: {', '.join(f'{n} {state}' for state, n in counts.items())}.",
-        table=Table(
-            name="claims",
-            caption="Every claim with its expectation and result",
-            columns=(
-                TableColumn("No.", "name"),
-                TableColumn("Claim", "prose"),
-                TableColumn("Figure"),
-                TableColumn("Expected"),
-                TableColumn("Published", "number"),
-                TableColumn("Measured", "number"),
-                TableColumn("Result"),
-                TableColumn("Reason", "prose"),
-            ),
-            rows=tuple(_claim_row(number, claim) for number, claim in enumerate(claims, start=1)),
+        table=table(
+            "claims",
+            "Every claim with its expectation and result",
+            [_claim_row(number, claim) for number, claim in enumerate(claims, start=1)],
         ),
         notes=tuple(dict.fromkeys(clean(each) for claim in claims for ratio in claim.ratios for each in ratio.notes)),
     )
@@ -174,19 +164,19 @@ def build_claims(report: ReportInput) -> ClaimsContent | None:
 CLAIMS = Section("claims", "Claims: published and measured", "claims.html.j2", build_claims)
 
 
-def _claim_row(number: int, claim: ClaimResult) -> tuple[Entry, ...]:
+def _claim_row(place: int, claim: ClaimResult) -> dict[str, Entry]:
     """Return the row of a claim; with several ratios, the reason has each of them."""
     (measured,) = [ratio.ratio for ratio in claim.ratios] if len(claim.ratios) == 1 else [None]
-    return (
-        Entry(str(number), float(number)),
-        Entry(clean(claim.text)),
-        Entry(metric_named(claim.metric).title),
-        Entry(claim.expectation),
-        Entry(ABSENT) if claim.published is None else Entry(f"{claim.published:g}", claim.published),
-        Entry(ABSENT) if measured is None else Entry(f"{measured:.3g}", measured),
-        Entry(claim.state),
-        Entry(clean(claim.reason)),
-    )
+    return {
+        "No.": named(str(place), float(place)),
+        "Claim": prose(clean(claim.text)),
+        "Figure": Entry(metric_named(claim.metric).title),
+        "Expected": Entry(claim.expectation),
+        "Published": number(claim.published, "{:g}".format),
+        "Measured": number(measured, "{:.3g}".format),
+        "Result": Entry(claim.state),
+        "Reason": prose(clean(claim.reason)),
+    }
 
 
 @dataclass(frozen=True)
@@ -206,18 +196,10 @@ def build_published(report: ReportInput) -> PublishedContent | None:
         return None
     return PublishedContent(
         source=clean(str(run.manifest.scenario.get("source") or "")),
-        table=Table(
-            name="published",
-            caption="Figures of the study and of this run",
-            columns=(
-                TableColumn("Cell", "name"),
-                TableColumn("Figure"),
-                TableColumn("Published", "number"),
-                TableColumn("Measured", "number"),
-                TableColumn("Verdicts on the trials"),
-                TableColumn("Notes", "prose"),
-            ),
-            rows=tuple(_published_row(each, run.labels) for each in comparisons),
+        table=table(
+            "published",
+            "Figures of the study and of this run",
+            [_published_row(each, run.labels) for each in comparisons],
         ),
         has_shares=any(each.share for each in comparisons),
     )
@@ -226,17 +208,16 @@ def build_published(report: ReportInput) -> PublishedContent | None:
 PUBLISHED = Section("published", "Published and measured figures", "published.html.j2", build_published)
 
 
-def _published_row(each: PublishedComparison, labels: Mapping[str, str]) -> tuple[Entry, ...]:
+def _published_row(each: PublishedComparison, labels: Mapping[str, str]) -> dict[str, Entry]:
     shown = units.share if each.share else metric_named(each.name).format
-    suffix = ", invalid" if each.only_invalid else ""
-    return (
-        Entry(_published_cell(each, labels)),
-        Entry(f"{each.name}, cumulative share of the CPU" if each.share else metric_named(each.name).title),
-        Entry(shown(each.published), each.published),
-        Entry(ABSENT) if each.measured is None else Entry(f"{shown(each.measured)}{suffix}", each.measured),
-        Entry(_verdicts(each)),
-        Entry("; ".join(clean(note) for note in (each.note, each.why) if note) or ABSENT),
-    )
+    return {
+        "Cell": named(_published_cell(each, labels)),
+        "Figure": Entry(f"{each.name}, cumulative share of the CPU" if each.share else metric_named(each.name).title),
+        "Published": number(each.published, shown),
+        "Measured": number(each.measured, shown, ", invalid" if each.only_invalid else ""),
+        "Verdicts on the trials": Entry(_verdicts(each)),
+        "Notes": prose("; ".join(clean(note) for note in (each.note, each.why) if note) or ABSENT),
+    }
 
 
 def _published_cell(each: PublishedComparison, labels: Mapping[str, str]) -> str:
@@ -291,49 +272,34 @@ RATIOS = Section("ratios", "Ratios to the baseline", "ratios.html.j2", build_rat
 
 def _ratio_table(comparison: RunComparison, names: Mapping[str, str], notes: Sequence[str]) -> Table:
     (name,) = comparison.metrics
-    title = metric_named(name).title
-    return Table(
-        name=f"ratios-{name}",
-        caption=f"{title}: cells relative to their baseline",
-        columns=(
-            TableColumn("Cell", "name"),
-            TableColumn("Relative to"),
-            TableColumn("Baseline value", "number", unit=metric_named(name).unit),
-            TableColumn("Value", "number", unit=metric_named(name).unit),
-            TableColumn("Ratio", "number"),
-            TableColumn("From", "number", "Interval"),
-            TableColumn("To", "number", "Interval"),
-            TableColumn("p", "number"),
-            TableColumn("Blocks", "number"),
-            TableColumn("Difference"),
-            TableColumn("Notes"),
-        ),
-        rows=tuple(_ratio_row(ratio, names, notes) for ratio in comparison.ratios),
+    metric = metric_named(name)
+    return table(
+        f"ratios-{name}",
+        f"{metric.title}: cells relative to their baseline",
+        [_ratio_row(ratio, names, notes) for ratio in comparison.ratios],
+        groups={"From": "Interval", "To": "Interval"},
+        units={"Baseline value": metric.unit, "Value": metric.unit},
     )
 
 
 def _ratio_notes(ratio: Ratio) -> list[str]:
-    """Return the reason of an undecided ratio, or its excluded trials, and its remarks."""
+    """Return the reason of an undecided ratio, or its excluded trials, and its notes."""
     texts = [ratio.reason or describe_exclusions(ratio.exclusions), *ratio.notes]
     return [clean(text) for text in texts if text]
 
 
-def _ratio_row(ratio: Ratio, names: Mapping[str, str], notes: Sequence[str]) -> tuple[Entry, ...]:
+def _ratio_row(ratio: Ratio, names: Mapping[str, str], notes: Sequence[str]) -> dict[str, Entry]:
     shown = metric_named(ratio.metric).format
-    return (
-        Entry(names[ratio.cell_id]),
-        Entry(names[ratio.baseline]),
-        Entry(shown(ratio.baseline_value), ratio.baseline_value),
-        Entry(shown(ratio.value), ratio.value),
-        _ratio_entry(ratio.ratio),
-        _ratio_entry(ratio.low),
-        _ratio_entry(ratio.high),
-        Entry(p_value(ratio), ratio.p_holm),
-        Entry(str(ratio.blocks), float(ratio.blocks)),
-        Entry(outcome(ratio, brief=True)),
-        Entry(", ".join(str(notes.index(note) + 1) for note in _ratio_notes(ratio))),
-    )
-
-
-def _ratio_entry(value: float | None) -> Entry:
-    return Entry(ABSENT) if value is None else Entry(f"{value:.3f}", value)
+    return {
+        "Cell": named(names[ratio.cell_id]),
+        "Relative to": Entry(names[ratio.baseline]),
+        "Baseline value": number(ratio.baseline_value, shown),
+        "Value": number(ratio.value, shown),
+        "Ratio": number(ratio.ratio, "{:.3f}".format),
+        "From": number(ratio.low, "{:.3f}".format),
+        "To": number(ratio.high, "{:.3f}".format),
+        "p": Entry(p_value(ratio), ratio.p_holm, "number"),
+        "Blocks": number(ratio.blocks, units.count),
+        "Difference": Entry(outcome(ratio, brief=True)),
+        "Notes": Entry(", ".join(str(notes.index(note) + 1) for note in _ratio_notes(ratio))),
+    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchkit import units
@@ -12,7 +12,7 @@ from benchkit.models.metrics import metric_named
 from benchkit.models.profile import CATEGORIES, STUDIED
 from benchkit.report.sections.section import ReportInput, Section, TableContent
 from benchkit.report.stored_run import StoredRun
-from benchkit.report.tables import Entry, Table, TableColumn
+from benchkit.report.tables import Entry, Table, named, number, table
 from benchkit.safe_text import clean
 from benchkit.store.profile_tables import PROFILE_NOTES
 
@@ -63,37 +63,30 @@ PROFILES = Section("profiles", "Profiles", "profiles.html.j2", build_profiles)
 
 def _scheduler_table(profiles: Sequence[ServiceProfile], run: StoredRun) -> Table:
     """Return the scheduler's share with the functions that study 4 published, goroutines, rate and CPU."""
-    study = "cumulative, as study 4 published it"
-    return Table(
-        name="profiles",
-        caption="The scheduler's share of the CPU samples, with results of the measured trials",
-        columns=(
-            *_name_columns(profiles),
-            TableColumn("Profiles", "number"),
-            TableColumn("Scheduler", "number"),
-            TableColumn("Lowest", "number"),
-            TableColumn("Highest", "number"),
-            *(TableColumn(name, "number", study) for name in STUDIED),
-            TableColumn("Goroutines", "number"),
-            TableColumn("RPS", "number", unit="requests/s"),
-            TableColumn("CPU per request", "number", unit="s"),
-        ),
-        rows=tuple(
-            (
-                *_names(each, profiles, run),
-                Entry(units.count(each.profiles) + _excluded(each), float(each.profiles)),
-                Entry(each.annotated("shares", units.share(each.scheduling)), each.scheduling),
-                *(_share_entry(value) for value in each.range),
-                *(_share_entry(each.cumulative[name]) for name in STUDIED),
-                Entry(each.annotated("goroutines", units.count(each.goroutines)), each.goroutines),
-                Entry(each.annotated("rps", units.rate(each.rps)), each.rps),
-                Entry(
-                    each.annotated("server_cpu_s_per_request", units.seconds(each.server_cpu_s_per_request)),
-                    each.server_cpu_s_per_request,
-                ),
-            )
-            for each in profiles
-        ),
+    rows = [
+        {
+            **_service_name(each, profiles, run),
+            "Profiles": number(each.profiles, units.count, _excluded(each)),
+            "Scheduler": Entry(each.annotated("shares", units.share(each.scheduling)), each.scheduling, "number"),
+            "Lowest": number(each.range[0], units.share),
+            "Highest": number(each.range[1], units.share),
+            **{name: number(each.cumulative[name], units.share) for name in STUDIED},
+            "Goroutines": Entry(each.annotated("goroutines", units.count(each.goroutines)), each.goroutines, "number"),
+            "RPS": Entry(each.annotated("rps", units.rate(each.rps)), each.rps, "number"),
+            "CPU per request": Entry(
+                each.annotated("server_cpu_s_per_request", units.seconds(each.server_cpu_s_per_request)),
+                each.server_cpu_s_per_request,
+                "number",
+            ),
+        }
+        for each in profiles
+    ]
+    return table(
+        "profiles",
+        "The scheduler's share of the CPU samples, with results of the measured trials",
+        rows,
+        groups=dict.fromkeys(STUDIED, "cumulative, as study 4 published it"),
+        units={"RPS": "requests/s", "CPU per request": "s"},
     )
 
 
@@ -104,59 +97,40 @@ def _excluded(each: ServiceProfile) -> str:
 def _share_table(profiles: Sequence[ServiceProfile], run: StoredRun) -> Table:
     """Return the share of every category that any service has."""
     used = [name for name in CATEGORIES if any(each.categories[name] > 0 for each in profiles)]
-    return Table(
-        name="profile-shares",
-        caption="CPU samples by category, the mean over profiles",
-        columns=(*_name_columns(profiles), *(TableColumn(name, "number") for name in used)),
-        rows=tuple(
-            (*_names(each, profiles, run), *(_share_entry(each.categories[name]) for name in used)) for each in profiles
-        ),
-    )
+    rows = [
+        {
+            **_service_name(each, profiles, run),
+            **{str(name): number(each.categories[name], units.share) for name in used},
+        }
+        for each in profiles
+    ]
+    return table("profile-shares", "CPU samples by category, the mean over profiles", rows)
 
 
 def _cost_table(costs: Sequence[ProfilerCost], run: StoredRun) -> Table:
     """Return the cost of profiling by cell and metric."""
-    return Table(
-        name="profiler-costs",
-        caption="Cost of profiling: profiled trials relative to adjacent ones without a profiler",
-        columns=(
-            TableColumn("Cell", "name"),
-            TableColumn("Figure"),
-            TableColumn("Pairs", "number"),
-            TableColumn("Ratio", "number"),
-            TableColumn("From", "number"),
-            TableColumn("To", "number"),
-        ),
-        rows=tuple(
-            (
-                Entry("all cells" if cost.cell_id is None else run.labels.get(cost.cell_id, cost.cell_id)),
-                Entry(metric_named(cost.metric).title),
-                Entry(units.count(cost.pairs), float(cost.pairs)),
-                *(_cost_entry(value) for value in (cost.ratio, cost.low, cost.high)),
-            )
-            for cost in costs
-        ),
-    )
+    rows = [
+        {
+            "Cell": named("all cells" if cost.cell_id is None else run.labels.get(cost.cell_id, cost.cell_id)),
+            "Figure": Entry(metric_named(cost.metric).title),
+            "Pairs": number(cost.pairs, units.count),
+            "Ratio": number(cost.ratio, "{:.3f}".format),
+            "From": number(cost.low, "{:.3f}".format),
+            "To": number(cost.high, "{:.3f}".format),
+        }
+        for cost in costs
+    ]
+    caption = "Cost of profiling: profiled trials relative to adjacent ones without a profiler"
+    return table("profiler-costs", caption, rows)
 
 
-def _name_columns(profiles: Sequence[ServiceProfile]) -> Iterator[TableColumn]:
-    yield TableColumn("Cell", "name")
-    if len({each.service for each in profiles}) > 1:
-        yield TableColumn("Service")
-
-
-def _names(each: ServiceProfile, profiles: Sequence[ServiceProfile], run: StoredRun) -> Iterator[Entry]:
-    yield Entry(run.labels.get(each.cell_id, each.cell_id))
-    if len({other.service for other in profiles}) > 1:
-        yield Entry(clean(each.service))
-
-
-def _share_entry(value: float) -> Entry:
-    return Entry(units.share(value), value)
-
-
-def _cost_entry(value: float | None) -> Entry:
-    return Entry(units.ABSENT if value is None else f"{value:.3f}", value)
+def _service_name(each: ServiceProfile, profiles: Sequence[ServiceProfile], run: StoredRun) -> dict[str, Entry]:
+    """Return the cell, and the service if the run profiles several."""
+    has_several = len({other.service for other in profiles}) > 1
+    return {
+        "Cell": named(run.labels.get(each.cell_id, each.cell_id)),
+        **({"Service": Entry(clean(each.service))} if has_several else {}),
+    }
 
 
 def build_workers(report: ReportInput) -> TableContent | None:
@@ -166,41 +140,24 @@ def build_workers(report: ReportInput) -> TableContent | None:
     if not balances:
         return None
     order = list(run.labels)
-    return TableContent(
-        Table(
-            name="workers",
-            caption="CPU time of workers over the measured window",
-            columns=(
-                TableColumn("Cell", "name"),
-                TableColumn("Service"),
-                TableColumn("Host"),
-                TableColumn("Workers", "number"),
-                TableColumn("Busiest over mean", "number"),
-                TableColumn("Highest", "number"),
-                TableColumn("Idle workers", "number"),
-                TableColumn("Trials", "number"),
-            ),
-            rows=tuple(_worker_row(each, run) for each in sorted(balances, key=lambda each: order.index(each.cell_id))),
-        ),
-        WORKERS_NOTE,
-    )
+    rows = [_worker_row(each, run) for each in sorted(balances, key=lambda each: order.index(each.cell_id))]
+    return TableContent(table("workers", "CPU time of workers over the measured window", rows), WORKERS_NOTE)
 
 
 WORKERS = Section("workers", "Balance between workers", "table.html.j2", build_workers)
 
 
-def _worker_row(balance: WorkerBalance, run: StoredRun) -> tuple[Entry, ...]:
-    suffix = ", invalid" if balance.only_invalid else ""
-    return (
-        Entry(run.labels[balance.cell_id]),
-        Entry(clean(balance.service)),
-        Entry(clean(balance.host)),
-        Entry(units.count(balance.workers), float(balance.workers)),
-        Entry(f"{balance.busiest:.2f}{suffix}", balance.busiest),
-        Entry(f"{balance.highest:.2f}", balance.highest),
-        Entry(f"{balance.idle:g}", balance.idle),
-        Entry(units.count(balance.trials), float(balance.trials)),
-    )
+def _worker_row(balance: WorkerBalance, run: StoredRun) -> dict[str, Entry]:
+    return {
+        "Cell": named(run.labels[balance.cell_id]),
+        "Service": Entry(clean(balance.service)),
+        "Host": Entry(clean(balance.host)),
+        "Workers": number(balance.workers, units.count),
+        "Busiest over mean": number(balance.busiest, "{:.2f}".format, ", invalid" if balance.only_invalid else ""),
+        "Highest": number(balance.highest, "{:.2f}".format),
+        "Idle workers": number(balance.idle, "{:g}".format),
+        "Trials": number(balance.trials, units.count),
+    }
 
 
 def build_disk_usage(report: ReportInput) -> TableContent | None:
@@ -214,33 +171,22 @@ def build_disk_usage(report: ReportInput) -> TableContent | None:
     by_folder = sizes.groupby(["cell_id", "service", "host", "instance"], sort=True)["value"].agg(
         ["median", "max", "size"]
     )
-    rows = tuple(
-        (
-            Entry(view.label),
-            Entry(clean(str(service))),
-            Entry(clean(str(host))),
-            Entry(clean(str(folder))),
-            Entry(units.size(median), median),
-            Entry(units.size(largest), largest),
-            Entry(units.count(trials), float(trials)),
-        )
+    rows = [
+        {
+            "Cell": named(view.label),
+            "Service": Entry(clean(str(service))),
+            "Host": Entry(clean(str(host))),
+            "Folder": Entry(clean(str(folder))),
+            "Disk space": number(median, units.size),
+            "Largest": number(largest, units.size),
+            "Trials": number(trials, units.count),
+        }
         for view in run.cells
         for (cell_id, service, host, folder), median, largest, trials in by_folder.itertuples(name=None)
         if cell_id == view.cell_id
-    )
-    if not rows:
-        return None
-    columns = (
-        TableColumn("Cell", "name"),
-        TableColumn("Service"),
-        TableColumn("Host"),
-        TableColumn("Folder"),
-        TableColumn("Disk space", "number"),
-        TableColumn("Largest", "number"),
-        TableColumn("Trials", "number"),
-    )
+    ]
     caption = "Disk space of the services' own folders after the measured window"
-    return TableContent(Table(name="disk-usage", caption=caption, columns=columns, rows=rows), DISK_USAGE_NOTE)
+    return TableContent(table("disk-usage", caption, rows), DISK_USAGE_NOTE) if rows else None
 
 
 DISK_USAGE = Section("disk-usage", "Disk usage of services", "table.html.j2", build_disk_usage)

@@ -21,7 +21,7 @@ from benchkit.report.metric_values import numbers
 from benchkit.report.sections.section import ReportInput, Section
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.summary import errors
-from benchkit.report.tables import Entry, Table, TableColumn, number
+from benchkit.report.tables import Entry, Table, TableColumn, named, number, prose, table
 from benchkit.units import ABSENT
 
 _LATENCY = "latency"
@@ -195,27 +195,23 @@ def build_hosts(report: ReportInput) -> HostsContent | None:
 HOSTS = Section("hosts", "Hosts and their tuning", "hosts.html.j2", build_hosts)
 
 
-def _facts(host: HostRecord, table: pd.DataFrame) -> Table:
+def _facts(host: HostRecord, stored: pd.DataFrame) -> Table:
     """Return the facts of a host; a host in several roles has each of them once."""
-    rows = table[table["host"] == host.name].drop_duplicates(["at", "fact"])
+    rows = stored[stored["host"] == host.name].drop_duplicates(["at", "fact"])
     values: dict[str, dict[str, str]] = {}
     for at, fact, value in zip(rows["at"], rows["fact"], rows["value"], strict=True):
         values.setdefault(str(fact), {})[str(at)] = ABSENT if pd.isna(value) else _format(str(fact), str(value))
     changes = {fact: "; ".join(_changes(by_time)) for fact, by_time in values.items()}
     has_changes = any(changes.values())
-    return Table(
-        name=f"facts-{host.name}",
-        caption=f"Facts of {host.name}",
-        columns=(
-            TableColumn("Fact", "name"),
-            TableColumn("At the start", "prose"),
-            *([TableColumn("Changed", "prose")] if has_changes else []),
-        ),
-        rows=tuple(
-            (Entry(fact), Entry(by_time.get(START, ABSENT)), *([Entry(changes[fact])] if has_changes else []))
-            for fact, by_time in values.items()
-        ),
-    )
+    facts = [
+        {
+            "Fact": named(fact),
+            "At the start": prose(by_time.get(START, ABSENT)),
+            **({"Changed": prose(changes[fact])} if has_changes else {}),
+        }
+        for fact, by_time in values.items()
+    ]
+    return table(f"facts-{host.name}", f"Facts of {host.name}", facts)
 
 
 def _changes(by_time: Mapping[str, str]) -> Iterator[str]:
@@ -266,11 +262,10 @@ def build_reproduce(report: ReportInput) -> ReproduceContent | None:
         scenario=scenario,
         download=f"data:application/yaml;charset=utf-8,{quote(scenario)}",
         file=f"{name}-as-run.yaml",
-        versions=Table(
-            name="versions",
-            caption="Versions",
-            columns=(TableColumn("Software", "name"), TableColumn("Version", "prose")),
-            rows=tuple((Entry(software), Entry(version)) for software, version in manifest.versions.items()),
+        versions=table(
+            "versions",
+            "Versions",
+            [{"Software": named(name), "Version": prose(version)} for name, version in manifest.versions.items()],
         ),
     )
 

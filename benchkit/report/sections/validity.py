@@ -21,7 +21,7 @@ from benchkit.report.figures.verdicts import TrialState, trial_matrix
 from benchkit.report.sections.section import ReportInput, Section, TableContent
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.summary import cell_names
-from benchkit.report.tables import Entry, Table, TableColumn
+from benchkit.report.tables import Entry, Table, TableColumn, named, number, prose, table
 from benchkit.safe_text import clean
 from benchkit.stats.samples import SEARCH_KINDS
 from benchkit.store.profile_tables import PROFILE_NOTES
@@ -99,47 +99,31 @@ def _matrix_table(run: StoredRun) -> Table | None:
 
 
 def _reason_table(findings: list[FindingGroup], run: StoredRun) -> Table:
-    return Table(
-        name="reasons",
-        caption="Reasons for the verdicts suspect and invalid",
-        columns=(
-            TableColumn("Verdict", "name"),
-            TableColumn("Check"),
-            TableColumn("Cell"),
-            TableColumn("Trials", "number"),
-            TableColumn("Blocks"),
-            TableColumn("Finding, its meaning and remedy", "prose"),
-            TableColumn("Invalid or suspect figures", "prose"),
-        ),
-        rows=tuple(
-            (
-                Entry(each.severity, MARKS[each.severity][1]),
-                Entry(each.check),
-                Entry(run.labels.get(each.cell_id, each.cell_id)),
-                Entry(units.count(len(each.trial_ids)), float(len(each.trial_ids))),
-                Entry(_list([str(block) for block in dict.fromkeys(each.blocks)])),
-                Entry(clean(each.text)),
-                Entry(describe_metrics(each.metrics)),
-            )
-            for each in findings
-        ),
-    )
+    rows = [
+        {
+            "Verdict": named(each.severity, MARKS[each.severity][1]),
+            "Check": Entry(each.check),
+            "Cell": Entry(run.labels.get(each.cell_id, each.cell_id)),
+            "Trials": number(len(each.trial_ids), units.count),
+            "Blocks": Entry(_list([str(block) for block in dict.fromkeys(each.blocks)])),
+            "Finding, its meaning and remedy": prose(clean(each.text)),
+            "Invalid or suspect figures": prose(describe_metrics(each.metrics)),
+        }
+        for each in findings
+    ]
+    return table("reasons", "Reasons for the verdicts suspect and invalid", rows)
 
 
 def _skipped_table(skipped: list[SkippedCheckGroup], trials: int) -> Table:
-    return Table(
-        name="unchecked",
-        caption="Skipped checks",
-        columns=(TableColumn("Check", "name"), TableColumn("Trials", "number"), TableColumn("Missing", "prose")),
-        rows=tuple(
-            (
-                Entry(each.check),
-                Entry(f"{units.count(each.trials)} of {units.count(trials)}", float(each.trials)),
-                Entry(clean(each.why)),
-            )
-            for each in skipped
-        ),
-    )
+    rows = [
+        {
+            "Check": named(each.check),
+            "Trials": number(each.trials, units.count, f" of {units.count(trials)}"),
+            "Missing": prose(clean(each.why)),
+        }
+        for each in skipped
+    ]
+    return table("unchecked", "Skipped checks", rows)
 
 
 def _list(names: list[str]) -> str:
@@ -206,7 +190,7 @@ def build_agreement(report: ReportInput) -> AgreementContent | None:
     if not agreements:
         return None
     return AgreementContent(
-        tuple(_agreement_content(number, same) for number, same in enumerate(_agreements_by_cell(agreements), 1))
+        tuple(_agreement_content(place, same) for place, same in enumerate(_agreements_by_cell(agreements), 1))
     )
 
 
@@ -224,7 +208,7 @@ def _agreement_label(agreement: Agreement) -> str:
     return clean(", ".join(f"{name} {level}" for name, level in agreement.levels.items()))
 
 
-def _agreement_content(number: int, agreements: Sequence[Agreement]) -> AgreementOfCell:
+def _agreement_content(place: int, agreements: Sequence[Agreement]) -> AgreementOfCell:
     label = _agreement_label(agreements[0])
     return AgreementOfCell(
         label=label,
@@ -241,33 +225,25 @@ def _agreement_content(number: int, agreements: Sequence[Agreement]) -> Agreemen
                 for tool, note in each.invalid_trials.items()
             ),
         ),
-        table=Table(
-            name=f"agreement-{number}",
-            caption=f"Results of each tool{f' for {label}' if label else ''}",
-            columns=(
-                TableColumn("Figure"),
-                TableColumn("Tool", "name"),
-                TableColumn("Median", "number"),
-                TableColumn("Lowest trial", "number"),
-                TableColumn("Highest trial", "number"),
-                TableColumn("Trials", "number"),
-            ),
-            rows=tuple(row for each in agreements for row in _agreement_rows(each)),
+        table=table(
+            f"agreement-{place}",
+            f"Results of each tool{f' for {label}' if label else ''}",
+            [row for each in agreements for row in _agreement_rows(each)],
         ),
     )
 
 
-def _agreement_rows(agreement: Agreement) -> list[tuple[Entry, ...]]:
+def _agreement_rows(agreement: Agreement) -> list[dict[str, Entry]]:
     title, to_text = title_and_format(agreement.metric)
     return [
-        (
-            Entry(title),
-            Entry(clean(each.tool)),
-            Entry(to_text(each.median), each.median),
-            Entry(to_text(each.lowest), each.lowest),
-            Entry(to_text(each.highest), each.highest),
-            Entry(units.count(each.trials), float(each.trials)),
-        )
+        {
+            "Figure": Entry(title),
+            "Tool": named(clean(each.tool)),
+            "Median": number(each.median, to_text),
+            "Lowest trial": number(each.lowest, to_text),
+            "Highest trial": number(each.highest, to_text),
+            "Trials": number(each.trials, units.count),
+        }
         for each in agreement.tools
     ]
 
@@ -285,22 +261,11 @@ def build_failures(report: ReportInput) -> TableContent | None:
     )
     if not failures:
         return None
-    return TableContent(
-        Table(
-            name="failures",
-            caption="Trials that did not succeed at once",
-            columns=(
-                TableColumn("Cell", "name"),
-                TableColumn("Block", "number"),
-                TableColumn("Event"),
-                TableColumn("Reason", "prose"),
-            ),
-            rows=tuple(
-                (Entry(label), Entry(str(block), float(block)), Entry(event), Entry(reason))
-                for label, block, event, reason in failures
-            ),
-        )
-    )
+    rows = [
+        {"Cell": named(label), "Block": number(block, units.count), "Event": Entry(event), "Reason": prose(reason)}
+        for label, block, event, reason in failures
+    ]
+    return TableContent(table("failures", "Trials that did not succeed at once", rows))
 
 
 def _failures(progress: RunProgress) -> Iterator[tuple[str, str, str]]:
@@ -326,29 +291,15 @@ def build_notes(report: ReportInput) -> TableContent | None:
     for (tool, code), group in by_tool:
         messages = list(dict.fromkeys(map(str, group["message"])))
         others = f" (the first of {len(messages)} such)" if len(messages) > 1 else ""
-        trials = int(group["trial_id"].nunique())
-        share = f"{units.count(trials)} of {units.count(trials_of[str(tool)])}"
         rows.append(
-            (
-                Entry(clean(str(tool))),
-                Entry(share, float(trials)),
-                Entry(clean(str(code))),
-                Entry(clean(messages[0]) + others),
-            )
+            {
+                "Tool": named(clean(str(tool))),
+                "Trials": number(group["trial_id"].nunique(), units.count, f" of {units.count(trials_of[str(tool)])}"),
+                "Note": Entry(clean(str(code))),
+                "Meaning": prose(clean(messages[0]) + others),
+            }
         )
-    return TableContent(
-        Table(
-            name="notes",
-            caption="Notes of the tools on their own results",
-            columns=(
-                TableColumn("Tool", "name"),
-                TableColumn("Trials", "number"),
-                TableColumn("Note"),
-                TableColumn("Meaning", "prose"),
-            ),
-            rows=tuple(rows),
-        )
-    )
+    return TableContent(table("notes", "Notes of the tools on their own results", rows))
 
 
 NOTES = Section("notes", "Notes on the tools", "table.html.j2", build_notes)
@@ -356,17 +307,12 @@ NOTES = Section("notes", "Notes on the tools", "table.html.j2", build_notes)
 
 def build_unsupported(report: ReportInput) -> TableContent | None:
     """Return a row for each such cell; None if all were supported."""
-    cells = [view for view in report.run.cells if view.unsupported is not None]
-    if not cells:
-        return None
-    return TableContent(
-        Table(
-            name="unsupported",
-            caption="Cells that were planned and not run",
-            columns=(TableColumn("Cell", "name"), TableColumn("Reason", "prose")),
-            rows=tuple((Entry(view.label), Entry(view.unsupported or "")) for view in cells),
-        )
-    )
+    rows = [
+        {"Cell": named(view.label), "Reason": prose(view.unsupported)}
+        for view in report.run.cells
+        if view.unsupported is not None
+    ]
+    return TableContent(table("unsupported", "Cells that were planned and not run", rows)) if rows else None
 
 
 UNSUPPORTED = Section("unsupported", "Not supported on these hosts", "table.html.j2", build_unsupported)

@@ -18,7 +18,7 @@ def test_a_rounded_number_has_its_exact_value(value: float, exact: str | None) -
 
 
 def test_an_absent_number_has_no_value() -> None:
-    assert number(math.nan, units.count) == Entry(units.ABSENT)
+    assert number(math.nan, units.count) == Entry(units.ABSENT, None, "number")
     assert Entry("text").exact is None
 
 
