@@ -15,7 +15,7 @@ import pytest
 
 from benchkit.store.store import Store
 from tests.support.report.fixtures import keep, synthetic_run, watched
-from tests.unit.report.test_verdicts import judged
+from tests.support.report.variants import judged
 
 if TYPE_CHECKING:
     from tests.support.browser import Browser

@@ -62,7 +62,7 @@ class _FactorPanel:
         """Average of the included values at each level of each line: hue, x, y."""
         included = self.trials[self.trials["exclusion"].isna()]
         rows = [(hue, x, self.average(known(values))) for (hue, x), values in included.groupby(["hue", "x"])["value"]]
-        return pd.DataFrame(rows, columns=["hue", "x", "y"])
+        return pd.DataFrame(rows, columns=["hue", "x", "y"], dtype=float)
 
     def ends(self, lacking: str) -> str:
         """Describe the averages at both ends of each line that has values at several levels."""
@@ -232,7 +232,7 @@ def _bands(run: StoredRun, metric: str) -> pd.DataFrame:
         if (trend := trends.get(line.name)) is not None and not is_bent(trend)
         for point in trend.points
     ]
-    return pd.DataFrame(rows, columns=["hue", "x", "low", "high"])
+    return pd.DataFrame(rows, columns=["hue", "x", "low", "high"], dtype=float)
 
 
 def _laws_sentence(run: StoredRun) -> str:

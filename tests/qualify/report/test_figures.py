@@ -1,3 +1,5 @@
+"""Figures of synthetic runs, as they are drawn."""
+
 from __future__ import annotations
 
 import math
@@ -22,8 +24,16 @@ from benchkit.report.rendering import render
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.theme import SERIES
 from tests.support.report.fixtures import watched
+from tests.support.report.variants import (
+    ROUNDS,
+    SECONDS,
+    sliced,
+    with_series,
+)
 
 MakeRun = Callable[..., StoredRun]
+
+
 DESIGNS = [
     {},
     {"stack": ["go", "nginx-go"]},
@@ -207,3 +217,29 @@ def test_panels_are_sampled_evenly() -> None:
     assert sample_evenly(list("abc"), 3) == ["a", "b", "c"]
     assert sample_evenly(range(11), 6) == [0, 2, 4, 6, 8, 10]
     assert sample_evenly(range(100), 12) == [0, 33, 66, 99]
+
+
+def test_each_trial_has_two_lines_in_the_panel_of_its_cell(run: StoredRun) -> None:
+    shown = with_series(run)
+    figure = get_figure("latency-over-time").draw(shown)
+    assert [axes.get_title(loc="left") for axes in figure.axes] == [shown.labels[view.cell_id] for view in shown.cells]
+    points = [
+        len(segment)
+        for axes in figure.axes
+        for artist in axes.collections
+        if isinstance(artist, LineCollection)
+        for segment in artist.get_segments()
+    ]
+    assert points == [SECONDS] * 2 * len(shown.measured)
+    assert render(get_figure("latency-over-time"), shown).svg.startswith(b"<?xml")
+
+
+def test_slices_are_drawn_for_each_block_and_cell(run: StoredRun) -> None:
+    shown = sliced(run)
+    figure = get_figure("slices").draw(shown)
+    assert [axes.get_title(loc="left") for axes in figure.axes] == [f"block {block}" for block in range(1, 6)]
+    for axes in figure.axes:
+        lines = [artist for artist in axes.collections if isinstance(artist, LineCollection)]
+        assert [len(segment) for line in lines for segment in line.get_segments()] == [ROUNDS, ROUNDS]
+    drawing = render(get_figure("slices"), shown)
+    assert drawing.svg.startswith(b"<?xml")

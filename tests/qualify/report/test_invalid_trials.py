@@ -24,10 +24,9 @@ from benchkit.report.sections.section import ReportInput
 from benchkit.report.sections.services import build_profiles
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.theme import SURFACE
-from tests.qualify.report.test_profiles import with_profiles
 from tests.support.report.fixtures import watched
 from tests.support.report.reading import cells, records
-from tests.unit.report.test_verdicts import ids, judged
+from tests.support.report.variants import ids, judged, with_profiles
 
 MakeRun = Callable[..., StoredRun]
 CELL = "server=nethttp,connections=200"

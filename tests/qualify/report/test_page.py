@@ -46,7 +46,7 @@ def whole(run: StoredRun) -> BeautifulSoup:
 def test_sections_and_contents_have_the_same_order(make_run: MakeRun) -> None:
     run = make_run(unsupported={"stack=nginx-go": "no nginx"}, notes=("fs.* is not isolated",))
     root = report(run, figures=True)
-    order = ["answer", "results", "figures", "trials", "unsupported", "hosts", "notices", "reproduce"]
+    order = ["answer", "results", "figures", "trials", "unsupported", "hosts", "host-notes", "reproduce"]
     assert section_ids(root) == order
     assert attributes(root, "nav a", "href") == [f"#{name}" for name in order]
 
@@ -166,7 +166,7 @@ def test_data_is_escaped(make_run: MakeRun) -> None:
     assert table_records(root, "unsupported")[0]["Reason"] == shown
     assert cells_of_host_table(root) == [[shown, shown]]
     assert table_records(root, "versions") == [{"Software": shown, "Version": shown}]
-    assert shown in one(root, "#notices").get_text()
+    assert shown in one(root, "#host-notes").get_text()
     assert "\N{RIGHT-TO-LEFT OVERRIDE}" not in root.get_text()
 
 

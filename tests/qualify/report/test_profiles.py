@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 from matplotlib.collections import PathCollection, PolyCollection
 
@@ -19,76 +18,14 @@ from benchkit.report.rendering import render
 from benchkit.report.sections.section import ReportInput
 from benchkit.report.sections.services import build_profiles
 from benchkit.report.stored_run import StoredRun
-from benchkit.store.parquet_files import arrow_schema, empty_frame
+from benchkit.store.parquet_files import empty_frame
 from benchkit.store.profile_tables import NO_PROFILE
 from tests.support.report.reading import cells, drawn_texts, records
+from tests.support.report.variants import (
+    with_profiles,
+)
 
 MakeRun = Callable[..., StoredRun]
-
-SCHEDULING = {
-    ("nethttp", 200): 0.2,
-    ("nethttp", 4000): 0.4,
-    ("gnet", 200): 0.0,
-    ("gnet", 4000): 0.0,
-}
-GOROUTINES = {("nethttp", 200): 215.0, ("nethttp", 4000): 4015.0, ("gnet", 200): 16.0, ("gnet", 4000): 16.0}
-
-
-def with_profiles(run: StoredRun, *, native: bool = False) -> StoredRun:
-    """Return the run with two blocks of pairs after its measured ones, in which profiling takes a tenth of the rate.
-
-    Shares of the scheduler are those above, half of each netpoll's, 0.02 apart in the two profiles; `native` programs
-    have a second service without Go's runtime.
-    """
-    measured = run.trials
-    parts, shares, functions, telemetry = [measured], [], [], []
-    for block in (1, 2):
-        for kind, rate in (("profile", 0.9), ("control", 1.0)):
-            rows = measured[measured["block"] == 1]
-            ids = rows["trial_id"] + f"-{kind}{block}"
-            parts.append(
-                rows.assign(
-                    block=run.manifest.blocks + block, kind=kind, trial_id=ids, rps=rate * rows["rps"], requests=None
-                )
-            )
-            for trial_id, server, connections in zip(
-                ids, rows["factor_server"], rows["factor_connections"], strict=True
-            ):
-                if kind == "profile":
-                    share = SCHEDULING[server, connections]
-                    share += 0.01 * (2 * block - 3) * (share > 0)
-                    named = {"scheduler": share / 2, "netpoll": share / 2, "read/write": 0.9 - share, "other": 0.1}
-                    services = {"app": named, **({"front": {"read/write": 1.0}} if native else {})}
-                    shares += [
-                        {"trial_id": trial_id, "service": service, "category": name, "share": of.get(name, 0.0)}
-                        for service, of in services.items()
-                        for name in CATEGORIES
-                    ]
-                    keys = {"trial_id": trial_id, "host": "sut", "flat_share": 0.0}
-                    functions += [
-                        {**keys, "service": "app", "function": "runtime.mcall", "cum_share": share},
-                        {**keys, "service": "app", "function": "main.main", "cum_share": 1.0},
-                    ]
-                    functions += [{**keys, "service": "front", "function": "ngx_writev", "cum_share": 1.0}] * native
-    for trial_id, server, connections in zip(
-        measured["trial_id"], measured["factor_server"], measured["factor_connections"], strict=True
-    ):
-        telemetry += [
-            {
-                "trial_id": trial_id,
-                "service": "app",
-                "metric": "goroutines",
-                "t_s": t,
-                "value": GOROUTINES[server, connections],
-            }
-            for t in (0.0, 1.0, 2.0)
-        ]
-    tables = {
-        name: pa.Table.from_pylist(rows, schema=arrow_schema(name)).to_pandas()
-        for name, rows in (("profile_share", shares), ("profile", functions), ("telemetry", telemetry))
-    }
-    trials = pd.concat(parts, ignore_index=True).assign(server_cpu_s_per_request=2e-5)
-    return replace(run, trials=trials, table=lambda name: tables.get(name, empty_frame(name)))
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from benchkit.report.page import page
 from benchkit.report.rendering import render
 from benchkit.report.sections.section import ReportInput
 from benchkit.report.sections.validity import build_agreement, build_notes
-from tests.unit.report.test_verdicts import judged
+from tests.support.report.variants import judged
 
 if TYPE_CHECKING:
     from benchkit.report.stored_run import StoredRun

@@ -18,8 +18,7 @@ from benchkit.report.sections.validity import build_verdicts
 from benchkit.report.stored_run import StoredRun
 from benchkit.store.progress import RunProgress, read_progress
 from tests.support.report.reading import cells, drawn_texts
-from tests.unit.report.test_failures import trial
-from tests.unit.report.test_verdicts import ids, judged
+from tests.support.report.variants import ids, judged, trial
 
 MakeRun = Callable[..., StoredRun]
 
