@@ -87,7 +87,8 @@ def plugins(*, json: Json = False) -> None:
     from benchkit.report.figures.registry import FIGURES
     from benchkit.services.registry import BACKENDS
 
-    found = [*chain.from_iterable(registry.plugins for registry in (BACKENDS, TOOLS, CHECKS, FIGURES))]
+    every = chain.from_iterable(registry.plugins for registry in (BACKENDS, TOOLS, CHECKS, FIGURES))
+    found = [plugin for plugin in every if plugin.package != "benchkit"]  # its own second products register here too
     if json:
         print_json([asdict(plugin) for plugin in found])
         return
