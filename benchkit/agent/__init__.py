@@ -1,1 +1,1 @@
-"""The agent: one file that runs on hosts, with its own tests. The controller imports only its frames."""
+"""The agent: one file that runs on hosts. The controller imports its frames, its operations and kinds of errors."""

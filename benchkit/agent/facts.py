@@ -80,7 +80,6 @@ def _ipv4_addresses() -> Iterator[Tuple[str, str]]:
 
 
 def _ipv6_addresses() -> Iterator[Tuple[str, str]]:
-    """Yield interface and IPv6 address."""
     for line in (read_text("/proc/net/if_inet6") or "").splitlines():
         field = line.split()
         yield field[-1], socket.inet_ntop(socket.AF_INET6, bytes.fromhex(field[0]))

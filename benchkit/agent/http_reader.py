@@ -212,7 +212,6 @@ class Http2Stream:
             start = end
 
     def _ends(self, kind: int, flags: int, stream: int) -> bool:
-        """Return True for the last frame of the response."""
         if kind == GOAWAY:
             return True
         if stream & 0x7FFFFFFF != REQUEST_STREAM:

@@ -395,7 +395,6 @@ class ProcessTable:
             self._orphans_record = None
 
     def _number_in_tag(self, pid: int) -> Optional[int]:
-        """Return the number in the environment of a process of this agent."""
         tag = tag_of(pid)
         return int(tag.rpartition(".")[2]) if tag.startswith(self._records.tag) else None
 

@@ -20,7 +20,6 @@ from benchkit.agent.facts import FactsReader
 from benchkit.agent.files import FileStore
 from benchkit.agent.frames import FAILURE_PREFIX, PROTOCOL, FrameError, FrameReader, JsonObject, pack
 from benchkit.agent.host_lock import holder
-from benchkit.agent.lease import WatchdogLink
 from benchkit.agent.operations import CommandSpec, Operation
 from benchkit.agent.processes import ProcessTable
 from benchkit.agent.records import Records
@@ -31,6 +30,7 @@ from benchkit.agent.temporary_files import PerfMaps, TemporaryFolders
 from benchkit.agent.timetable import Timetable
 from benchkit.agent.undo import Undo
 from benchkit.agent.watchdog import run_under_watchdog
+from benchkit.agent.watchdog_link import WatchdogLink
 from benchkit.agent.workdir import Workdir
 
 GOODBYE = "the controller said goodbye"
@@ -46,17 +46,17 @@ class Agent:
 
     MAX_REQUESTS = 256
 
-    def __init__(self, workdir: Workdir, records: Records, lease: WatchdogLink, requests: int, answers: int) -> None:
+    def __init__(self, workdir: Workdir, records: Records, watchdog: WatchdogLink, requests: int, answers: int) -> None:
         self._requests = requests
         self._answers = answers
-        self._lease = lease
+        self._watchdog = watchdog
         self._goodbye = False
         self._shutdown_requested, self._shutdown_request = os.pipe2(os.O_CLOEXEC)
         records.remove_partial()
         self._waiting = select.poll()
         self._waiting.register(requests, select.POLLIN)
         self._waiting.register(self._shutdown_requested, select.POLLIN)
-        self._waiting.register(lease.end_reasons, select.POLLIN)
+        self._waiting.register(watchdog.end_reasons, select.POLLIN)
         self._sending = threading.Lock()
         self._free = threading.BoundedSemaphore(self.MAX_REQUESTS)
         self._workdir = workdir
@@ -119,9 +119,9 @@ class Agent:
             ops.ListRecords: self._list_records,
             ops.Restore: self._restore,
             ops.DeleteReport: lambda wanted: records.delete_report(wanted.name),
-            ops.LockHost: lease.lock,
-            ops.KeepStack: lease.keep,
-            ops.ReleaseHost: lambda _: lease.release(),
+            ops.LockHost: watchdog.lock,
+            ops.KeepStack: watchdog.keep,
+            ops.ReleaseHost: lambda _: watchdog.release(),
         }
 
     def serve(self) -> str:
@@ -144,7 +144,7 @@ class Agent:
 
     def close(self, reason: str) -> List[str]:
         """Stop all processes and restore all changes; return what did not succeed."""
-        if self._lease.kept:
+        if self._watchdog.kept:
             return []
         stopped, failures = self._processes.close()
         self._files.remove_partial()
@@ -153,7 +153,7 @@ class Agent:
             self._undo.report_notes(GOODBYE, undone)
         done = [*map(_stopped_process, stopped), *(each for each in undone if not each.failures)]
         try:
-            self._lease.done(goodbye=self._goodbye, reason=GOODBYE if self._goodbye else reason, undone=done)
+            self._watchdog.done(goodbye=self._goodbye, reason=GOODBYE if self._goodbye else reason, undone=done)
         except OperationError:  # the watchdog was killed: nothing else will remove the rest
             undone += self._undo.own_with_leftovers()
         return failures + [failure for each in undone for failure in each.failures]
@@ -195,9 +195,9 @@ class Agent:
         ready = dict(self._waiting.poll())
         if self._shutdown_requested in ready:
             raise ShutdownError("it received a signal to end")
-        if self._lease.end_reasons in ready:
-            raise ShutdownError(self._lease.reason_to_end())
-        self._lease.renew()
+        if self._watchdog.end_reasons in ready:
+            raise ShutdownError(self._watchdog.reason_to_end())
+        self._watchdog.renew()
         return os.read(self._requests, size)
 
     def _dispatch(self, header: JsonObject, body: bytes) -> None:
@@ -252,10 +252,10 @@ def main(argv: List[str]) -> int:
     except OperationError as error:
         print(": ".join(filter(None, (error.what, error.why))), file=sys.stderr)
         return 3
-    return run_under_watchdog(workdir, lease_s, lambda lease, records: serve(workdir, lease, records))
+    return run_under_watchdog(workdir, lease_s, lambda watchdog, records: serve(workdir, watchdog, records))
 
 
-def serve(workdir: Workdir, lease: WatchdogLink, records: Records) -> int:
+def serve(workdir: Workdir, watchdog: WatchdogLink, records: Records) -> int:
     """Run the agent until it ends."""
     requests, answers = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDONLY)
@@ -263,7 +263,7 @@ def serve(workdir: Workdir, lease: WatchdogLink, records: Records) -> int:
     os.dup2(2, 1)  # prints must not get between the frames
     os.chdir(str(workdir.root))
     os.umask(0o022)  # whatever the login has: modes of files and folders are those that the agent states
-    agent = Agent(workdir, records, lease, requests, answers)
+    agent = Agent(workdir, records, watchdog, requests, answers)
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, lambda *_: agent.end())
     reason = agent.serve()

@@ -163,7 +163,6 @@ def _map_path(pid: int) -> Path:
 
 
 def _is_own_file(path: Path) -> bool:
-    """Return True for a regular file of this user."""
     try:
         status = path.lstat()
     except FileNotFoundError:

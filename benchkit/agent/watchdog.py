@@ -30,7 +30,6 @@ from typing import Callable, List, Optional, Tuple
 from benchkit.agent import host_lock
 from benchkit.agent.common import OperationError, poll_until
 from benchkit.agent.frames import JsonObject
-from benchkit.agent.lease import MESSAGE_BYTES, WatchdogLink
 from benchkit.agent.operations import UndoneChange, decode
 from benchkit.agent.proc import (
     StopPolicy,
@@ -45,6 +44,7 @@ from benchkit.agent.proc import (
 from benchkit.agent.records import Records
 from benchkit.agent.settings import Sysctls
 from benchkit.agent.undo import Undo
+from benchkit.agent.watchdog_link import MESSAGE_BYTES, WatchdogLink
 from benchkit.agent.workdir import Workdir
 
 
@@ -236,7 +236,6 @@ class Watchdog:
         self._await_agent()
 
     def _receive_all(self) -> None:
-        """Receive the messages that have arrived, without waiting for more."""
         while select.select([self._control], [], [], 0)[0] and self._receive():
             pass
 
@@ -254,7 +253,6 @@ class Watchdog:
         return self._agent is None
 
     def _reap(self) -> None:
-        """Reap children that have ended."""
         with contextlib.suppress(ChildProcessError):
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -298,7 +296,6 @@ class Watchdog:
 
     @staticmethod
     def _run_command(argv: List[str], timeout_s: float) -> Tuple[Optional[int], str]:
-        """Run a command; return its exit code and its output."""
         try:
             completed = subprocess.run(
                 argv,

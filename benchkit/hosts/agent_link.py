@@ -276,7 +276,6 @@ class AgentLink:
         return [f"shutdown not confirmed: {why}"]
 
     def _read(self, receive: Callable[[int], bytes]) -> None:
-        """Deliver answers until the stream ends."""
         reader = FrameReader(lambda size: self._receive(receive, size))
         try:
             while (frame := reader.next()) is not None:

@@ -142,7 +142,6 @@ def agent_file() -> AgentFile:
 
 
 def _sources(folder: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
-    """Yield the Python files below a folder, with their names in the archive."""
     for entry in folder.iterdir():
         if entry.is_dir():
             yield from _sources(entry, f"{name}/{entry.name}")

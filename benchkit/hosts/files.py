@@ -164,13 +164,11 @@ class Files:
         self._link.request(ops.ShareSocket(str(path)))
 
     def _write_temporary(self, file: PlacedFile) -> bool:
-        """Write a file that is removed with the changes of this connection; return False if it is there already."""
         content = file.content if isinstance(file.content, bytes) else read_regular(file.content)
         wanted = ops.WriteTemporaryFile(str(file.path), file.mode, file.owner, content)
         return self._link.request(wanted, timeout_s=CHUNK_TIMEOUT_S)
 
     def _send(self, file: PlacedFile, sha256: str) -> int:
-        """Upload content and return its size."""
         size = len(file.content) if isinstance(file.content, bytes) else file.content.stat().st_size
         token = uuid.uuid4().hex
         uploads = (

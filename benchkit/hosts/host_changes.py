@@ -255,7 +255,6 @@ class HostChanges:
 
 
 def _text(record: Mapping[str, Any]) -> str:  # noqa: PLR0911 - one for each kind
-    """Describe a recorded change in a phrase."""
     match record["kind"]:
         case "sysctl":
             return ", ".join(f"{key} (was {value})" for key, value in record["former"].items())

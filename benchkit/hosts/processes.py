@@ -292,5 +292,4 @@ def _output_file(stream: ToFile | Literal["stdout"] | None) -> ops.StreamFile | 
 
 
 def _late_s(report: ops.ProcessReport, at_ns: int) -> float:
-    """Return the delay of a start after its instant."""
     return (report.started_ns - at_ns) / 1e9
