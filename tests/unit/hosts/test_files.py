@@ -1,8 +1,9 @@
-"""Files on a host, with a scripted agent."""
+"""Files on a host, with a scripted agent, and hints at folders that a host has of its own."""
 
 from __future__ import annotations
 
 import hashlib
+import tempfile
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from benchkit.agent import operations as ops
 from benchkit.errors import HostError, LostError
 from benchkit.hosts.agent_link import RefusedError
-from benchkit.hosts.files import CHUNK_BYTES, Files, PlacedFile
+from benchkit.hosts.files import CHUNK_BYTES, Files, PlacedFile, hint_at_private_folder
 from tests.support.hosts.fake_link import HOST, FakeLink, refusal
 
 CONTENT = bytes(range(256)) * 12_000
@@ -90,3 +91,15 @@ def test_paths_of_folders_and_compressed_files_come_from_the_agent() -> None:
     assert (files.mkdir("a"), files.mkdir_temporary("t")) == (PurePosixPath("/w/a"), PurePosixPath("/w/t"))
     assert files.compress("a/x") == PurePosixPath("/w/a/x.gz")
     assert files.remove("a/x") is False
+
+
+def test_only_paths_that_this_machine_has_in_such_a_folder_get_the_hint() -> None:
+    with tempfile.NamedTemporaryFile(dir="/tmp") as file:
+        for text in (f"{file.name} -listen 1", f'open() "{file.name}" failed', f"x={file.name}: not found"):
+            assert f"{file.name} is on this machine; a host of a lab has a /tmp of its own" in str(
+                hint_at_private_folder("", text)
+            )
+        assert hint_at_private_folder(f"/srv{file.name}", None) is None
+        assert hint_at_private_folder(file.name, is_on_host={file.name}.__contains__) is None
+    assert hint_at_private_folder(file.name) is None
+    assert hint_at_private_folder("/usr/bin/env") is None

@@ -1,3 +1,5 @@
+"""Installation steps run on this machine: their order, clean-up and interruption, and the line for a shell."""
+
 from __future__ import annotations
 
 import os
@@ -8,9 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from benchkit.errors import HostError
-from benchkit.hosts.install import InstallStep, LocalRunner, StepOutcome, run_steps
+from benchkit.hosts.install import InstallStep, LocalRunner, StepOutcome, run_steps, shell_line
 
 RUNNER = LocalRunner()
 
@@ -131,3 +135,10 @@ def test_an_interrupt_lets_the_package_manager_end_and_runs_the_clean_up(tmp_pat
     assert finished.exists()
     assert not policy.exists()
     assert not never.exists()
+
+
+@given(text=st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0\r"), max_size=40))
+def test_what_a_step_reads_survives_the_shell(text: str) -> None:
+    steps = (InstallStep(("cat",), stdin=text), InstallStep(("true",)))
+    printed = subprocess.run(["sh", "-c", shell_line(steps, sudo=False)], capture_output=True, check=True)
+    assert printed.stdout.decode() == text
