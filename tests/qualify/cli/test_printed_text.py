@@ -24,7 +24,7 @@ def store(tmp_path: Path) -> Store:
     store = keep(synthetic_run(scenario={"title": HOSTILE, "question": HOSTILE}), tmp_path / "store")
     path = store.run("latest").manifest_file
     document = json.loads(path.read_bytes())
-    document |= {"scale": HOSTILE, "notices": [HOSTILE], "settings": [HOSTILE], "source": HOSTILE}
+    document |= {"scale": HOSTILE, "notes": [HOSTILE], "settings": [HOSTILE], "source": HOSTILE}
     document["tags"] = {"version": HOSTILE.replace("\x1b", "").replace("\x7f", "")}
     document["versions"] = {HOSTILE: HOSTILE}
     document["hosts"][0]["name"] = HOSTILE
