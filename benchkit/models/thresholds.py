@@ -107,8 +107,8 @@ class Thresholds(Frozen):
     )
     cold: Share = Field(
         default=0.10,
-        description="relative amount by which the server's rate in the first third of the window may be below that in the "
-        "last third, over all trials of a cell",
+        description="share by which the server's rate may be lower in the first third of the window than in the last, over all "
+        "trials of a cell",
     )
     samples_beyond: Positive = Field(
         default=10,
@@ -127,8 +127,8 @@ class Thresholds(Frozen):
     )
     unequal: Positive = Field(
         default=0.10,
-        description="difference between the CPU time that a disturbance left to a cell of a sliced block and what it left to "
-        "the others, as a ratio, above which the trial is reported. Random order cancels such differences over blocks: "
+        description="CPU time that a disturbance left to a cell of a sliced block, relative to what it left to the others: a "
+        "larger difference is reported. Random order cancels such differences over blocks: "
         "simulated with recorded noise, intervals cover with all of them",
     )
     neighbour_cpu: Share = Field(
@@ -148,8 +148,8 @@ class Thresholds(Frozen):
     )
     slice_effect: Share = Field(
         default=0.02,
-        description="part of a trial's requests that a single slice lacks, in comparison with the trial's other slices and "
-        "with the other cells in the same round. Less than the differences that runs are meant to show",
+        description="part of a trial's requests that a single slice lacks, by the trial's other slices and by the other cells "
+        "in the same round. Less than the differences that runs are meant to show",
     )
     spread: Positive = Field(
         default=0.10,

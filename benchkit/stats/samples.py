@@ -201,8 +201,8 @@ def take_samples(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusi
 def _cpu_left(trials: pd.DataFrame, place: npt.NDArray[np.int64], planned: npt.NDArray[np.int64]) -> CpuLeft:
     """Return the CPU time left in these trials: `place` is the index of each in (cells, blocks), flattened.
 
-    `planned` has the number of trials in each cell and block. Beside a server that was there already the share of a
-    trial is unknown, and cannot be compared with those of the others in its block.
+    `planned` has the number of trials in each cell and block. Beside a server that was there already, the share of a
+    trial is unknown. It cannot be compared with those of the others in its block.
     """
     block_of = place % planned.shape[1] if planned.size else place
 

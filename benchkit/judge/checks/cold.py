@@ -72,12 +72,12 @@ def of_trial(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
 def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
     """Compare the first third of the window with the last, over all trials of a cell.
 
-    Each trial starts its servers afresh. A server that has to warm up does so in every trial, while a host whose speed
-    drifts makes one trial faster and the next slower. The geometric mean of the ratios must be below the threshold.
-    From three trials up it must also be below one by a one-sided t test, by Holm over the cells. The test is not needed
-    where every ratio is clearly below the threshold (`CLEAR_EXPONENT`): a third that is a tenth of another varies so
-    much that three trials fail it. All trials of such a cell are cold, or none: excluding only those in which the rate
-    rose would select trials by value. In a sliced block the ratio of a trial is relative to those of the block's other
+    Each trial starts its servers afresh. A server that has to warm up does so in every trial. A host whose speed drifts
+    makes one trial faster and the next slower. The geometric mean of the ratios must be below the threshold. From three
+    trials up it must also be below one by a one-sided t test, by Holm over the cells. The test is not needed where
+    every ratio is clearly below the threshold (`CLEAR_EXPONENT`): a third that is a tenth of another varies so much
+    that three trials fail it. All trials of such a cell are cold, or none: excluding only those in which the rate rose
+    would select trials by value. In a sliced block the ratio of a trial is relative to those of the block's other
     cells, which share its seconds.
     """
     trials = evidence.trials[is_comparable(evidence.trials)]

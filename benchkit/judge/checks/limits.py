@@ -219,8 +219,8 @@ def _server_use(evidence: Evidence, thresholds: Thresholds) -> Readings:
     """Read the CPU use of the busiest part of the stack.
 
     One full part is enough: a proxy waits while the server behind it works. Only for closed loops at full speed: at a
-    target rate a server may well be idle. It may have waited for others, where these took so much of its cores that it
-    used most of the rest, or where they filled the cores of the load tool.
+    target rate a server may well be idle. It may have waited for others: where it used most of what they left of its
+    cores, and where they filled the cores of the load tool.
     """
     if not evidence.closed_loop:
         return

@@ -15,9 +15,9 @@ from benchkit.models.thresholds import Thresholds
 from benchkit.stats.samples import log_left
 
 CHARGED_FROM = 0.03
-"""Least excess of the processes' CPU time over the busy time of their cores outside of interrupts, in cores, by which a
-kernel shows that it charges interrupts to the running process. Most are built so (CONFIG_IRQ_TIME_ACCOUNTING is off).
-It is more than any reading error."""
+"""CPU time of the processes, less the busy time of their cores outside of interrupts, in cores: from here on, the
+kernel charges interrupts to the running process. Most are built so (CONFIG_IRQ_TIME_ACCOUNTING is off). It is more than
+any reading error."""
 ALWAYS_BUSY = 0.02
 """Idle share of a core below which its interrupts come while a process runs."""
 STEP_S = 0.01
