@@ -132,7 +132,7 @@ def _document(plan: RunPlan, errors: Sequence[BenchkitError]) -> dict[str, objec
             for b in plan.builds
         ],
         "sudo": [{"host": each.host, "when": each.when, "argv": each.argv} for each in plan.sudo],
-        "notices": plan.notices,
+        "notices": plan.notes,
         "obstacles": [str(error) for error in errors],
     }
 
@@ -181,7 +181,7 @@ def _show(plan: RunPlan) -> None:
         ("To be built, unless cached", [str(build) for build in plan.builds]),
         ("With sudo", plan.sudo),
         ("Servers that are there already", list(describe_connections(plan))),
-        ("Notes", plan.notices),
+        ("Notes", plan.notes),
     ):
         if lines:
             print(f"\n{title}:")

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from benchkit.loadtools.registry import get_tool
 from benchkit.models.design import Design
-from benchkit.plan.cell_groups import baselines_of, compared_pairs, group_cells
+from benchkit.models.run import CellRecord
 from benchkit.plan.host_capabilities import HostCapabilities
 from benchkit.plan.model import PlannedCell
 from benchkit.plan.side_by_side import Placement, why_not_sliced
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.trial_order import CELLS_OF_ABBA
+from benchkit.stats.cell_pairs import ComparedCells, baseline_pairs, requested_ratios, scenario_baseline
 from benchkit.units import counted
 
 NOTABLE_SHARE = 0.01
@@ -32,7 +33,7 @@ class PlannedDesign:
     why: str
     """Reason for this design, as a clause."""
     cells: tuple[PlannedCell, ...]
-    notices: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     groups: tuple[tuple[str, ...], ...] = ()
     """Cells of each block in turn; empty: every block has all cells."""
 
@@ -50,8 +51,8 @@ def plan_design(
         case "sliced":
             return _plan_sliced(experiment, cells, roles, capabilities)
         case "abba" if supported != CELLS_OF_ABBA:
-            notice = "ABBA needs two cells, and these hosts do not support both: the other cell runs alone."
-            return PlannedDesign("blocks", "ABBA needs two cells", cells, (notice,))
+            note = "ABBA needs two cells, and these hosts do not support both: the other cell runs alone."
+            return PlannedDesign("blocks", "ABBA needs two cells", cells, (note,))
         case "sequential":
             return PlannedDesign(wanted, "the scenario asks for it", cells, (SEQUENTIAL,))
     return PlannedDesign(wanted, "the scenario asks for it", cells)
@@ -69,7 +70,7 @@ def _plan_sliced(
     turns = f"load in turns of {experiment.scenario.slice_s:g} s"
     if (why_not := why_not_sliced(experiment, supported)) is not None:
         return _blocks_instead(cells, why_not)
-    connecting = tuple(_connecting_notices(supported, experiment.scenario.slice_s))
+    connecting = tuple(_connecting_notes(supported, experiment.scenario.slice_s))
     placement = Placement(experiment, supported, roles, capabilities)
     placed = placement.place(cell_ids)
     if (no_room := placement.why_not(placed)) is None:
@@ -88,15 +89,15 @@ def _plan_sliced(
         return _blocks_instead(cells, no_room)
     number = counted(len(groups), "group")
     why = f"the stacks of a group of cells side by side, {turns}; {number}, because {no_room}"
-    notice = (
+    note = (
         f"The cells run in {number}, each with its baseline, because {no_room}: a block has the cells of one group, and "
         "cells of different groups are compared with the baseline, not with each other."
     )
     grouped = [cell for group in groups for cell in place_group(group)]
-    return PlannedDesign("sliced", why, _replaced(cells, grouped), (notice, *connecting), groups)
+    return PlannedDesign("sliced", why, _replaced(cells, grouped), (note, *connecting), groups)
 
 
-def _connecting_notices(cells: Sequence[PlannedCell], slice_s: float) -> Iterator[str]:
+def _connecting_notes(cells: Sequence[PlannedCell], slice_s: float) -> Iterator[str]:
     """Yield for each tool that cannot connect before a slice the share of the slice that it connects for."""
     shares: dict[str, float] = {}
     for cell in cells:
@@ -120,3 +121,56 @@ def _replaced(cells: Sequence[PlannedCell], placed: Sequence[PlannedCell]) -> tu
     """Return the cells with those that are placed in their stead."""
     by_id = {cell.cell_id: cell for cell in placed}
     return tuple(by_id.get(cell.cell_id, cell) for cell in cells)
+
+
+def compared_pairs(experiment: Experiment, cells: Sequence[PlannedCell]) -> list[ComparedCells]:
+    """Return the comparisons that a scenario asks for: cells with their baselines, controls, and those of claims."""
+    records = [
+        CellRecord(cell_id=cell.cell_id, levels=cell.spec.levels, unsupported=cell.unsupported) for cell in cells
+    ]
+    scenario = experiment.document.data
+    pairs, _ = baseline_pairs(records, scenario_baseline(scenario, records))
+    claimed = [pair for _, pair, claim in requested_ratios(scenario, records, ()) if claim is not None]
+    return list(dict.fromkeys((*pairs, *claimed)))
+
+
+def baselines_of(pairs: Sequence[ComparedCells]) -> tuple[str, ...]:
+    """Return the cells that others are compared with, controls excepted."""
+    return tuple(dict.fromkeys(pair.baseline for pair in pairs if not pair.control))
+
+
+def group_cells(
+    cell_ids: Sequence[str], pairs: Sequence[ComparedCells], has_room: Callable[[Sequence[str]], bool]
+) -> tuple[tuple[str, ...], ...] | None:
+    """Return groups of cells in which every pair is together; None where the hosts have no room for one of them.
+
+    Cells are put into the first group with room (first fit), in their order. A cell that is in no pair is put beside
+    the first baseline.
+    """
+
+    def in_order(group: Collection[str]) -> list[str]:
+        return [cell_id for cell_id in cell_ids if cell_id in group]
+
+    groups: list[frozenset[str]] = []
+    for unit in _units(cell_ids, pairs):
+        place = next((i for i, group in enumerate(groups) if has_room(in_order(group | unit))), None)
+        if place is not None:
+            groups[place] |= unit
+        elif has_room(in_order(unit)):
+            groups.append(unit)
+        else:
+            return None
+    return tuple(tuple(in_order(group)) for group in groups)
+
+
+def _units(cell_ids: Sequence[str], pairs: Sequence[ComparedCells]) -> Iterator[frozenset[str]]:
+    """Yield the smallest sets of cells that need each other: a cell, its control, and the baselines of both."""
+    baselines = baselines_of(pairs)
+    controls = {pair.baseline: pair.cell_id for pair in pairs if pair.control and pair.baseline not in baselines}
+    for cell_id in cell_ids:
+        if cell_id in controls.values():
+            continue
+        cells = {cell_id, controls.get(cell_id, cell_id)}
+        needed = {pair.baseline for pair in pairs if pair.cell_id in cells} - cells
+        if needed or cell_id not in baselines:
+            yield frozenset(cells | (needed or set(baselines[:1])))

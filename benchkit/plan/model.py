@@ -120,7 +120,7 @@ class RunPlan:
     """Hosts of each role."""
     cells: tuple[PlannedCell, ...]
     planned_trials: tuple[PlannedTrial, ...]
-    notices: tuple[str, ...]
+    notes: tuple[str, ...]
     """Limitations for readers of the results: settings not isolated, not applied, lowered."""
     tuning: tuple[TuningPlan, ...]
     """Tuning of each host for the whole run."""

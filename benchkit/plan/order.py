@@ -1,15 +1,17 @@
-"""The order of a run's trials: its design applied to the cells that the hosts support, and their controls."""
+"""The order of a run's trials: its design applied to the cells that the hosts support, controls and profile pass."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from benchkit.models.design import control_of, controlled
 from benchkit.plan.design import PlannedDesign
+from benchkit.plan.host_capabilities import HostCapabilities
 from benchkit.plan.model import PlannedCell, cells_with_capacity
 from benchkit.scenario.experiment import Experiment
-from benchkit.scenario.trial_order import PlannedTrial, calibration_trials, planned_trials
+from benchkit.scenario.trial_order import PlannedTrial, calibration_trials, planned_trials, profile_trials
+from benchkit.services.service import PERF, needs_perf
 
 
 def control_cells(experiment: Experiment, cells: Sequence[PlannedCell]) -> tuple[PlannedCell, ...]:
@@ -40,3 +42,55 @@ def calibrations(cells: Iterable[PlannedCell]) -> tuple[PlannedTrial, ...]:
         if cell.unsupported is None and cell.load.share_of_slowest is not None and not controlled(cell.cell_id)
     ]
     return calibration_trials([*at_full_speed, *dict.fromkeys(cells_with_capacity(cells).values())])
+
+
+def profile_cells(experiment: Experiment, cells: Sequence[PlannedCell]) -> tuple[PlannedCell, ...]:
+    """Return the cells as the trials of the pass run them; empty without a pass."""
+    profile = experiment.scenario.profile
+    if profile is None:
+        return ()
+    return tuple(
+        replace(
+            cell,
+            load=profile.load(cell.load),
+            generators=tuple(generator.with_window(profile.window(cell.load)) for generator in cell.generators),
+        )
+        for cell in cells
+        if cell.unsupported is None and controlled(cell.cell_id) is None
+    )
+
+
+def profile_order(
+    experiment: Experiment, cells: Sequence[PlannedCell], measured: Sequence[PlannedTrial], seed: int
+) -> tuple[PlannedTrial, ...]:
+    """Return the trials of the pass, which follow the measured ones; empty without a pass."""
+    profile = experiment.scenario.profile
+    if profile is None:
+        return ()
+    last = max((trial.block for trial in measured), default=0)
+    return profile_trials(profile, [cell.cell_id for cell in cells if cell.unsupported is None], last, seed)
+
+
+def profile_notes(
+    experiment: Experiment, cells: Sequence[PlannedCell], capabilities: Mapping[str, HostCapabilities]
+) -> Iterator[str]:
+    """Yield a note about lengthened windows, and one for each host on which services cannot be profiled."""
+    profile = experiment.scenario.profile
+    if profile is None:
+        return
+    lengthened = sorted({profile.load(cell.load).duration_s or 0 for cell in cells if profile.lengthens(cell.load)})
+    if lengthened:
+        windows = ", ".join(f"{window_s:g} s" for window_s in lengthened)
+        yield (
+            f"Trials of the profile pass have a window of {windows}, as that of the load is too short for a profile; "
+            "`--set profile.duration_s=…` sets another one."
+        )
+    services = [service for cell in cells for service in needs_perf(cell.services) if profile.includes(service.name)]
+    without_perf: dict[str, list[str]] = {}
+    for service in services:
+        if PERF not in capabilities[service.host].facts.programs:
+            names = without_perf.setdefault(service.host, [])
+            names += [name for name in [f"{service.name} ({service.backend})"] if name not in names]
+    for host, names in without_perf.items():
+        what = f"{host} has no perf, so that there will be no profile of {', '.join(names)}"
+        yield f"{what}; {experiment.install_hint}."

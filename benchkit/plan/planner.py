@@ -15,11 +15,10 @@ from benchkit.plan.cells import missing_program_error, name_equal_builds, plan_c
 from benchkit.plan.design import plan_design
 from benchkit.plan.host_capabilities import HostCapabilities, host_capabilities, quota_not_applied
 from benchkit.plan.model import SWITCH_S, PlannedCell, RunPlan
-from benchkit.plan.order import calibrations, control_cells, order_trials
-from benchkit.plan.profiled_cells import profile_cells, profile_notices, profile_order
+from benchkit.plan.order import calibrations, control_cells, order_trials, profile_cells, profile_notes, profile_order
 from benchkit.plan.records import cell_record, inventory_facts, used_programs
 from benchkit.plan.reserved_ports import plan_reserved_ports
-from benchkit.plan.secret_headers import missing_secrets, secret_notices
+from benchkit.plan.secret_headers import missing_secrets, secret_notes
 from benchkit.plan.service_checks import build_services, check_configs, check_go_releases, check_node_releases
 from benchkit.plan.testbeds import combine_plans, compared_facts, errors_of_testbeds
 from benchkit.plan.tuning_plan import plan_cell_tuning, plan_tuning, tuning_required_error
@@ -106,14 +105,14 @@ def _draft_testbed(experiment: Experiment, hosts: Hosts, seed: int | None) -> tu
         roles=roles,
         cells=cells,
         planned_trials=(*calibrations(cells), *measured, *profile_order(experiment, cells, measured, seed)),
-        notices=(
-            *design.notices,
-            *(notice for record in map(cell_record, supported) for notice in record.notes),
-            *_tool_notices(cells),
-            *secret_notices(cells),
-            *profile_notices(experiment, cells, capabilities),
+        notes=(
+            *design.notes,
+            *(note for record in map(cell_record, supported) for note in record.notes),
+            *_tool_notes(cells),
+            *secret_notes(cells),
+            *profile_notes(experiment, cells, capabilities),
             *hosts.inventory.limits,
-            *(notice for host in hosts for notice in host.notes),
+            *(note for host in hosts for note in host.notes),
             *(sentence for plan in tuning for sentence in plan.sentences()),
             *_quotas_not_applied(experiment, roles, capabilities),
         ),
@@ -123,7 +122,7 @@ def _draft_testbed(experiment: Experiment, hosts: Hosts, seed: int | None) -> tu
     )
     plan = replace(
         plan,
-        notices=(*plan.notices, *_switch_notices(plan)),
+        notes=(*plan.notes, *_switch_notes(plan)),
         sudo=sudo_commands([host.spec for host in hosts], plan.whole_tuning),
     )
     return plan, errors
@@ -209,14 +208,14 @@ def _required_cell_tuning_errors(
                 yield from (tuning_required_error(sentence) for sentence in planned.sentences())
 
 
-def _tool_notices(cells: Iterable[PlannedCell]) -> Iterable[str]:
-    """Return each notice about the way in which a load tool sends to its target once."""
+def _tool_notes(cells: Iterable[PlannedCell]) -> Iterable[str]:
+    """Return each note about the way in which a load tool sends to its target once."""
     generators = (generator for cell in cells if cell.unsupported is None for generator in cell.generators)
     return dict.fromkeys(each for one in generators for each in get_tool(one.tool).target_notes(one.target))
 
 
-def _switch_notices(plan: RunPlan) -> Iterator[str]:
-    """Yield a notice about the switches of kernel settings between trials, if there are any."""
+def _switch_notes(plan: RunPlan) -> Iterator[str]:
+    """Yield a note about the switches of kernel settings between trials, if there are any."""
     number = plan.tuning_switches
     if number:
         yield (
@@ -242,9 +241,9 @@ def _nothing_runnable(experiment: Experiment, cells: Sequence[PlannedCell]) -> I
 def _quotas_not_applied(
     experiment: Experiment, roles: Roles, capabilities: Mapping[str, HostCapabilities]
 ) -> Iterator[str]:
-    """Yield a notice for each host that cannot enforce the CPU quota of a role."""
+    """Yield a note for each host that cannot enforce the CPU quota of a role."""
     for name, role in experiment.scenario.roles.items():
         for host in roles[name]:
-            notice = quota_not_applied(name, role.quota, capabilities[host])
-            if notice is not None:
-                yield notice
+            note = quota_not_applied(name, role.quota, capabilities[host])
+            if note is not None:
+                yield note

@@ -19,7 +19,7 @@ def missing_secrets(experiment: Experiment) -> Iterator[InputError]:
         yield error
 
 
-def secret_notices(cells: Iterable[PlannedCell]) -> tuple[str, ...]:
+def secret_notes(cells: Iterable[PlannedCell]) -> tuple[str, ...]:
     """Return a sentence for each way in which somebody else could read a secret header value, with the way out."""
     supported = [cell for cell in cells if cell.unsupported is None]
     given = {name: secret for cell in supported for name, secret in cell.load.secrets if secret.is_given}

@@ -63,7 +63,7 @@ def combine_plans(plans: Sequence[RunPlan]) -> RunPlan:
     """Return the plan of a run whose blocks are divided among the testbeds of these plans, the first one first."""
     first = plans[0]
     if first.design == "sequential":
-        return replace(first, notices=(*first.notices, SEQUENTIAL.format(used=first.testbed)))
+        return replace(first, notes=(*first.notes, SEQUENTIAL.format(used=first.testbed)))
     if first.experiment.scenario.testbeds == "factor":
         plans = [_with_factor(plan, number, len(plans)) for number, plan in enumerate(plans)]
         trials = sorted((trial for plan in plans for trial in plan.planned_trials), key=lambda trial: trial.block)
@@ -86,7 +86,7 @@ def combine_plans(plans: Sequence[RunPlan]) -> RunPlan:
         tuning=tuple(each for plan in plans for each in plan.tuning),
         tuning_required=frozenset().union(*(plan.tuning_required for plan in plans)),
         sudo=tuple(each for plan in plans for each in plan.sudo),
-        notices=tuple(dict.fromkeys(notice for plan in plans for notice in plan.notices)),
+        notes=tuple(dict.fromkeys(note for plan in plans for note in plan.notes)),
     )
 
 

@@ -69,7 +69,7 @@ def make_manifest(
         },
         controller=controller_placement(plan, hosts),
         thresholds=plan.experiment.scenario.thresholds.model_dump(),
-        notes=plan.notices,
+        notes=plan.notes,
         tags=dict(tags),
         code=code,
         started_at=datetime.now(UTC),

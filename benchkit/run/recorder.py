@@ -162,15 +162,15 @@ class RunRecorder:
         self.outcome.restore_unconfirmed[host] = reason
 
     def record_lost_testbed(self, testbed: str, reason: str) -> str:
-        """Record that a testbed is not used any more; return the notice about it for readers of the results."""
+        """Record that a testbed is not used any more; return the note about it for readers of the results."""
         logger.info("testbed %s: lost: %s", testbed, reason)
         self.journal.append(TestbedLost(testbed=testbed, why=reason))
-        notice = f"Testbed {testbed} was lost during the run: the others ran the blocks that it had not finished."
-        self.add_notice(notice)
-        return notice
+        note = f"Testbed {testbed} was lost during the run: the others ran the blocks that it had not finished."
+        self.add_note(note)
+        return note
 
-    def add_notice(self, text: str) -> bool:
-        """Add a notice for readers of the results to the manifest; return False if it is there already."""
+    def add_note(self, text: str) -> bool:
+        """Add a note for readers of the results to the manifest; return False if it is there already."""
         with self._lock:
             manifest = self.run.manifest()
             if text in manifest.notes:
@@ -269,15 +269,15 @@ class RunRecorder:
             )
 
     def _require_store(self) -> None:
-        """Raise BenchkitError where the run's folder is gone, of which the open journal notices nothing."""
+        """Raise BenchkitError where the run's folder is gone, which the open journal does not notice."""
         if not self.run.is_stored():
             raise _store_lost(self.outcome)
 
-    def record_early_stop(self, blocks: int, notice: str) -> None:
-        """Record in the manifest the number of blocks that ran, and a notice with the reason."""
+    def record_early_stop(self, blocks: int, note: str) -> None:
+        """Record in the manifest the number of blocks that ran, and a note with the reason."""
         manifest = self.run.manifest()
-        notices = (*manifest.notes, notice)
-        self.run.write_manifest(manifest.model_copy(update={"blocks": blocks, "notes": notices}))
+        notes = (*manifest.notes, note)
+        self.run.write_manifest(manifest.model_copy(update={"blocks": blocks, "notes": notes}))
 
 
 @contextmanager

@@ -193,8 +193,8 @@ def _finished(run: RunFolder, progress: RunProgress, *, retry_failed: bool) -> I
 def _reopen_manifest(run: RunFolder, changes: Collection[FactDifference]) -> Manifest:
     manifest = run.manifest()
     at = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
-    notices = (*manifest.notes, *(f"Resumed at {at} despite a change: {change.text}." for change in changes))
-    manifest = manifest.model_copy(update={"status": "running", "ended_at": None, "notes": notices})
+    notes = (*manifest.notes, *(f"Resumed at {at} despite a change: {change.text}." for change in changes))
+    manifest = manifest.model_copy(update={"status": "running", "ended_at": None, "notes": notes})
     run.write_manifest(manifest)
     return manifest
 

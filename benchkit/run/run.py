@@ -33,7 +33,7 @@ from benchkit.models.thresholds import thresholds_of
 from benchkit.plan.adaptation import Adaptation, Observed, adapt_to_first_block
 from benchkit.plan.model import RunPlan
 from benchkit.plan.planner import make_plan
-from benchkit.plan.secret_headers import secret_notices
+from benchkit.plan.secret_headers import secret_notes
 from benchkit.run.attempt import AttemptResult, attempt_block
 from benchkit.run.events import RunObserver, heard_one_at_a_time
 from benchkit.run.manifest import code_of, controller_placement, make_manifest, new_run_id
@@ -41,8 +41,7 @@ from benchkit.run.recorder import RunOutcome, RunRecorder, recording
 from benchkit.run.resume import Resumption, check_resumption, finished_verdicts, resume_queue
 from benchkit.run.target_rates import TargetRates
 from benchkit.run.testbed import Testbed
-from benchkit.run.trial_queue import TrialQueue
-from benchkit.run.workers import run_concurrently
+from benchkit.run.trial_queue import TrialQueue, run_concurrently
 from benchkit.scenario.cells import require_secrets
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.trial_order import PlannedTrial
@@ -109,7 +108,7 @@ def run_experiment(
     with connect_all(inventory, lease_s=options.lease_s) as hosts:
         before = take_snapshot(hosts) if options.names_other_programs else None
         with open_run(experiment, hosts, store, observer, options) as run:
-            for sentence in secret_notices(run.plan.cells):
+            for sentence in secret_notes(run.plan.cells):
                 observer.notify(sentence)
             display = observer.run_opened(run.plan, hosts, run.folder)
             if before is not None and (
@@ -243,8 +242,8 @@ def _run_blocks(queue: TrialQueue, testbed: Testbed, recorder: RunRecorder, obse
         started_s = time.monotonic()
         results = attempt_block(planned_trials, testbed, recorder, observer)
         took_s = (time.monotonic() - started_s) / len(planned_trials)
-        testbed.notice_clocks()
-        testbed.notice_programs(
+        testbed.report_clocks()
+        testbed.report_other_programs(
             planned_trials[0].block, [each.row for each in results.values() if each.row is not None]
         )
         is_given_up = bool(testbed.lost_hosts) and queue.leave(testbed.name)

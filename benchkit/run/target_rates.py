@@ -45,7 +45,7 @@ class TargetRates:
             self._rps[row.cell_id] = row.rps
 
     def cell_of(self, trial: PlannedTrial, plan: RunPlan) -> tuple[PlannedCell, str | None]:
-        """Return the cell of a trial with its target rate, and a notice about a rate that the run found.
+        """Return the cell of a trial with its target rate, and a note about a rate that the run found.
 
         Raises InputError where no cell has answered at full speed or the capacity is unknown, and for a rate that is
         too low to be divided.
@@ -67,11 +67,11 @@ class TargetRates:
             )
         slowest, rps = min(self._rps.items(), key=lambda each: each[1])
         rate = float(max(1, int(share * rps)))
-        notice = (
+        note = (
             f"Target rate: {units.requests_per_s(rate)}, {units.share(share)} of the {units.requests_per_s(rps)} of the "
             f"slowest cell at full speed, {slowest}."
         )
-        return _with_rate(cell, rate), notice
+        return _with_rate(cell, rate), note
 
     def _at_capacity(
         self, cell: PlannedCell, share: float, trial: PlannedTrial, plan: RunPlan
@@ -89,11 +89,11 @@ class TargetRates:
             )
         bound = "" if found.capacity_high is not None else "at least "
         high = "unknown" if found.capacity_high is None else units.rate(found.capacity_high)
-        notice = (
+        note = (
             f"Capacity of {searched}: {bound}{units.requests_per_s(found.capacity_rps)} "
             f"[{units.rate(found.capacity_low)}, {high}]; target rates are shares of it."
         )
-        return _with_rate(cell, float(max(1, round(share * found.capacity_rps)))), notice
+        return _with_rate(cell, float(max(1, round(share * found.capacity_rps)))), note
 
 
 def _with_rate(cell: PlannedCell, rate: float) -> PlannedCell:

@@ -27,7 +27,6 @@ from benchkit.run.retries import RetryPolicy
 from benchkit.run.run_log import log_step
 from benchkit.run.target_rates import TargetRates
 from benchkit.run.tuned_hosts import CellTuning, NotRestoredError, tune, tuned
-from benchkit.run.wall_clocks import WallClocks
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.services import deploy
 from benchkit.services.service import ServiceFile
@@ -71,7 +70,7 @@ class Testbed:
         self._reconnects: dict[str, int] = {}
         self._clocks = WallClocks()
         self._cell_tuning = CellTuning(plan, hosts, recorder.journal)
-        self._has_noticed_programs = False
+        self._has_reported_programs = False
         self._blocks_with_facts: set[tuple[int, int]] = set()
 
     @contextmanager
@@ -83,7 +82,7 @@ class Testbed:
         """
         for host in self.hosts:
             self._report_leftovers(host.name)
-        self.notice_clocks()
+        self.report_clocks()
         are_trials_over = False
         try:
             with tuned(self.plan, self.hosts, self._recorder.journal) as outcomes:
@@ -143,7 +142,7 @@ class Testbed:
                 self._recorder.journal.append(HostReconnected(host=name, after_s=after_s))
         return elapsed_s() - last_seen_s
 
-    def notice_clocks(self) -> None:
+    def report_clocks(self) -> None:
         """Report and record the wall clocks that were set since the last call, if their hosts have answered since."""
         text = self._clocks.compare(
             controller_wall_offset_ns(), {host.name: host.clock.host_wall_offset_ns for host in self.hosts}
@@ -151,18 +150,16 @@ class Testbed:
         if text is not None:
             logger.info("%s", text)
             self._recorder.journal.append(ClocksSet(text=text))
-            self._recorder.add_notice(
-                f"During the run, {text}. Its times of day are off by that, its durations are not."
-            )
+            self._recorder.add_note(f"During the run, {text}. Its times of day are off by that, its durations are not.")
             self._observer.notify(text)
 
-    def notice_programs(self, block: int, rows: Iterable[TrialRow]) -> None:
+    def report_other_programs(self, block: int, rows: Iterable[TrialRow]) -> None:
         """Report other programs in the first block in which they used more CPU time than noisy-host allows."""
         limit = self.plan.experiment.scenario.thresholds.foreign_cores
         noisy = [row for row in rows if (row.foreign_share or 0.0) > limit]
-        if not noisy or self._has_noticed_programs:
+        if not noisy or self._has_reported_programs:
             return
-        self._has_noticed_programs = True
+        self._has_reported_programs = True
         worst = max(noisy, key=lambda row: row.other_program_cores or 0.0)
         if worst.other_program is None or worst.other_program_cores is None:
             who = f"Programs that have ended, or are hidden, used {share(worst.foreign_share)} of the CPU time of its cores"
@@ -179,16 +176,16 @@ class Testbed:
 
     def cell_of(self, planned_trial: PlannedTrial) -> PlannedCell:
         """Return the cell of a trial as that trial runs it, with its target rate. Raises InputError without any."""
-        cell, notice = self.rates.cell_of(planned_trial, self.plan)
-        if notice is not None and self._recorder.add_notice(notice):
-            logger.info("%s", notice)
-            self._observer.notify(notice)
+        cell, note = self.rates.cell_of(planned_trial, self.plan)
+        if note is not None and self._recorder.add_note(note):
+            logger.info("%s", note)
+            self._observer.notify(note)
         return cell
 
     def tune_for(self, cell: PlannedCell) -> None:
         """Apply the kernel settings of a cell, where they are not those of the trial before. Raises BenchkitError."""
         for note in self._cell_tuning.switch_to(cell):
-            self._recorder.add_notice(f"{note}.")
+            self._recorder.add_note(f"{note}.")
             self._observer.notify(note)
 
     def record_block_facts(self, planned_trial: PlannedTrial) -> None:
@@ -288,7 +285,7 @@ class Testbed:
             except LostError as error:
                 self._recorder.record_lost_host(host.name, str(error))
                 self.hosts.drop(host.name)
-        self.notice_clocks()
+        self.report_clocks()
 
     def _install_programs(self, only: str | None = None) -> None:
         for host, placed in install_programs(self.plan, self.hosts, only).items():
@@ -332,3 +329,42 @@ def install_programs(plan: RunPlan, hosts: Hosts, only: str | None = None) -> di
             with log_step(logger, "install programs of generators", host):
                 installed[host] = deploy.place_files(hosts[host], programs)
     return installed
+
+
+MIN_STEP_S = 0.5
+"""Smallest step that is reported. Time daemons step from 0.128 s on (ntpd(8)), and on a very busy machine two readings
+of two clocks may be as far apart."""
+
+CONTROLLER = "this machine"
+
+
+class WallClocks:
+    """The wall clocks of a run's machines, as they were at the last comparison.
+
+    Times of day are off by a step from then on: the names of runs, the starts of trials. Durations, windows, leases and
+    rates come from monotonic clocks, which cannot be set.
+    """
+
+    def __init__(self) -> None:
+        """Start without any reading."""
+        self._offsets_ns: dict[str, int] = {}
+
+    def compare(self, controller_ns: int, hosts_ns: Mapping[str, int]) -> str | None:
+        """Return a clause about the clocks that were set since the last call; None where none was.
+
+        Each is given as its wall clock less its monotonic one, the hosts' by name. A machine that was suspended looks
+        the same, because its monotonic clock stops.
+        """
+        offsets_ns = {CONTROLLER: controller_ns, **hosts_ns}
+        steps_s = {name: (ns - self._offsets_ns.get(name, ns)) / 1e9 for name, ns in offsets_ns.items()}
+        self._offsets_ns |= offsets_ns
+        parts = [
+            f"{name} by {abs(step_s):.1f} s {'forward' if step_s > 0 else 'back'}"
+            for name, step_s in steps_s.items()
+            if abs(step_s) >= MIN_STEP_S
+        ]
+        return f"a wall clock was set, or the machine was suspended: {', '.join(parts)}" if parts else None
+
+    def forget(self, name: str) -> None:
+        """Forget the clock of a host that has rebooted: it is another one now."""
+        self._offsets_ns.pop(name, None)

@@ -2,7 +2,7 @@
 
 The plan draws the order before anything runs. This is the only place that changes it afterwards: a rule may end the run
 early, a pause or a lost testbed may repeat a block, and a resumed run skips what has finished. What testbeds share that
-run at the same time is here too, under one lock.
+run at the same time is here too, under one lock, and how they run, a thread for each (`run_concurrently`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -238,3 +239,46 @@ def _contiguous_blocks(planned: Sequence[PlannedTrial]) -> frozenset[int]:
         last[trial.block] = index
     sizes = Counter(trial.block for trial in planned)
     return frozenset(block for block in sizes if last[block] - first[block] + 1 == sizes[block])
+
+
+WAKE_S = 0.2
+"""Time in which an interruption is noticed. A wait without an end may sleep on through a signal: libraries can have
+signals restart system calls (SA_RESTART in sigaction(2))."""
+
+
+def run_concurrently(
+    works: Sequence[Callable[[], None]], *, stop: Callable[[], None], abort: Callable[[], None]
+) -> None:
+    """Do all of these works at the same time, and return when all have ended; a single one in this thread.
+
+    After an error of one, `stop` has the others end after their present trial; the first error is raised then. At an
+    interruption, which reaches this thread alone, `abort` makes the others fail at once.
+    """
+    if len(works) == 1:
+        works[0]()
+        return
+    pool = ThreadPoolExecutor(len(works), thread_name_prefix="testbed")
+    try:
+        futures = [pool.submit(work) for work in works]
+        try:
+            _wait_for_error(futures)
+            stop()
+            wait(futures)
+        except KeyboardInterrupt:
+            stop()
+            abort()
+            wait(futures)
+            raise
+        for future in futures:
+            future.result()
+    finally:
+        pool.shutdown(wait=False)
+
+
+def _wait_for_error(futures: Sequence[Future[None]]) -> None:
+    """Wait until one has failed, or all have ended."""
+    pending = set(futures)
+    while pending:
+        done, pending = wait(pending, timeout=WAKE_S, return_when=FIRST_EXCEPTION)
+        if any(future.exception() is not None for future in done):
+            return

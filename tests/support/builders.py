@@ -95,7 +95,7 @@ def run_plan(experiment: Experiment, **fields: Any) -> RunPlan:  # noqa: ANN401 
         roles={},
         cells=planned_cells(experiment),
         planned_trials=(),
-        notices=(),
+        notes=(),
         tuning=(),
         tuning_required=frozenset(),
     )

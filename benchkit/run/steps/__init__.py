@@ -1,1 +1,1 @@
-"""The steps of a trial, a module for each group of them; `benchkit.run.trial` has their order."""
+"""The steps of a block and of its trials, a module for each group; `benchkit.run.block` has their order."""

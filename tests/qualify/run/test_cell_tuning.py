@@ -98,10 +98,10 @@ def test_the_plan_states_the_cost_of_switching_and_slices_nothing(lab: Lab, tmp_
     with opened(read_scenario(tmp_path, **fields), lab, tmp_path) as run:
         plan = run.plan
     assert plan.design == "blocks"
-    assert "The design is blocks, not sliced, because its cells need different kernel settings." in plan.notices
+    assert "The design is blocks, not sliced, because its cells need different kernel settings." in plan.notes
     levels = [trial.cell_id for trial in plan.planned_trials]
     number = sum(one != other for one, other in zip(["tuning=none", *levels], levels, strict=False))
-    assert any(f" {number} switches between trials" in notice for notice in plan.notices)
+    assert any(f" {number} switches between trials" in note for note in plan.notes)
     assert plan.seconds is not None
     alone = sum(plan.cell_of(trial).seconds or 0 for trial in plan.planned_trials)
     assert plan.seconds > alone

@@ -103,7 +103,7 @@ def test_a_missing_program_is_an_error(lab: Lab, tmp_path: Path) -> None:
         plan, errors = draft_plan(read_experiment(write_page_scenario(tmp_path, BOTH)), hosts)
     assert ["nginx-other is missing" in str(error) for error in errors] == [True]
     assert "/opt/none/nginx, which the inventory names (hosts.sut.programs.nginx-other)" in str(errors[0])
-    assert any("/opt/none/nginx is no program that can be run there" in notice for notice in plan.notices)
+    assert any("/opt/none/nginx is no program that can be run there" in notice for notice in plan.notes)
 
 
 def test_an_invalid_template_is_reported_before_anything_is_deployed(lab: Lab, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchkit.plan.cell_groups import compared_pairs, group_cells
+from benchkit.plan.design import compared_pairs, group_cells
 from benchkit.plan.order import control_cells
 from benchkit.stats.cell_pairs import ComparedCells
 from tests.support.builders import experiment, planned_cells, stacks

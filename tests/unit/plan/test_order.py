@@ -33,7 +33,7 @@ def test_a_control_repeats_its_cell_in_every_block() -> None:
         ("stack=nginx", "measure"): 5,
         ("stack=go~control", "control"): 5,
     }
-    assert design.notices == ()
+    assert design.notes == ()
 
 
 def test_an_unsupported_cell_has_no_control() -> None:
@@ -43,19 +43,19 @@ def test_an_unsupported_cell_has_no_control() -> None:
     assert {trial.cell_id for trial in trials} == {"stack=nginx"}
 
 
-def test_a_sequential_design_gives_a_notice() -> None:
+def test_a_sequential_design_gives_a_note() -> None:
     scenario = two_stacks(design="sequential")
     design = plan_design(scenario, with_controls(scenario), {}, {})
-    trials, (notice,) = order_trials(scenario, design, 1), design.notices
+    trials, (note,) = order_trials(scenario, design, 1), design.notes
     assert [trial.cell_id for trial in trials] == ["stack=go"] * 5 + ["stack=nginx"] * 5
-    assert notice.startswith("The design is sequential")
+    assert note.startswith("The design is sequential")
 
 
 def test_abba_with_one_supported_cell_runs_that_cell_alone() -> None:
     scenario = two_stacks(design="abba")
     design = plan_design(scenario, with_controls(scenario), {}, {})
-    assert (len(order_trials(scenario, design, 3)), design.notices) == (4 * 5, ())
+    assert (len(order_trials(scenario, design, 3)), design.notes) == (4 * 5, ())
     design = plan_design(scenario, with_controls(scenario, nginx="no nginx"), {}, {})
-    trials, notices = order_trials(scenario, design, 3), design.notices
+    trials, notes = order_trials(scenario, design, 3), design.notes
     assert [trial.cell_id for trial in trials] == ["stack=go"] * 5
-    assert notices == ("ABBA needs two cells, and these hosts do not support both: the other cell runs alone.",)
+    assert notes == ("ABBA needs two cells, and these hosts do not support both: the other cell runs alone.",)

@@ -10,18 +10,18 @@ import pytest
 
 from benchkit.loadtools.generators.generator import plan_generators
 from benchkit.loadtools.tool import Target
-from benchkit.plan.secret_headers import secret_notices
+from benchkit.plan.secret_headers import secret_notes
 from benchkit.run.manifest import header_digests
 from benchkit.services.controller_files import STATE_ENVIRONMENT
 from tests.support.builders import experiment, load, planned_cells, run_plan
 from tests.support.loadtools.fixtures import place
 
 
-def _notices(tool: str) -> tuple[str, ...]:
+def _notes(tool: str) -> tuple[str, ...]:
     headers = {"Cookie": "sid=1f7e", "Authorization": {"env": "TOKEN"}, "Accept": "text/html"}
     (cell,) = planned_cells(experiment(load=load(tool=tool, headers=headers)))
     generators = plan_generators(cell.load, Target("10.0.0.2:8080"), [place("load1")])
-    return secret_notices([replace(cell, generators=generators)])
+    return secret_notes([replace(cell, generators=generators)])
 
 
 def test_a_plan_says_what_others_can_read_and_how_to_avoid_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,8 +34,8 @@ def test_a_plan_says_what_others_can_read_and_how_to_avoid_it(monkeypatch: pytes
         "h2load takes headers as arguments alone: everybody who may list processes on load1 can read Cookie, "
         "Authorization while it runs. openloop, vegeta and wrk read headers from a private file."
     )
-    assert _notices("h2load") == (in_clear, in_arguments)
-    assert _notices("openloop") == (in_clear,)
+    assert _notes("h2load") == (in_clear, in_arguments)
+    assert _notes("openloop") == (in_clear,)
 
 
 def test_digests_tell_values_apart_and_can_be_made_on_this_controller_alone(

@@ -38,7 +38,7 @@ def test_each_stack_has_ports_and_folders_of_its_own() -> None:
     assert planned.cells[1].target == "http://10.0.0.5:8081/"
     assert len({service.folder for service in services}) == 2
     assert "8081" in " ".join(services[1].process.argv)
-    assert planned.notices == ()
+    assert planned.notes == ()
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,8 @@ def test_cells_that_cannot_be_side_by_side_run_in_blocks(fields: dict[str, Any],
     planned = sliced(**fields)
     assert planned.design == "blocks"
     assert reason in planned.why
-    (notice,) = planned.notices
-    assert notice.startswith("The design is blocks, not sliced, because ")
+    (note,) = planned.notes
+    assert note.startswith("The design is blocks, not sliced, because ")
     assert all(":8080/" in cell.target for cell in planned.cells)
 
 
@@ -72,7 +72,7 @@ WRK_CONNECTS = (
 
 
 @pytest.mark.parametrize(
-    ("fields", "notices"),
+    ("fields", "notes"),
     [
         ({"tool": "h2load"}, ()),
         ({"tool": "wrk"}, (WRK_CONNECTS,)),
@@ -81,11 +81,11 @@ WRK_CONNECTS = (
     ],
 )
 def test_the_plan_states_what_connecting_costs_where_it_is_in_the_slice(
-    fields: dict[str, Any], notices: tuple[str, ...]
+    fields: dict[str, Any], notes: tuple[str, ...]
 ) -> None:
     planned = sliced(load=load(**({"connections": 500} | fields)), slice_s=1)
     assert planned.design == "sliced"
-    assert planned.notices == notices
+    assert planned.notes == notes
 
 
 THREE: dict[str, Any] = {
@@ -99,8 +99,8 @@ def test_cells_are_grouped_where_memory_has_no_room_for_all() -> None:
     assert planned.design == "sliced"
     assert planned.groups == (("stack=one", "stack=two"), ("stack=one", "stack=three"))
     assert "; 2 groups, because their stacks may take" in planned.why
-    (notice,) = planned.notices
-    assert notice.startswith("The cells run in 2 groups, each with its baseline, because their stacks may take")
+    (note,) = planned.notes
+    assert note.startswith("The cells run in 2 groups, each with its baseline, because their stacks may take")
     assert [cell.services[0].endpoint.port for cell in planned.cells] == [8080, 8081, 8081]
 
 

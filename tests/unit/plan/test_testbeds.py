@@ -66,12 +66,12 @@ def message(errors: Sequence[BenchkitError]) -> str:
 
 
 def test_equal_testbeds_have_one_plan() -> None:
-    one, other = plan_of("a", notices=("both", "one")), plan_of("b", notices=("both", "other"))
+    one, other = plan_of("a", notes=("both", "one")), plan_of("b", notes=("both", "other"))
     plan = combine_plans([one, other])
     assert errors_of(one, other) == []
     assert plan.by_testbed == (one, other)
     assert plan.roles == {"sut": ("a-sut", "b-sut"), "load": ("a-load", "b-load")}
-    assert plan.notices == ("both", "one", "other")
+    assert plan.notes == ("both", "one", "other")
     assert plan.planned_trials == one.planned_trials
     assert (one.by_testbed, one.divided) == ((one,), ())
 
@@ -155,7 +155,7 @@ def test_testbeds_on_one_machine_cannot_both_tune_it() -> None:
 def test_a_sequential_design_runs_on_one_testbed() -> None:
     plan = combine_plans([plan_of("a", design="sequential"), plan_of("b", design="sequential")])
     assert (plan.testbed, plan.divided) == ("a", ())
-    assert "only testbed a runs" in plan.notices[-1]
+    assert "only testbed a runs" in plan.notes[-1]
 
 
 def test_a_testbed_that_is_a_factor_has_cells_and_blocks_of_its_own() -> None:

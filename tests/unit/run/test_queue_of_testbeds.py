@@ -10,8 +10,7 @@ import pytest
 
 from benchkit.comparison.adaptive import StopDecision, StopRule
 from benchkit.models.design import StopCondition
-from benchkit.run.trial_queue import TrialQueue
-from benchkit.run.workers import run_concurrently
+from benchkit.run.trial_queue import TrialQueue, run_concurrently
 from benchkit.scenario.trial_order import PlannedTrial, ProfilePass, calibration_trials, planned_trials, profile_trials
 from benchkit.stats.cell_pairs import ComparedCells
 from tests.unit.run.test_trial_queue import row

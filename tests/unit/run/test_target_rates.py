@@ -53,28 +53,28 @@ def test_the_share_is_one_of_two_forms_and_never_both() -> None:
 
 def test_the_rate_is_a_share_of_the_slowest_and_divided_among_generators() -> None:
     rows = [full_speed("stack=go", 8001.0), full_speed("stack=node", 4003.0), full_speed("stack=c", 100.0, "measure")]
-    cell, notice = TargetRates([*rows, full_speed("stack=broken", None)]).cell_of(TRIAL, plan())
+    cell, note = TargetRates([*rows, full_speed("stack=broken", None)]).cell_of(TRIAL, plan())
     assert cell.load.rate == 2001
     assert [each.load.rate for each in cell.generators] == [1000.5, 1000.5]
     assert [each.argv[-2] for each in cell.generators] == ["-rate=1000500/1000s"] * 2
     assert {each.reducer for each in cell.generators} == {
         ("/w/tools/reduce", "-tool", "vegeta", "-interval", "999500ns")
     }
-    assert notice == (
+    assert note == (
         "Target rate: 2,001 requests/s, 50.0 % of the 4,003 requests/s of the slowest cell at full speed, stack=node."
     )
 
 
 def test_calibrations_run_at_full_speed_for_a_short_time() -> None:
-    cell, notice = TargetRates().cell_of(replace(TRIAL, kind="calibrate"), plan())
-    assert (cell.load.rate, cell.load.duration_s, notice) == (None, CALIBRATION_S, None)
+    cell, note = TargetRates().cell_of(replace(TRIAL, kind="calibrate"), plan())
+    assert (cell.load.rate, cell.load.duration_s, note) == (None, CALIBRATION_S, None)
     assert {each.reducer for each in cell.generators} == {("/w/tools/reduce", "-tool", "vegeta")}
 
 
 def test_stated_rates_stay() -> None:
     stated = plan(Load(tool="vegeta", connections=8, duration_s=10, rate=300))
-    cell, notice = TargetRates([full_speed("stack=go", 1.0)]).cell_of(TRIAL, stated)
-    assert (cell, notice) == (stated.cells[0], None)
+    cell, note = TargetRates([full_speed("stack=go", 1.0)]).cell_of(TRIAL, stated)
+    assert (cell, note) == (stated.cells[0], None)
 
 
 def test_no_rate_is_invented() -> None:
@@ -135,15 +135,15 @@ def test_cells_that_differ_in_their_share_alone_have_one_search() -> None:
         for cell_id in ("share=0.1", "share=0.5", "share=1.2", "share=0.5~control")
     }
     assert [cell.load.rate for cell, _ in found.values()] == [100.0, 500.0, 1201.0, 500.0]
-    assert {notice for _, notice in found.values()} == {
+    assert {note for _, note in found.values()} == {
         "Capacity of share=0.1: 1,001 requests/s [961, 1,050]; target rates are shares of it."
     }
     assert not any(cell.load.searches_capacity for cell, _ in found.values())
     with pytest.raises(InputError, match="the capacity is unknown"):
         rates.cell_of(PlannedTrial(1, 1, "tool=h2load,share=0.5"), several)
-    _, notice = TargetRates([searched("share=0.1", 1001.0, None)]).cell_of(PlannedTrial(1, 1, "share=0.5"), several)
-    assert notice is not None
-    assert notice.startswith("Capacity of share=0.1: at least 1,001 requests/s [961, unknown]")
+    _, note = TargetRates([searched("share=0.1", 1001.0, None)]).cell_of(PlannedTrial(1, 1, "share=0.5"), several)
+    assert note is not None
+    assert note.startswith("Capacity of share=0.1: at least 1,001 requests/s [961, unknown]")
 
 
 def test_the_search_before_the_first_block_takes_its_time_and_the_others_theirs() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchkit.run.wall_clocks import WallClocks
+from benchkit.run.testbed import WallClocks
 
 HOUR_NS = 3600 * 10**9
 
