@@ -65,7 +65,7 @@ factors: {stack: [here, there]}
 stacks:
   here: {entry: app, services: {app: {backend: nethttp, role: sut, listen: 8080}}}
   there: {entry: app, services: {app: {backend: nethttp, role: other, listen: 8080}}}
-load: {tool: ab, connections: 1, requests: 200, warmup_s: 0, timeout_s: 2}
+load: {tool: ab, connections: 1, request_count: 200, warmup_s: 0, timeout_s: 2}
 blocks: 2
 """
 

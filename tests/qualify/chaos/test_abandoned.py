@@ -9,7 +9,7 @@ from tests.qualify.chaos.kit import SCENARIO, Bench
 
 def test_hosts_of_a_killed_controller_are_restored(bench: Bench) -> None:
     before = bench.snapshot()
-    killed = bench.run(str(SCENARIO), "--set", "load.requests=1000000", crash="under-load")
+    killed = bench.run(str(SCENARIO), "--set", "load.request_count=1000000", crash="under-load")
     assert killed.code == -signal.SIGKILL
     bench.wait_until_like(before)
     reports = bench.restored_changes()

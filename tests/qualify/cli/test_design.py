@@ -29,7 +29,7 @@ stacks:
   busy: {entry: app, services: {app: {backend: nethttp, role: sut, listen: 8080, work: "loop:1500000"}}}
 baseline: {stack: bare}
 control: [{stack: bare}]
-load: {tool: ab, connections: 4, requests: 2000}
+load: {tool: ab, connections: 4, request_count: 2000}
 # What is looked at here is the same on a busy machine.
 telemetry: "off"
 thresholds: {server_cpu: 0, generator_cpu: 1, cold: 1, spread: 100}
