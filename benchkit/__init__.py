@@ -6,6 +6,7 @@ when they are first used, so that `import benchkit` is fast:
 - `load(table)`: a stored table as a DataFrame; `load("trials", run="latest", valid_for="rps")` for figures
 - `runs()`, `find(run)`: the stored runs, and the id of one
 - `compare(run)`, `claims(run)`, `trends(run, factor)`: ratios, results of claims, trends over a factor
+- `why(run)`: what each difference consists of: cores used, CPU time per request by service and category
 - `scalability(run)`: the Universal Scalability Law over connections
 - `rate_curves(run)`: latency against the target rate, with the capacity and the knee
 - `percentiles(run)`, `published(run)`: latency by cell from histograms, and figures of the study beside those measured
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from benchkit.comparison.rate_curves import rate_curves
     from benchkit.comparison.stored_tables import load
     from benchkit.comparison.trends import scalability, trends
-    from benchkit.explore import claims, figure, figures, find, history_figure, percentiles, published, runs
+    from benchkit.explore import claims, figure, figures, find, history_figure, percentiles, published, runs, why
     from benchkit.run_history.series import history
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "runs",
     "scalability",
     "trends",
+    "why",
 ]
 
 _MODULES: Mapping[str, str] = MappingProxyType(
@@ -68,6 +70,7 @@ _MODULES: Mapping[str, str] = MappingProxyType(
         "runs": "benchkit.explore",
         "scalability": "benchkit.comparison.trends",
         "trends": "benchkit.comparison.trends",
+        "why": "benchkit.explore",
     }
 )
 """The module of each function, by name."""

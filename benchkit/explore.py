@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from benchkit.comparison.claims import judge_claims
+from benchkit.comparison.components import Component, components_of
 from benchkit.comparison.published_figures import published_figures
 from benchkit.comparison.run_data import read_run_data
 from benchkit.comparison.stored_tables import load
@@ -68,6 +69,17 @@ def find(run: str | None = None, *, scenario: str | None = None, store: str | Pa
         )
     wanted = os.environ.get(RUN)
     return wanted if wanted in named else named[-1]
+
+
+def why(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFrame:
+    """Return what the difference of each cell to its baseline consists of, a row for each component.
+
+    Columns: cell_id, baseline_id, level, service, component, unit, value, baseline_value, difference, low, high, blocks
+    (`benchkit.comparison.components`). The rows of a level add up to its sum, except those of level `activity`.
+    """
+    where = _store(store)
+    found = components_of(read_run_data(where, where.run(run)))
+    return pd.DataFrame([each.model_dump() for each in found], columns=list(Component.model_fields))
 
 
 def figures(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFrame:
