@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -90,7 +90,7 @@ def _row(component: Component) -> tuple[str, ...]:
 
     from benchkit import units
     from benchkit.comparison.components import COST
-    from benchkit.comparison.why import part_name
+    from benchkit.comparison.why import part_name, signed
 
     is_time = component.unit == "sec/req"
     shown = units.seconds if is_time else units.rate if component.unit == "req/s" else units.ratio
@@ -101,16 +101,11 @@ def _row(component: Component) -> tuple[str, ...]:
         interval = " to ".join(map(units.ratio, ends))
         name = "requests per second" if component.is_sum else component.component
     else:
-        difference = _signed(component.difference, shown)
+        difference = signed(component.difference, shown)
         interval = (
             ""
             if component.low is None or component.high is None
-            else f"{_signed(component.low, shown)} to {_signed(component.high, shown)}"
+            else f"{signed(component.low, shown)} to {signed(component.high, shown)}"
         )
         name = "sum" if component.is_sum else part_name(component)
     return name, shown(component.baseline_value), shown(component.value), difference, interval
-
-
-def _signed(value: float, shown: Callable[[float], str]) -> str:
-    sign = "+" if value > 0 else "\N{MINUS SIGN}" if value < 0 else ""
-    return f"{sign}{shown(abs(value))}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from benchkit import units
 from benchkit.comparison.components import CORES, COST, REST, SUM, Component
@@ -69,3 +69,9 @@ def _cores_clause(cores: Component, names: Mapping[str, str]) -> str:
     if is_shown(cores) and own != base:
         return f"{cell} uses {own} CPU cores, and {baseline} {base}"
     return f"both use as many CPU cores, {own}"
+
+
+def signed(value: float, shown: Callable[[float], str]) -> str:
+    """Return a difference with its sign: `+13.6 µs`."""
+    sign = "+" if value > 0 else "\N{MINUS SIGN}" if value < 0 else ""
+    return f"{sign}{shown(abs(value))}"

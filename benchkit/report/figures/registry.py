@@ -13,12 +13,14 @@ from benchkit.report.figures import (
     ratios,
     telemetry,
     verdicts,
+    why,
 )
 from benchkit.report.figures.figure import ReportFigure
 
 _ALL = (
     rates.RATES,
     ratios.RATIOS,
+    why.WHY,
     latency.PERCENTILE_CURVES,
     cpu_time.RESPONSE_TIMES,
     latency_and_rate.AGAINST_RATE,

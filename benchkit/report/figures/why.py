@@ -1,0 +1,172 @@
+"""The waterfall of CPU time per request: from the baseline's to the cell's, by what their difference consists of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from benchkit import units
+from benchkit.comparison.components import Component, components_of
+from benchkit.comparison.why import components_by_pair, explanation, part_name, signed
+from benchkit.report.figures.figure import ReportFigure, more_in_table, provenance
+from benchkit.report.layout import label_rows, new_figure, rows_height, write_beside, write_heading
+from benchkit.report.stored_run import StoredRun, cached_per_run
+from benchkit.report.style import hover, styled, tick
+from benchkit.report.tables import Entry, Table, TableColumn, number
+from benchkit.report.theme import INK, MUTED, SERIES
+from benchkit.stats.cell_pairs import ComparedCells
+
+MAX_PAIRS = 6
+"""Pairs of cells that are drawn at most, the first; the table has all."""
+MAX_PARTS = 7
+"""Parts that are drawn of each difference, the largest; the others are one bar."""
+_BAR = 0.62
+_MORE, _LESS = SERIES[1].light, SERIES[2].light
+
+
+@dataclass(frozen=True)
+class _Bar:
+    """A row of the waterfall: a heading, the whole of a cell, or a part from `start` on. Seconds per request."""
+
+    text: str
+    start: float | None = None
+    length: float = 0.0
+    is_whole: bool = False
+
+
+@cached_per_run
+def _components(run: StoredRun) -> tuple[Component, ...]:
+    return components_of(run.data)
+
+
+def _pairs(run: StoredRun) -> list[tuple[ComparedCells, list[Component]]]:
+    """Return the CPU time of each pair of cells by its parts, the finest that the run has."""
+    found: list[tuple[ComparedCells, list[Component]]] = []
+    for pair, components in components_by_pair(_components(run)).items():
+        level = "category" if any(each.level == "category" for each in components) else "service"
+        parts = [each for each in components if each.level == level]
+        if parts:
+            found.append((pair, parts))
+    return found
+
+
+def _bars(run: StoredRun) -> list[_Bar]:
+    bars = []
+    for pair, (*parts, total) in _pairs(run)[:MAX_PAIRS]:
+        cell, baseline = run.labels[pair.cell_id], run.labels[pair.baseline]
+        bars += [_Bar(f"{cell} against {baseline}"), _Bar(baseline, 0.0, total.baseline_value, is_whole=True)]
+        place = total.baseline_value
+        shown, rest = parts[:MAX_PARTS], parts[MAX_PARTS:]
+        lengths = [(part_name(each), each.difference) for each in shown]
+        if rest:
+            lengths.append((f"{len(rest)} others", sum(each.difference for each in rest)))
+        for name, length in lengths:
+            bars.append(_Bar(name, place, length))
+            place += length
+        bars.append(_Bar(cell, 0.0, total.value, is_whole=True))
+    return bars
+
+
+def _alt(run: StoredRun) -> str:
+    by_pair = components_by_pair(_components(run))
+    sentences = [
+        f"{run.labels[pair.cell_id]} differs from {run.labels[pair.baseline]} {why}."
+        for pair, components in list(by_pair.items())[:MAX_PAIRS]
+        if (why := explanation(components, run.labels)) is not None
+    ]
+    return " ".join(["Waterfall of CPU time per request.", *sentences])
+
+
+def _caption(run: StoredRun) -> str:
+    pairs = _pairs(run)
+    is_profiled = any(part.level == "category" for _, parts in pairs for part in parts)
+    return (
+        "Each bar between the two cells is a part of the difference of their CPU time per request, the largest first; all "
+        "of them add up to it. "
+        + (
+            "Categories are those of profiles, scaled to the CPU time of unprofiled trials beside them."
+            if is_profiled
+            else "A run with `--profile` divides it by category, too."
+        )
+        + more_in_table(len(pairs) - MAX_PAIRS, "pairs of cells")
+    )
+
+
+@styled
+def _draw(run: StoredRun) -> Figure:
+    """Draw a row for each cell and each part between the two."""
+    bars = _bars(run)
+    figure = new_figure(
+        rows_height(len(bars)), title=WHY.title, subtitle=["CPU time of all servers"], source=provenance(run)
+    )
+    axes = figure.subplots()
+    label_rows(axes, {y: each.text for y, each in enumerate(bars) if each.start is not None}, len(bars))
+    for y, each in enumerate(bars):
+        if each.start is None:
+            write_heading(axes, y, each.text, len(bars))
+        else:
+            _draw_bar(axes, y, each)
+            write_beside(axes, y, _length_text(each), len(bars))
+    axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=6))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(units.seconds(value))))
+    axes.set_xlabel("CPU time per request")
+    return figure
+
+
+def _draw_bar(axes: Axes, y: int, each: _Bar) -> None:
+    tone = INK.light if each.is_whole else _MORE if each.length > 0 else _LESS
+    drawn = axes.barh([y], [each.length], left=[each.start or 0.0], height=_BAR, color=tone, linewidth=0, zorder=2)
+    hover(drawn.patches[0], f"{each.text}: {_length_text(each)}")
+    if not each.is_whole:
+        end = (each.start or 0.0) + each.length
+        axes.plot([end, end], [y + _BAR / 2, y + 1 - _BAR / 2], color=MUTED.light, linewidth=0.7, zorder=1)
+
+
+def _length_text(each: _Bar) -> str:
+    return units.seconds(each.length) if each.is_whole else signed(each.length, units.seconds)
+
+
+def _table(run: StoredRun) -> Table | None:
+    """Return all components, level by level."""
+    columns = (
+        TableColumn("cells", "name"),
+        TableColumn("level"),
+        TableColumn("part"),
+        *(TableColumn(name, "number") for name in ("baseline", "cell", "difference", "low", "high")),
+        TableColumn("unit"),
+    )
+    rows = [
+        (
+            Entry(f"{run.labels[each.cell_id]} against {run.labels[each.baseline_id]}"),
+            Entry(each.level),
+            Entry("sum" if each.is_sum else part_name(each)),
+            *_numbers(each),
+            Entry(each.unit),
+        )
+        for each in _components(run)
+    ]
+    return Table("why", "What differences consist of", columns, tuple(rows)) if rows else None
+
+
+def _numbers(each: Component) -> Sequence[Entry]:
+    values = (each.value, each.baseline_value, each.difference, each.low, each.high)
+    cell, baseline, *ends = (float("nan") if value is None else value for value in values)
+    return [number(value, lambda value: f"{value:.4g}") for value in (baseline, cell, *ends)]
+
+
+WHY = ReportFigure(
+    name="why",
+    title="Why: CPU time per request from the baseline to the cell",
+    is_available=lambda run: bool(_pairs(run)),
+    alt=_alt,
+    caption=_caption,
+    see="A long bar between the two cells is where the slower one spends its time.",
+    draw=_draw,
+    data=None,
+    table=_table,
+)

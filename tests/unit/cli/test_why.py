@@ -1,0 +1,32 @@
+"""What `benchkit why` prints of a recorded run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.support.cli.fixtures import CommandResult
+from tests.support.paths import ROOT
+from tests.support.snapshots import Snapshot
+
+Cli = Callable[..., CommandResult]
+RECORDED = str(ROOT / "notebooks" / "recorded")
+
+
+def test_sentences_and_tables_of_a_run(cli: Cli, snapshot: Snapshot) -> None:
+    result = cli("why", "r20261126-021511-7f26", "--store", RECORDED)
+    assert (result.code, result.err) == (0, "")
+    snapshot(result.out)
+
+
+def test_json_has_each_component(cli: Cli) -> None:
+    document = cli("why", "r20261126-021511-7f26", "--store", RECORDED, "--json").document()
+    assert document["run_id"] == "r20261126-021511-7f26"
+    assert len(document["sentences"]) == 1
+    assert [each["level"] for each in document["components"]] == ["rate"] * 3 + ["service"] * 3
+    assert {"service", "component", "unit", "value", "low", "high"} <= document["components"][0].keys()
+
+
+def test_a_run_that_compares_nothing_has_no_reason(cli: Cli) -> None:
+    result = cli("why", "r20261126-134435-b3c9", "--store", RECORDED)
+    assert (result.code, result.out) == (2, "")
+    assert "there is nothing to say why" in result.err
