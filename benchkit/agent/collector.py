@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Dict, Optional, Tuple
+from typing import Dict, Optional, Sequence, Tuple
 
 MetricKey = Tuple[str, Optional[str]]
 """A metric of `benchkit.models.telemetry`, and its instance where it has one."""
@@ -17,20 +17,6 @@ READ_BYTES = 1 << 16
 
 class UnavailableError(Exception):
     """Data that cannot be sampled on this host, with the reason."""
-
-
-class Collector:
-    """A source of samples on the host. Its creation raises UnavailableError where the host does not have the source."""
-
-    def sample(self) -> Values:
-        """Read the source. Raises UnavailableError or OSError where it has no data any more."""
-        raise NotImplementedError
-
-    def reset_budget(self) -> None:
-        """Sample next time, whatever it costs; for collectors with a CPU budget."""
-
-    def close(self) -> None:
-        """Close what was opened."""
 
 
 class KernelFile:
@@ -56,6 +42,25 @@ class KernelFile:
     def close(self) -> None:
         """Close the file."""
         os.close(self._fd)
+
+
+class Collector:
+    """A source of samples on the host. Its creation raises UnavailableError where the host does not have the source."""
+
+    files: Sequence[KernelFile] = ()
+    """Files that it keeps open."""
+
+    def sample(self) -> Values:
+        """Read the source. Raises UnavailableError or OSError where it has no data any more."""
+        raise NotImplementedError
+
+    def reset_budget(self) -> None:
+        """Sample next time, whatever it costs; for collectors with a CPU budget."""
+
+    def close(self) -> None:
+        """Close its files."""
+        for file in self.files:
+            file.close()
 
 
 def read_once(path: str) -> bytes:

@@ -39,6 +39,7 @@ class Cores(Collector):
     def __init__(self) -> None:
         self._stat = KernelFile("/proc/stat")
         self._load = KernelFile("/proc/loadavg")
+        self.files = (self._stat, self._load)
 
     def sample(self) -> Values:
         """Return the CPU time of each core, and the counters of the whole machine."""
@@ -60,11 +61,6 @@ class Cores(Collector):
         if len(found) == 1:
             raise UnavailableError(f"{self._stat.path} lists no cores")
         return found
-
-    def close(self) -> None:
-        """Close both files."""
-        self._stat.close()
-        self._load.close()
 
 
 class Frequency(Collector):
@@ -106,21 +102,21 @@ class CpuThrottling(Collector):
     """Periods, throttled periods and throttled time, summed over all groups in force; 0 without a quota."""
 
     def __init__(self) -> None:
-        self._files = []
+        self.files = []
         for folder in own_cgroups():
             try:
                 file = KernelFile(str(folder / "cpu.stat"))
             except UnavailableError:  # the root of a hierarchy has no file and no quota
                 continue
             if b"nr_periods" in file.read():
-                self._files.append(file)
+                self.files.append(file)
             else:
                 file.close()
 
     def sample(self) -> Values:
         """Return the counters; nothing where no group can have a quota."""
         found: Values = {}
-        for file in self._files:
+        for file in self.files:
             for line in file.read().split(b"\n"):
                 word, _, value = line.partition(b" ")
                 if word in COUNTS:
@@ -130,8 +126,3 @@ class CpuThrottling(Collector):
                     throttled = "cgroup_throttled_s_total", None
                     found[throttled] = found.get(throttled, 0) + int(value) * UNITS[word]
         return found
-
-    def close(self) -> None:
-        """Close the files."""
-        for file in self._files:
-            file.close()

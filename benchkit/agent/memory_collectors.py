@@ -25,6 +25,7 @@ class Memory(Collector):
 
     def __init__(self) -> None:
         self._meminfo = KernelFile("/proc/meminfo")
+        self.files = (self._meminfo,)
         self.sample()
 
     def sample(self) -> Values:
@@ -38,16 +39,13 @@ class Memory(Collector):
             ("memory_used_bytes", None): (total - available) * KIB,
         }
 
-    def close(self) -> None:
-        """Close the file."""
-        self._meminfo.close()
-
 
 class Paging(Collector):
     """Pages that the host moved between memory and swap: what dstat calls paging."""
 
     def __init__(self) -> None:
         self._vmstat = KernelFile("/proc/vmstat")
+        self.files = (self._vmstat,)
         self._page_bytes = os.sysconf("SC_PAGE_SIZE")
         self.sample()
 
@@ -63,16 +61,13 @@ class Paging(Collector):
             ("major_page_faults_total", None): faults,
         }
 
-    def close(self) -> None:
-        """Close the file."""
-        self._vmstat.close()
-
 
 class Disks(Collector):
     """Whole disks, which include their partitions."""
 
     def __init__(self) -> None:
         self._file = KernelFile("/proc/diskstats")
+        self.files = (self._file,)
         self._is_whole: Dict[bytes, bool] = {}
         if not self.sample():
             raise UnavailableError("disks: the host lists none")
@@ -91,10 +86,6 @@ class Disks(Collector):
                     found["disk_read_bytes_total", disk] = int(field[READ]) * SECTOR_BYTES
                     found["disk_written_bytes_total", disk] = int(field[WRITTEN]) * SECTOR_BYTES
         return found
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
 
 
 def is_whole(disk: str) -> bool:

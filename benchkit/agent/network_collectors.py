@@ -50,6 +50,7 @@ class Interfaces(Collector):
 
     def __init__(self) -> None:
         self._dev = KernelFile("/proc/self/net/dev")
+        self.files = (self._dev,)
 
     def sample(self) -> Values:
         """Return the counters by interface."""
@@ -63,16 +64,13 @@ class Interfaces(Collector):
                     found[metric, interface] = int(field[place])
         return found
 
-    def close(self) -> None:
-        """Close the file."""
-        self._dev.close()
-
 
 class ProtocolCounters(Collector):
     """A file with a line of names and a line of numbers for each protocol: snmp or netstat."""
 
     def __init__(self, path: str, protocol: bytes) -> None:
         self._file = KernelFile(path)
+        self.files = (self._file,)
         self._start = b"\n" + protocol + b": "
         self._names: List[Tuple[int, Tuple[str, Optional[str]]]] = []
         header, _ = self._lines()
@@ -84,10 +82,6 @@ class ProtocolCounters(Collector):
         """Return the known counters that this kernel has."""
         numbers = self._lines()[1].split()
         return {key: int(numbers[place]) for place, key in self._names}
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
 
     def _lines(self) -> Tuple[bytes, bytes]:
         content = b"\n" + self._file.read()
@@ -115,14 +109,14 @@ class Sockstat(Collector):
     """TCP sockets by state, of IPv4 and IPv6 together."""
 
     def __init__(self) -> None:
-        self._files = [KernelFile("/proc/self/net/sockstat")]
+        self.files = [KernelFile("/proc/self/net/sockstat")]
         with contextlib.suppress(UnavailableError):  # a kernel without IPv6
-            self._files.append(KernelFile("/proc/self/net/sockstat6"))
+            self.files.append(KernelFile("/proc/self/net/sockstat6"))
 
     def sample(self) -> Values:
         """Return the sockets in use, orphaned, in TIME_WAIT and allocated."""
         found: Dict[str, int] = {}
-        for file in self._files:
+        for file in self.files:
             for line in file.read().split(b"\n"):
                 if line.startswith((b"TCP:", b"TCP6:")):
                     field = line.split()
@@ -130,11 +124,6 @@ class Sockstat(Collector):
                         if name in SOCKET_STATES:
                             found[SOCKET_STATES[name]] = found.get(SOCKET_STATES[name], 0) + int(value)
         return {("tcp_sockets", state): value for state, value in found.items()}
-
-    def close(self) -> None:
-        """Close the files."""
-        for file in self._files:
-            file.close()
 
 
 class SynFloodWarnings(Collector):

@@ -315,6 +315,7 @@ class AgentCpu(Collector):
 
     def __init__(self) -> None:
         self._statm = KernelFile("/proc/self/statm")
+        self.files = (self._statm,)
 
     def sample(self) -> Values:
         """Return CPU time and memory."""
@@ -322,7 +323,3 @@ class AgentCpu(Collector):
             ("cpu_s_total", None): time.process_time(),
             ("rss_bytes", None): int(self._statm.read().split()[1]) * PAGE,
         }
-
-    def close(self) -> None:
-        """Close the file."""
-        self._statm.close()
