@@ -30,7 +30,6 @@ class NotebookFigure:
     """Matplotlib's figure, which can be changed."""
 
     def _repr_html_(self) -> str:
-        """Return the HTML that Jupyter shows: the drawing with description and caption."""
         source = base64.b64encode(self.svg).decode()
         return (
             f'<figure><img alt="{escape(self.alt)}" src="data:image/svg+xml;base64,{source}">'

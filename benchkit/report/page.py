@@ -102,7 +102,6 @@ def _part(run: StoredRun, drawings: Sequence[Drawing], number: int) -> ReportPar
 
 
 def _facts(manifest: Manifest) -> list[tuple[str, str]]:
-    """Return the facts under the title of a run."""
     return [
         ("Scenario", f"{manifest.scenario['name']}, {manifest.scale} scale"),
         ("Run", manifest.run_id),

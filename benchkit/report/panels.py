@@ -68,7 +68,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class Declaration:
-    """What a figure of several panels with shared scales declares beside its data."""
+    """Declaration of a figure of several panels with shared scales: all that is not in its data."""
 
     title: str
     notes: Sequence[str]

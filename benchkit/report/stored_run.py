@@ -162,7 +162,6 @@ class StoredRun:
 
     @cached_property
     def _telemetry_rows(self) -> dict[str, npt.NDArray[np.intp]]:
-        """Row numbers in `telemetry` by cell."""
         cell_of = dict(zip(self.measured["trial_id"], self.measured["cell_id"], strict=True))
         by_cell = self.telemetry.groupby(self.telemetry["trial_id"].map(cell_of)).indices
         return {str(cell_id): np.asarray(rows, dtype=np.intp) for cell_id, rows in by_cell.items()}

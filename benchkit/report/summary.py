@@ -74,32 +74,23 @@ class CellSummary:
         return geometric_mean(self.rps) if self.rps else None
 
 
-@dataclass(frozen=True)
-class Summary:
-    """All cells of a run, in the order of the plan."""
-
-    cells: tuple[CellSummary, ...]
-
-
 @cached_per_run
-def summarise(run: StoredRun) -> Summary:
-    """Return the summary of a run."""
+def summarise(run: StoredRun) -> tuple[CellSummary, ...]:
+    """Return the summaries of the cells of a run, in the order of the plan."""
     ratios, measured = _ratios(run), run.measured
     capacities = {capacity.cell_id: capacity for capacity in cell_capacities(run.data)}
     failures = pd.DataFrame({"errors": errors(measured), "non_2xx": numbers(measured["non_2xx"])})
     totals = failures.groupby(measured["cell_id"]).sum(min_count=1)
-    return Summary(
-        tuple(
-            _summarise_cell(
-                run,
-                view,
-                ratios.get(view.cell_id),
-                errors=_count(totals["errors"].get(view.cell_id, math.nan)),
-                non_2xx=_count(totals["non_2xx"].get(view.cell_id, math.nan)),
-                capacity=capacities.get(view.cell_id),
-            )
-            for view in run.cells
+    return tuple(
+        _summarise_cell(
+            run,
+            view,
+            ratios.get(view.cell_id),
+            errors=_count(totals["errors"].get(view.cell_id, math.nan)),
+            non_2xx=_count(totals["non_2xx"].get(view.cell_id, math.nan)),
+            capacity=capacities.get(view.cell_id),
         )
+        for view in run.cells
     )
 
 
@@ -146,7 +137,6 @@ def _describe_capacity(cell: CellSummary, capacity: CellCapacity, labels: Mappin
 
 
 def _ratios(run: StoredRun) -> dict[str, Ratio]:
-    """Return the ratio in the primary metric of each cell that has one, controls excepted."""
     return {
         ratio.cell_id: ratio
         for comparison in run.comparisons
@@ -188,7 +178,6 @@ def _headline(run: StoredRun, cell_id: str) -> Headline | None:
 
 
 def _describe_ratio(ratio: Ratio, baseline: str) -> str:
-    """Return the ratio with its interval, relative to the baseline."""
     interval = ""
     if ratio.low is not None and ratio.high is not None:
         interval = f" [{units.ratio(ratio.low)}, {units.ratio(ratio.high)}]"

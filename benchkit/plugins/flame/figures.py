@@ -204,7 +204,6 @@ def _selected(run: StoredRun) -> SelectedProfile:
 
 
 def _compared(run: StoredRun) -> tuple[SelectedProfile, SelectedProfile]:
-    """Return the profile that is drawn, and that of the baseline."""
     selected, base = compared_profile(run), baseline_profile(run)
     if selected is None or base is None:
         raise InputError(f"run {run.manifest.run_id} has no two profiles to compare")
@@ -273,7 +272,6 @@ def package(label: str) -> str:
 
 
 def _omission(tree: CallTree) -> str:
-    """Return the sentence on the calls of a tree that are not drawn."""
     wide = [depth for depth, call in tree.calls() if call.value >= MIN_SHARE * tree.root.value]
     deep = f", nor calls deeper than {MAX_DEPTH}" if max(wide, default=0) >= MAX_DEPTH else ""
     many = (
@@ -323,7 +321,6 @@ def _draw_icicle(
 
 
 def _draw_boxes(axes: Axes, drawn: Sequence[Box], tone: Tone, text: Callable[[Call], str]) -> None:
-    """Draw the calls of a colour as one collection."""
     collection = PolyCollection(
         [
             [(left, box.depth), (left, box.depth + 1), (right, box.depth + 1), (right, box.depth)]

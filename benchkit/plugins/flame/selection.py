@@ -85,7 +85,6 @@ def _trials(run: StoredRun, figures: ServiceProfile) -> tuple[str, ...]:
 
 
 def _rows(run: StoredRun, figures: ServiceProfile) -> pd.DataFrame:
-    """Return the functions in the profiles of the service in the cell."""
     rows = run.profiles[run.profiles["service"] == figures.service]
     return rows[rows["trial_id"].isin(_trials(run, figures))]
 
@@ -102,6 +101,5 @@ def _functions(run: StoredRun, figures: ServiceProfile) -> Mapping[str, float]:
 
 
 def _difference(one: ServiceProfile, other: ServiceProfile) -> tuple[float, float]:
-    """Return the difference of the scheduler's shares, to a tenth of a percent, then that of all categories."""
     categories = sum(abs(share - other.categories[name]) for name, share in one.categories.items())
     return round(abs(one.scheduling - other.scheduling), 3), categories

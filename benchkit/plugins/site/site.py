@@ -57,8 +57,6 @@ class WrittenSite:
 
 @dataclass(frozen=True)
 class _Run:
-    """A run as pages list it."""
-
     run_id: str
     scenario: str
     scale: str
@@ -73,8 +71,6 @@ class _Run:
 
 @dataclass(frozen=True)
 class _Scenario:
-    """A scenario as the first page lists it."""
-
     name: str
     title: str
     runs: int
@@ -85,8 +81,6 @@ class _Scenario:
 
 @dataclass(frozen=True)
 class _Chart:
-    """A series on the page of a scenario."""
-
     number: int
     title: str
     caption: str
@@ -241,7 +235,6 @@ def _state_of(page: Path) -> str | None:
 
 
 def _head(page: Path) -> str:
-    """Return the beginning of a page; nothing where there is none."""
     try:
         with open_regular(page) as file:
             return file.read(_HEAD_BYTES).decode(errors="replace")

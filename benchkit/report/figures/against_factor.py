@@ -190,7 +190,6 @@ def _draw_load(run: StoredRun) -> Figure:
 
 
 def _load_table(run: StoredRun) -> Table | None:
-    """Return the trends of the drawn metrics."""
     known_metrics = [metric for metric, _, _ in _LOAD_METRICS if run.values(metric).by_cell]
     return trend_table(run, known_metrics, "figure-connections")
 
@@ -272,7 +271,6 @@ class _ServiceLine:
 
 
 def _scheduler_available(run: StoredRun) -> bool:
-    """Return True if a service was profiled at two levels of the factor."""
     return numeric_factor(run) is not None and not run.profile_shares.empty and _scheduler_panels(run)[0].is_line()
 
 
@@ -298,7 +296,6 @@ def _scheduler_caption(run: StoredRun) -> str:
 
 @styled
 def _draw_scheduler(run: StoredRun) -> Figure:
-    """Draw a panel for each of the metrics that the run has."""
     panels = _scheduler_panels(run)
     shown = [replace(panel, trials=panel.trials[panel.trials["hue"] < MAX_LINES]) for panel in panels]
     return _draw_factor_panels(

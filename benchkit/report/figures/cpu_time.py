@@ -118,7 +118,6 @@ def _cost_cells(run: StoredRun) -> list[CellView]:
 
 
 def _drawn_costs(run: StoredRun) -> list[str]:
-    """Return the costs that any drawn cell has."""
     cells = {cell.cell_id for cell in _cost_cells(run)[:MAX_CELLS]}
     return [per for per, metric in _COSTS.items() if not cells.isdisjoint(run.values(metric).by_cell)]
 
@@ -184,7 +183,6 @@ _MAX_SERVICES_NAMED = 8
 
 
 def _categories_alt(run: StoredRun) -> str:
-    """Describe the largest category of each service; of many the first ones."""
     largest = []
     for name, profile in list(_profiles(run).items())[:_MAX_SERVICES_NAMED]:
         category, share = max(profile.categories.items(), key=lambda each: each[1])
@@ -209,7 +207,6 @@ def _categories_caption(run: StoredRun) -> str:
 
 @styled
 def _draw_categories(run: StoredRun) -> Figure:
-    """Draw a row for each profiled service of a cell."""
     profiles = _profiles(run)
     used = [name for name in CATEGORIES if any(each.categories[name] > 0 for each in profiles.values())]
     tones: dict[str, tuple[Tone, float]] = {name: CATEGORY_TONES[name] for name in used}
@@ -289,7 +286,6 @@ def _has_response_times(run: StoredRun) -> bool:
 
 
 def _times_alt(run: StoredRun) -> str:
-    """Describe the share of connecting in each row; of many rows the highest and the lowest."""
     ranked = sorted(
         ((row.parts["connecting"] / row.mean_s, row) for row in _response_times(run)), key=lambda each: -each[0]
     )

@@ -79,7 +79,6 @@ def _legend(series: HistorySeries, *, has_unused: bool) -> list[tuple[Line2D, st
 
 
 def _hues(series: HistorySeries) -> dict[int, int]:
-    """Return a colour for each segment."""
     return {segment.number: i for i, segment in enumerate(series.segments)}
 
 

@@ -183,7 +183,6 @@ def _nines(percentile: PercentileMetric) -> float:
 
 
 def _percentile_marks(run: StoredRun, cells: Sequence[CellView]) -> pd.DataFrame:
-    """Return a mark for each stored percentile above 0 of each trial."""
     parts = []
     for view, percentile in itertools.product(cells, stored_percentiles(run.measured)):
         trials = run.values(percentile.name).by_cell.get(view.cell_id)
@@ -223,7 +222,6 @@ def _has_series(run: StoredRun) -> bool:
 
 
 def _over_time_alt(run: StoredRun) -> str:
-    """Describe the worst second."""
     series = _series(run)
     worst = series.iloc[int(series[P99].astype(float).argmax())]
     return (
@@ -247,7 +245,6 @@ def _over_time_caption(run: StoredRun) -> str:
 
 @styled
 def _draw_over_time(run: StoredRun) -> Figure:
-    """Draw a panel for each cell, with two lines for each trial."""
     cells = {run.labels[cell_id]: cell_id for cell_id in sample_evenly(_cells_with_series(run))}
     series = _series(run)
     shown = series[series["cell_id"].isin(list(cells.values()))]
@@ -274,7 +271,6 @@ def _draw_over_time(run: StoredRun) -> Figure:
 
 
 def _over_time_table(run: StoredRun) -> Table:
-    """Return the median and the worst second of each trial."""
     rows = []
     for (block, cell_id, _), seconds in _series(run).groupby(["block", "cell_id", "trial_id"], sort=True):
         p99 = numbers(seconds[P99])

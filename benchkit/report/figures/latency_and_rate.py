@@ -43,7 +43,6 @@ def _has_rate_curves(run: StoredRun) -> bool:
 
 
 def _against_rate_alt(run: StoredRun) -> str:
-    """Describe the p99 at both ends of each curve, and its knee."""
     ends = []
     for curves in _rate_curves(run):
         points = curves.points[P99]
@@ -76,7 +75,6 @@ def _against_rate_caption(run: StoredRun) -> str:
 
 @styled
 def _draw_against_rate(run: StoredRun) -> Figure:
-    """Draw a panel for each combination of the other factors."""
     shown = {_curves_name(curves): curves for curves in sample_evenly(_rate_curves(run))}
 
     def draw_curves(axes: Axes, name: str) -> None:
@@ -112,7 +110,6 @@ def _draw_against_rate(run: StoredRun) -> Figure:
 
 
 def _against_rate_table(run: StoredRun) -> Table:
-    """Return every point with its interval, and the knee of each curve."""
     rows = [
         _rate_row(curves, metric, point)
         for curves in _rate_curves(run)
@@ -157,7 +154,6 @@ def _curve_limits(curves: RateCurves) -> dict[int, float]:
 
 
 def _rate_points(run: StoredRun, curves: RateCurves) -> pd.DataFrame:
-    """Return a point for each trial of the curves that has a percentile."""
     rates = dict(zip(run.measured["trial_id"], numbers(run.measured["rate_requested"]), strict=True))
     cells = {cell_id for _, cell_id in curves.cells}
     parts = []
@@ -195,7 +191,6 @@ def _has_throughput(run: StoredRun) -> bool:
 
 
 def _throughput_alt(run: StoredRun) -> str:
-    """Describe the medians of the cells."""
     points, medians = _throughput_points(run), []
     for view in _cells_with_both(run)[:_MAX_NAMED]:
         included = points[(points["cell_id"] == view.cell_id) & points["exclusion"].isna()]

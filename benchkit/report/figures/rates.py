@@ -68,7 +68,7 @@ class _RateRow:
 
 
 def _rates_alt(run: StoredRun) -> str:
-    known = [cell for cell in summarise(run).cells if cell.mean_rps is not None]
+    known = [cell for cell in summarise(run) if cell.mean_rps is not None]
     ranked = sorted(
         ((cell.mean_rps, cell.cell.label) for cell in [each for each in known if each.is_usable] or known),
         reverse=True,
@@ -99,7 +99,7 @@ def _rates_caption(run: StoredRun) -> str:
 @styled
 def _draw_rates(run: StoredRun) -> Figure:
     """Draw a row for each cell; a row without a rate says why."""
-    cells = summarise(run).cells
+    cells = summarise(run)
     legend = _colour_legend(cells)
     rows = list(_rate_rows(cells, has_legend=bool(legend)))
     lines = math.ceil(max(row.y for row in rows) + 1)
@@ -246,7 +246,6 @@ def _interval_lines(
 
 
 def _write_result(axes: Axes, y: float, cell: CellSummary, size: float, beyond: float) -> None:
-    """Write the mean beside the bar of a cell, or why it has none."""
     if cell.mean_rps is not None:
         text = units.rate(cell.mean_rps) if cell.is_usable else f"{units.rate(cell.mean_rps)}, invalid"
         place, tone = max(*cell.rps, beyond), INK if cell.is_usable else MUTED
@@ -289,7 +288,6 @@ def _slices_caption(run: StoredRun) -> str:
 
 @styled
 def _draw_slices(run: StoredRun) -> Figure:
-    """Draw a panel for each block, with a line for each cell."""
     exclusions = run.values("rps").exclusions
     hues = {cell_id: hue for hue, cell_id in enumerate(_sliced_cells(run)[:MAX_SLICED_CELLS])}
     slices = _slices(run)
@@ -328,7 +326,6 @@ def _draw_slices(run: StoredRun) -> Figure:
 
 
 def _slices_table(run: StoredRun) -> Table:
-    """Return the lowest, median and highest rate of the slices of each trial."""
     rows = []
     for (block, cell_id), slices in _slices(run).groupby(["block", "cell_id"], sort=True):
         rates = numbers(slices["rps"])
@@ -369,7 +366,6 @@ def _slices(run: StoredRun) -> pd.DataFrame:
 
 
 def _sliced_cells(run: StoredRun) -> list[str]:
-    """Return the cells with slices, in the order of the plan."""
     with_slices = set(_slices(run)["cell_id"])
     return [view.cell_id for view in run.cells if view.cell_id in with_slices]
 

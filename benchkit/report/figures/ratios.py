@@ -60,7 +60,6 @@ def _has_intervals(run: StoredRun) -> bool:
 
 
 def _ratios_alt(run: StoredRun) -> str:
-    """Describe the ratios; of many the highest and the lowest."""
     ratios = [
         (row.text, row.ratio) for row in _ratio_rows(run) if row.ratio is not None and row.ratio.ratio is not None
     ]
@@ -90,7 +89,6 @@ def _ratios_caption(run: StoredRun) -> str:
 
 @styled
 def _draw_ratios(run: StoredRun) -> Figure:
-    """Draw a row for each ratio and each claim."""
     rows = _ratio_rows(run)
     size = row_text_size(len(rows))
     figure = new_figure(rows_height(len(rows)), title=RATIOS.title, subtitle=[_relation(run)], source=provenance(run))
@@ -155,7 +153,6 @@ def _ratio_rows(run: StoredRun) -> list[_RatioRow]:
 
 
 def _relation(run: StoredRun) -> str:
-    """Return the metric of the ratios and the cells they are relative to."""
     names, title = cell_names(run), metric_named(run.data.primary_metric).title
     ratios = [row.ratio for row in _ratio_rows(run) if row.ratio and row.hue is not None]
     bases = list(dict.fromkeys(names[ratio.baseline] for ratio in ratios))
@@ -182,7 +179,6 @@ def _draw_claim(axes: Axes, y: float, row: _RatioRow, size: float) -> None:
 
 
 def _draw_ratio(axes: Axes, y: float, row: _RatioRow, ratio: Ratio, size: float) -> None:
-    """Draw the interval as a line, the ratio as a mark on it."""
     if ratio.ratio is None:
         return
     tone = INK.light if row.hue is None else colour(row.hue)
@@ -211,7 +207,6 @@ class _ToolRow:
 
 
 def _tools_alt(run: StoredRun) -> str:
-    """Describe the differences; of many metrics the largest."""
     ranked = sorted(run.agreements, key=lambda each: -each.between)[:_MAX_NAMED]
     differences = "; ".join(
         f"{_agreement_name(each)} differs by a factor of {units.ratio(each.between)}, {_conclusion(each)}"
@@ -239,7 +234,6 @@ def _tools_caption(run: StoredRun) -> str:
 
 @styled
 def _draw_tools(run: StoredRun) -> Figure:
-    """Draw a row for each tool, for each cell and metric."""
     rows = list(_tool_rows(run))
     size = row_text_size(len(rows))
     figure = new_figure(
@@ -292,7 +286,6 @@ def _drawn_agreements(agreements: Sequence[Agreement]) -> list[Agreement]:
 
 
 def _tool_rows(run: StoredRun) -> Iterator[_ToolRow | str]:
-    """Yield each metric as a heading, then its tools."""
     names = {tool.tool for each in run.agreements for tool in each.tools}
     planned = dict.fromkeys(str(level) for cell in run.manifest.cells for level in cell.levels.values())
     hues = {name: hue for hue, name in enumerate(name for name in planned if name in names)}

@@ -45,7 +45,6 @@ _ACTIVITIES = (
 
 
 def _activity_alt(run: StoredRun) -> str:
-    """Describe the figure, with the highest CPU use of each service."""
     highest = _activity_rates(run, _ACTIVITIES[0]).groupby("name")["value"].max()
     services = "; ".join(f"{service} at most {value:.2f} CPUs" for service, value in highest.items())
     return (
@@ -66,7 +65,6 @@ def _activity_caption(run: StoredRun) -> str:
 
 @styled
 def _draw_activity(run: StoredRun) -> Figure:
-    """Draw a row of panels for each cell."""
     cells = sample_evenly(_measured_cells(run))
     columns = [_activity_rates(run, activity) for activity in _ACTIVITIES]
     names = [str(name) for values in columns for name in sorted(values["name"].unique())]
@@ -188,14 +186,12 @@ OVERFLOWS = "listen_overflows_total"
 
 
 def _queues_available(run: StoredRun) -> bool:
-    """Return True if any connection waited or overflowed."""
     telemetry = run.telemetry
     waited = (telemetry["metric"] == QUEUE) & (telemetry["value"] > 0)
     return bool(waited.any()) or bool((overflows(run) > 0).any())
 
 
 def _queues_alt(run: StoredRun) -> str:
-    """Describe the deepest queue and the overflows of each cell."""
     deepest = _deepest(run)[QUEUE]
     cells = [
         f"{view.label}: at most {units.count(float(deepest[view.cell_id]))} waiting, {_overflow_text(run, view)}"
@@ -221,7 +217,6 @@ def _queues_caption(run: StoredRun) -> str:
 
 @styled
 def _draw_queues(run: StoredRun) -> Figure:
-    """Draw a panel for each cell."""
     by_label = {view.label: view for view in sample_evenly(_watched_cells(run))}
     times = run.telemetry["t_s"][run.telemetry["metric"] == QUEUE]
     limits = _deepest(run)[LIMIT]
@@ -309,7 +304,6 @@ def overflows(run: StoredRun) -> pd.Series[float]:
 
 @cached_per_run
 def _watched_cells(run: StoredRun) -> list[CellView]:
-    """Return the cells whose accept queues were watched."""
     cells = _deepest(run)[QUEUE].dropna().index
     return [view for view in run.cells if view.cell_id in cells]
 

@@ -142,12 +142,10 @@ _MARK_STYLES: Mapping[TrialState, _MarkStyle] = {
 
 
 def _is_available(run: StoredRun) -> bool:
-    """Return True if any trial was judged."""
     return count_verdicts(run.measured).judged > 0
 
 
 def _alt(run: StoredRun) -> str:
-    """Describe the number of trials of each state, and the cells with the worst outcomes."""
     matrix = trial_matrix(run)
     alarming = [cell for cell in _worst_first(matrix) if _alarms(matrix, cell)][:_MAX_NAMED]
     cells = "; ".join(f"{run.labels[cell]} {_text(_alarms(matrix, cell))}" for cell in alarming)
@@ -155,7 +153,6 @@ def _alt(run: StoredRun) -> str:
 
 
 def _caption(run: StoredRun) -> str:
-    """Explain the marks, and what is not drawn."""
     matrix = trial_matrix(run)
     return (
         "Each mark is a trial, by its block from left to right in the order in which blocks ran; if a block has a cell more "
@@ -176,7 +173,6 @@ def _caption(run: StoredRun) -> str:
 
 @styled
 def _draw(run: StoredRun) -> Figure:
-    """Draw a row for each cell, a column for each block."""
     matrix = trial_matrix(run)
     cells = _drawn(matrix)
     blocks = matrix.blocks[:MAX_BLOCKS]
@@ -219,7 +215,6 @@ VERDICTS = ReportFigure(
 
 
 def _states(matrix: TrialMatrix) -> Counter[TrialState]:
-    """Return the number of trials of each state."""
     return Counter(outcome.state for outcome in matrix.outcomes.values())
 
 
@@ -281,7 +276,6 @@ def _draw_marks(
 
 
 def _legend(matrix: TrialMatrix) -> list[tuple[Artist, str]]:
-    """Return the states that occur, each with its mark and its number of trials."""
     states = _states(matrix)
     return [
         (

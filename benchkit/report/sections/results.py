@@ -20,7 +20,7 @@ from benchkit.models.metrics import metric_named
 from benchkit.report.metric_values import known
 from benchkit.report.sections.section import ANSWER_FIGURE, FigureContent, ReportInput, Section, figure_content
 from benchkit.report.stored_run import StoredRun
-from benchkit.report.summary import CellSummary, Summary, cell_names, describe_cell, summarise
+from benchkit.report.summary import CellSummary, cell_names, describe_cell, summarise
 from benchkit.report.tables import Entry, Table, named, number, prose, table
 from benchkit.report.theme import SERIES
 from benchkit.safe_text import clean
@@ -79,23 +79,23 @@ class ResultsContent:
 
 def build_results(report: ReportInput) -> ResultsContent:
     """Return the design and the results."""
-    run, summary = report.run, summarise(report.run)
-    is_folded = len(summary.cells) > _MAX_LISTED
+    run, cells = report.run, summarise(report.run)
+    is_folded = len(cells) > _MAX_LISTED
     return ResultsContent(
-        design=_design(run, summary),
-        results=tuple(_cell_result(cell, run) for cell in summary.cells),
-        extremes=tuple(_cell_result(cell, run) for cell in _extremes(summary)) if is_folded else (),
-        confidence=next((f"{cell.ratio.confidence:.0%}" for cell in summary.cells if cell.ratio is not None), None),
+        design=_design(run),
+        results=tuple(_cell_result(cell, run) for cell in cells),
+        extremes=tuple(_cell_result(cell, run) for cell in _extremes(cells)) if is_folded else (),
+        confidence=next((f"{cell.ratio.confidence:.0%}" for cell in cells if cell.ratio is not None), None),
     )
 
 
 RESULTS = Section("results", "Compared cells and results", "results.html.j2", build_results)
 
 
-def _design(run: StoredRun, summary: Summary) -> str:
+def _design(run: StoredRun) -> str:
     """Describe cells, factors, repetitions and load: `2 cells (stack: go, nginx-go) in 5 blocks; 10 trials ended`."""
     levels = "; ".join(f"{name}: {', '.join(values)}" for name, values in factors(run.manifest).items())
-    cells = units.counted(len(summary.cells), "cell") + (f" ({levels})" if levels else "")
+    cells = units.counted(len(run.cells), "cell") + (f" ({levels})" if levels else "")
     trials = units.counted(len(run.measured), "trial")
     blocks = units.counted(run.manifest.blocks, "sliced block" if run.measured["slices"].notna().any() else "block")
     return "; ".join(filter(None, (f"{cells} in {blocks}", f"{trials} ended", _load(run.measured)))) + "."
@@ -126,10 +126,9 @@ def _cell_result(cell: CellSummary, run: StoredRun) -> CellResult:
     return CellResult(cell.cell.label, cell.cell.hue % len(SERIES), figure, detail)
 
 
-def _extremes(summary: Summary) -> list[CellSummary]:
-    """Return the cells with the highest and the lowest rate."""
+def _extremes(cells: Sequence[CellSummary]) -> list[CellSummary]:
     ranked = sorted(
-        (cell for cell in summary.cells if cell.mean_rps is not None and cell.is_usable),
+        (cell for cell in cells if cell.mean_rps is not None and cell.is_usable),
         key=lambda cell: cell.mean_rps or 0,
     )
     return [ranked[-1], ranked[0]] if ranked else []
@@ -165,7 +164,6 @@ CLAIMS = Section("claims", "Claims: published and measured", "claims.html.j2", b
 
 
 def _claim_row(place: int, claim: ClaimResult) -> dict[str, Entry]:
-    """Return the row of a claim; with several ratios, the reason has each of them."""
     (measured,) = [ratio.ratio for ratio in claim.ratios] if len(claim.ratios) == 1 else [None]
     return {
         "No.": named(str(place), float(place)),
@@ -283,7 +281,6 @@ def _ratio_table(comparison: RunComparison, names: Mapping[str, str], notes: Seq
 
 
 def _ratio_notes(ratio: Ratio) -> list[str]:
-    """Return the reason of an undecided ratio, or its excluded trials, and its notes."""
     texts = [ratio.reason or describe_exclusions(ratio.exclusions), *ratio.notes]
     return [clean(text) for text in texts if text]
 

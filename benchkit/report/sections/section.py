@@ -14,7 +14,7 @@ from benchkit.report.tables import Table
 
 @dataclass(frozen=True)
 class ReportInput:
-    """What sections are built from: a run and its drawn figures."""
+    """A run and its drawn figures, from which sections are built."""
 
     run: StoredRun
     drawings: tuple[Drawing, ...]
@@ -30,7 +30,7 @@ class TableContent:
 
 @dataclass(frozen=True)
 class Section:
-    """A section: `build` returns what its template shows, a dataclass of its own; None if there is nothing to show."""
+    """A section: `build` returns what its template shows as `content`; None if there is nothing to show."""
 
     name: str
     title: str
@@ -55,17 +55,10 @@ class FigureContent:
     element: Markup
 
 
-@dataclass(frozen=True)
-class FiguresContent:
-    """All drawn figures."""
-
-    figures: tuple[FigureContent, ...]
-
-
-def build_figures(report: ReportInput) -> FiguresContent | None:
+def build_figures(report: ReportInput) -> tuple[FigureContent, ...] | None:
     """Return the drawn figures, except that of the answer; None if there are none."""
     others = [drawing for drawing in report.drawings if drawing.figure.name != ANSWER_FIGURE]
-    return FiguresContent(tuple(figure_content(drawing, report.run) for drawing in others)) if others else None
+    return tuple(figure_content(drawing, report.run) for drawing in others) or None
 
 
 def figure_content(drawing: Drawing, run: StoredRun) -> FigureContent:

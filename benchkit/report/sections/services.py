@@ -95,7 +95,6 @@ def _excluded(each: ServiceProfile) -> str:
 
 
 def _share_table(profiles: Sequence[ServiceProfile], run: StoredRun) -> Table:
-    """Return the share of every category that any service has."""
     used = [name for name in CATEGORIES if any(each.categories[name] > 0 for each in profiles)]
     rows = [
         {
@@ -108,7 +107,6 @@ def _share_table(profiles: Sequence[ServiceProfile], run: StoredRun) -> Table:
 
 
 def _cost_table(costs: Sequence[ProfilerCost], run: StoredRun) -> Table:
-    """Return the cost of profiling by cell and metric."""
     rows = [
         {
             "Cell": named("all cells" if cost.cell_id is None else run.labels.get(cost.cell_id, cost.cell_id)),

@@ -123,7 +123,6 @@ def _word_columns(trials: pd.DataFrame) -> list[tuple[str, str]]:
 
 
 def _verdicts(run: StoredRun, trials: pd.DataFrame) -> list[Entry]:
-    """Return the verdict on each trial, with its checks."""
     checks = checks_by_trial(run.verdicts)
     return [
         Entry(ABSENT if pd.isna(verdict) else verdict_label(verdict, checks.get(str(trial_id), ())))
@@ -178,18 +177,11 @@ class HostContent:
     table: Table
 
 
-@dataclass(frozen=True)
-class HostsContent:
-    """All hosts of a run."""
-
-    hosts: tuple[HostContent, ...]
-
-
-def build_hosts(report: ReportInput) -> HostsContent | None:
-    """Return a table of facts for each host."""
+def build_hosts(report: ReportInput) -> tuple[HostContent, ...] | None:
+    """Return a table of facts for each host; None for a run without hosts."""
     run = report.run
-    hosts = tuple(HostContent(host.name, ", ".join(host.roles), _facts(host, run.hosts)) for host in run.manifest.hosts)
-    return HostsContent(hosts) if hosts else None
+    hosts = (HostContent(host.name, ", ".join(host.roles), _facts(host, run.hosts)) for host in run.manifest.hosts)
+    return tuple(hosts) or None
 
 
 HOSTS = Section("hosts", "Hosts and their tuning", "hosts.html.j2", build_hosts)

@@ -127,7 +127,6 @@ def _skipped_table(skipped: list[SkippedCheckGroup], trials: int) -> Table:
 
 
 def _list(names: list[str]) -> str:
-    """Return the names, and the number of the others if there are too many."""
     more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
     return ", ".join(names[:MAX_LISTED]) + more
 
@@ -143,7 +142,6 @@ def noise_notes(run: StoredRun) -> list[str]:
 
 
 def _control_ratios(run: StoredRun) -> Iterator[str]:
-    """Yield the ratios of cells to themselves."""
     names = cell_names(run)
     controls = [(metric_named(ratio.metric).title, ratio) for one in run.comparisons for ratio in one.controls]
     for title, ratio in controls:
@@ -177,21 +175,10 @@ class AgreementOfCell:
     table: Table
 
 
-@dataclass(frozen=True)
-class AgreementContent:
-    """All cells that differ in their tool alone."""
-
-    cells: tuple[AgreementOfCell, ...]
-
-
-def build_agreement(report: ReportInput) -> AgreementContent | None:
+def build_agreement(report: ReportInput) -> tuple[AgreementOfCell, ...] | None:
     """Return the agreement on each cell; None for a run with one tool."""
-    agreements = report.run.agreements
-    if not agreements:
-        return None
-    return AgreementContent(
-        tuple(_agreement_content(place, same) for place, same in enumerate(_agreements_by_cell(agreements), 1))
-    )
+    by_cell = _agreements_by_cell(report.run.agreements)
+    return tuple(_agreement_content(place, same) for place, same in enumerate(by_cell, 1)) or None
 
 
 TOOL_AGREEMENT = Section("tool-agreement", "Do the tools agree?", "tool_agreement.html.j2", build_agreement)
@@ -269,7 +256,6 @@ def build_failures(report: ReportInput) -> TableContent | None:
 
 
 def _failures(progress: RunProgress) -> Iterator[tuple[str, str, str]]:
-    """Yield each trial with the event and its reason."""
     yield from ((trial, "failed", reason) for trial, reason in progress.failed.items())
     yield from ((trial, "skipped", reason) for trial, reason in progress.skipped.items())
     yield from ((trial, "retried", reason) for trial, reasons in progress.retries.items() for reason in reasons)
@@ -318,17 +304,9 @@ def build_unsupported(report: ReportInput) -> TableContent | None:
 UNSUPPORTED = Section("unsupported", "Not supported on these hosts", "table.html.j2", build_unsupported)
 
 
-@dataclass(frozen=True)
-class HostNotesContent:
-    """Notes of the plan on the hosts: what is not isolated, not applied, or lowered."""
-
-    notes: tuple[str, ...]
-
-
-def build_host_notes(report: ReportInput) -> HostNotesContent | None:
-    """Return the notes on the hosts; None if there were none."""
-    notes = report.run.manifest.notes
-    return HostNotesContent(tuple(notes)) if notes else None
+def build_host_notes(report: ReportInput) -> tuple[str, ...] | None:
+    """Return the notes of the plan on what is not isolated, not applied, or lowered; None if there were none."""
+    return tuple(report.run.manifest.notes) or None
 
 
 HOST_NOTES = Section("host-notes", "Notes on the hosts", "host_notes.html.j2", build_host_notes)

@@ -36,7 +36,7 @@ def test_tools_of_one_cell_are_compared(make_run: MakeRun) -> None:
     run = _by_tool(make_run({"tool": ["wrk", "hey", "ab"]}, blocks=6))
     shown = build_agreement(ReportInput(run, ()))
     assert shown is not None
-    (cell,) = shown.cells
+    (cell,) = shown
     assert cell.label == ""
     assert cell.sentences[0].startswith("RPS: the tools disagree beyond noise: medians from ")
     assert cell.exclusions == ()
@@ -51,8 +51,8 @@ def test_each_cell_has_its_own_comparison_of_tools(make_run: MakeRun) -> None:
     run = _by_tool(make_run({"tool": ["wrk", "hey"], "stack": ["go", "nginx-go"]}, blocks=3))
     shown = build_agreement(ReportInput(run, ()))
     assert shown is not None
-    assert [cell.label for cell in shown.cells] == ["stack go", "stack nginx-go"]
-    assert len({cell.table.name for cell in shown.cells}) == 2
+    assert [cell.label for cell in shown] == ["stack go", "stack nginx-go"]
+    assert len({cell.table.name for cell in shown}) == 2
 
 
 def test_a_run_with_one_tool_has_no_section(run: StoredRun) -> None:

@@ -102,7 +102,7 @@ def test_excluded_trials_are_in_no_median_and_noted(run: StoredRun) -> None:
     nginx = ids(run, "stack=nginx-go")
     doubted = judged(run, (nginx[0], "errors", "invalid", ("rps",)), (nginx[1], "cold", "suspect", ("rps",)))
     summary = summarise(doubted)
-    left = summary.cells[1]
+    left = summary[1]
     assert left.rps == tuple(run.trials_of("stack=nginx-go")["rps"].iloc[1:])
     assert "1 trial excluded (invalid: errors)" in describe_cell(left, run.labels, 5)[1]
 
@@ -110,7 +110,7 @@ def test_excluded_trials_are_in_no_median_and_noted(run: StoredRun) -> None:
 def test_a_cell_whose_trials_are_all_invalid_is_shown_and_not_ranked(run: StoredRun) -> None:
     everything = [(trial, "link-saturated", "invalid", ("rps",)) for trial in ids(run, "stack=nginx-go")]
     summary = summarise(judged(run, *everything))
-    cell = summary.cells[1]
+    cell = summary[1]
     figure, detail = describe_cell(cell, run.labels, 5)
     assert figure != "no result"
     assert "all of them excluded from comparisons (invalid: link-saturated)" in detail

@@ -17,7 +17,7 @@ MakeRun = Callable[..., StoredRun]
 
 def descriptions(run: StoredRun) -> list[tuple[str, str]]:
     summary = summarise(run)
-    return [describe_cell(cell, run.labels, run.manifest.blocks) for cell in summary.cells]
+    return [describe_cell(cell, run.labels, run.manifest.blocks) for cell in summary]
 
 
 def with_columns(run: StoredRun, **columns: Any) -> StoredRun:  # noqa: ANN401 - values of columns
@@ -25,7 +25,7 @@ def with_columns(run: StoredRun, **columns: Any) -> StoredRun:  # noqa: ANN401 -
 
 
 def test_a_cell_is_the_mean_of_its_trials_and_their_range(run: StoredRun) -> None:
-    go, nginx = summarise(run).cells
+    go, nginx = summarise(run)
     rates = {cell: known(run.trials_of(cell)["rps"]) for cell in ("stack=go", "stack=nginx-go")}
     assert go.mean_rps == pytest.approx(geometric_mean(rates["stack=go"]))
     assert nginx.ratio == run.comparisons[0].ratios[0]
@@ -44,10 +44,10 @@ def test_the_sentence_states_ratio_sample_and_range(run: StoredRun) -> None:
 
 def test_a_ratio_is_relative_to_the_cells_own_baseline(make_run: MakeRun) -> None:
     run = make_run({"stack": ["go", "nginx"], "cores": [1, 8]}, blocks=4, scenario={"baseline": {"stack": "go"}})
-    ratios = [cell.ratio for cell in summarise(run).cells]
+    ratios = [cell.ratio for cell in summarise(run)]
     assert [ratio and ratio.baseline for ratio in ratios] == [None, None, "stack=go,cores=1", "stack=go,cores=8"]
     details = [detail for _, detail in descriptions(run)]
-    for cell, ratio, detail in zip(summarise(run).cells, ratios, details, strict=True):
+    for cell, ratio, detail in zip(summarise(run), ratios, details, strict=True):
         if ratio is None:
             assert "\N{MULTIPLICATION SIGN}" not in detail
         else:
@@ -84,14 +84,14 @@ def test_failures_are_reported_with_the_rate(run: StoredRun) -> None:
 def test_errors_that_a_tool_does_not_count_are_absent(run: StoredRun) -> None:
     silent = with_columns(run, errors_connect=None, errors_read=None, errors_write=None, errors_timeout=None)
     assert errors(silent.trials).isna().all()
-    assert summarise(silent).cells[0].errors is None
+    assert summarise(silent)[0].errors is None
     partly = with_columns(run, errors_connect=None, errors_read=None, errors_write=None, errors_timeout=3)
     assert list(errors(partly.trials)) == [3.0] * 10
 
 
 def test_control_and_profile_trials_are_in_no_mean(run: StoredRun) -> None:
     kinds = ["profile" if block == 1 else "measure" for block in run.trials["block"]]
-    assert summarise(with_columns(run, kind=kinds)).cells[0].trials == 4
+    assert summarise(with_columns(run, kind=kinds))[0].trials == 4
     assert "mean of 4 trials" in descriptions(with_columns(run, kind=kinds))[0][1]
 
 
@@ -112,7 +112,7 @@ def test_unsupported_and_empty_cells_have_reasons(make_run: MakeRun) -> None:
 @pytest.mark.parametrize("rps", [None, 0.0])
 def test_a_baseline_without_a_rate_gives_no_ratio(run: StoredRun, rps: float | None) -> None:
     rates = [rps if cell == "stack=go" else 1000.0 for cell in run.trials["cell_id"]]
-    cells: tuple[CellSummary, ...] = summarise(with_columns(run, rps=rates)).cells
+    cells: tuple[CellSummary, ...] = summarise(with_columns(run, rps=rates))
     assert [cell.ratio for cell in cells] == [None, None]
 
 
