@@ -85,8 +85,8 @@ def why(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFrame:
 def figures(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFrame:
     """Return the figures that a run has data for: name, title."""
     view = _view(run, store)
-    there = [figure for figure in FIGURES.values() if figure.is_available(view)]
-    return pd.DataFrame([{"name": each.name, "title": each.title} for each in there], columns=["name", "title"])
+    there = [(figure.name, figure.title) for figure in FIGURES.values() if figure.is_available(view)]
+    return pd.DataFrame(there, columns=["name", "title"])
 
 
 def figure(name: str, run: str = LATEST, *, store: str | Path | None = None) -> NotebookFigure:
@@ -129,14 +129,8 @@ def claims(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFram
     for result in judge_claims(read_run_data(where, where.run(run))):
         fields = result.model_dump(include={"text", "expectation", "metric", "published", "state", "reason"})
         measured = [
-            {
-                "cell": ratio.cell_id,
-                "baseline": ratio.baseline,
-                "ratio": ratio.ratio,
-                "low": ratio.low,
-                "high": ratio.high,
-            }
-            for ratio in result.ratios
+            {"cell": each.cell_id, **each.model_dump(include={"baseline", "ratio", "low", "high"})}
+            for each in result.ratios
         ]
         rows += [{**fields, **each} for each in measured or [{}]]
     return pd.DataFrame(rows, columns=columns)

@@ -206,11 +206,10 @@ def compare_cells(data: RunData, metrics: Sequence[str], baseline: str | None = 
     ratios = with_latency_notes(ratios, data.trials, data.trials)
     ratios = with_findings(ratios, {data.manifest.run_id: data.basis})
     ratios = with_cell_notes(ratios, cells)
-    notes = [
-        *_run_notes(data),
-        *([f"No baseline cell for: {', '.join(unpaired)}."] if unpaired else []),
-        *notes_on_testbeds(data.trials, samples, pairs, data.alpha),
-    ]
+    notes = _run_notes(data)
+    if unpaired:
+        notes.append(f"No baseline cell for: {', '.join(unpaired)}.")
+    notes += notes_on_testbeds(data.trials, samples, pairs, data.alpha)
     return _comparison("cells", [data], metrics, ratios, notes)
 
 
@@ -281,19 +280,7 @@ def compare_runs(
     machines = machine_differences(before.manifest, after.manifest)
     if machines and baseline is None:
         baseline = _common_baseline(before, after, common, machines)
-    reference = None
-    if baseline is not None:
-        found = cells_with_levels(levels_of(baseline, after.manifest.cells), after.manifest.cells)
-        if len(found) != 1 or found[0].cell_id not in common:
-            raise InputError(f"{baseline!r} is not one cell that both runs have", why=f"they have {', '.join(common)}")
-        reference = found[0].cell_id
-        sequential = [data.manifest.run_id for data in runs if data.design == "sequential"]
-        if sequential:
-            raise InputError(
-                f"no baseline can remove changes between these runs: {' and '.join(sequential)} ran cell after cell",
-                why="in a sequential design no block has a cell and its baseline",
-                hint="omit --baseline, or run with design: blocks",
-            )
+    reference = None if baseline is None else _reference_cell(baseline, runs, common)
     compared = [name for name in dict.fromkeys((*names[0], *names[1])) if name != reference]
     alpha = min(data.alpha for data in runs)
     ratios: list[Ratio] = []
@@ -309,23 +296,38 @@ def compare_runs(
     ratios = with_cell_notes(ratios, [cell for data in runs for cell in data.manifest.cells])
     changes = host_differences(*facts)
     asked = setting_differences(before.manifest, after.manifest)
-    notes = [
-        *(
-            [OTHER_HOSTS.format(differences="; ".join(c.text for c in machines), reference=reference)]
-            if machines
-            else []
-        ),
-        *(
-            [f"The hosts have drifted: {'; '.join(change.text for change in changes)}."]
-            if changes and not machines
-            else []
-        ),
-        *([f"The runs have different settings: {'; '.join(c.text for c in asked)}."] if asked else []),
-        *(f"{name} is in one of the runs only." for name in compared if name not in common),
-        *(note for data in runs for note in _run_notes(data)),
-        *([] if reference else [TWO_RUNS]),
-    ]
+    notes = []
+    if machines:
+        notes.append(OTHER_HOSTS.format(differences=_listed(machines), reference=reference))
+    elif changes:
+        notes.append(f"The hosts have drifted: {_listed(changes)}.")
+    if asked:
+        notes.append(f"The runs have different settings: {_listed(asked)}.")
+    notes += [f"{name} is in one of the runs only." for name in compared if name not in common]
+    notes += [note for data in runs for note in _run_notes(data)]
+    if reference is None:
+        notes.append(TWO_RUNS)
     return _comparison("runs", runs, metrics, ratios, notes).model_copy(update={"drift": changes, "asked": asked})
+
+
+def _reference_cell(baseline: str, runs: tuple[RunData, RunData], common: Sequence[str]) -> str:
+    """Return the cell whose ratios both runs have. Raises InputError where there is none."""
+    cells = runs[1].manifest.cells
+    found = cells_with_levels(levels_of(baseline, cells), cells)
+    if len(found) != 1 or found[0].cell_id not in common:
+        raise InputError(f"{baseline!r} is not one cell that both runs have", why=f"they have {', '.join(common)}")
+    sequential = [data.manifest.run_id for data in runs if data.design == "sequential"]
+    if sequential:
+        raise InputError(
+            f"no baseline can remove changes between these runs: {' and '.join(sequential)} ran cell after cell",
+            why="in a sequential design no block has a cell and its baseline",
+            hint="omit --baseline, or run with design: blocks",
+        )
+    return found[0].cell_id
+
+
+def _listed(changes: Iterable[FactDifference]) -> str:
+    return "; ".join(change.text for change in changes)
 
 
 def _common_baseline(before: RunData, after: RunData, common: Sequence[str], machines: Sequence[FactDifference]) -> str:
@@ -336,7 +338,7 @@ def _common_baseline(before: RunData, after: RunData, common: Sequence[str], mac
         return found[0].cell_id
     raise InputError(
         f"{before.manifest.run_id} and {after.manifest.run_id} ran on different hosts, whose rates cannot be compared",
-        why="; ".join(change.text for change in machines),
+        why=_listed(machines),
         hint="name a cell that both runs have, and that did not change, as --baseline: ratios to it are compared",
     )
 
