@@ -38,8 +38,8 @@ MAX_TEXT = 200
 MAX_NUMBER = 1e10
 """Largest number in an answer: in seconds since 1970 it is in the year 2286."""
 _TEXTS = frozenset({"run", "host", "who", "state"})
-_FIELDS = _TEXTS | {"since", "lease_s", "heard_s"}
-"""Fields of a holder's answer, shared with other versions of benchkit; `heard_s` is the age of the last heartbeat."""
+_FIELDS = _TEXTS | {"since", "lease_s", "heartbeat_age_s"}
+"""Fields of a holder's answer, shared with other versions of benchkit; see `LockHolder`."""
 _TRUSTED = frozenset({0, os.geteuid()})
 """Users whose processes hold the host whatever they answer."""
 _CREDENTIALS = struct.Struct("iII")  # struct ucred of unix(7): pid, uid, gid

@@ -1,7 +1,8 @@
 """The operations of the agent, one dataclass each, as both ends use them: what is asked, and what comes back.
 
 A field `body` of an operation or of a result travels as the body of its frame, everything else as JSON. Paths are below
-the work directory, relative to it or absolute; instants are on the host's monotonic clock.
+the work directory, relative to it or absolute; instants are on the host's monotonic clock. A new operation needs its
+class here, a line in `benchkit.agent.server`, and a request in `tests/contract/agent/test_operations.py`.
 """
 
 from __future__ import annotations
@@ -737,7 +738,7 @@ class LockHolder:
     since: Optional[float] = None
     """Seconds since 1970."""
     lease_s: Optional[float] = None
-    heard_s: Optional[float] = None
+    heartbeat_age_s: Optional[float] = None
     """Age of the last heartbeat."""
 
     def __str__(self) -> str:

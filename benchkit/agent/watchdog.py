@@ -220,7 +220,7 @@ class Watchdog:
 
     def _description(self) -> JsonObject:
         heartbeat_age_s = time.monotonic() - self._last_heartbeat
-        return {**self._about, "state": self._state(), "lease_s": self._lease_s, "heard_s": heartbeat_age_s}
+        return {**self._about, "state": self._state(), "lease_s": self._lease_s, "heartbeat_age_s": heartbeat_age_s}
 
     def _end_agent(self, reason: str) -> None:
         """Ask the agent to end, which restores most by itself; kill it where it does not."""

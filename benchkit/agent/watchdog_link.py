@@ -128,17 +128,17 @@ def describe_holder(holder: Optional[ops.LockHolder]) -> str:
         if not occupants:
             return "another run held it until now; try again"
         return f"its lock is occupied by what is not benchkit: {', '.join(occupants)}; end them, then try again"
-    if holder.heard_s is None:
+    if holder.heartbeat_age_s is None:
         process = f"process {holder.pid} of user {holder.uid}" if holder.pid else "a process that is not visible"
         return f"{process} holds it and does not answer; `benchkit hosts restore --take-over` ends it"
     if holder.lease_s is None:
         return f"{holder}, until it is released"
-    remaining_s = max(0.0, holder.lease_s - holder.heard_s)
+    remaining_s = max(0.0, holder.lease_s - holder.heartbeat_age_s)
     return (
-        f"{holder}; last heartbeat {holder.heard_s:.0f} s ago; without another one the host is restored and released "
+        f"{holder}; last heartbeat {holder.heartbeat_age_s:.0f} s ago; without another one the host is restored and released "
         f"automatically in {remaining_s:.0f} s"
     )
 
 
 def _has_expired(holder: ops.LockHolder) -> bool:
-    return holder.lease_s is not None and (holder.heard_s or 0) > holder.lease_s
+    return holder.lease_s is not None and (holder.heartbeat_age_s or 0) > holder.lease_s

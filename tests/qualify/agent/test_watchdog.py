@@ -347,9 +347,7 @@ def test_users_of_one_host_see_each_others_hold(launch: Launch, inside: list[str
 
 @pytest.mark.parametrize("since", ["1e400", "-1", "NaN", "true"])
 def test_an_impossible_answer_of_a_holder_is_not_believed(launch: Launch, inside: list[str], since: str) -> None:
-    words = (
-        f'{{"run": "r", "host": "h", "who": "w", "state": "running", "since": {since}, "lease_s": 60, "heard_s": 1}}'
-    )
+    words = f'{{"run": "r", "host": "h", "who": "w", "state": "running", "since": {since}, "lease_s": 60, "heartbeat_age_s": 1}}'
     program = IMPOSTOR.replace("WORDS", repr(words.encode()))
     with subprocess.Popen([*inside, sys.executable, "-c", program], stdout=subprocess.PIPE) as impostor:
         assert impostor.stdout is not None

@@ -115,7 +115,9 @@ def test_a_host_in_use_is_refused_with_its_holder() -> None:
 
 
 def test_the_holder_of_a_host_is_described() -> None:
-    running = ops.LockHolder(7, 0, "running", run="r1", host="sut", who="me@pc", since=0.0, lease_s=60.0, heard_s=1.5)
+    running = ops.LockHolder(
+        7, 0, "running", run="r1", host="sut", who="me@pc", since=0.0, lease_s=60.0, heartbeat_age_s=1.5
+    )
     holder = HostChanges(FakeLink({ops.ListRecords: replace(NO_TRACES, holder=running)}), HOST).state().holder
     assert (holder, str(holder)) == (running, "r1 of me@pc since 1970-01-01 00:00:00 UTC")
     silent = HostLock(FakeLink({ops.ReleaseHost: ops.LockHolder(7, None, "silent")}), HOST).release()
