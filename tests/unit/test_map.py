@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import textwrap
 import tomllib
 
 from tests.support.paths import ROOT
@@ -30,6 +31,11 @@ def test_the_map_has_the_order_of_the_layers() -> None:
     order = [name.removesuffix(".py") for name in FOLDERS]
     for lower, upper in itertools.pairwise(layers):
         assert max(map(order.index, lower)) < min(map(order.index, upper)), (lower, upper)
+
+
+def test_the_spine_is_that_of_the_file_to_read_first() -> None:
+    (spine,) = re.findall(r"^```\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    assert textwrap.indent(spine, "    ") in (ROOT / "benchkit" / "run" / "run.py").read_text(encoding="utf-8")
 
 
 def test_the_recipes_name_files_that_exist() -> None:
