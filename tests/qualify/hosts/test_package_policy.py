@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from benchkit.hosts.install import InstallStep, PackageState, install_steps, shell_line
-from tests.unit.hosts.test_package_steps import POLICY
+from tests.unit.hosts.test_install import POLICY
 
 
 def test_the_policy_forbids_while_it_is_young(tmp_path: Path) -> None:
