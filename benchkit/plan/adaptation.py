@@ -193,5 +193,4 @@ def _with_new_connections(comparison: ServerComparison, why: str) -> Adaptation:
 
 
 def _rate(record: TrialRecord) -> float:
-    """Return the requests per second of all generators of a trial."""
     return sum(each.result.rps or 0.0 for each in record.generators if each.result is not None)

@@ -206,7 +206,6 @@ def skip_equal_cells(cells: Iterable[PlannedCell]) -> Iterator[PlannedCell]:
 
 
 def _is_written_as(cell: Cell, other: Cell) -> bool:
-    """Return True for two cells that differ in the names of their stacks alone, by the scenario itself."""
     levels = [{name: level for name, level in each.levels.items() if name != STACK} for each in (cell, other)]
     return levels[0] == levels[1] and (cell.services, cell.external) == (other.services, other.external)
 

@@ -64,7 +64,6 @@ def _plan_sliced(
     roles: Mapping[str, tuple[str, ...]],
     capabilities: Mapping[str, HostCapabilities],
 ) -> PlannedDesign:
-    """Return the sliced design, with groups of cells where there is no room for all at once, or blocks."""
     supported = [cell for cell in cells if cell.unsupported is None]
     cell_ids = [cell.cell_id for cell in supported]
     turns = f"load in turns of {experiment.scenario.slice_s:g} s"
@@ -118,7 +117,6 @@ def _blocks_instead(cells: tuple[PlannedCell, ...], why_not: str) -> PlannedDesi
 
 
 def _replaced(cells: Sequence[PlannedCell], placed: Sequence[PlannedCell]) -> tuple[PlannedCell, ...]:
-    """Return the cells with those that are placed in their stead."""
     by_id = {cell.cell_id: cell for cell in placed}
     return tuple(by_id.get(cell.cell_id, cell) for cell in cells)
 

@@ -70,7 +70,6 @@ def _distinct(errors: Iterable[BenchkitError]) -> list[BenchkitError]:
 
 
 def _draft_testbed(experiment: Experiment, hosts: Hosts, seed: int | None) -> tuple[RunPlan, list[BenchkitError]]:
-    """Return the plan of a run on one testbed, and the errors that prevent the run."""
     seed = experiment.scenario.seed if seed is None else seed
     check_go_releases(experiment)
     roles = require_roles(experiment, hosts.inventory)
@@ -144,7 +143,6 @@ def require_roles(experiment: Experiment, inventory: Inventory) -> dict[str, tup
 
 
 def _find_programs(experiment: Experiment, roles: Roles, hosts: Hosts) -> None:
-    """Have the hosts of each role look for the programs that the experiment needs there."""
     for role, programs in needed_programs(experiment).items():
         for host in roles[role]:
             hosts[host].find_programs(programs)
@@ -209,13 +207,11 @@ def _required_cell_tuning_errors(
 
 
 def _tool_notes(cells: Iterable[PlannedCell]) -> Iterable[str]:
-    """Return each note about the way in which a load tool sends to its target once."""
     generators = (generator for cell in cells if cell.unsupported is None for generator in cell.generators)
     return dict.fromkeys(each for one in generators for each in get_tool(one.tool).target_notes(one.target))
 
 
 def _switch_notes(plan: RunPlan) -> Iterator[str]:
-    """Yield a note about the switches of kernel settings between trials, if there are any."""
     number = plan.tuning_switches
     if number:
         yield (
@@ -241,7 +237,6 @@ def _nothing_runnable(experiment: Experiment, cells: Sequence[PlannedCell]) -> I
 def _quotas_not_applied(
     experiment: Experiment, roles: Roles, capabilities: Mapping[str, HostCapabilities]
 ) -> Iterator[str]:
-    """Yield a note for each host that cannot enforce the CPU quota of a role."""
     for name, role in experiment.scenario.roles.items():
         for host in roles[name]:
             note = quota_not_applied(name, role.quota, capabilities[host])

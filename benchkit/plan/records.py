@@ -28,7 +28,6 @@ def cell_record(cell: PlannedCell) -> CellRecord:
 
 
 def _builds(cell: PlannedCell) -> Iterator[tuple[str, BuildRecord]]:
-    """Yield the records of the built services of a cell, by name."""
     for service in cell.services:
         for folder in service.folders:
             if isinstance(folder.content, BuiltFolder):

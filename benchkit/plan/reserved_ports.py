@@ -68,7 +68,6 @@ def add_reserved_ports(reserved: str, ports: Collection[int], port_range: str | 
 
 
 def _service_ports(cells: Iterable[PlannedCell], hosts: Hosts) -> Mapping[str, set[int]]:
-    """Return the TCP ports of all services, by the host through which their kernel is changed."""
     found: dict[str, set[int]] = {}
     for cell in cells:
         for service in cell.services if cell.unsupported is None else ():

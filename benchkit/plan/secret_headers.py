@@ -41,7 +41,6 @@ def secret_notes(cells: Iterable[PlannedCell]) -> tuple[str, ...]:
 
 
 def _arguments(generator: Generator) -> Iterator[str]:
-    """Yield the secret headers whose values are on the list of arguments of a load tool."""
     for name, secret in generator.load.secrets:
         if any(str(secret) in argument for argument in generator.argv):
             yield name

@@ -33,7 +33,6 @@ class Placement:
         roles: Mapping[str, tuple[str, ...]],
         capabilities: Mapping[str, HostCapabilities],
     ) -> None:
-        """Take the cells with the ports of the scenario."""
         self._experiment, self._roles, self._capabilities = experiment, roles, capabilities
         self._cells = {cell.cell_id: cell for cell in cells}
         self._shifted: dict[tuple[str, int], PlannedCell] = {}

@@ -133,7 +133,6 @@ def _with_level(cell: PlannedCell, testbed: str) -> PlannedCell:
 
 
 def _factor_errors(plans: Sequence[RunPlan]) -> Iterator[BenchkitError]:
-    """Yield an error where the testbed cannot be a factor of the scenario."""
     plan = plans[0]
     where = plan.experiment.scenario.name
     if len({(each.design, len(each.groups)) for each in plans}) > 1:
@@ -155,13 +154,11 @@ def _factor_errors(plans: Sequence[RunPlan]) -> Iterator[BenchkitError]:
 
 
 def _with_all_tuning(cell: PlannedCell, plans: Sequence[RunPlan]) -> PlannedCell:
-    """Return a cell with its kernel settings on the hosts of all testbeds."""
     same = [other for plan in plans for other in plan.cells if other.cell_id == cell.cell_id]
     return replace(cell, tuning=tuple(each for other in same for each in other.tuning))
 
 
 def _inequalities(plans: Sequence[RunPlan], facts: Facts) -> Iterator[BenchkitError]:
-    """Yield an error if a testbed differs from the first one."""
     differences = [text for plan in plans[1:] for text in _differences(plans[0], plan, facts)]
     if differences:
         more = f"; and {len(differences) - MAX_LISTED} more" if len(differences) > MAX_LISTED else ""
@@ -174,7 +171,6 @@ def _inequalities(plans: Sequence[RunPlan], facts: Facts) -> Iterator[BenchkitEr
 
 
 def _differences(one: RunPlan, other: RunPlan, facts: Facts) -> Iterator[str]:
-    """Yield the differences of two testbeds as clauses."""
     for role, names in one.roles.items():
         others = other.roles[role]
         if len(names) != len(others):
@@ -199,7 +195,6 @@ def _differences(one: RunPlan, other: RunPlan, facts: Facts) -> Iterator[str]:
 
 
 def _planned_facts(plan: RunPlan, name: str, facts: Facts) -> dict[str, str]:
-    """Return the facts of a host with the kernel settings that tuning gives it."""
     tuned = {key: value for each in plan.tuning if each.host == name for key, value in each.values.items()}
     return {**facts[name], **tuned}
 

@@ -89,7 +89,6 @@ def _plan(
     hosts: Hosts,
     tuned: Mapping[str, str] = MappingProxyType({}),
 ) -> TuningPlan:
-    """Return the plan of these settings on a host whose settings `tuned` are set before."""
     found = host.changes.read_sysctls(wanted)
     return host_tuning.plan(
         host.spec,

@@ -246,7 +246,6 @@ def _commit(record: TrialRecord, trial: Trial, recorder: RunRecorder) -> TrialTa
 
 
 def _store_logs(trial: Trial, error: HostError | InputError, run: RunFolder) -> None:
-    """Store the logs of a failed trial's services, and name their folder in its error."""
     if folder := run.commit_failed_trial(trial.trial_id, trial.files):
         logs = ", ".join(run.raw_file_names(trial.trial_id))
         _add_hint(error, f"the whole logs of its services are in {folder}: {logs}")
@@ -261,7 +260,6 @@ def _record_failure(
     *,
     recorder: RunRecorder,
 ) -> None:
-    """Record a failed attempt with its cause, and whether the trial is retried."""
     retrying = ", retrying" if retry.is_retried else ""
     logger.info("trial %s: failed (%s)%s: %s", recorder.trial_id(planned_trial), cause, retrying, error)
     recorder.record_trial_failed(planned_trial, str(error), cause, is_retried=retry.is_retried, pause_s=retry.pause_s)

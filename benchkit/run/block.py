@@ -182,7 +182,6 @@ def _run_logged(step: TrialStep, trial: Trial) -> None:
 
 
 def _run_all(trial: Trial, steps: Iterable[TrialStep]) -> list[HostError]:
-    """Run all of these steps, also where one fails; return the errors."""
     return collect_errors(partial(_run_logged, step, trial) for step in steps)
 
 

@@ -97,7 +97,6 @@ def _whole(rate: float, cell: PlannedCell) -> float:
 
 
 def _end(search: CapacitySearch, probes: int, elapsed_s: float, goal: CapacityGoal) -> str:
-    """Return why the search ends now; empty where it goes on."""
     if search.is_precise:
         return f"its interval reaches {units.share(search.interval.precision)} to either side"
     if elapsed_s >= goal.budget_s and (search.probes or probes >= MIN_PROBES):

@@ -128,7 +128,6 @@ def _apply_settings_later(plan: RunPlan, cell: PlannedCell, hosts: Hosts, notify
 
 
 def _missing_settings(cell: PlannedCell, hosts: Hosts) -> Mapping[str, list[HostSettings]]:
-    """Return the host settings that are not applied yet, by host."""
     missing: dict[str, list[HostSettings]] = {}
     for service in sorted(cell.services, key=lambda service: service.host):
         for settings in service.host_settings:
@@ -250,7 +249,6 @@ def held_hosts(name: str, hosts: Hosts) -> Mapping[str, bool]:
 
 
 def _hosts_to_keep(plan: RunPlan, cell: PlannedCell, *, apply: bool) -> list[str]:
-    """Return the hosts on which something stays: a service, or a setting."""
     services = [
         service.host for service in cell.services if not service.is_verifier or (apply and service.host_settings)
     ]

@@ -43,7 +43,6 @@ class Judge:
     """The judge of one run's trials, one by one."""
 
     def __init__(self, manifest: Manifest) -> None:
-        """Take the run's manifest, which has the facts of its hosts at the start."""
         self._manifest = manifest
         self._thresholds = thresholds_of(manifest)
         self._requested_metrics = requested_metrics(manifest.scenario)

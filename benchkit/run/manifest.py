@@ -87,7 +87,6 @@ def code_of(plan: RunPlan) -> CodeState | None:
 
 
 def _scenario_as_run(plan: RunPlan) -> Mapping[str, object]:
-    """Return the scenario with the design that the run takes."""
     scenario: Mapping[str, object] = plan.experiment.document.data
     return scenario if plan.design == plan.experiment.scenario.design else {**scenario, "design": plan.design}
 

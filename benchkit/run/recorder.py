@@ -91,7 +91,6 @@ class RunRecorder:
     """The recorder of one run, safe for many threads: each method stores an event on disk before it returns."""
 
     def __init__(self, run: RunFolder, store: Store, journal: Journal) -> None:
-        """Take the folder of a run with its manifest, the store it is in, and its open journal."""
         manifest = run.manifest()
         self.run = run
         self.store = store

@@ -172,7 +172,6 @@ def _repeat_failed_blocks(planned_trials: Sequence[PlannedTrial], recorder: RunR
 
 
 def _failed_trials(progress: RunProgress) -> set[str]:
-    """Return the trials that failed, without those of blocks that were repeated."""
     return progress.failed.keys() - progress.interrupted
 
 
@@ -200,7 +199,6 @@ def _reopen_manifest(run: RunFolder, changes: Collection[FactDifference]) -> Man
 
 
 def _latest_rounds(planned_trials: Sequence[PlannedTrial], progress: RunProgress) -> tuple[PlannedTrial, ...]:
-    """Return the planned order with the latest round of each block."""
     return tuple(replace(trial, round=progress.rounds.get(trial.block, 1)) for trial in planned_trials)
 
 
@@ -210,7 +208,6 @@ def _is_finished(run_id: str, trial: PlannedTrial, progress: RunProgress) -> boo
 
 
 def _changes(before: Manifest, plan: RunPlan, hosts: Hosts) -> Iterable[FactDifference]:
-    """Yield the differences between the start of the run and now."""
     now = make_manifest(plan, hosts)
     yield from setting_differences(before, now)
     hosts_before = {host.name: host for host in before.hosts}

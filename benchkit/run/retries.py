@@ -59,7 +59,6 @@ class TrialAttempts:
     """Attempts at one trial, as far as they decide about the next one."""
 
     def __init__(self, pauses: Iterator[float]) -> None:
-        """Take the pauses that the trial may use."""
         self._pauses = pauses
         self._losses = 0
         self.waited_s = 0.0
@@ -78,7 +77,6 @@ class RetryPolicy:
     """Decides in one run which pauses its trials may take, and which cells are given up."""
 
     def __init__(self) -> None:
-        """Start with the whole budget of pauses and without any failure."""
         self._remaining_s = RUN_PAUSES_S
         self._failures: dict[str, list[str]] = {}
         self._reported: set[str] = set()

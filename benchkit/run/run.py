@@ -196,7 +196,6 @@ def execute(run: OpenedRun, observer: RunObserver) -> RunOutcome:
 def _make_queue(
     run: OpenedRun, recorder: RunRecorder, observer: RunObserver, first_block: _FirstBlock | None
 ) -> TrialQueue:
-    """Record the start, and return the queue of the trials that are still to run."""
     plan, resumption, run_id = run.plan, run.resumption, run.folder.run_id
     trials = counted(len(plan.planned_trials), "trial")
     names = ", ".join(sorted({name for names in plan.roles.values() for name in names}))
@@ -266,7 +265,6 @@ def _repeat_block(
     recorder: RunRecorder,
     observer: RunObserver,
 ) -> None:
-    """Record that the block of these trials is repeated whole, and then queue it again."""
     first = batch[0]
     finished = queue.finished_with(first)
     if finished is not None:

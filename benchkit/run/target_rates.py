@@ -29,7 +29,6 @@ class TargetRates:
     """The rates of cells at full speed and their capacities, and the target rates that follow from them."""
 
     def __init__(self, rows: Iterable[TrialRow] = ()) -> None:
-        """Take the trials that have ended before, in a run that is resumed."""
         self._rps: dict[str, float] = {}
         self._capacities: dict[str, TrialRow] = {}
         for row in rows:

@@ -211,7 +211,6 @@ class Testbed:
         self._recorder.record_host_facts(host.name, roles_of_host(self.plan, host.name), stage, facts)
 
     def _cell_settings(self, host: Host) -> set[str]:
-        """Return the names of the kernel settings of a host that the tuning of cells changes."""
         return {
             key
             for cell in self.plan.cells
@@ -235,7 +234,6 @@ class Testbed:
         self._recorder.record_host_facts(host.name, roles_of_host(self.plan, host.name), stage, facts)
 
     def _report_leftovers(self, name: str) -> None:
-        """Report and record what an earlier run had left on a host."""
         leftovers = self.hosts.leftovers.get(name, Leftovers())
         self._recorder.record_leftovers(name, leftovers)
         texts = [f"{name}: restored after an earlier run: {report}" for report in leftovers.reports]

@@ -156,7 +156,6 @@ class TrialQueue:
             return self._decide(exclusions) if trial.is_measured else None
 
     def _decide(self, exclusions: Iterable[Exclusion]) -> StopDecision | None:
-        """Return the decision of the rule after one more measured block."""
         self._finished_blocks += 1
         if self._rule is None or self.early_stop is not None:
             return None
@@ -276,7 +275,6 @@ def run_concurrently(
 
 
 def _wait_for_error(futures: Sequence[Future[None]]) -> None:
-    """Wait until one has failed, or all have ended."""
     pending = set(futures)
     while pending:
         done, pending = wait(pending, timeout=WAKE_S, return_when=FIRST_EXCEPTION)

@@ -23,7 +23,6 @@ class NotRestoredError(HostError):
     """Hosts on which settings of the run remain; the records of the previous values are kept there."""
 
     def __init__(self, hosts: Mapping[str, HostError]) -> None:
-        """Take the error of each host, by its name."""
         super().__init__("\n".join(map(str, hosts.values())))
         self.hosts = {
             name: ": ".join(filter(None, (error.where, error.what, error.why))) for name, error in hosts.items()
@@ -75,7 +74,6 @@ class CellTuning:
     """The tuning of cells over that of the run: that of one cell at a time is applied."""
 
     def __init__(self, plan: RunPlan, hosts: Hosts, journal: Journal) -> None:
-        """Take hosts on which the tuning of the run alone is applied."""
         self._plan = plan
         self._hosts = hosts
         self._journal = journal

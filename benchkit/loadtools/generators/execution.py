@@ -97,8 +97,10 @@ class GeneratorRun:
     ended_s: float
     late_s: float | None
     """Delay of the start after the agreed instant; None where it ran alone and none was agreed."""
+    limit_s: float
+    """Longest time that it could take."""
     overran: bool
-    """True where it did not end by itself before its limit (`time_limit_s`, `grace_s`)."""
+    """True where it did not end by itself before its limit."""
     failure: str | None = None
     """Reason why its output cannot be used; None where it ended well."""
 
@@ -176,6 +178,7 @@ class GeneratorProcess:
             ended=self.ended,
             ended_s=self.host.clock.to_controller_s(self.ended.at_ns),
             late_s=_started(self.process).late_s,
+            limit_s=time_limit_s(self.generator.load),
             overran=self.overran,
         )
 
@@ -322,6 +325,10 @@ class PlannedSlice:
     window_end_s: float
     """End of its window, likewise."""
 
+    def limit_s(self, generator: Generator) -> float:
+        """Return the instant at which a generator is ended if it has not ended by itself."""
+        return self.window_end_s + grace_s(generator.load)
+
     def placed(self, folder: PurePosixPath) -> list[PlacedGenerator]:
         """Return its generators with the places of their files in the block's folder."""
         return [
@@ -348,10 +355,12 @@ def run_slices(
     def run_on(name: str) -> list[GeneratorRun]:
         host, on_host = hosts[name], by_host[name]
         ended = host.processes.run_timetable([_planned_start(host, *start, began_s) for start in on_host])
-        pairs = [(placed, process) for (_, placed), process in zip(on_host, ended, strict=True)]
-        for placed, process in pairs:
+        for (_, placed), process in zip(on_host, ended, strict=True):
             require_room(host, placed.generator, process.ended, "at the end of a slice")
-        return [_slice_run(host, *pair) for pair in pairs]
+        return [
+            _slice_run(host, placed, process, planned.limit_s(placed.generator) - planned.at_s)
+            for (planned, placed), process in zip(on_host, ended, strict=True)
+        ]
 
     with ThreadPoolExecutor(len(by_host)) as pool:
         futures = {name: pool.submit(run_on, name) for name in by_host}
@@ -371,13 +380,12 @@ def run_slices(
 def _planned_start(host: Host, planned: PlannedSlice, placed: PlacedGenerator, began_s: float) -> PlannedStart:
     name, generator = generator_service(placed.generator.number), placed.generator
     at_ns, limit_ns = (
-        host.clock.to_host_ns(began_s + seconds)
-        for seconds in (planned.at_s, planned.window_end_s + grace_s(generator.load))
+        host.clock.to_host_ns(began_s + seconds) for seconds in (planned.at_s, planned.limit_s(generator))
     )
     return PlannedStart(name, placed.tool_start(), at_ns, limit_ns)
 
 
-def _slice_run(host: Host, placed: PlacedGenerator, process: EndedProcess) -> GeneratorRun:
+def _slice_run(host: Host, placed: PlacedGenerator, process: EndedProcess, limit_s: float) -> GeneratorRun:
     ended = process.ended
     started_s = host.clock.to_controller_s(process.started_ns)
     run = GeneratorRun(
@@ -386,6 +394,7 @@ def _slice_run(host: Host, placed: PlacedGenerator, process: EndedProcess) -> Ge
         ended=ended,
         ended_s=started_s if ended is None else host.clock.to_controller_s(ended.at_ns),
         late_s=process.late_s,
+        limit_s=limit_s,
         overran=process.overran,
     )
     if ended is None:

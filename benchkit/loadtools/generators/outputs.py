@@ -19,7 +19,6 @@ from benchkit.hosts.connections import Hosts, run_on_hosts
 from benchkit.hosts.host import Host
 from benchkit.hosts.processes import ProcessSpec, ToFile
 from benchkit.loadtools.generators.execution import SUFFIXES, GeneratorRun, OutputKind, PlacedGenerator
-from benchkit.loadtools.generators.generator import time_limit_s
 from benchkit.loadtools.registry import get_tool
 from benchkit.services import deploy
 
@@ -54,7 +53,7 @@ def failure_of(run: GeneratorRun, output: Outputs) -> str | None:
     stream = get_tool(run.generator.load.tool).summary
     if run.failure is not None or not run.overran or stream is None or stream in output:
         return run.failure
-    what = f"{run.generator} did not end within {time_limit_s(run.generator.load):g} s, and printed no result"
+    what = f"{run.generator} did not end within {run.limit_s:.3g} s, and printed no result"
     return ": ".join(filter(None, (what, output.get("stderr", b"").decode(errors="replace"))))
 
 

@@ -59,7 +59,6 @@ class MiddleProbes:
     """
 
     def __init__(self, most: int) -> None:
-        """Allow for this many trials."""
         self._pool = ThreadPoolExecutor(most)
         self._ended = Event()
         self._sent: list[Future[None]] = []
@@ -73,7 +72,6 @@ class MiddleProbes:
             _probe_again(trial, "during")
 
     def __enter__(self) -> Self:
-        """Return it."""
         return self
 
     def __exit__(
@@ -88,7 +86,6 @@ class MiddleProbes:
 
 
 def _expected_responses(trial: Trial) -> tuple[ProbeRecord, ...]:
-    """Return the responses to all requests. Raises ServiceError for one that is not the expected one."""
     return tuple(_record(_expected_response(trial, request)) for request in trial.cell.load.request_mix)
 
 
@@ -140,7 +137,6 @@ def _probe_again(trial: Trial, moment: Literal["during", "after"]) -> None:
 
 
 def _send(trial: Trial, request: Request, timeout_s: float) -> HttpAnswer:
-    """Send a request from the first load host. Raises HostError."""
     endpoint = _endpoint(trial)
     return trial.load_hosts[0].sockets.http(
         deploy.socket_of(endpoint),
@@ -202,14 +198,12 @@ def probe_headers(load: Load, request: Request, host_header: str) -> list[tuple[
 
 
 def _logs(trial: Trial) -> Iterator[str]:
-    """Yield the last lines that each service of the trial has logged, where there are any."""
     for running in trial.running_services:
         if lines := deploy.last_log_lines(trial.hosts[running.service.host], running.log):
             yield f"{running.service.name}: {lines}"
 
 
 def _hint(trial: Trial, response: HttpAnswer) -> str:
-    """Return what to do about a response that is not the expected one."""
     by_root = [each for each in trial.running_services if trial.hosts[each.service.host].facts.user == "root"]
     if response.status == FORBIDDEN and by_root:
         return (
@@ -221,6 +215,5 @@ def _hint(trial: Trial, response: HttpAnswer) -> str:
 
 
 def _shown_body(response: HttpAnswer) -> str | None:
-    """Return the start of a body for messages; None for an empty one."""
     text = clean(response.body[:SHOWN_CHARACTERS].decode(errors="replace"))
     return f"the body begins with {text!r}" if text else None

@@ -97,7 +97,6 @@ def find_port_taker(
 
 
 def _taker_error(service: Service, taker: Trial, owner: PortOwner, trial: Trial) -> ServiceError:
-    """Return the error of a service of `taker` that has a port which a service of `trial` needs."""
     is_beside = taker is not trial
     needing = next((each.name for each in trial.cell.services if each.endpoint.port == owner.port), "another service")
     name, needed_by = f"{service.name} ({service.backend})", needing

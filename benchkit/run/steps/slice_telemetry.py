@@ -142,7 +142,6 @@ def _own_states(series: SampleSeries, windows: Sequence[tuple[int, int]]) -> tup
 
 
 def _name_in_trial(service: str | None, cell: int) -> str | None:
-    """Return the name of a service of the block in the telemetry of one of its trials."""
     if service is None or service == AGENT_SERVICE or is_of_load_tool(service):
         return service
     number, _, name = service.partition(".")

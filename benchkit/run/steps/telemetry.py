@@ -140,7 +140,6 @@ def collect_telemetry(block: Block) -> None:
 
 
 def _series_of_living_trials(block: Block, content: bytes) -> dict[SeriesKey, SampleSeries]:
-    """Return the series in a file without those of trials that have failed."""
     failed = tuple(block_service(number, "") for number in block.failed_numbers)
     return {key: each for key, each in read_telemetry(content).items() if not str(key[0]).startswith(failed)}
 
