@@ -1,4 +1,4 @@
-"""What `benchkit why` prints of a recorded run."""
+"""Texts that `benchkit why` prints of a recorded run."""
 
 from __future__ import annotations
 
