@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from matplotlib.axes import Axes
@@ -16,7 +15,7 @@ from benchkit.report.figures.figure import ReportFigure, more_in_table, provenan
 from benchkit.report.layout import label_rows, new_figure, rows_height, write_beside, write_heading
 from benchkit.report.stored_run import StoredRun, cached_per_run
 from benchkit.report.style import hover, styled, tick
-from benchkit.report.tables import Entry, Table, TableColumn, number
+from benchkit.report.tables import Entry, Table, named, number, table
 from benchkit.report.theme import INK, MUTED, SERIES
 from benchkit.stats.cell_pairs import ComparedCells
 
@@ -133,30 +132,21 @@ def _length_text(each: _Bar) -> str:
 
 def _table(run: StoredRun) -> Table | None:
     """Return all components, level by level."""
-    columns = (
-        TableColumn("cells", "name"),
-        TableColumn("level"),
-        TableColumn("part"),
-        *(TableColumn(name, "number") for name in ("baseline", "cell", "difference", "low", "high")),
-        TableColumn("unit"),
-    )
     rows = [
-        (
-            Entry(f"{run.labels[each.cell_id]} against {run.labels[each.baseline_id]}"),
-            Entry(each.level),
-            Entry("sum" if each.is_sum else part_name(each)),
-            *_numbers(each),
-            Entry(each.unit),
-        )
+        {
+            "cells": named(f"{run.labels[each.cell_id]} against {run.labels[each.baseline_id]}"),
+            "level": Entry(each.level),
+            "part": Entry("sum" if each.is_sum else part_name(each)),
+            "baseline": number(each.baseline_value, "{:.4g}".format),
+            "cell": number(each.value, "{:.4g}".format),
+            "difference": number(each.difference, "{:.4g}".format),
+            "low": number(each.low, "{:.4g}".format),
+            "high": number(each.high, "{:.4g}".format),
+            "unit": Entry(each.unit),
+        }
         for each in _components(run)
     ]
-    return Table("why", "What differences consist of", columns, tuple(rows)) if rows else None
-
-
-def _numbers(each: Component) -> Sequence[Entry]:
-    values = (each.value, each.baseline_value, each.difference, each.low, each.high)
-    cell, baseline, *ends = (float("nan") if value is None else value for value in values)
-    return [number(value, lambda value: f"{value:.4g}") for value in (baseline, cell, *ends)]
+    return table("why", "What differences consist of", rows) if rows else None
 
 
 WHY = ReportFigure(
