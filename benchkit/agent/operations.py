@@ -35,13 +35,16 @@ Result_co = TypeVar("Result_co", covariant=True)
 
 
 class Operation(Generic[Result_co]):
-    """A request to an agent, whose result is a `Result_co`. Subclasses are frozen dataclasses."""
+    """A request to an agent, whose result is a `Result_co`. Subclasses are dataclasses, and are not changed.
+
+    They are not frozen: that would triple the time in which Python creates these classes, for every connection.
+    """
 
 
 # --- the host ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass
 class Hello:
     """The first message of an agent, which answers no request."""
 
@@ -52,7 +55,7 @@ class Hello:
     workdir: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class Clocks:
     """The clocks of a host."""
 
@@ -60,17 +63,17 @@ class Clocks:
     wall_ns: int
 
 
-@dataclass(frozen=True)
+@dataclass
 class ReadClocks(Operation[Clocks]):
     """Read the clocks, for comparison with those of the controller."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Goodbye(Operation[None]):
     """Announce an orderly end of the connection, of which the watchdog writes no report."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class FileStatus:
     """Size and time of change of a file, after following links."""
 
@@ -78,7 +81,7 @@ class FileStatus:
     changed_s: float
 
 
-@dataclass(frozen=True)
+@dataclass
 class GatheredFacts:
     """The facts about a host."""
 
@@ -90,7 +93,7 @@ class GatheredFacts:
     """Description of the disk of the work directory where it is full."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class GatherFacts(Operation[GatheredFacts]):
     """Gather the facts about the host."""
 
@@ -106,14 +109,14 @@ class GatherFacts(Operation[GatheredFacts]):
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass
 class MissingFiles(Operation[List[Tuple[str, int]]]):
     """Return those of `files` (hash, mode) that the store does not have."""
 
     files: List[Tuple[str, int]]
 
 
-@dataclass(frozen=True)
+@dataclass
 class UploadChunk(Operation[bool]):
     """Write a chunk of a file to the store, in any order; True for the one that completes the file."""
 
@@ -127,28 +130,28 @@ class UploadChunk(Operation[bool]):
     body: bytes = b""
 
 
-@dataclass(frozen=True)
+@dataclass
 class PlaceFiles(Operation[List[str]]):
     """Place stored files (path, hash, mode); return the paths of those that were not in place already."""
 
     files: List[Tuple[str, str, int]]
 
 
-@dataclass(frozen=True)
+@dataclass
 class MakeFolder(Operation[str]):
     """Make a folder and its parents, unless they exist; return its absolute path."""
 
     path: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class MakeTemporaryFolder(Operation[str]):
     """Make a folder that is removed when the agent ends at the latest, unless it exists; return its absolute path."""
 
     path: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class WriteTemporaryFile(Operation[bool]):
     """Write a file that is removed when the agent ends at the latest; return False where it is in place already."""
 
@@ -159,33 +162,33 @@ class WriteTemporaryFile(Operation[bool]):
     body: bytes = b""
 
 
-@dataclass(frozen=True)
+@dataclass
 class RemovePath(Operation[bool]):
     """Remove a file, or a folder with its content; return False where there is none."""
 
     path: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class RemoveWorkdir(Operation[str]):
     """Remove the work directory, unless it has records of changes to undo; return its path."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class ShareSocket(Operation[None]):
     """Let processes of other users connect to a unix socket, as far as they get to its folder."""
 
     path: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class ListFolder(Operation[Dict[str, Optional[int]]]):
     """Return the entries of a folder: name → size in bytes; None for what is no regular file."""
 
     path: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class FileHash:
     """Size and SHA-256 of a file."""
 
@@ -193,14 +196,14 @@ class FileHash:
     sha256: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class HashFile(Operation[FileHash]):
     """Return size and hash of a file."""
 
     path: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class FileChunk:
     """A chunk of a file, and the size of the whole in bytes."""
 
@@ -208,7 +211,7 @@ class FileChunk:
     body: bytes = b""
 
 
-@dataclass(frozen=True)
+@dataclass
 class ReadChunk(Operation[FileChunk]):
     """Return a chunk of a file, with what processes have printed so far."""
 
@@ -217,14 +220,14 @@ class ReadChunk(Operation[FileChunk]):
     limit: int
 
 
-@dataclass(frozen=True)
+@dataclass
 class CompressFile(Operation[str]):
     """Write a gzipped copy of a file as `path`.gz; return its absolute path."""
 
     path: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class ArchiveFiles(Operation[None]):
     """Write a tar archive of files of its folder."""
 
@@ -232,21 +235,21 @@ class ArchiveFiles(Operation[None]):
     names: List[str]
 
 
-@dataclass(frozen=True)
+@dataclass
 class ExpectPerfMaps(Operation[None]):
     """Make the folder in which processes start that write maps for perf, which are removed when the agent ends."""
 
     folder: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class RequirePerfMaps(Operation[None]):
     """Refuse where a process has no map of this user: perf would have no names of its functions."""
 
     pids: List[int]
 
 
-@dataclass(frozen=True)
+@dataclass
 class RemovePerfMaps(Operation[List[str]]):
     """Remove the folder and the maps of its processes, which have ended; return the maps' paths."""
 
@@ -256,7 +259,7 @@ class RemovePerfMaps(Operation[List[str]]):
 # --- processes --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass
 class CommandSpec:
     """A command to start."""
 
@@ -276,7 +279,7 @@ class CommandSpec:
     """Time after that signal at which it is killed."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class StreamFile:
     """A file for an output; bytes beyond the limit are counted and dropped. None: no limit."""
 
@@ -284,7 +287,7 @@ class StreamFile:
     max_bytes: Optional[int] = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class OutputSize:
     """The size of an output with a limit, in bytes."""
 
@@ -296,7 +299,7 @@ class OutputSize:
     """True where that is a state of the host that may pass."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class ExitStatus:
     """The end of a process, with the resources used by it and by the children it waited for."""
 
@@ -326,7 +329,7 @@ class ExitStatus:
         return f"signal {signal.Signals(self.signal).name}{why}"
 
 
-@dataclass(frozen=True)
+@dataclass
 class ProcessReport:
     """A process that the agent started."""
 
@@ -342,7 +345,7 @@ class ProcessReport:
     """Sizes of "stdout" and "stderr", as far as they have a limit."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class NamedProcess:
     """A process by pid and name."""
 
@@ -352,7 +355,7 @@ class NamedProcess:
     """Reason why it could not be ended, if that was tried and is known."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class StartProcess(Operation[ProcessReport]):
     """Start a process, at an instant if it is given."""
 
@@ -365,7 +368,7 @@ class StartProcess(Operation[ProcessReport]):
     at_ns: Optional[int] = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class CompletedCommand:
     """A command after its end, or after its timeout; the body has its stdout, then its stderr."""
 
@@ -375,7 +378,7 @@ class CompletedCommand:
     body: bytes = b""
 
 
-@dataclass(frozen=True)
+@dataclass
 class RunCommand(Operation[CompletedCommand]):
     """Run a short command with `body` as its input; each output is kept up to `max_bytes`."""
 
@@ -385,7 +388,7 @@ class RunCommand(Operation[CompletedCommand]):
     body: bytes = b""
 
 
-@dataclass(frozen=True)
+@dataclass
 class WaitForProcess(Operation[ProcessReport]):
     """Wait for the end of a process, at most for a time."""
 
@@ -393,7 +396,7 @@ class WaitForProcess(Operation[ProcessReport]):
     timeout_s: float
 
 
-@dataclass(frozen=True)
+@dataclass
 class StoppedProcesses:
     """The outcome of stopping processes."""
 
@@ -403,7 +406,7 @@ class StoppedProcesses:
     survivors: List[NamedProcess]
 
 
-@dataclass(frozen=True)
+@dataclass
 class StopProcesses(Operation[StoppedProcesses]):
     """Signal processes with all their descendants; kill those that are running after the grace period."""
 
@@ -412,7 +415,7 @@ class StopProcesses(Operation[StoppedProcesses]):
     grace_s: float
 
 
-@dataclass(frozen=True)
+@dataclass
 class StartedTree:
     """A started process that is running, or has running descendants."""
 
@@ -422,7 +425,7 @@ class StartedTree:
     """Those that are running: the process and its descendants."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class ListTrees(Operation[List[StartedTree]]):
     """Return the trees of the started processes."""
 
@@ -439,7 +442,7 @@ class SeenProcess(NamedTuple):
     """CPU time of the process, and of its children that ended and were waited for."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class ProcessList:
     """All processes that an agent sees."""
 
@@ -450,12 +453,12 @@ class ProcessList:
     processes: List[SeenProcess]
 
 
-@dataclass(frozen=True)
+@dataclass
 class ListProcesses(Operation[ProcessList]):
     """Return all visible processes, others' too."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class CpuTime:
     """CPU time of a process and all its descendants, including those that ended; seconds."""
 
@@ -470,14 +473,14 @@ class CpuTime:
         return self.user_s + self.system_s
 
 
-@dataclass(frozen=True)
+@dataclass
 class ReadCpuTimes(Operation[Dict[int, CpuTime]]):
     """Return the CPU times of process trees, by the number of the process, all read at once."""
 
     ids: List[int]
 
 
-@dataclass(frozen=True)
+@dataclass
 class ScheduledStart:
     """A process of a timetable."""
 
@@ -488,7 +491,7 @@ class ScheduledStart:
     """Instant at which it is ended if it has not ended by itself."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class ScheduledProcess:
     """A process of a timetable after its end."""
 
@@ -497,14 +500,14 @@ class ScheduledProcess:
     """True where it had not ended by itself at its limit."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class RunTimetable(Operation[List[ScheduledProcess]]):
     """Start processes at their instants, one after the other, and wait until all have ended."""
 
     starts: List[ScheduledStart]
 
 
-@dataclass(frozen=True)
+@dataclass
 class StopTimetable(Operation[None]):
     """Start no more processes of a running timetable; its request is refused then."""
 
@@ -512,7 +515,7 @@ class StopTimetable(Operation[None]):
 # --- sockets ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass
 class SocketAddress:
     """A TCP address and port, or the path of a unix socket."""
 
@@ -520,7 +523,7 @@ class SocketAddress:
     unix: Optional[str] = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class PortProbe:
     """The outcome of waiting for a socket."""
 
@@ -531,7 +534,7 @@ class PortProbe:
     process_ended: bool
 
 
-@dataclass(frozen=True)
+@dataclass
 class ProbePort(Operation[PortProbe]):
     """Wait until a socket is "accepting" connections or "closed", or until `process` has ended."""
 
@@ -541,7 +544,7 @@ class ProbePort(Operation[PortProbe]):
     process: Optional[int] = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class TlsClient:
     """The settings of a client for TLS."""
 
@@ -553,7 +556,7 @@ class TlsClient:
     """Protocols that it offers."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class TlsSession:
     """The parameters that the two ends of a connection agreed on."""
 
@@ -564,7 +567,7 @@ class TlsSession:
     """The server's, DER in hexadecimal digits."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class HttpHead:
     """A response over HTTP/1.1, with every byte counted (terms of RFC 9110)."""
 
@@ -583,7 +586,7 @@ class HttpHead:
     """True where the server closes the connection after it."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class HttpProbe:
     """A response to a request."""
 
@@ -594,7 +597,7 @@ class HttpProbe:
     body: bytes = b""
 
 
-@dataclass(frozen=True)
+@dataclass
 class ProbeHttp(Operation[HttpProbe]):
     """Send a request over a new connection; return the response with every byte counted.
 
@@ -621,7 +624,7 @@ TIME_WAIT = "TIME-WAIT"
 """State in which the kernel keeps a port after a connection has ended, for a minute and without a process."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class PortOwner:
     """The socket that has a port: a listener or a connection; fields are None if the login user may not see them."""
 
@@ -648,14 +651,14 @@ class PortOwner:
         return process if self.peer is None else f"{process}, its connection to {self.peer} ({self.state})"
 
 
-@dataclass(frozen=True)
+@dataclass
 class FindPortOwners(Operation[Dict[int, List[PortOwner]]]):
     """Return what has each of these TCP ports: listeners, else connections; nothing for a free one."""
 
     ports: List[int]
 
 
-@dataclass(frozen=True)
+@dataclass
 class FindListeners(Operation[List[Tuple[str, int]]]):
     """Return the TCP addresses on which a started process and its descendants listen."""
 
@@ -665,7 +668,7 @@ class FindListeners(Operation[List[Tuple[str, int]]]):
 # --- changes of the host ----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass
 class Sysctl:
     """A kernel setting of a host."""
 
@@ -675,7 +678,7 @@ class Sysctl:
     """True where the login user may write it."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class SysctlOutcome:
     """The outcome of writing a kernel setting."""
 
@@ -688,14 +691,14 @@ class SysctlOutcome:
     why: Optional[str] = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class ReadSysctls(Operation[Dict[str, Sysctl]]):
     """Return the state of each key."""
 
     keys: List[str]
 
 
-@dataclass(frozen=True)
+@dataclass
 class WriteSysctls(Operation[Dict[str, SysctlOutcome]]):
     """Set keys in the given order; their former values are on disk before the first is written."""
 
@@ -706,7 +709,7 @@ class WriteSysctls(Operation[Dict[str, SysctlOutcome]]):
     """Changes with a scope can be restored before the others."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class CreateCgroup(Operation[str]):
     """Create a group whose processes share a quota of `cpus` CPUs, or change its quota; return its folder."""
 
@@ -714,7 +717,7 @@ class CreateCgroup(Operation[str]):
     cpus: float
 
 
-@dataclass(frozen=True)
+@dataclass
 class SetGoEnv(Operation[Dict[str, Optional[str]]]):
     """Write settings with `go env -w`, restored like kernel settings; return the former values."""
 
@@ -722,7 +725,7 @@ class SetGoEnv(Operation[Dict[str, Optional[str]]]):
     values: Dict[str, str]
 
 
-@dataclass(frozen=True)
+@dataclass
 class LockHolder:
     """The process that holds the lock of a host. What only its answer states is None where it does not answer."""
 
@@ -748,7 +751,7 @@ class LockHolder:
         return f"{self.run} of {self.who} since {time.strftime('%Y-%m-%d %H:%M:%S UTC', time.gmtime(self.since))}"
 
 
-@dataclass(frozen=True)
+@dataclass
 class HostRecords:
     """The traces of benchkit on a host."""
 
@@ -761,12 +764,12 @@ class HostRecords:
     holder: Optional[LockHolder]
 
 
-@dataclass(frozen=True)
+@dataclass
 class ListRecords(Operation[HostRecords]):
     """Return the changes to undo, the reports of watchdogs and the holder of the host."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class UndoneChange:
     """The outcome of undoing a recorded change."""
 
@@ -779,7 +782,7 @@ class UndoneChange:
     """Parts of it that were left as they are, as somebody else has changed them since, as sentences."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Restore(Operation[List[UndoneChange]]):
     """Restore what this agent changed and, unless `own`, all that abandoned ones left; end their processes."""
 
@@ -788,14 +791,14 @@ class Restore(Operation[List[UndoneChange]]):
     """Only this part of the agent's changes; None: all."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class DeleteReport(Operation[None]):
     """Delete a report that was read."""
 
     name: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class LockResult:
     """The outcome of locking a host."""
 
@@ -805,7 +808,7 @@ class LockResult:
     """True where another holder restored its changes first: facts gathered before are out of date."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class LockHost(Operation[LockResult]):
     """Lock this host for a run."""
 
@@ -818,14 +821,14 @@ class LockHost(Operation[LockResult]):
     """True to take over another run's lock after its lease has expired."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class KeepStack(Operation[None]):
     """Keep processes and changes after the agent's end, for `lease_s` seconds or (None) until they are released."""
 
     lease_s: Optional[float] = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class ReleaseHost(Operation[Optional[LockHolder]]):
     """End the holder of the host, which restores everything: a kept stack, or a run with an expired lease."""
 
@@ -833,7 +836,7 @@ class ReleaseHost(Operation[Optional[LockHolder]]):
 # --- telemetry --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass
 class CounterSource:
     """The page that has a server's own counters."""
 
@@ -845,7 +848,7 @@ class CounterSource:
     """Logs of TLS handshakes by their kind, a line of two bytes for each."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class SampledService:
     """A process to sample with all its descendants, under its name in the telemetry."""
 
@@ -859,7 +862,7 @@ class SampledService:
     counters: Optional[CounterSource] = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class StartTelemetry(Operation[None]):
     """Start to sample the host and these services, into a new file."""
 
@@ -870,14 +873,14 @@ class StartTelemetry(Operation[None]):
     """Interval of core speeds where it is another."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class AddServices(Operation[None]):
     """Sample more services."""
 
     services: List[SampledService]
 
 
-@dataclass(frozen=True)
+@dataclass
 class TelemetrySnapshot:
     """The result of sampling everything once, outside of the regular interval."""
 
@@ -887,31 +890,31 @@ class TelemetrySnapshot:
     """Live processes of each service: pid, and start in the kernel's ticks since boot."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class TakeSnapshot(Operation[TelemetrySnapshot]):
     """Sample now, outside of the regular interval."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class ScheduleSnapshots(Operation[None]):
     """Sample at these instants, and at none of the regular interval until the last of them is over."""
 
     at_ns: List[int]
 
 
-@dataclass(frozen=True)
+@dataclass
 class ScheduleSamples(Operation[None]):
     """Sample what is expensive at these instants: connections and clock rates."""
 
     at_ns: List[int]
 
 
-@dataclass(frozen=True)
+@dataclass
 class ReadLatest(Operation[Dict[str, Dict[str, Tuple[int, float]]]]):
     """Return the last values of each service: metric → (instant in ns, value); nothing without a session."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class TelemetrySummary:
     """The end of a telemetry session."""
 
@@ -921,7 +924,7 @@ class TelemetrySummary:
     """Data that could not be sampled, or not always, with the reasons."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class StopTelemetry(Operation[Optional[TelemetrySummary]]):
     """End the session; return None where none is running."""
 
