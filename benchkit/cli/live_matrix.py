@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -15,12 +16,22 @@ from rich.live import Live as RichLive
 from rich.text import Text
 
 from benchkit import units
-from benchkit.cli.progress import Positions, SilentProgress, position_of, rate_with_verdict, without_block
+from benchkit.cli.console import shows_logs
+from benchkit.cli.progress import (
+    PlainProgress,
+    Positions,
+    RunProgress,
+    SilentProgress,
+    position_of,
+    rate_with_verdict,
+    without_block,
+)
 from benchkit.cli.terminal import Terminal
 from benchkit.errors import HostError
 from benchkit.hosts.connections import Hosts
 from benchkit.plan.model import RunPlan
 from benchkit.scenario.trial_order import PlannedTrial
+from benchkit.store.run_folder import RunFolder
 
 MARKS = {
     "valid": ("\N{CHECK MARK}", "green"),
@@ -296,3 +307,14 @@ class TestbedSampler:
         text = activity(self._before, after, {service.name for service in cell.services}, shown_rps)
         self._before = after
         return text
+
+
+def progress_of_run(*, quiet: bool) -> SilentProgress:
+    """Return the progress of a run that fits: none, a live matrix on a terminal, or plain lines."""
+    return SilentProgress() if quiet else RunProgress(_display)
+
+
+def _display(plan: RunPlan, hosts: Hosts, _folder: RunFolder) -> SilentProgress:
+    if not sys.stderr.isatty() or shows_logs():
+        return PlainProgress(plan)
+    return LiveProgress(plan, hosts)

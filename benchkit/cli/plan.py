@@ -11,7 +11,6 @@ from benchkit import units
 from benchkit.cli import options
 from benchkit.cli.console import announced_if_slow, print_json, print_table, say, scale_named
 from benchkit.cli.host_choice import inventory_of
-from benchkit.cli.progress import progress_of_run
 from benchkit.cli.signals import signals_interrupt
 from benchkit.errors import BenchkitError, raise_first
 
@@ -74,6 +73,7 @@ def plan(
 
 def _power(run_plan: RunPlan, hosts: Hosts, store: Store, *, pilot: bool, quiet: bool) -> PowerAnalysis:
     """Return the power analysis, from a pilot's noise if one was asked for, else from earlier runs."""
+    from benchkit.cli.live_matrix import progress_of_run  # rich takes a while
     from benchkit.comparison.power import analyse_power, earlier_runs
     from benchkit.run.manifest import make_manifest
 

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from benchkit import units
-from benchkit.cli.console import announced_if_slow, say, shows_logs
+from benchkit.cli.console import announced_if_slow, say
 from benchkit.errors import InputError
 from benchkit.run.events import RunObserver
 
@@ -167,19 +167,6 @@ def rate_with_verdict(planned_trial: PlannedTrial, rps: float | None, verdict: s
     if verdict == "valid" or planned_trial.kind == "profile":
         return units.requests_per_s(rps)
     return f"{units.requests_per_s(rps)} ({verdict}{': ' if checks else ''}{', '.join(checks)})"
-
-
-def progress_of_run(*, quiet: bool) -> SilentProgress:
-    """Return the progress of a run that fits: none, a live matrix on a terminal, or plain lines."""
-    return SilentProgress() if quiet else RunProgress(_display)
-
-
-def _display(plan: RunPlan, hosts: Hosts, _folder: RunFolder) -> SilentProgress:
-    if not sys.stderr.isatty() or shows_logs():
-        return PlainProgress(plan)
-    from benchkit.cli.live_matrix import LiveProgress  # rich takes a while
-
-    return LiveProgress(plan, hosts)
 
 
 def run_on_all(

@@ -74,8 +74,8 @@ def run(
     """
     from benchkit.cli.console import scale_named
     from benchkit.cli.host_choice import inventory_of
+    from benchkit.cli.live_matrix import progress_of_run
     from benchkit.cli.options import parse_tags
-    from benchkit.cli.progress import progress_of_run
     from benchkit.cli.run_summary import print_run_summary
     from benchkit.errors import InputError
     from benchkit.hosts.bootstrap import LEASE_S
@@ -132,7 +132,7 @@ def demo(
     """Start a lab of its own, compare Go alone with Go behind nginx, write the report, and remove the lab."""
     from benchkit.cli.console import scale_named
     from benchkit.cli.host_choice import own_lab
-    from benchkit.cli.progress import progress_of_run
+    from benchkit.cli.live_matrix import progress_of_run
     from benchkit.cli.run_summary import print_run_summary
     from benchkit.cli.signals import signals_interrupt
     from benchkit.run.run import RunOptions

@@ -13,7 +13,8 @@ from benchkit.models.metrics import METRICS, metric_column
 from benchkit.models.rows import TABLES, column_names
 from benchkit.registry import Registry
 from benchkit.store import tables
-from benchkit.store.store import Partition, Store, open_store
+from benchkit.store.layout import Partition
+from benchkit.store.store import Store, open_store
 from benchkit.store.tables import factor_columns, has_factors
 
 if TYPE_CHECKING:

@@ -10,9 +10,10 @@ from typing import Literal
 from benchkit.errors import InputError
 from benchkit.run.judge import rebuild_tables
 from benchkit.store.checksums import update_checksums
+from benchkit.store.layout import manifest_path
 from benchkit.store.remote_copy import RemoteCopy
 from benchkit.store.run_folder import RunFolder
-from benchkit.store.store import Store, manifest_path
+from benchkit.store.store import Store
 from benchkit.store.verification import Damage, RunVerification, restore_journal, verify_run
 from benchkit.units import counted
 

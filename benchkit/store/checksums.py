@@ -14,8 +14,9 @@ from pathlib import Path
 from benchkit.errors import InputError
 from benchkit.files import open_regular, read_regular
 from benchkit.store.durable_files import BY_UMASK, PRIVATE, write_atomically
+from benchkit.store.layout import manifest_path
 from benchkit.store.run_folder import RunFolder, files_of_run, is_file_of_run
-from benchkit.store.store import Store, manifest_path
+from benchkit.store.store import Store
 
 _NAME = "checksums.sha256"
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")

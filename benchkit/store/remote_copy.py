@@ -17,8 +17,8 @@ from pathlib import Path
 from benchkit.errors import InputError
 from benchkit.models.run import RunId
 from benchkit.store.checksums import Checksums, checksums_path, file_sha256, parse_checksums
+from benchkit.store.layout import Partition, manifest_path, part_of, table_path
 from benchkit.store.remote_files import RemoteFiles
-from benchkit.store.store import Partition, manifest_path, part_of, table_path
 from benchkit.validation import is_valid_name
 
 

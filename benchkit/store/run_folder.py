@@ -38,13 +38,13 @@ from benchkit.store.durable_files import (
     write_synced,
 )
 from benchkit.store.journal import Journal, JournalEvent, TrialEnded, read_journal
+from benchkit.store.layout import JOURNAL, LOCK, LOG, MANIFEST, REPORT
 from benchkit.store.parquet_files import refuse_newer
 from benchkit.validation import first_fault, is_valid_name
 
 if TYPE_CHECKING:
     from benchkit.store.remote_copy import RemoteCopy
 
-MANIFEST, JOURNAL, LOG, LOCK, REPORT = "manifest.json", "journal.jsonl", "run.log", ".lock", "report"
 _RAW = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@+:-]{0,254}\.(txt|log|json|jsonl|tar|gz)(\.zst)?")
 """Names of raw files: outputs of tools, logs, records, telemetry, slices and profiles."""
 

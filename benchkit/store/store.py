@@ -20,9 +20,10 @@ from benchkit.errors import BenchkitError, InputError
 from benchkit.models.base import Name
 from benchkit.models.run import Manifest, RunId
 from benchkit.store.durable_files import PARTIAL, make_folders, sync_folder
+from benchkit.store.layout import MANIFEST, Partition
 from benchkit.store.parquet_files import current_files
 from benchkit.store.remote_files import is_url
-from benchkit.store.run_folder import MANIFEST, RunFolder, table_folders
+from benchkit.store.run_folder import RunFolder, table_folders
 from benchkit.validation import is_valid_name
 
 if TYPE_CHECKING:
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
 
 ENVIRONMENT = "BENCHKIT_STORE"
 DEFAULT = Path("results")
-
-Partition = tuple[str, str]
-"""A run's part of a table: (scenario, run_id)."""
 
 
 def store_path(option: str | Path | None = None) -> Path:
@@ -65,22 +63,6 @@ def existing_store(option: str | Path | None = None) -> Path:
             hint="`benchkit run` creates one; --store or BENCHKIT_STORE names another",
         )
     return path
-
-
-def manifest_path(run_id: str) -> str:
-    """Return the path of a run's manifest from the folder of the store."""
-    return f"runs/{run_id}/{MANIFEST}"
-
-
-def table_path(table: str, scenario: str | None) -> str:
-    """Return the beginning of the paths of a table from the folder of the store, of one scenario or of all (None)."""
-    return f"tables/{table}/" + (f"scenario={scenario}/" if scenario is not None else "")
-
-
-def part_of(path: str) -> Partition:
-    """Return scenario and run of the path of a table's file from the folder of the store."""
-    _, _, scenario, run_id, _ = path.split("/")
-    return scenario.removeprefix("scenario="), run_id.removeprefix("run_id=")
 
 
 class Store:

@@ -30,6 +30,7 @@ from benchkit.models.rows import TABLES, FactorRow, TrialRow, column_names
 from benchkit.models.run import SCHEMA_VERSION, Manifest
 from benchkit.store.checksums import update_checksums
 from benchkit.store.durable_files import PARTIAL, file_states, make_folders, sync_folder
+from benchkit.store.layout import Partition
 from benchkit.store.parquet_files import (
     REPLACES_KEY,
     VERSION_KEY,
@@ -44,7 +45,7 @@ from benchkit.store.parquet_files import (
 )
 from benchkit.store.row_builders import INTERRUPTED
 from benchkit.store.run_folder import RunFolder
-from benchkit.store.store import Partition, Store, open_store
+from benchkit.store.store import Store, open_store
 from benchkit.validation import is_valid_name
 
 if TYPE_CHECKING:

@@ -32,10 +32,11 @@ from benchkit.store.checksums import (
     read_checksums,
 )
 from benchkit.store.durable_files import PARTIAL, make_folders, sync_folder, try_lock, write_atomically
+from benchkit.store.layout import manifest_path, part_of
 from benchkit.store.remote_copy import RemoteCopy, push_advice
 from benchkit.store.remote_files import RemoteFile, RemoteFiles
 from benchkit.store.run_folder import RunFolder, irregular_entries
-from benchkit.store.store import Store, manifest_path, part_of
+from benchkit.store.store import Store
 
 _UNFINISHED = frozenset({"running", "interrupted"})
 

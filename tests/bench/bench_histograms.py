@@ -16,8 +16,8 @@ import pandas as pd
 import pytest
 
 from benchkit.loadtools.generators.generator import REDUCER
-from benchkit.loadtools.hey.command import ROWS as HEY_ROWS
 from benchkit.loadtools.hey.command import TEMPLATE
+from benchkit.loadtools.hey.output import ROWS as HEY_ROWS
 from benchkit.loadtools.reducer_output import measurement, read
 from benchkit.models.histogram import Histogram, merge_histograms
 from benchkit.services.go_build import build

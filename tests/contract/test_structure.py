@@ -17,7 +17,7 @@ from tests.support.paths import ROOT
 PACKAGE = ROOT / "benchkit"
 
 LAYOUT = re.compile(r"manifest\.json|journal\.jsonl|(scenario|run_id)=")
-LAYOUT_OWNERS = {"store/store.py", "store/run_folder.py"}
+LAYOUT_OWNERS = {"store/store.py", "store/run_folder.py", "store/layout.py"}
 
 LINUX = frozenset({"lab", "agent"})
 LINUX_MODULES = frozenset({"hosts/cpu_affinity.py"})
@@ -108,6 +108,19 @@ def test_imports_keep_the_contracts_of_pyproject() -> None:
     lint_imports = Path(sys.executable).with_name("lint-imports")
     linted = subprocess.run([lint_imports, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert linted.returncode == 0, linted.stdout + linted.stderr
+
+
+def test_no_two_modules_import_each_other() -> None:
+    """Include imports within functions, and those for types alone."""
+    names = {".".join(("benchkit", *module.name.with_suffix("").parts)): module for module in MODULES}
+
+    def imported(module: Module) -> set[str]:
+        full = {name for _, name in module.content.imports}
+        return (full | {name.rpartition(".")[0] for name in full}) & names.keys()
+
+    uses = {name: imported(module) for name, module in names.items()}
+    assert sum(map(len, uses.values())) > 1000
+    assert [f"{one} and {other}" for one in uses for other in uses[one] if one < other and one in uses[other]] == []
 
 
 def test_the_agent_imports_only_the_standard_library() -> None:

@@ -17,12 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from benchkit.loadtools.hey.output import MAX_RESULTS, parse
+from benchkit.loadtools.hey.output import MAX_RESULTS, ROWS, parse
 from benchkit.loadtools.tool import (
     ParsedOutput,
     RateSupport,
     RequestPart,
-    RequestRows,
     RequestSupport,
     Target,
     TlsSupport,
@@ -40,9 +39,6 @@ from benchkit.loadtools.tool import (
 )
 from benchkit.models.load import Load
 from benchkit.models.request import Request
-
-ROWS = RequestRows("hey")
-"""The first million answers, printed by the template; failed requests have no row."""
 
 TEMPLATE = """\
 benchkit rows of hey: time_s,status,offset_s

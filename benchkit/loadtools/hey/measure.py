@@ -15,8 +15,7 @@ from pydantic_core import from_json
 
 from benchkit.errors import ParseError
 from benchkit.loadtools import reducer_output
-from benchkit.loadtools.hey.command import ROWS
-from benchkit.loadtools.hey.output import MAX_RESULTS
+from benchkit.loadtools.hey.output import MAX_RESULTS, ROWS
 from benchkit.loadtools.measurement import Measurement
 from benchkit.loadtools.text import errors_of, excerpt
 from benchkit.loadtools.tool import ParsedOutput, ToolOutput

@@ -32,6 +32,7 @@ from benchkit.loadtools.text import (
     unread_notes,
     without_times,
 )
+from benchkit.loadtools.tool import RequestRows
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
 
 MAX_RESULTS = 1_000_000
@@ -44,6 +45,9 @@ _SECTION = re.compile(
     r"(Summary|Response time histogram|Latency distribution|Details \(.*\)|Detailed Report|HTTP Trace|HttpTrace"
     r"|Status code distr[iu]bution|Error distribution):"
 )
+
+ROWS = RequestRows("hey")
+"""The first million answers, printed by the template; failed requests have no row."""
 _PERCENTILE = re.compile(r"([0-9]{1,3})%{1,2} in (\S+) secs?\.?")
 _STATUS = re.compile(r"\[([0-9]{1,3})\]\s+(\S+) responses")
 _ERROR = re.compile(r"\[([0-9]{1,18})\]\s+(\S.*)")

@@ -22,7 +22,6 @@ from benchkit.loadtools.tool import (
     GoProgram,
     ParsedOutput,
     RateSupport,
-    RequestRows,
     RequestSupport,
     Target,
     TlsSupport,
@@ -36,7 +35,7 @@ from benchkit.loadtools.tool import (
     one_http2_connection,
     repeated_requests,
 )
-from benchkit.loadtools.vegeta.output import parse
+from benchkit.loadtools.vegeta.output import ROWS, parse
 from benchkit.models.load import Load
 from benchkit.models.request import Request
 
@@ -44,9 +43,6 @@ NS_PER_S = 1_000_000_000
 
 TARGETS = "vegeta.targets"
 PROGRAM = GoProgram(BACKENDS / "vegeta", "github.com/tsenart/vegeta/v12", "12.8.4", "vegeta")
-ROWS = RequestRows("vegeta")
-"""Every request; those without an answer (status 0) have the time until they failed, as in vegeta's own figures. Error
-messages are counted by text; an answer below 200 or above 399 has its status line there."""
 
 
 def _validate(load: Load) -> Iterable[UnsupportedField]:

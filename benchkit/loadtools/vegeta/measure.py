@@ -11,7 +11,7 @@ from benchkit.loadtools.measurement import Measurement
 from benchkit.loadtools.reducer_output import ReducerOutput
 from benchkit.loadtools.text import errors_of
 from benchkit.loadtools.tool import ParsedOutput, ToolOutput
-from benchkit.loadtools.vegeta.command import ROWS
+from benchkit.loadtools.vegeta.output import ROWS
 from benchkit.models.histogram import NS_PER_S
 from benchkit.models.load_result import LoadResult, Note
 

@@ -32,8 +32,13 @@ from benchkit.loadtools.text import (
     split_lines,
     unread_notes,
 )
+from benchkit.loadtools.tool import RequestRows
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
 from benchkit.validation import first_fault
+
+ROWS = RequestRows("vegeta")
+"""Every request; those without an answer (status 0) have the time until they failed, as in vegeta's own figures. Error
+messages are counted by text; an answer below 200 or above 399 has its status line there."""
 
 _CLOCK = re.compile(r"(?:([0-9]{1,6})h(?=[0-9]+m))?(?:([0-9]{1,2})m)?([0-9]{1,2}(?:\.[0-9]{1,9})?)s")
 _SINGLE_UNIT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)([^0-9.]s)")

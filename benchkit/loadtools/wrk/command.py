@@ -17,7 +17,6 @@ Limits, read from its source (src/wrk.c):
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 
 from benchkit.loadtools.tool import (
     ParsedOutput,
@@ -33,7 +32,7 @@ from benchkit.loadtools.tool import (
     reserved_arguments,
     whole_seconds,
 )
-from benchkit.loadtools.wrk.output import parse
+from benchkit.loadtools.wrk.output import HISTOGRAM, parse
 from benchkit.models.load import Load
 from benchkit.models.request import Request, has_header
 
@@ -128,8 +127,6 @@ def _lua_string(text: str) -> str:
 
 SCRIPT = "benchkit.lua"
 """Script with which wrk is started, in its working directory."""
-HISTOGRAM = Path(__file__).with_name("histogram.lua")
-"""Lua script that prints wrk's whole latency histogram and its exact counters after wrk's own text."""
 
 
 def _measure(output: ToolOutput) -> ParsedOutput:

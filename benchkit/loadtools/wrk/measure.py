@@ -30,8 +30,7 @@ from benchkit.errors import ParseError
 from benchkit.loadtools.measurement import Counters, LatencySeries, Measurement
 from benchkit.loadtools.text import excerpt
 from benchkit.loadtools.tool import ParsedOutput, ToolOutput
-from benchkit.loadtools.wrk.command import HISTOGRAM
-from benchkit.loadtools.wrk.output import parse
+from benchkit.loadtools.wrk.output import HISTOGRAM, parse
 from benchkit.models.histogram import Histogram, Integers
 from benchkit.models.load_result import Errors, LoadResult, Note
 

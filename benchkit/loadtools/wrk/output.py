@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from benchkit.loadtools.text import (
     NOT_A_NUMBER,
@@ -58,6 +59,9 @@ _DAMAGED_PERCENTILE = re.compile(r"[0-9.]{1,9}\s?%\s.*")
 _DAMAGED = re.compile(
     r"(?:Latency\s(?!\s*Distribution)|Req/Sec\s|Socket errors:|Non-2xx or 3xx|(?:Requests|Transfer)/sec).*"
 )
+
+HISTOGRAM = Path(__file__).with_name("histogram.lua")
+"""Lua script that prints wrk's whole latency histogram and its exact counters after wrk's own text."""
 _CALIBRATION = re.compile(r"Thread calibration: mean lat.*")
 _DISTRIBUTION = re.compile(r"Latency Distribution(?: \(HdrHistogram - (.*)\))?")
 _PERCENTILE = re.compile(rf"([0-9]{{1,3}}(?:\.[0-9]{{1,6}})?)%\s+{_FIGURE}")

@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 from benchkit.comparison.stored_tables import Selection
 from benchkit.errors import InputError
 from benchkit.plugins.dask.executor import needs_extra
+from benchkit.store.layout import Partition
 from benchkit.store.parquet_files import VERSION_KEY, arrow_schema, refuse_newer
-from benchkit.store.store import Partition, open_store
+from benchkit.store.store import open_store
 from benchkit.store.tables import CELL_KEYS, read_rows, with_keys
 
 if TYPE_CHECKING:

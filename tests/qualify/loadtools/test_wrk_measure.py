@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from benchkit.errors import ParseError
 from benchkit.loadtools.measurement import Measurement
 from benchkit.loadtools.wrk import output as wrk
-from benchkit.loadtools.wrk.command import HISTOGRAM
 from benchkit.loadtools.wrk.measure import expected_interval_us, measurement, read_block, without_additions
+from benchkit.loadtools.wrk.output import HISTOGRAM
 from benchkit.models.histogram import Histogram
 from tests.support.paths import TESTS
 

@@ -11,7 +11,8 @@ from benchkit.errors import InputError
 from benchkit.loadtools.hey.command import TEMPLATE
 from benchkit.loadtools.registry import TOOLS, get_tool
 from benchkit.loadtools.tool import Target
-from benchkit.loadtools.wrk.command import HISTOGRAM, SCRIPT
+from benchkit.loadtools.wrk.command import SCRIPT
+from benchkit.loadtools.wrk.output import HISTOGRAM
 from benchkit.models.load import Load
 from benchkit.models.protocol import HttpProtocol, TlsOptions
 
