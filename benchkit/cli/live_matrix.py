@@ -18,9 +18,9 @@ from rich.text import Text
 from benchkit import units
 from benchkit.cli.console import shows_logs
 from benchkit.cli.progress import (
+    DelayedDisplay,
     PlainProgress,
     Positions,
-    RunProgress,
     SilentProgress,
     position_of,
     rate_with_verdict,
@@ -311,7 +311,7 @@ class TestbedSampler:
 
 def progress_of_run(*, quiet: bool) -> SilentProgress:
     """Return the progress of a run that fits: none, a live matrix on a terminal, or plain lines."""
-    return SilentProgress() if quiet else RunProgress(_display)
+    return SilentProgress() if quiet else DelayedDisplay(_display)
 
 
 def _display(plan: RunPlan, hosts: Hosts, _folder: RunFolder) -> SilentProgress:

@@ -60,7 +60,7 @@ class SilentProgress(RunObserver):
         self.print_line(f"block {block} was interrupted by a pause and is repeated")
 
 
-class RunProgress(SilentProgress):
+class DelayedDisplay(SilentProgress):
     """Progress of a run: a line if planning takes a while, then a display from its opening to its end."""
 
     def __init__(

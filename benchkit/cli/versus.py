@@ -13,7 +13,7 @@ from benchkit.cli import options
 from benchkit.cli.console import print_json, say
 from benchkit.cli.host_choice import hosts_for
 from benchkit.cli.options import MAX_TIMEOUT_S, SERVER_HELP, finite, parse_tags
-from benchkit.cli.progress import RunProgress, SilentProgress
+from benchkit.cli.progress import DelayedDisplay, SilentProgress
 from benchkit.cli.signals import signals_interrupt
 from benchkit.errors import ExitCode
 from benchkit.models.design import Design, ResponsePart
@@ -227,7 +227,7 @@ def _compare(
         if save is not None:
             save_scenario(experiment.document.data, save)
         options = RunOptions(tags=tags, names_other_programs=not quiet, adapts=adapted)
-        progress = RunProgress(display, quiet=quiet)
+        progress = DelayedDisplay(display, quiet=quiet)
         try:
             return run_interruptibly(experiment, inventory, store, progress, options, is_resumable=False)
         except KeyboardInterrupt:

@@ -55,7 +55,7 @@ def flame(
     elif out.suffix == ".json" and before is None:
         from json import dumps
 
-        from benchkit.profiles.speedscope import speedscope
+        from benchkit.plugins.flame.speedscope import speedscope
 
         content = dumps(speedscope(profile, name), ensure_ascii=False)
     else:
