@@ -22,6 +22,9 @@ from benchkit.models.telemetry import generator_service
 from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import GeneratorRecord, ServiceRecord
 
+STARVED = 0.1
+"""Share of a core that a process which can always run gets at least, beside nine others (sched-design-CFS.rst of Linux:
+equal shares). One that uses less waits for something else than the CPU."""
 FRAME_OVERHEAD_BYTES = 24
 """Bytes of each packet on the wire of Ethernet that interfaces do not count: preamble 8, checksum 4, gap 12 (IEEE
 802.3, clause 3). With them, small packets fill a link that their bytes alone do not."""
@@ -67,7 +70,8 @@ def generator_use(evidence: Evidence) -> Use | None:
 def is_crowded_out(evidence: Evidence, thresholds: Thresholds) -> bool:
     """Return True if others filled the cores of the load tool, which was not at its own limit with all its packets.
 
-    False where the CPUs of a generator are not recorded: who filled them is not known.
+    False where the CPUs of a generator are not recorded: who filled them is not known. A load tool that used less than
+    its share beside many others was not starved: it waited.
     """
     if any(not each.cpus for each in evidence.record.generators):
         return False
@@ -75,7 +79,7 @@ def is_crowded_out(evidence: Evidence, thresholds: Thresholds) -> bool:
     busy = {host: share for host in evidence.load_hosts if (share := generator_cores_busy(evidence, host)) is not None}
     own = [_own_share(evidence, host) for host in busy]
     limit = thresholds.generator_cpu
-    return max(busy.values(), default=0.0) >= limit > max([*alone, *own])
+    return max(busy.values(), default=0.0) >= limit > max([*alone, *own]) >= STARVED
 
 
 def generator_cores_busy(evidence: Evidence, host: str) -> float | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from benchkit.judge.cpu_time import capacity, generator_cores
 from benchkit.judge.sliced_blocks import neighbour_inequality, neighbour_share
+from benchkit.judge.usage import STARVED
 from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import TrialRecord
 from benchkit.scenario.versus import ServerComparison
@@ -81,6 +82,12 @@ class Observed:
     @property
     def server_share(self) -> float | None:
         """Share of the CPU that others left to it that the server with the least used; None: unknown."""
+        share = self.whole_server_share
+        return None if share is None else share / max(LEAST_LEFT, 1.0 - self.foreign_share)
+
+    @property
+    def whole_server_share(self) -> float | None:
+        """The same share of all of its CPU."""
         shares = [
             max(
                 (each.cpu_s or 0.0) / record.window_s / capacity(len(each.cpus), each.parallelism, each.quota)
@@ -89,13 +96,15 @@ class Observed:
             for record in self.records
             if record.services and all(each.cpu_s is not None and each.cpus for each in record.services)
         ]
-        return min(shares) / max(LEAST_LEFT, 1.0 - self.foreign_share) if shares else None
+        return min(shares) if shares else None
 
     @property
     def is_idle(self) -> bool:
         """True where a server waits for most of the time, as for acknowledgements that its clients delay by 40 ms."""
-        share, is_tool_the_limit = self.server_share, self.generator_share >= self.thresholds.generator_cpu
-        return share is not None and share < self.thresholds.server_cpu / 2 and not is_tool_the_limit
+        share, whole = self.server_share, self.whole_server_share
+        if share is None or whole is None or self.generator_share >= self.thresholds.generator_cpu:
+            return False
+        return share < self.thresholds.server_cpu / 2 or whole < STARVED
 
     @property
     def is_slowed(self) -> bool:

@@ -27,6 +27,7 @@ from benchkit.scenario.versus_times import (
     PLANNED_BLOCKS,
     SLICE_S,
     load_times,
+    remaining_s,
     takes_whole_seconds,
     warm_up_s,
     window_s,
@@ -341,7 +342,8 @@ def _times(servers: int, comparison: ServerComparison) -> dict[str, object]:
         **load_of(comparison.requests),
     }
     design = design_of(window, comparison) if servers > 1 else "blocks"
-    budget_s = max(1, round(comparison.budget_s - comparison.spent_s))
+    warm_s = warm_up_s(window) if comparison.warm_up_s is None else comparison.warm_up_s
+    budget_s = remaining_s(servers, comparison.budget_s, comparison.spent_s, window, warm_s)
     return {
         "load": load,
         "design": comparison.design or design,

@@ -94,6 +94,12 @@ def window_s(
     return max(shortest, round(math.floor(min(LONGEST_WINDOW_S, window) / step_s) * step_s, 3))
 
 
+def remaining_s(servers: int, budget_s: float, spent_s: float, window_s: float, warm_up_s: float) -> int:
+    """Return the time for the blocks of a comparison after its calibration, in seconds: enough for the fewest."""
+    block_s = servers * (window_s + warm_up_s + OVERHEAD_S)
+    return math.ceil(max(budget_s - spent_s, MIN_BLOCKS * block_s))
+
+
 def _load_per_window(one_slice: Load) -> float:
     """Return the time of a trial from the begin of its window, pauses between slices included, relative to that."""
     slice_s = one_slice.duration_s or SLICE_S

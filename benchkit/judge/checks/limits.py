@@ -17,6 +17,7 @@ from benchkit.judge.check import ALL, LOAD, RATES, Check, CheckResult, Finding, 
 from benchkit.judge.evidence import Evidence, Severity
 from benchkit.judge.handshakes import handshakes
 from benchkit.judge.usage import (
+    STARVED,
     generator_cores_busy,
     generator_use,
     is_crowded_out,
@@ -229,7 +230,7 @@ def _server_use(evidence: Evidence, thresholds: Thresholds) -> Readings:
     if use is None or use_of_rest is None:
         yield SkippedCheck(why="the server's CPU time or its CPUs are not recorded")
         return
-    is_crowded = use.share < limit and (use_of_rest.share >= limit or is_crowded_out(evidence, thresholds))
+    is_crowded = STARVED <= use.share < limit and (use_of_rest.share >= limit or is_crowded_out(evidence, thresholds))
     yield Reading(use.share, limit, use.text, units.share(limit), SERVER_CROWDED if is_crowded else None)
 
 

@@ -75,6 +75,8 @@ def observed(
         (observed(rate=280, server=0.25), {"connections": 256}),
         (observed(server=0.1, busy=0.95), {"quota": 0.5}),
         (replace(observed(server=0.25), foreign_share=0.5), None),
+        (replace(observed(server=0.05), foreign_share=0.9), {"connections": 128}),
+        (replace(observed(server=0.05, queue=64), foreign_share=0.9), {"tool": "hey", "keepalive": False}),
     ],
 )
 def test_a_comparison_is_adapted_to_its_servers(seen: Observed, changes: dict[str, object] | None) -> None:

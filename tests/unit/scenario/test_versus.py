@@ -228,6 +228,14 @@ def test_budget_too_short_for_its_servers_names_one_that_is_not() -> None:
     window_s(3, float(refused.value.hint.removeprefix("--duration ")), connections=64)
 
 
+def test_a_long_calibration_leaves_time_for_the_fewest_blocks() -> None:
+    fields = compare_commands(COMMANDS, replace(COMPARISON, budget_s=25, spent_s=24))
+    load = fields["load"]
+    assert isinstance(load, dict)
+    block_s = len(COMMANDS) * (load["duration_s"] + load["warmup_s"])
+    assert fields["until"]["budget_s"] >= MIN_BLOCKS * block_s  # type: ignore[index]
+
+
 def test_time_of_the_calibration_is_taken_off_the_budget() -> None:
     spent = replace(COMPARISON, spent_s=4)
     assert compare_commands(COMMANDS, spent)["until"] == {"precision": 0.03, "budget_s": 56}

@@ -220,6 +220,17 @@ def test_server_that_waits_for_a_load_tool_beside_others_is_disturbed(user: floa
     assert found.severity == severity
 
 
+@pytest.mark.parametrize(("share", "severity"), [(0.11, "suspect"), (0.05, "invalid")])
+def test_a_server_that_uses_less_than_a_fair_share_beside_others_waits_for_something_else(
+    share: float, severity: str
+) -> None:
+    taken: Telemetry = {("cpu_s_total", "sut", "app", None): {-0.01: 0, 3.05: share * WINDOW_S}}
+    others = {**core_counters("sut", 0, user=0.95), **core_counters("load", 1, user=0.95)}
+    found = finding_of("server-idle", build_trial({**taken, **others}))
+    assert found is not None
+    assert found.severity == severity
+
+
 def test_idle_server_in_a_sliced_block_beside_idle_cores() -> None:
     assert finding_of("server-idle", trial_with_cpu_use(0.5, slices=build_slices())) is not None
 
