@@ -137,11 +137,14 @@ class Store:
         return sorted(readable, key=lambda pair: pair[1].started_at), unreadable
 
     def run(self, run_id: str) -> RunFolder:
-        """Return the run of that id, or of the only id with that prefix; `latest` is the newest. Raises InputError."""
+        """Return the run of that id, or of the only id with that prefix; `latest` is the newest that is no calibration.
+
+        Raises InputError.
+        """
         if not run_id.strip():
             raise InputError("the run's name is empty", hint="`benchkit results list` shows the runs of the store")
-        if run_id == "latest" and (runs := self.runs()):
-            return runs[-1]
+        if run_id == "latest" and (found := self.survey()[0]):
+            return ([run for run, manifest in found if not manifest.is_calibration] or [found[-1][0]])[-1]
         # A web server that lists no folders knows whole ids.
         is_there = is_valid_name(run_id, RunId) and self.has(run_id)
         names = [] if is_there else self._names(run_id)

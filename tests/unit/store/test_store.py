@@ -271,7 +271,10 @@ def test_runs_are_found_by_id_prefix_and_latest(tmp_path: Path) -> None:
     store.create(manifest("r20260102-bb").model_copy(update={"started_at": datetime(2026, 1, 3, tzinfo=UTC)}))
     assert store.run("r20260101").run_id == "r20260101-aa"
     assert store.run("latest").run_id == "r20260102-bb"
-    with pytest.raises(InputError, match="2 runs have this prefix"):
+    calibration = manifest("r20260104-cc").model_copy(update={"scenario": {"name": "versus-calibration"}})
+    store.create(calibration.model_copy(update={"started_at": datetime(2026, 1, 4, tzinfo=UTC)}))
+    assert store.run("latest").run_id == "r20260102-bb"
+    with pytest.raises(InputError, match="3 runs have this prefix"):
         store.run("r2026")
     with pytest.raises(InputError, match="no run 'x'"):
         store.run("x")
