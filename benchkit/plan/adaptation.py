@@ -108,9 +108,11 @@ class Observed:
 
     @property
     def is_slowed(self) -> bool:
-        """True where a server serves fewer requests than with more connections."""
-        rate, before = self.slowest_rate, self.rate_before
-        return rate is not None and before is not None and rate < SLOWED * before
+        """True where a server that is not busy serves fewer requests than with more connections."""
+        rate, before, share = self.slowest_rate, self.rate_before, self.whole_server_share
+        if rate is None or before is None or share is None:
+            return False
+        return rate < SLOWED * before and share < self.thresholds.server_cpu
 
 
 @dataclass(frozen=True)

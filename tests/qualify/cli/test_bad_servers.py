@@ -14,7 +14,7 @@ from tests.support.cli.fixtures import CommandResult
 from tests.support.paths import TESTS
 
 Cli = Callable[..., CommandResult]
-FAULTY = TESTS / "services" / "faulty_server.py"
+FAULTY = TESTS / "support" / "services" / "faulty_server.py"
 PORT = 8791
 MESSAGES = {
     "dies": ("exit code 3", "database.example: no such host"),

@@ -57,12 +57,12 @@ def curves(axes: Axes) -> list[list[float]]:
 
 
 def test_the_registry_names_its_figures() -> None:
-    assert list(FIGURES)[:3] == ["rps", "ratios", "latency"]
+    assert list(FIGURES)[:3] == ["rps", "ratios", "why"]
     assert all(name == figure.name for name, figure in FIGURES.items())
     assert get_figure("rps").title == "Requests per second by cell"
     with pytest.raises(InputError, match="no figure 'speed'") as refused:
         get_figure("speed")
-    assert "rps, ratios, latency" in str(refused.value)
+    assert "rps, ratios, why, latency" in str(refused.value)
 
 
 @pytest.mark.parametrize("name", FIGURES)

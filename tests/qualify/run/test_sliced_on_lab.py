@@ -28,7 +28,7 @@ from tests.support.builders import experiment, load, stacks
 from tests.support.needs import separate_hosts
 from tests.support.run.opening import open_run
 
-SLICE_S = 0.1
+SLICE_S = 0.2
 SLICES = 5
 
 

@@ -98,7 +98,9 @@ def test_what_was_given_is_not_adapted(seen: Observed) -> None:
     assert adapt(replace(COMPARISON, fixed=frozenset({"tool", "connections", "quota"})), seen) is None
 
 
-@pytest.mark.parametrize("seen", [observed(rate=175, server=0.25), replace(observed(rate=160), rate_before=360.0)])
+@pytest.mark.parametrize(
+    "seen", [observed(rate=175, server=0.25), replace(observed(rate=160, server=0.5), rate_before=360.0)]
+)
 def test_a_slow_server_that_needs_more_kept_connections_gets_new_ones(seen: Observed) -> None:
     few = replace(COMPARISON, connections=8)
     adaptation = adapt(few, seen)
@@ -113,6 +115,7 @@ def test_a_slow_server_that_needs_more_kept_connections_gets_new_ones(seen: Obse
 def test_a_rate_that_fewer_connections_keep_changes_nothing() -> None:
     few = replace(COMPARISON, connections=8)
     assert adapt(few, replace(observed(rate=330), rate_before=360.0)) is None
+    assert adapt(few, replace(observed(rate=160), rate_before=360.0)) is None, "it is busy: others slow it"
 
 
 def test_short_trials_keep_a_reserve_below_the_limit_of_the_load_tool() -> None:
