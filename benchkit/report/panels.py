@@ -54,7 +54,7 @@ class Scale:
         """Set up one axis of a panel, and of all panels that share it."""
         axis = axes.xaxis if name == "x" else axes.yaxis
         getattr(axes, f"set_{name}scale")(self.kind, **({"linthresh": 10} if self.kind == "symlog" else {}))
-        if self.low is not None or self.high is not None:
+        if (self.low is not None or self.high is not None) and self.low != self.high:
             getattr(axes, f"set_{name}lim")(self.low, self.high)
         if self.kind == "linear":
             axis.set_major_locator(MaxNLocator(nbins=self.ticks, min_n_ticks=2, integer=self.whole))

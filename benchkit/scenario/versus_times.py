@@ -10,6 +10,7 @@ from benchkit.loadtools.registry import get_tool
 from benchkit.models.design import StopCondition
 from benchkit.models.load import Load
 from benchkit.scenario.model import Scenario
+from benchkit.units import counted
 
 WARM_UP_SHARE = 0.25
 """Share of a trial's time that warms the server up."""
@@ -85,9 +86,9 @@ def window_s(
         shortest_s = fewest * servers * (shortest * per_window + beside_s) + calibration_s
         why = "the fewest that can show a difference, " if fewest == MIN_BLOCKS else ""
         raise InputError(
-            f"{budget_s:g} s are too short to compare {servers} servers",
+            f"{budget_s:g} s are too short to {'compare' if servers > 1 else 'measure'} {counted(servers, 'server')}",
             where="--duration",
-            why=f"{fewest} blocks, {why}take {math.ceil(shortest_s)} s",
+            why=f"{counted(fewest, 'block')}, {why}take {math.ceil(shortest_s)} s",
             hint=f"--duration {math.ceil(shortest_s)}",
         )
     step_s = slice_s if window >= MIN_SLICES * slice_s else SLICE_S

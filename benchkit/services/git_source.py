@@ -60,7 +60,10 @@ def resolve_ref(folder: Path, ref: str) -> GitState:
     """
     repository = Path(_git(folder, "rev-parse", "--show-toplevel"))
     name = "HEAD" if ref == WORKTREE else ref
-    commit = _git(repository, "rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}")
+    try:
+        commit = _git(repository, "rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}")
+    except InputError as error:
+        raise InputError(f"no ref {ref!r}", where=str(repository), why=error.why) from None
     if ref != WORKTREE:
         return GitState(repository, ref, commit, _git(repository, "rev-parse", f"{commit}^{{tree}}"))
     with _locked_clone(repository) as clone, tempfile.TemporaryDirectory() as scratch:
