@@ -135,4 +135,10 @@ def main() -> NoReturn:
     """Run the command line of this process."""
     prepare_streams()
     os.umask(os.umask(0) | WRITABLE_BY_ALL)
-    sys.exit(run_command(sys.argv[1:]))
+    code = run_command(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except OSError as error:  # a disk that is full
+        print(f"benchkit: cannot write stdout: {error.strerror}", file=sys.stderr)
+        os._exit(code or ExitCode.FAILED)  # Python would flush it once more
+    sys.exit(code)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
@@ -172,3 +173,12 @@ def test_every_option_that_takes_a_decimal_number_refuses_inf_and_nan(cli: Cli) 
     for value in ("inf", "nan"):
         refused = cli("versus", "a", "b", "--duration", value)
         assert (refused.code, "'--duration'" in refused.err) == (2, True)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_full_disk_below_stdout_is_one_line(program: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*program, "fields", "nginx"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert (done.returncode, done.stderr) == (1, "benchkit: cannot write stdout: No space left on device\n")
