@@ -232,5 +232,5 @@ def _require_plain_url(url: str) -> str:
             hint="credentials belong in the environment or the config files of the service",
         )
     if not _URL.fullmatch(url):
-        raise InputError("this is no URL of a store", where=url, hint="as s3://bucket/folder")
+        raise InputError("this is no URL of a store", where=url, hint="as s3://bucket/folder, or file:///folder")
     return parts.scheme
