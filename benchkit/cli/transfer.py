@@ -98,7 +98,9 @@ def _split(arguments: list[str], *, every: bool) -> tuple[list[str], str]:
 
     *names, url = arguments
     if not is_url(url):
-        raise InputError("the last argument is no URL of a store", where=url, hint="as s3://bucket/folder, or file:///folder")
+        raise InputError(
+            "the last argument is no URL of a store", where=url, hint="as s3://bucket/folder, or file:///folder"
+        )
     if bool(names) == every:
         why = "both runs and --all are given" if every else "no run is given"
         raise InputError("name the runs, or give --all", why=why)

@@ -28,8 +28,9 @@ MOST_CONNECTIONS = 512
 LEAST_LEFT = 0.01
 """Share of the CPU that other programs leave at least."""
 
-LONG_SLICE_S = 1.0
-"""Length of slices beyond which a slow server gets fewer connections: a minute would have too few of them."""
+TOO_LONG_SLICE_S, LONG_SLICE_S = 2.0, 1.0
+"""Length of slices beyond which a slow server gets fewer connections, as a minute would have too few of them; and the
+length that they may have then."""
 
 FEWEST_CONNECTIONS = 8
 """Connections that a slow server gets at least: several for each of its workers."""
@@ -170,12 +171,10 @@ def _adaptations(comparison: ServerComparison, observed: Observed, reserve: floa
 
 def _load_for_slow_servers(comparison: ServerComparison, observed: Observed) -> Iterator[Adaptation]:
     """Yield a load of fewer connections, where a busy server answers so slowly that its slices would be long."""
-    rate, fewer = observed.slowest_rate, comparison.connections
-    while (
-        rate is not None
-        and fewer // 2 >= FEWEST_CONNECTIONS
-        and slice_for(rate, fewer, observed.thresholds.slice_answers) > LONG_SLICE_S
-    ):
+    rate, fewer, answers = observed.slowest_rate, comparison.connections, observed.thresholds.slice_answers
+    if rate is None or slice_for(rate, fewer, answers) <= TOO_LONG_SLICE_S:
+        return
+    while fewer // 2 >= FEWEST_CONNECTIONS and slice_for(rate, fewer, answers) > LONG_SLICE_S:
         fewer //= 2
     if fewer < comparison.connections:
         reason = f"A server answers {rate:,.0f} requests a second, so that {fewer} connections are used."
