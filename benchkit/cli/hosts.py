@@ -11,7 +11,6 @@ from benchkit.cli.console import print_json, print_table
 from benchkit.cli.host_choice import inventory_of
 from benchkit.cli.options import InventoryFile, Json, LabName, ScenarioName
 from benchkit.errors import HostError, InputError
-from benchkit.hosts.bootstrap import OLDEST_PYTHON
 from benchkit.units import size
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from benchkit.hosts.inventory import HostSpec, Inventory
     from benchkit.models.facts import RecordedFacts
 
-NO_PYTHON = f"no Python {OLDEST_PYTHON} or newer"
 PYTHON = "python3"
 HOW = {"undone": "restored", "rebooted": "already undone by a reboot of the host"}
 
@@ -91,6 +89,7 @@ def _examine(inventory: Inventory) -> list[tuple[HostSpec, RecordedFacts, HostTr
 
     What benchkit changed on a host without Python is not known.
     """
+    from benchkit.hosts.bootstrap import NO_PYTHON
     from benchkit.hosts.connections import connect_all
     from benchkit.hosts.host_changes import HostTraces
     from benchkit.hosts.plain_host import PlainHost
@@ -224,7 +223,7 @@ def _prepare_without_python(
     name: str, inventory: Inventory, needed: dict[str, set[str]], *, yes: bool
 ) -> dict[str, Any]:
     """Install Python on one host, and what else it lacks, over plain commands; check that its agent starts then."""
-    from benchkit.hosts.bootstrap import NoPythonError
+    from benchkit.hosts.bootstrap import NO_PYTHON, NoPythonError
     from benchkit.hosts.connections import connect
     from benchkit.hosts.plain_host import PlainHost
 

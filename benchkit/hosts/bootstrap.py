@@ -32,6 +32,7 @@ LEASE_S = 60.0
 
 DEFAULT_WORKDIR = "~/.benchkit"
 OLDEST_PYTHON = "3.8"
+NO_PYTHON = f"no Python {OLDEST_PYTHON} or newer"
 
 _STATUS = re.compile(rb"(?:^|\n)benchkit-agent (have|need|old [0-9.]+)\n")
 _MAX_BANNER = 65536
@@ -118,7 +119,7 @@ class NoPythonError(HostError):
             "`benchkit hosts prepare SCENARIO` installs it there, or prints the line that does; "
             "it must be python3 in the PATH of a shell without a login"
         )
-        super().__init__(f"no Python {OLDEST_PYTHON} or newer", where=host, why=why, hint=hint)
+        super().__init__(NO_PYTHON, where=host, why=why, hint=hint)
 
 
 @dataclass(frozen=True)
