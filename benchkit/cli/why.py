@@ -40,13 +40,22 @@ def why(
     from benchkit.comparison.components import components_of
     from benchkit.comparison.run_data import read_run_data
     from benchkit.comparison.why import components_by_pair, explanation
-    from benchkit.errors import InputError
+    from benchkit.errors import BenchkitError, InputError
+    from benchkit.stats.cell_pairs import baseline_pairs, scenario_baseline
     from benchkit.store.store import open_store
 
     where = open_store(store, must_exist=True)
     folder = where.run(run)
     names = {view.cell_id: view.label for view in cell_views(folder.manifest())}
-    found = components_by_pair(components_of(read_run_data(where, folder)))
+    data = read_run_data(where, folder)
+    found = components_by_pair(components_of(data))
+    cells = data.manifest.cells
+    if not found and baseline_pairs(cells, scenario_baseline(data.manifest.scenario, cells))[0] and data.exclusions:
+        raise BenchkitError(
+            "no block has usable trials of a cell and its baseline",
+            where=folder.run_id,
+            hint=f"`benchkit results trials {folder.run_id}` says why",
+        )
     if not found:
         raise InputError(
             "there is nothing to say why",

@@ -116,7 +116,7 @@ SERVERS = ("one.js", "other.js")
 """Servers that the README's first comparison names."""
 SHORT_VERSUS = ("--duration", "7", *(word for name in SERVERS for word in ("--files", name)))
 """Options added to it; the folder of a test is not seen on the hosts of a lab, so that its files are carried there."""
-ENDS = {"versus": {0, 1}}
+ENDS = {"versus": {0, 1}, "why": {0, 1}}
 """Exit codes of commands, other than 0 alone: in so short a time, beside other tests, no trial may be usable."""
 ONE_BLOCK = {"benchkit.scenario.versus:MIN_BLOCKS": 1}
 """Constants with which so short a time is no mistake."""
