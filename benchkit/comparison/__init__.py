@@ -1,1 +1,1 @@
-"""Statistics and verdicts over stored trials: ratios with intervals and tests, claims, comparisons, gates. Offline."""
+"""Comparisons of stored trials: ratios with intervals and tests, components, claims, capacities, gates. Offline."""

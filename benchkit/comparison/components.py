@@ -101,7 +101,7 @@ def service_increases(telemetry: pd.DataFrame, trials: pd.DataFrame) -> pd.DataF
     It runs from the last sample before the window, else the first in it, to the first sample after it, else the last in
     it; `elapsed_s` is the time between the two.
     """
-    metrics = {"cpu_s_total", "requests_total", *PER_REQUEST}
+    metrics = {"cpu_s_total", *PER_REQUEST}
     rows = telemetry[telemetry["metric"].isin(metrics) & telemetry["service"].notna()]
     names = rows["service"].astype(str)
     foreign = names.map(lambda name: name == AGENT_SERVICE or is_neighbour(name) or is_of_load_tool(name)).astype(bool)

@@ -1,1 +1,1 @@
-"""benchkit/plugins/dask."""
+"""Tables larger than memory, and work on many runs, by Dask and DuckDB."""

@@ -32,6 +32,7 @@ from benchkit.models.trial import (
     TrialRecord,
     WatchRecord,
 )
+from benchkit.stats.samples import Reals
 from benchkit.store.parquet_files import arrow_schema, empty_frame
 
 WINDOW_S = 3.0
@@ -387,3 +388,27 @@ def skipped_trials(code: str, manifest: Manifest, trials: pd.DataFrame, hosts: p
     """Return the trials for which a run check was skipped."""
     results = CHECKS[code].of_run(RunEvidence(manifest, trials, host_rows() if hosts is None else hosts), Thresholds())
     return {trial_id for trial_id, result in results.items() if isinstance(result, SkippedCheck)}
+
+
+SLICED_CELLS = ("stack=a", "stack=b", "stack=c")
+"""Cells of `slices_with`, in the order of its effects."""
+
+
+def slices_with(
+    effects: Reals, *, blocks: int = 6, rounds: int = 20, noise: float = 0.1, seed: int = 1
+) -> pd.DataFrame:
+    """Return slices whose cells change by these log effects after a slice of another cell, on a drifting host."""
+    generator = np.random.default_rng(seed)
+    cells = len(effects)
+    shape = blocks, rounds, cells
+    orders = generator.permuted(np.broadcast_to(np.arange(cells), shape), axis=2)
+    drift = 0.3 * generator.standard_normal((blocks, rounds)).cumsum(axis=1)
+    logs = {
+        cell: 10 + np.arange(cells)[i] + drift + noise * generator.standard_normal(drift.shape)
+        for i, cell in enumerate(SLICED_CELLS[:cells])
+    }
+    before = np.concatenate([np.full((blocks, 1), -1), orders.reshape(blocks, -1)[:, :-1]], axis=1).reshape(shape)
+    for place in np.ndindex(*shape):
+        cell = int(orders[place])
+        logs[SLICED_CELLS[cell]][place[:2]] += effects[cell] if before[place] != cell else 0.0
+    return slice_rows(logs, orders)

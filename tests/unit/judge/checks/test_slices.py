@@ -12,10 +12,10 @@ from benchkit.judge.check import LOAD
 from benchkit.judge.checks.slices import carry_over
 from benchkit.judge.evidence import RunEvidence
 from benchkit.judge.sliced_blocks import neighbour_share, ordered_slices
-from benchkit.stats.samples import Reals
 from tests.support.comparison.fixtures import MakeManifest, MakeTrials
 from tests.support.judge.builders import (
     SERVERS,
+    SLICED_CELLS,
     build_load,
     build_service,
     build_slices,
@@ -27,6 +27,7 @@ from tests.support.judge.builders import (
     skip_reason,
     skipped_trials,
     slice_rows,
+    slices_with,
     trial_ids,
 )
 
@@ -71,34 +72,11 @@ def test_work_of_idle_servers_counts_as_far_as_it_is_unequal(
     assert all(found.metrics == LOAD for found in findings.values())
 
 
-CELLS = ("stack=a", "stack=b", "stack=c")
-
-
-def slices_with(
-    effects: Reals, *, blocks: int = 6, rounds: int = 20, noise: float = 0.1, seed: int = 1
-) -> pd.DataFrame:
-    """Return slices whose cells change by these log effects after a slice of another cell, on a drifting host."""
-    generator = np.random.default_rng(seed)
-    cells = len(effects)
-    shape = blocks, rounds, cells
-    orders = generator.permuted(np.broadcast_to(np.arange(cells), shape), axis=2)
-    drift = 0.3 * generator.standard_normal((blocks, rounds)).cumsum(axis=1)
-    logs = {
-        cell: 10 + np.arange(cells)[i] + drift + noise * generator.standard_normal(drift.shape)
-        for i, cell in enumerate(CELLS[:cells])
-    }
-    before = np.concatenate([np.full((blocks, 1), -1), orders.reshape(blocks, -1)[:, :-1]], axis=1).reshape(shape)
-    for place in np.ndindex(*shape):
-        cell = int(orders[place])
-        logs[CELLS[cell]][place[:2]] += effects[cell] if before[place] != cell else 0.0
-    return slice_rows(logs, orders)
-
-
 @pytest.mark.parametrize("effects", [(-0.2, 0.0), (0.0, 0.1, -0.3)])
 def test_effects_are_found_in_spite_of_drift_and_differences(
     make_manifest: MakeManifest, make_trials: MakeTrials, effects: tuple[float, ...]
 ) -> None:
-    cells = CELLS[: len(effects)]
+    cells = SLICED_CELLS[: len(effects)]
     trials = make_trials({cell: [1e4] * 6 for cell in cells}, slices=20)
     slices = slices_with(np.array(effects), noise=0.02)
     found = carry_over(ordered_slices(RunEvidence(make_manifest(SERVERS[: len(cells)]), trials, host_rows(), slices)))
@@ -106,7 +84,7 @@ def test_effects_are_found_in_spite_of_drift_and_differences(
 
 
 def test_finding_names_the_cell(make_manifest: MakeManifest, make_trials: MakeTrials) -> None:
-    trials = make_trials({cell: [1e4] * 6 for cell in CELLS[:2]}, slices=20)
+    trials = make_trials({cell: [1e4] * 6 for cell in SLICED_CELLS[:2]}, slices=20)
     slices = slices_with(np.array([-0.2, 0.0]))
     findings = run_findings("carry-over", make_manifest(SERVERS[:2]), trials, slices=slices)
     assert set(findings) == trial_ids("stack=a", 6)
@@ -114,7 +92,7 @@ def test_finding_names_the_cell(make_manifest: MakeManifest, make_trials: MakeTr
 
 
 def test_too_few_slices(make_manifest: MakeManifest, make_trials: MakeTrials) -> None:
-    trials = make_trials({cell: [1e4] for cell in CELLS[:2]}, slices=4)
+    trials = make_trials({cell: [1e4] for cell in SLICED_CELLS[:2]}, slices=4)
     evidence = RunEvidence(
         make_manifest(SERVERS[:2]), trials, host_rows(), slices_with(np.zeros(2), blocks=1, rounds=4)
     )
@@ -122,19 +100,19 @@ def test_too_few_slices(make_manifest: MakeManifest, make_trials: MakeTrials) ->
 
 
 def test_other_designs_have_no_slices(make_manifest: MakeManifest, make_trials: MakeTrials) -> None:
-    trials = make_trials({cell: [1e4] * 6 for cell in CELLS[:2]})
+    trials = make_trials({cell: [1e4] * 6 for cell in SLICED_CELLS[:2]})
     assert run_findings("carry-over", make_manifest(SERVERS[:2]), trials) == {}
     assert skipped_trials("carry-over", make_manifest(SERVERS[:2]), trials) == set()
 
 
 def test_slice_after_a_missing_one_has_nothing_before_it(make_manifest: MakeManifest, make_trials: MakeTrials) -> None:
-    trials = make_trials({cell: [1e4] * 6 for cell in CELLS[:2]}, slices=20)
+    trials = make_trials({cell: [1e4] * 6 for cell in SLICED_CELLS[:2]}, slices=20)
     slices = slices_with(np.zeros(2)).drop(index=10)
     ordered = ordered_slices(RunEvidence(make_manifest(SERVERS[:2]), trials, host_rows(), slices))
     assert ordered["before"].isna().sum() == 6 + 1
 
 
-TWO_CELLS = CELLS[:2]
+TWO_CELLS = SLICED_CELLS[:2]
 
 
 def slices_with_loss(lost: float, *, in_all_cells: bool = False, rounds: int = 20) -> pd.DataFrame:
