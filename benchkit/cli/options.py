@@ -77,6 +77,13 @@ def complete_load_tool(incomplete: str) -> list[str]:
     return _starting_with(incomplete, TOOLS)
 
 
+def complete_output_format(incomplete: str) -> list[str]:
+    """Return the tools whose output is read that begin so, and `auto`."""
+    from benchkit.loadtools.formats import AUTO, FORMATS
+
+    return _starting_with(incomplete, (AUTO, *FORMATS))
+
+
 def complete_part(incomplete: str) -> list[str]:
     """Return the parts of scenarios and inventories that begin so."""
     from benchkit.scenario.fields import parts

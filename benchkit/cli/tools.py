@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from benchkit.cli.console import input_name, print_json, print_table, read_input, say
-from benchkit.cli.options import Json, complete_load_tool
+from benchkit.cli.options import Json, complete_output_format
 from benchkit.units import bytes_per_s, count, rate, seconds, share, size
 
 if TYPE_CHECKING:
@@ -20,19 +20,22 @@ def parse(
     tool: Annotated[
         str,
         typer.Argument(
-            help="The load tool that wrote it; an unknown name lists all tools.", autocompletion=complete_load_tool
+            help="The load tool that wrote it, or auto to recognise it; an unknown name lists all.",
+            autocompletion=complete_output_format,
         ),
     ],
     file: Annotated[str, typer.Argument(help="Its output, or - for stdin.")],
+    run: Annotated[
+        int | None, typer.Option("--run", metavar="N", help="Read this one of several runs in the text, from 1.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Read one output of a load tool."""
-    from benchkit.loadtools.registry import read_output
+    from benchkit.loadtools.formats import read_output
     from benchkit.loadtools.text import decode
 
-    result = read_output(
-        tool, decode(read_input(file)), where=input_name(file), command=f"benchkit parse {{tool}} {file}"
-    )
+    text, command = decode(read_input(file)), f"benchkit parse {{tool}} {file}"
+    result = read_output(tool, text, where=input_name(file), command=command, run=run)
     if json:
         print_json(result.model_dump(mode="json"))
         return
@@ -78,22 +81,23 @@ def _rows(result: LoadResult) -> Iterator[tuple[str, str]]:
 
 
 def plugins(*, json: Json = False) -> None:
-    """List backends, load tools, checks and figures from other packages, and those that cannot be used."""
+    """List backends, tools, output formats, checks and figures from other packages, and those that cannot be used."""
     from dataclasses import asdict
     from itertools import chain
 
     from benchkit.judge.checks.registry import CHECKS
+    from benchkit.loadtools.formats import FORMATS
     from benchkit.loadtools.registry import TOOLS
     from benchkit.report.figures.registry import FIGURES
     from benchkit.services.registry import BACKENDS
 
-    every = chain.from_iterable(registry.plugins for registry in (BACKENDS, TOOLS, CHECKS, FIGURES))
+    every = chain.from_iterable(registry.plugins for registry in (BACKENDS, TOOLS, FORMATS, CHECKS, FIGURES))
     found = [plugin for plugin in every if plugin.package != "benchkit"]  # its own second products register here too
     if json:
         print_json([asdict(plugin) for plugin in found])
         return
     for plugin in found:
-        print(f"{plugin.group.removeprefix('benchkit.'):<12} {plugin.name:<20} {plugin.package} {plugin.version}")
+        print(f"{plugin.group.removeprefix('benchkit.'):<14} {plugin.name:<20} {plugin.package} {plugin.version}")
         if plugin.error is not None:
             print(f"  cannot be used: {plugin.error}")
     if not found:

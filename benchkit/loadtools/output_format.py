@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -10,9 +11,10 @@ from benchkit.models.load_result import LoadResult
 
 @dataclass(frozen=True)
 class OutputFormat:
-    """What one load tool writes, in all of its forms: text, JSON, tables.
+    """The outputs of one load tool, in all of their forms: text, JSON, tables.
 
-    Both functions are pure, and take a whole text as `benchkit.loadtools.text.decode` returns it.
+    Both functions are pure, and take a whole text as `benchkit.loadtools.preparation.prepare` returns it: one kind of
+    line end and blank, no colour codes, no prefixes of a log.
     """
 
     tool: str
@@ -21,3 +23,5 @@ class OutputFormat:
     """True for a text with marks that only this tool writes, be the text whole or not."""
     parse: Callable[[str], LoadResult] = field(repr=False)
     """Text → LoadResult. Raises ParseError for text that is no output of the tool, or that states nothing."""
+    starts: tuple[re.Pattern[str], ...] = field(default=(), repr=False)
+    """First lines of a run, each once a run. The first pattern that a text has divides it into its runs."""

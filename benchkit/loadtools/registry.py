@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchkit.errors import InputError, ParseError
+from benchkit.errors import InputError
 from benchkit.loadtools.ab import command as ab
 from benchkit.loadtools.h2load import command as h2load
 from benchkit.loadtools.hey import command as hey
@@ -11,7 +11,6 @@ from benchkit.loadtools.siege import command as siege
 from benchkit.loadtools.tool import Tool
 from benchkit.loadtools.vegeta import command as vegeta
 from benchkit.loadtools.wrk import command as wrk
-from benchkit.models.load_result import LoadResult
 from benchkit.registry import Registry
 
 TOOLS: Registry[Tool] = Registry(
@@ -33,30 +32,3 @@ def get_tool(name: str) -> Tool:
 def tools_with_rate() -> list[str]:
     """Return the names of the tools that can hold a target rate."""
     return [name for name, tool in TOOLS.items() if tool.rate is not None]
-
-
-def read_output(tool: str, text: str, *, where: str, command: str) -> LoadResult:
-    """Return what an output of a tool states.
-
-    Raises InputError for an unknown tool, ParseError for text that is no output of the tool: it names `where`, and the
-    `command` with `{tool}` that reads the text, where another tool does.
-    """
-    reader = get_tool(tool)
-    try:
-        return reader.parse(text)
-    except ParseError as error:
-        others = [name for name in tools_that_read(text) if name != tool]
-        hint = f"it is output of {others[0]}: {command.format(tool=others[0])}" if others else error.hint
-        raise ParseError(error.what, where=where, why=error.why, hint=hint) from None
-
-
-def tools_that_read(text: str) -> list[str]:
-    """Return the names of the tools whose parser accepts `text`."""
-    names = []
-    for name, tool in TOOLS.items():
-        try:
-            tool.parse(text)
-        except ParseError:
-            continue
-        names.append(name)
-    return names

@@ -36,7 +36,7 @@ _BOMS = (  # the longer ones first: UTF-32's little-endian mark begins with UTF-
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_ESCAPES = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
+ESCAPES = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 _LINE_ENDS = re.compile(r"\r\n|[\n\r\v\f\x85\u2028\u2029]")
 _BLANKS = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2009": " ", "\u200b": None, "\ufeff": None, "\x00": None})
 _NUMBER = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,18})?")
@@ -77,8 +77,19 @@ def split_lines(text: str) -> list[str]:
     The last item is the text after the last line end: empty where the text is whole, else a line that may be truncated.
     """
     if "\x1b" in text:
-        text = _ESCAPES.sub("", text)
+        text = ESCAPES.sub("", text)
     return _LINE_ENDS.split(text.translate(_BLANKS))
+
+
+def line_with(*patterns: str) -> re.Pattern[str]:
+    """Return the pattern of a line that begins as one of `patterns`, also where it is indented or quoted."""
+    return re.compile(rf"^[{QUOTED}]*(?:{'|'.join(patterns)})", re.MULTILINE)
+
+
+def has_line(*patterns: str) -> Callable[[str], bool]:
+    """Return the recogniser of texts with a line that begins as one of `patterns`."""
+    line = line_with(*patterns)
+    return lambda text: line.search(text) is not None
 
 
 def parse_number(token: str | None) -> float | None:

@@ -144,6 +144,7 @@ def test_the_example_package_serves_loads_checks_and_draws(lab: Lab, tmp_path: P
     assert {(each["group"], each["name"]) for each in json.loads(listed.stdout)} == {
         ("benchkit.backends", "python-http"),
         ("benchkit.load_tools", "pyload"),
+        ("benchkit.output_formats", "pyload"),
         ("benchkit.checks", "one-connection"),
         ("benchkit.figures", "requests"),
     }

@@ -22,12 +22,15 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from benchkit.errors import ParseError
+from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import (
     Action,
     Reader,
     Rules,
     excerpt,
+    has_line,
     latency_of,
+    line_with,
     not_output_of,
     parse_count,
     parse_number,
@@ -468,3 +471,26 @@ def _requests(lines: list[str]) -> LoadResult:
         complete=not unread,
         notes=tuple(unread_notes(unread)),
     )
+
+
+FORMAT = OutputFormat(
+    "ab",
+    has_line(
+        "This is ApacheBench, Version ",
+        r"Concurrency Level:\s",
+        r"Time taken for tests:\s",
+        r"Complete requests:\s",
+        r"Requests per second:\s+[0-9.]+ \[#/sec\]",
+        r"Time per request:\s+[0-9.]+ \[ms\]",
+        "Percentage of the requests served within",
+        r"Total of [0-9]+ requests completed",
+        _PERCENTAGES_HEADING,
+        _REQUESTS_HEADING.pattern,
+        _HTML_ROW.pattern,
+    ),
+    parse,
+    (
+        line_with("This is ApacheBench, Version "),
+        line_with("Server Software:", _PERCENTAGES_HEADING, _REQUESTS_HEADING.pattern),
+    ),
+)

@@ -18,9 +18,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import (
     SECONDS,
     Reader,
+    has_line,
+    line_with,
     not_output_of,
     parse_count,
     parse_number,
@@ -265,3 +268,20 @@ def parse(text: str) -> LoadResult:
 def _mean(row: Latency | None) -> float | None:
     """Return the mean of a row; None where all of it is 0, which h2load prints without any sample."""
     return row.mean_s if row is not None and row.max_s else None
+
+
+FORMAT = OutputFormat(
+    "h2load",
+    has_line(
+        r"spawning thread #[0-9]+: [0-9]+ (?:total client|concurrent clients)",
+        r"finished in \S+, \S+ req/s, \S+B/s",
+        _FINISHED_OLD.pattern,
+        r"requests: [0-9]+ total, [0-9]+ started, [0-9]+ done, [0-9]+ succeeded, [0-9]+ failed, [0-9]+ errored, [0-9]+ timeout",
+        r"status codes: [0-9]+ 2xx, [0-9]+ 3xx, [0-9]+ 4xx, [0-9]+ 5xx$",
+        r"traffic: .*\([0-9]+\) (?:total|headers|data)",
+        r"time (?:for request|for connect|to 1st byte)\s*:",
+        r"UDP datagram: [0-9]+ sent",
+    ),
+    parse,
+    (line_with("starting benchmark"), line_with("finished in ")),
+)

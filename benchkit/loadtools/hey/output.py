@@ -19,11 +19,14 @@ from collections import Counter
 from collections.abc import Iterator
 
 from benchkit.errors import ParseError
+from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import (
     Reader,
     Rules,
     errors_of,
+    has_line,
     latency_of,
+    line_with,
     not_output_of,
     parse_count,
     parse_number,
@@ -315,3 +318,12 @@ def _result(times: list[int], statuses: Counter[str], unread: list[str]) -> Load
         complete=bool(times) and not unread,
         notes=(*notes, *unread_notes(unread)),
     )
+
+
+_HEYS_OWN = has_line(
+    r"Summary:\n(?:[ \t]*\n)*[ \t>|*#]*Total:[ \t]",
+    r"(?:req write|resp wait|resp read):[ \t]",
+    r"(?:Total data|Total Data (?:Rece?ie?ved|Transferred)|Size/request|Response Size per [Rr]equest|Total Data Received):[ \t]+[0-9]+ bytes",
+    _HEADING.pattern + "$",
+)
+FORMAT = OutputFormat("hey", _HEYS_OWN, parse, (line_with("Summary:", _HEADING.pattern + "$"),))

@@ -7,13 +7,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
 from benchkit.errors import ParseError
-from benchkit.loadtools.text import QUOTED, Count, errors_of, not_output_of, several_runs, split_lines
+from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.text import (
+    QUOTED,
+    Count,
+    errors_of,
+    has_line,
+    line_with,
+    not_output_of,
+    several_runs,
+    split_lines,
+)
 from benchkit.models.base import Frozen
 from benchkit.models.load_result import Latency, LoadResult, Note
 from benchkit.validation import first_fault
@@ -57,3 +68,6 @@ def parse(text: str) -> LoadResult:
         failed=sum(output.errors.values()),
         notes=(Note(code="openloop-errors", message="; ".join(messages)),) if messages else (),
     )
+
+
+FORMAT = OutputFormat("openloop", has_line(re.escape(_START)), parse, (line_with(re.escape(_START)),))

@@ -15,9 +15,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import (
     NOT_A_NUMBER,
     Reader,
+    has_line,
+    line_with,
     not_output_of,
     parse_count,
     parse_number,
@@ -269,3 +272,24 @@ def parse(text: str) -> LoadResult:
     and a note states it.
     """
     return _SiegeReader().read(text)
+
+
+_MARKS = ("Transaction rate", "Longest transaction", "Shortest transaction", "Successful transactions", "Elapsed time")
+FORMAT = OutputFormat(
+    "siege",
+    has_line(
+        rf"(?:{'|'.join(_MARKS)}):\s",
+        r"Transactions:\s+[0-9]+ hits",
+        r"(?:\*\* )?SIEGE [0-9]",
+        r"(?:\*\* )?Preparing [0-9]+ concurrent users for battle",
+        "The server is now under siege",
+        r'\{?\s*"(?:elapsed_time|transaction_rate|(?:longest|shortest|successful|failed)_transactions?)"\s*:',
+        rf"{_LOG_ROW.pattern[:-4]}(?:\s*[0-9.]+,){{{len(_LOG_FIELDS) - 1}}}\s*[0-9]+$",
+    ),
+    parse,
+    (
+        line_with(r"(?:\*\* )?SIEGE [0-9]"),
+        line_with(r"Transactions:\s+[0-9]+ hits"),
+        line_with(r"\{\s*\"transactions\""),
+    ),
+)

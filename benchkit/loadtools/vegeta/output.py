@@ -19,12 +19,15 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from benchkit.errors import ParseError
+from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import (
     QUOTED,
     SECONDS,
     Count,
     Reader,
     excerpt,
+    has_line,
+    line_with,
     not_output_of,
     parse_count,
     parse_number,
@@ -297,3 +300,22 @@ class _Document(_Json):
 def parse(text: str) -> LoadResult:
     """Return the result of a report. Raises ParseError for other text, and for several reports."""
     return _VegetaReader().read(text)
+
+
+FORMAT = OutputFormat(
+    "vegeta",
+    has_line(
+        r"Requests\s+\[total[,\]]",
+        r"Duration\s+\[total[,\]]",
+        r"Latencies\s+\[",
+        r"Bytes (?:In|Out)\s+\[total, mean\]",
+        r"Success\s+\[ratio\]",
+        r"Status Codes\s+\[code:count\]",
+        _BUCKETS.pattern,
+        _SPECTRUM.pattern,
+        r'\{?"latencies":\s*\{\s*"(?:total|mean|50th)":',
+        r'\{.*"latencies":\s*\{"total":',
+    ),
+    parse,
+    (line_with(r"Requests\s+\[total[,\]]", _BUCKETS.pattern, _SPECTRUM.pattern, r'\{\s*"latencies"'),),
+)

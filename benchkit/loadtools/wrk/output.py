@@ -24,11 +24,14 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import (
     NOT_A_NUMBER,
     SECONDS,
     Reader,
     Rules,
+    has_line,
+    line_with,
     not_output_of,
     parse_count,
     parse_number,
@@ -71,8 +74,8 @@ _NON_2XX = re.compile(r"Non-2xx or 3xx responses:\s*(\S+)")
 _PER_SECOND = re.compile(r"(Requests|Transfer)/sec:\s*(\S+)")
 
 
-_IDENTIFYING_FIELDS = frozenset({"url", "threads", "latency", "requests", "socket_errors", "transfer_per_s"})
-"""Fields that no other tool prints; hey prints "Requests/sec:" too."""
+_IDENTIFYING_FIELDS = frozenset({"threads", "latency", "requests", "socket_errors", "transfer_per_s"})
+"""Fields that no other tool prints; hey prints "Requests/sec:" too, and autocannon "Running 10s test @"."""
 
 
 class _WrkReader(Reader):
@@ -319,3 +322,19 @@ def _timeouts(*, wrk2: bool, corrected: bool | None) -> str:
     if corrected:
         return "timeouts are late answers, which have no latency; answers that never came are not counted"
     return "wrk 4 counts late answers, and not those that never came; wrk 3 counts waiting connections at every check"
+
+
+FORMAT = OutputFormat(
+    "wrk",
+    has_line(
+        r"[0-9]+ threads? and [0-9]+ connections?$",
+        r"Thread Stats\s+Avg\s+Stdev",
+        r"[0-9]+ requests in [0-9.]+[a-z]+,\s+[0-9.]+[KMGTP]?B read",
+        r"Socket errors: connect [0-9]+, read [0-9]+",
+        "Non-2xx or 3xx responses: ",
+        r"Transfer/sec:\s",
+        r"Latency Distribution \(HdrHistogram",
+    ),
+    parse,
+    (line_with(r"(?:Running \S+ test @|Making \S+ requests to) \S"),),
+)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from benchkit.cli.options import Json, StoreFolder, Tags, complete_load_tool, complete_run, finite
+from benchkit.cli.options import Json, StoreFolder, Tags, complete_output_format, complete_run, finite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,17 +101,19 @@ def audit(
 
 
 def _read(file: str) -> PublishedTable:
-    """Return the results of a file: the output of the load tool that can read it, else those of a table."""
+    """Return the results of a file: the runs of a load tool that it has marks of, else those of a table."""
     from benchkit.cli.console import input_name, read_input
-    from benchkit.loadtools.registry import get_tool, tools_that_read
+    from benchkit.loadtools.formats import read_runs
     from benchkit.loadtools.text import decode
     from benchkit.plugins.foreign.published import PublishedTable, read_table, result_of_output
 
     text = decode(read_input(file))
-    tools = tools_that_read(text)
-    if tools:
-        return PublishedTable([result_of_output(input_name(file), get_tool(tools[0]).parse(text))], ())
-    return read_table(text, input_name(file))
+    name = input_name(file)
+    outputs = read_runs(text, where=name)
+    if outputs:
+        names = [name] if len(outputs) == 1 else [f"{name} run {number}" for number in range(1, len(outputs) + 1)]
+        return PublishedTable([result_of_output(*pair) for pair in zip(names, outputs, strict=True)], ())
+    return read_table(text, name)
 
 
 def _by_check(findings: Sequence[AuditFinding]) -> list[list[AuditFinding]]:
@@ -131,7 +133,8 @@ def import_outputs(
     tool: Annotated[
         str,
         typer.Argument(
-            help="The load tool that wrote them; an unknown name lists all tools.", autocompletion=complete_load_tool
+            help="The load tool that wrote them, or auto to recognise it; an unknown name lists all.",
+            autocompletion=complete_output_format,
         ),
     ],
     files: Annotated[

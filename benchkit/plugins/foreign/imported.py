@@ -16,7 +16,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from benchkit.errors import BenchkitError, InputError
-from benchkit.loadtools.registry import get_tool, read_output, tools_with_rate
+from benchkit.loadtools.formats import read_output, tool_of
+from benchkit.loadtools.registry import get_tool, tools_with_rate
 from benchkit.loadtools.text import decode
 from benchkit.models.base import Levels, cell_id
 from benchkit.models.load import Load
@@ -89,11 +90,12 @@ class ImportedCell:
 
 
 def read_cell(tool: str, files: Sequence[OutputFile], levels: Levels, load: Mapping[str, Any]) -> ImportedCell:
-    """Read outputs of one tool that are repetitions of one measurement; `load` has fields that they do not state.
+    """Read outputs of a tool, or of `auto`, that repeat one measurement; `load` has fields that they do not state.
 
     Raises InputError for an unknown tool, for text that is none of its outputs, and for outputs without a rate or of a
     run that did not finish. It is also raised for files of different measurements, and without a number of connections.
     """
+    tool = tool_of(tool, decode(files[0].content), where=files[0].name, command=_command(files[0]))
     results = [_read(tool, file) for file in files]
     for what, value in SAME.items():
         _require_same(what, {file.name: value(result) for file, result in zip(files, results, strict=True)})
@@ -124,8 +126,7 @@ def read_cell(tool: str, files: Sequence[OutputFile], levels: Levels, load: Mapp
 
 
 def _read(tool: str, file: OutputFile) -> LoadResult:
-    command = f"benchkit results import {{tool}} {file.name} …"
-    result = read_output(tool, decode(file.content), where=file.name, command=command)
+    result = read_output(tool, decode(file.content), where=file.name, command=_command(file))
     if not result.complete:
         raise InputError(
             "the output is not whole",
@@ -136,6 +137,10 @@ def _read(tool: str, file: OutputFile) -> LoadResult:
     if not result.rps or not result.duration_s:
         raise InputError("the output states no rate, or no duration", where=file.name, hint="leave the file out")
     return result
+
+
+def _command(file: OutputFile) -> str:
+    return f"benchkit results import {{tool}} {file.name} …"
 
 
 def _require_same(what: str, values: Mapping[str, object]) -> None:

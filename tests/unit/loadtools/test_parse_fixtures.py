@@ -12,7 +12,9 @@ from typer.testing import CliRunner
 
 from benchkit.cli.tools import parse
 from benchkit.errors import ParseError
-from benchkit.loadtools.registry import TOOLS, tools_that_read
+from benchkit.loadtools.formats import FORMATS
+from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.preparation import prepare
 from tests.support.paths import TESTS
 
 FIXTURES = TESTS / "fixtures" / "load"
@@ -39,19 +41,30 @@ def _plain(result: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("path", OUTPUTS, ids=_name)
 def test_an_output_gives_the_expected_result(path: Path) -> None:
     expected = _expected(path)
-    tool = TOOLS[path.parent.name]
+    output_format = FORMATS[path.parent.name]
     if "error" in expected:
         with pytest.raises(ParseError, match=expected["error"]):
-            tool.parse(path.read_text())
+            output_format.parse(path.read_text())
         return
-    result = tool.parse(path.read_text())
+    result = output_format.parse(path.read_text())
     assert _plain(result.model_dump(mode="json", exclude_defaults=True)) == expected
 
 
 @pytest.mark.parametrize("path", OUTPUTS, ids=_name)
-def test_only_the_tool_that_wrote_an_output_accepts_it(path: Path) -> None:
+def test_only_the_format_of_its_tool_recognises_and_reads_an_output(path: Path) -> None:
     expected = [] if "error" in _expected(path) else [path.parent.name]
-    assert tools_that_read(path.read_text()) == expected
+    prepared = prepare(path.read_text())
+    assert prepared.notes == ()
+    assert [each.tool for each in FORMATS.values() if each.recognise(prepared.text)] == expected
+    assert [each.tool for each in FORMATS.values() if _reads(each, prepared.text)] == expected
+
+
+def _reads(output_format: OutputFormat, text: str) -> bool:
+    try:
+        output_format.parse(text)
+    except ParseError:
+        return False
+    return True
 
 
 @pytest.mark.parametrize("path", OUTPUTS, ids=_name)

@@ -1,0 +1,211 @@
+"""The registry of output formats: what benchkit reads, of its own load tools and of others.
+
+A text is given to one parser alone, that of the format whose marks it has. `UNSUPPORTED` are tools whose output is
+recognised in order to refuse it by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from benchkit.errors import InputError, ParseError
+from benchkit.loadtools.ab import output as ab
+from benchkit.loadtools.h2load import output as h2load
+from benchkit.loadtools.hey import output as hey
+from benchkit.loadtools.openloop import output as openloop
+from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.preparation import PreparedText, prepare
+from benchkit.loadtools.registry import TOOLS
+from benchkit.loadtools.siege import output as siege
+from benchkit.loadtools.text import excerpt, has_line
+from benchkit.loadtools.vegeta import output as vegeta
+from benchkit.loadtools.wrk import output as wrk
+from benchkit.models.load_result import LoadResult
+from benchkit.registry import Registry
+
+AUTO = "auto"
+"""In place of a tool's name: the tool whose marks the text has."""
+
+FORMATS: Registry[OutputFormat] = Registry(
+    "benchkit.output_formats",
+    {
+        each.tool: each
+        for each in (
+            wrk.FORMAT,
+            ab.FORMAT,
+            hey.FORMAT,
+            siege.FORMAT,
+            vegeta.FORMAT,
+            h2load.FORMAT,
+            openloop.FORMAT,
+        )
+    },
+    OutputFormat,
+    lambda each: each.tool,
+)
+"""Every output format, those of plugins too, by the name of its tool."""
+
+UNSUPPORTED: Mapping[str, Callable[[str], bool]] = {
+    "artillery": has_line(
+        r"http\.(?:response_time|codes\.[0-9]+|request_rate|requests):? ?\.{2,}", "Summary report @ "
+    ),
+    "cassowary": has_line(r"Starting Load Test with [0-9]+ requests", r"TCP Connect\.{3,}: Avg/mean="),
+    "drill": has_line(r"Time taken for tests +[0-9.]+ seconds", r"Sample standard deviation +[0-9.]+ms"),
+    "ghz": has_line(r"\[(?:OK|Unavailable|DeadlineExceeded|Canceled|Unknown|Internal)\] +[0-9]+ responses"),
+    "go-wrk": has_line(r"[0-9]+ goroutine\(s\) running concurrently"),
+    "httperf": has_line("httperf --", r"Total: connections [0-9]+ requests [0-9]+ replies"),
+    "plow": has_line(r"Benchmarking \S+ .*using [0-9]+ connection\(s\)\.", r"Count +[0-9]+\s+2xx +[0-9]+"),
+    "tsung": has_line(r"stats: [a-z0-9_]+ [0-9.]+", "# stats: dump at"),
+    "weighttp": has_line("weighttp - ", r"finished in .* millisec and .* req/s, .* kbyte/s$"),
+}
+"""Tools whose output is refused by name, each with its recogniser."""
+
+MAX_SAMPLE = 1 << 20
+"""Characters at the beginning and at the end of a text in which marks are looked for."""
+_NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+def get_format(tool: str) -> OutputFormat:
+    """Return the format of that name. Raises InputError naming all."""
+    if tool in FORMATS:
+        return FORMATS[tool]
+    if tool in TOOLS:  # a plugin's load tool whose output has no marks
+        return OutputFormat(tool, lambda _text: False, TOOLS[tool].parse)
+    raise InputError(f"no load tool is called {tool!r}", why=FORMATS.why_unknown(tool, (AUTO, *FORMATS)))
+
+
+def recognise(text: str, *, where: str) -> OutputFormat | None:
+    """Return the format whose marks a prepared text has; None without any.
+
+    Raises ParseError for output of an unsupported tool, and for outputs of several tools.
+    """
+    found = _marked(text, where)
+    if len(found) > 1:
+        names = " and ".join(each.tool for each in found)
+        raise ParseError(
+            f"this text has outputs of {names}",
+            where=where,
+            hint=f"name one of them in place of {AUTO}, or cut the text",
+        )
+    return found[0] if found else None
+
+
+def read_output(tool: str, text: str, *, where: str, command: str, run: int | None = None) -> LoadResult:
+    """Return what an output of a tool states; `tool` may be `AUTO`, and `run` the number of one of several runs.
+
+    Raises InputError for an unknown tool, ParseError for text that is no output of the tool, or has several runs: it
+    names `where`, and the `command` with `{tool}` that reads the text, where another tool does.
+    """
+    prepared = prepare(text)
+    chosen = _choose(tool, prepared.text, where=where, command=command)
+    runs = split_runs(chosen, prepared.text)
+    if run is None and len(runs) > 1:
+        raise _several(chosen, runs, where=where, command=command)
+    if run is not None and not 1 <= run <= len(runs):
+        raise InputError(f"the text has no run {run}", where=where, why=f"it has {_runs(len(runs))} of {chosen.tool}")
+    try:
+        return _read(chosen, runs[0 if run is None else run - 1], prepared)
+    except ParseError as error:
+        raise ParseError(error.what, where=where, why=error.why, hint=error.hint) from None
+
+
+def tool_of(tool: str, text: str, *, where: str, command: str) -> str:
+    """Return the name of the tool that reads a text, also where `tool` is `AUTO`. Raises as `read_output` does."""
+    return _choose(tool, prepare(text).text, where=where, command=command).tool
+
+
+def read_runs(text: str, *, where: str) -> list[LoadResult]:
+    """Return what each run in a text of one tool states; empty where no tool is recognised.
+
+    Raises ParseError as `recognise` does, and for text that its tool's parser refuses.
+    """
+    prepared = prepare(text)
+    chosen = recognise(prepared.text, where=where)
+    if chosen is None:
+        return []
+    try:
+        return [_read(chosen, each, prepared) for each in split_runs(chosen, prepared.text)]
+    except ParseError as error:
+        raise ParseError(error.what, where=where, why=error.why, hint=error.hint) from None
+
+
+def split_runs(chosen: OutputFormat, text: str) -> list[str]:
+    """Return the parts of a prepared text that are each a run: the whole text where it has no two beginnings of one."""
+    starts = _starts(chosen, text)
+    parts = [text[start:end] for start, end in zip([0, *starts[1:]], [*starts[1:], len(text)], strict=True)]
+    runs = [part for part in parts if _is_read(chosen, part)] if len(starts) > 1 else []
+    return runs if len(runs) > 1 else [text]
+
+
+def _starts(chosen: OutputFormat, text: str) -> list[int]:
+    """Return where the runs of a text begin; at least one place."""
+    every = ([match.start() for match in pattern.finditer(text)] for pattern in chosen.starts)
+    return next((starts for starts in every if starts), [0])
+
+
+def _is_read(chosen: OutputFormat, text: str) -> bool:
+    try:
+        chosen.parse(text)
+    except ParseError:
+        return False
+    return True
+
+
+def _read(chosen: OutputFormat, text: str, prepared: PreparedText) -> LoadResult:
+    result = chosen.parse(text)
+    return result.model_copy(update={"notes": (*result.notes, *prepared.notes)}) if prepared.notes else result
+
+
+def _marked(text: str, where: str) -> list[OutputFormat]:
+    """Return all formats whose marks the text has. Raises ParseError for output of an unsupported tool."""
+    sample = text if len(text) <= 2 * MAX_SAMPLE else text[:MAX_SAMPLE] + "\n" + text[-MAX_SAMPLE:]
+    refused = next((name for name, is_output in UNSUPPORTED.items() if is_output(sample)), None)
+    if refused is not None:
+        raise ParseError(
+            f"this is output of {refused}, which benchkit does not read",
+            where=where,
+            hint=f"it reads {', '.join(FORMATS)}",
+        )
+    return [each for each in FORMATS.values() if each.recognise(sample)]
+
+
+def _choose(tool: str, text: str, *, where: str, command: str) -> OutputFormat:
+    """Return the format that reads a prepared text: the named one, unless the text has marks of others alone."""
+    if tool == AUTO:
+        found = recognise(text, where=where)
+        if found is None:
+            first = next((line for line in text.split("\n") if line.strip()), None)
+            raise ParseError(
+                "no load tool is recognised in this text" if first else "the output is empty",
+                where=where,
+                why=first and f"it begins with {excerpt(first)!r}",
+                hint=f"name its tool: {command.format(tool='TOOL')}; TOOL is one of {', '.join(FORMATS)}",
+            )
+        return found
+    chosen = get_format(tool)
+    marked = _marked(text, where)
+    if marked and chosen not in marked:
+        other = marked[0].tool
+        hint = f"it is output of {other}: {command.format(tool=other)}"
+        raise ParseError(f"this is no output of {tool}", where=where, hint=hint)
+    return chosen
+
+
+def _several(chosen: OutputFormat, runs: list[str], *, where: str, command: str) -> ParseError:
+    listed = "; ".join(f"{number}: {_first_line(chosen, each)}" for number, each in enumerate(runs, 1))
+    return ParseError(
+        f"{_runs(len(runs))} of {chosen.tool} in one text",
+        where=where,
+        why=listed,
+        hint=f"figures of two are never mixed, read one: {command.format(tool=chosen.tool)} --run 1",
+    )
+
+
+def _first_line(chosen: OutputFormat, run: str) -> str:
+    return excerpt(run[_starts(chosen, run)[0] :].strip().partition("\n")[0])
+
+
+def _runs(number: int) -> str:
+    """Return a number of runs in words, for messages: `two runs`."""
+    word = _NUMBERS[number] if number < len(_NUMBERS) else str(number)
+    return f"{word} {'run' if number == 1 else 'runs'}"
