@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from benchkit.hosts.inventory import Inventory
     from benchkit.plan.model import RunPlan
     from benchkit.run.recorder import RunOutcome
-    from benchkit.scenario.versus import ServerComparison, default_tool
+    from benchkit.scenario.versus import ServerComparison
     from benchkit.store.run_folder import RunFolder
     from benchkit.store.store import Store
 

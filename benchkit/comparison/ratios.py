@@ -192,7 +192,7 @@ def _with_decision(ratio: Ratio, test: Test, p: float, family: int, alpha: float
         why = f"{ratio.blocks} blocks can show a very large difference only; {enough} blocks show smaller ones"
         return decided.model_copy(update={"reason": ratio.with_exclusions(why)})
     if ratio.bias and ratio.low is not None and ratio.high is not None and ratio.low <= 1 <= ratio.high:
-        why = f"the difference is no larger than the {_exp(ratio.bias) - 1:.1%} that unequal CPU time can explain"
+        why = f"one cell had less CPU time than the other, which alone can make a difference of {_exp(ratio.bias) - 1:.1%}"
         return decided.model_copy(update={"reason": ratio.with_exclusions(why)})
     way = "higher" if (ratio.ratio or 0) > 1 else "lower"
     better = metric_named(ratio.metric).better

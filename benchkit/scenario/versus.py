@@ -208,7 +208,9 @@ def options_of(fields: Mapping[str, Any]) -> Origins:
         service = _option(server, _named_options(_SERVICE_OPTIONS))
         stacks[name] = _option(server, {"services": _option(server, {SERVICE: service})})
     body = _named_options({"body": "body", "body_file": "body"})
-    requests = {number: _option("--request", body) for number in range(len(fields["load"].get("requests", ())))}
+    requests: dict[str | int, Origins] = {
+        number: _option("--request", body) for number in range(len(fields["load"].get("requests", ())))
+    }
     return _option(
         "the options",
         {
