@@ -130,6 +130,7 @@ def start(host: Host, service: Service, logs: PurePosixPath, *, stays: bool = Fa
         cpus=process.cpus,
         nofile=process.nofile,
         group=process.quota.role if process.quota else None,
+        own_group=True,
         stdout=ToFile(log, None if stays else LOG_BYTES),
         stderr="stdout",
         stop=service.stop,
@@ -141,6 +142,8 @@ def start(host: Host, service: Service, logs: PurePosixPath, *, stays: bool = Fa
         raise
     running = RunningService(service, started, log)
     try:
+        if service.cgroup is not None:
+            host.processes.count_by_cgroup(started, service.cgroup)
         try:
             _wait_until_ready(host, service, started)
         except (LostError, HostStateError):
