@@ -1,35 +1,39 @@
-"""The checks of published results. A check of single results and one of a whole table have the same shape. Pure."""
+"""The checks of single published results. Pure."""
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Literal
-
-import numpy as np
 
 from benchkit import units
 from benchkit.models.base import Frozen
 from benchkit.models.thresholds import Thresholds
 from benchkit.plugins.foreign.published import PublishedResult
-from benchkit.stats.inference import t_quantile
 
 BITS = 8
+AuditSeverity = Literal["invalid", "suspect"]
+
 COUNTS_AGREE = 0.02
 """Relative difference between a rate and the requests by their time, which tools round or measure otherwise."""
-PLATEAU = 0.015
-"""Width of a plateau, as a share of the rate: repetitions of one server spread further on most machines."""
 WRK2 = "wrk2"
 """A load tool that always holds a target rate, and does not state it."""
-IDLE = "connections were not in use, unless a target rate was held (--target-rate)"
-MIN_PLATEAU, PLATEAU_SHARE = 3, 0.2
-"""Fewest results on a plateau, and their least share of the table."""
-
-AuditSeverity = Literal["invalid", "suspect"]
+HOLDS_RATE = frozenset({WRK2, "vegeta", "openloop"})
+"""Load tools that always hold a target rate, or nearly always."""
+THINKS = frozenset({"k6", "locust", "jmeter", "gatling", "siege", "artillery"})
+"""Load tools whose users may wait between requests, as their outputs do not state."""
+IDLE = "connections were idle, or latencies lack a part of a request, unless a target rate was held (--target-rate)"
+STREAMS = 1.9
+"""Requests in flight for each connection from which several streams, whose number is not stated, explain them."""
+REOPENS = 0.01
+"""Connections opened for each request from which the time to open them explains a mean that is too short."""
+NOTES: Mapping[str, AuditSeverity] = {
+    "hey-cap": "suspect",
+    "dropped-iterations": "suspect",
+    "aborted": "invalid",
+    "wrk-unaccounted": "suspect",
+}
+"""Notes on outputs that are findings, by their codes."""
 
 
 class AuditFinding(Frozen):
@@ -56,6 +60,8 @@ class AuditContext:
     """Facts that the published results do not state."""
 
     link_bps: float | None = None
+    streams: int | None = None
+    """Requests in flight on each connection, where the results do not state it."""
     is_rate_held: bool = False
     """True if the load tools held a target rate, so that connections may have been idle."""
     noise: float | None = None
@@ -76,7 +82,7 @@ def _complete(result: PublishedResult, _context: AuditContext) -> AuditOutcome:
 def _errors(result: PublishedResult, context: AuditContext) -> AuditOutcome:
     if result.failures is None or not result.requests:
         return "failures or requests are not stated"
-    if not result.failures:
+    if not result.failures or _is_errors_only(result):
         return None
     share = result.failures / max(result.requests, result.failures)
     limit = context.thresholds.errors
@@ -88,47 +94,174 @@ def _errors(result: PublishedResult, context: AuditContext) -> AuditOutcome:
     )
 
 
+def _is_errors_only(result: PublishedResult) -> bool:
+    return result.rps == 0 and bool(result.failures)
+
+
+def _errors_only(result: PublishedResult, _context: AuditContext) -> AuditOutcome:
+    if result.rps is None or not _is_errors_only(result):
+        return None
+    answers = ", ".join(f"{units.count(n)} of {kind}" for kind, n in result.statuses.items() if n)
+    return _finding(
+        "errors-only",
+        "invalid",
+        [result],
+        f"The rate is zero, and {units.counted(result.failures or 0, 'request')} failed{f' ({answers})' if answers else ''}: "
+        "it answered, but never as asked. The row measures no server.",
+    )
+
+
+def _connect_errors(result: PublishedResult, context: AuditContext) -> AuditOutcome:
+    """Compare connections that could not be opened with those that were asked for: wrk does not try again."""
+    if result.errors_connect is None or not result.connections:
+        return None
+    share = result.errors_connect / result.connections
+    if not result.errors_connect or share > 1:  # tried again: counted as failures of requests
+        return None
+    return _finding(
+        "connect-errors",
+        "invalid" if share > 1 - context.thresholds.connections else "suspect",
+        [result],
+        f"{units.count(result.errors_connect)} of {units.counted(result.connections, 'connection')} could not be opened, "
+        f"{units.share(share)}: the load was that of {units.count(result.connections - result.errors_connect)}.",
+    )
+
+
 def _counts(result: PublishedResult, _context: AuditContext) -> AuditOutcome:
+    """Compare the rate with the answers by their time; of those with a status, errors may be left out."""
     if result.requests is None or not result.duration_s or not result.rps:
         return "requests, their time or the rate are not stated"
+    good = sum(count for kind, count in result.statuses.items() if kind in {"2xx", "3xx"})
+    allowed = COUNTS_AGREE + result.duration_step_s / 2 / result.duration_s
+    for count in filter(None, (result.requests, good)):
+        if abs(count / result.duration_s / result.rps - 1) <= allowed:
+            return None
     counted = result.requests / result.duration_s
-    if abs(counted / result.rps - 1) <= COUNTS_AGREE:
-        return None
     return _finding(
         "rate-and-count",
         "suspect",
         [result],
         f"{units.count(result.requests)} requests in {units.seconds(result.duration_s)} are "
-        f"{units.requests_per_s(counted)}, and {units.requests_per_s(result.rps)} are stated.",
+        f"{units.requests_per_s(counted)}, and {units.requests_per_s(result.rps)} are stated: those of "
+        f"{units.seconds(result.requests / result.rps)}.",
     )
 
 
+def _held_rate(result: PublishedResult, context: AuditContext) -> AuditOutcome:
+    """Compare the achieved rate with the target rate: times of a rate that was not held are those of another load."""
+    if result.target_rate is None and result.rate_ratio is None:
+        return None
+    ratio = result.rate_ratio
+    if ratio is None and result.target_rate and result.rps is not None:
+        ratio = result.rps / result.target_rate
+    if ratio is None or ratio >= context.thresholds.rate_held:
+        return None
+    asked = (
+        "the target rate" if result.target_rate is None else f"the target of {units.requests_per_s(result.target_rate)}"
+    )
+    return _finding(
+        "rate-held",
+        "invalid",
+        [result],
+        f"{units.share(ratio)} of {asked} were achieved: latencies are those of a queue that grew, not of that rate.",
+    )
+
+
+def _dropped(result: PublishedResult, _context: AuditContext) -> AuditOutcome:
+    if not result.dropped:
+        return None
+    return _finding(
+        "dropped-iterations",
+        "suspect",
+        [result],
+        f"{units.counted(result.dropped or 0, 'iteration')} of an open model were due and not started: too few users were free. "
+        "Latencies lack the requests that waited longest.",
+    )
+
+
+def _notes(result: PublishedResult, _context: AuditContext) -> list[AuditFinding]:
+    """Return the defects of the tool that its parser saw in the output."""
+    return [
+        _finding(note.code, NOTES[note.code], [result], f"{note.message[:1].upper()}{note.message[1:]}.")
+        for note in result.notes
+        if note.code in NOTES
+    ]
+
+
+def in_flight_share(result: PublishedResult) -> float | None:
+    """Return requests in flight (rate times mean, Little 1961) for each that connections and streams allow."""
+    if not result.rps or not result.mean_s or not result.connections:
+        return None
+    return result.rps * result.mean_s / (result.connections * (result.streams or 1))
+
+
+def has_unstated_streams(result: PublishedResult) -> bool:
+    """Return whether more requests were in flight than connections, as streams explain that nothing states."""
+    share = in_flight_share(result)
+    return share is not None and (result.streams or 1) == 1 and share >= STREAMS
+
+
 def _littles_law(result: PublishedResult, context: AuditContext) -> AuditOutcome:
-    """Compare the latencies with the mean that rate and connections imply (Little 1961), in a closed loop."""
+    """Compare the latencies with the mean that rate and connections imply (Little 1961), in a closed loop.
+
+    Corrections of a tool only add to its mean: a mean below the implied one is a contradiction whatever they are.
+    """
     implied_s, limit = _implied_mean_s(result, context), context.thresholds.littles_law
     if isinstance(implied_s, str):
         return implied_s
+    step_s = result.resolution_s or 0.0
+    if result.mean_s is not None and result.mean_s > implied_s * (1 + limit) + step_s:
+        return _too_many_in_flight(result, implied_s)
+    if result.tool in THINKS:
+        return f"users of {result.tool} may wait between requests: connections may have been idle"
     if result.max_s is not None and implied_s > result.max_s * (1 + limit):
         means = f"more than the longest latency, {units.seconds(result.max_s)}: {IDLE}."
         return _contradiction(result, implied_s, means)
     if result.mean_s is None:
         return _implied_by_p99(result, implied_s)
+    return _too_few_in_flight(result, implied_s) if result.mean_s < implied_s * (1 - limit) - step_s else None
+
+
+def _too_few_in_flight(result: PublishedResult, implied_s: float) -> AuditFinding:
+    """Return the finding of a mean that is too short: suspect where opened connections explain it."""
+    opened = (result.reconnects or 0) / result.requests if result.requests else 0.0
+    if opened < REOPENS:
+        return _contradiction(result, implied_s, f"and {units.seconds(result.mean_s)} is stated: {IDLE}.")
+    means = (
+        f"and {units.seconds(result.mean_s)} is stated: a connection was opened for every {1 / opened:.3g} requests, whose "
+        "time the mean lacks."
+    )
+    return _contradiction(result, implied_s, means, severity="suspect")
+
+
+def _too_many_in_flight(result: PublishedResult, implied_s: float) -> AuditOutcome:
     if result.corrected is not False and result.tool is not None:
         return "the mean includes the tool's own correction, or it is unknown whether it does"
-    share = result.mean_s / implied_s
-    if abs(share - 1) <= limit + (result.resolution_s or 0.0) / implied_s:
-        return None
-    means = "more requests were in flight than there are connections" if share > 1 else IDLE
-    return _contradiction(result, implied_s, f"and {units.seconds(result.mean_s)} is stated: {means}.")
+    if has_unstated_streams(result) or (result.is_multiplexed and (result.streams or 1) == 1):
+        return "more requests were in flight than connections: pipelined, or streams whose number is not stated (--streams)"
+    means = f"and {units.seconds(result.mean_s)} is stated: more requests were in flight than {_allowed(result)}."
+    return _contradiction(result, implied_s, means)
+
+
+def _allowed(result: PublishedResult) -> str:
+    return "connections and their streams allow" if (result.streams or 1) > 1 else "there are connections"
 
 
 def _implied_mean_s(result: PublishedResult, context: AuditContext) -> float | str:
     """Return the mean latency of connections that are always in use, or the reason why it is unknown."""
     if not result.rps or not result.connections:
         return "rate or connections are not stated"
-    if context.is_rate_held or result.tool == WRK2:
-        return "a target rate was held: connections may have been idle"
-    return result.connections / result.rps
+    if context.is_rate_held or result.target_rate is not None or result.is_open or _holds_rate(result):
+        by = f"{result.tool} held a rate (open model)" if result.is_open else "a target rate was held"
+        return f"{by}: connections may have been idle"
+    if result.errors_connect and result.errors_connect <= result.connections:
+        return "connections could not be opened: their number is not known"
+    return result.connections * (result.streams or 1) / result.rps
+
+
+def _holds_rate(result: PublishedResult) -> bool:
+    """Return whether the tool always holds a rate, or corrects for one: wrk alone corrects a closed loop."""
+    return result.tool in HOLDS_RATE or (result.corrected is True and result.tool != "wrk")
 
 
 def _implied_by_p99(result: PublishedResult, implied_s: float) -> AuditOutcome:
@@ -146,12 +279,15 @@ def _implied_by_p99(result: PublishedResult, implied_s: float) -> AuditOutcome:
     return _contradiction(result, implied_s, means)
 
 
-def _contradiction(result: PublishedResult, implied_s: float, means: str) -> AuditFinding:
+def _contradiction(
+    result: PublishedResult, implied_s: float, means: str, severity: AuditSeverity = "invalid"
+) -> AuditFinding:
+    streams = f" of {units.counted(result.streams or 1, 'stream')}" if (result.streams or 1) > 1 else ""
     text = (
-        f"{units.requests_per_s(result.rps)} on {units.counted(result.connections or 0, 'connection')} are a mean of "
+        f"{units.requests_per_s(result.rps)} on {units.counted(result.connections or 0, 'connection')}{streams} are a mean of "
         f"{units.seconds(implied_s)}, {means}"
     )
-    return _finding("littles-law", "invalid", [result], text)
+    return _finding("littles-law", severity, [result], text)
 
 
 def _link(result: PublishedResult, context: AuditContext) -> AuditOutcome:
@@ -171,7 +307,7 @@ def _link(result: PublishedResult, context: AuditContext) -> AuditOutcome:
     )
 
 
-def _percentiles(result: PublishedResult, context: AuditContext) -> AuditOutcome:
+def _samples(result: PublishedResult, context: AuditContext) -> AuditOutcome:
     if not result.percentiles:
         return "no percentile is stated"
     if result.requests is None:
@@ -190,104 +326,20 @@ def _percentiles(result: PublishedResult, context: AuditContext) -> AuditOutcome
     )
 
 
-def _plateau(results: Sequence[PublishedResult], _context: AuditContext) -> AuditOutcome:
-    """Find the most results whose rates differ by no more than `PLATEAU`."""
-    ranked = sorted((result for result in results if result.rps), key=lambda result: result.rps or 0.0)
-    if len(ranked) < MIN_PLATEAU:
-        return f"fewer than {MIN_PLATEAU} rates"
-    rates = [result.rps or 0.0 for result in ranked]
-    reaches = [(bisect_right(rates, rate * (1 + PLATEAU)) - start, start) for start, rate in enumerate(rates)]
-    count, start = max(reaches, key=lambda each: each[0])
-    if count < MIN_PLATEAU or count < PLATEAU_SHARE * len(ranked):
-        return None
-    on_it = ranked[start : start + count]
-    return _finding(
-        "plateau",
-        "suspect",
-        on_it,
-        f"{count} of {len(ranked)} results lie between {units.rate(rates[start])} and "
-        f"{units.requests_per_s(rates[start + count - 1])}, within {units.share(PLATEAU)}: something that they share was "
-        "probably the limit, such as the load tool, the link or a rate that was asked for.",
-    )
-
-
-def _ranks(results: Sequence[PublishedResult], context: AuditContext) -> AuditOutcome:
-    """Compare neighbours in rank with the spread of repetitions: those of the table, else the one that was given."""
-    logs: defaultdict[str, list[float]] = defaultdict(list)
-    for result in results:
-        if result.rps:
-            logs[result.name].append(math.log(result.rps))
-    if len(logs) < 2:  # noqa: PLR2004 - sides of a difference
-        return "fewer than two rates"
-    df = sum(len(each) - 1 for each in logs.values())
-    if df:
-        squares = sum(float(np.var(each)) * len(each) for each in logs.values())
-        spread, reach, source = math.sqrt(squares / df), t_quantile(0.95, df), "its repetitions"
-    elif context.noise is not None:
-        spread, reach, source = context.noise, t_quantile(0.95, math.inf), "--noise"
-    else:
-        return "each server was measured once, so that the noise is unknown (--noise states it)"
-    ranked = sorted(((float(np.mean(each)), len(each), name) for name, each in logs.items()), reverse=True)
-    pairs = list(pairwise(ranked))
-    equal = [
-        pair for pair in pairs if pair[0][0] - pair[1][0] <= reach * spread * math.sqrt(1 / pair[0][1] + 1 / pair[1][1])
-    ]
-    if not equal:
-        return None
-    first = ranked[0]
-    tied = [each for each in ranked if first[0] - each[0] <= reach * spread * math.sqrt(1 / first[1] + 1 / each[1])]
-    names = {name for pair in equal for _, _, name in pair}
-    return _finding(
-        "rank-noise",
-        "suspect",
-        [result for result in results if result.name in names],
-        f"{len(equal)} of {len(pairs)} neighbours in rank differ by no more than the noise ({units.share(spread)} by "
-        f"{source}); {units.counted(len(tied), 'result')} cannot be told from the first.",
-    )
-
-
-RESULT_CHECKS: Mapping[str, Callable[[PublishedResult, AuditContext], AuditOutcome]] = {
+RESULT_CHECKS: Mapping[str, Callable[[PublishedResult, AuditContext], AuditOutcome | list[AuditFinding]]] = {
     "incomplete": _complete,
     "errors": _errors,
+    "errors-only": _errors_only,
+    "connect-errors": _connect_errors,
     "rate-and-count": _counts,
+    "rate-held": _held_rate,
+    "dropped-iterations": _dropped,
+    "notes": _notes,
     "littles-law": _littles_law,
     "link": _link,
-    "too-few-samples": _percentiles,
+    "too-few-samples": _samples,
 }
-"""Checks of a single result, by code."""
-TABLE_CHECKS: Mapping[str, Callable[[Sequence[PublishedResult], AuditContext], AuditOutcome]] = {
-    "plateau": _plateau,
-    "rank-noise": _ranks,
-}
-"""Checks that compare results at the same number of connections, by code."""
-
-
-def run_checks(
-    results: Sequence[PublishedResult], context: AuditContext
-) -> tuple[tuple[AuditFinding, ...], tuple[SkippedAudit, ...]]:
-    """Return the findings of all checks, and the checks that were skipped with the reason."""
-    findings: list[AuditFinding] = []
-    skipped: defaultdict[tuple[str, str], int] = defaultdict(int)
-    for code, count, outcome in _outcomes(results, context):
-        if isinstance(outcome, AuditFinding):
-            findings.append(outcome)
-        elif outcome is not None:
-            skipped[code, outcome] += count
-    return tuple(findings), tuple(
-        SkippedAudit(check=code, results=count, why=why) for (code, why), count in skipped.items()
-    )
-
-
-def _outcomes(results: Sequence[PublishedResult], context: AuditContext) -> Iterator[tuple[str, int, AuditOutcome]]:
-    groups: defaultdict[int | None, list[PublishedResult]] = defaultdict(list)
-    for result in results:
-        groups[result.connections].append(result)
-    for code, check_table in TABLE_CHECKS.items() if len(results) > 1 else ():
-        for group in groups.values():
-            yield code, len(group), check_table(group, context)
-    for code, check_result in RESULT_CHECKS.items():
-        for result in results:
-            yield code, 1, check_result(result, context)
+"""Checks of a single result, by code; `notes` gives findings with codes of their own."""
 
 
 def _finding(code: str, severity: AuditSeverity, results: Sequence[PublishedResult], text: str) -> AuditFinding:

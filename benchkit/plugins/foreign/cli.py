@@ -58,6 +58,15 @@ def audit(
     target_rate: Annotated[
         bool, typer.Option("--target-rate", help="The load tools held a target rate: connections may have been idle.")
     ] = False,
+    streams: Annotated[
+        int | None,
+        typer.Option(
+            "--streams", "-m", min=1, help="Requests in flight on each connection, where the results do not state them."
+        ),
+    ] = None,
+    repetitions: Annotated[
+        bool, typer.Option("--repetitions", help="The files are repetitions of one table, which show its noise.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Examine results that others published: plateaus, contradictions, rates beyond the link, ranks within the noise.
@@ -66,16 +75,20 @@ def audit(
     `Speed (64)` (a rate at 64 connections), `p99 (ms)` and `connections`. Outputs of load tools are recognised.
     """
     from benchkit.cli.console import print_json
-    from benchkit.plugins.foreign.checks import AuditContext, run_checks
+    from benchkit.plugins.foreign.checks import AuditContext
+    from benchkit.plugins.foreign.published import tests_apart
+    from benchkit.plugins.foreign.table_checks import run_checks
 
     tables = {file: _read(file) for file in files}
+    read = [table.results for table in tables.values()] if repetitions else tests_apart(tables)
     results = [
         each if each.connections is not None else each.model_copy(update={"connections": connections})
-        for table in tables.values()
-        for each in table.results
+        for table in read
+        for each in table
     ]
     unused = {file: table.unused for file, table in tables.items() if table.unused}
-    findings, skipped = run_checks(results, AuditContext(link_bps=link, is_rate_held=target_rate, noise=noise))
+    context = AuditContext(link_bps=link, is_rate_held=target_rate, streams=streams, noise=noise)
+    findings, skipped = run_checks(results, context)
     if json:
         print_json(
             {
@@ -110,9 +123,11 @@ def _read(file: str) -> PublishedTable:
     text = decode(read_input(file))
     name = input_name(file)
     outputs = read_runs(text, where=name)
+    if len(outputs) == 1:
+        return PublishedTable([result_of_output(name, outputs[0], text)], ())
     if outputs:
-        names = [name] if len(outputs) == 1 else [f"{name} run {number}" for number in range(1, len(outputs) + 1)]
-        return PublishedTable([result_of_output(*pair) for pair in zip(names, outputs, strict=True)], ())
+        numbered = [f"{name} run {number}" for number in range(1, len(outputs) + 1)]
+        return PublishedTable([result_of_output(*pair) for pair in zip(numbered, outputs, strict=True)], ())
     return read_table(text, name)
 
 

@@ -1,27 +1,38 @@
-"""Results that somebody else published: the output of a load tool, or the rows of a table.
+"""Results that somebody else published: the output of a load tool, or the rows of tables.
 
-A table is CSV, Markdown or JSON, with a row for each server, or for each measurement of one. Columns are recognised by
-their headings: `framework`, `requests/s`, `Speed (64)` (a rate at 64 connections), `mean (ms)`, `p99`, `connections`,
-`throughput (MB/s)`. A time or a size needs a unit, in its heading or in its cells. MB are 1,000,000 bytes, the least
-that is meant by it.
+A table is CSV, Markdown, drawn or JSON, with a row for each server, or for each measurement of one. Columns are
+recognised by their headings: `framework`, `requests/s`, `Speed (64)` (a rate at 64 connections), `mean (ms)`, `p99`,
+`connections`, `throughput (MB/s)`. A time or a size needs a unit, in its heading or in its cells. MB are 1,000,000
+bytes, the least that is meant by it. Columns whose cells name rates are servers, and columns such as `Run 2` are
+repetitions of each row.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import Field
-from pydantic_core import from_json
 
 from benchkit import units
 from benchkit.errors import InputError
 from benchkit.models.base import Frozen
-from benchkit.models.load_result import LoadResult
+from benchkit.models.load_result import LoadResult, Note
+from benchkit.plugins.foreign.output_marks import marks_of
+from benchkit.plugins.foreign.published_columns import (
+    Column,
+    column_of,
+    is_index,
+    is_name,
+    is_repetition,
+    is_test,
+    words_of,
+)
+from benchkit.plugins.foreign.published_json import KEY, json_table
+from benchkit.plugins.foreign.published_numbers import PER_SECOND, Decimal, decimal_of, read_number, read_rate
+from benchkit.plugins.foreign.published_tables import RawTable, tables_of
 
 
 class PublishedResult(Frozen):
@@ -29,11 +40,21 @@ class PublishedResult(Frozen):
 
     name: str
     """Server, or file of the output."""
+    test: str | None = Field(default=None, description="what was asked of it: rates of one test alone are compared")
+    repetition: int | None = Field(default=None, description="number of the row or column, where they are repetitions")
     tool: str | None = None
     connections: int | None = None
+    streams: int | None = Field(
+        default=None, description="requests in flight on each connection: pipelined, or streams"
+    )
+    is_multiplexed: bool = Field(default=False, description="true: over HTTP/2 or 3, whose streams may not be stated")
+    target_rate: float | None = Field(default=None, description="rate that the tool held, in requests per second")
+    rate_ratio: float | None = Field(default=None, description="achieved rate as a share of the target rate")
+    is_open: bool = Field(default=False, description="true: requests were due at a rate, answered or not (open model)")
     rps: float | None = None
     requests: int | None = None
     duration_s: float | None = None
+    duration_step_s: float = Field(default=0.0, description="step in which the duration is stated")
     bytes_per_s: float | None = None
     mean_s: float | None = None
     max_s: float | None = None
@@ -41,28 +62,41 @@ class PublishedResult(Frozen):
     resolution_s: float | None = Field(default=None, description="step in which times are stated")
     corrected: bool | None = Field(default=None, description="true: its times are corrected by the tool; None: unknown")
     failures: int | None = None
+    errors_connect: int | None = None
+    statuses: Mapping[str, int] = Field(default_factory=dict, description="answers by class of status: {'2xx': 12}")
+    reconnects: int | None = None
+    dropped: int | None = Field(default=None, description="requests or iterations that were due and not started")
     complete: bool = True
+    notes: tuple[Note, ...] = ()
 
     @property
     def label(self) -> str:
-        """Name, with the connections where they are known."""
-        return (
-            self.name if self.connections is None else f"{self.name}, {units.counted(self.connections, 'connection')}"
-        )
+        """Name, with the test and the connections where they are known."""
+        connections = None if self.connections is None else units.counted(self.connections, "connection")
+        return ", ".join(filter(None, (self.name, self.test, connections)))
 
 
-def result_of_output(name: str, output: LoadResult, connections: int | None = None) -> PublishedResult:
-    """Return the output of a load tool; `connections` where it does not state them."""
-    errors = output.errors
+def result_of_output(name: str, output: LoadResult, text: str = "") -> PublishedResult:
+    """Return the output of a load tool; `text` is that of this run alone, which says more of the load than figures."""
+    errors, marks = output.errors, marks_of(output.tool, text)
     counts = [errors.connect, errors.read, errors.write, errors.timeout, errors.other, output.non_2xx]
     known = [count for count in counts if count is not None]
     failures = sum(known) if known else output.failed
     if output.failed is not None:  # the tool's own sum, of which other lengths are no failures
         failures = max(failures or 0, output.failed - (output.failed_length or 0))
+    connections = output.connections
+    if connections and output.threads and output.tool in {"wrk", "wrk2"}:  # each thread has as many
+        connections = connections // output.threads * output.threads
+    protocol = output.negotiated.protocol if output.negotiated else None
     return PublishedResult(
         name=name,
         tool=output.tool,
-        connections=output.connections or connections,
+        connections=connections or None,
+        streams=marks.streams,
+        is_multiplexed=protocol in {"h2", "h2c"} or output.tool == "h2load",
+        target_rate=marks.target_rate,
+        rate_ratio=marks.rate_ratio,
+        is_open=marks.is_open,
         rps=output.rps,
         requests=output.requests,
         duration_s=output.duration_s,
@@ -73,57 +107,16 @@ def result_of_output(name: str, output: LoadResult, connections: int | None = No
         resolution_s=output.latency.resolution_s,
         corrected=output.latency.corrected,
         failures=failures,
+        errors_connect=errors.connect,
+        dropped=marks.dropped,
         complete=output.complete,
+        notes=output.notes,
     )
 
 
-_NAMES = re.compile(r"name|framework|server|benchmark|cell(_id)?|test|library", re.IGNORECASE)
-_RATE_AT = re.compile(
-    r"(?:rps|qps|speed|req(?:uest)?s?\s*/\s*s(?:ec)?)?\s*[(\[@]?\s*(?:c\s*=\s*)?(\d+)\s*[)\]]?", re.IGNORECASE
-)
-_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0}
-_UNIT = re.compile(r"(?:[\s(_\[]|^)(ns|us|µs|μs|ms|s|sec)[)\]]?$", re.IGNORECASE)
-_TIME = re.compile(r"([\d.,]+)\s*(ns|us|µs|μs|ms|s|sec)", re.IGNORECASE)
-_NUMBER = re.compile(r"([\d.,]*\d)\s*([kKmM])?")
-_PREFIXES = {"k": 1e3, "m": 1e6}
-_MEAN = re.compile(r"(latency[\s_]*)?(mean|avg|average)([\s_]*(latency|time))?", re.IGNORECASE)
-_MAX = re.compile(r"(latency[\s_]*)?max(imum)?([\s_]*latency)?", re.IGNORECASE)
-_PERCENTILE = re.compile(
-    r"(?:latency[\s_]*)?(?:p|percentile)[\s_]*(\d{2}(?:\.\d+)?)(?:[\s_]*latency)?|(\d{2}(?:\.\d+)?) ?%", re.IGNORECASE
-)
-_IS_PERCENTILE = re.compile(r"p[\d.]+")
-_BYTES = re.compile(
-    r"(?:throughput|transfer|bandwidth)(?:[\s_]*rate)?(?:\s*/\s*s(?:ec)?)?\s*(?:[(\[]((?:[kmg]i?)?)b(?:ytes)?(?:\s*/\s*s(?:ec)?)?[)\]])?"
-    r"|bytes\s*/\s*s(?:ec)?",
-    re.IGNORECASE,
-)
-_SIZE = re.compile(r"([\d.,]*\d)\s*([kmg]i?)?b(?:ytes)?(?:\s*/\s*s(?:ec)?)?", re.IGNORECASE)
-_SIZES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "ki": 2.0**10, "mi": 2.0**20, "gi": 2.0**30}
-_NUMBERS: Mapping[str, re.Pattern[str]] = {
-    "rps": re.compile(r"rps|qps|req(uest)?s?[\s_]*(/|per)[\s_]*s(ec(ond)?)?|throughput|speed|rate", re.IGNORECASE),
-    "connections": re.compile(r"connections|concurrency|clients", re.IGNORECASE),
-    "requests": re.compile(r"(total[\s_]*)?requests", re.IGNORECASE),
-    "failures": re.compile(r"errors?|failures?|failed", re.IGNORECASE),
-}
-
-
-@dataclass(frozen=True)
-class _Column:
-    """A column that is used: the field that it fills, and how its cells are read."""
-
-    field: str
-    """Field of `PublishedResult`, or a percentile as `p99`."""
-    connections: int | None = None
-    """Of a rate: the connections that its heading names."""
-    kind: Literal["number", "time", "size"] = "number"
-    scale: float | None = None
-    """Seconds of a time, or bytes of a size, without a unit; None: its heading names none."""
-
-    def read(self, cell: str) -> float | None:
-        """Return the number in a cell, times in seconds and sizes in bytes; None where there is none."""
-        if self.kind == "number":
-            return _number(cell)
-        return _time(cell, self.scale) if self.kind == "time" else _size(cell, self.scale)
+_MULTIPLEXED = re.compile(r"(?<![a-z0-9])(?:h2c?|h3|http[/ ]?[23]|quic|grpc)(?![a-z0-9])", re.IGNORECASE)
+_SENTENCE = 60
+"""Characters of a cell that is no name."""
 
 
 class PublishedTable(NamedTuple):
@@ -134,148 +127,209 @@ class PublishedTable(NamedTuple):
 
 
 def read_table(text: str, where: str) -> PublishedTable:
-    """Return the results of a table. Raises InputError where it is none, or has no column with a rate."""
-    heads, rows = _rows(text)
-    if not rows:
+    """Return the results of all tables of a text. Raises InputError where it has none, or none with a rate."""
+    is_json = text.lstrip("\ufeff \t\r\n").startswith(("[", "{"))
+    document = json_table(text) if is_json else None
+    tables = ([document] if document else []) if is_json else tables_of(text)
+    if not tables:
         raise InputError(
-            "neither output of a load tool nor a table", where=where, hint="give CSV, Markdown or JSON with a heading"
-        )
-    columns = {head: column for head in heads if (column := _bytes_column(head, rows) or _column(head)) is not None}
-    if not any(column.field == "rps" for column in columns.values()):
-        raise InputError(
-            "no column of the table is a rate",
+            "neither output of a load tool nor a table",
             where=where,
-            why=f"its columns are {', '.join(heads)}",
+            hint="give CSV, Markdown or JSON with a heading, of which a column is a rate",
+        )
+    read = [_read(table, text, where) for table in tables]
+    results = [result for table in read for result in table.results]
+    if not results:
+        raise InputError(
+            "no column of the table is a rate" if len(tables) == 1 else f"no column of {len(tables)} tables is a rate",
+            where=where,
+            why=f"its columns are {', '.join(head for table in tables for head in table.heads)}",
             hint="name it `requests/s`, or `Speed (64)` for a rate at 64 connections",
         )
-    others = [head for head in heads if head not in columns]
-    texts = [head for head in others if any(_number(row[head]) is None for row in rows)]
-    named = next((head for head in others if _NAMES.fullmatch(head)), texts[0] if texts else None)
-    results = [
-        result
-        for number, row in enumerate(rows, start=1)
-        for result in _results(f"row {number}" if named is None else row[named].strip(), row, columns)
+    several = sum(bool(table.results) for table in read) > 1
+    titles = [table.title or f"table {number}" if several else None for number, table in enumerate(tables, start=1)]
+    named = [
+        result if title is None or result.test else result.model_copy(update={"test": title})
+        for title, table in zip(titles, read, strict=True)
+        for result in table.results
     ]
-    return PublishedTable(results, [head for head in others if head and head != named])
+    return PublishedTable(named, [head for table in read if table.results for head in table.unused])
 
 
-def _results(name: str, row: Mapping[str, str], columns: Mapping[str, _Column]) -> Iterator[PublishedResult]:
-    """Yield the results of a row: one for each number of connections that has a column of its own, else one."""
-    read = [(column, column.read(row[head].strip())) for head, column in columns.items()]
-    for column, value in read:
-        if column.connections is not None and value:
-            yield PublishedResult(name=name, connections=column.connections, rps=value)
-    common = {column.field: value for column, value in read if column.connections is None and value is not None}
-    if "rps" in common:
-        yield PublishedResult(
-            name=name,
-            rps=common["rps"],
-            mean_s=common.get("mean_s"),
-            max_s=common.get("max_s"),
-            percentiles={float(field[1:]): value for field, value in common.items() if _IS_PERCENTILE.fullmatch(field)},
-            connections=_whole(common.get("connections")),
-            requests=_whole(common.get("requests")),
-            failures=_whole(common.get("failures")),
-            bytes_per_s=common.get("bytes_per_s"),
-        )
+def _read(table: RawTable, text: str, where: str) -> PublishedTable:
+    cells = {head: [row[head] for row in table.rows] for head in table.heads}
+    columns = {head: column for head in table.heads if (column := column_of(head, cells[head])) is not None}
+    decimal: Decimal = "." if text.lstrip().startswith(("[", "{")) else decimal_of(_figures(table, columns))
+    others = [head for head in table.heads if head not in columns]
+    columns |= _rates_by_cells(table, cells, others, decimal, has_rate=any(c.field == "rps" for c in columns.values()))
+    names = [head for head in others if head not in columns]
+    named, tested = _labels(table, names, cells, decimal)
+    servers = [head for head, column in columns.items() if column.field == "server"]
+    is_whole = all(
+        not float(value) % 1
+        for head, column in columns.items()
+        if column.field == "duration_s"
+        for cell in cells[head]
+        if (value := column.read(cell, decimal)) is not None
+    )
+    results: list[PublishedResult] = []
+    for number, row in enumerate(table.rows, start=1):
+        figures = {head: column.read(row[head], decimal) for head, column in columns.items()}
+        label = row[named] if named and row[named] else f"row {number}"
+        test = row[tested] if tested and row[tested] != label else None
+        if servers:
+            is_repeated = named is None or is_index(named) or is_repetition(label)
+            common = {} if is_repeated else {"test": label}
+            repetition = {"repetition": number} if is_repeated else {}
+            results += [
+                PublishedResult(
+                    name=words_of(head), rps=figures[head], **common, **repetition, **_plain_counts(columns, figures)
+                )
+                for head in servers
+                if figures[head] is not None
+            ]
+        else:
+            results += _results(label, test, columns, figures, is_whole=is_whole)
+    context = _MULTIPLEXED.search(f"{where} {table.title or ''}") is not None
+    marked = [
+        each.model_copy(update={"is_multiplexed": True}) if context or _MULTIPLEXED.search(each.test or "") else each
+        for each in results
+    ]
+    used = {named, tested, KEY}
+    return PublishedTable(marked, [head for head in names if head and head not in used])
 
 
-def _bytes_column(head: str, rows: Sequence[Mapping[str, str]]) -> _Column | None:
-    """Return how a column of bytes per second is read; None for others, such as a throughput in requests."""
-    match = _BYTES.fullmatch(head)
-    if match is None:
-        return None
-    unit = "" if head.lower().startswith("bytes") else match[1]
-    scale = None if unit is None else _SIZES[unit.lower()]
-    has_units = any(_SIZE.fullmatch(row[head].strip()) for row in rows)
-    return _Column("bytes_per_s", kind="size", scale=scale) if has_units or scale is not None else None
+def _figures(table: RawTable, columns: Mapping[str, Column]) -> Iterator[str]:
+    for row in table.rows:
+        yield from (row[head] for head, column in columns.items() if column.field != "test")
+        if not columns:
+            yield from row.values()
 
 
-def _column(head: str) -> _Column | None:
-    if match := _RATE_AT.fullmatch(head):
-        return _Column("rps", connections=int(match[1]))
-    for field, pattern in _NUMBERS.items():
-        if pattern.fullmatch(head):
-            return _Column(field)
-    unit = _UNIT.search(head)
-    bare = _UNIT.sub("", head).strip()
-    scale = _UNITS[unit[1].lower()] if unit else None
-    for field, pattern in (("mean_s", _MEAN), ("max_s", _MAX)):
-        if pattern.fullmatch(bare):
-            return _Column(field, kind="time", scale=scale)
-    match = _PERCENTILE.fullmatch(bare)
-    return _Column(f"p{match[1] or match[2]}", kind="time", scale=scale) if match else None
+def _rates_by_cells(
+    table: RawTable, cells: Mapping[str, Sequence[str]], heads: Sequence[str], decimal: Decimal, *, has_rate: bool
+) -> dict[str, Column]:
+    """Return columns whose headings name no figure: repetitions of each row, or servers whose cells name rates."""
+    repeats = [
+        head for head in heads if is_repetition(head) and sum(read_number(c, decimal) is not None for c in cells[head])
+    ]
+    about = " ".join((table.title or "", table.before, *table.heads))
+    if len(repeats) > 1 and (has_rate or PER_SECOND.search(about) or _are_rates(cells, repeats, decimal)):
+        return {head: Column("rps", kind="rate", repeats=True) for head in repeats}
+    if has_rate:
+        return {}
+    rates = [head for head in heads if _are_rates(cells, [head], decimal)]
+    if len(rates) == 1 and not is_repetition(rates[0]):
+        return {rates[0]: Column("rps", kind="rate")}
+    field = "rps" if rates and all(map(is_repetition, rates)) else "server"
+    return {head: Column(field, kind="rate", repeats=field == "rps") for head in rates}
+
+
+def _are_rates(cells: Mapping[str, Sequence[str]], heads: Sequence[str], decimal: Decimal) -> bool:
+    stated = [cell for head in heads for cell in cells[head] if cell]
+    return bool(stated) and 2 * sum(read_rate(cell, decimal) is not None for cell in stated) > len(stated)
+
+
+def _labels(
+    table: RawTable, heads: Sequence[str], cells: Mapping[str, Sequence[str]], decimal: Decimal
+) -> tuple[str | None, str | None]:
+    """Return the columns with the names of servers and of tests."""
+    texts = [
+        head
+        for head in heads
+        if head != KEY
+        and any(cell and read_number(cell, decimal) is None for cell in cells[head])
+        and max(map(len, cells[head]), default=0) <= _SENTENCE
+    ]
+    tested = next((head for head in heads if is_test(head)), KEY if KEY in table.heads else None)
+    named = next((head for head in heads if is_name(head)), None)
+    if named is None and tested == KEY and not texts:
+        return KEY, None
+    if named is None:
+        named = next((head for head in texts if head != tested), None) or tested
+    return named, None if tested == named else tested
+
+
+def _plain_counts(columns: Mapping[str, Column], figures: Mapping[str, float | None]) -> dict[str, int | None]:
+    return {
+        column.field: _whole(figures[head])
+        for head, column in columns.items()
+        if column.field in {"connections", "streams"}
+    }
+
+
+def _results(
+    name: str, test: str | None, columns: Mapping[str, Column], figures: Mapping[str, float | None], *, is_whole: bool
+) -> Iterator[PublishedResult]:
+    """Yield the results of a row: one for each number of connections or repetition that has a column, else one."""
+    several = [
+        (column, figures[head]) for head, column in columns.items() if column.connections is not None or column.repeats
+    ]
+    common = {
+        column.field: value
+        for head, column in columns.items()
+        if (value := figures[head]) is not None and column.connections is None and not column.repeats
+    }
+    for number, (column, value) in enumerate(several, start=1):
+        if value:
+            yield PublishedResult(
+                name=name,
+                test=test,
+                rps=value,
+                connections=column.connections or _whole(common.get("connections")),
+                streams=_whole(common.get("streams")),
+                repetition=number if column.repeats else None,
+            )
+    if "rps" in common and not any(column.repeats for column, _ in several):
+        yield _result(name, test, common, is_whole=is_whole)
+
+
+def _result(name: str, test: str | None, common: Mapping[str, float], *, is_whole: bool) -> PublishedResult:
+    statuses = {
+        field.removeprefix("status_"): round(value) for field, value in common.items() if field.startswith("status_")
+    }
+    answered = sum(statuses.values())
+    parts = [value for field, value in common.items() if field.startswith("errors_")]
+    if statuses:
+        parts.append(statuses.get("4xx", 0) + statuses.get("5xx", 0))
+    total = max(common.get("failures", 0.0), sum(parts)) if parts or "failures" in common else None
+    times = {field: value for field, value in common.items() if value and re.fullmatch(r"p[\d.]+", field)}
+    return PublishedResult(
+        name=name,
+        test=test,
+        rps=common["rps"],
+        mean_s=common.get("mean_s") or None,
+        max_s=common.get("max_s") or None,
+        percentiles={float(field[1:]): value for field, value in times.items()},
+        connections=_whole(common.get("connections")),
+        streams=_whole(common.get("streams")),
+        target_rate=common.get("target_rate") or None,
+        rate_ratio=common.get("rate_ratio"),
+        requests=_whole(common.get("requests", answered or None)),
+        duration_s=common.get("duration_s"),
+        duration_step_s=1.0 if is_whole and "duration_s" in common else 0.0,
+        failures=_whole(total),
+        errors_connect=_whole(common.get("errors_connect")),
+        statuses=statuses,
+        reconnects=_whole(common.get("reconnects")),
+        dropped=_whole(common.get("dropped")),
+        bytes_per_s=common.get("bytes_per_s"),
+    )
 
 
 def _whole(number: float | None) -> int | None:
     return None if number is None else round(number)
 
 
-def _number(cell: str) -> float | None:
-    match = _NUMBER.fullmatch(cell.replace("*", "").strip())
-    number = None if match is None else _parse(match[1])
-    return None if match is None or number is None else number * _PREFIXES.get((match[2] or "").lower(), 1.0)
-
-
-def _time(cell: str, scale: float | None) -> float | None:
-    """Return a time in seconds; None for a cell without one, and where neither cell nor heading has a unit."""
-    match = _TIME.fullmatch(cell)
-    if match is not None:
-        number = _parse(match[1])
-        return None if number is None else number * _UNITS[match[2].lower()]
-    number = _number(cell)
-    return None if number is None or scale is None else number * scale
-
-
-def _size(cell: str, scale: float | None) -> float | None:
-    """Return a size in bytes; None for a cell without one, and where neither cell nor heading has a unit."""
-    match = _SIZE.fullmatch(cell)
-    if match is not None:
-        number = _parse(match[1])
-        return None if number is None else number * _SIZES[(match[2] or "").lower()]
-    number = _number(cell)
-    return None if number is None or scale is None else number * scale
-
-
-def _parse(digits: str) -> float | None:
-    """Return a number without separators of thousands: commas before three digits, or several points."""
-    if re.fullmatch(r"\d{1,3}(,\d{3})+(\.\d+)?", digits):
-        plain = digits.replace(",", "")
-    elif re.fullmatch(r"\d{1,3}(\.\d{3}){2,}", digits):
-        plain = digits.replace(".", "")
-    else:
-        plain = digits.replace(",", ".")
-    return float(plain) if re.fullmatch(r"\d*\.?\d+|\d+\.", plain) else None
-
-
-def _rows(text: str) -> tuple[list[str], list[dict[str, str]]]:
-    """Return the headings and the rows of a table; no rows for other text."""
-    if text.lstrip().startswith(("[", "{")):
-        return _json_rows(text)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    table = [line for line in lines if line.startswith("|")]
-    if table:
-        cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
-        cells = [row for row in cells if not all(re.fullmatch(r":?-*:?", cell) for cell in row)]
-    else:
-        delimiter = max(",;\t", key=lines[0].count) if lines else ","
-        cells = [row for row in csv.reader(io.StringIO("\n".join(lines)), delimiter=delimiter) if row]
-    if not cells or len(cells[0]) <= 1:
-        return [], []
-    heads = [head.strip() for head in cells[0]]
-    return heads, [dict(zip(heads, row, strict=False)) for row in cells[1:] if len(row) >= len(heads)]
-
-
-def _json_rows(text: str) -> tuple[list[str], list[dict[str, str]]]:
-    try:
-        document = from_json(text)
-    except ValueError:
-        return [], []
-    rows = document if isinstance(document, list) else next((v for v in document.values() if isinstance(v, list)), [])
-    found = [
-        {str(key): "" if value is None else str(value) for key, value in row.items()}
-        for row in rows
-        if isinstance(row, dict)
+def tests_apart(tables: Mapping[str, PublishedTable]) -> list[list[PublishedResult]]:
+    """Return the results of several files, those of tables with the name of their file as test."""
+    several = sum(any(each.tool is None for each in table.results) for table in tables.values()) > 1
+    return [
+        [
+            each.model_copy(update={"test": ", ".join(filter(None, (Path(file).name.partition(".")[0], each.test)))})
+            if several and each.tool is None
+            else each
+            for each in table.results
+        ]
+        for file, table in tables.items()
     ]
-    heads = list(dict.fromkeys(key for row in found for key in row))
-    return heads, [{head: row.get(head, "") for head in heads} for row in found]

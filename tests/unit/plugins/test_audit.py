@@ -3,13 +3,17 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 
 from benchkit.errors import InputError
-from benchkit.plugins.foreign.checks import AuditContext, AuditFinding, run_checks
+from benchkit.models.load_result import Note
+from benchkit.plugins.foreign.checks import AuditContext, AuditFinding
+from benchkit.plugins.foreign.output_marks import marks_of
 from benchkit.plugins.foreign.published import PublishedResult, read_table
+from benchkit.plugins.foreign.table_checks import run_checks
 from tests.support.paths import TESTS
 
 PUBLISHED = TESTS / "fixtures" / "published"
@@ -68,7 +72,11 @@ def test_percentiles_that_rate_and_connections_contradict_are_found() -> None:
         ({"rps": 1000.0, "connections": 10, "mean_s": 0.013}, [("littles-law", "invalid")]),
         ({"rps": 1000.0, "connections": 10, "mean_s": 0.005}, [("littles-law", "invalid")]),
         ({"rps": 1000.0, "connections": 10, "mean_s": 0.005, "resolution_s": 0.01}, []),
-        ({"rps": 1000.0, "connections": 10, "mean_s": 0.005, "tool": "wrk", "corrected": None}, []),
+        ({"rps": 1000.0, "connections": 10, "mean_s": 0.013, "tool": "wrk", "corrected": None}, []),
+        (
+            {"rps": 1000.0, "connections": 10, "mean_s": 0.005, "tool": "wrk", "corrected": None},
+            [("littles-law", "invalid")],
+        ),
         ({"rps": 1000.0, "connections": 10, "max_s": 0.005}, [("littles-law", "invalid")]),
         ({"rps": 1000.0, "requests": 9000, "duration_s": 10.0}, [("rate-and-count", "suspect")]),
         ({"rps": 1000.0, "requests": 9900, "duration_s": 10.0}, []),
@@ -79,11 +87,131 @@ def test_percentiles_that_rate_and_connections_contradict_are_found() -> None:
         ({"bytes_per_s": 1.2e8}, [("link", "invalid")]),
         ({"bytes_per_s": 1.0e8}, []),
         ({"complete": False}, [("incomplete", "invalid")]),
+        # pipelining and streams
+        ({"rps": 16000.0, "connections": 10, "streams": 16, "mean_s": 0.010}, []),
+        ({"rps": 16000.0, "connections": 10, "streams": 16, "mean_s": 0.001}, [("littles-law", "invalid")]),
+        ({"rps": 16000.0, "connections": 10, "streams": 16, "mean_s": 0.013}, [("littles-law", "invalid")]),
+        ({"rps": 16000.0, "connections": 10, "mean_s": 0.010}, []),  # streams that nothing states
+        (
+            {"rps": 1000.0, "connections": 10, "mean_s": 0.005, "requests": 5000, "reconnects": 200},
+            [("littles-law", "suspect")],
+        ),
+        # held rates, and users that wait
+        ({"rps": 500.0, "connections": 10, "mean_s": 0.001, "target_rate": 500.0}, []),
+        ({"rps": 500.0, "connections": 10, "mean_s": 0.001, "is_open": True, "tool": "k6"}, []),
+        ({"rps": 500.0, "connections": 10, "mean_s": 0.001, "tool": "k6"}, []),
+        (
+            {"rps": 500.0, "connections": 10, "mean_s": 0.030, "tool": "k6", "corrected": False},
+            [("littles-law", "invalid")],
+        ),
+        ({"rps": 500.0, "connections": 10, "target_rate": 600.0}, [("rate-held", "invalid")]),
+        ({"rps": 500.0, "connections": 10, "target_rate": 600.0, "rate_ratio": 0.998}, []),
+        ({"rps": 500.0, "dropped": 12, "is_open": True}, [("dropped-iterations", "suspect")]),
+        # connections that could not be opened, errors alone, defects of the tool
+        ({"connections": 396, "errors_connect": 155}, [("connect-errors", "invalid")]),
+        ({"connections": 396, "errors_connect": 3}, [("connect-errors", "suspect")]),
+        ({"connections": 10, "errors_connect": 155}, []),  # tried again
+        ({"rps": 0.0, "requests": 1_875_336, "failures": 1_875_336}, [("errors-only", "invalid")]),
+        ({"notes": (Note(code="hey-cap", message="hey keeps a million"),)}, [("hey-cap", "suspect")]),
+        ({"notes": (Note(code="resolution", message="whole milliseconds"),)}, []),
+        # a rate of good answers alone, and a duration in whole seconds
+        ({"rps": 100.0, "requests": 1500, "duration_s": 10.0, "statuses": {"2xx": 1000, "4xx": 500}}, []),
+        ({"rps": 980.0, "requests": 5000, "duration_s": 5.0, "duration_step_s": 1.0}, []),
+        ({"rps": 333.0, "requests": 5000, "duration_s": 5.0, "duration_step_s": 1.0}, [("rate-and-count", "suspect")]),
     ],
 )
 def test_single_results(fields: dict[str, object], expected: list[tuple[str, str]]) -> None:
     result = PublishedResult.model_validate({"name": "one", **fields})
     assert codes(result, link_bps=1e9) == expected
+
+
+def rows(*rates: float, **fields: object) -> list[PublishedResult]:
+    return [PublishedResult.model_validate({"name": f"s{i}", "rps": rate, **fields}) for i, rate in enumerate(rates)]
+
+
+def test_a_percentile_that_is_the_mean_in_every_row_was_copied() -> None:
+    copied = [PublishedResult(name=str(i), mean_s=i / 1e3, percentiles={50: 0.001, 99: i / 1e3}) for i in range(1, 5)]
+    (found,) = findings(*copied)
+    assert (found.check, found.severity, len(found.results)) == ("p99-is-mean", "invalid", 4)
+    assert "p99 is the mean in every one of 4 rows" in found.text
+    measured = [*copied, PublishedResult(name="5", mean_s=0.001, percentiles={99: 0.002})]
+    assert codes(*measured) == []
+    assert (
+        codes(*(PublishedResult(name=str(i), mean_s=0.001, percentiles={99: 0.001}) for i in range(9))) == []
+    )  # rounded
+    assert codes(*copied[:2]) == []
+
+
+def test_rates_over_whole_seconds_are_compared_with_the_distance_of_ranks() -> None:
+    fields = {"duration_s": 5.0, "duration_step_s": 1.0}
+    near = [rows(rate, requests=rate * 5, **fields)[0] for rate in (10_000, 10_300, 10_600)]
+    (found,) = findings(*(each.model_copy(update={"name": str(i)}) for i, each in enumerate(near)))
+    assert (found.check, found.severity) == ("whole-seconds", "suspect")
+    assert "half a second more or less is 10.0 %, and 2 of 2 neighbours in rank are closer" in found.text
+    measured = [rows(rate, requests=int(rate * 5.1), **fields)[0] for rate in (10_000, 10_300, 10_600)]
+    assert codes(*measured) == []
+    apart = [rows(rate, requests=rate * 5, **fields)[0] for rate in (10_000, 20_000, 40_000)]
+    assert codes(*apart) == []
+
+
+def test_rows_that_close_their_connections_are_named_where_the_table_keeps_them() -> None:
+    kept, closed = rows(100, 200, 400, requests=1000, reconnects=0), rows(800, requests=1000, reconnects=1000)
+    (found,) = findings(*kept, closed[0].model_copy(update={"name": "bottle"}))
+    assert (found.check, found.results) == ("reconnects", ("bottle",))
+    assert codes(*rows(100, 200, 400, requests=1000, reconnects=1000)) == []
+
+
+def test_streams_that_nothing_states_are_one_finding_of_the_table() -> None:
+    multiplexed = [each for rate in (1e4, 2e4, 4e4) for each in rows(rate, connections=10, mean_s=320 / rate)]
+    named = [each.model_copy(update={"name": str(i)}) for i, each in enumerate(multiplexed)]
+    (found,) = findings(*named)
+    assert (found.check, found.severity, len(found.results)) == ("unstated-streams", "suspect", 3)
+    assert "with 32 to 32 requests in flight for each connection" in found.text
+    assert list(run_checks(named, AuditContext(streams=32))[0]) == []
+
+
+def test_servers_that_share_a_target_rate_have_no_ranks_and_no_plateau() -> None:
+    assert codes(*rows(9982, 9983, 9984, 9985, target_rate=10_000), noise=0.05) == []
+    assert codes(*rows(9982, 9983, 9984, 9985), noise=0.05) == [("plateau", "suspect"), ("rank-noise", "suspect")]
+
+
+def test_repetitions_of_two_servers_are_no_plateau() -> None:
+    table = "| old | new |\n|-|-|\n| 100 req/s | 90 req/s |\n| 101 req/s | 91 req/s |\n| 102 req/s | 89 req/s |\n"
+    assert codes(*read_table(table, "t").results) == []
+
+
+@pytest.mark.parametrize(
+    ("tool", "text", "expected"),
+    [
+        ("h2load", "$ h2load -n100 -c10 -m 32 https://x\nfinished in 1s", {"streams": 32}),
+        ("h2load", "$ h2load -c10 --max-concurrent-streams=8 https://x", {"streams": 8}),
+        ("autocannon", '{"connections":40,"pipelining":10}', {"streams": 10}),
+        ("autocannon", "10 connections with 4 pipelining factor", {"streams": 4}),
+        ("wrk2", "$ wrk -t2 -c100 -d30s -R2000 http://x", {"target_rate": 2000.0, "is_open": True}),
+        ("fortio", "Starting at 8 qps with 4 thread(s)", {"target_rate": 8.0, "is_open": True}),
+        ("fortio", "Starting at max qps with 4 thread(s)", {}),
+        (
+            "zrk",
+            '{"target_rate": 1000, "rate_ratio": 0.9}',
+            {"target_rate": 1000.0, "rate_ratio": 0.9, "is_open": True},
+        ),
+        ("zrk", '{"closed": true, "streams": 2, "target_rate": 0}', {"streams": 2}),
+        ("k6", "dropped_iterations...............: 1203   40.1/s", {"dropped": 1203, "is_open": True}),
+        ("k6", '"dropped_iterations": {"count": 12, "rate": 0.4}', {"dropped": 12, "is_open": True}),
+        (
+            "k6",
+            '"dropped_iterations":{"type":"counter","contains":"default","values":{"count":7,"rate":1}}',
+            {"dropped": 7},
+        ),
+        ("k6", "* a: 50.00 iterations/s for 30s (maxVUs: 50-100)", {"is_open": True}),
+        ("k6", "iterations.....................: 13829  115.14656/s", {}),
+        ("wrk", "$ wrk -t2 -c100 http://x", {}),
+    ],
+)
+def test_what_outputs_say_of_their_load(tool: str, text: str, expected: dict[str, object]) -> None:
+    marks = marks_of(tool, text)
+    assert {**asdict(marks), **expected} == asdict(marks)
+    assert bool(marks.is_open) == ("is_open" in expected or "dropped" in expected)
 
 
 def test_ranks_are_compared_with_the_spread_of_repetitions() -> None:
@@ -107,7 +235,7 @@ def test_checks_that_lack_their_data_are_skipped_with_the_reason() -> None:
 @pytest.mark.parametrize(
     ("table", "expected"),
     [
-        ("server;req/s;mean (ms)\na;1.234,5;2,5\n", None),
+        ("server;req/s;mean (ms)\na;1.234,5;2,5\n", [("a", None, 1234.5, 0.0025)]),
         ("server;req/s;mean (ms)\na;1234,5;2,5\n", [("a", None, 1234.5, 0.0025)]),
         ("name,rps,mean\na,12.5k,250us\n", [("a", None, 12500.0, 0.00025)]),
         ("name,rps,mean\na,1,250\n", [("a", None, 1.0, None)]),  # no unit

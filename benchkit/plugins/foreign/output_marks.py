@@ -1,0 +1,78 @@
+"""The marks of a load in outputs of load tools: streams, target rates, dropped iterations. Pure.
+
+Each is searched for where its tool states it: in its document, in its text, or in the command line above the output.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+_NUMBER = r"\"?(\d+(?:\.\d+)?)"
+_STREAMS: Mapping[str, str] = {
+    "h2load": r"\s(?:-m\s*|--max-concurrent-streams[= ])(\d+)",
+    "autocannon": rf"\s(?:-p\s*|--pipelining[= ])(\d+)|with (\d+) pipelining factor|\"pipelining\":\s*{_NUMBER}",
+    "oha": r"\s-p\s*(\d+)",
+    "zrk": rf"\"streams\":\s*{_NUMBER}",
+}
+_RATES: Mapping[str, str] = {
+    "wrk2": r"\swrk2?\b.*\s(?:-R\s*|--rate[= ])(\d+k?)\b",
+    "oha": r"\soha\b.*\s-q\s*(\d+)",
+    "bombardier": r"\sbombardier\b.*\s(?:-r\s*|--rate[= ])(\d+)",
+    "autocannon": r"\sautocannon\b.*\s(?:-R\s*|--overallRate[= ])(\d+)",
+    "fortio": rf"\"RequestedQPS\":\s*{_NUMBER}|\bat (\d+(?:\.\d+)?) q(?:ps|ueries per second)",
+    "zrk": rf"\"target_rate\":\s*{_NUMBER}",
+    "nighthawk": rf"\"requests_per_second\":\s*{_NUMBER}",
+}
+_DROPPED = re.compile(
+    r"dropped_iterations\W*?[.:]\s*(\d+)|\"dropped_iterations\":\s*\{(?:\s*\"(?:type|contains)\":\s*\"\w+\",)*"
+    r"\s*(?:\"values\":\s*\{)?[^{}]*?\"count\":\s*(\d+)"
+)
+_OPEN = re.compile(r"iterations/s[^\n]*\(maxVUs:|constant-arrival-rate|ramping-arrival-rate|dropped_iterations")
+_RATIO = re.compile(rf"\"rate_ratio\":\s*{_NUMBER}")
+_CLOSED = re.compile(r"\"closed\":\s*true")
+
+
+@dataclass(frozen=True)
+class OutputMarks:
+    """The load as an output states it; None for what it does not state."""
+
+    streams: int | None = None
+    target_rate: float | None = None
+    rate_ratio: float | None = None
+    dropped: int | None = None
+    is_open: bool = False
+    """True: requests or iterations were due at a rate, whether or not those before were answered."""
+
+
+def marks_of(tool: str, text: str) -> OutputMarks:
+    """Return what the text of one run of a tool says of its load."""
+    if tool == "zrk" and _CLOSED.search(text):
+        return OutputMarks(streams=_count(_STREAMS[tool], text))
+    rate = _first(_RATES.get(tool), "\n " + text)
+    dropped = _count(_DROPPED.pattern, text) if tool == "k6" else None
+    ratio = _RATIO.search(text) if tool == "zrk" else None
+    return OutputMarks(
+        streams=_count(_STREAMS.get(tool), text),
+        target_rate=None
+        if rate is None
+        else float(rate.removesuffix("k")) * (1e3 if rate.endswith("k") else 1) or None,
+        rate_ratio=float(ratio[1]) if ratio else None,
+        dropped=dropped,
+        is_open=rate is not None or (tool == "k6" and _OPEN.search(text) is not None),
+    )
+
+
+def _first(pattern: str | None, text: str) -> str | None:
+    return next(_groups(pattern, text), None) if pattern else None
+
+
+def _count(pattern: str | None, text: str) -> int | None:
+    found = _first(pattern, text)
+    return None if found is None else round(float(found))
+
+
+def _groups(pattern: str, text: str) -> Iterator[str]:
+    for match in re.finditer(pattern, text):
+        yield from (group for group in match.groups() if group)

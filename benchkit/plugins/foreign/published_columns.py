@@ -1,0 +1,234 @@
+"""Columns of published tables: which figure a heading names, in its words, and how its cells are read. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from benchkit.plugins.foreign import published_numbers as numbers
+from benchkit.plugins.foreign.published_numbers import PER_SECOND, SECONDS, Decimal
+
+_NAMES = re.compile(
+    r"(?:test )?(?:name|framework|server|library|lib|implementation|impl|框架|名称|服务器?)s?", re.IGNORECASE
+)
+_TESTS = re.compile(
+    r"test(?: ?case)?|benchmark|profile|scenario|endpoint|route|workload|path|case|cell(?: id)?|测试|场景|接口",
+    re.IGNORECASE,
+)
+_REPETITION = re.compile(
+    r"(?:run|rep(?:etition|eat)?|trial|iteration|iter|round|try|attempt|measurement|r|#|第)\s?#?\d{1,3}\s?(?:次|轮|回)?"
+    r"|\d{1,3}(?:st|nd|rd|th) (?:run|try|attempt|round)",
+    re.IGNORECASE,
+)
+_INDEX = re.compile(r"#|no\.?|run|rep(?:etition)?|trial|iteration|round|attempt|次数|序号|轮次?", re.IGNORECASE)
+_RATE_AT = re.compile(
+    r"(?:rps|qps|speed|req(?:uest)?s?\s*/\s*s(?:ec)?)?\s*[(\[@]?\s*(?:c\s*=\s*)?(\d+)\s*[)\]]?", re.IGNORECASE
+)
+_BYTES = re.compile(
+    r"(?:throughput|transfer|bandwidth|吞吐|传输速率)(?: rate)?(?:\s*/\s*s(?:ec)?)?\s*"
+    r"(?:[(\[]?\s*((?:[kmg]i?)?)b(?:ytes)?(?:\s*/\s*s(?:ec)?)?\s*[)\]]?)?|bytes\s*/\s*s(?:ec)?",
+    re.IGNORECASE,
+)
+_BETTER = re.compile(
+    r"[(\[]?\b(?:higher|lower|more|less|bigger|smaller)\b[^)\]]*\bbetter\b[)\]]?|[<>▲▼⇧⇩]", re.IGNORECASE
+)
+_MEAN = {"mean", "avg", "average", "平均", "durchschnitt", "mittel", "moyenne", "média", "media", "среднее"}
+_MEDIAN = {"median", "med", "中位数", "mediana", "médiane"}
+_MAX = {"max", "maximum", "slowest", "longest", "最大", "最长", "最慢"}
+_ABOUT_TIME = {
+    *(
+        "latency",
+        "latencies",
+        "lat",
+        "time",
+        "times",
+        "response",
+        "resp",
+        "request",
+        "requests",
+        "req",
+        "per",
+        "rt",
+        "of",
+    ),
+    *(
+        "the",
+        "duration",
+        "delay",
+        "percentile",
+        "pct",
+        "延迟",
+        "时延",
+        "响应时间",
+        "响应",
+        "耗时",
+        "时间",
+        "latenz",
+        "antwortzeit",
+    ),
+    *("latence", "latência", "latencia", "задержка", "分位", "分位数"),
+}
+_COUNTS = {
+    "connections": r"(?:concurrent )?(?:connections?|conns?|clients?|users?)|concurrency|(?:vus|virtual users)|c|并发数?|连接数?|并发连接数?",
+    "requests": r"(?:total |completed? |# ?)?(?:requests?|reqs)(?: total| count)?|total requests|请求总?数|总请求数?",
+    "failures": r"(?:total |failed )?(?:errors?|failures?|failed|failed requests)(?: count)?|错误数?|失败数?|错误请求数?",
+    "errors_connect": r"(?:socket )?(?:connect(?:ion)?|conn) errors?",
+    "errors_part_read": r"(?:socket )?read errors?",
+    "errors_part_write": r"(?:socket )?write errors?",
+    "errors_part_timeout": r"(?:request )?time ?outs?|超时数?",
+    "errors_part_http": r"http errors?|non ?2xx|non 2xx or 3xx",
+    "status_1xx": r"(?:status |http |responses )?1xx",
+    "status_2xx": r"(?:status |http |responses )?2xx",
+    "status_3xx": r"(?:status |http |responses )?3xx",
+    "status_4xx": r"(?:status |http |responses )?4xx",
+    "status_5xx": r"(?:status |http |responses )?5xx",
+    "streams": r"pipeline|pipelining|pipeline depth|streams|max ?concurrent streams|streams per connection|m",
+    "reconnects": r"reconnects?|reconnections",
+    "dropped": r"dropped(?: iterations| requests)?",
+    "rate_ratio": r"rate ratio",
+}
+_COUNT_PATTERNS = {field: re.compile(pattern, re.IGNORECASE) for field, pattern in _COUNTS.items()}
+_TARGET = re.compile(r"(?:target|offered|requested|held) (?:rate|rps|qps|throughput|load)(?: rps)?", re.IGNORECASE)
+_RATE = re.compile(
+    r"(?:achieved |actual |total |mean |avg |average |平均)?(?:throughput|speed|rate|吞吐量?|每秒请求数|性能|tps)",
+    re.IGNORECASE,
+)
+_WINDOW = re.compile(
+    r"(?:test |total |run )?(?:duration|elapsed|time taken)|total time|持续时间|测试时长|时长", re.IGNORECASE
+)
+_UNIT_AT_END = re.compile(r"(?:^|[\s(\[,:/])\s*(" + "|".join(map(re.escape, SECONDS)) + r")\s*[)\]]?$", re.IGNORECASE)
+_WORD = re.compile(r"p\s?\d[\d.]*|\d[\d.]*\s?(?:%|th)?|[^\W\d_]+", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column that is used: the field that it fills, and how its cells are read."""
+
+    field: str
+    """Field of `PublishedResult`, a percentile as `p99`, `test`, or a count of one kind of error or status."""
+    connections: int | None = None
+    """Of a rate: the connections that its heading names."""
+    kind: Literal["number", "rate", "time", "size", "text"] = "number"
+    scale: float | None = None
+    """Seconds of a time, or bytes of a size, without a unit; None: its heading names none."""
+    repeats: bool = False
+    """True for one of several columns that are repetitions of each row."""
+
+    def read(self, cell: str, decimal: Decimal) -> float | None:
+        """Return the figure in a plain cell, times in seconds and sizes in bytes; None where there is none."""
+        if self.kind == "time":
+            return numbers.read_time(cell, self.scale, decimal)
+        if self.kind == "size":
+            return numbers.read_size(cell, self.scale, decimal)
+        number = numbers.read_number(cell, decimal)
+        return numbers.read_rate(cell, decimal) if number is None and self.kind == "rate" else number
+
+
+def words_of(head: str) -> str:
+    """Return a heading as plain words: `` `p99_latency` `` and `P99 latency (lower is better)` are `p99 latency`."""
+    text = _BETTER.sub("", numbers.plain(head))
+    text = re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", " ", text)  # camelCase
+    return " ".join(re.sub(r"[_\-]", " ", text).replace("()", "").split())
+
+
+def is_name(head: str) -> bool:
+    """Return whether a heading is that of the names of servers."""
+    return _NAMES.fullmatch(words_of(head)) is not None
+
+
+def is_test(head: str) -> bool:
+    """Return whether a heading is that of the names of tests."""
+    return _TESTS.fullmatch(words_of(head)) is not None
+
+
+def is_repetition(head: str) -> bool:
+    """Return whether a heading, or the first cell of a row, numbers a repetition: `Run 2`, `第3次`, `#1`."""
+    return _REPETITION.fullmatch(words_of(head)) is not None
+
+
+def is_index(head: str) -> bool:
+    """Return whether a heading is that of the numbers of rows or repetitions."""
+    return not words_of(head) or _INDEX.fullmatch(words_of(head)) is not None
+
+
+def column_of(head: str, cells: Sequence[str]) -> Column | None:
+    """Return how the column with this heading and these plain cells is read; None where it is no figure."""
+    words = words_of(re.sub(r" #\d+$", "", head))
+    bare, scale = _without_unit(words)
+    return (
+        _bytes_column(words, cells)
+        or _count_column(words)
+        or _time_column(bare, scale)
+        or (Column("duration_s", kind="time", scale=scale) if _WINDOW.fullmatch(bare) else None)
+        or (Column("rps", kind="rate") if _is_rate(words) else None)
+    )
+
+
+def _count_column(words: str) -> Column | None:
+    if match := _RATE_AT.fullmatch(words):
+        return Column("rps", connections=int(match[1]), kind="rate")
+    if _TARGET.fullmatch(words):
+        return Column("target_rate", kind="rate")
+    return next((Column(field) for field, pattern in _COUNT_PATTERNS.items() if pattern.fullmatch(words)), None)
+
+
+def _is_rate(words: str) -> bool:
+    """Return whether a heading is that of rates; a highest or lowest rate, or a spread, is another figure."""
+    if re.search(r"\b(?:max|min|peak|std ?dev|stdev|target|delta|diff|ratio|vs)\b|[%Δ±]", words, re.IGNORECASE):
+        return False
+    return PER_SECOND.search(words) is not None or _RATE.fullmatch(re.sub(r"\s*[(\[].*[)\]]", "", words)) is not None
+
+
+def _bytes_column(words: str, cells: Sequence[str]) -> Column | None:
+    """Return how a column of bytes per second is read; None for others, such as a throughput in requests."""
+    match = _BYTES.fullmatch(words)
+    if match is None:
+        return None
+    unit = "" if words.lower().startswith("bytes") else match[1]
+    scale = None if unit is None else numbers.bytes_in(unit)
+    return (
+        Column("bytes_per_s", kind="size", scale=scale)
+        if scale is not None or any(map(numbers.is_size, cells))
+        else None
+    )
+
+
+def _without_unit(words: str) -> tuple[str, float | None]:
+    match = _UNIT_AT_END.search(words)
+    if match is None:
+        return words, None
+    return words[: match.start()].strip(" ,:(["), SECONDS[match[1].lower()]
+
+
+def _time_column(bare: str, scale: float | None) -> Column | None:
+    """Return the column of a mean, a longest time or a percentile; None for words that say anything else."""
+    unit = next(
+        (SECONDS[each.lower()] for each in re.findall(r"[^\W\d_]+", bare) if each.lower() in {"us", "ms", "ns", "μs"}),
+        None,
+    )
+    bare = re.sub(r"(?<=p\d\d) (?=\d\b)", ".", re.sub(r"(?i)\bpercentile ?(?=\d)", "p", bare))  # p99_9, percentile99
+    fields: set[str] = set()
+    for word in _WORD.findall(re.sub("(平均|最大|最长|最慢|中位数|延迟|时延|响应时间|耗时|时间)", r" \1 ", bare)):
+        lower = word.lower().replace(" ", "")
+        if lower in _MEAN:
+            fields.add("mean_s")
+        elif lower in _MAX:
+            fields.add("max_s")
+        elif lower in _MEDIAN:
+            fields.add("p50")
+        elif percentile := _percentile(lower):
+            fields.add(percentile)
+        elif lower not in _ABOUT_TIME and lower not in SECONDS:
+            return None
+    return Column(fields.pop(), kind="time", scale=scale or unit) if len(fields) == 1 else None
+
+
+def _percentile(word: str) -> str | None:
+    """Return `p99.9` of `p99.9`, `p999`, `99.9%` and `99.9th`; None for other words."""
+    match = re.fullmatch(r"p(\d{2,6}(?:\.\d+)?)|(\d{2}(?:\.\d+)?)(?:%|th)", word)
+    if match is None:
+        return None
+    digits = match[1] or match[2]
+    return f"p{digits}" if "." in digits or len(digits) == 2 else f"p{digits[:2]}.{digits[2:]}"  # noqa: PLR2004 - 99

@@ -1,0 +1,149 @@
+"""Numbers, times, sizes and rates in the cells of published tables, as people write them. Pure.
+
+`6 404`, `6,404`, `6.404,5`, `12.5k`, `2.4万`, `**97,400**`, `250 µs`, `1.2 ms (±3 %)`, `Requests/sec: 23987.6`.
+A cell that can be read in two ways is None, never one of them.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from typing import Literal
+
+Decimal = Literal[".", ","]
+"""Decimal separator of a table."""
+
+SECONDS = {
+    **dict.fromkeys(("ns",), 1e-9),
+    **dict.fromkeys(("us", "μs", "usec", "微秒", "мкс"), 1e-6),
+    **dict.fromkeys(("ms", "msec", "毫秒", "мс"), 1e-3),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds", "秒", "\u0441", "сек"), 1.0),
+    **dict.fromkeys(("m", "min", "mins", "分钟"), 60.0),
+}
+"""Seconds in a unit of time, as plain text has it (`plain` makes one letter of both µ)."""
+_BYTES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "ki": 2.0**10, "mi": 2.0**20, "gi": 2.0**30}
+_PREFIXES = {"": 1.0, "k": 1e3, "m": 1e6, "mio": 1e6, "mln": 1e6, "万": 1e4, "萬": 1e4}
+_DIGITS = r"\d{1,3}(?:[ '\u2019]\d{3})+(?:[.,]\d+)?(?!\d)|\d[\d.,]*\d(?:e[+-]?\d+)?|\d(?:e[+-]?\d+)?"
+_NUMBER = rf"({_DIGITS})(?:\s?(k|m|mio|mln|万|萬)(?![a-z]))?"
+_PER_SECOND = (
+    r"(?:(?:req(?:uest)?s?|requ[eê]tes|anfragen|requisi[cç][oõ]es|peticiones|запрос\w*|calls|hits|ops?|operations|"
+    r"trans(?:actions)?|r|请求|次|個|回)"
+    r"\s?(?:/|per|pro|par|por|в)\s?(?:s(?:ec(?:ond)?|ek(?:unde)?|eg(?:undo)?)?|秒|\u0441(?:ек)?)|rps|qps|tps)\b"
+)
+PER_SECOND = re.compile(_PER_SECOND, re.IGNORECASE)
+"""Text that names a rate of requests, in a heading or beside a number."""
+_WHOLE = re.compile(rf"[~≈]?\s*{_NUMBER}", re.IGNORECASE)
+_WITH_REMARK = re.compile(rf"[~≈]?\s*{_NUMBER}\s*(?:[(\[±]|\+/-).*", re.IGNORECASE)
+_BEFORE_UNIT = re.compile(rf"(?<![\d.,]){_NUMBER}\s*{_PER_SECOND}", re.IGNORECASE)
+_AFTER_NAME = re.compile(rf"{_PER_SECOND}\s*[:=]?\s*{_NUMBER}", re.IGNORECASE)
+_UNITS = "|".join(sorted(map(re.escape, SECONDS), key=len, reverse=True))
+_TIME = re.compile(rf"[~≈]?\s*{_NUMBER}\s*({_UNITS})(?![a-z])", re.IGNORECASE)
+_MINUTES = re.compile(r"(\d+)\s?m(?:in)?\s?(\d+(?:\.\d+)?)\s?s", re.IGNORECASE)
+_SIZE = re.compile(rf"[~≈]?\s*({_DIGITS})\s*([kmg]i?)?b(?:ytes)?(?:\s*(?:/|per)\s*s(?:ec)?)?(?![a-z])", re.IGNORECASE)
+_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+_MARKS = re.compile(r"<[^<>]*>|\*\*|__|~~|[*`]|[\U0001f000-\U0001faff☀-➿⬀-⯿️↑↓]")
+
+
+def plain(text: str) -> str:
+    """Return a cell without Markdown, HTML and emojis; each kind of blank is a space, and wide characters are ASCII."""
+    text = unicodedata.normalize("NFKC", _LINK.sub(r"\1", text))
+    return " ".join(_MARKS.sub("", text).split())
+
+
+def decimal_of(cells: Iterable[str]) -> Decimal:
+    """Return the decimal separator by the plain cells that can be read in one way alone; a point where none can."""
+    points = commas = 0
+    for cell in cells:
+        for digits in re.findall(r"\d[\d.,]*\d", cell):
+            points += _has_decimal(digits, ".")
+            commas += _has_decimal(digits, ",")
+    return "," if commas > points else "."
+
+
+def _has_decimal(digits: str, decimal: Decimal) -> bool:
+    other = re.escape("," if decimal == "." else ".")
+    mark = re.escape(decimal)
+    ways = (
+        rf"\d{{1,3}}(?:{other}\d{{3}})+{mark}\d+",
+        rf"\d{{1,3}}(?:{other}\d{{3}}){{2,}}",
+        rf"\d+{mark}(?:\d\d?|\d{{4,}})",
+        rf"0{mark}\d+",
+    )
+    return any(re.fullmatch(way, digits) for way in ways)
+
+
+def parse_digits(digits: str, decimal: Decimal = ".") -> float | None:
+    """Return a number whose thousands are separated by blanks, apostrophes, commas or points; None for another text."""
+    text = re.sub(r"[ '\u2019]", "", digits)
+    kinds = [mark for mark in ".," if mark in text]
+    if len(kinds) == 2:  # noqa: PLR2004 - both separators: the last one is the decimal one
+        last = max(kinds, key=text.rfind)
+        decimal = "." if last == "." else ","
+    elif kinds:
+        (mark,) = kinds
+        is_grouped = re.fullmatch(rf"\d{{1,3}}(?:{re.escape(mark)}\d{{3}})+", text) is not None
+        if not is_grouped and text.count(mark) == 1:
+            decimal = "." if mark == "." else ","
+        elif text.count(mark) > 1:
+            decimal = "," if mark == "." else "."
+    other = "," if decimal == "." else "."
+    whole, _, rest = text.partition(decimal)
+    if other in whole and not re.fullmatch(rf"\d{{1,3}}(?:{re.escape(other)}\d{{3}})+", whole):
+        return None
+    plain_text = whole.replace(other, "") + ("." + rest if rest else "")
+    return float(plain_text) if re.fullmatch(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?", plain_text, re.IGNORECASE) else None
+
+
+def read_number(cell: str, decimal: Decimal = ".") -> float | None:
+    """Return the number that a plain cell is, also with a remark behind it: `12,345 (±2 %)`."""
+    match = _WHOLE.fullmatch(cell) or _WITH_REMARK.fullmatch(cell)
+    return None if match is None else _scaled(match[1], match[2], decimal)
+
+
+def read_rate(cell: str, decimal: Decimal = ".") -> float | None:
+    """Return the one rate that a plain cell names, with other text around it; None where it names none, or two."""
+    found = {
+        number
+        for pattern in (_BEFORE_UNIT, _AFTER_NAME)
+        for match in pattern.finditer(cell)
+        if (number := _scaled(match[1], match[2], decimal)) is not None
+    }
+    return found.pop() if len(found) == 1 else None
+
+
+def read_time(cell: str, scale: float | None, decimal: Decimal = ".") -> float | None:
+    """Return the time in seconds at the beginning of a plain cell; `scale` is the unit of its heading, in seconds."""
+    if minutes := _MINUTES.fullmatch(cell):
+        return 60 * float(minutes[1]) + float(minutes[2])
+    match = _TIME.match(cell)
+    if match is not None:
+        number = _scaled(match[1], match[2], decimal)
+        return None if number is None else number * SECONDS[match[3].lower()]
+    number = read_number(cell, decimal)
+    return None if number is None or scale is None else number * scale
+
+
+def read_size(cell: str, scale: float | None, decimal: Decimal = ".") -> float | None:
+    """Return the size in bytes at the beginning of a plain cell; `scale` is the unit of its heading, in bytes."""
+    match = _SIZE.match(cell)
+    if match is not None:
+        number = parse_digits(match[1], decimal)
+        return None if number is None else number * _BYTES[(match[2] or "").lower()]
+    number = read_number(cell, decimal)
+    return None if number is None or scale is None else number * scale
+
+
+def is_size(cell: str) -> bool:
+    """Return whether a plain cell begins with a size and its unit."""
+    return _SIZE.match(cell) is not None
+
+
+def bytes_in(prefix: str) -> float:
+    """Return the bytes in a unit by its prefix: `ki` of KiB, empty of B."""
+    return _BYTES[prefix.lower()]
+
+
+def _scaled(digits: str, prefix: str | None, decimal: Decimal) -> float | None:
+    number = parse_digits(digits, decimal)
+    return None if number is None else number * _PREFIXES[(prefix or "").lower()]

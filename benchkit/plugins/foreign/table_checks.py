@@ -1,0 +1,248 @@
+"""The checks that compare the results of a table, and the examination of all results. Pure."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+import numpy as np
+
+from benchkit import units
+from benchkit.plugins.foreign.checks import (
+    RESULT_CHECKS,
+    AuditContext,
+    AuditFinding,
+    AuditOutcome,
+    AuditSeverity,
+    SkippedAudit,
+    has_unstated_streams,
+    in_flight_share,
+)
+from benchkit.plugins.foreign.published import PublishedResult
+from benchkit.stats.inference import t_quantile
+
+PLATEAU = 0.015
+"""Width of a plateau, as a share of the rate: repetitions of one server spread further on most machines."""
+MIN_PLATEAU, PLATEAU_SHARE = 3, 0.2
+"""Fewest servers on a plateau, and their least share of the table."""
+MIN_COPIES = 3
+"""Fewest rows whose percentile is their mean from which that is no coincidence of rounding."""
+WHOLE = 5e-4
+"""Relative distance of a count by its rate from whole seconds, which truncated rates have."""
+WHOLE_SHARE = 0.8
+"""Share of the rows whose duration must be whole seconds for it to be the one that was asked for."""
+CLOSES = 0.5
+"""Connections opened for each request from which most requests had one of their own."""
+CLOSES_MORE = 3.0
+"""Connections opened for each request, relative to the median of the table, from which a row is unlike it."""
+Results = Sequence[PublishedResult]
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The servers of a table by their mean rates, and how many neighbours the noise separates."""
+
+    servers: int
+    spread: float
+    """Standard deviation of repetitions, as a share of the rate."""
+    source: str
+    pairs: int
+    equal: int
+    """Neighbours in rank that differ by no more than the noise."""
+    tied: int
+    """Servers that cannot be told from the first, itself included."""
+    names: frozenset[str]
+    """Servers of those pairs."""
+
+
+def rank(results: Results, noise: float | None) -> Ranking | str:
+    """Rank servers by the means of their rates, and compare neighbours with repetitions; a reason where none can be."""
+    if any(result.target_rate is not None for result in results):
+        return "a target rate was held, which all servers share"
+    logs: defaultdict[str, list[float]] = defaultdict(list)
+    for result in results:
+        if result.rps:
+            logs[result.name].append(math.log(result.rps))
+    if len(logs) < 2:  # noqa: PLR2004 - sides of a difference
+        return "fewer than two rates"
+    df = sum(len(each) - 1 for each in logs.values())
+    if df:
+        squares = sum(float(np.var(each)) * len(each) for each in logs.values())
+        spread, reach, source = math.sqrt(squares / df), t_quantile(0.95, df), "its repetitions"
+    elif noise is not None:
+        spread, reach, source = noise, t_quantile(0.95, math.inf), "--noise"
+    else:
+        return "each server was measured once, so that the noise is unknown (--noise states it)"
+    ranked = sorted(((float(np.mean(each)), len(each), name) for name, each in logs.items()), reverse=True)
+
+    def is_within(first: tuple[float, int, str], second: tuple[float, int, str]) -> bool:
+        return first[0] - second[0] <= reach * spread * math.sqrt(1 / first[1] + 1 / second[1])
+
+    pairs = list(pairwise(ranked))
+    equal = [pair for pair in pairs if is_within(*pair)]
+    tied = sum(is_within(ranked[0], each) for each in ranked)
+    names = frozenset(name for pair in equal for _, _, name in pair)
+    return Ranking(len(ranked), spread, source, len(pairs), len(equal), tied, names)
+
+
+def _ranks(results: Results, context: AuditContext) -> AuditOutcome:
+    ranking = rank(results, context.noise)
+    if isinstance(ranking, str):
+        return ranking
+    if not ranking.equal:
+        return None
+    text = (
+        f"{ranking.equal} of {ranking.pairs} neighbours in rank differ by no more than the noise "
+        f"({units.share(ranking.spread)} by {ranking.source}); {units.counted(ranking.tied, 'result')} cannot be told from "
+        "the first."
+    )
+    return _finding("rank-noise", "suspect", [each for each in results if each.name in ranking.names], text)
+
+
+def _plateau(results: Results, _context: AuditContext) -> AuditOutcome:
+    """Find the most servers whose rates differ by no more than `PLATEAU`."""
+    if any(result.target_rate is not None for result in results):
+        return "a target rate was held, which all servers share"
+    by_name: defaultdict[str, list[float]] = defaultdict(list)
+    for result in results:
+        if result.rps:
+            by_name[result.name].append(result.rps)
+    ranked = sorted((float(np.mean(rates)), name) for name, rates in by_name.items())
+    if len(ranked) < MIN_PLATEAU:
+        return f"fewer than {MIN_PLATEAU} rates"
+    rates = [rate for rate, _ in ranked]
+    reaches = [(bisect_right(rates, rate * (1 + PLATEAU)) - start, start) for start, rate in enumerate(rates)]
+    count, start = max(reaches, key=lambda each: each[0])
+    if count < MIN_PLATEAU or count < PLATEAU_SHARE * len(ranked):
+        return None
+    names = {name for _, name in ranked[start : start + count]}
+    text = (
+        f"{count} of {len(ranked)} results lie between {units.rate(rates[start])} and "
+        f"{units.requests_per_s(rates[start + count - 1])}, within {units.share(PLATEAU)}: something that they share was "
+        "probably the limit, such as the load tool, the link or a rate that was asked for."
+    )
+    return _finding("plateau", "suspect", [each for each in results if each.name in names and each.rps], text)
+
+
+def _whole_seconds(results: Results, _context: AuditContext) -> AuditOutcome:
+    """Find rates that are counts by whole seconds, whose step is more than the differences between ranks."""
+    windows = [each.requests / each.rps for each in results if each.requests and each.rps and each.duration_step_s]
+    if len(windows) < MIN_PLATEAU:
+        return None
+    whole = [window for window in windows if abs(window - round(window)) <= WHOLE * window and round(window)]
+    if len(whole) < WHOLE_SHARE * len(windows):
+        return None
+    step = 0.5 / median(whole)
+    rates = sorted(math.log(each.rps) for each in results if each.rps)
+    near = sum(high - low < step for low, high in pairwise(rates))
+    if not near:
+        return None
+    text = (
+        f"Rates are counts divided by {units.seconds(round(median(whole)))}, a duration in whole seconds: half a second more "
+        f"or less is {units.share(step)}, and {near} of {len(rates) - 1} neighbours in rank are closer."
+    )
+    return _finding("whole-seconds", "suspect", [each for each in results if each.rps], text)
+
+
+def _reconnects(results: Results, _context: AuditContext) -> AuditOutcome:
+    """Find servers that closed their connections, where most of the table kept them."""
+    opened = {
+        id(each): each.reconnects / each.requests for each in results if each.reconnects is not None and each.requests
+    }
+    if not opened:
+        return None
+    usual = median(opened.values())
+    unlike = [each for each in results if opened.get(id(each), 0.0) > max(CLOSES, CLOSES_MORE * usual)]
+    if not unlike:
+        return None
+    text = (
+        f"{units.counted(len(unlike), 'result')} with a new connection for at least every second request, and the median of "
+        f"the table has {usual:.3g} for each: their rates are those of connecting."
+    )
+    return _finding("reconnects", "suspect", unlike, text)
+
+
+def _streams(results: Results, context: AuditContext) -> AuditOutcome:
+    """Find rows with several requests in flight on each connection, which nothing states."""
+    found = [each for each in results if each.tool is None and has_unstated_streams(each)]
+    if not found or context.is_rate_held:
+        return None
+    shares = [share for each in found if (share := in_flight_share(each))]
+    text = (
+        f"{units.counted(len(found), 'result')} with {min(shares):.3g} to {max(shares):.3g} requests in flight for each "
+        "connection, by rate and mean: they were pipelined or multiplexed, and their number is not stated (--streams)."
+    )
+    return _finding("unstated-streams", "suspect", found, text)
+
+
+TABLE_CHECKS: Mapping[str, Callable[[Results, AuditContext], AuditOutcome]] = {
+    "plateau": _plateau,
+    "rank-noise": _ranks,
+    "whole-seconds": _whole_seconds,
+    "reconnects": _reconnects,
+    "unstated-streams": _streams,
+}
+"""Checks that compare results of one test at the same number of connections, by code."""
+
+
+def _copied_percentiles(groups: Sequence[Results]) -> Iterator[AuditFinding]:
+    """Yield each percentile that is the mean in every row of its tests: a copy, not a measurement."""
+    stated = sorted({percent for group in groups for each in group for percent in each.percentiles if percent >= 75})  # noqa: PLR2004
+    for percent in stated:
+        copies: list[PublishedResult] = []
+        for group in groups:
+            both = [each for each in group if each.mean_s is not None and percent in each.percentiles]
+            copies += both if all(each.mean_s == each.percentiles[percent] for each in both) else []
+        if len(copies) >= MIN_COPIES and len({each.mean_s for each in copies}) > 1:
+            text = (
+                f"p{percent:g} is the mean in every one of {units.counted(len(copies), 'row')}, to the last digit: it was "
+                "copied from it, and no percentile was measured."
+            )
+            yield _finding("p99-is-mean" if percent == 99 else f"p{percent:g}-is-mean", "invalid", copies, text)  # noqa: PLR2004
+
+
+def run_checks(results: Results, context: AuditContext) -> tuple[tuple[AuditFinding, ...], tuple[SkippedAudit, ...]]:
+    """Return the findings of all checks, and the checks that were skipped with the reason."""
+    if context.streams is not None:
+        results = [each if each.streams else each.model_copy(update={"streams": context.streams}) for each in results]
+    findings: list[AuditFinding] = []
+    skipped: defaultdict[tuple[str, str], int] = defaultdict(int)
+    for code, count, outcome in _outcomes(results, context):
+        if isinstance(outcome, AuditFinding):
+            findings.append(outcome)
+        elif isinstance(outcome, str):
+            skipped[code, outcome] += count
+        elif outcome is not None:
+            findings += outcome
+    return tuple(findings), tuple(
+        SkippedAudit(check=code, results=count, why=why) for (code, why), count in skipped.items()
+    )
+
+
+def groups_of(results: Results) -> list[list[PublishedResult]]:
+    """Return the results that are compared: of one test, at the same number of connections."""
+    groups: defaultdict[tuple[str | None, int | None, int | None], list[PublishedResult]] = defaultdict(list)
+    for result in results:
+        groups[result.test, result.connections, result.streams].append(result)
+    return list(groups.values())
+
+
+def _outcomes(results: Results, context: AuditContext) -> Iterator[tuple[str, int, AuditOutcome | list[AuditFinding]]]:
+    if len(results) > 1:
+        groups = groups_of(results)
+        for code, check_table in TABLE_CHECKS.items():
+            for group in groups:
+                yield code, len(group), check_table(group, context)
+        yield "p99-is-mean", len(results), list(_copied_percentiles(groups))
+    for code, check_result in RESULT_CHECKS.items():
+        for result in results:
+            yield code, 1, check_result(result, context)
+
+
+def _finding(code: str, severity: AuditSeverity, results: Results, text: str) -> AuditFinding:
+    return AuditFinding(check=code, severity=severity, results=tuple(each.label for each in results), text=text)

@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from benchkit.errors import InputError
+from benchkit.plugins.foreign.published import read_table
+from benchkit.plugins.foreign.published_columns import column_of
+from benchkit.plugins.foreign.published_numbers import (
+    decimal_of,
+    parse_digits,
+    plain,
+    read_number,
+    read_rate,
+    read_time,
+)
+
+NARROW = "\u202f"
+
+
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        ("6 404", 6404.0),
+        (f"14{NARROW}946", 14946.0),
+        ("1\u00a0234\u00a0567", 1234567.0),
+        ("1'234.5", 1234.5),
+        ("6,404", 6404.0),
+        ("1.234.567", 1234567.0),
+        ("1.234,5", 1234.5),
+        ("1,234.5", 1234.5),
+        ("2,5", 2.5),
+        ("12.5k", 12500.0),
+        ("1.2 M", 1.2e6),
+        ("2.4万", 24000.0),
+        ("**97,400** 🥇", 97400.0),
+        ("~8.6k", 8600.0),
+        ("12,345 (±2 %)", 12345.0),
+        ("12345 ± 120", 12345.0),
+        ("1.9e-05", 1.9e-05),
+        ("1,2,3", None),
+        ("12.34.5", None),
+        ("-1.0", None),
+        ("100%", None),
+        ("v1.2", None),
+        ("10 20", None),
+    ],
+)
+def test_numbers(cell: str, expected: float | None) -> None:
+    assert read_number(plain(cell)) == expected
+
+
+def test_a_separator_that_can_be_either_is_read_as_the_rest_of_the_table() -> None:
+    assert decimal_of(["1.234", "2,5", "0,31"]) == ","
+    assert decimal_of(["1.234", "2.5"]) == "."
+    assert decimal_of(["1.234"]) == "."
+    assert parse_digits("1.234", ",") == 1234.0
+    assert parse_digits("1.234", ".") == 1.234
+    assert parse_digits("1,234", ".") == 1234.0
+
+
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        ("Requests/sec: 23987.6205", 23987.6205),
+        ("6 404 req/s", 6404.0),
+        ("about 12.5k requests per second on c=64", 12500.0),
+        ("QPS\uff1a2.4万", 24000.0),
+        ("1200 → 1500 req/s", 1500.0),
+        ("1200 req/s, then 1500 req/s", None),
+        ("6404", None),
+        ("6404 requests", None),
+    ],
+)
+def test_rates_beside_other_text(cell: str, expected: float | None) -> None:
+    assert read_rate(plain(cell)) == expected
+
+
+@pytest.mark.parametrize(
+    ("cell", "scale", "expected"),
+    [
+        ("250 µs", None, 250e-6),
+        ("1.2 ms (±3 %)", None, 1.2e-3),
+        ("2m30s", None, 150.0),
+        ("5", 1e-3, 5e-3),
+        ("5", None, None),
+        ("17 毫秒", None, 17e-3),
+        ("1,07 s", None, 1.07),
+        ("8.16ms", 1.0, 8.16e-3),
+        ("5 apples", 1.0, None),
+    ],
+)
+def test_times(cell: str, scale: float | None, expected: float | None) -> None:
+    read = read_time(plain(cell), scale)
+    assert read == (None if expected is None else pytest.approx(expected))
+
+
+@pytest.mark.parametrize(
+    ("head", "field", "scale"),
+    [
+        ("Requests/sec", "rps", None),
+        ("**Throughput (req/s)** ⬆", "rps", None),
+        ("RPS (higher is better)", "rps", None),
+        ("Avg RPS", "rps", None),
+        ("吞吐量", "rps", None),
+        ("平均每秒请求数", "rps", None),
+        ("Max RPS", None, None),
+        ("Req/s stdev", None, None),
+        ("achieved_rate", "rps", None),
+        ("target_rate", "target_rate", None),
+        ("rate_ratio", "rate_ratio", None),
+        ("avg_latency", "mean_s", None),
+        ("Latency avg (ms)", "mean_s", 1e-3),
+        ("平均延迟(ms)", "mean_s", 1e-3),
+        ("Mean response time [µs]", "mean_s", 1e-6),
+        ("latency_us p50", "p50", 1e-6),
+        ("p99_latency", "p99", None),
+        ("p99_9_latency", "p99.9", None),
+        ("99th percentile (ms)", "p99", 1e-3),
+        ("percentile99999 (s)", "p99.999", 1.0),
+        ("Latency P99.9, ms", "p99.9", 1e-3),
+        ("95%", "p95", None),
+        ("Max latency", "max_s", None),
+        ("Latency stdev", None, None),
+        ("并发数", "connections", None),
+        ("Virtual Users", "connections", None),
+        ("pipeline", "streams", None),
+        ("status_4xx", "status_4xx", None),
+        ("reconnects", "reconnects", None),
+        ("socket_read_errors", "errors_part_read", None),
+        ("duration", "duration_s", None),
+        ("cpu", None, None),
+        ("memory", None, None),
+        ("language", None, None),
+    ],
+)
+def test_headings(head: str, field: str | None, scale: float | None) -> None:
+    column = column_of(head, [])
+    assert (column and column.field, column and column.scale) == (field, scale)
+
+
+def rates(text: str) -> list[tuple[str, str | None, int | None, float | None]]:
+    return [(each.name, each.test, each.repetition, each.rps) for each in read_table(text, "t").results]
+
+
+def test_a_table_without_outer_bars_between_other_text() -> None:
+    text = "# Results\n\nMeasured with wrk.\n\nserver | **req/s** | p99\n:-- | --: | --:\nnginx | 6 404 | 1.0 ms\ncaddy | 5 120 | 2.0 ms\n\nThe end | of it.\n"
+    (nginx, caddy) = read_table(text, "README.md").results
+    assert (nginx.name, nginx.rps, nginx.percentiles) == ("nginx", 6404.0, {99.0: 0.001})
+    assert (caddy.name, caddy.rps) == ("caddy", 5120.0)
+
+
+def test_drawn_tables_and_several_tables_of_one_text() -> None:
+    drawn = "┌────────┬───────┐\n│ server │ req/s │\n├────────┼───────┤\n│ nginx  │ 6,404 │\n└────────┴───────┘\n"
+    assert rates(drawn) == [("nginx", None, None, 6404.0)]
+    bordered = "+---+-----+\n| a | rps |\n+---+-----+\n| b | 5   |\n+---+-----+\n"
+    assert rates(bordered) == [("b", None, None, 5.0)]
+    text = "## GET\n|s|rps|\n|-|-|\n|a|1|\n\n## POST\n|s|rps|\n|-|-|\n|a|2|\n\n## Sizes\n|s|MB|\n|-|-|\n|a|3|\n"
+    assert rates(text) == [("a", "GET", None, 1.0), ("a", "POST", None, 2.0)]
+
+
+def test_repetitions_as_columns_and_as_rows() -> None:
+    columns = "| server | Run 1 | Run 2 | Avg RPS |\n|-|-|-|-|\n| a | 10 | 12 | 11 |\n| b | 20 | 22 | 21 |\n"
+    assert rates(columns) == [("a", None, 1, 10.0), ("a", None, 2, 12.0), ("b", None, 1, 20.0), ("b", None, 2, 22.0)]
+    rows = "| # | old | new |\n|-|-|-|\n| 1 | 10 req/s | 12 req/s |\n| 2 | 11 req/s | 13 req/s |\n"
+    assert rates(rows) == [
+        ("old", None, 1, 10.0),
+        ("new", None, 1, 12.0),
+        ("old", None, 2, 11.0),
+        ("new", None, 2, 13.0),
+    ]
+    conditions = "| load | old | new |\n|-|-|-|\n| GET | 10 req/s | 12 req/s |\n| POST | 11 req/s | 13 req/s |\n"
+    assert rates(conditions)[:2] == [("old", "GET", None, 10.0), ("new", "GET", None, 12.0)]
+    times = "| server | Run 1 | Run 2 |\n|-|-|-|\n| a | 10 | 12 |\n"
+    with pytest.raises(InputError, match="no column of the table is a rate"):
+        read_table(times, "t")
+
+
+def test_json_by_test_by_server_and_nested() -> None:
+    row = {
+        "framework": "actix",
+        "rps": 9982,
+        "avg_latency": "73.9us",
+        "p99_9_latency": "363.0us",
+        "pipeline": 16,
+        "duration": "5s",
+    }
+    row |= {"connections": 1024, "status_2xx": 40, "status_4xx": 9, "target_rate": 10000, "rate_ratio": 0.9982}
+    by_framework = {"framework": "actix", "results": {"latency-1024": row, "json-h2-1024": row | {"rps": 5}}}
+    first, second = read_table(json.dumps(by_framework), "actix.json").results
+    assert (first.name, first.test, first.rps, first.target_rate) == ("actix", "latency-1024", 9982.0, 10000.0)
+    assert first.mean_s == pytest.approx(73.9e-6)
+    assert first.percentiles == {99.9: pytest.approx(363e-6)}
+    assert (first.streams, first.requests, first.failures, first.duration_step_s) == (16, 49, 9, 1.0)
+    assert (first.is_multiplexed, second.is_multiplexed) == (False, True)
+    by_profile = {"json-1024": [row], "upload-32": [row, row | {"framework": "axum"}]}
+    assert [x[:2] for x in rates(json.dumps(by_profile))] == [
+        ("actix", "json-1024"),
+        ("actix", "upload-32"),
+        ("axum", "upload-32"),
+    ]
+    by_server = {"express": {"rps": 1, "latency": {"p99": "2 ms"}}, "fastify": {"rps": 2, "latency": {"p99": "1 ms"}}}
+    results = read_table(json.dumps(by_server), "t").results
+    assert [(each.name, each.rps, each.percentiles[99.0]) for each in results] == [
+        ("express", 1, 0.002),
+        ("fastify", 2, 0.001),
+    ]
+
+
+def related(p50: float, duration_ms: float) -> str:
+    values = {"percentile50": p50, "duration_ms": duration_ms, "total_requests_per_s": 1000.0, "average_latency": -1.0}
+    values |= {"total_bytes_received": 0.0, "http_errors": 3, "request_timeouts": 2, "total_requests": 15000}
+    metrics = [{"level": 64, "label": label, "value": value, "framework_id": 7} for label, value in values.items()]
+    return json.dumps({"metrics": metrics, "frameworks": [{"id": 7, "label": "agoo-c", "language": "c"}]})
+
+
+@pytest.mark.parametrize(("p50", "duration_ms"), [(0.0179, 15000.0), (17900.0, 15000000.0)])
+def test_related_lists_in_seconds_and_in_microseconds(p50: float, duration_ms: float) -> None:
+    (result,) = read_table(related(p50, duration_ms), "data.min.json").results
+    assert (result.name, result.connections, result.rps, result.requests) == ("agoo-c (c)", 64, 1000.0, 15000)
+    assert result.percentiles == {50.0: pytest.approx(0.0179)}
+    assert (result.mean_s, result.bytes_per_s, result.failures, result.duration_s) == (None, None, 5, 15.0)
+
+
+@pytest.mark.parametrize("text", ["", "nothing", "[]", "{}", '{"a": 1}', "| a | b |\n|---|---|\n", "a|b\n-|-\n1|2\n"])
+def test_nothing_read_is_an_error(text: str) -> None:
+    with pytest.raises(InputError):
+        read_table(text, "t")
