@@ -110,9 +110,14 @@ def history_figure(
 
 
 def claims(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFrame:
-    """Return the results of a scenario's claims: text, published, ratio, low, high, state, reason; a row per ratio."""
+    """Return the results of a scenario's claims, a row for each ratio.
+
+    Columns: text, whose (author, ours), expectation, metric, published, cell, baseline, ratio, low, high, n (blocks
+    used), p_holm (adjusted for the number of claims, which decides), state, reason.
+    """
     columns = [
         "text",
+        "whose",
         "expectation",
         "metric",
         "published",
@@ -121,15 +126,19 @@ def claims(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFram
         "ratio",
         "low",
         "high",
+        "n",
+        "p_holm",
         "state",
         "reason",
     ]
     rows: list[dict[str, object]] = []
     where = _store(store)
     for result in judge_claims(read_run_data(where, where.run(run))):
-        fields = result.model_dump(include={"text", "expectation", "metric", "published", "state", "reason"})
+        fields = result.model_dump(
+            include={"text", "whose", "expectation", "metric", "published", "p_holm", "state", "reason"}
+        )
         measured = [
-            {"cell": each.cell_id, **each.model_dump(include={"baseline", "ratio", "low", "high"})}
+            {"cell": each.cell_id, "n": each.blocks, **each.model_dump(include={"baseline", "ratio", "low", "high"})}
             for each in result.ratios
         ]
         rows += [{**fields, **each} for each in measured or [{}]]

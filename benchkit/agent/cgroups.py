@@ -1,4 +1,4 @@
-"""Control groups: those in force for the agent, and those with a CPU quota that it creates for its processes.
+"""Control groups: those in force for the agent, and those that it creates: with a CPU quota, or to count one service.
 
 Version 1 (Documentation/scheduler/sched-bwc.rst of Linux): below the agent's own group, whose limits then apply too.
 Version 2 (admin-guide/cgroup-v2.rst) forbids children of a group that has processes; there they are created in the
@@ -7,47 +7,49 @@ uppermost group that delegates the CPU controller.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import shutil
 import threading
 import time
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
+from benchkit.agent.cgroup_accounting import UNIFIED, Cgroup, cgroup_mounts, own_mounts, pids_below
 from benchkit.agent.common import OperationError, poll_until, read_text
 from benchkit.agent.frames import JsonObject
 from benchkit.agent.operations import CommandSpec, CreateCgroup
+from benchkit.agent.proc import ProcStat, StopPolicy, end_processes, proc_stat
 from benchkit.agent.records import Records
-
-CONTROLLER = "cpu"
 
 PERIOD_US = 10_000
 """Period of the quota: short compared with a trial, and ten times the kernel's smallest quota."""
 SMALLEST_US = 1000
 """Smallest quota that the kernel accepts (sched-bwc.rst)."""
 
-ENTER = 'echo $$ > "$0/cgroup.procs" && exec "$@"'
-"""Shell command that enters a group and becomes the program, so that all of its children are in the group."""
+ENTER = 'until [ "$1" = -- ]; do echo $$ > "$1/cgroup.procs" || exit 126; shift; done; shift; exec "$@"'
+"""Shell command that enters groups and becomes the program, so that all of its children are in the groups."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
 
 
-def group_folders(mountinfo: str, membership: str) -> List[Path]:
-    """Return the folders of the groups in force, innermost first, from /proc/self/mountinfo and /proc/self/cgroup."""
+def memberships(text: str) -> Dict[str, str]:
+    """Return the group of a process by controller, "" for version 2, from /proc/PID/cgroup."""
     own: Dict[str, str] = {}
-    for line in membership.splitlines():
+    for line in text.splitlines():
         _, controllers, path = line.split(":", 2)
         own.update((name, path) for name in controllers.split(","))
-    found: List[Path] = []
-    for line in mountinfo.splitlines():
-        before, _, rest = line.partition(" - ")
-        root, point = (_unescaped(text) for text in before.split()[3:5])
-        kind, _, options = rest.split()[:3]
-        name = {"cgroup2": "", "cgroup": CONTROLLER}.get(kind)
-        if name is None or (name and name not in options.split(",")) or name not in own:
-            continue
-        found += [Path(point, *parts) for parts in _upward(PurePosixPath(own[name]), PurePosixPath(root))]
+    return own
+
+
+def group_folders(mountinfo: str, membership: str) -> List[Path]:
+    """Return the folders of the groups in force, innermost first, from /proc/self/mountinfo and /proc/self/cgroup."""
+    own, found = memberships(membership), []
+    for name, mount in cgroup_mounts(mountinfo).items():
+        if name in ("cpu", UNIFIED) and name in own:
+            found += [Path(mount.point, *parts) for parts in _upward(PurePosixPath(own[name]), mount.root)]
     return list(dict.fromkeys(found))
 
 
@@ -80,11 +82,6 @@ def _upward(group: PurePosixPath, root: PurePosixPath) -> List[Tuple[str, ...]]:
     return [parts[:end] for end in range(len(parts), -1, -1)]
 
 
-def _unescaped(text: str) -> str:
-    """Decode a path of mountinfo, which has blanks and the like as octal numbers (proc(5))."""
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
-
-
 class CgroupPath(NamedTuple):
     """A folder in which groups can be created."""
 
@@ -93,7 +90,7 @@ class CgroupPath(NamedTuple):
 
 
 class Cgroups:
-    """The groups that this agent created, by name; removed when it ends."""
+    """The groups that this agent created: with a quota, by name, and those of single processes."""
 
     REMOVE_S = 3.0
 
@@ -101,6 +98,8 @@ class Cgroups:
         self._records = records
         self._lock = threading.Lock()
         self._created: Dict[str, Path] = {}
+        self._own: Dict[str, Path] = {}
+        """Records of the groups of `create_own`, by folder."""
 
     def create(self, wanted: CreateCgroup) -> str:
         """Create a group with a CPU quota, or change its quota; return its folder.
@@ -126,31 +125,106 @@ class Cgroups:
             (folder / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")
         return str(folder)
 
-    def wrap(self, command: CommandSpec) -> CommandSpec:
-        """Return a command that runs in the group that it names."""
-        if command.group is None:
-            return command
-        if command.group not in self._created:
+    def create_own(self, number: int, command: CommandSpec) -> Optional[Cgroup]:
+        """Create a group for one process that the agent is about to start; None where this host allows none.
+
+        It has no quota; that of the command's `group` applies to it. It is removed by `release`, or with all else.
+        """
+        quota = None if command.group is None else self._created.get(command.group)
+        parent = _accounting_parent(quota)
+        if parent is None:
+            return None
+        folder = parent / f"benchkit-{os.getppid()}-{os.getpid()}-s.{number}"
+        way = {"stop_signum": int(command.stop_signum), "stop_grace_s": command.stop_grace_s}
+        record = self._records.note("group", {"path": str(folder), **way}, synced=False)  # it ends with the kernel
+        try:
+            folder.mkdir()
+        except OSError:  # a limit of groups, or a security module
+            self._records.drop(record, synced=False)
+            return None
+        self._own[str(folder)] = record
+        controllers = ("cpuacct", "cpu") if (folder / "cpuacct.usage").is_file() else (UNIFIED,)
+        return Cgroup(str(folder), dict.fromkeys(controllers, folder), quota)
+
+    def release(self, group: Cgroup) -> None:
+        """Remove a group of `create_own` whose processes have ended; what fails stays on record. It may be gone."""
+        record = self._own.pop(group.path, None)
+        if record is not None:
+            group.end()
+            if not _remove_folders(Path(group.path)):
+                self._records.drop(record, synced=False)
+
+    def wrap(self, command: CommandSpec, own: Optional[Cgroup], folder: Path) -> CommandSpec:
+        """Return a command that runs in the group that it names, and in its own.
+
+        `folder`: that in which it starts. Raises OperationError where its program is not there, or none.
+        """
+        if command.group is not None and command.group not in self._created:
             raise OperationError("not-found", f"no group {command.group!r} was created by this agent")
-        return replace(command, argv=["/bin/sh", "-c", ENTER, str(self._created[command.group]), *command.argv])
+        quota = None if command.group is None else self._created[command.group]
+        entered = [] if own is None else [Path(own.path)]
+        if quota is not None and quota not in [each.parent for each in entered]:
+            entered.append(quota)
+        if not entered:
+            return command
+        _require_program(command, folder)
+        return replace(command, argv=["/bin/sh", "-c", ENTER, "sh", *map(str, entered), "--", *command.argv])
 
 
 def remove_cgroup(record: JsonObject) -> List[str]:
-    """Remove the group of a record; the kernel may need a moment after the end of its processes. Return failures."""
+    """End what is left in the group of a record, and remove it with all groups below it; return failures."""
     folder = Path(record["path"])
     if not folder.name.startswith("benchkit-"):
         return [f"{folder} is not a control group of benchkit"]
+    way = StopPolicy.of_record(record)
+
+    def running() -> List[ProcStat]:
+        return [each for each in map(proc_stat, pids_below(folder)) if each is not None and each.state not in "ZX"]
+
+    return end_processes(running, way.grace_s, signum_of=lambda _: way.signum) or _remove_folders(folder)
+
+
+def _remove_folders(folder: Path) -> List[str]:
+    """Remove a group and those below it; the kernel may need a moment after the end of their processes."""
     why: Optional[str] = None
     for _ in poll_until(time.monotonic() + Cgroups.REMOVE_S, 0.002, 0.05):
         try:
+            for each, _, _ in os.walk(str(folder), topdown=False):
+                Path(each).rmdir()
             folder.rmdir()
         except FileNotFoundError:
             return []
         except OSError as error:
             why = error.strerror
-        else:
-            return []
     return [f"the control group {folder} could not be removed: {why}"]
+
+
+def _accounting_parent(quota: Optional[Path]) -> Optional[Path]:
+    """Return the folder in which a group that only counts can be created, below `quota` where its tree counts too.
+
+    Version 1: where the agent itself is counted (cpuacct). Version 2 counts in every group, without a controller.
+    """
+    mounts, own = own_mounts(), memberships(read_text("/proc/self/cgroup") or "")
+    name = next((each for each in ("cpuacct", UNIFIED) if each in mounts and each in own), None)
+    if name is None:
+        return None
+    folder = mounts[name].folder(own[name])
+    if quota is not None and (quota / ("cpuacct.usage" if name else "cgroup.controllers")).is_file():
+        folder = quota
+    procs = str(folder / "cgroup.procs")
+    return folder if os.access(str(folder), os.W_OK) and os.access(procs, os.W_OK) else None
+
+
+def _require_program(command: CommandSpec, folder: Path) -> None:
+    """Raise OperationError as a start without a shell does, where the program of a command cannot be started."""
+    program = command.argv[0]
+    path: Optional[str] = str(folder / program)
+    if "/" not in program:
+        path = shutil.which(program, path=command.env.get("PATH") or os.environ.get("PATH", os.defpath))
+    if path is None or not os.path.exists(path):  # noqa: PTH110 - as text
+        raise OperationError("not-found", f"cannot start {program}", os.strerror(errno.ENOENT))
+    if not Path(path).is_file() or not os.access(path, os.X_OK):
+        raise OperationError("denied", f"cannot start {program}", os.strerror(errno.EACCES))
 
 
 def writable_parent() -> Optional[CgroupPath]:

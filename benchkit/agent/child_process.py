@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Dict, Iterator, List, Optional, Set, Tuple
 
 from benchkit.agent import operations as ops
+from benchkit.agent.cgroup_accounting import Cgroup, CpuSplit
 from benchkit.agent.common import HOST_STATE, OperationError, error_kind, write_all
 from benchkit.agent.proc import ProcStat, memory_kills
 from benchkit.agent.workdir import Workdir
@@ -256,6 +257,10 @@ class Child:
         self.record: Optional[Path] = None
         self.escaped: Set[Tuple[int, int]] = set()
         """Pid and start of its descendants in other sessions, as in its record."""
+        self.own_group: Optional[Cgroup] = None
+        """The control group that it was started in, and that is removed with it."""
+        self.foreign_group: Optional[Cgroup] = None
+        """The control group of others, such as a container's, whose processes and CPU time are its own."""
         self._memory_kills = memory_kills()
         self._orphans_user_s = 0.0
         self._orphans_system_s = 0.0
@@ -288,11 +293,24 @@ class Child:
         self._orphans_user_s += usage.ru_utime
         self._orphans_system_s += usage.ru_stime
 
-    def cpu_s(self, tree: List[ProcStat]) -> Tuple[float, float]:
-        """Return user and system time: of `tree`, its live processes, and of those that ended."""
+    @property
+    def group(self) -> Optional[Cgroup]:
+        """The control group that it is counted by; None: by its process tree."""
+        return self.foreign_group or self.own_group
+
+    def cpu_s(self, tree: List[ProcStat]) -> CpuSplit:
+        """Return user and system time: of its control group, else of `tree`, its live processes, and of ended ones.
+
+        Raises OperationError where its control group never existed.
+        """
+        if self.group is not None:
+            used = self.group.cpu()
+            if used is None:
+                raise OperationError("not-found", f"the control group {self.group.path} does not exist")
+            return used
         ended_user_s, ended_system_s = (self.ended.user_s, self.ended.system_s) if self.ended else (0.0, 0.0)
         user_s = ended_user_s + self._orphans_user_s + sum(each.user_s for each in tree)
-        return user_s, ended_system_s + self._orphans_system_s + sum(each.system_s for each in tree)
+        return CpuSplit(user_s, ended_system_s + self._orphans_system_s + sum(each.system_s for each in tree))
 
     def report(self) -> ops.ProcessReport:
         """Return the present state of this process."""

@@ -273,6 +273,8 @@ class CommandSpec:
     """Soft limit of open files."""
     group: Optional[str] = None
     """Name of its control group; see `CreateCgroup`."""
+    own_group: bool = False
+    """True to count it in a control group of its own, where this host allows that: its processes cannot escape."""
     stop_signum: int = signal.SIGTERM
     """Signal that asks it to end where nobody says which."""
     stop_grace_s: float = 1.0
@@ -416,6 +418,15 @@ class StopProcesses(Operation[StoppedProcesses]):
 
 
 @dataclass
+class CountByCgroup(Operation[None]):
+    """Take the processes and the CPU time of an existing control group as those of a started process."""
+
+    id: int
+    path: str
+    """Below the mount point, or as /proc/PID/cgroup has it: `/machine.slice/libpod-1f.scope`; it may come later."""
+
+
+@dataclass
 class StartedTree:
     """A started process that is running, or has running descendants."""
 
@@ -460,7 +471,7 @@ class ListProcesses(Operation[ProcessList]):
 
 @dataclass
 class CpuTime:
-    """CPU time of a process and all its descendants, including those that ended; seconds."""
+    """CPU time of a process and all its descendants, including those that ended, or of its control group; seconds."""
 
     user_s: float
     system_s: float

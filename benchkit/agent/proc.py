@@ -241,6 +241,7 @@ def members(
     everything: Dict[int, ProcStat],
     by_pid: Dict[int, int],
     by_session: Dict[int, int],
+    by_group: Dict[int, int],
     by_tag: Callable[[int], Optional[int]],
     *,
     subreaper: bool,
@@ -248,9 +249,9 @@ def members(
     """Return the live processes of each started process, by its number.
 
     `everything` has all processes of the host; `by_pid` the running started processes; `by_session` also those that
-    ended, as a session can outlive its leader; `by_tag` returns the number in the environment of a pid. A subreaper
-    remains an ancestor of everything it started; without one, orphans move to init and are recognised by session or
-    tag.
+    ended, as a session can outlive its leader; `by_group` the pids in the control groups of started processes; `by_tag`
+    returns the number in the environment of a pid. A subreaper remains an ancestor of everything it started; without
+    one, orphans move to init and are recognised by session or tag.
     """
     agent = os.getpid()
     found: Dict[int, List[ProcStat]] = {}
@@ -258,6 +259,7 @@ def members(
         if process.state in "ZX":
             continue
         number, top = _climb(process, everything, by_pid, agent)
+        number = by_group.get(process.pid, number)
         is_orphan = number is None and top.parent == agent
         if number is None and (is_orphan or not subreaper):
             number = by_session.get(process.session) or by_tag(top.pid)

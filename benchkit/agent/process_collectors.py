@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional, Set, Tuple
 
+from benchkit.agent.cgroup_accounting import CpuSplitter
 from benchkit.agent.child_process import Child
 from benchkit.agent.collector import Collector, CpuBudget, KernelFile, UnavailableError, Values, number_after, read_once
 from benchkit.agent.common import read_bytes
@@ -120,12 +121,45 @@ class ProcessTree(Collector):
         self._child = child
         self._trees = trees
         self._known: Dict[int, int] = {}
-        self._cpu_s = 0.0
+        self._splitter = CpuSplitter()
         self.members: List[TreeProcess] = []
         """Live processes of the last sample."""
 
     def sample(self) -> Values:
-        """Return the values of the whole tree, and the CPU time of each process."""
+        """Return the values of the whole tree, and the CPU time of each process.
+
+        Raises UnavailableError where its control group does not exist.
+        """
+        group = self._child.group
+        processes = self._read_tree() if group is None else list(filter(None, map(read_process, group.pids())))
+        self.members = alive = [process for process in processes if process.is_alive]
+        if group is None:
+            # The time of an ended process is missing until its parent reaps it: the sum never decreases.
+            ended = self._child.cpu_s([])
+            total_s = ended.total_s + sum(each.cpu_s for each in processes)
+            user_s = ended.user_s + sum(each.stat.user_s for each in processes)
+            system_s = ended.system_s + sum(each.stat.system_s for each in processes)
+            used = self._splitter.split(total_s, user_s, system_s)
+        else:
+            counted = group.cpu()
+            if counted is None:
+                raise UnavailableError(f"control group {group.path} does not exist")
+            used = counted
+        values: Values = {
+            ("cpu_s_total", None): used.total_s,
+            ("user_cpu_s_total", None): used.user_s,
+            ("system_cpu_s_total", None): used.system_s,
+            ("processes", None): len(alive),
+        }
+        if alive:
+            values["threads", None] = sum(process.threads for process in alive)
+            values["rss_bytes", None] = sum(process.rss_bytes for process in alive)
+        if len(alive) <= self.MAX_PROCESSES:
+            for process in alive:
+                values["process_cpu_s_total", str(process.stat.pid)] = process.cpu_s
+        return values
+
+    def _read_tree(self) -> List[TreeProcess]:
         self._known.update((each.pid, each.start) for each in self._trees.tree(self._child.id))
         processes = []
         for pid, start in list(self._known.items()):
@@ -135,21 +169,33 @@ class ProcessTree(Collector):
                 self._trees.invalidate()
             else:
                 processes.append(process)
-        self.members = alive = [process for process in processes if process.is_alive]
-        # The time of an ended process is missing until its parent reaps it: the sum never decreases.
-        self._cpu_s = max(self._cpu_s, sum(self._child.cpu_s([])) + sum(each.cpu_s for each in processes))
-        values: Values = {("cpu_s_total", None): self._cpu_s, ("processes", None): len(alive)}
-        if alive:
-            values["threads", None] = sum(process.threads for process in alive)
-            values["rss_bytes", None] = sum(process.rss_bytes for process in alive)
-        if len(alive) <= self.MAX_PROCESSES:
-            for process in alive:
-                values["process_cpu_s_total", str(process.stat.pid)] = process.cpu_s
-        return values
+        return processes
 
     def ids(self) -> List[Tuple[int, int]]:
         """Return the live processes of the last sample that are not short-lived: pid, and start in ticks since boot."""
         return sorted((each.stat.pid, each.stat.start) for each in self.members if not is_short_lived(each.stat.pid))
+
+
+class GroupLimits(Collector):
+    """The CPU quota and the memory of the control group of one service."""
+
+    def __init__(self, child: Child) -> None:
+        self._child = child
+
+    def sample(self) -> Values:
+        """Return periods, throttled ones and the time withheld by its quota, and charged memory, where it has any."""
+        values: Values = {}
+        group = self._child.group
+        throttling = None if group is None else group.throttling()
+        if throttling is not None:
+            periods, throttled, throttled_s = throttling
+            values["quota_periods_total", None] = periods
+            values["quota_throttled_total", None] = throttled
+            values["quota_throttled_s_total", None] = throttled_s
+        memory_bytes = None if group is None else group.memory_bytes()
+        if memory_bytes is not None:
+            values["cgroup_memory_bytes", None] = memory_bytes
+        return values
 
 
 def is_short_lived(pid: int) -> bool:

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Dict, List, Optional, Set, Tuple
 
 from benchkit.agent import operations as ops
+from benchkit.agent.cgroup_accounting import Cgroup
 from benchkit.agent.cgroups import Cgroups
 from benchkit.agent.child_process import OUTPUTS, Child, Descriptors, Sink, Streams, launch, sleep_until
+from benchkit.agent.collector import UnavailableError
 from benchkit.agent.common import OperationError, describe_full_disk, poll_until
 from benchkit.agent.frames import JsonObject
 from benchkit.agent.proc import (
@@ -122,6 +124,7 @@ class ProcessTable:
             if not remaining:
                 self.wait_for(child, self.REAP_S)  # it has ended, but may not be reaped yet
                 self._drop_record(child)
+                self._release_groups(child)
         survivors = [ops.NamedProcess(each.pid, each.name, refused.get(each.pid)) for each in remaining]
         return ops.StoppedProcesses([child.report() for child in children], killed, survivors)
 
@@ -157,9 +160,16 @@ class ProcessTable:
         used = {}
         for child in children:
             tree = trees.get(child.id, [])
-            user_s, system_s = child.cpu_s(tree)
-            used[child.id] = ops.CpuTime(user_s, system_s, len(tree))
+            split = child.cpu_s(tree)
+            used[child.id] = ops.CpuTime(split.user_s, split.system_s, len(tree))
         return used
+
+    def count_by_cgroup(self, wanted: ops.CountByCgroup) -> None:
+        """Take an existing control group, or one that appears later, as that of a started process."""
+        try:
+            self.child(wanted.id).foreign_group = Cgroup.at(wanted.path)
+        except UnavailableError as error:
+            raise OperationError("not-found", str(error)) from None
 
     def has_ended(self, number: int) -> bool:
         """Return True where the started process itself has ended."""
@@ -226,12 +236,14 @@ class ProcessTable:
         command = child.command
         try:
             folder = self._workdir.working_folder(command.cwd)
+            child.own_group = self._cgroups.create_own(child.id, command) if command.own_group else None
+            entering = self._cgroups.wrap(command, child.own_group, folder)
             sleep_until(at_ns)
             with self._changed:
                 self._refuse_while_closing(own=own)
                 child.started_ns = time.monotonic_ns()
                 tag = {TAG: f"{self._records.tag}{child.id}"}
-                child.pid = launch(self._cgroups.wrap(command), descriptors, str(folder), tag, self._cpus)
+                child.pid = launch(entering, descriptors, str(folder), tag, self._cpus)
                 status = proc_stat(child.pid)
                 child.start = status.start if status else 0
                 self._children[child.id] = child
@@ -240,6 +252,7 @@ class ProcessTable:
                 self._spawned.set()
         except BaseException:
             self._drop_record(child)
+            self._release_groups(child)
             raise
         try:
             self._update_record(child)
@@ -337,8 +350,13 @@ class ProcessTable:
                     except OSError as error:
                         refused[child.pid] = error.strerror
         for child, signum in signals:
+            others = (
+                set() if child.foreign_group is None else set(child.foreign_group.pids())
+            )  # their init signals them
             for each in trees.get(child.id, ()):
-                if each.session not in signalled:  # it left the session, or its leader has ended
+                if (
+                    each.session not in signalled and each.pid not in others
+                ):  # it left the session, or its leader has ended
                     refused[each.pid] = signal_exactly(each, signum)
         return refused
 
@@ -359,8 +377,15 @@ class ProcessTable:
         """Return the live processes of each started process, by number; `everything`: all processes, if known."""
         with self._changed:
             by_pid, by_session = dict(self._by_pid), dict(self._by_session)
+        groups = {
+            pid: child.id
+            for child in list(self._children.values())
+            for group in (child.own_group, child.foreign_group)
+            if group is not None
+            for pid in group.pids()
+        }
         trees = members(
-            everything or all_processes(), by_pid, by_session, self._number_in_tag, subreaper=self._is_subreaper
+            everything or all_processes(), by_pid, by_session, groups, self._number_in_tag, subreaper=self._is_subreaper
         )
         self._note_escaped(trees)
         return trees
@@ -374,7 +399,8 @@ class ProcessTable:
             child = self._children.get(number)
             if child is None or child.record is None:
                 continue
-            escaped = {(each.pid, each.start) for each in tree if each.session != child.pid}
+            own = set() if child.own_group is None else set(child.own_group.pids())  # the group's record has those
+            escaped = {(each.pid, each.start) for each in tree if each.session != child.pid and each.pid not in own}
             if escaped != child.escaped:
                 child.escaped = escaped
                 with contextlib.suppress(OSError):  # the disk is full: the record stays as it was
@@ -421,6 +447,12 @@ class ProcessTable:
             record, child.record = child.record, None
         if record is not None:
             self._records.drop(record, synced=False)
+
+    def _release_groups(self, child: Child) -> None:
+        if child.own_group is not None:
+            self._cgroups.release(child.own_group)
+        if child.foreign_group is not None:
+            child.foreign_group.end()
 
     def _drop_oldest(self) -> None:
         ended = [child for child in self._children.values() if child.ended is not None and child.record is None]

@@ -18,6 +18,7 @@ from benchkit.agent.operations import SampledService
 from benchkit.agent.process_collectors import (
     AgentCpu,
     ContextSwitches,
+    GroupLimits,
     OpenFiles,
     ProcessTree,
     ProcessTrees,
@@ -47,6 +48,7 @@ def of_service(
     """Return the process tree of a service, and its collectors, of which the tree is the first."""
     tree = ProcessTree(child, trees)
     factories: List[Factory] = [lambda: tree, lambda: ContextSwitches(tree, trees), lambda: OpenFiles(tree)]
+    factories.append(partial(GroupLimits, child))
     addresses = [each.tcp for each in service.listeners if each.tcp is not None]
     ports = [port for _, port in addresses]
     paths = [each.unix for each in service.listeners if each.unix is not None]

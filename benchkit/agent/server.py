@@ -99,6 +99,7 @@ class Agent:
             ops.ListTrees: processes.list_trees,
             ops.ListProcesses: processes.list_all,
             ops.ReadCpuTimes: processes.cpu_times,
+            ops.CountByCgroup: processes.count_by_cgroup,
             ops.RunTimetable: timetable.run,
             ops.StopTimetable: timetable.stop,
             ops.ProbePort: sockets.probe_port,

@@ -13,6 +13,8 @@ from benchkit.cli.options import Json, ScenarioName, StoreToRead, complete_metri
 from benchkit.units import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from benchkit.run_history.series import History, HistorySeries, Point
 
 SHOWN_RUNS = 30
@@ -119,7 +121,6 @@ def _show_points(series: HistorySeries, metric: str) -> None:
     def row(point: Point) -> tuple[str, ...]:
         about = [f"{name}={value}" for name, value in point.tags.items()]
         interval = "" if point.low is None else f"{shown(point.low)} to {shown(point.high)}"
-        status = [point.status] if point.status != "done" else []
         return (
             point.run_id,
             f"{point.started_at:%Y-%m-%d %H:%M}",
@@ -128,7 +129,6 @@ def _show_points(series: HistorySeries, metric: str) -> None:
             shown(point.value),
             interval,
             marks.get(point.run_id, ""),
-            "; ".join(filter(None, (*status, *([] if point.is_used else ["not used"]), point.note))),
         )
 
     heads = (
@@ -139,6 +139,18 @@ def _show_points(series: HistorySeries, metric: str) -> None:
         "ratio" if series.baseline else "value",
         "95 % interval",
         "",
-        "notes",
     )
-    print_table(heads, map(row, series.points[-SHOWN_RUNS:]), right=(2, 4))
+    points = series.points[-SHOWN_RUNS:]
+    print_table(heads, map(row, points), right=(2, 4))
+    for note, runs in _runs_by_note(points).items():
+        print(f"- {', '.join(runs)}: {note}")
+
+
+def _runs_by_note(points: Sequence[Point]) -> dict[str, list[str]]:
+    """Return the runs to which each note belongs: a column of notes would leave none to the numbers."""
+    runs: dict[str, list[str]] = {}
+    for point in points:
+        status = point.status if point.status != "done" else ""
+        if note := "; ".join(filter(None, (status, "" if point.is_used else "not used", point.note))):
+            runs.setdefault(note, []).append(point.run_id)
+    return runs

@@ -200,25 +200,25 @@ def show_shares(
             kind,
             found.total,
             kernel=kernel,
-            scheduling=found.scheduling,
+            waiting=found.waiting,
             categories=found.categories or None,
             cumulative=found.cumulative or None,
         )
         return
     _print_heading(profile, kind, found.total)
-    if found.scheduling is None:
+    if found.waiting is None:
         print("the profile has no samples")
         return
     for category, share in found.categories.items():
         print(f"{share * 100:>7.2f}%  {category}")
-    print(f"{found.scheduling * 100:>7.2f}%  scheduling: scheduler and netpoll together")
+    print(f"{found.waiting * 100:>7.2f}%  waiting: finding and waiting for work (scheduler, netpoll and epoll)")
     for function, share in found.cumulative.items():
         print(f"{share * 100:>7.2f}%  cumulative: {function}")
 
 
 @app.command("cells")
 def show_cells(run: RunId, store: StoreToRead = None, json: Json = False) -> None:
-    """Show the scheduler's share, goroutines, rate and CPU per request for each profiled service of a run.
+    """Show each profiled service: share of finding and waiting for work, goroutines, rate and CPU per request.
 
     Also shows the cost of profiling, with its interval.
     """
@@ -259,7 +259,8 @@ def show_cells(run: RunId, store: StoreToRead = None, json: Json = False) -> Non
             "cell",
             "service",
             "profiles",
-            "scheduler",
+            "waiting",
+            "95 % interval",
             "mcall",
             "findrunnable",
             "netpoll",
@@ -272,7 +273,8 @@ def show_cells(run: RunId, store: StoreToRead = None, json: Json = False) -> Non
                 each.cell_id,
                 each.service,
                 units.count(each.profiles),
-                each.annotated("shares", units.share(each.scheduling)),
+                each.annotated("shares", units.share(each.waiting)),
+                "-" if each.interval is None else " to ".join(map(units.share, each.interval)),
                 *(units.share(each.cumulative[name]) for name in ("mcall", "findrunnable", "netpoll")),
                 each.annotated("goroutines", units.count(each.goroutines)),
                 each.annotated("rps", units.rate(each.rps)),
@@ -280,7 +282,7 @@ def show_cells(run: RunId, store: StoreToRead = None, json: Json = False) -> Non
             )
             for each in found
         ),
-        right=tuple(range(2, 10)),
+        right=tuple(range(2, 11)),
     )
     for cost in costs:
         if cost.cell_id is None:

@@ -59,6 +59,7 @@ def _rows(result: LoadResult) -> Iterator[tuple[str, str]]:
         "requests/s": (result.rps, rate),
         "connections": (result.connections, count),
         "threads": (result.threads, count),
+        "virtual users": (result.users, count),
         "bytes": (result.bytes_total, size),
         "bytes/s": (result.bytes_per_s, bytes_per_s),
         **{f"latency {name}": (value, seconds) for name, value in times.items()},
@@ -66,6 +67,8 @@ def _rows(result: LoadResult) -> Iterator[tuple[str, str]]:
         **{f"status {code}": (number, count) for code, number in result.status.items()},
         "non-2xx": (result.non_2xx, count),
         "failed": (result.failed, count),
+        "aborted at the end": (result.aborted, count),
+        "dropped": (result.dropped, count),
         "failed by length only": (result.failed_length, count),
         "availability": (result.availability, share),
     }

@@ -115,18 +115,19 @@ def versus(
     from benchkit.cli.servers import place_of, read_requests
     from benchkit.comparison.run_data import read_run_data
     from benchkit.comparison.server_results import has_answer, server_results
-    from benchkit.scenario.versus import ServerComparison
-    from benchkit.scenario.versus_times import DEFAULT_CONNECTIONS, DEFAULT_TOOL
+    from benchkit.scenario.versus import ServerComparison, default_tool
+    from benchkit.scenario.versus_times import DEFAULT_CONNECTIONS
     from benchkit.store.store import Store, store_path
 
     servers = commands or []
     tags = parse_tags(tag or [])
+    requests = read_requests(
+        request, servers=servers, path=path, method=method, body=body, headers=header, headers_env=header_env
+    )
     comparison = ServerComparison(
-        requests=read_requests(
-            request, servers=servers, path=path, method=method, body=body, headers=header, headers_env=header_env
-        ),
+        requests=requests,
         differs=tuple(differs or ()),
-        tool=tool or DEFAULT_TOOL,
+        tool=tool or default_tool(requests),
         connections=connections or DEFAULT_CONNECTIONS,
         fixed=fixed_fields(tool, connections),
         budget_s=duration,

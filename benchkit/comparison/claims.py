@@ -4,26 +4,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from scipy import special
 
 from benchkit.comparison.notes import with_cell_notes, with_findings, with_response_notes
-from benchkit.comparison.ratios import Ratio, block_ratios
+from benchkit.comparison.ratios import Ratio, block_ratios, double_ratios
 from benchkit.comparison.run_data import RunData
 from benchkit.errors import InputError
 from benchkit.models.base import Frozen, cpu_places
-from benchkit.models.claims import Claim, Need, claims_of
+from benchkit.models.claims import CellPair, Claim, Need, claims_of
+from benchkit.models.metrics import GOROUTINES, RPS
 from benchkit.models.profile import PROFILE_METRICS
 from benchkit.models.run import HostRecord, Manifest
-from benchkit.stats.cell_pairs import claim_pairs
+from benchkit.stats.cell_pairs import ComparedCells, claim_pairs
+from benchkit.stats.inference import holm, t_share
 from benchkit.stats.samples import take_samples
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ClaimState = Literal["holds", "refuted", "undecided", "not testable here"]
 
 
 class ClaimResult(Frozen):
-    """Result of a claim; `ratios` are the measured ones, each with its interval."""
+    """Result of a claim; `ratios` are the measured ones, each with its own interval."""
 
     text: str
+    whose: Literal["author", "ours"] = "ours"
     expectation: str
     expected: tuple[float | None, float | None] = (None, None)
     """Smallest and largest ratio that the claim allows; None: no limit on that side."""
@@ -32,6 +41,10 @@ class ClaimResult(Frozen):
     state: ClaimState
     reason: str
     ratios: tuple[Ratio, ...] = ()
+    p: float | None = None
+    """Smallest level at which its intervals decide it; None: it has none, or these hosts cannot test it."""
+    p_holm: float | None = None
+    """The same, adjusted for the number of testable claims of the scenario (Holm): the state follows from it."""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -40,7 +53,7 @@ class ClaimResult(Frozen):
 
     @property
     def sentence(self) -> str:
-        """State and figures: `holds: 0.91 [0.88, 0.94]: at least 0.9, published 0.95`."""
+        """State and figures: `holds: 0.91 [0.88, 0.94] (n=6): at least 0.9, published 0.95`."""
         published = "" if self.published is None else f", published {self.published:g}"
         return f"{self.state}: {self.reason}{published}"
 
@@ -48,19 +61,38 @@ class ClaimResult(Frozen):
 def judge_claims(data: RunData) -> tuple[ClaimResult, ...]:
     """Evaluate every claim of the scenario that was run, in the order of its file.
 
-    The confidence of each is that of its interval: claims are independent statements, not a family.
+    Intervals are of each ratio alone. States are adjusted for the number of testable claims (Holm), so that a run in
+    which chance alone decides makes one wrong decision or more with a probability of at most `data.alpha`.
     """
-    return tuple(judge_claim(claim, data) for claim in claims_of(data.manifest.scenario))
+    results = [_measure_claim(claim, data) for claim in claims_of(data.manifest.scenario)]
+    family = [i for i, (_, result) in enumerate(results) if result.p is not None]
+    adjusted = dict(zip(family, holm([results[i][1].p or 0.0 for i in family]), strict=True))
+    return tuple(
+        _with_state(result, decision, adjusted[i], len(family), data.alpha) if i in adjusted else result
+        for i, (decision, result) in enumerate(results)
+    )
 
 
-def judge_claim(claim: Claim, data: RunData) -> ClaimResult:
-    """Evaluate one claim: it holds if every interval lies in what it allows, and is refuted if one lies outside.
+@dataclass(frozen=True)
+class _Decision:
+    """A claim by its intervals: its state at the level of each alone, with the sentence on the ratios."""
+
+    state: ClaimState
+    shown: str
+    without: str = ""
+    limitation: str | None = None
+
+
+def _measure_claim(claim: Claim, data: RunData) -> tuple[_Decision, ClaimResult]:
+    """Measure the ratios of a claim. It holds if all lie in what it allows, and is refuted if one lies outside.
 
     Only cells that the hosts support are used; without any the claim is not testable. Any one of several ratios can
     refute: for that their intervals are widened for their number (Bonferroni).
     """
+    untestable = _Decision("not testable here", "")
     result = ClaimResult(
         text=claim.text,
+        whose=claim.whose,
         expectation=claim.expectation,
         expected=claim.expected,
         metric=claim.metric,
@@ -70,31 +102,82 @@ def judge_claim(claim: Claim, data: RunData) -> ClaimResult:
     )
     unmet = "; ".join(_unmet_needs(claim, data.manifest))
     if unmet:
-        return result.model_copy(update={"reason": unmet})
+        return untestable, result.model_copy(update={"reason": unmet})
     try:
         pairs = claim_pairs(claim.ratio, data.manifest.cells)
+        reference = None if claim.relative_to is None else _reference(claim.relative_to, data.manifest)
     except InputError as error:
-        return result.model_copy(update={"reason": f"{error.what} in this run"})
+        return untestable, result.model_copy(update={"reason": f"{error.what} in this run"})
     unsupported = {cell.cell_id: cell.unsupported for cell in data.manifest.cells if cell.unsupported}
-    missing = [cell_id for pair in pairs for cell_id in (pair.cell_id, pair.baseline) if cell_id in unsupported]
-    pairs = [pair for pair in pairs if not {pair.cell_id, pair.baseline} & unsupported.keys()]
+    involved = () if reference is None else (reference.cell_id, reference.baseline)
+    missing = [cell for pair in pairs for cell in (pair.cell_id, pair.baseline, *involved) if cell in unsupported]
+    pairs = [pair for pair in pairs if not {pair.cell_id, pair.baseline, *involved} & unsupported.keys()]
     # These hosts may not support some levels: then the claim is about the others, and says so.
     if not pairs:
-        return result.model_copy(update={"reason": f"{missing[0]} was skipped: {unsupported[missing[0]]}"})
+        return untestable, result.model_copy(update={"reason": f"{missing[0]} was skipped: {unsupported[missing[0]]}"})
     trials, excluded = data.trials, data.exclusions
     if claim.metric in PROFILE_METRICS:
         if data.profiled is None:
-            return result.model_copy(update={"reason": "no trial was profiled"})
+            return untestable, result.model_copy(update={"reason": "no trial was profiled"})
         trials, excluded = data.profiled.trials, data.profiled.exclusions
+    elif claim.metric == GOROUTINES:
+        counted = _with_goroutines(data)
+        if counted is None:
+            return untestable, result.model_copy(update={"reason": "no server reported its goroutines"})
+        trials = counted
+        excluded = tuple(replace(each, metrics=None) for each in data.exclusions if each.covers(RPS))
     samples = take_samples(trials, claim.metric, excluded)
-    ratios = with_response_notes(block_ratios(samples, pairs, data.alpha), data.trials, data.manifest)
+    measured = (
+        block_ratios(samples, pairs, data.alpha)
+        if reference is None
+        else double_ratios(samples, pairs, reference, data.alpha)
+    )
+    ratios = with_response_notes(measured, data.trials, data.manifest)
     ratios = with_cell_notes(with_findings(ratios, {data.manifest.run_id: data.basis}), data.manifest.cells)
-    state, reason = _judge_intervals(claim, ratios, data.alpha)
-    if data.limitation:
-        state, reason = "undecided", data.limitation
-    if missing:
-        reason += f" (without {_describe_unsupported(missing, unsupported)})"
-    return result.model_copy(update={"state": state, "reason": reason, "ratios": tuple(ratios)})
+    without = f" (without {_describe_unsupported(missing, unsupported)})" if missing else ""
+    decision, p = _decide(claim, ratios, data.alpha)
+    decision = replace(decision, without=without, limitation=data.limitation)
+    result = result.model_copy(update={"ratios": tuple(ratios), "p": None if data.limitation else p})
+    if result.p is None:
+        reason = (data.limitation or decision.shown) + without
+        result = result.model_copy(update={"state": "undecided", "reason": reason})
+    return decision, result
+
+
+def _reference(pair: CellPair, manifest: Manifest) -> ComparedCells:
+    """Return the one pair of cells whose ratio others are divided by. Raises InputError if there are several."""
+    found = claim_pairs(pair, manifest.cells)
+    if len(found) != 1:
+        raise InputError(f"{len(found)} pairs of cells, where one is needed to divide by,")
+    return found[0]
+
+
+def _with_goroutines(data: RunData) -> pd.DataFrame | None:
+    """Return the trials with the sum of the goroutines of their services; None if no service reported any."""
+    from benchkit.comparison.cpu_profiles import goroutines_of  # noqa: PLC0415 - it imports this run's reader
+
+    if data.table is None or (telemetry := data.table("telemetry")).empty:
+        return None
+    counts = goroutines_of(data.trials, telemetry).groupby("trial_id")["count"].sum()
+    if counts.empty:
+        return None
+    return data.trials.assign(**{GOROUTINES: data.trials["trial_id"].map(counts).astype("float64")})
+
+
+def _with_state(result: ClaimResult, decision: _Decision, p_holm: float, family: int, alpha: float) -> ClaimResult:
+    """Return the result with its state, which the adjusted p decides."""
+    state: ClaimState = decision.state if p_holm <= alpha else "undecided"
+    reason = decision.shown
+    if state == "refuted":
+        reason += f": outside {result.expectation}"
+    elif state == "holds":
+        reason += f": {result.expectation}"
+    elif decision.state != "undecided":
+        alone = {"holds": "within", "refuted": "outside"}[decision.state]
+        reason += f": {alone} {result.expectation} by itself, not as one of {family} claims (p {p_holm:.2g})"
+    elif all(ratio.low is not None for ratio in result.ratios):
+        reason += f": includes the limit of {result.expectation}"
+    return result.model_copy(update={"state": state, "reason": reason + decision.without, "p_holm": p_holm})
 
 
 def _describe_unsupported(missing: Iterable[str], unsupported: Mapping[str, str]) -> str:
@@ -104,32 +187,54 @@ def _describe_unsupported(missing: Iterable[str], unsupported: Mapping[str, str]
     return "; ".join(f"{' and '.join(cells)}: {why}" for why, cells in by_reason.items())
 
 
-def _judge_intervals(claim: Claim, ratios: Sequence[Ratio], level: float) -> tuple[ClaimState, str]:
-    low, high = claim.expected
-    states: list[ClaimState] = []
-    for ratio in ratios:
-        if ratio.low is None or ratio.high is None:
-            states.append("undecided")
-            continue
-        inside = (low is None or ratio.low >= low) and (high is None or ratio.high <= high)
-        least, most = ratio.interval(level / len(ratios))
-        outside = (low is not None and most < low) or (high is not None and least > high)
-        states.append("refuted" if outside else "holds" if inside else "undecided")
-    shown = "; ".join(_interval(ratio, named=len(ratios) > 1) for ratio in ratios)
-    if "refuted" in states:
-        return "refuted", f"{shown}: outside {claim.expectation}"
-    if any(ratio.low is None for ratio in ratios):
-        return "undecided", shown
-    if "undecided" in states:
-        return "undecided", f"{shown}: includes the limit of {claim.expectation}"
-    return "holds", f"{shown}: {claim.expectation}"
+def _decide(claim: Claim, ratios: Sequence[Ratio], alpha: float) -> tuple[_Decision, float | None]:
+    """Return what the intervals of a claim say, and the smallest level at which they do; None without any interval."""
+    known = [ratio for ratio in ratios if ratio.low is not None]
+    inside = [_p_inside(ratio, *claim.expected, alpha) for ratio in known]
+    outside = [min(1.0, len(ratios) * _p_outside(ratio, *claim.expected, alpha)) for ratio in known]
+    states: dict[int, ClaimState] = {
+        id(ratio): "refuted" if out <= alpha else "holds" if within <= alpha else "undecided"
+        for ratio, within, out in zip(known, inside, outside, strict=True)
+    }
+    several = len(ratios) > 1
+    shown = "; ".join(_interval(ratio, states.get(id(ratio), "undecided") if several else None) for ratio in ratios)
+    if not known:
+        return _Decision("undecided", shown), None
+    holds = max(inside) if len(known) == len(ratios) else 1.0
+    p = min(holds, *outside)
+    state: ClaimState = "undecided" if p > alpha else "holds" if holds < min(outside) else "refuted"
+    return _Decision(state, shown), p
 
 
-def _interval(ratio: Ratio, *, named: bool) -> str:
-    name = f"{ratio.cell_id} relative to {ratio.baseline}: " if named else ""
+def _p_inside(ratio: Ratio, low: float | None, high: float | None, alpha: float) -> float:
+    """Return the smallest level at which the whole interval of a ratio lies within limits (two one-sided tests)."""
+    return max(_p_beyond(ratio, limit, sign, alpha) for limit, sign in ((low, 1), (high, -1)) if limit is not None)
+
+
+def _p_outside(ratio: Ratio, low: float | None, high: float | None, alpha: float) -> float:
+    """Return the smallest level at which the whole interval of a ratio lies below the one limit, or above the other."""
+    return min(_p_beyond(ratio, limit, sign, alpha) for limit, sign in ((low, -1), (high, 1)) if limit is not None)
+
+
+def _p_beyond(ratio: Ratio, limit: float, sign: int, alpha: float) -> float:
+    """Return the smallest level of an interval that lies above a limit (`sign` 1) or below it (-1).
+
+    Few blocks need a smaller one, by the rule that comparisons have (`benchkit.stats.inference.t_share`).
+    """
+    distance = sign * (math.log(ratio.ratio or 1.0) - math.log(limit)) - ratio.bias
+    error, df = ratio.log_error or 0.0, ratio.df or 1.0
+    if error == 0.0:
+        return 0.0 if distance >= 0 else 1.0
+    return min(1.0, 2 * float(special.stdtr(df, -distance / error)) / t_share(ratio.blocks, alpha))
+
+
+def _interval(ratio: Ratio, state: ClaimState | None) -> str:
+    """Return a ratio with its interval and the blocks it uses; of several ratios with their cells and own state."""
+    name = "" if state is None else f"{ratio.cell_id} relative to {ratio.baseline}: "
     if ratio.low is None:
         return name + (ratio.reason or "no interval")
-    return f"{name}{ratio.ratio:.3g} [{ratio.low:.3g}, {ratio.high:.3g}]"
+    own = "" if state is None else f" {state}"
+    return f"{name}{ratio.ratio:.3g} [{ratio.low:.3g}, {ratio.high:.3g}] (n={ratio.blocks}){own}"
 
 
 def _unmet_needs(claim: Claim, manifest: Manifest) -> Iterator[str]:

@@ -10,17 +10,17 @@ from typing import Final, Literal
 
 import numpy as np
 import pandas as pd
+from scipy import special
 
 from benchkit.comparison.run_data import RunData, studied_functions
 from benchkit.models.base import Frozen
 from benchkit.models.design import controlled
-from benchkit.models.metrics import metric_named
-from benchkit.models.profile import CATEGORIES, SCHEDULING
+from benchkit.models.metrics import GOROUTINES, metric_named
+from benchkit.models.profile import CATEGORIES, WAITING
 from benchkit.stats.inference import ALPHA, t_quantile
 from benchkit.stats.samples import Exclusion
 from benchkit.units import counted
 
-GOROUTINES = "goroutines"
 CPU: Final = "server_cpu_s_per_request"
 ProfileFigure = Literal["shares", "goroutines", "rps", "server_cpu_s_per_request"]
 
@@ -31,17 +31,20 @@ METRICS = ("rps", CPU)
 class ServiceProfile(Frozen):
     """A service of a cell, over the profiles of it that the run has.
 
-    Shares are means over profiles, each from 0 to 1; `scheduling` is the scheduler's including netpoll, `range` its
-    smallest and largest value. `cumulative` holds the figures that study 4 used. Goroutines, rate and CPU are medians
-    over the cell's measured trials, which were not profiled; absent if unknown. Excluded trials are not used, unless
-    all trials of a figure are excluded: `invalid_figures` then names it.
+    Shares are means over profiles, each from 0 to 1; `waiting` is that of finding and waiting for work, `range` its
+    smallest and largest value, `interval` its 95 % interval over all `samples`. `cumulative` holds the figures of
+    study 4. Goroutines, rate and CPU are medians over the cell's measured trials, which were not profiled; absent if
+    unknown. Excluded trials are not used, unless all trials of a figure are excluded: `invalid_figures` then names it.
     """
 
     cell_id: str
     service: str
     profiles: int
-    scheduling: float
+    waiting: float
     range: tuple[float, float]
+    samples: int | None = None
+    """CPU samples of all its profiles together; None: unknown."""
+    interval: tuple[float, float] | None = None
     categories: Mapping[str, float]
     cumulative: Mapping[str, float]
     goroutines: float | None = None
@@ -121,14 +124,17 @@ def _service_profile(
     calls = functions[(functions["cell_id"] == cell_id) & (functions["service"] == service)]
     calls = calls[calls["trial_id"].isin(profiles)]
     table = used.pivot_table(index="trial_id", columns="category", values="share", aggfunc="sum")
-    scheduling = table[table.columns.intersection(list(SCHEDULING))].sum(axis="columns")
+    waiting = table[table.columns.intersection(list(WAITING))].sum(axis="columns")
+    samples = sample_count(calls)
     means = table.mean()
     return ServiceProfile(
         cell_id=cell_id,
         service=service,
         profiles=len(profiles),
-        scheduling=float(scheduling.mean()),
-        range=(float(scheduling.min()), float(scheduling.max())),
+        waiting=float(waiting.mean()),
+        range=(float(waiting.min()), float(waiting.max())),
+        samples=samples,
+        interval=None if samples is None else share_interval(float(waiting.mean()), samples),
         categories={name: float(means.get(name, 0.0)) for name in CATEGORIES},
         cumulative={
             name: float(of_function["cum_share"].sum()) / len(profiles)  # a profile without it counts as 0
@@ -151,9 +157,28 @@ def goroutines_of(trials: pd.DataFrame, telemetry: pd.DataFrame) -> pd.DataFrame
     return rows.groupby(keys, sort=False)["value"].median().reset_index().rename(columns={"value": "count"})
 
 
-def scheduler_shares(trials: pd.DataFrame, shares: pd.DataFrame) -> pd.DataFrame:
-    """Return the scheduler's share of each profile, including netpoll: trial_id, service, share, cell_id, block."""
-    rows = shares[shares["category"].isin(list(SCHEDULING))]
+def sample_count(functions: pd.DataFrame) -> int | None:
+    """Return the number of CPU samples of profiles, from their rows of `profile`; None where none states a time.
+
+    A profiler samples at a fixed period, and the rarest function of a profile of some hundred samples has one: so many
+    times its CPU time is the whole.
+    """
+    seconds = pd.to_numeric(functions["flat_s"]).astype("float64")
+    times = seconds[seconds > 0].groupby(functions["trial_id"])
+    return int((times.sum() / times.min()).round().sum()) or None
+
+
+def share_interval(share: float, samples: int, alpha: float = ALPHA) -> tuple[float, float]:
+    """Return the interval of a share of independent samples (Wilson, J. Am. Stat. Assoc. 22, 1927)."""
+    z = float(special.ndtri(1 - alpha / 2))
+    centre, scale = share + z**2 / (2 * samples), 1 + z**2 / samples
+    reach = z * math.sqrt(share * (1 - share) / samples + z**2 / (4 * samples**2))
+    return max(0.0, (centre - reach) / scale), min(1.0, (centre + reach) / scale)
+
+
+def waiting_shares(trials: pd.DataFrame, shares: pd.DataFrame) -> pd.DataFrame:
+    """Return the share of finding and waiting for work of each profile: trial_id, service, share, cell_id, block."""
+    rows = shares[shares["category"].isin(list(WAITING))]
     summed = rows.groupby(["trial_id", "service"], sort=False)["share"].sum().reset_index()
     return summed.merge(trials[["trial_id", "cell_id", "block"]], on="trial_id")
 

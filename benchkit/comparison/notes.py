@@ -31,7 +31,7 @@ OUTSIDE = DISTURBANCES - {"busy-neighbour"}
 EXPLAINED = DISTURBANCES | {"server-idle"}
 """Suspect findings that a ratio's other notes explain: a server is suspected to be idle only beside others."""
 
-CROWDED = "others filled the cores of the load tool, so that the ratio may be closer to one than it is without them"
+CROWDED = "other programs used the cores of the load tool: without them, the servers may differ more"
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def _describe_disturbances(
         for check, of_check in disturbed.items()
     )
     share = _share_of_trials(len(set().union(*disturbed.values())), len(trial_ids))
-    effect = "" if ratio.bias else "; this met the cells at random, and the interval of the ratio includes it"
+    effect = "" if ratio.bias else "; as the order of trials is random, this only widens the interval"
     return f"{causes}, in {share}{effect}"
 
 

@@ -128,10 +128,10 @@ class Resolution(Frozen):
         if self.test is None:
             return f"{units.counted(self.blocks, 'block')} cannot show a difference: an interval needs {MIN_BLOCKS}."
         among = f" among {self.family} comparisons" if self.family > 1 else ""
-        level = "" if self.smallest_p <= self.alpha else " at a fifth of the level"
+        level = min(self.alpha, self.alpha * t_share(self.blocks, self.alpha))
         return (
             f"{self.blocks} blocks are too few for the sign-flip test{among} (smallest p {self.smallest_p:.2g}; {enough}): "
-            f"t decides{level}, which assumes nearly normal noise."
+            f"the t-test decides, at p below {level:g}. It assumes nearly normal noise."
         )
 
 

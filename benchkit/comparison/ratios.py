@@ -69,7 +69,7 @@ class Ratio(Frozen, serialize_by_alias=True):
     cell_id: str
     baseline: str
     relative_to: str | None = None
-    """Between runs: the cell of the same run that both sides were divided by first."""
+    """The divisor of both sides: between runs a cell of the same run; of a ratio of ratios the other pair of cells."""
     control: bool = False
     same_server: bool = False
     """True: both cells are the same in every byte, so that the ratio shows how far apart equal servers come out."""
@@ -192,7 +192,7 @@ def _with_decision(ratio: Ratio, test: Test, p: float, family: int, alpha: float
         why = f"{ratio.blocks} blocks can show a very large difference only; {enough} blocks show smaller ones"
         return decided.model_copy(update={"reason": ratio.with_exclusions(why)})
     if ratio.bias and ratio.low is not None and ratio.high is not None and ratio.low <= 1 <= ratio.high:
-        why = f"the difference is no larger than the {_exp(ratio.bias) - 1:.1%} that unequal CPU time can explain"
+        why = f"one cell had less CPU time than the other, which alone can make a difference of {_exp(ratio.bias) - 1:.1%}"
         return decided.model_copy(update={"reason": ratio.with_exclusions(why)})
     way = "higher" if (ratio.ratio or 0) > 1 else "lower"
     better = metric_named(ratio.metric).better
@@ -236,6 +236,32 @@ def block_ratios(samples: Samples, pairs: Sequence[ComparedCells], alpha: float 
             points = [_with_bias(point, samples, alpha) for point in points]
         ratios.update(zip(group, points, strict=True))
     return [ratios[pair] for pair in pairs]
+
+
+def double_ratios(
+    samples: Samples, pairs: Sequence[ComparedCells], reference: ComparedCells, alpha: float = ALPHA
+) -> list[Ratio]:
+    """Estimate ratios relative to another ratio of the same blocks: a lead here relative to the lead there.
+
+    `value` is the ratio of the pair, `baseline_value` that of the `reference`, over blocks that have all four cells.
+    """
+    others = samples.of(reference.cell_id) - samples.of(reference.baseline)
+    ratios = []
+    for pair in pairs:
+        logs = samples.of(pair.cell_id) - samples.of(pair.baseline)
+        both = ~np.isnan(logs) & ~np.isnan(others)
+        involved = (pair.cell_id, pair.baseline, reference.cell_id, reference.baseline)
+        ratio = _ratio(samples, pair, int(both.sum())).model_copy(
+            update={
+                "relative_to": f"{reference.cell_id} to {reference.baseline}",
+                "exclusions": samples.excluded_of(*involved),
+            }
+        )
+        ratio = _point(ratio, others[both], logs[both])
+        if ratio.blocks >= MIN_BLOCKS:
+            (ratio,) = _with_intervals([ratio], (logs - others)[both][None, :], 0.0, alpha)
+        ratios.append(ratio)
+    return ratios
 
 
 def value_alone(samples: Samples, cell_id: str, alpha: float = ALPHA) -> Ratio:

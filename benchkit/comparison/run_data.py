@@ -16,7 +16,7 @@ from benchkit.models.base import Frozen
 from benchkit.models.claims import claims_of
 from benchkit.models.design import Design, design_of, until_of
 from benchkit.models.metrics import CAPACITY, CPU, GOODPUT, RPS
-from benchkit.models.profile import CUMULATIVE, HEADLINE, PROFILE_METRICS, SCHEDULING, SHARE, STUDIED
+from benchkit.models.profile import CUMULATIVE, HEADLINE, PROFILE_METRICS, SHARE, STUDIED, WAITING
 from benchkit.models.run import Manifest
 from benchkit.stats.inference import ALPHA
 from benchkit.stats.samples import Exclusion
@@ -160,7 +160,7 @@ def _read_profile_trials(
     rows = profiled.set_index("trial_id", drop=False).assign(kind="measure")
     shares = _single_service(table("profile_share"))
     by_category = shares.pivot_table(index="trial_id", columns="category", values="share", aggfunc="sum")
-    by_category[HEADLINE] = by_category[by_category.columns.intersection(list(SCHEDULING))].sum(axis="columns")
+    by_category[HEADLINE] = by_category[by_category.columns.intersection(list(WAITING))].sum(axis="columns")
     columns = {f"{SHARE}{name}": by_category[name] for name in by_category.columns}
     for name, functions in studied_functions(_single_service(table("profile"))):
         sums = functions.groupby("trial_id")["cum_share"].sum()

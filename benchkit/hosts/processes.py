@@ -55,6 +55,8 @@ class ProcessSpec:
     """Soft limit of open files; None: that of the login."""
     group: str | None = None
     """Name of its control group, created by `HostChanges.create_cgroup`."""
+    own_group: bool = False
+    """True to count it in a control group of its own where the host allows that, so that nothing escapes."""
     stdout: ToFile | None = None
     stderr: ToFile | Literal["stdout"] | None = None
     stop: StopSignal | None = None
@@ -69,6 +71,7 @@ class ProcessSpec:
             cpus=None if self.cpus is None else list(self.cpus),
             nofile=self.nofile,
             group=self.group,
+            own_group=self.own_group,
         )
         if self.stop is None:
             return command
@@ -270,6 +273,15 @@ class Processes:
     def cpu_times(self, processes: Iterable[HostProcess]) -> Mapping[int, ops.CpuTime]:
         """Return the CPU times of process trees, by `HostProcess.id`, all read at once. Raises HostError."""
         return self._link.request(ops.ReadCpuTimes([process.id for process in processes]))
+
+    def count_by_cgroup(self, process: HostProcess, path: str) -> None:
+        """Take the processes and the CPU time of an existing control group as those of a started process.
+
+        `path` is below the mount point of control groups, or as /proc/PID/cgroup has it, as that of a container. The
+        group may appear later. When the process is stopped, the processes of the group get no signal of their own: they
+        are killed after the grace period. Raises HostError where the host has no groups.
+        """
+        self._link.request(ops.CountByCgroup(process.id, path))
 
     def members(self, process: HostProcess) -> tuple[int, ...]:
         """Return the pids of a process and of its descendants. Raises HostError where all have ended."""

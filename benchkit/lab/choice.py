@@ -32,8 +32,8 @@ def choose_lab(given: str | None = None) -> Lab:
                 hint=f"`benchkit lab up --name {name}` starts it",
             )
         return lab
-    labs = labs_up()
-    own = [lab for lab in labs if lab.owner is not None and lab.owner.is_current() and lab.owner.temporary_pid is None]
+    labs = [lab for lab in labs_up() if lab.owner is None or lab.owner.temporary_pid is None]
+    own = [lab for lab in labs if lab.owner is not None and lab.owner.is_current()]
     if len(own) == 1:
         return own[0]
     if own:

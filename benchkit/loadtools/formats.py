@@ -10,8 +10,12 @@ from collections.abc import Callable, Mapping
 
 from benchkit.errors import InputError, ParseError
 from benchkit.loadtools.ab import output as ab
+from benchkit.loadtools.autocannon import output as autocannon
+from benchkit.loadtools.bombardier import output as bombardier
 from benchkit.loadtools.h2load import output as h2load
 from benchkit.loadtools.hey import output as hey
+from benchkit.loadtools.k6 import output as k6
+from benchkit.loadtools.oha import output as oha
 from benchkit.loadtools.openloop import output as openloop
 from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.preparation import PreparedText, prepare
@@ -38,6 +42,10 @@ FORMATS: Registry[OutputFormat] = Registry(
             vegeta.FORMAT,
             h2load.FORMAT,
             openloop.FORMAT,
+            oha.FORMAT,
+            bombardier.FORMAT,
+            k6.FORMAT,
+            autocannon.FORMAT,
         )
     },
     OutputFormat,

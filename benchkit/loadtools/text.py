@@ -10,12 +10,13 @@ import codecs
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, TypeVar
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from benchkit.errors import ParseError
 from benchkit.models.load_result import Errors, Latency, Note
+from benchkit.validation import first_fault
 
 MAX_LINE = 4096
 """Longest line that is parsed; lines with figures are far shorter."""
@@ -41,6 +42,8 @@ _LINE_ENDS = re.compile(r"\r\n|[\n\r\v\f\x85\u2028\u2029]")
 _BLANKS = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2009": " ", "\u200b": None, "\ufeff": None, "\x00": None})
 _NUMBER = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,18})?")
 _COUNT = re.compile(r"[0-9]{1,18}")
+_CLOCK = re.compile(r"(?:([0-9]{1,6})h(?=[0-9]+m))?(?:([0-9]{1,2})m)?([0-9]{1,2}(?:\.[0-9]{1,9})?)s")
+_SINGLE_UNIT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)([^0-9.]s)")
 _SCALED = re.compile(r"([0-9]{1,18}(?:\.([0-9]{1,18}))?)([^0-9\s.,]{0,3})")
 
 SECONDS: Mapping[str, float] = {
@@ -124,8 +127,57 @@ def parse_scaled(token: str | None, units: Mapping[str, float]) -> tuple[float, 
     return float(f"{value:.15g}"), unit * math.pow(10, -len(match[2] or ""))
 
 
+def parse_duration(token: str) -> float | None:
+    """Return the seconds of a duration as Go prints it (`1m30.5s`, `145.082066ms`, `0s`); None for any other token."""
+    if match := _CLOCK.fullmatch(token):
+        hours, minutes, seconds = (float(part or 0) for part in match.groups())
+        return hours * 3600 + minutes * 60 + seconds
+    match = _SINGLE_UNIT.fullmatch(token)
+    if match is None:
+        return None
+    unit = 1e-9 if match[2] == "ns" else SECONDS.get(match[2])
+    return None if unit is None else float(f"{float(match[1]) * unit:.15g}")
+
+
 Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 """A count in a document of JSON."""
+
+Figure = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+"""A figure in a document of JSON."""
+
+_DOCUMENT = re.compile(r"^\{", re.MULTILINE)
+
+
+class JsonOutput(BaseModel):
+    """A part of a tool's JSON: what its parser uses; numbers are numbers, and other fields are ignored."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True, populate_by_name=True)
+
+
+Document = TypeVar("Document", bound=JsonOutput)
+
+
+def read_document(text: str, model: type[Document], tool: str) -> Document:
+    """Return the JSON in `text`, from the first line with a brace to the last brace.
+
+    Raises ParseError where it is no document of the tool, or is truncated.
+    """
+    start = _DOCUMENT.search(text)
+    document = text[start.start() : text.rfind("}") + 1] if start else text
+    try:
+        return model.model_validate_json(document)
+    except ValidationError as error:
+        raise ParseError(
+            f"this JSON is not a complete output of {tool}",
+            why=first_fault(error, model),
+            hint="is it truncated, or does it have several runs?",
+        ) from None
+
+
+def of_unit(value: float | None, unit: float) -> float | None:
+    """Return `value` times `unit`, without the noise of binary fractions; None stays None."""
+    return None if value is None else float(f"{value * unit:.15g}")
+
 
 Action = Callable[[re.Match[str]], None]
 Rules = Sequence[tuple[re.Pattern[str], Action]]

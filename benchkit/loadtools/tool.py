@@ -45,6 +45,9 @@ class Target:
         return f"{'https' if is_tls(self.protocol) else 'http'}://{self.authority}"
 
 
+LONGEST_ANSWER_S = 30.0
+"""Longest time for the answers to the last requests: the time-out of most load tools."""
+
 RequestPart = Literal["method", "path", "headers", "body"]
 
 REQUEST_FIELDS = frozenset({"method", "path", "headers", "body", "requests"})

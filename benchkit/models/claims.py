@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, PositiveFloat, PositiveInt, StringConstraints, model_validator
 
@@ -65,13 +65,22 @@ class Claim(Frozen):
         description="the two cells that are compared, `of` divided by `to`",
         examples=[{"of": {"stack": "nginx-go"}, "to": {"stack": "go"}}],
     )
+    relative_to: CellPair | None = Field(
+        default=None,
+        description="two further cells whose ratio this one is divided by: the claim is then about the ratio of both "
+        "ratios within a block, such as a lead over short connections relative to the lead over kept ones",
+        examples=[{"of": {"stack": "nginx-go"}, "to": {"stack": "go"}}],
+    )
+    whose: Literal["author", "ours"] = Field(
+        default="ours", description="who claims it: the author of the study, or the writer of the scenario"
+    )
     metric: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_./ -]{0,63}$"), AfterValidator(metric_column)] = (
         Field(
             default="rps",
             description="column of `trials` that is compared; or a share of the profiled trials' CPU samples: "
-            "`profile_share/` with a category (`scheduling`: the scheduler and netpoll), or `profile_cumulative/` with mcall, "
-            "schedule, findrunnable, netpoll or epollwait",
-            examples=["server_cpu_s_per_request", "profile_share/scheduling"],
+            "`profile_share/` with a category (`waiting`: scheduler, netpoll and epoll), or `profile_cumulative/` with mcall, "
+            "schedule, findrunnable, netpoll or epollwait; or `goroutines`, the median of a trial",
+            examples=["server_cpu_s_per_request", "profile_share/waiting"],
         )
     )
     at_least: PositiveFloat | None = Field(

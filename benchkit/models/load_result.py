@@ -80,6 +80,9 @@ class LoadResult(Frozen):
     rps: Annotated[float | None, Merge.RATE] = None
     connections: Annotated[int | None, Merge.TOGETHER] = None
     threads: Annotated[int | None, Merge.TOGETHER] = None
+    users: Annotated[int | None, Merge.TOGETHER] = Field(
+        default=None, description="virtual users, which may wait between requests and are no connections"
+    )
     bytes_total: Annotated[float | None, Merge.SUM] = None
     bytes_per_s: Annotated[float | None, Merge.RATE] = None
     latency: Latency = Latency()
@@ -99,6 +102,13 @@ class LoadResult(Frozen):
     )
     failed_length: Annotated[int | None, Merge.SUM] = Field(
         default=None, description="those of `failed` whose only difference is their length"
+    )
+    aborted: Annotated[int | None, Merge.SUM] = Field(
+        default=None,
+        description="requests in flight that the end of the run aborted: neither in `requests` nor in `failed`",
+    )
+    dropped: Annotated[int | None, Merge.SUM] = Field(
+        default=None, description="requests or iterations of an open model that were due and never sent"
     )
     availability: float | None = Field(default=None, ge=0, le=1)
     complete: Annotated[bool, Merge.EVERY] = Field(

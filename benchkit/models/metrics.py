@@ -53,7 +53,24 @@ P50, P99 = percentile_column(50), percentile_column(99)
 """The median and the tail that summaries show."""
 
 
+GOROUTINES = "goroutines"
+CLAIM_METRICS: Mapping[str, Metric] = MappingProxyType(
+    {
+        **PROFILE_METRICS,
+        GOROUTINES: Metric(
+            name=GOROUTINES,
+            description="median number of goroutines over the window, from samples of the server",
+            unit="1",
+            title="goroutines",
+            better=None,
+            format=units.count,
+        ),
+    }
+)
+"""Metrics that claims alone can use: they are in no column of `trials`."""
+
+
 def metric_named(name: str) -> Metric:
     """Return the description of a column or profile metric; of an unknown one only that it has numbers."""
     unknown = Metric(name=name, description=name, unit=name, title=name, better=None, format=units.rate)
-    return METRICS.get(name) or PROFILE_METRICS.get(name) or unknown
+    return METRICS.get(name) or CLAIM_METRICS.get(name) or unknown

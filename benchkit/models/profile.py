@@ -35,8 +35,12 @@ Category = Literal[
 ]
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 
-SCHEDULING: frozenset[Category] = frozenset({"scheduler", "netpoll"})
-"""The headline share: Go's scheduler and its polling of the network (netpoll under findRunnable)."""
+WAITING: frozenset[Category] = frozenset({"scheduler", "netpoll", "epoll"})
+"""The headline share, finding and waiting for work, alike for every kind of server.
+
+In Go it is the scheduler with its polling of the network (netpoll under findRunnable, which contains epoll_wait). In an
+event loop, nginx and Node it is their own epoll, with its timers. Without it, an event loop would look free of charge.
+"""
 
 STUDIED: Mapping[str, re.Pattern[str]] = MappingProxyType(
     {
@@ -154,11 +158,11 @@ class Profile:
 
 
 SHARE: Final = "profile_share/"
-"""Prefix of the share of a category, or of `scheduling`: categories are disjoint, and add up to 1."""
+"""Prefix of the share of a category, or of `waiting`: categories are disjoint, and add up to 1."""
 CUMULATIVE: Final = "profile_cumulative/"
 """Prefix of the cumulative share of a scheduler function with all that it calls, as study 4 printed it."""
-HEADLINE = "scheduling"
-"""The scheduler with its polling of the network, which is most of its work at many connections."""
+HEADLINE = "waiting"
+"""Finding and waiting for work: the categories of `WAITING` together."""
 
 
 def _metric(name: str, title: str) -> Metric:
@@ -169,10 +173,10 @@ PROFILE_METRICS: Mapping[str, Metric] = MappingProxyType(
     {
         metric.name: metric
         for metric in (
-            _metric(f"{SHARE}{HEADLINE}", f"CPU share of {' and '.join(sorted(SCHEDULING, reverse=True))}"),
+            _metric(f"{SHARE}{HEADLINE}", "CPU share of finding and waiting for work"),
             *(_metric(f"{SHARE}{category}", f"CPU share of {category}") for category in CATEGORIES),
             *(_metric(f"{CUMULATIVE}{function}", f"cumulative CPU share of {function}") for function in STUDIED),
         )
     }
 )
-"""All of them, by name: `profile_share/scheduling`, `profile_share/gc`, `profile_cumulative/mcall`."""
+"""All of them, by name: `profile_share/waiting`, `profile_share/gc`, `profile_cumulative/mcall`."""

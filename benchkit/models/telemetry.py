@@ -75,7 +75,13 @@ HOST_METRICS: tuple[TelemetryMetric, ...] = (
 """Metrics of a host as a whole; `service` is null."""
 
 SERVICE_METRICS: tuple[TelemetryMetric, ...] = (
-    TelemetryMetric("cpu_s_total", "s", None, "CPU time of the process tree, including ended children"),
+    TelemetryMetric("cpu_s_total", "s", None, "CPU time of its control group, else of its process tree"),
+    TelemetryMetric("user_cpu_s_total", "s", None, "its part in user mode"),
+    TelemetryMetric("system_cpu_s_total", "s", None, "its part in the kernel: the rest"),
+    TelemetryMetric("quota_periods_total", "1", None, "periods of its own CPU quota (nr_periods)"),
+    TelemetryMetric("quota_throttled_total", "1", None, "periods throttled by that quota (nr_throttled)"),
+    TelemetryMetric("quota_throttled_s_total", "s", None, "time throttled by that quota"),
+    TelemetryMetric("cgroup_memory_bytes", "B", None, "memory charged to its container's control group"),
     TelemetryMetric("process_cpu_s_total", "s", "pid", "CPU time of a running process of the tree"),
     TelemetryMetric("thread_cpu_s_total", "s", "tid", "CPU time of a thread (load generators only)"),
     TelemetryMetric("processes", "1", None, "processes of the tree"),

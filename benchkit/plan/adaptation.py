@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from benchkit import units
 from benchkit.judge.cpu_time import capacity, generator_cores
 from benchkit.judge.sliced_blocks import neighbour_inequality, neighbour_share
 from benchkit.judge.usage import STARVED
@@ -157,7 +158,10 @@ def _adaptations(comparison: ServerComparison, observed: Observed, reserve: floa
         yield from _load_for_idle_servers(comparison, observed.server_share or 0.0, queue)
     is_uneven = observed.neighbour_inequality > observed.thresholds.neighbour_cpu
     if is_uneven and comparison.is_sliced and comparison.design is None:
-        reason = "A server works while it has no load, so that one server runs at a time (--design blocks)."
+        reason = (
+            f"Servers without load used {units.share(observed.neighbour_inequality)} more of one server's CPU time than of "
+            "another's, so that one server runs at a time (--design blocks)."
+        )
         yield Adaptation(replace(comparison, is_sliced=False), reason)
     quota = next((each for each in QUOTAS if each < (comparison.quota or 1.0)), None)
     if (

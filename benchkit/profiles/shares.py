@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from benchkit.models.profile import CATEGORIES, SCHEDULING, STUDIED, Category, Frame, Profile
+from benchkit.models.profile import CATEGORIES, STUDIED, WAITING, Category, Frame, Profile
 
 Kernel = Literal["call", "apart"]
 """Treatment of kernel frames under a system call.
@@ -228,9 +228,9 @@ class Shares:
     """Share of samples with a scheduler function in their stack, by function, as study 4 printed them."""
 
     @property
-    def scheduling(self) -> float | None:
-        """The headline share: scheduling, and netpoll under findRunnable."""
-        return sum(self.categories[each] for each in CATEGORIES if each in SCHEDULING) if self.categories else None
+    def waiting(self) -> float | None:
+        """The headline share: finding and waiting for work."""
+        return sum(self.categories[each] for each in CATEGORIES if each in WAITING) if self.categories else None
 
 
 def shares(profile: Profile, *, value: int | None = None, kernel: Kernel = "call") -> Shares:

@@ -18,8 +18,7 @@ from benchkit.loadtools.registry import TOOLS
 from benchkit.models import Scale
 from benchkit.models.base import Frozen, Levels, Name, cell_id, level_text
 from benchkit.models.claims import Claim, Published
-from benchkit.models.metrics import METRICS
-from benchkit.models.profile import PROFILE_METRICS
+from benchkit.models.metrics import CLAIM_METRICS, METRICS
 from benchkit.models.request import without_secrets
 from benchkit.scenario.cells import combinations, typed_cell, validate_generators
 from benchkit.scenario.experiment import Experiment, read_tunings
@@ -135,14 +134,15 @@ def _profile_faults(scenario: Scenario, document: Document) -> Iterator[str]:
 
 
 def _claim_faults(i: int, claim: Claim, scenario: Scenario, document: Document, factors: Factors) -> Iterator[str]:
-    for side, levels in (("of", claim.ratio.of), ("to", claim.ratio.to)):
-        yield from _level_faults(levels, ("claims", i, "ratio", side), document, factors)
+    for name, pair in (("ratio", claim.ratio), ("relative_to", claim.relative_to)):
+        for side, levels in () if pair is None else (("of", pair.of), ("to", pair.to)):
+            yield from _level_faults(levels, ("claims", i, name, side), document, factors)
     for role in claim.needs:
         if role not in scenario.roles:
             allowed = suggestion(role, scenario.roles)
             yield document.fault(("claims", i, "needs", role), f"no role {role!r}; {allowed}")
-    if claim.metric not in METRICS and claim.metric not in PROFILE_METRICS:
-        allowed = suggestion(claim.metric, (*METRICS, *PROFILE_METRICS))
+    if claim.metric not in METRICS and claim.metric not in CLAIM_METRICS:
+        allowed = suggestion(claim.metric, (*METRICS, *CLAIM_METRICS))
         yield document.fault(("claims", i, "metric"), f"no metric {claim.metric!r}; {allowed}")
 
 

@@ -22,8 +22,10 @@ from benchkit.models.run import CALIBRATION
 from benchkit.scenario.server_arguments import command_words, is_url, split_url
 from benchkit.scenario.versus_times import (
     CALIBRATION_S,
+    DEFAULT_TOOL,
     MIN_BLOCKS,
     MIN_SLICES,
+    MIXING_TOOL,
     PLANNED_BLOCKS,
     SLICE_S,
     load_times,
@@ -78,6 +80,13 @@ def load_of(requests: Sequence[ServerRequest]) -> dict[str, object]:
     if not first.headers:
         return fields
     return {**fields, "headers": {name: _header_field(value) for name, value in first.headers.items()}}
+
+
+def default_tool(requests: Sequence[ServerRequest]) -> str:
+    """Return the load tool of requests for which none is named: one that can send them all."""
+    methods = {request.method for request in requests}
+    bodies = {(request.body, request.body_file) for request in requests}
+    return DEFAULT_TOOL if len(methods) == len(bodies) == 1 else MIXING_TOOL
 
 
 def _header_field(value: str | SecretValue) -> object:
@@ -198,11 +207,15 @@ def options_of(fields: Mapping[str, Any]) -> Origins:
         server = "--run" if is_built else name
         service = _option(server, _named_options(_SERVICE_OPTIONS))
         stacks[name] = _option(server, {"services": _option(server, {SERVICE: service})})
+    body = _named_options({"body": "body", "body_file": "body"})
+    requests: dict[str | int, Origins] = {
+        number: _option("--request", body) for number in range(len(fields["load"].get("requests", ())))
+    }
     return _option(
         "the options",
         {
             **_named_options(("design", "blocks", "differs")),
-            "load": _option("the load", _named_options(_LOAD_OPTIONS)),
+            "load": _option("the load", {**_named_options(_LOAD_OPTIONS), "requests": _option("--request", requests)}),
             "stacks": _option("the servers", stacks),
             "factors": _option("--ref" if is_built else "the servers"),
             "until": _option("--duration", _named_options(("precision",))),
@@ -213,7 +226,6 @@ def options_of(fields: Mapping[str, Any]) -> Origins:
 _LOAD_OPTIONS = {
     **{name: name for name in ("tool", "connections", "method", "path", "body")},
     "headers": "header",
-    "requests": "request",
     "duration_s": "duration",
     "warmup_s": "warmup",
 }

@@ -32,6 +32,8 @@ CALIBRATION_S = 1.0
 """Measured window of a calibration."""
 DEFAULT_TOOL, DEFAULT_CONNECTIONS = "h2load", 64
 """Load tool and connections that a comparison begins with where they are not given; they are adapted to its servers."""
+MIXING_TOOL = "wrk"
+"""Load tool for requests that differ in method or body, which h2load cannot send."""
 MIN_BLOCKS = int(StopCondition.model_fields["min_blocks"].default)
 PLANNED_BLOCKS = MIN_BLOCKS + 1
 """Blocks for which a comparison has time: one more than can show a difference. Servers that start slowly take longer

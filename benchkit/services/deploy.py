@@ -42,6 +42,7 @@ LOG_BYTES = 1 << 20
 """Limit of a service's log, so that a service that prints without end does not fill the disk."""
 IN_BACKGROUND = "its first process ended and left others in the background"
 STAY_IN_FOREGROUND = "let it run in the foreground (an option like nginx's `daemon off`): its first process is watched"
+MORE_TIME = "give a server that starts slowly more time: --ready-within, or ready: {within_s: 60} of a service"
 LAST_LOG_LINES = 20
 """Lines of a log that an error message quotes."""
 
@@ -129,6 +130,7 @@ def start(host: Host, service: Service, logs: PurePosixPath, *, stays: bool = Fa
         cpus=process.cpus,
         nofile=process.nofile,
         group=process.quota.role if process.quota else None,
+        own_group=True,
         stdout=ToFile(log, None if stays else LOG_BYTES),
         stderr="stdout",
         stop=service.stop,
@@ -140,6 +142,8 @@ def start(host: Host, service: Service, logs: PurePosixPath, *, stays: bool = Fa
         raise
     running = RunningService(service, started, log)
     try:
+        if service.cgroup is not None:
+            host.processes.count_by_cgroup(started, service.cgroup)
         try:
             _wait_until_ready(host, service, started)
         except (LostError, HostStateError):
@@ -348,11 +352,14 @@ def _explain_failed_start(host: Host, running: RunningService, error: HostError)
         if _is_elsewhere(service, listeners):
             hint = f"let it listen on {service.endpoint.address}: {{host}} in its command line stands for that address"
     log = host.files.read(running.log).decode(errors="replace")
+    hint = hint or hint_at_private_folder(" ".join(process.argv), log, is_on_host=partial(_has_path, host))
+    if hint is None and process.wait(0) is None:
+        hint = MORE_TIME
     return ServiceError(
         f"{service.name} ({service.backend}) did not start: {error.what}",
         where=host.name,
         why="; ".join(filter(None, (instead, error.why, last_log_lines(host, running.log)))),
-        hint=hint or hint_at_private_folder(" ".join(process.argv), log, is_on_host=partial(_has_path, host)),
+        hint=hint,
     )
 
 

@@ -207,7 +207,10 @@ class NginxOptions(ServiceOptions):
         default=10000, description="connections of each worker, those to upstreams included"
     )
     multi_accept: bool = Field(default=True, description="accept all waiting connections at once")
-    accept_mutex: bool = Field(default=False, description="let workers accept connections in turn")
+    accept_mutex: bool = Field(
+        default=True,
+        description="let workers accept connections in turn: nginx's own default until 1.11.3; `reuseport` overrides it",
+    )
     reuseport: bool = Field(default=False, description="a listening socket for each worker")
     backlog: PositiveCount | None = Field(
         default=None, description="accept queue requested from the kernel; absent: nginx's 511", examples=[4096]

@@ -199,6 +199,9 @@ class Service:
     ready_request: ReadyRequest | None = None
     """None: it is ready when it accepts connections."""
     stop: StopSignal = DEFAULT_STOP
+    cgroup: str | None = None
+    """Control group of others that its processes and its CPU time are read from, as that of its container; below the
+    mount point, or as /proc/PID/cgroup has it. None: it is counted where benchkit starts it."""
     outage: bool = False
     """True: stopped between warm-up and measured window."""
     forks_per_request: bool = False

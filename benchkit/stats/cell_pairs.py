@@ -10,7 +10,7 @@ from benchkit.errors import InputError, suggestion
 from benchkit.models.base import TESTBED, LevelTexts, cell_id, level_texts
 from benchkit.models.claims import CellPair, claims_of
 from benchkit.models.design import controlled
-from benchkit.models.profile import PROFILE_METRICS
+from benchkit.models.metrics import CLAIM_METRICS
 from benchkit.models.run import CellRecord
 
 
@@ -115,14 +115,15 @@ def requested_ratios(
     """Yield every ratio that a stored scenario asks for: metric, comparison, and the claim that asks for it.
 
     These are the cells relative to their baseline in each of the metrics, and the comparisons of claims in theirs.
-    Claims on profiles, claims on cells that the run does not have, unsupported cells and controls are skipped.
+    Skipped are claims on profiles, on ratios of ratios and on cells that the run does not have, unsupported cells and
+    controls.
     """
     pairs, _ = baseline_pairs(cells, scenario_baseline(scenario, cells))
     for metric in metrics:
         yield from ((metric, pair, None) for pair in pairs if not pair.control)
     carried = {cell.cell_id for cell in cells if cell.unsupported is None}
     for claim in claims_of(scenario):
-        if claim.metric in PROFILE_METRICS:
+        if claim.metric in CLAIM_METRICS or claim.relative_to is not None:
             continue
         try:
             claimed = claim_pairs(claim.ratio, cells)

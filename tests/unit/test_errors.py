@@ -22,6 +22,13 @@ def test_a_similar_name_is_suggested(wanted: str, start: str) -> None:
     assert suggestion(wanted, ["rps", "latency_p99_s", "latency_p999_s"]).startswith(start)
 
 
+def test_of_many_names_the_most_similar_are_listed() -> None:
+    percentiles = [f"latency_p{percentile}_s" for percentile in (50, 90, 99)]
+    found = suggestion("p95", [f"column_{number}" for number in range(40)] + percentiles)
+    assert found.startswith(f"allowed: {', '.join(percentiles)}")
+    assert found.endswith(" and 35 others")
+
+
 def test_readme_and_help_state_the_same_exit_codes() -> None:
     assert EXIT_CODES_HELP in " ".join((ROOT / "README.md").read_text().split())
     assert app.info.epilog == EXIT_CODES_HELP

@@ -13,6 +13,9 @@ const (
 	maxWaiting = 1 << 20
 	// maxLate is the time after the end of the schedule at which the program gives up what it has not sent.
 	maxLate = time.Second
+	// maxConnecting is the least time for connections before the first request: the kernel sends a lost SYN again after a
+	// second (RFC 6298, 2.1), and a connection that is later is opened by its first request.
+	maxConnecting = time.Second
 )
 
 // load is what is sent, how, and to where.
@@ -68,11 +71,12 @@ func (l *load) send(recorder *recorder) error {
 // connect returns the connections, open where they are kept. Where that fails, the first request tries it again.
 func (l *load) connect() []*connection {
 	connections := make([]*connection, l.connections)
+	deadline := time.Now().Add(max(l.lead, maxConnecting))
 	var opening sync.WaitGroup
 	for i := range connections {
 		connections[i] = &connection{address: l.address, keepalive: l.keepalive}
 		if l.keepalive {
-			opening.Go(func() { _ = connections[i].connect(time.Now().Add(l.timeout)) })
+			opening.Go(func() { _ = connections[i].connect(deadline) })
 		}
 	}
 	opening.Wait()

@@ -62,7 +62,7 @@ def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
     return results
 
 
-CHECK = Check("unstable", "repetitions disagree", of_run=of_run)
+CHECK = Check("unstable", "its rate varies much between repetitions", of_run=of_run)
 
 
 def _spread_in_blocks(trials: Sequence[Balance]) -> float | None:

@@ -13,8 +13,8 @@ from pathlib import PurePosixPath
 from benchkit.errors import UnsupportedError
 from benchkit.files import BACKENDS
 from benchkit.loadtools.load_shares import divide_load, unsupported_fields, warm_up_load
-from benchkit.loadtools.registry import get_tool
-from benchkit.loadtools.tool import Target, Tool
+from benchkit.loadtools.registry import TOOLS, get_tool
+from benchkit.loadtools.tool import LONGEST_ANSWER_S, Target, Tool
 from benchkit.models.load import Load
 from benchkit.services.certificates import authority_file, authority_name
 from benchkit.services.placement import ServicePlacement
@@ -25,8 +25,6 @@ REDUCER = BACKENDS / "reduce"
 """The Go module of the reducer: a program that turns a tool's rows, one per request, into a histogram and counts."""
 EXECUTABLE = 0o755
 
-LONGEST_ANSWER_S = 30.0
-"""Longest time for the answers to the last requests: the time-out of most load tools."""
 SLOWEST_RPS = 100.0
 """Rate below which a generator with a count of requests is considered stuck."""
 
@@ -124,7 +122,9 @@ def plan_generators(load: Load, target: Target, placements: Sequence[ServicePlac
     """
     count = load.processes * len(placements)
     if unsent := [each.why for each in unsupported_fields(get_tool(load.tool), load, count) if each.concerns_requests]:
-        raise UnsupportedError("; ".join(unsent))
+        able = [name for name, tool in TOOLS.items() if not any(tool.requests.unsupported_fields(load, name))]
+        others = f" ({', '.join(able)} can)" if able else ""
+        raise UnsupportedError("; ".join(unsent) + others)
     shares = divide_load(load, count)
     if reasons := dict.fromkeys(
         why for share in shares for why in get_tool(load.tool).unsupported_target(share, target)

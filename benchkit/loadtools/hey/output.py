@@ -60,6 +60,10 @@ _DAMAGED_STATUS = re.compile(r"\[.*|.*responses")
 _NOT_A_NUMBER = frozenset({"NaN", "+Inf", "-Inf", "Inf"})
 
 
+_OHAS = has_line("Success rate:", "Size/sec:", "Response time distribution:", r"[0-9]+\.[0-9]+% in ")
+"""Lines of oha, whose output resembles hey's."""
+
+
 class _HeyReader(Reader):
     """Figures of hey's summary by its own labels; times in seconds, sizes in bytes."""
 
@@ -106,7 +110,7 @@ class _HeyReader(Reader):
     def read(self, text: str) -> LoadResult:
         lines = self.read_lines(text)
         sections = (self.percentiles, self.statuses, self.errors)
-        if not self.stated & {"total", "average"} and not any(sections):
+        if _OHAS(text) or (not self.stated & {"total", "average"} and not any(sections)):
             raise not_output_of("hey", lines)
         return self.result()
 

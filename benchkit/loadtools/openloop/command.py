@@ -7,7 +7,10 @@ Properties, of `backends/openloop`:
 - Arrivals of a constant rate are an interval apart. Random ones are a Poisson process of which the number in
   the window (or in each stage of a shape) is known. So every trial sends as many requests, at other instants.
 - Connections are opened before the first request is due; with `-lead` that is at least so long after its start. One
-  that the server has closed meanwhile is replaced.
+  that the server has closed meanwhile is replaced. One that takes longer than that, and than a second, is opened by its
+  first request.
+- In a closed loop a request fails that took as long as the window, and longer than 30 s; answers to the last requests
+  are waited for as long.
 - It gives up what it could not send within a second after the window.
 """
 
@@ -20,6 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from benchkit.files import BACKENDS
 from benchkit.loadtools.openloop.output import parse
 from benchkit.loadtools.tool import (
+    LONGEST_ANSWER_S,
     GoProgram,
     RateSupport,
     RequestPart,
@@ -80,8 +84,11 @@ def _argv(load: Load, target: Target) -> list[str]:
             argv.append("-poisson")
     if not load.keepalive:
         argv.append("-keepalive=false")
-    if load.timeout_s is not None:
-        argv.append(f"-timeout={load.timeout_s:g}s")
+    timeout_s = load.timeout_s
+    if timeout_s is None and load.rate is None and load.duration_s is not None:
+        timeout_s = min(load.duration_s, LONGEST_ANSWER_S)  # a later answer is outside of the window
+    if timeout_s is not None:
+        argv.append(f"-timeout={timeout_s:g}s")
     if not load.histogram:
         argv.append("-rows=false")
     return argv

@@ -58,6 +58,8 @@ _UNITS: Mapping[str, Mapping[str, float]] = {
 """Fields of the JSON, whose names are also the labels of the text, each with its units in the text."""
 _SECONDS_AND_MB = {"data_transferred": 1024.0**2, "throughput": 1024.0**2}
 """Units of the JSON and the log file that are not the base unit."""
+_SHARED_FIELDS = frozenset({"availability", "throughput", "concurrency", "response_time"})
+"""Fields whose labels other tools print too."""
 _COUNTS = frozenset({"transactions", "successful_transactions", "failed_transactions"})
 
 _LABELS = "|".join(field.capitalize().replace("_", " ") for field in _UNITS)
@@ -121,7 +123,7 @@ class _SiegeReader(Reader):
             self.read_json("\n".join(lines))
         if not self.stated and self.log_row:
             self.read_last_row(self.log_row)
-        if not self.stated and not self.has_users:
+        if not self.stated - _SHARED_FIELDS and not self.has_users:
             raise not_output_of("siege", lines)
         return self.result()
 

@@ -22,7 +22,6 @@ from benchkit.errors import ParseError
 from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import (
     QUOTED,
-    SECONDS,
     Count,
     Reader,
     excerpt,
@@ -30,6 +29,7 @@ from benchkit.loadtools.text import (
     line_with,
     not_output_of,
     parse_count,
+    parse_duration,
     parse_number,
     several_runs,
     split_lines,
@@ -43,9 +43,6 @@ ROWS = RequestRows("vegeta")
 """Every request; those without an answer (status 0) have the time until they failed, as in vegeta's own figures. Error
 messages are counted by text; an answer below 200 or above 399 has its status line there."""
 
-_CLOCK = re.compile(r"(?:([0-9]{1,6})h(?=[0-9]+m))?(?:([0-9]{1,2})m)?([0-9]{1,2}(?:\.[0-9]{1,9})?)s")
-_SINGLE_UNIT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)([^0-9.]s)")
-
 _ROW = re.compile(r"(Requests|Duration|Latencies|Bytes In|Bytes Out|Success)\s+\[([^\]]{1,80})\]\s+(\S.*)")
 _CODES = re.compile(r"Status Codes\s+\[code:count\]\s*(.*)")
 _CODE = re.compile(r"([0-9]{1,3}):([0-9]{1,18})")
@@ -58,18 +55,6 @@ _SPECTRUM = re.compile(r"Value\(ms\)\s+Percentile\s+TotalCount\s+1/\(1-Percentil
 _POINT = re.compile(r"([0-9]{1,12}\.[0-9]{6})\s+([01]\.[0-9]{6})\s+([0-9]{1,18})\s+([0-9.]+)")
 
 _PERCENTILE = re.compile(r"[0-9]{1,2}(?:\.[0-9]{1,5})?")
-
-
-def parse_duration(token: str) -> float | None:
-    """Return the seconds of a duration as Go prints it (`1m30.5s`, `145.082066ms`, `0s`); None for any other token."""
-    if match := _CLOCK.fullmatch(token):
-        hours, minutes, seconds = (float(part or 0) for part in match.groups())
-        return hours * 3600 + minutes * 60 + seconds
-    match = _SINGLE_UNIT.fullmatch(token)
-    if match is None:
-        return None
-    unit = 1e-9 if match[2] == "ns" else SECONDS.get(match[2])
-    return None if unit is None else float(f"{float(match[1]) * unit:.15g}")
 
 
 class _VegetaReader(Reader):

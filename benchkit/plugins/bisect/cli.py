@@ -96,7 +96,8 @@ def bisect(
     from benchkit.plugins.bisect.bisection import new_record, require_valid, run_search, stored_requests
     from benchkit.plugins.bisect.record import SearchOptions, read_bisection
     from benchkit.plugins.bisect.search import next_commit
-    from benchkit.scenario.versus_times import DEFAULT_CONNECTIONS, DEFAULT_TOOL
+    from benchkit.scenario.versus import default_tool
+    from benchkit.scenario.versus_times import DEFAULT_CONNECTIONS
     from benchkit.store.store import Store, store_path
 
     stored_in = Store(store_path(store))
@@ -111,7 +112,7 @@ def bisect(
         options = SearchOptions(
             requests=stored_requests(requests),
             ready_within_s=ready_within,
-            tool=tool or DEFAULT_TOOL,
+            tool=tool or default_tool(requests),
             connections=connections or DEFAULT_CONNECTIONS,
             fixed=fixed_fields(tool, connections),
             duration_s=duration,

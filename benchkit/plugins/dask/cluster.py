@@ -38,7 +38,7 @@ START_TIMEOUT_S = 60.0
 STOP_S = 5.0
 FOLDER = PurePosixPath("cluster")
 
-_VERSIONS = "import json, benchkit.store.run_jobs; print(json.dumps(dict(benchkit.store.run_jobs.versions())))"
+_VERSIONS = "import json, benchkit.plugins.dask.executor as executor; print(json.dumps(dict(executor.versions())))"
 
 Notify = Callable[[str], None]
 

@@ -159,9 +159,9 @@ FLAME = ReportFigure(
 
 def _difference_caption(run: StoredRun) -> str:
     selected, base = _compared(run)
-    share, base_share = (units.share(each.figures.scheduling) for each in (selected, base))
+    share, base_share = (units.share(each.figures.waiting) for each in (selected, base))
     reason = (
-        "Of the profiled cells with the same program it is the one whose scheduler's share differs most from the "
+        "Of the profiled cells with the same program it is the one whose share of finding and waiting for work differs most from the "
         f"baseline's: {share} against {base_share}."
         if share != base_share
         else "Of the profiled cells with the same program it is the one whose categories differ most from the baseline's."

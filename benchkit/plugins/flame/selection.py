@@ -47,7 +47,7 @@ def baseline_profile(run: StoredRun) -> SelectedProfile | None:
 def compared_profile(run: StoredRun) -> SelectedProfile | None:
     """Return the profile that is compared with that of the baseline, None if there is none.
 
-    Of the profiles of other cells that ran the same program it is the one whose scheduler's share differs most; if that
+    Of the profiles of other cells that ran the same program it is the one whose share of waiting differs most; if that
     is the same in all, the one whose categories differ most.
     """
     base = baseline_profile(run)
@@ -102,4 +102,4 @@ def _functions(run: StoredRun, figures: ServiceProfile) -> Mapping[str, float]:
 
 def _difference(one: ServiceProfile, other: ServiceProfile) -> tuple[float, float]:
     categories = sum(abs(share - other.categories[name]) for name, share in one.categories.items())
-    return round(abs(one.scheduling - other.scheduling), 3), categories
+    return round(abs(one.waiting - other.waiting), 3), categories

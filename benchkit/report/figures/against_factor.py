@@ -1,4 +1,4 @@
-"""Figures against a numeric factor, connections first of all: rate, cost and memory, and the Go scheduler's share."""
+"""Figures against a numeric factor, connections first of all: rate, cost and memory, and the share of waiting."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MultipleLocator, NullFormatter, NullLocator
 
 from benchkit import units
-from benchkit.comparison.cpu_profiles import goroutines_of, scheduler_shares
+from benchkit.comparison.cpu_profiles import goroutines_of, waiting_shares
 from benchkit.report.figures.figure import ReportFigure, more_in_table, provenance
 from benchkit.report.layout import line_legend, new_figure
 from benchkit.report.metric_values import known, numbers
@@ -255,8 +255,6 @@ def _memory_sentence(run: StoredRun) -> str:
 
 WAIT = "goroutine_wait_mean_s"
 """Column of `trials`; null in runs that were recorded before it."""
-GO_RUNTIME = "runtime."
-"""Prefix of functions that only Go programs have; nginx and Node have no such scheduler."""
 
 
 @dataclass(frozen=True)
@@ -276,14 +274,14 @@ def _scheduler_available(run: StoredRun) -> bool:
 
 def _scheduler_alt(run: StoredRun) -> str:
     ends = _scheduler_panels(run)[0].ends("too few included profiles")
-    return f"Line charts against {numeric_factor(run)}; scheduler's share of the CPU samples: {ends}."
+    return f"Line charts against {numeric_factor(run)}; share of finding and waiting for work: {ends}."
 
 
 def _scheduler_caption(run: StoredRun) -> str:
     return (
-        "Share of the CPU samples in which the scheduler ran: parking, looking for work, waking, and asking the poller "
-        "for the network while looking (netpoll under findRunnable). Shares come from the profiled trials; rate, CPU and "
-        "goroutines from the measured ones, which were not profiled."
+        "Share of the CPU samples for finding and waiting for work: Go's scheduler with its polling of the network, and the "
+        "epoll of event loops, nginx and Node. Shares come from the profiled trials; rate, CPU and goroutines from the "
+        "measured ones, which were not profiled."
         + (
             " The wait of goroutines is another overhead than the share: the time from being ready to run until a thread runs "
             "it, while the CPU works for others (mean of /sched/latencies:seconds over the window)."
@@ -312,11 +310,11 @@ def _draw_scheduler(run: StoredRun) -> Figure:
 
 SCHEDULER = ReportFigure(
     name="scheduler",
-    title="The Go scheduler's share of the CPU against load",
+    title="Finding and waiting for work: share of the CPU against load",
     is_available=_scheduler_available,
     alt=_scheduler_alt,
     caption=_scheduler_caption,
-    see="A line that rises in the first panel is a scheduler that takes more of the CPU as connections are added.",
+    see="A line that rises in the first panel is a server that spends more of its CPU on finding work as connections are added.",
     draw=_draw_scheduler,
     data="profiles",
 )
@@ -325,7 +323,7 @@ SCHEDULER = ReportFigure(
 @cached_per_run
 def _scheduler_panels(run: StoredRun) -> list[_FactorPanel]:
     """Return the share from profiles, then the metrics of the measured trials, each with a row for each service."""
-    shares = scheduler_shares(run.trials, run.profile_shares).rename(columns={"share": "value"})
+    shares = waiting_shares(run.trials, run.profile_shares).rename(columns={"share": "value"})
     goroutines = goroutines_of(run.measured, run.telemetry).rename(columns={"count": "value"})
     excluded_profiles = {each.trial_id: each.reason for each in run.profile_exclusions if each.covers("rps")}
 
@@ -338,7 +336,7 @@ def _scheduler_panels(run: StoredRun) -> list[_FactorPanel]:
 
     goroutines = of_lines(goroutines, run.values("rps").exclusions)
     return [
-        _FactorPanel("share", "scheduler's share", units.share, _mean, of_lines(shares, excluded_profiles)),
+        _FactorPanel("share", "finding and waiting for work", units.share, _mean, of_lines(shares, excluded_profiles)),
         of_trials(WAIT, "mean wait of goroutines", units.seconds),
         _FactorPanel("goroutines", "goroutines", units.count, _median, goroutines),
         of_trials("rps", "requests per second", units.rate),
@@ -356,10 +354,8 @@ def _median(values: Iterable[float]) -> float:
 
 @cached_per_run
 def _service_lines(run: StoredRun) -> list[_ServiceLine]:
-    """Return a line for each profiled Go service, named after it if a line of cells has several."""
-    in_go = run.profiles[run.profiles["function"].str.startswith(GO_RUNTIME)]
-    shares = scheduler_shares(run.trials, run.profile_shares)
-    shares = shares.merge(in_go[["trial_id", "service"]].drop_duplicates())
+    """Return a line for each profiled service, named after it if a line of cells has several."""
+    shares = waiting_shares(run.trials, run.profile_shares)
     lines = []
     for line in lines_along(run, numeric_factor(run) or ""):
         cells = [cell_id for _, cell_id in line.cells]

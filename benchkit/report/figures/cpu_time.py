@@ -213,7 +213,9 @@ def _draw_categories(run: StoredRun) -> Figure:
     figure = new_figure(
         rows_height(len(profiles)),
         title=CATEGORY_SHARES.title,
-        subtitle=["each sample in one category; on the right the Go scheduler's share, netpoll included"],
+        subtitle=[
+            "each sample in one category; on the right finding and waiting for work: scheduler, netpoll and epoll"
+        ],
         source=provenance(run),
         legend=part_legend(tones),
         legend_columns=5,
@@ -228,7 +230,7 @@ def _draw_categories(run: StoredRun) -> Figure:
     ]
     draw_shares(axes, pd.DataFrame(shares, columns=["y", "part", "share", "text", "faint"]), tones)
     for y, profile in enumerate(profiles.values()):
-        write_beside(axes, y, units.share(profile.scheduling), len(profiles))
+        write_beside(axes, y, units.share(profile.waiting), len(profiles))
     axes.set_xlabel("share of the CPU samples")
     return figure
 

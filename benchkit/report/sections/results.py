@@ -168,6 +168,7 @@ def _claim_row(place: int, claim: ClaimResult) -> dict[str, Entry]:
     return {
         "No.": named(str(place), float(place)),
         "Claim": prose(clean(claim.text)),
+        "Whose": Entry(claim.whose),
         "Figure": Entry(metric_named(claim.metric).title),
         "Expected": Entry(claim.expectation),
         "Published": number(claim.published, "{:g}".format),

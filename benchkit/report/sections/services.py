@@ -30,7 +30,7 @@ DISK_USAGE_NOTE = (
 
 @dataclass(frozen=True)
 class ProfilesContent:
-    """Notes on profiles, the scheduler's share, all shares, and the cost of profiling as sentences and by cell."""
+    """Notes on profiles, the share of waiting, all shares, and the cost of profiling as sentences and by cell."""
 
     notes: tuple[str, ...]
     scheduler: Table | None
@@ -62,14 +62,14 @@ PROFILES = Section("profiles", "Profiles", "profiles.html.j2", build_profiles)
 
 
 def _scheduler_table(profiles: Sequence[ServiceProfile], run: StoredRun) -> Table:
-    """Return the scheduler's share with the functions that study 4 published, goroutines, rate and CPU."""
+    """Return the share of waiting with the functions that study 4 published, goroutines, rate and CPU."""
     rows = [
         {
             **_service_name(each, profiles, run),
             "Profiles": number(each.profiles, units.count, _excluded(each)),
-            "Scheduler": Entry(each.annotated("shares", units.share(each.scheduling)), each.scheduling, "number"),
-            "Lowest": number(each.range[0], units.share),
-            "Highest": number(each.range[1], units.share),
+            "Waiting": Entry(each.annotated("shares", units.share(each.waiting)), each.waiting, "number"),
+            "95 % interval": Entry(_interval(each), None, "text"),
+            "Samples": number(each.samples, units.count),
             **{name: number(each.cumulative[name], units.share) for name in STUDIED},
             "Goroutines": Entry(each.annotated("goroutines", units.count(each.goroutines)), each.goroutines, "number"),
             "RPS": Entry(each.annotated("rps", units.rate(each.rps)), each.rps, "number"),
@@ -83,11 +83,17 @@ def _scheduler_table(profiles: Sequence[ServiceProfile], run: StoredRun) -> Tabl
     ]
     return table(
         "profiles",
-        "The scheduler's share of the CPU samples, with results of the measured trials",
+        "Finding and waiting for work: share of the CPU samples, with results of the measured trials",
         rows,
         groups=dict.fromkeys(STUDIED, "cumulative, as study 4 published it"),
         units={"RPS": "requests/s", "CPU per request": "s"},
     )
+
+
+def _interval(each: ServiceProfile) -> str:
+    """Return the interval of the share over all samples, or the range of the profiles where their number is unknown."""
+    low, high = each.interval or each.range
+    return f"{units.share(low)} to {units.share(high)}"
 
 
 def _excluded(each: ServiceProfile) -> str:

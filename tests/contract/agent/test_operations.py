@@ -115,6 +115,7 @@ def use_processes(ask: Asker, link: AgentLink) -> None:
     assert sleeper.pid in {each.pid for each in ask(link, ops.ListProcesses()).processes}
     assert ask(link, ops.ReadCpuTimes([sleeper.id]))[sleeper.id].processes == 1
     assert ask(link, ops.FindListeners(sleeper.id)) == []
+    ask(link, ops.CountByCgroup(ask(link, ops.StartProcess(ops.CommandSpec(["true"]))).id, "/nowhere"))
     use_telemetry(ask, link, sleeper)
     (stopped,) = ask(link, ops.StopProcesses([sleeper.id], signal.SIGTERM, 5)).processes
     assert stopped.ended is not None

@@ -354,6 +354,7 @@ FAULTS = (
         lab="capped",
         repetitions=lambda trials: {"blocks": trials // 3},
         trials_per_run=3,
+        needs_quiet_host=True,
     ),
     Fault(
         expects("rate-held", "a CPU quota of a fifth of a core on the load host", "The load tool was at fault"),

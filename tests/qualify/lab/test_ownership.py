@@ -77,6 +77,10 @@ def test_of_several_labs_of_a_checkout_one_has_to_be_named(lab_name: str) -> Non
         down(other)
         up(LabSpec(name=other, hosts=ONE_HOST), temporary=True)
         assert choose_lab().name == lab_name, "a temporary lab is nobody's default"
+        down(lab_name)
+        with pytest.raises(InputError) as refused:
+            choose_lab()
+        assert other not in str(refused.value), "nobody is advised to use a temporary lab"
     finally:
         down(other)
 

@@ -1,24 +1,34 @@
 """Copy runs of a store, without their raw files, into the small store that ships with the notebooks.
 
     python tests/qualify/notebooks/record_store.py [--small] [--without TABLE]… results notebooks/recorded RUN…
+    python tests/qualify/notebooks/record_store.py --claims notebooks/recorded
 
-Older runs of the same scenarios are removed there. `--small` leaves out large tables (histograms, samples, slices). The
-runs are real ones of a lab: `notebooks/recorded/README.md` has their commands.
+In the first form, older runs of the same scenarios are removed there. `--small` leaves out large tables (histograms,
+samples, slices). The runs are real ones of a lab: `notebooks/recorded/README.md` has their commands. The second form
+gives the runs the questions, claims and published figures that their scenarios have today: these say how a run is
+read, and not what ran.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import shutil
+import sys
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import TypeAdapter
+from pydantic_core import to_json
 
+from benchkit.models import Scale
 from benchkit.models.rows import TABLES, LatencyRow, SliceRow, TelemetryRow
+from benchkit.scenario.read import read_experiment
 from benchkit.store.parquet_files import arrow_schema, read_parquet, write_parquet
 from benchkit.store.store import Store
 
@@ -34,6 +44,7 @@ SHOWN = (
     *("swap_read_bytes_total", "swap_written_bytes_total", "major_page_faults_total"),
 )
 """Metrics of copied samples: those that figures and notebooks show."""
+SCALE: TypeAdapter[Scale] = TypeAdapter(Scale)
 STEP = 1.05
 """Ratio of the starts of adjacent buckets in copied histograms; wrk records each microsecond."""
 
@@ -80,7 +91,31 @@ def coarsened(rows: pa.Table) -> pa.Table:
     return table.sort_by([("trial_id", "ascending"), ("series", "ascending"), ("low_s", "ascending")])
 
 
+READ = ("title", "question", "source", "answer", "claims", "published")
+"""Fields of a scenario that say how its runs are read."""
+
+
+def read_as_today(store: Store) -> None:
+    """Give the runs of a store what their scenarios say today about how to read them."""
+    for run in store.runs():
+        path = run.path / "manifest.json"
+        content = json.loads(path.read_text(encoding="utf-8"))
+        fields = fields_today(content["scenario"]["name"], content["scale"])
+        old = {name: value for name, value in content["scenario"].items() if name not in READ or name in fields}
+        content["scenario"] = {**old, **fields}
+        path.write_bytes(to_json(content, indent=2) + b"\n")
+
+
+def fields_today(name: str, scale: str) -> dict[str, Any]:
+    """Return those fields of a shipped scenario, as a manifest has them."""
+    document = read_experiment(name, SCALE.validate_python(scale)).document.data
+    return {field: document[field] for field in READ if field in document}
+
+
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["--claims"]:
+        read_as_today(Store(Path(sys.argv[2])))
+        sys.exit()
     parser = argparse.ArgumentParser()
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--without", action="append", default=[], choices=sorted(TABLES))

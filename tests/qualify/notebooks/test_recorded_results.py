@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from benchkit.store.store import Store
+from tests.qualify.notebooks.record_store import READ, fields_today
 from tests.support.store.recorded_results import FIXTURE, STORES, results_of_store
 
 EXPECTED: dict[str, Any] = json.loads(FIXTURE.read_text(encoding="utf-8"))
@@ -33,3 +35,11 @@ def differences(expected: object, found: object, where: str = "") -> Iterator[st
 @pytest.mark.parametrize("name", STORES)
 def test_recorded_runs_keep_their_ratios_claims_and_verdicts(name: str) -> None:
     assert list(differences(EXPECTED[name], results_of_store(STORES[name]))) == []
+
+
+def test_recorded_runs_have_the_claims_of_their_scenarios() -> None:
+    """Compare with the files: `record_store.py --claims notebooks/recorded` writes them again."""
+    for run in Store(STORES["runs"]).runs():
+        manifest = json.loads((run.path / "manifest.json").read_text(encoding="utf-8"))
+        stored = {name: manifest["scenario"][name] for name in READ if name in manifest["scenario"]}
+        assert stored == fields_today(manifest["scenario"]["name"], manifest["scale"]), run.run_id

@@ -90,7 +90,7 @@ def test_shares_are_between_0_and_1(runs: list[StoredRun]) -> None:
     found = [each for run in runs for each in run.service_profiles]
     assert found
     for each in found:
-        shares = [each.scheduling, *each.range, *each.categories.values(), *each.cumulative.values()]
+        shares = [each.waiting, *each.range, *each.categories.values(), *each.cumulative.values()]
         assert all(0 <= share <= 1.0001 for share in shares), each
         assert sum(each.categories.values()) == pytest.approx(1)
     for run in runs:

@@ -131,6 +131,7 @@ def test_a_server_that_answers_another_status_than_ready_asks_for_is_explained(h
     with pytest.raises(ServiceError) as caught:
         start(hosts, tmp_path, "answers-500", ready={"path": "/health", "within_s": 5})
     assert "did not start: /health does not answer 200 within 5 s: it answers 500" in str(caught.value)
+    assert "--ready-within" in (caught.value.hint or "")
 
 
 @pytest.mark.parametrize("fault", ["none", "slow"])

@@ -38,6 +38,17 @@ CONFIGS = {
     "log.conf": "verbose = false\nlogging = true\nlogfile = siege.log\n",
 }
 
+_GET = "import http from 'k6/http'; export default function () { http.get(__ENV.URL); }\n"
+SCRIPTS = {
+    "load.js": _GET,
+    "deadline.js": f"export const options = {{scenarios: {{stall: {{executor: 'constant-vus', vus: 4, duration: '2s', "
+    f"gracefulStop: '0s'}}}}}};\n{_GET}",
+    "arrivals.js": "export const options = {scenarios: {slow: {executor: 'constant-arrival-rate', rate: 200, "
+    f"duration: '2s', preAllocatedVUs: 2, maxVUs: 2}}}}}};\n{_GET}",
+    "handle.js": f"{_GET}export function handleSummary(data) {{ return {{'out.json': JSON.stringify(data)}}; }}\n",
+}
+"""Scripts of k6; `deadline.js` ends the requests in flight at the end, `arrivals.js` has too few users for its rate."""
+
 
 def record(path: Path, url: str) -> None:
     """Run the commands of one file in an empty directory, and write the output and the commands as run."""
@@ -54,6 +65,8 @@ def record(path: Path, url: str) -> None:
         (work / "POSTED").write_text("k=v\n")
         for config, text in CONFIGS.items():
             (work / config).write_text(f"{text}show-logfile = false\nconnection = keep-alive\nparser = false\n")
+        for script, source in SCRIPTS.items():
+            (work / script).write_text(source)
         for word in ("slow", "drop", "page"):
             (work / word).write_text(f"GET {url}{word}\n")
         for command in case["before"]:

@@ -102,7 +102,7 @@ def with_profiles(run: StoredRun, *, native: bool = False) -> StoredRun:
                         for service, of in services.items()
                         for name in CATEGORIES
                     ]
-                    keys = {"trial_id": trial_id, "host": "sut", "flat_share": 0.0}
+                    keys = {"trial_id": trial_id, "host": "sut", "flat_share": 0.0, "flat_s": 0.01}
                     functions += [
                         {**keys, "service": "app", "function": "runtime.mcall", "cum_share": share},
                         {**keys, "service": "app", "function": "main.main", "cum_share": 1.0},

@@ -145,7 +145,8 @@ def test_unstable_trials_are_believed_with_care(two_cells: Callable[..., RunData
     answer = answer_of(two_cells(0.44, *every))
     assert answer.sentences == ("nginx-go serves 0.44 times the requests of go, 0.43 to 0.44.",)
     assert (
-        answer.trust_sentence == "It can be believed with care: all 8 trials of go are suspect (repetitions disagree)."
+        answer.trust_sentence
+        == "It can be believed with care: all 8 trials of go are suspect (its rate varies much between repetitions)."
     )
 
 
@@ -161,7 +162,7 @@ def test_what_disturbed_all_cells_alike_is_one_sentence_that_names_the_program(
     assert answer.sentences == ("nginx-go serves 0.44 times the requests of go, 0.43 to 0.44.",)
     assert answer.trust_sentence == (
         "It can be believed with care: another program, python3 (pid 12290), used 0.90 of a core, in 6 of 16 trials; "
-        "this met the cells at random, and the interval of the ratio includes it."
+        "as the order of trials is random, this only widens the interval."
     )
 
 

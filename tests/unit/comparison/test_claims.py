@@ -200,8 +200,8 @@ def test_sequential_design_decides_no_claim(judge: Judge) -> None:
 @pytest.mark.parametrize(
     ("metric", "limits", "state"),
     [
-        ("profile_share/scheduling", {"at_least": 2}, "holds"),
-        ("profile_share/scheduling", {"at_most": 2}, "refuted"),
+        ("profile_share/waiting", {"at_least": 2}, "holds"),
+        ("profile_share/waiting", {"at_most": 2}, "refuted"),
         ("profile_share/scheduler", {"about": 1.0, "within": 0.2}, "holds"),
         ("profile_cumulative/mcall", {"at_least": 1.5}, "holds"),
         ("profile_cumulative/epollwait", {"at_least": 1.5}, "undecided"),
@@ -233,3 +233,80 @@ def test_a_claim_about_a_share_uses_the_profiled_trials(
     assert all(metric not in each.metrics for each in compare_all_metrics(data))
     (unprofiled,) = judge_claims(RunData(manifest, measured))
     assert (unprofiled.state, unprofiled.reason) == ("not testable here", "no trial was profiled")
+
+
+def test_the_number_of_claims_is_allowed_for(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+    ratio = {"of": {"stack": "nginx", "cores": 8}, "to": {"stack": "go", "cores": 8}}
+    rates = {cell: rate * NOISE ** (1 if "go" in cell else -1) for cell, rate in RATES.items()}
+
+    def judged(*limits: float) -> tuple[ClaimResult, ...]:
+        claims = [{"text": f"at most {limit}", "ratio": ratio, "at_most": limit} for limit in limits]
+        return judge_claims(RunData(make_manifest(GRID, scenario={"claims": claims}), make_trials(rates)))
+
+    (alone,) = judged(1.0)
+    (measured,) = alone.ratios
+    assert measured.high is not None
+    edge = (measured.high + measured.interval(0.025)[1]) / 2  # within one interval, outside of one for two claims
+    assert judged(edge)[0].state == "holds"
+    among = judged(edge, measured.ratio or 0.0)
+    assert [each.state for each in among] == ["undecided", "undecided"]
+    assert among[0].p is not None
+    assert among[0].p_holm == pytest.approx(2 * among[0].p)
+    assert "by itself, not as one of 2 claims" in among[0].reason
+    assert [each.state for each in judged(edge, 1.0)] == ["holds", "holds"]  # the surer one does not count any more
+
+
+def test_few_blocks_decide_by_the_rule_of_comparisons(judge: Judge) -> None:
+    few = judge({**EIGHT, "at_most": 0.7}, blocks=4)
+    (ratio,) = few.ratios
+    assert ratio.blocks == 4
+    assert "(n=4)" in few.reason
+    edge = (ratio.interval(0.05)[1] + ratio.interval(0.01)[1]) / 2
+    assert judge({**EIGHT, "at_most": edge}, blocks=4).state == "undecided"
+    assert judge({**EIGHT, "at_most": ratio.interval(0.0099)[1]}, blocks=4).state == "holds"
+
+
+def test_a_claim_over_several_cells_says_which_hold(judge: Judge) -> None:
+    reason = judge({"at_most": 0.8}).reason
+    one, eight = reason.split("; ")
+    assert "cores=1" in one
+    assert one.endswith("(n=8) refuted")
+    assert "(n=8) holds" in eight
+
+
+def test_a_ratio_of_ratios_compares_two_leads(judge: Judge) -> None:
+    lead = {"of": {"stack": "nginx", "cores": 1}, "to": {"stack": "go", "cores": 1}}
+    result = judge({**EIGHT, "relative_to": lead, "about": 0.617, "within": 0.1})  # 0.58 / 0.94
+    assert result.state == "holds"
+    (ratio,) = result.ratios
+    assert ratio.ratio == pytest.approx((232 / 400) / (94 / 100))
+    assert (ratio.value, ratio.baseline_value) == pytest.approx((0.58, 0.94), rel=1e-3)
+    assert ratio.relative_to == "stack=nginx,cores=1 to stack=go,cores=1"
+    many = judge({**EIGHT, "relative_to": {"of": {"stack": "nginx"}, "to": {"stack": "go"}}, "at_most": 1})
+    assert (many.state, many.reason) == (
+        "not testable here",
+        "2 pairs of cells, where one is needed to divide by, in this run",
+    )
+
+
+def test_a_claim_about_goroutines_uses_the_samples_of_trials(
+    make_trials: MakeTrials, make_manifest: MakeManifest
+) -> None:
+    ratio = {"of": {"stack": "nginx"}, "to": {"stack": "go"}}
+    claim = {"text": "equal", "ratio": ratio, "metric": "goroutines", "about": 1, "within": 0.05}
+    manifest = make_manifest([{"stack": "go"}, {"stack": "nginx"}], scenario={"claims": [claim]})
+    trials = make_trials({"stack=go": [1, 1, 1], "stack=nginx": [1, 1, 1]}, duration_s=2.0)
+    samples = [
+        {"trial_id": f"r1.stack={stack}.b{block}", "service": "app", "metric": "goroutines", "t_s": t, "value": value}
+        for stack, count in (("go", 215.0), ("nginx", 216.0))
+        for block in (1, 2, 3)
+        for t, value in ((-1.0, 3.0), (1.0, count), (9.0, 3.0))
+    ]
+    data = RunData(manifest, trials, table={"telemetry": pd.DataFrame(samples)}.__getitem__)
+    (result,) = judge_claims(data)
+    (measured,) = result.ratios
+    assert measured.ratio == pytest.approx(216 / 215)
+    assert result.state == "holds"
+    (unknown,) = judge_claims(RunData(manifest, trials))
+    assert (unknown.state, unknown.reason) == ("not testable here", "no server reported its goroutines")
+    assert all("goroutines" not in each.metrics for each in compare_all_metrics(data))

@@ -108,8 +108,8 @@ def test_limits_of_a_run_are_notices(
         "r1: interrupted; partial results.",
         "stack=other: skipped, too few ports.",
         (
-            "5 blocks are too few for the sign-flip test (smallest p 0.062; 6 blocks can): t decides at a fifth of the "
-            "level, which assumes nearly normal noise."
+            "5 blocks are too few for the sign-flip test (smallest p 0.062; 6 blocks can): the t-test decides, at p "
+            "below 0.01. It assumes nearly normal noise."
         ),
     )
     assert [ratio.outcome for ratio in found.ratios] == ["lower"]

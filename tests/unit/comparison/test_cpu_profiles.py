@@ -7,7 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.comparison.cpu_profiles import ProfileData, in_profile_pass, profiler_costs, service_profiles
+from benchkit.comparison.cpu_profiles import (
+    ProfileData,
+    in_profile_pass,
+    profiler_costs,
+    sample_count,
+    service_profiles,
+    share_interval,
+)
 from benchkit.comparison.run_data import RunData, profile_pass_exclusions
 from benchkit.models.profile import CATEGORIES
 from benchkit.models.run import Manifest
@@ -45,7 +52,7 @@ def shares_of(trial_id: str, service: str, **shares: float) -> list[dict[str, ob
 
 def functions_of(trial_id: str, service: str, **shares: float) -> list[dict[str, object]]:
     return [
-        {"trial_id": trial_id, "service": service, "function": f"runtime.{name}", "cum_share": share}
+        {"trial_id": trial_id, "service": service, "function": f"runtime.{name}", "flat_s": 0.01, "cum_share": share}
         for name, share in shares.items()
     ]
 
@@ -81,7 +88,7 @@ def test_shares_are_means_over_profiles_and_the_rest_is_of_measured_trials(
     )
     (found,) = service_profiles(ProfileData(RunData(manifest, trials), shares, functions, telemetry))
     assert (found.cell_id, found.service, found.profiles) == ("server=a", "app", 2)
-    assert found.scheduling == pytest.approx(0.35)
+    assert found.waiting == pytest.approx(0.35)
     assert found.range == pytest.approx((0.3, 0.4))
     assert list(found.categories) == list(CATEGORIES)
     assert sum(found.categories.values()) == pytest.approx(1)
@@ -103,7 +110,7 @@ def test_services_are_separate_and_unknown_figures_absent(trials: pd.DataFrame, 
     found = service_profiles(
         ProfileData(RunData(manifest, trials), shares, empty_frame("profile"), empty_frame("telemetry"))
     )
-    assert {(each.cell_id, each.service): each.scheduling for each in found} == {
+    assert {(each.cell_id, each.service): each.waiting for each in found} == {
         ("server=a", "app"): 0.25,
         ("server=b", "front"): 0.0,
         ("server=b", "app"): 0.5,
@@ -143,7 +150,7 @@ def test_excluded_profiles_are_used_only_without_others(trials: pd.DataFrame, ma
         (found,) = service_profiles(
             ProfileData(RunData(manifest, trials), shares, functions, telemetry, exclusions=excluded)
         )
-        assert found.scheduling == pytest.approx(scheduling)
+        assert found.waiting == pytest.approx(scheduling)
         assert found.cumulative["mcall"] == pytest.approx(mcall)
         assert (found.profiles, found.excluded_profiles) == (2 - omitted, omitted)
         assert found.invalid_figures == (("shares",) if len(excluded) == 2 else ())
@@ -268,3 +275,17 @@ def test_profile_pass_is_not_sampled(make_pass: Callable[[Pairs], pd.DataFrame])
     samples = take_samples(trials, "rps")
     assert samples.blocks == (1, 2)
     assert set(np.exp(samples.logs).round(6).ravel()) == {100.0}
+
+
+def test_samples_of_profiles_give_the_interval_of_a_share() -> None:
+    functions = pd.DataFrame(
+        {
+            "trial_id": ["one"] * 3 + ["other"] * 2,
+            "flat_s": [0.01, 0.48, 0.0, 0.02, 0.5],  # the rarest function of a profile is one sample
+        }
+    )
+    assert sample_count(functions) == 49 + 26
+    assert sample_count(functions.assign(flat_s=None)) is None
+    low, high = share_interval(0.05, 400)
+    assert (low, high) == pytest.approx((0.0326, 0.0759), abs=1e-4)
+    assert share_interval(0.0, 100)[0] == pytest.approx(0)

@@ -256,7 +256,7 @@ def test_too_few_blocks_detect_nothing() -> None:
     assert (five.test, five.shown_from, six.test) == ("t", 6, "sign-flip")
     assert (five.detectable or 0) > (six.detectable or 9)
     assert five.text.startswith(
-        "5 blocks are too few for the sign-flip test (smallest p 0.062; 6 blocks can): t decides at a fifth of the level, "
+        "5 blocks are too few for the sign-flip test (smallest p 0.062; 6 blocks can): the t-test decides, at p below 0.01. "
     )
     assert five.half_width == pytest.approx(math.exp(2.776445 * 0.1 / math.sqrt(5)))
 

@@ -253,7 +253,7 @@ def test_difference_that_the_bias_explains_is_undecided(make_trials: MakeTrials)
     assert ratio_of(make_trials, 0.92).outcome == "lower"
     found = ratio_of(make_trials, 0.92, "foreign_share", list(0.1 + NOISE))
     assert found.outcome == "undecided"
-    assert found.reason == "the difference is no larger than the 11.2% that unequal CPU time can explain"
+    assert found.reason == "one cell had less CPU time than the other, which alone can make a difference of 11.2%"
 
 
 def test_background_work_counts_once_for_each_cell(make_trials: MakeTrials) -> None:

@@ -106,7 +106,7 @@ COMMANDS: dict[str, tuple[dict[str, Any], str]] = {
         {"rate": 1000, "shape": {"form": "step", "base": 0.5, "start_s": 1, "length_s": 2}},
         "SEND -stages=500x2000000ns,2000x1000000ns,1000x2000000ns",
     ),
-    "openloop-full-speed": ({}, "SEND -duration=5.000000000s"),
+    "openloop-full-speed": ({}, "SEND -duration=5.000000000s -timeout=5s"),
 }
 """Name → (load, argument list without the URL); `|` joins an option to a value that may have blanks."""
 

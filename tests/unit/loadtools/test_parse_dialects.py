@@ -8,8 +8,7 @@ import pytest
 
 from benchkit.errors import ParseError
 from benchkit.loadtools.registry import TOOLS
-from benchkit.loadtools.text import SECONDS, decode, parse_number, parse_scaled
-from benchkit.loadtools.vegeta.output import parse_duration
+from benchkit.loadtools.text import SECONDS, decode, parse_duration, parse_number, parse_scaled
 from benchkit.loadtools.wrk.output import BYTES
 from benchkit.models.load_result import LoadResult
 from tests.support.paths import TESTS

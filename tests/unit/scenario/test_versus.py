@@ -10,6 +10,7 @@ import pytest
 from benchkit.document import read_document
 from benchkit.errors import InputError
 from benchkit.loadtools.load_shares import pauses, turn_s
+from benchkit.loadtools.registry import TOOLS
 from benchkit.models.base import SplitCpus
 from benchkit.models.design import Difference, ResponsePart
 from benchkit.models.load import Load
@@ -23,6 +24,8 @@ from benchkit.scenario.versus import (
     calibration_fields,
     compare_commands,
     compare_refs,
+    default_tool,
+    load_of,
     options_of,
     save_scenario,
 )
@@ -138,6 +141,21 @@ def test_a_body_may_be_a_file_and_differences_are_declared() -> None:
         (("header_bytes",), False),
         (("body_bytes", "body"), True),
     ]
+
+
+def test_a_body_file_that_is_missing_is_a_mistake_of_its_option() -> None:
+    comparison = ServerComparison((ServerRequest("/", "PUT", body_file="/no/body"),), "wrk", 32, 60, 0.03)
+    fields = compare_commands(COMMANDS, comparison)
+    with pytest.raises(InputError, match="--body: cannot read /no/body"):
+        experiment_of_options(fields, options_of(fields))
+
+
+def test_requests_of_several_methods_get_a_tool_that_sends_them() -> None:
+    mixed = (ServerRequest("/a"), ServerRequest("/b", "POST", "{}"))
+    assert default_tool(mixed[:1]) == "h2load"
+    tool = TOOLS[default_tool(mixed)]
+    load = Load.model_validate({"connections": 1, "duration_s": 1, "tool": tool.name, **load_of(mixed)})
+    assert not list(tool.requests.unsupported_fields(load, tool.name))
 
 
 def test_several_requests_share_their_headers() -> None:

@@ -122,7 +122,7 @@ def test_workers_set_parallelism_and_can_be_pinned() -> None:
     ("field", "line"),
     [
         ("multi_accept: false", "multi_accept off;"),
-        ("accept_mutex: true", "accept_mutex on;"),
+        ("accept_mutex: false", "accept_mutex off;"),
         ("keepalive: false", "keepalive_timeout 0;"),
         ("keepalive_timeout_s: 7", "keepalive_timeout 7;"),
         ("keepalive_requests: 5", "keepalive_requests 5;"),

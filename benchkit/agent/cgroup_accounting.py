@@ -1,0 +1,206 @@
+"""Accounting by control group: CPU time, throttling, memory and processes of a group with all groups below it.
+
+Nothing escapes it: a process stays in its group whatever it does, and its CPU time is counted there also where nobody
+waits for it. Version 1: cgroup-v1/cpuacct.rst and memory.rst of Linux; version 2: admin-guide/cgroup-v2.rst.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from pathlib import Path, PurePosixPath
+from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
+
+from benchkit.agent.collector import KernelFile, UnavailableError, number_after
+from benchkit.agent.common import read_text
+from benchkit.agent.proc import TICKS
+
+UNIFIED = ""
+"""Name of version 2 among the controllers of version 1, as in /proc/PID/cgroup."""
+CONTROLLERS = ("cpu", "cpuacct", "memory")
+"""Controllers of version 1 that are read."""
+
+NANOSECOND, MICROSECOND = 1e-9, 1e-6
+
+
+class CgroupMount(NamedTuple):
+    """A mounted tree of groups: the mount point, and the group that is mounted there."""
+
+    point: Path
+    root: PurePosixPath
+
+    def folder(self, path: str) -> Path:
+        """Return the folder of a group, by its path below the mount point, or by that in /proc/PID/cgroup."""
+        group = PurePosixPath("/", path)
+        below = Path(self.point, *group.parts[1:])
+        if not below.is_dir() and self.root in (group, *group.parents):
+            return Path(self.point, *group.relative_to(self.root).parts)
+        return below
+
+
+def cgroup_mounts(mountinfo: str) -> Dict[str, CgroupMount]:
+    """Return the mounted trees by controller, from /proc/self/mountinfo (proc(5)); the last mount of each counts."""
+    found: Dict[str, CgroupMount] = {}
+    for line in mountinfo.splitlines():
+        before, _, rest = line.partition(" - ")
+        root, point = (unescaped(text) for text in before.split()[3:5])
+        kind, _, options = rest.split()[:3]
+        names = {"cgroup2": [UNIFIED], "cgroup": [name for name in CONTROLLERS if name in options.split(",")]}
+        found.update((name, CgroupMount(Path(point), PurePosixPath(root))) for name in names.get(kind, ()))
+    return found
+
+
+def own_mounts() -> Dict[str, CgroupMount]:
+    """Return the trees that are mounted on this host, by controller."""
+    return cgroup_mounts(read_text("/proc/self/mountinfo") or "")
+
+
+def unescaped(text: str) -> str:
+    """Decode a path of mountinfo, which has blanks and the like as octal numbers (proc(5))."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
+
+
+class CpuSplit(NamedTuple):
+    """CPU time in seconds; `user_s` and `system_s` add up to the whole."""
+
+    user_s: float
+    system_s: float
+
+    @property
+    def total_s(self) -> float:
+        """User and system time."""
+        return self.user_s + self.system_s
+
+
+class CpuSplitter:
+    """Divides an exact CPU time by the shares of user and system time, which most kernels sample at their ticks.
+
+    Both parts only grow, as those of the kernel do (cputime_adjust in kernel/sched/cputime.c).
+    """
+
+    def __init__(self) -> None:
+        self._last = CpuSplit(0.0, 0.0)
+
+    def split(self, total_s: float, user: float, system: float) -> CpuSplit:
+        """Return the parts of `total_s`; `user` and `system` in any unit. A time below the last one counts as that."""
+        last, total_s = self._last, max(total_s, self._last.total_s)
+        system_s = total_s * system / (user + system) if user + system > 0 else 0.0
+        system_s = min(max(system_s, last.system_s), total_s - last.user_s)
+        self._last = CpuSplit(max(total_s - system_s, last.user_s), system_s)  # rounding must not let it shrink
+        return self._last
+
+
+class Cgroup:
+    """One group with all below it, which may not exist yet; its last CPU time stays known after its removal."""
+
+    def __init__(self, path: str, folders: Dict[str, Path], quota: Optional[Path] = None) -> None:
+        """Read the group `path`, in these folders by controller; `quota`: the group whose quota applies to it."""
+        self.path = path
+        self._folders = folders
+        self._quota = quota
+        self._splitter = CpuSplitter()
+        self._readers: Optional[Tuple[Callable[[], Tuple[float, float, float]], List[KernelFile]]] = None
+        self._is_over = False
+        self._last: Optional[CpuSplit] = None
+
+    @classmethod
+    def at(cls, path: str) -> Cgroup:
+        """Return the group at a path below the mount points, or as /proc/PID/cgroup has it: `/system.slice/x.service`.
+
+        Raises UnavailableError where the host shows no groups at all.
+        """
+        mounts = own_mounts()
+        if not mounts:
+            raise UnavailableError(f"control group {path}: this host shows no control groups")
+        return cls(path, {name: mount.folder(path) for name, mount in mounts.items()})
+
+    @property
+    def folder(self) -> Path:
+        """The folder that lists its processes: that of the CPU time of version 1, else that of version 2."""
+        candidates = [self._folders[name] for name in ("cpuacct", UNIFIED, *CONTROLLERS) if name in self._folders]
+        return next((each for each in candidates if each.is_dir()), candidates[0])
+
+    def pids(self) -> List[int]:
+        """Return its processes, of groups below it too; none where it does not exist."""
+        return [] if self._is_over else pids_below(self.folder)
+
+    def cpu(self) -> Optional[CpuSplit]:
+        """Return the CPU time since it was created; None where it never existed.
+
+        The kernel adds the time of a running thread at its ticks, as for the clock of a process.
+        """
+        with contextlib.suppress(UnavailableError, OSError):  # it does not exist yet, or not any more
+            if not self._is_over:
+                self._readers = self._readers or self._open()
+                self._last = self._splitter.split(*self._readers[0]())
+        return self._last
+
+    def throttling(self) -> Optional[Tuple[int, int, float]]:
+        """Return periods, throttled periods, and throttled seconds of its CPU quota; None without a quota."""
+        candidates = [self._folders[name] for name in ("cpu", UNIFIED) if name in self._folders]
+        for folder in [self._quota] if self._quota else candidates:
+            content = b"\n" + (read_text(str(folder / "cpu.stat")) or "").encode()
+            periods, throttled = (number_after(content, word) for word in (b"nr_periods ", b"nr_throttled "))
+            if periods and throttled is not None:
+                nanoseconds, microseconds = (
+                    number_after(content, b"throttled_" + unit) for unit in (b"time ", b"usec ")
+                )
+                return periods, throttled, (nanoseconds or 0) * NANOSECOND + (microseconds or 0) * MICROSECOND
+        return None
+
+    def memory_bytes(self) -> Optional[int]:
+        """Return the memory charged to it, page cache included; None where its group has no memory controller."""
+        for name, file in (("memory", "memory.usage_in_bytes"), (UNIFIED, "memory.current")):
+            if name in self._folders:
+                text = read_text(str(self._folders[name] / file)) or ""
+                if text.isdigit():
+                    return int(text)
+        return None
+
+    def end(self) -> None:
+        """Read the CPU time for the last time, and close files: the group is about to be removed."""
+        self.cpu()
+        self._is_over = True
+        for file in self._readers[1] if self._readers else ():
+            file.close()
+        self._readers = None
+
+    def _open(self) -> Tuple[Callable[[], Tuple[float, float, float]], List[KernelFile]]:
+        """Return how to read total, user and system time, and the open files. Raises UnavailableError."""
+        accounting = self._folders.get("cpuacct")
+        if accounting is not None and accounting.is_dir():
+            total = KernelFile(str(accounting / "cpuacct.usage"))
+            if (accounting / "cpuacct.usage_user").exists():  # Linux 4.6: nanoseconds
+                parts = [KernelFile(str(accounting / f"cpuacct.usage_{name}")) for name in ("user", "sys")]
+                return lambda: _nanoseconds(total, parts), [total, *parts]
+            stat = KernelFile(str(accounting / "cpuacct.stat"))
+            return lambda: _ticks(total, stat), [total, stat]
+        stat = KernelFile(str(self._folders.get(UNIFIED, self.folder) / "cpu.stat"))
+        return lambda: _microseconds(stat), [stat]
+
+
+def pids_below(folder: Path) -> List[int]:
+    """Return the processes of the group in a folder, and of the groups below it; those of other namespaces are 0."""
+    found = []
+    for each, _, _ in os.walk(str(folder)):
+        found += [int(pid) for pid in (read_text(f"{each}/cgroup.procs") or "").split() if pid != "0"]
+    return sorted(found)
+
+
+def _nanoseconds(total: KernelFile, parts: List[KernelFile]) -> Tuple[float, float, float]:
+    user, system = (int(file.read()) * NANOSECOND for file in parts)
+    return int(total.read()) * NANOSECOND, user, system
+
+
+def _ticks(total: KernelFile, stat: KernelFile) -> Tuple[float, float, float]:
+    content = b"\n" + stat.read()
+    user, system = ((number_after(content, word) or 0) / TICKS for word in (b"user ", b"system "))
+    return int(total.read()) * NANOSECOND, user, system
+
+
+def _microseconds(stat: KernelFile) -> Tuple[float, float, float]:
+    content = b"\n" + stat.read()
+    words = (b"usage_usec ", b"user_usec ", b"system_usec ")
+    total, user, system = ((number_after(content, word) or 0) * MICROSECOND for word in words)
+    return total, user, system

@@ -1,0 +1,1 @@
+"""autocannon: its output."""

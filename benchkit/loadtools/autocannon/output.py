@@ -1,0 +1,388 @@
+"""Parser of the output of autocannon (1 to 8): its tables in any locale, and its JSON.
+
+Meaning of the figures, read from its source (lib/run.js, aggregateResult.js, printResult.js, format.js):
+
+- "N requests" are those sent, answered or not (up to version 6 those answered). From 1,000 on they are rounded to
+  thousands: `879k`. The exact number of answers is in the JSON alone.
+- Req/Sec and Bytes/Sec are sampled once per second; "Avg" is the mean of the samples. It is the rate here; requests ÷
+  duration is lower, since the duration runs until the last sample.
+- The rates are printed in the locale of the machine: `87,916.8`, `87.916,8`, `87 916,8`. Averages have at most two
+  decimals, all other columns none, so that three digits behind a separator are thousands. Times have a decimal point.
+- Times are whole milliseconds, cut off: the mean is some half a millisecond too low. With a rate (`-R`, `-r`) samples
+  are added for coordinated omission, which the output does not say.
+- Answers of any status have a time (unless `--excludeErrorStats`). Errors include timeouts; both have no answer.
+- kB and MB are 1000 and 1000².
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated
+
+from pydantic import Field
+
+from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.text import (
+    Action,
+    Count,
+    Figure,
+    JsonOutput,
+    Reader,
+    has_line,
+    line_with,
+    not_output_of,
+    of_unit,
+    parse_count,
+    parse_number,
+    parse_scaled,
+    read_document,
+    unread_notes,
+    without_times,
+)
+from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+
+_SIZES: Mapping[str, float] = {
+    "B": 1,
+    **{f"{prefix}B": 1000.0**power for power, prefix in enumerate("kMGTP", 1)},
+    "KB": 1000,
+}
+_BORDERS = "│┃║|?\ufffd"
+"""Borders of the cells, also where their encoding was lost."""
+_MOJIBAKE = "\u00e2\u201d\u201a"
+"""A border whose UTF-8 was read as Windows-1252."""
+_CELLS = re.compile(rf"\s*[{_BORDERS}]\s*|\t+|\s{{2,}}")
+_RUNNING = re.compile(r"Running \S+(?: requests?)? (?:test|warmup) @ (\S+).*")
+_CONNECTIONS = re.compile(r"([0-9]+) connections?(?: with ([0-9]+) pipelining factor)?")
+_WORKERS = re.compile(r"([0-9]+) workers?")
+_HEADER = re.compile(rf"[{_BORDERS}]?\s*Stat\b.*")
+_ROW = re.compile(rf"[{_BORDERS}]?\s*(Latency(?: \(ms\))?|Req/Sec|Bytes/Sec)\b\s*(.*)")
+_STATUS = re.compile(rf"[{_BORDERS}]\s*([1-5][0-9]{{2}})\s*[{_BORDERS}]\s*([0-9]+)\s*[{_BORDERS}]?")
+_POINT = re.compile(
+    rf"[{_BORDERS}]?\s*([0-9]{{1,2}}(?:\.[0-9]{{1,3}})?)%?\s*[{_BORDERS}\s]\s*([0-9]+(?:\.[0-9]+)?)\s*[{_BORDERS}]?"
+)
+_POINTS = re.compile(rf"[{_BORDERS}]?\s*Percentile\s*[{_BORDERS}\s]\s*Latency \(ms\).*")
+_CODES = re.compile(rf"[{_BORDERS}]?\s*Code\s*[{_BORDERS}\s]\s*Count.*")
+_ANSWERS = re.compile(r"([0-9]+) 2xx responses, ([0-9]+) non 2xx responses")
+_END = re.compile(r"([0-9]+)(k?) requests in ([0-9.]+)s, ([0-9.]+) ?([kKMGTP]?B) read")
+_ERRORS = re.compile(r"([0-9]+)(k?) errors \(([0-9]+)(k?) timeouts\)")
+_RESETS = re.compile(r"request pipeline was reset ([0-9]+)k? times?")
+_DAMAGED = re.compile(r".* requests in .*|.* 2xx responses, .*|[0-9]+k? errors.*")
+_OWN = has_line(
+    rf"[{_BORDERS}]\s*Latency\s*[{_BORDERS}]\s*[0-9.]+ ms",
+    rf"[{_BORDERS}]\s*Req/Sec\s*[{_BORDERS}]",
+    rf"[{_BORDERS}]?\s*Bytes/Sec\s*[{_BORDERS} ]\s*[0-9.]+ [kMGTP]?B",
+    r"Req/Bytes counts sampled ",
+    r"[0-9]+k requests in ",
+    r"[0-9]+ requests in [0-9.]+s, [0-9.]+ [kMGTP]?B read",
+    r"[0-9]+ 2xx responses, [0-9]+ non 2xx responses",
+    r"[0-9]+k? errors \([0-9]+k? timeouts\)",
+    r"Stat\s+Avg\s+Stdev\s+Max\s*$",
+)
+_JSON = re.compile(r'"(?:p97_5|p2_5|mismatches|non2xx)"\s*:')
+
+
+class _AutocannonReader(Reader):
+    """Figures of the tables by autocannon's own labels; times in seconds, sizes in bytes."""
+
+    tool = "autocannon"
+
+    url: str | None = None
+    connections: int | None = None
+    pipelining: int | None = None
+    workers: int | None = None
+    times: Mapping[str, float] | None = None
+    """Row "Latency" by the names of its columns."""
+    rate: float | None = None
+    bytes_per_s: float | None = None
+    sent: int | None = None
+    is_rounded: bool = False
+    """True where a count is in thousands."""
+    duration_s: float | None = None
+    bytes_read: float | None = None
+    answers_2xx: int | None = None
+    non_2xx: int | None = None
+    errors: int | None = None
+    timeouts: int | None = None
+    resets: int | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.columns: list[str] = []
+        self.table = ""
+        """Table that the current line is in: stats, points or codes."""
+        self.points: dict[str, float] = {}
+        self.statuses: dict[str, int] = {}
+        self._rules = (
+            (_RUNNING, self.read_running),
+            (_CONNECTIONS, self.read_connections),
+            (_WORKERS, self.read_workers),
+            (_HEADER, self.read_header),
+            (_POINTS, self.start("points")),
+            (_CODES, self.start("codes")),
+            (_ROW, self.read_row),
+            (_END, self.read_end),
+            (_ANSWERS, self.read_answers),
+            (_ERRORS, self.read_errors),
+            (_RESETS, self.read_resets),
+            (_DAMAGED, self.add_unread),
+            (_STATUS, self.read_status),
+            (_POINT, self.read_point),
+        )
+
+    def read(self, text: str) -> LoadResult:
+        lines = self.read_lines(text)
+        if not _OWN(text) or not (self.stated - {"url", "connections"}):
+            raise not_output_of("autocannon", lines)
+        return self.result()
+
+    def start(self, table: str) -> Action:
+        def set_table(_match: re.Match[str]) -> None:
+            self.table = table
+
+        return set_table
+
+    def read_running(self, match: re.Match[str]) -> None:
+        self.set_once(match[0], url=None if self.unterminated else match[1])
+
+    def read_connections(self, match: re.Match[str]) -> None:
+        self.connections, self.pipelining = parse_count(match[1]), parse_count(match[2])
+
+    def read_workers(self, match: re.Match[str]) -> None:
+        self.workers = parse_count(match[1])
+
+    def read_header(self, match: re.Match[str]) -> None:
+        self.table = "stats"
+        self.columns = [cell.lower().removesuffix("%") for cell in _cells(match[0])[1:]]
+
+    def read_row(self, match: re.Match[str]) -> None:
+        label, cells = match[1], _cells(match[2])
+        if self.unterminated or len(cells) != len(self.columns):
+            self.unread.append(match[0])
+            return
+        named = dict(zip(self.columns, cells, strict=True))
+        if label.startswith("Latency"):
+            times = {name: of_unit(parse_number(cell.removesuffix(" ms")), 1e-3) for name, cell in named.items()}
+            self.set_once(match[0], times=None if None in times.values() else times)
+        elif label == "Req/Sec":
+            self.set_once(match[0], rate=parse_local(named.get("avg", "")))
+        else:
+            size = parse_scaled(named.get("avg", "").replace(" ", ""), _SIZES)
+            self.set_once(match[0], bytes_per_s=size and size[0])
+
+    def read_point(self, match: re.Match[str]) -> None:
+        if self.table == "points" and not self.unterminated:
+            self.points[match[1]] = float(f"{float(match[2]) / 1000:.15g}")
+
+    def read_status(self, match: re.Match[str]) -> None:
+        if self.table == "codes":
+            self.statuses[match[1]] = int(match[2])
+
+    def read_end(self, match: re.Match[str]) -> None:
+        size = parse_scaled(match[4] + match[5], _SIZES)
+        read = size and size[0]
+        self.set_once(match[0], sent=self.count(match[1], match[2]), duration_s=parse_number(match[3]), bytes_read=read)
+
+    def read_answers(self, match: re.Match[str]) -> None:
+        self.set_once(match[0], answers_2xx=int(match[1]), non_2xx=int(match[2]))
+
+    def read_errors(self, match: re.Match[str]) -> None:
+        self.set_once(match[0], errors=self.count(match[1], match[2]), timeouts=self.count(match[3], match[4]))
+
+    def read_resets(self, match: re.Match[str]) -> None:
+        self.resets = int(match[1])
+
+    def count(self, number: str, thousands: str) -> int | None:
+        self.is_rounded = self.is_rounded or bool(thousands)
+        count = parse_count(number)
+        return count if count is None or not thousands else count * 1000
+
+    def result(self) -> LoadResult:
+        ended = self.sent is not None and not self.unread
+        return _result(
+            latency=self._latency(),
+            url=self.url,
+            connections=self.connections,
+            workers=self.workers,
+            duration_s=self.duration_s,
+            requests=self.sent,
+            rate=self.rate,
+            bytes_total=self.bytes_read,
+            bytes_per_s=self.bytes_per_s,
+            errors=self.errors if self.errors is not None or not ended else 0,
+            timeouts=self.timeouts if self.timeouts is not None or not ended else 0,
+            non_2xx=self.non_2xx if self.non_2xx is not None or not ended else 0,
+            statuses=self.statuses,
+            complete=ended and None not in (self.times, self.rate),
+            notes=self._notes(),
+        )
+
+    def _latency(self) -> Latency:
+        times = self.times or {}
+        return Latency(
+            mean_s=times.get("avg"),
+            stdev_s=times.get("stdev"),
+            max_s=times.get("max"),
+            percentiles=self.points or {name: time for name, time in times.items() if name[0].isdigit()},
+        )
+
+    def _notes(self) -> Iterator[Note]:
+        if self.is_rounded:
+            yield Note(code="autocannon-thousands", message="counts with a k are rounded to thousands by autocannon")
+        if self.pipelining:
+            yield _pipelining(self.pipelining)
+        if self.resets:
+            yield Note(code="autocannon-resets", message=f"the pipeline of requests was reset {self.resets} times")
+        yield from unread_notes(self.unread)
+
+
+def _cells(row: str) -> list[str]:
+    return [cell for cell in _CELLS.split(row.strip(f" {_BORDERS}")) if cell]
+
+
+_LOCAL = re.compile(
+    r"([0-9]+|[0-9]{1,3}(?:[.,\u066b\u066c][0-9]{2,3})*[.,\u066b\u066c][0-9]{3})(?:[.,\u066b]([0-9]{1,2}))?"
+)
+
+
+def parse_local(cell: str) -> float | None:
+    """Return a number with at most two decimals, as any locale prints it; None for any other text.
+
+    Three digits behind the last separator are thousands, one or two are decimals. Blanks and apostrophes group too.
+    """
+    digits = "".join(str(unicodedata.decimal(c)) if c.isdecimal() else c for c in cell if not c.isspace())
+    match = _LOCAL.fullmatch(re.sub("['\u2019\u02bc]", "", digits))
+    return float(f"{re.sub('[^0-9]', '', match[1])}.{match[2] or 0}") if match else None
+
+
+def _pipelining(requests: int) -> Note:
+    return Note(code="pipelining", message=f"each connection had up to {requests} requests in flight (pipelining)")
+
+
+def _result(
+    *,
+    latency: Latency,
+    url: str | None,
+    connections: int | None,
+    workers: int | None,
+    duration_s: float | None,
+    requests: int | None,
+    rate: float | None,
+    bytes_total: float | None,
+    bytes_per_s: float | None,
+    errors: int | None,
+    timeouts: int | None,
+    non_2xx: int | None,
+    statuses: Mapping[str, int],
+    complete: bool,
+    notes: Iterable[Note],
+) -> LoadResult:
+    """Return the result; `errors` include timeouts, and without an answer no time was measured."""
+    latency = latency.model_copy(update={"resolution_s": 1e-3, "covers": "request"})
+    unanswered = None if errors is None else errors - (timeouts or 0)
+    coarse = latency.mean_s is not None and latency.mean_s < 10e-3  # noqa: PLR2004 - a step of 1 ms is more than a tenth
+    resolution = Note(code="resolution", message="autocannon's times are whole milliseconds, cut off")
+    return LoadResult(
+        tool="autocannon",
+        target=url,
+        duration_s=duration_s,
+        requests=requests,
+        rps=rate,
+        connections=connections,
+        threads=workers or None,
+        bytes_total=bytes_total,
+        bytes_per_s=bytes_per_s,
+        latency=without_times(latency) if rate == 0 else latency,
+        errors=Errors(timeout=timeouts, other=unanswered),
+        status=statuses,
+        non_2xx=non_2xx,
+        failed=errors,
+        complete=complete,
+        notes=(*([resolution] if coarse and rate else []), *notes),
+    )
+
+
+class _Histogram(JsonOutput):
+    """Times in milliseconds, or counts and bytes of a second."""
+
+    average: Figure
+    stddev: Figure
+    min: Figure
+    max: Figure
+    total: Count | None = None
+
+
+class _StatusCount(JsonOutput):
+    count: Annotated[Count, Field(strict=False)]
+    """Some documents have it as text."""
+
+
+class _Document(JsonOutput):
+    url: str | None = None
+    connections: Count
+    pipelining: Count = 1
+    workers: Count | None = None
+    duration: Figure
+    requests: _Histogram
+    latency: dict[str, Figure]
+    throughput: _Histogram
+    errors: Count
+    timeouts: Count = 0
+    non_2xx: Count = Field(default=0, alias="non2xx")
+    resets: Count = 0
+    statuses: dict[str, _StatusCount] = Field(default={}, alias="statusCodeStats")
+
+
+def _read_json(text: str) -> LoadResult:
+    document = read_document(text, _Document, "autocannon")
+    times = {name: of_unit(time, 1e-3) for name, time in document.latency.items()}
+    notes = []
+    if document.pipelining > 1:
+        notes.append(_pipelining(document.pipelining))
+    return _result(
+        latency=Latency(
+            min_s=times.get("min"),
+            mean_s=times.get("average"),
+            stdev_s=times.get("stddev"),
+            max_s=times.get("max"),
+            percentiles={
+                name[1:].replace("_", "."): time
+                for name, time in times.items()
+                if re.fullmatch(r"p[0-9]{1,2}(?:_[0-9]{1,3})?", name) and time is not None
+            },
+        ),
+        url=document.url,
+        connections=document.connections,
+        workers=document.workers,
+        duration_s=document.duration,
+        requests=document.requests.total,
+        rate=document.requests.average,
+        bytes_total=document.throughput.total,
+        bytes_per_s=document.throughput.average,
+        errors=document.errors,
+        timeouts=document.timeouts,
+        non_2xx=document.non_2xx,
+        statuses={code: each.count for code, each in document.statuses.items() if each.count},
+        complete=True,
+        notes=notes,
+    )
+
+
+def parse(text: str) -> LoadResult:
+    """Return the result that autocannon printed. Raises ParseError for other text, and for several runs."""
+    if _JSON.search(text):
+        return _read_json(text)
+    return _AutocannonReader().read(text.replace(_MOJIBAKE, "│"))
+
+
+def _is_output(text: str) -> bool:
+    return _OWN(text) or _JSON.search(text) is not None
+
+
+FORMAT = OutputFormat(
+    "autocannon",
+    _is_output,
+    parse,
+    (line_with(r"Running \S+(?: requests?)? test @ "), line_with(rf"[{_BORDERS}]?\s*Latency\b"), line_with(r"\{")),
+)

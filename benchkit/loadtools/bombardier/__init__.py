@@ -1,0 +1,1 @@
+"""bombardier: its output."""

@@ -1,0 +1,289 @@
+"""Parser of the output of bombardier (1.0 to 2.x): its text and its JSON.
+
+Meaning of the figures, read from its source (bombardier.go, templates.go, internal/test_info.go):
+
+- "Reqs/sec" is the mean of the rates of short intervals (20 ms), not requests ÷ time: in a short run they differ. The
+  text states only the time that was asked for, the JSON the time taken.
+- Every request has a status class or is in "others", which got no answer. Times are those of all requests, failed ones
+  too, and include connecting. Timeouts count with the time until them.
+- "Stdev" of latencies gives each different time (in µs) the same weight, however often it occurred: a rough figure.
+- "Throughput" is of bytes received and sent, with headers. KB, MB and GB are 1024.
+- Two decimals in a unit that changes at 85 % of the next one: 0.85ms, 0.90s.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from pydantic import Field
+
+from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.text import (
+    SECONDS,
+    Count,
+    Figure,
+    JsonOutput,
+    Reader,
+    errors_of,
+    has_line,
+    line_with,
+    not_output_of,
+    of_unit,
+    parse_count,
+    parse_duration,
+    parse_number,
+    parse_scaled,
+    read_document,
+    several_runs,
+    unread_notes,
+)
+from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+
+_SIZES: Mapping[str, float] = {"": 1, **{f"{prefix}B": 1024.0**power for power, prefix in enumerate("KMGTP", 1)}}
+_START = re.compile(
+    r"Bombarding (\S+) (?:for (\S+)|with (\S+) request(?:s|\(s\))) using ([0-9]+) connection(?:s|\(s\))"
+)
+_COLUMNS = re.compile(r"Statistics\s+Avg\s+Stdev\s+Max")
+_RATE = re.compile(r"Reqs/sec\s+(\S+)\s+(\S+)\s+(\S+)")
+_LATENCY = re.compile(r"Latency\s+(\S+)\s+(\S+)\s+(\S+)")
+_PERCENTILE = re.compile(r"([0-9]{1,2})%\s+(\S+)")
+_CODES = re.compile(r"1xx - ([0-9]+), 2xx - ([0-9]+), 3xx - ([0-9]+), 4xx - ([0-9]+), 5xx - ([0-9]+)")
+_OTHERS = re.compile(r"others - ([0-9]+)")
+_ERRORS = re.compile(r"Errors:")
+_ERROR = re.compile(r"(\S.*) - ([0-9]{1,18})")
+_THROUGHPUT = re.compile(r"Throughput:\s+(\S+)/s")
+_FEW = re.compile(r"There wasn't enough data to compute statistics for (?:requests|latencies)\.")
+_DAMAGED = re.compile(r"(?:Reqs/sec|Latency\s(?!Dist)|1xx -|others -|Throughput:).*|[0-9]{1,2}%\s.*")
+_JSON = re.compile(r'\{"spec":\s*\{\s*"numberOfConnections"')
+_OWN = has_line(
+    r"Bombarding \S+ (?:for|with) ",
+    r"Statistics\s+Avg\s+Stdev\s+Max$",
+    r"Reqs/sec\s+[0-9.]+\s+[0-9.]+\s+[0-9.]+$",
+    r"1xx - [0-9]+, 2xx - [0-9]+",
+    r"others - [0-9]+$",
+    r"Throughput:\s+[0-9.]+[KMGTP]?B?/s",
+)
+
+
+class _BombardierReader(Reader):
+    """Figures of bombardier's text by its own labels; times in seconds, sizes in bytes."""
+
+    tool = "bombardier"
+
+    url: str | None = None
+    asked_s: float | None = None
+    connections: int | None = None
+    rate: float | None = None
+    row: Latency | None = None
+    codes: tuple[int, ...] | None = None
+    others: int | None = None
+    throughput: float | None = None
+    has_few: bool = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.percentiles: dict[str, float] = {}
+        self.errors: dict[str, int] | None = None
+        self._rules = (
+            (_START, self.read_start),
+            (_RATE, self.read_rate),
+            (_LATENCY, self.read_latency),
+            (_PERCENTILE, self.read_percentile),
+            (_CODES, self.read_codes),
+            (_OTHERS, self.read_others),
+            (_ERRORS, self.read_errors),
+            (_THROUGHPUT, self.read_throughput),
+            (_FEW, self.read_few),
+            (_DAMAGED, self.add_unread),
+            (_ERROR, self.read_error),
+        )
+
+    def read(self, text: str) -> LoadResult:
+        lines = self.read_lines(text)
+        if not _OWN(text) or not self.stated:
+            raise not_output_of("bombardier", lines)
+        return self.result()
+
+    def read_start(self, match: re.Match[str]) -> None:
+        url, duration, requests, connections = match.groups()
+        self.set_once(match[0], url=url, connections=parse_count(connections))
+        if requests is None:
+            self.set_once(match[0], asked_s=parse_duration(duration))
+
+    def read_rate(self, match: re.Match[str]) -> None:
+        self.set_once(match[0], rate=parse_number(match[1]))
+
+    def read_latency(self, match: re.Match[str]) -> None:
+        cells = [parse_scaled(cell, SECONDS) for cell in match.groups()]
+        known = [cell for cell in cells if cell]
+        row: Latency | None = None
+        if len(known) == len(cells) and not self.unterminated:
+            mean, stdev, longest = (cell[0] for cell in known)
+            step = max(cell[1] for cell in known)
+            row = Latency(mean_s=mean, stdev_s=stdev, max_s=longest, resolution_s=step)
+        self.set_once(match[0], row=row)
+
+    def read_percentile(self, match: re.Match[str]) -> None:
+        time = parse_scaled(match[2], SECONDS)
+        if match[1] in self.percentiles:
+            raise several_runs("bombardier", match[0])
+        if time is None or self.unterminated:  # "22.67m" may have been "22.67ms"
+            self.unread.append(match[0])
+        else:
+            self.percentiles[match[1]] = time[0]
+
+    def read_codes(self, match: re.Match[str]) -> None:
+        whole = not self.ends_mid_number(match[0])
+        self.set_once(match[0], codes=tuple(int(number) for number in match.groups()) if whole else None)
+
+    def read_others(self, match: re.Match[str]) -> None:
+        self.set_once(match[0], others=None if self.ends_mid_number(match[0]) else parse_count(match[1]))
+
+    def read_errors(self, _match: re.Match[str]) -> None:
+        self.errors = {}
+
+    def read_error(self, match: re.Match[str]) -> None:
+        if self.errors is not None and not self.ends_mid_number(match[0]):
+            self.errors[match[1]] = self.errors.get(match[1], 0) + int(match[2])
+
+    def read_throughput(self, match: re.Match[str]) -> None:
+        size = parse_scaled(match[1], _SIZES)
+        self.set_once(match[0], throughput=size and size[0])
+
+    def read_few(self, _match: re.Match[str]) -> None:
+        self.has_few = True
+
+    def result(self) -> LoadResult:
+        known = self.codes is not None and self.others is not None
+        is_whole = self.throughput is not None and not self.unread
+        measured = self.has_few or None not in (self.rate, self.row)
+        return LoadResult(
+            tool="bombardier",
+            target=self.url,
+            duration_s=self.asked_s,
+            requests=sum((*self.codes, self.others)) if self.codes and self.others is not None else None,
+            rps=self.rate,
+            connections=self.connections,
+            bytes_per_s=self.throughput,
+            latency=(self.row or Latency()).model_copy(
+                update={"percentiles": self.percentiles, "covers": "connect+request", "corrected": False}
+            ),
+            errors=errors_of(self.errors or {}) if known and is_whole else Errors(),
+            non_2xx=_non_2xx(self.codes) if self.codes else None,
+            failed=self.others,
+            complete=is_whole and measured and known,
+            notes=(*_notes(has_throughput=self.throughput is not None), *unread_notes(self.unread)),
+        )
+
+
+def _non_2xx(codes: tuple[int, ...]) -> int:
+    """Return the answers of other classes than 2xx, from the counts of 1xx to 5xx."""
+    return sum(codes) - codes[1]
+
+
+def _notes(*, has_throughput: bool) -> list[Note]:
+    notes = [
+        Note(
+            code="bombardier-rate",
+            message="bombardier's rate is the mean over short intervals, which in short runs differs from requests ÷ time",
+        ),
+        Note(
+            code="bombardier-stdev",
+            message="bombardier's deviation gives each different time the same weight, however often it occurred",
+        ),
+    ]
+    if has_throughput:
+        notes.append(Note(code="bombardier-throughput", message="bombardier's throughput counts the bytes sent too"))
+    return notes
+
+
+class _Spec(JsonOutput):
+    connections: Count = Field(alias="numberOfConnections")
+    url: str | None = None
+    rate: Count | None = None
+
+
+class _Failure(JsonOutput):
+    description: str
+    count: Count
+
+
+class _Times(JsonOutput):
+    """Times in microseconds."""
+
+    mean: Figure
+    stddev: Figure
+    max: Figure
+    percentiles: dict[str, Figure] = Field(default={})
+
+
+class _Rates(JsonOutput):
+    mean: Figure
+
+
+class _Result(JsonOutput):
+    bytes_read: Count = Field(alias="bytesRead")
+    taken_s: Figure = Field(alias="timeTakenSeconds")
+    req1xx: Count
+    req2xx: Count
+    req3xx: Count
+    req4xx: Count
+    req5xx: Count
+    others: Count
+    errors: tuple[_Failure, ...] = ()
+    latency: _Times | None = None
+    rps: _Rates | None = None
+
+
+class _Document(JsonOutput):
+    spec: _Spec
+    result: _Result
+
+
+def _read_json(text: str) -> LoadResult:
+    document = read_document(text, _Document, "bombardier")
+    spec, result = document.spec, document.result
+    codes = (result.req1xx, result.req2xx, result.req3xx, result.req4xx, result.req5xx)
+    times = result.latency
+    latency = Latency(covers="connect+request", corrected=False, resolution_s=1e-6)
+    if times is not None:
+        latency = latency.model_copy(
+            update={
+                "mean_s": of_unit(times.mean, 1e-6),
+                "stdev_s": of_unit(times.stddev, 1e-6),
+                "max_s": of_unit(times.max, 1e-6),
+                "percentiles": {name: of_unit(time, 1e-6) for name, time in times.percentiles.items()},
+            }
+        )
+    return LoadResult(
+        tool="bombardier",
+        target=spec.url,
+        duration_s=result.taken_s,
+        requests=sum(codes) + result.others,
+        rps=result.rps and result.rps.mean,
+        connections=spec.connections,
+        bytes_total=result.bytes_read,
+        latency=latency,
+        errors=errors_of({each.description: each.count for each in result.errors}),
+        non_2xx=_non_2xx(codes),
+        failed=result.others,
+        notes=tuple(_notes(has_throughput=False)),
+    )
+
+
+def parse(text: str) -> LoadResult:
+    """Return the result that bombardier printed. Raises ParseError for other text, and for several runs."""
+    return _read_json(text) if _JSON.search(text) else _BombardierReader().read(text)
+
+
+def _is_output(text: str) -> bool:
+    return _OWN(text) or _JSON.search(text) is not None
+
+
+FORMAT = OutputFormat(
+    "bombardier",
+    _is_output,
+    parse,
+    (line_with("Bombarding "), line_with(_COLUMNS.pattern), line_with(r'\{"spec":')),
+)

@@ -1,0 +1,1 @@
+"""oha: its output."""

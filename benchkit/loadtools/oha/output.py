@@ -1,0 +1,368 @@
+"""Parser of the output of oha (0.4 to 1.x): its text, its JSON and its CSV.
+
+Meaning of the figures, read from its source (src/printer.rs, result_data.rs, client.rs):
+
+- The rate is (answers + errors) ÷ total time. At the end of a run by time (`-z`) the requests in flight are
+  aborted, and counted as the error "aborted due to deadline". They are no failures, and the success rate leaves
+  them out. Here they are `aborted`, and the rate is that of the other requests.
+- Times are of answered requests alone, whatever their status. They run from before connecting to the end of the body;
+  with `--latency-correction` from when the request was due, which the output does not state.
+- Percentile p of n times is the one with index ⌊p·n/100⌋ in order; the last ones of few requests repeat the maximum.
+- The text rounds to four decimals of one unit for all times: seconds up to 1.5, since then as the slowest time needs.
+- "Total data" is of bodies alone, and KiB are 1024. The text is printed at once, without a last line of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+
+from pydantic import Field
+
+from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.text import (
+    Count,
+    Figure,
+    JsonOutput,
+    Reader,
+    Rules,
+    errors_of,
+    has_line,
+    latency_of,
+    line_with,
+    not_output_of,
+    parse_count,
+    parse_number,
+    read_document,
+    several_runs,
+    unread_notes,
+)
+from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+
+DEADLINE = "aborted due to deadline"
+"""Error of the requests in flight at the end of a run by time (`ClientError::Deadline`)."""
+
+_UNITS: Mapping[str, float] = {
+    "ns": 1e-9,
+    "us": 1e-6,
+    "ms": 1e-3,
+    "s": 1,
+    "sec": 1,
+    "secs": 1,
+    "10 sec": 10,
+    "min": 60,
+    "10 min": 600,
+    "hr": 3600,
+}
+_SIZES: Mapping[str, float] = {"B": 1, **{f"{prefix}iB": 1024.0**power for power, prefix in enumerate("KMGTP", 1)}}
+_UNIT = r"((?:10 )?[a-z]{1,4})"
+_TIME = re.compile(rf"(Total|Slowest|Fastest|Average):\s*(\S+) {_UNIT}")
+_RATE = re.compile(r"Requests/sec:\s*(\S+)")
+_SUCCESS = re.compile(r"Success rate:\s*([0-9.]{1,24}|NaN)(%?)")
+_SIZE = re.compile(r"(Total data|Size/sec):\s*(\S+) ?([KMGTP]?i?B)")
+_PERCENTILE = re.compile(rf"([0-9]{{1,2}}(?:\.[0-9]{{1,2}})?)% in (\S+) {_UNIT}")
+_SECTION = re.compile(
+    r"(Summary|Response time histogram(?: \(.*\))?|(?:Response time|Latency) distribution|Response time distribution \(.*\)"
+    r"|Details \(.*\)|Status code distribution|Error distribution):"
+)
+_STATUS = re.compile(r"\[([0-9]{3})\] (\S+) responses")
+_ERROR = re.compile(r"\[([0-9]{1,18})\] (\S.*)")
+_DAMAGED = re.compile(r"(?:Success rate|Total|Slowest|Fastest|Average|Requests/sec|Total data|Size/sec):.*")
+_DAMAGED_ROW = re.compile(r"[0-9].*|\[.*")
+_CSV = "request-start,DNS,DNS+dialup,Response-delay,request-duration,bytes,status"
+_OWN = has_line("Success rate:", "Size/sec:", "Response time distribution:", r"[0-9]+\.[0-9]+% in ", re.escape(_CSV))
+_JSON = re.compile(r'"(?:latencyPercentiles|responseTimeHistogram|statusCodeDistribution|successRate)"\s*:')
+
+
+class _OhaReader(Reader):
+    """Figures of oha's text by its own labels; times in seconds, sizes in bytes."""
+
+    tool = "oha"
+
+    total: float | None = None
+    slowest: float | None = None
+    fastest: float | None = None
+    average: float | None = None
+    requests_per_s: float | None = None
+    success_rate: float | None = None
+    total_data: float | None = None
+    size_per_s: float | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sections: set[str] = set()
+        self.percentiles: dict[str, float] = {}
+        self.statuses: dict[str, int] = {}
+        self.errors: dict[str, int] = {}
+        """Number of times that each error occurred, by its text."""
+        self.step: float | None = None
+        headings: Rules = ((_SECTION, self.read_start),)
+        rows: Rules = ((_DAMAGED_ROW, self.add_unread),)
+        self._rules_of: Mapping[str, Rules] = {
+            "Summary": (
+                *headings,
+                (_TIME, self.read_time),
+                (_RATE, self.read_rate),
+                (_SUCCESS, self.read_success),
+                (_SIZE, self.read_size),
+                (_DAMAGED, self.add_unread),
+            ),
+            "Response time distribution": (*headings, (_PERCENTILE, self.read_percentile), *rows),
+            "Status code distribution": (*headings, (_STATUS, self.read_status), *rows),
+            "Error distribution": (*headings, (_ERROR, self.read_error), *rows),
+        }
+        self._rules_of = {**self._rules_of, "Latency distribution": self._rules_of["Response time distribution"]}
+        self._headings = headings
+        self._rules = self._rules_of["Summary"]
+
+    def read(self, text: str) -> LoadResult:
+        lines = self.read_lines(text)
+        if not _OWN(text) or not (self.stated or self.percentiles):
+            raise not_output_of("oha", lines)
+        return self.result()
+
+    def read_start(self, match: re.Match[str]) -> None:
+        if match[1] in self.sections:
+            raise several_runs("oha", match[0])
+        self.sections.add(match[1])
+        self._rules = self._rules_of.get(match[1], self._headings)
+
+    def seconds(self, number: str, unit: str) -> float | None:
+        """Return a time in seconds; None for one that is damaged, or may lack the end of its unit."""
+        value = parse_number(number)
+        if value is None or unit not in _UNITS or self.unterminated:
+            return None
+        step = _UNITS[unit] * 10.0 ** -len(number.partition(".")[2])
+        self.step = max(self.step or 0, float(f"{step:.15g}"))
+        return float(f"{value * _UNITS[unit]:.15g}")
+
+    def read_time(self, match: re.Match[str]) -> None:
+        name, number, unit = match.groups()
+        if number in {"NaN", "inf", "-inf"}:  # no request was answered
+            return
+        self.set_once(match[0], **{name.lower(): self.seconds(number, unit)})
+
+    def read_rate(self, match: re.Match[str]) -> None:
+        self.set_once(match[0], requests_per_s=None if self.ends_mid_number(match[0]) else parse_number(match[1]))
+
+    def read_success(self, match: re.Match[str]) -> None:
+        """Read the share of answers; versions up to 0.4 print it without a percent sign."""
+        rate, unit = parse_number(match[1]), match[2]
+        if match[1] == "NaN":
+            return
+        if rate is None or self.ends_mid_number(match[0]):
+            self.set_once(match[0], success_rate=None)
+        else:
+            self.set_once(match[0], success_rate=float(f"{rate / 100:.15g}") if unit else rate)
+
+    def read_size(self, match: re.Match[str]) -> None:
+        value = parse_number(match[2])
+        size = None if value is None or match[3] not in _SIZES or self.unterminated else value * _SIZES[match[3]]
+        self.set_once(match[0], **{"total_data" if match[1] == "Total data" else "size_per_s": size})
+
+    def read_percentile(self, match: re.Match[str]) -> None:
+        if match[2] == "NaN":
+            return
+        time = self.seconds(match[2], match[3])
+        if time is None:
+            self.unread.append(match[0])
+        else:
+            self.percentiles[f"{float(match[1]):g}"] = time
+
+    def read_status(self, match: re.Match[str]) -> None:
+        responses = parse_count(match[2])
+        if responses is None:
+            self.unread.append(match[0])
+        else:
+            self.statuses[match[1]] = responses
+
+    def read_error(self, match: re.Match[str]) -> None:
+        if self.unterminated:
+            self.unread.append(match[0])  # its kind may be in the missing end
+        self.errors[match[2]] = self.errors.get(match[2], 0) + int(match[1])
+
+    def result(self) -> LoadResult:
+        counted = self._all_counted()
+        requests = sum(self.statuses.values()) + sum(self.errors.values())
+        latency = Latency(
+            min_s=self.fastest,
+            mean_s=self.average,
+            max_s=self.slowest,
+            percentiles=self.percentiles,
+            resolution_s=self.step,
+            covers="connect+request",
+        )
+        return _result(
+            latency,
+            self.statuses,
+            self.errors if counted else None,
+            requests=requests if counted else None,
+            duration_s=self.total,
+            rate=self.requests_per_s,
+            bytes_total=self.total_data,
+            bytes_per_s=self.size_per_s,
+            success_rate=self.success_rate,
+            unread=self.unread,
+        )
+
+    def _all_counted(self) -> bool:
+        """Return whether statuses and errors account for every request of the rate: in truncated text they do not."""
+        if self.requests_per_s is None or self.total is None or self.unread or not (self.statuses or self.errors):
+            return False
+        rounding = (self.step or 1e-4) / 2 * self.requests_per_s + 5e-5 * self.total + 1e-3
+        counted = sum(self.statuses.values()) + sum(self.errors.values())
+        return abs(self.requests_per_s * self.total - counted) <= rounding
+
+
+def _result(
+    latency: Latency,
+    statuses: Mapping[str, int],
+    errors: Mapping[str, int] | None,
+    *,
+    requests: int | None,
+    duration_s: float | None,
+    rate: float | None,
+    bytes_total: float | None,
+    bytes_per_s: float | None,
+    success_rate: float | None,
+    unread: list[str],
+) -> LoadResult:
+    """Return the result; `requests` and `rate` count the aborted ones, and `errors` is None where they are unknown."""
+    aborted = None if errors is None else errors.get(DEADLINE, 0)
+    failures = {message: number for message, number in (errors or {}).items() if message != DEADLINE}
+    notes = []
+    if aborted and rate is not None and duration_s:
+        notes.append(
+            Note(
+                code="oha-aborted",
+                message=f"the end of the run aborted {aborted} requests, which oha's rate of {rate:.6g}/s counts: left out here",
+            )
+        )
+    elif errors is None:
+        notes.append(
+            Note(
+                code="oha-aborted-unknown",
+                message="oha's rate counts aborted requests too, whose number is missing here",
+            )
+        )
+    answered = None if requests is None else requests - (aborted or 0)
+    return LoadResult(
+        tool="oha",
+        duration_s=duration_s,
+        requests=answered,
+        rps=answered / duration_s if answered is not None and aborted and duration_s else rate,
+        bytes_total=bytes_total,
+        bytes_per_s=bytes_per_s,
+        latency=latency,
+        errors=Errors() if errors is None else errors_of(failures),
+        status=statuses,
+        non_2xx=None if errors is None else sum(n for code, n in statuses.items() if code[0] != "2"),
+        failed=None if errors is None else sum(failures.values()),
+        aborted=aborted,
+        availability=success_rate if success_rate is None or success_rate <= 1 else None,
+        complete=errors is not None and not unread and bool(latency.percentiles or not statuses),
+        notes=(*notes, *unread_notes(unread)),
+    )
+
+
+class _Summary(JsonOutput):
+    success_rate: Figure | None = Field(alias="successRate")
+    total: Figure
+    slowest: Figure | None
+    fastest: Figure | None
+    average: Figure | None
+    requests_per_s: Figure | None = Field(alias="requestsPerSec")
+    total_data: Figure | None = Field(default=None, alias="totalData")
+    size_per_s: Figure | None = Field(default=None, alias="sizePerSec")
+
+
+class _Triple(JsonOutput):
+    average: Figure | None = None
+
+
+class _Details(JsonOutput):
+    dialup: _Triple = Field(default=_Triple(), alias="DNSDialup")
+    first_byte: _Triple = Field(default=_Triple(), alias="firstByte")
+
+
+class _Document(JsonOutput):
+    """JSON of `--output-format json`; times are seconds, and what was not measured is null."""
+
+    summary: _Summary
+    percentiles: dict[str, Figure | None] = Field(alias="latencyPercentiles")
+    details: _Details = _Details()
+    statuses: dict[str, Count] = Field(alias="statusCodeDistribution")
+    errors: dict[str, Count] = Field(alias="errorDistribution")
+
+
+def _read_json(text: str) -> LoadResult:
+    document = read_document(text, _Document, "oha")
+    summary = document.summary
+    result = _result(
+        Latency(
+            min_s=summary.fastest,
+            mean_s=summary.average,
+            max_s=summary.slowest,
+            percentiles={
+                name.removeprefix("p"): time for name, time in document.percentiles.items() if time is not None
+            },
+            covers="connect+request",
+        ),
+        document.statuses,
+        document.errors,
+        requests=sum(document.statuses.values()) + sum(document.errors.values()),
+        duration_s=summary.total,
+        rate=summary.requests_per_s,
+        bytes_total=summary.total_data,
+        bytes_per_s=summary.size_per_s,
+        success_rate=summary.success_rate,
+        unread=[],
+    )
+    means = {
+        "connect_mean_s": document.details.dialup.average,
+        "first_byte_mean_s": document.details.first_byte.average,
+    }
+    return result.model_copy(update=means)
+
+
+_ROW = re.compile(r"[0-9.e-]+,[0-9.e-]+,[0-9.e-]+,[0-9.e-]+,([0-9]{1,9}(?:\.[0-9]{1,9})?),[0-9]+,([0-9]{3})")
+
+
+def _read_csv(lines: list[str]) -> LoadResult:
+    """Return the result of one row for each answered request; times are seconds with nine decimals."""
+    times: list[int] = []
+    statuses: Counter[str] = Counter()
+    unread: list[str] = []
+    for line in lines:
+        if match := _ROW.fullmatch(line.strip()):
+            times.append(round(float(match[1]) * 1e9))
+            statuses[match[2]] += 1
+        elif line.strip() and line.strip() != _CSV:
+            unread.append(line)
+    return LoadResult(
+        tool="oha",
+        requests=len(times),
+        latency=latency_of(times, 1e-9, resolution_s=1e-9).model_copy(update={"corrected": None}),
+        status=dict(sorted(statuses.items())),
+        non_2xx=sum(n for code, n in statuses.items() if code[0] != "2"),
+        complete=bool(times) and not unread,
+        notes=(
+            Note(code="oha-csv", message="only answered requests have a row: the CSV has no failures and no duration"),
+            *unread_notes(unread),
+        ),
+    )
+
+
+def parse(text: str) -> LoadResult:
+    """Return the result that oha printed. Raises ParseError for other text, and for several runs."""
+    if text.lstrip().startswith(_CSV):
+        return _read_csv(text.split("\n"))
+    return _read_json(text) if _JSON.search(text) else _OhaReader().read(text)
+
+
+def _is_output(text: str) -> bool:
+    return _OWN(text) or _JSON.search(text) is not None
+
+
+FORMAT = OutputFormat("oha", _is_output, parse, (line_with("Summary:", r'\{\s*"summary"', re.escape(_CSV)),))

@@ -1,0 +1,174 @@
+"""Processes that are counted by a control group of their own: nothing escapes, and nothing of it is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from benchkit.agent import operations as ops
+from benchkit.agent.cgroup_accounting import Cgroup, own_mounts
+from benchkit.hosts.agent_link import AgentLink, RefusedError
+from benchkit.store.telemetry_table import read_telemetry
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or not own_mounts(), reason="this user can create no control groups here"
+)
+
+WORKERS = """
+import os, signal, time
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+for _ in range(8):
+    if os.fork() == 0:
+        until = time.process_time() + 0.1
+        while time.process_time() < until:
+            sum(range(20_000))
+        os._exit(0)
+time.sleep(0.2)
+print("started", flush=True)
+time.sleep(60)
+"""
+"""Eight workers that nobody waits for, each of which uses 0.1 s of a CPU."""
+
+DAEMON = """
+import os, signal, time
+if os.fork() == 0:
+    os.setsid()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if os.fork() == 0:
+        os.environ.clear()
+        time.sleep(60)
+    os._exit(0)
+time.sleep(60)
+"""
+
+
+def start_counted(agent: AgentLink, program: str, **command: object) -> ops.ProcessReport:
+    spec = ops.CommandSpec([sys.executable, "-c", program], own_group=True, **command)  # type: ignore[arg-type]
+    return agent.request(ops.StartProcess(spec), timeout_s=10)
+
+
+def group_of(process: ops.ProcessReport) -> Cgroup:
+    """Return the control group that a process was started in, by what the kernel says of it once it is there."""
+
+    def paths() -> list[str]:
+        lines = Path(f"/proc/{process.pid}/cgroup").read_text().splitlines()
+        return [path for line in lines if "/benchkit-" in (path := line.split(":", 2)[2])]
+
+    wait_for(lambda: bool(paths()), "it enters its group")
+    return Cgroup.at(paths()[0])
+
+
+def cpu_time(agent: AgentLink, process: ops.ProcessReport) -> ops.CpuTime:
+    return agent.request(ops.ReadCpuTimes([process.id]))[process.id]
+
+
+def stop(agent: AgentLink, process: ops.ProcessReport, grace_s: float = 0.3) -> ops.StoppedProcesses:
+    return agent.request(ops.StopProcesses([process.id], signal.SIGTERM, grace_s), timeout_s=10)
+
+
+def wait_for(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)
+
+
+def test_the_cpu_time_of_children_that_nobody_waits_for_is_counted(agent: AgentLink) -> None:
+    process = start_counted(agent, WORKERS)
+    wait_for(lambda: cpu_time(agent, process).total_s > 0.8, "eight workers use 0.8 s together")
+    wait_for(lambda: cpu_time(agent, process).processes == 1, "all workers have ended")
+    before = cpu_time(agent, process)
+    assert before.user_s > before.system_s
+    group = group_of(process)
+    assert stop(agent, process).survivors == []
+    assert not group.folder.exists()
+    assert cpu_time(agent, process).total_s >= before.total_s, "what it used stays known"
+
+
+def test_telemetry_has_user_and_system_time_which_add_up(agent: AgentLink, workdir: Path) -> None:
+    process = start_counted(agent, WORKERS)
+    wait_for(lambda: cpu_time(agent, process).total_s > 0.8, "eight workers use 0.8 s together")
+    agent.request(ops.StartTelemetry("watch0.jsonl", 60, [ops.SampledService("app", process.id)]))
+    agent.request(ops.TakeSnapshot())
+    agent.request(ops.StopTelemetry())
+    samples = read_telemetry((workdir / "watch0.jsonl").read_bytes())
+    total_s, user_s, system_s = (
+        samples["app", f"{name}cpu_s_total", None].numbers[-1] for name in ("", "user_", "system_")
+    )
+    assert total_s > 0.8
+    assert user_s + system_s == pytest.approx(total_s, abs=1e-5)
+    assert user_s > system_s >= 0
+    stop(agent, process)
+
+
+def test_stopping_kills_what_is_left_in_the_group(agent: AgentLink, has_ended: Callable[[int], bool]) -> None:
+    process = start_counted(agent, DAEMON)
+    group = group_of(process)
+    wait_for(lambda: len(pids := group.pids()) == 2 and all(len(cmdline(pid)) for pid in pids), "a daemon beside it")
+    pids = group.pids()
+    stopped = stop(agent, process)
+    assert stopped.survivors == []
+    assert len(stopped.killed) == 1, "the daemon ignores SIGTERM"
+    assert all(has_ended(pid) for pid in pids)
+    assert not group.folder.exists()
+    assert agent.request(ops.ListRecords()).records == []
+
+
+def cmdline(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def test_the_group_goes_with_an_agent_that_is_killed(
+    launch: Callable[..., AgentLink], has_ended: Callable[[int], bool]
+) -> None:
+    agent = launch()
+    process = start_counted(agent, DAEMON)
+    group = group_of(process)
+    wait_for(lambda: len(group.pids()) == 2, "a daemon beside it")
+    pids = group.pids()
+    os.kill(agent.hello().pid, signal.SIGKILL)
+    wait_for(lambda: not group.folder.exists(), "the watchdog removes the group")
+    assert all(has_ended(pid) for pid in pids)
+
+
+def test_an_existing_group_counts_instead(agent: AgentLink, has_ended: Callable[[int], bool]) -> None:
+    spec = ops.CommandSpec([sys.executable, "-c", WORKERS], own_group=True)
+    container = agent.request(ops.StartProcess(spec), timeout_s=10)
+    client = start_counted(agent, "import time; time.sleep(60)")
+    group = group_of(container)
+    agent.request(ops.CountByCgroup(client.id, group.path))
+    wait_for(lambda: cpu_time(agent, client).total_s > 0.8, "the time of the group is that of the client")
+    agent.request(ops.StartTelemetry("watch1.jsonl", 60, [ops.SampledService("app", client.id)]))
+    assert container.pid in [pid for pid, _ in agent.request(ops.TakeSnapshot()).processes["app"]]
+    agent.request(ops.StopTelemetry())
+    assert stop(agent, client).survivors == []
+    assert has_ended(container.pid)
+    stop(agent, container)
+
+
+def test_a_group_that_never_appears_has_no_cpu_time(agent: AgentLink) -> None:
+    process = start_counted(agent, "import time; time.sleep(60)")
+    agent.request(ops.CountByCgroup(process.id, "/nowhere"))
+    with pytest.raises(RefusedError, match="the control group /nowhere does not exist"):
+        cpu_time(agent, process)
+    agent.request(ops.StartTelemetry("watch2.jsonl", 60, [ops.SampledService("app", process.id)]))
+    agent.request(ops.TakeSnapshot())
+    summary = agent.request(ops.StopTelemetry())
+    assert summary is not None
+    assert "app: control group /nowhere does not exist" in summary.unavailable
+    stop(agent, process)
+
+
+@pytest.mark.parametrize(
+    ("program", "why"), [("no-such-program", "No such file"), ("./none", "No such file"), ("/etc/passwd", "Permission")]
+)
+def test_a_program_that_cannot_start_is_refused_as_without_a_group(agent: AgentLink, program: str, why: str) -> None:
+    with pytest.raises(RefusedError, match=f"cannot start {program}.*{why}"):
+        agent.request(ops.StartProcess(ops.CommandSpec([program], own_group=True)))
+    assert agent.request(ops.ListRecords()).records == []
