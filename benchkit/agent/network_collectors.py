@@ -22,6 +22,8 @@ INTERFACE_COLUMNS = (
 )
 
 TCP_COUNTERS = {
+    b"ActiveOpens": ("tcp_active_opens_total", None),
+    b"PassiveOpens": ("tcp_passive_opens_total", None),
     b"RetransSegs": ("tcp_retransmits_total", None),
     b"CurrEstab": ("tcp_sockets", "established"),
     b"ListenOverflows": ("listen_overflows_total", None),
@@ -92,7 +94,7 @@ class ProtocolCounters(Collector):
 
 
 class Snmp(ProtocolCounters):
-    """Retransmitted segments and established connections."""
+    """Connections opened and accepted, retransmitted segments, established connections."""
 
     def __init__(self) -> None:
         super().__init__("/proc/self/net/snmp", b"Tcp")

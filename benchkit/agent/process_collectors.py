@@ -344,6 +344,41 @@ class OpenFiles(Collector):
         return os.stat(folder).st_size if self._counted else len(os.listdir(folder))  # noqa: PTH116, PTH208 - often
 
 
+class StorageWrites(Collector):
+    """Bytes that the processes of a tree have written to files on disks; those of files in memory do not count.
+
+    They count when a page of the cache is written, not when it reaches the disk (proc(5), `write_bytes` of
+    /proc/PID/io). Bytes of ended processes stay in the sum.
+    """
+
+    CPU_SHARE = 0.0001
+
+    def __init__(self, tree: ProcessTree) -> None:
+        self._tree = tree
+        self._before: Dict[Tuple[int, int], int] = {}
+        self._written = 0
+        self._budget = CpuBudget(self.CPU_SHARE)
+
+    def sample(self) -> Values:
+        """Return the bytes; nothing while the CPU budget is used up. Raises OSError where they may not be read."""
+        if not self._budget.start():
+            return {}
+        now = {}
+        for process in self._tree.ids():
+            try:
+                now[process] = number_after(read_once(f"/proc/{process[0]}/io"), b"write_bytes:") or 0
+            except (FileNotFoundError, ProcessLookupError):  # it has ended
+                continue
+        self._written += sum(written - self._before.get(process, 0) for process, written in now.items())
+        self._before = now
+        self._budget.stop()
+        return {("storage_written_bytes_total", None): self._written}
+
+    def reset_budget(self) -> None:
+        """Sample next time, whatever it costs."""
+        self._budget.reset()
+
+
 class ScheduledProcesses(Collector):
     """All processes of one name together, running and ended."""
 

@@ -22,6 +22,7 @@ from benchkit.agent.process_collectors import (
     OpenFiles,
     ProcessTree,
     ProcessTrees,
+    StorageWrites,
     ThreadTimes,
 )
 from benchkit.agent.socket_collectors import AcceptQueues, Connections, EstablishedConnections, ListeningSockets
@@ -47,8 +48,13 @@ def of_service(
 ) -> Tuple[ProcessTree, List[Factory]]:
     """Return the process tree of a service, and its collectors, of which the tree is the first."""
     tree = ProcessTree(child, trees)
-    factories: List[Factory] = [lambda: tree, lambda: ContextSwitches(tree, trees), lambda: OpenFiles(tree)]
-    factories.append(partial(GroupLimits, child))
+    factories: List[Factory] = [
+        lambda: tree,
+        lambda: ContextSwitches(tree, trees),
+        lambda: OpenFiles(tree),
+        lambda: StorageWrites(tree),
+        partial(GroupLimits, child),
+    ]
     addresses = [each.tcp for each in service.listeners if each.tcp is not None]
     ports = [port for _, port in addresses]
     paths = [each.unix for each in service.listeners if each.unix is not None]

@@ -52,6 +52,9 @@ def expvar(page: bytes, _own: BenchkitRequests) -> Values:
     _put(found, "heap_bytes", None, runtime.get("heap_live_bytes"))
     _put(found, "gc_total", None, runtime.get("gc_cycles"))
     _put(found, "gc_pause_s_total", None, runtime.get("gc_pause_s"))
+    _put(found, "gc_cpu_s_total", None, runtime.get("gc_cpu_s"))
+    _put(found, "allocated_bytes_total", None, runtime.get("allocated_bytes"))
+    _put(found, "mutex_wait_s_total", None, runtime.get("mutex_wait_s"))
     _put_waits(found, runtime.get("scheduler_latencies"))
     _put_handshakes(found, document)
     return found

@@ -84,17 +84,19 @@ def _rows(result: LoadResult) -> Iterator[tuple[str, str]]:
 
 
 def plugins(*, json: Json = False) -> None:
-    """List backends, tools, output formats, checks and figures from other packages, and those that cannot be used."""
+    """List backends, tools, output formats, checks, diagnoses and figures of other packages, also unusable ones."""
     from dataclasses import asdict
     from itertools import chain
 
+    from benchkit.comparison.diagnoses.registry import DIAGNOSES
     from benchkit.judge.checks.registry import CHECKS
     from benchkit.loadtools.formats import FORMATS
     from benchkit.loadtools.registry import TOOLS
     from benchkit.report.figures.registry import FIGURES
     from benchkit.services.registry import BACKENDS
 
-    every = chain.from_iterable(registry.plugins for registry in (BACKENDS, TOOLS, FORMATS, CHECKS, FIGURES))
+    kinds = (BACKENDS, TOOLS, FORMATS, CHECKS, DIAGNOSES, FIGURES)
+    every = chain.from_iterable(registry.plugins for registry in kinds)
     found = [plugin for plugin in every if plugin.package != "benchkit"]  # its own second products register here too
     if json:
         print_json([asdict(plugin) for plugin in found])

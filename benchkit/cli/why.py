@@ -1,8 +1,8 @@
-"""`benchkit why`: what the difference between cells consists of."""
+"""`benchkit why`: what the difference between cells consists of, and its known causes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,6 +11,8 @@ from benchkit.cli.options import Json, StoreToRead, complete_run
 
 if TYPE_CHECKING:
     from benchkit.comparison.components import Component
+    from benchkit.comparison.diagnoses.diagnosis import Cause
+    from benchkit.comparison.run_data import RunData
 
 TITLES = {
     "rate": "the rate",
@@ -33,54 +35,80 @@ def why(
 
     Requests per second are the CPU cores that the servers use, divided by their CPU time per request. That time is
     divided by service, and where the run has profiles (`benchkit run --profile`) by category. The rows of each of these
-    tables add up.
+    tables add up. Known causes that one of the two cells has alone are named, with their figures and the next step.
     """
     from benchkit.cli.console import print_json
     from benchkit.comparison.cell_labels import cell_views
     from benchkit.comparison.components import components_of
+    from benchkit.comparison.diagnoses.causes import causes_of
     from benchkit.comparison.run_data import read_run_data
     from benchkit.comparison.why import components_by_pair, explanation
-    from benchkit.errors import BenchkitError, InputError
-    from benchkit.stats.cell_pairs import baseline_pairs, scenario_baseline
+    from benchkit.stats.cell_pairs import compared_with_baseline
     from benchkit.store.store import open_store
 
     where = open_store(store, must_exist=True)
     folder = where.run(run)
     names = {view.cell_id: view.label for view in cell_views(folder.manifest())}
     data = read_run_data(where, folder)
-    found = components_by_pair(components_of(data))
-    cells = data.manifest.cells
-    if not found and baseline_pairs(cells, scenario_baseline(data.manifest.scenario, cells))[0] and data.exclusions:
-        raise BenchkitError(
-            "no block has usable trials of a cell and its baseline",
-            where=folder.run_id,
-            hint=f"`benchkit results trials {folder.run_id}` says why",
-        )
-    if not found:
-        raise InputError(
-            "there is nothing to say why",
-            where=folder.run_id,
-            why="it compares nothing, or the CPU time of its servers was not measured: external servers are not watched",
-        )
+    components, causes = components_by_pair(components_of(data)), causes_of(data)
+    by_pair = {
+        pair: [each for each in causes if each.is_of(pair)]
+        for pair in compared_with_baseline(data.manifest.scenario, data.manifest.cells)
+    }
+    explained = [pair for pair, of_pair in by_pair.items() if of_pair or pair in components]
+    if not explained:
+        raise _nothing_to_say(data, compares=bool(by_pair))
     sentences = {
-        pair: f"{names[pair.cell_id]} differs from {names[pair.baseline]} {why}."
-        for pair, parts in found.items()
-        if (why := explanation(parts, names)) is not None
+        pair: f"{names[pair.cell_id]} differs from {names[pair.baseline]} {reason}."
+        for pair in explained
+        if (reason := explanation(components.get(pair, ()), names, by_pair[pair])) is not None
     }
     if json:
         print_json(
             {
                 "run_id": folder.run_id,
                 "sentences": list(sentences.values()),
-                "components": [each.model_dump(mode="json") for parts in found.values() for each in parts],
+                "causes": [each.model_dump(mode="json") for each in causes],
+                "components": [each.model_dump(mode="json") for parts in components.values() for each in parts],
             }
         )
         return
-    for pair, parts in found.items():
-        print(sentences.get(pair, f"{names[pair.cell_id]} is not shown to differ from {names[pair.baseline]}."))
-        _print_tables(parts)
-    if not any(each.level == "category" for parts in found.values() for each in parts):
+    for pair in explained:
+        if pair in components:
+            print(sentences.get(pair, f"{names[pair.cell_id]} is not shown to differ from {names[pair.baseline]}."))
+        else:
+            print(f"{names[pair.cell_id]} cannot be compared with {names[pair.baseline]} in its rate.")
+        print(*_cause_lines(by_pair[pair], names), sep="\n", end="")
+        _print_tables(components.get(pair, ()))
+    if not any(each.level == "category" for parts in components.values() for each in parts):
         print("`benchkit run --profile` divides the CPU time by category.")
+
+
+def _nothing_to_say(data: RunData, *, compares: bool) -> Exception:
+    from benchkit.errors import BenchkitError, InputError
+
+    run_id = data.manifest.run_id
+    if compares and data.exclusions:
+        return BenchkitError(
+            "no block has usable trials of a cell and its baseline",
+            where=run_id,
+            hint=f"`benchkit results trials {run_id}` says why",
+        )
+    return InputError(
+        "there is nothing to say why",
+        where=run_id,
+        why="it compares nothing, or the CPU time of its servers was not measured: external servers are not watched",
+    )
+
+
+def _cause_lines(causes: Sequence[Cause], names: Mapping[str, str]) -> Iterator[str]:
+    from benchkit.comparison.why import cause_clause
+
+    for each in causes:
+        yield f"Cause ({each.code}): {cause_clause(each, names)}."
+        yield f"  {each.symptom.next_step}"
+    if causes:
+        yield ""
 
 
 def _print_tables(parts: Sequence[Component]) -> None:

@@ -14,6 +14,7 @@ from typing import Literal
 from benchkit import units
 from benchkit.comparison.cell_labels import cell_views, factors, level_name
 from benchkit.comparison.components import components_of
+from benchkit.comparison.diagnoses.causes import causes_of
 from benchkit.comparison.notes import because, with_findings
 from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.run_data import RunData
@@ -231,8 +232,9 @@ def _percent(share: float) -> str:
 def _explanations(ratios: Sequence[Ratio], run: RunData, names: Mapping[str, str]) -> Iterator[str]:
     """Yield why each of these ratios differs from one, as far as the run knows it."""
     pairs = [ComparedCells(ratio.cell_id, ratio.baseline) for ratio in ratios]
+    causes = causes_of(run, pairs) if pairs else ()
     for pair, components in components_by_pair(components_of(run, pairs) if pairs else ()).items():
-        why = explanation(components, names)
+        why = explanation(components, names, [each for each in causes if each.is_of(pair)])
         if why is not None:
             yield f"{f'For {names[pair.cell_id]}, that' if len(pairs) > 1 else 'That'} is {why}."
 

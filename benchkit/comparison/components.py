@@ -15,11 +15,12 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from benchkit.comparison.increases import increases_of
 from benchkit.comparison.run_data import RunData, profile_pass_exclusions
 from benchkit.models.base import STACK, Frozen
 from benchkit.models.metrics import CPU, RPS
 from benchkit.models.telemetry import AGENT_SERVICE, is_neighbour, is_of_load_tool
-from benchkit.stats.cell_pairs import ComparedCells, baseline_pairs, scenario_baseline
+from benchkit.stats.cell_pairs import ComparedCells, compared_with_baseline
 from benchkit.stats.inference import MIN_BLOCKS, mean_interval
 from benchkit.stats.samples import Reals
 
@@ -75,10 +76,8 @@ def components_of(run: RunData, pairs: Sequence[ComparedCells] | None = None) ->
 
     There is none without the CPU time of the servers: those that are there already are not watched.
     """
-    cells = run.manifest.cells
     if pairs is None:
-        to_baseline, _ = baseline_pairs(cells, scenario_baseline(run.manifest.scenario, cells))
-        pairs = [pair for pair in to_baseline if not pair.control]
+        pairs = compared_with_baseline(run.manifest.scenario, run.manifest.cells)
     if run.table is None or not run.trials[CPU].notna().any():
         return ()
     excluded = {each.trial_id for each in run.exclusions if each.covers(RPS)}
@@ -96,26 +95,12 @@ def components_of(run: RunData, pairs: Sequence[ComparedCells] | None = None) ->
 
 
 def service_increases(telemetry: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the increase of each counter of each service in each trial: trial_id, service, metric, value, elapsed_s.
-
-    It runs from the last sample before the window, else the first in it, to the first sample after it, else the last in
-    it; `elapsed_s` is the time between the two.
-    """
+    """Return the increases of counters, of all hosts and instances: trial_id, service, metric, value, elapsed_s."""
     metrics = {"cpu_s_total", *PER_REQUEST}
     rows = telemetry[telemetry["metric"].isin(metrics) & telemetry["service"].notna()]
     names = rows["service"].astype(str)
     foreign = names.map(lambda name: name == AGENT_SERVICE or is_neighbour(name) or is_of_load_tool(name)).astype(bool)
-    rows = rows[~foreign].merge(trials[["trial_id", "duration_s"]], on="trial_id")
-    rows = rows.sort_values("t_s", kind="stable")
-    keys = ["trial_id", "service", "metric", "host", "instance"]
-
-    def edges(inside: pd.DataFrame, keep: Literal["first", "last"]) -> pd.DataFrame:
-        return inside.drop_duplicates(keys, keep=keep).set_index(keys)[["t_s", "value"]]
-
-    begin = edges(rows[rows["t_s"] <= 0], "last").combine_first(edges(rows, "first"))
-    end = edges(rows[rows["t_s"] >= rows["duration_s"]], "first").combine_first(edges(rows, "last"))
-    change = (end - begin).rename(columns={"t_s": "elapsed_s"}).reset_index()
-    grouped = change.groupby(["trial_id", "service", "metric"], sort=False)
+    grouped = increases_of(rows[~foreign], trials).groupby(["trial_id", "service", "metric"], sort=False)
     return grouped.agg(value=("value", "sum"), elapsed_s=("elapsed_s", "max")).reset_index()
 
 

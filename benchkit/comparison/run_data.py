@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,7 @@ from benchkit.stats.inference import ALPHA
 from benchkit.stats.samples import Exclusion
 from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
-from benchkit.store.tables import load, load_trials
+from benchkit.store.tables import load, load_columns, load_trials
 
 IGNORED_CHECKS = (conditions.OBSERVED.code, cold.CHECK.code)
 """Checks with findings that profiling itself causes: perf starts in the first third of the window and slows it."""
@@ -65,6 +65,8 @@ class RunData:
     """Its profiled trials; None where there is none, or no claim is about them."""
     table: Callable[[str], pd.DataFrame] | None = None
     """Function that reads another table of the run by its name; None: it has these trials alone."""
+    folder: RunFolder | None = None
+    """Folder with its raw files, which may be missing; None: it has tables alone."""
 
     @cached_property
     def basis(self) -> RatioBasis:
@@ -125,9 +127,20 @@ def read_run_data(store: Store, run: RunFolder, without: Iterable[Exclusion] | N
 
     Raises InputError for a damaged run.
     """
-    table = partial(load, store=store, run_id=run.run_id)
+    table = cache(partial(read_table, store, run.run_id))
     manifest, trials = load_trials(run, store)
-    return run_data_from_tables(manifest, trials, table("verdicts"), without, table)
+    return replace(run_data_from_tables(manifest, trials, table("verdicts"), without, table), folder=run)
+
+
+TELEMETRY = ("trial_id", "host", "service", "instance", "t_s", "metric", "value")
+"""Columns of `telemetry` that comparisons and reports use."""
+
+
+def read_table(store: Store, run_id: str, table: str) -> pd.DataFrame:
+    """Return a table of a run; of telemetry, which may have a million rows, only the columns of `TELEMETRY`."""
+    if table == "telemetry":
+        return load_columns(table, TELEMETRY, store=store, run_id=run_id)
+    return load(table, store=store, run_id=run_id)
 
 
 def run_data_from_tables(

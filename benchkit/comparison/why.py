@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from benchkit import units
 from benchkit.comparison.components import CORES, COST, REST, SUM, Component
+from benchkit.comparison.diagnoses.diagnosis import Cause
 from benchkit.stats.cell_pairs import ComparedCells
 
 MAX_PARTS = 3
@@ -26,18 +27,23 @@ def is_shown(component: Component) -> bool:
     return component.low is not None and component.high is not None and not component.low <= 0 <= component.high
 
 
-def explanation(components: Sequence[Component], names: Mapping[str, str]) -> str | None:
+def explanation(components: Sequence[Component], names: Mapping[str, str], causes: Sequence[Cause] = ()) -> str | None:
     """Return why one cell differs from its baseline, as a clause from `because` on; None where no difference is shown.
 
-    The term of the rate that differs more comes first. Parts of the CPU time are those of profiles, where the run has
-    them, else of services.
+    The term of the rate that differs more comes first, and the first of the causes last. Parts of the CPU time are
+    those of profiles, where the run has them, else of services.
     """
     rate = {each.component: each for each in components if each.level == "rate"}
     if SUM not in rate or not is_shown(rate[SUM]):
         return None
     clauses = {COST: _cost_clause(rate[COST], components), CORES: _cores_clause(rate[CORES], names)}
     ordered = sorted((COST, CORES), key=lambda name: -abs(rate[name].difference))
-    return f"because {'; '.join(clauses[name] for name in ordered)}"
+    return f"because {'; '.join([*(clauses[name] for name in ordered), *(cause_clause(each, names) for each in causes[:1])])}"
+
+
+def cause_clause(cause: Cause, names: Mapping[str, str]) -> str:
+    """Return a cause with its figures as a clause: `nginx-go opens a connection …: 0.99 connections per request`."""
+    return f"{names[cause.subject_id]} {cause.symptom.text}: {cause.symptom.evidence}"
 
 
 def _cost_clause(cost: Component, components: Sequence[Component]) -> str:

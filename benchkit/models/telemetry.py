@@ -62,6 +62,8 @@ HOST_METRICS: tuple[TelemetryMetric, ...] = (
     TelemetryMetric("context_switches_total", "1", None, "context switches of all cores"),
     TelemetryMetric("interrupts_total", "1", None, "interrupts of all cores"),
     TelemetryMetric("tcp_sockets", "1", "state", "established, in_use, orphaned, time_wait, allocated"),
+    TelemetryMetric("tcp_active_opens_total", "1", None, "connections opened by programs of the host (ActiveOpens)"),
+    TelemetryMetric("tcp_passive_opens_total", "1", None, "connections that arrived at its listeners (PassiveOpens)"),
     TelemetryMetric("tcp_retransmits_total", "1", None, "retransmitted segments (RetransSegs)"),
     TelemetryMetric("listen_overflows_total", "1", None, "accept queue full (ListenOverflows)"),
     TelemetryMetric("listen_drops_total", "1", None, "connections dropped at a listener (ListenDrops)"),
@@ -90,6 +92,13 @@ SERVICE_METRICS: tuple[TelemetryMetric, ...] = (
     TelemetryMetric("open_files", "1", None, "open file descriptors of the tree"),
     TelemetryMetric("voluntary_switches_total", "1", None, "voluntary context switches", sparse=True),
     TelemetryMetric("involuntary_switches_total", "1", None, "context switches forced by the kernel", sparse=True),
+    TelemetryMetric(
+        "storage_written_bytes_total",
+        "B",
+        None,
+        "written to files of disks, not yet to the disk (/proc/PID/io)",
+        sparse=True,
+    ),
     TelemetryMetric("accept_queue", "1", "socket", "connections waiting to be accepted (Recv-Q)"),
     TelemetryMetric("accept_queue_limit", "1", "socket", "maximum that may wait (Send-Q)"),
     TelemetryMetric(
@@ -115,6 +124,19 @@ SERVICE_METRICS: tuple[TelemetryMetric, ...] = (
     TelemetryMetric("heap_bytes", "B", "process", "Go, Node: live heap", sparse=True),
     TelemetryMetric("gc_total", "1", "process", "Go, Node: garbage collections", sparse=True),
     TelemetryMetric("gc_pause_s_total", "s", "process", "Go, Node: pauses for garbage collection", sparse=True),
+    TelemetryMetric(
+        "gc_cpu_s_total", "s", "process", "Go: CPU time of garbage collection (/cpu/classes/gc/total)", sparse=True
+    ),
+    TelemetryMetric(
+        "allocated_bytes_total", "B", "process", "Go: allocated on the heap (/gc/heap/allocs)", sparse=True
+    ),
+    TelemetryMetric(
+        "mutex_wait_s_total",
+        "s",
+        "process",
+        "Go: waits of goroutines for locks (/sync/mutex/wait/total)",
+        sparse=True,
+    ),
     TelemetryMetric("nginx_connections", "1", "state", "active, reading, writing, waiting (stub_status)", sparse=True),
     TelemetryMetric("folder_bytes", "B", "folder", "disk space of its own folder after the window"),
     TelemetryMetric("event_loop_lag_s", "s", "process", "Node: 99th percentile of the loop's delay", sparse=True),

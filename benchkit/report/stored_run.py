@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeVar
 from weakref import WeakKeyDictionary
@@ -19,7 +19,7 @@ from benchkit.comparison.cell_labels import CellView, cell_views
 from benchkit.comparison.claims import ClaimResult, judge_claims
 from benchkit.comparison.compare import RunComparison, answer_of_run, compare_all_metrics
 from benchkit.comparison.cpu_profiles import ProfileData, ServiceProfile, service_profiles
-from benchkit.comparison.run_data import RunData, profile_pass_exclusions, run_data_from_tables
+from benchkit.comparison.run_data import RunData, profile_pass_exclusions, read_table, run_data_from_tables
 from benchkit.models.profile import Profile
 from benchkit.models.run import Manifest
 from benchkit.report.metric_values import MetricValues, metric_values
@@ -29,7 +29,7 @@ from benchkit.store.profile_tables import read_merged_profile
 from benchkit.store.progress import RunProgress, read_progress
 from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
-from benchkit.store.tables import load, load_columns, load_trials
+from benchkit.store.tables import load, load_trials
 
 PerRun = TypeVar("PerRun")
 
@@ -52,6 +52,8 @@ class StoredRun:
     notes: pd.DataFrame = field(default_factory=lambda: empty_frame("notes"))
     table: Callable[[str], pd.DataFrame] = field(default=empty_frame, repr=False)
     """Reader of any other table of the run, by its name."""
+    folder: RunFolder | None = field(default=None, repr=False)
+    """Folder with its raw files, which may be missing."""
     progress: RunProgress = field(default_factory=RunProgress)
     """Failed, skipped and repeated trials, from the journal."""
     merged_profile: Callable[[tuple[str, ...], str], Profile | None] = field(default=_no_profile, repr=False)
@@ -101,7 +103,8 @@ class StoredRun:
     @cached_property
     def data(self) -> RunData:
         """The run as comparisons see it, with its exclusions."""
-        return run_data_from_tables(self.manifest, self.trials, self.verdicts, table=self.table)
+        data = run_data_from_tables(self.manifest, self.trials, self.verdicts, table=self.table)
+        return replace(data, folder=self.folder)
 
     @cached_property
     def comparisons(self) -> tuple[RunComparison, ...]:
@@ -180,10 +183,6 @@ def cached_per_run(compute: Callable[[StoredRun], PerRun]) -> Callable[[StoredRu
     return cached
 
 
-TELEMETRY = ("trial_id", "host", "service", "instance", "t_s", "metric", "value")
-"""Columns of `telemetry` that reports use."""
-
-
 def read_run(store: Store, run: RunFolder) -> StoredRun:
     """Return a run with its manifest and tables. Raises InputError if it is damaged or a newer benchkit wrote it."""
     manifest, trials = load_trials(run, store)
@@ -192,16 +191,11 @@ def read_run(store: Store, run: RunFolder) -> StoredRun:
         trials=trials,
         hosts=load("hosts", store=store, run_id=run.run_id),
         notes=load("notes", store=store, run_id=run.run_id),
-        table=functools.partial(_read_table, store, run.run_id),
+        table=functools.cache(functools.partial(read_table, store, run.run_id)),
+        folder=run,
         progress=read_progress(run.history()),
         merged_profile=functools.cache(functools.partial(_read_profile, run)),
     )
-
-
-def _read_table(store: Store, run_id: str, table: str) -> pd.DataFrame:
-    if table == "telemetry":  # may have a million rows
-        return load_columns(table, TELEMETRY, store=store, run_id=run_id)
-    return load(table, store=store, run_id=run_id)
 
 
 def _read_profile(run: RunFolder, trials: tuple[str, ...], service: str) -> Profile | None:

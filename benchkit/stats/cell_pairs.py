@@ -93,6 +93,12 @@ def baseline_pairs(cells: Sequence[CellRecord], baseline: LevelTexts) -> tuple[l
     return pairs, alone
 
 
+def compared_with_baseline(scenario: Mapping[str, Any], cells: Sequence[CellRecord]) -> list[ComparedCells]:
+    """Return every cell with the baseline that the scenario names, without controls."""
+    pairs, _ = baseline_pairs(cells, scenario_baseline(scenario, cells))
+    return [pair for pair in pairs if not pair.control]
+
+
 def claim_pairs(ratio: CellPair, cells: Sequence[CellRecord]) -> list[ComparedCells]:
     """Return the comparisons that a claim is about. Raises InputError if the run has no such cells."""
     of, to = level_texts(ratio.of), level_texts(ratio.to)

@@ -146,6 +146,7 @@ def test_the_example_package_serves_loads_checks_and_draws(lab: Lab, tmp_path: P
         ("benchkit.load_tools", "pyload"),
         ("benchkit.output_formats", "pyload"),
         ("benchkit.checks", "one-connection"),
+        ("benchkit.diagnoses", "many-threads"),
         ("benchkit.figures", "requests"),
     }
     assert {(each["package"], each["version"], each["error"]) for each in json.loads(listed.stdout)} == {

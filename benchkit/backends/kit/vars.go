@@ -27,6 +27,10 @@ type Runtime struct {
 	GCPauseS float64 `json:"gc_pause_s"`
 	// GCPauses are those times as a histogram.
 	GCPauses Histogram `json:"gc_pauses"`
+	// GCCPUS is the estimated CPU time of garbage collection, as of the end of the last one.
+	GCCPUS *float64 `json:"gc_cpu_s"`
+	// MutexWaitS is the total time for which goroutines waited for a lock (sync.Mutex and RWMutex).
+	MutexWaitS *float64 `json:"mutex_wait_s"`
 	// SchedulerLatencies are the times for which goroutines were ready to run and waited for a thread.
 	SchedulerLatencies Histogram `json:"scheduler_latencies"`
 }
@@ -59,11 +63,18 @@ func readRuntime() Runtime {
 		"/sched/pauses/total/gc:seconds": &state.GCPauses,
 		"/sched/latencies:seconds":       &state.SchedulerLatencies,
 	}
-	samples := make([]metrics.Sample, 0, len(numbers)+len(histograms))
+	times := map[string]**float64{
+		"/cpu/classes/gc/total:cpu-seconds": &state.GCCPUS,
+		"/sync/mutex/wait/total:seconds":    &state.MutexWaitS,
+	}
+	samples := make([]metrics.Sample, 0, len(numbers)+len(histograms)+len(times))
 	for name := range numbers {
 		samples = append(samples, metrics.Sample{Name: name})
 	}
 	for name := range histograms {
+		samples = append(samples, metrics.Sample{Name: name})
+	}
+	for name := range times {
 		samples = append(samples, metrics.Sample{Name: name})
 	}
 	metrics.Read(samples)
@@ -72,6 +83,9 @@ func readRuntime() Runtime {
 		case metrics.KindUint64:
 			value := sample.Value.Uint64()
 			*numbers[sample.Name] = &value
+		case metrics.KindFloat64:
+			value := sample.Value.Float64()
+			*times[sample.Name] = &value
 		case metrics.KindFloat64Histogram:
 			*histograms[sample.Name] = buckets(sample.Value.Float64Histogram())
 		}

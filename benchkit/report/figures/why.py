@@ -10,7 +10,9 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from benchkit import units
 from benchkit.comparison.components import Component, components_of
-from benchkit.comparison.why import components_by_pair, explanation, part_name, signed
+from benchkit.comparison.diagnoses.causes import causes_of
+from benchkit.comparison.diagnoses.diagnosis import Cause
+from benchkit.comparison.why import cause_clause, components_by_pair, explanation, part_name, signed
 from benchkit.report.figures.figure import ReportFigure, more_in_table, provenance
 from benchkit.report.layout import label_rows, new_figure, rows_height, write_beside, write_heading
 from benchkit.report.stored_run import StoredRun, cached_per_run
@@ -21,6 +23,8 @@ from benchkit.stats.cell_pairs import ComparedCells
 
 MAX_PAIRS = 6
 """Pairs of cells that are drawn at most, the first; the table has all."""
+MAX_CAUSES = 3
+"""Causes that the caption names."""
 MAX_PARTS = 7
 """Parts that are drawn of each difference, the largest; the others are one bar."""
 _BAR = 0.62
@@ -40,6 +44,11 @@ class _Bar:
 @cached_per_run
 def _components(run: StoredRun) -> tuple[Component, ...]:
     return components_of(run.data)
+
+
+@cached_per_run
+def _causes(run: StoredRun) -> tuple[Cause, ...]:
+    return causes_of(run.data)
 
 
 def _pairs(run: StoredRun) -> list[tuple[ComparedCells, list[Component]]]:
@@ -92,6 +101,9 @@ def _caption(run: StoredRun) -> str:
             else "A run with `--profile` divides it by category, too."
         )
         + more_in_table(len(pairs) - MAX_PAIRS, "pairs of cells")
+        + "".join(
+            f" Cause: {cause_clause(each, run.labels)}. {each.symptom.next_step}" for each in _causes(run)[:MAX_CAUSES]
+        )
     )
 
 

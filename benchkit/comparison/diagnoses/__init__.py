@@ -1,0 +1,1 @@
+"""Diagnoses: known causes of differences between cells, one file each."""

@@ -1,0 +1,71 @@
+"""Causes of the differences of a run: the symptoms that one of two compared cells has alone."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+
+from benchkit.comparison.diagnoses.diagnosis import Cause, Diagnosis, Symptom
+from benchkit.comparison.diagnoses.evidence import CellEvidence, RunTables
+from benchkit.comparison.diagnoses.registry import DIAGNOSES
+from benchkit.comparison.run_data import RunData
+from benchkit.registry import describe_failure
+from benchkit.stats.cell_pairs import ComparedCells, compared_with_baseline
+
+logger = logging.getLogger(__name__)
+
+GENERAL = ("waits", "context-switches")
+"""Diagnoses that say what a more specific one explains: each is left out beside one before it, of the same cell."""
+
+
+def causes_of(run: RunData, pairs: Sequence[ComparedCells] | None = None) -> tuple[Cause, ...]:
+    """Return the causes of the differences between pairs of cells: by default of each cell to its baseline.
+
+    Equal symptoms on both sides are no cause. There is none where the run has no other tables than its trials.
+    """
+    if run.table is None:
+        return ()
+    cells, tables = run.manifest.cells, RunTables(run)
+    pairs = compared_with_baseline(run.manifest.scenario, cells) if pairs is None else pairs
+    evidence = {cell.cell_id: CellEvidence(cell, tables) for cell in cells}
+    return tuple(
+        cause for pair in pairs for cause in _causes_of_pair(pair, evidence[pair.cell_id], evidence[pair.baseline])
+    )
+
+
+def _symptoms(diagnosis: Diagnosis, cell: CellEvidence, other: CellEvidence) -> list[Symptom]:
+    """Return what a diagnosis sees in a cell; that of a plugin which fails sees nothing, and the log says so."""
+    plugin = DIAGNOSES.plugin(diagnosis.code)
+    if plugin is None:
+        return list(diagnosis.find(cell, other))
+    try:
+        return list(diagnosis.find(cell, other))
+    except Exception as error:  # noqa: BLE001 - the code of others fails in any way
+        logger.warning("diagnosis %s of %s failed: %s", plugin.name, plugin.package, describe_failure(error))
+        return []
+
+
+def _causes_of_pair(pair: ComparedCells, cell: CellEvidence, baseline: CellEvidence) -> Iterator[Cause]:
+    if cell.trials.empty or baseline.trials.empty:
+        return
+    found: list[Cause] = []
+    for diagnosis in DIAGNOSES.values():
+        own, theirs = (_symptoms(diagnosis, *sides) for sides in ((cell, baseline), (baseline, cell)))
+        if bool(own) == bool(theirs):
+            continue
+        subject = pair.cell_id if own else pair.baseline
+        found += [
+            Cause(
+                cell_id=pair.cell_id,
+                baseline_id=pair.baseline,
+                subject_id=subject,
+                code=diagnosis.code,
+                symptom=symptom,
+            )
+            for symptom in own or theirs
+        ]
+    explained: dict[str, str] = {}
+    for each in found:
+        if each.code not in GENERAL or explained.setdefault(each.subject_id, each.code) == each.code:
+            explained.setdefault(each.subject_id, each.code)
+            yield each

@@ -1,0 +1,35 @@
+"""Diagnosis clock-rate: the cores of the servers ran at another clock rate, as turbo and power limits make them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from benchkit import units
+from benchkit.comparison.diagnoses.diagnosis import Diagnosis, Symptom
+from benchkit.comparison.diagnoses.evidence import CellEvidence, all_above
+from benchkit.stats.samples import Reals
+
+TIMES = 1.03
+"""Ratio of the clock rates, from which on they explain a difference that benchkit finds."""
+
+
+def _find(cell: CellEvidence, other: CellEvidence) -> Iterator[Symptom]:
+    own, theirs = _rates(cell), _rates(other)
+    if all_above(theirs, own, TIMES):
+        yield Symptom(
+            text="ran at a lower clock rate",
+            evidence=f"{own.mean() / 1e9:.2f} GHz against {theirs.mean() / 1e9:.2f} GHz",
+            next_step=f"Turn turbo off and set the governor `performance`; {units.share(TIMES - 1)} is the limit.",
+        )
+
+
+def _rates(cell: CellEvidence) -> Reals:
+    rows = cell.tables.telemetry
+    rows = rows[(rows["metric"] == "cpu_frequency_hz") & rows["host"].isin(cell.hosts)]
+    rows = rows[rows["trial_id"].isin(cell.trials["trial_id"])]
+    return rows.groupby("trial_id")["value"].mean().to_numpy(dtype=np.float64)
+
+
+DIAGNOSIS = Diagnosis("clock-rate", _find)

@@ -1,0 +1,266 @@
+"""Evidence that diagnoses read: what is stored about the measured trials of a cell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from benchkit.comparison.increases import increases_of
+from benchkit.comparison.run_data import RunData, profile_pass_exclusions
+from benchkit.errors import InputError
+from benchkit.models.base import STACK
+from benchkit.models.metrics import CPU, RPS
+from benchkit.models.run import CellRecord
+from benchkit.models.telemetry import AGENT_SERVICE, is_neighbour, is_of_load_tool
+from benchkit.models.trial import ServiceRecord, TrialRecord
+from benchkit.stats.samples import Exclusion, Reals
+
+WAITED = frozenset({"server-idle", "throttled"})
+"""Checks whose findings diagnoses explain: they exclude a trial from ratios, and its evidence stays good."""
+
+
+@dataclass(frozen=True, eq=False)
+class RunTables:
+    """The tables of a run that diagnoses read, each read once."""
+
+    run: RunData
+
+    @cached_property
+    def trials(self) -> pd.DataFrame:
+        """Measured trials, without those excluded for other reasons than the ones that diagnoses explain."""
+        excluded = {each.trial_id for each in self.run.exclusions if each.covers(RPS) and not _is_explained(each)}
+        rows = self.run.trials[self.run.trials["kind"] == "measure"]
+        return rows[~rows["trial_id"].isin(excluded) & (rows[RPS] > 0)]
+
+    def table(self, name: str) -> pd.DataFrame:
+        """Return a table of the run; empty where it has none."""
+        return pd.DataFrame() if self.run.table is None else self.run.table(name)
+
+    @cached_property
+    def telemetry(self) -> pd.DataFrame:
+        """Telemetry of the measured trials, without benchkit's own processes and servers without load."""
+        rows = self.table("telemetry")
+        if rows.empty:
+            return pd.DataFrame(columns=["trial_id", "host", "role", "service", "instance", "t_s", "metric", "value"])
+        rows = rows[rows["trial_id"].isin(self.trials["trial_id"])]
+        names = rows["service"].dropna().astype(str).unique()
+        others = {name for name in names if name == AGENT_SERVICE or is_neighbour(name) or is_of_load_tool(name)}
+        return rows[~rows["service"].isin(others)]
+
+    @cached_property
+    def increases(self) -> pd.DataFrame:
+        """Increase of each counter in each trial, with `rate`: that of a second."""
+        found = increases_of(self.telemetry, self.trials)
+        return found[found["elapsed_s"] > 0].assign(rate=found["value"] / found["elapsed_s"])
+
+    @cached_property
+    def latency(self) -> pd.DataFrame:
+        """Buckets of the raw histograms of the measured trials."""
+        rows = self.table("latency")
+        return rows if rows.empty else rows[rows["series"] == "raw"]
+
+    @cached_property
+    def shares(self) -> pd.DataFrame:
+        """Shares of profiles by category, of profiled trials that can be used: with the `cell_id` of each."""
+        rows, trials = self.table("profile_share"), self.run.trials
+        if rows.empty:
+            return pd.DataFrame(columns=["trial_id", "cell_id", "service", "category", "share"])
+        exclusions = profile_pass_exclusions(trials, self.table("verdicts"), self.run.manifest)
+        excluded = {each.trial_id for each in exclusions if each.covers(RPS) and not _is_explained(each)}
+        rows = rows[~rows["trial_id"].isin(excluded)]
+        return rows[["trial_id", "service", "category", "share"]].merge(trials[["trial_id", "cell_id"]], on="trial_id")
+
+
+def _is_explained(exclusion: Exclusion) -> bool:
+    return bool(exclusion.checks) and exclusion.checks <= WAITED
+
+
+@dataclass(frozen=True, eq=False)
+class CellEvidence:
+    """All that is stored about the measured trials of a cell.
+
+    Arrays have a value for each of its trials that has one, and none where nothing is known.
+    """
+
+    cell: CellRecord
+    tables: RunTables
+
+    @cached_property
+    def trials(self) -> pd.DataFrame:
+        """Its measured trials."""
+        return self.tables.trials[self.tables.trials["cell_id"] == self.cell.cell_id]
+
+    @cached_property
+    def _stack(self) -> Mapping[str, object]:
+        stacks = self.tables.run.manifest.scenario.get("stacks") or {}
+        only = next(iter(stacks.values())) if len(stacks) == 1 else {}
+        return stacks.get(str(self.cell.levels.get(STACK)), only) or {}
+
+    @property
+    def entry(self) -> str | None:
+        """Service that the load is sent to; None: unknown."""
+        entry = self._stack.get("entry")
+        return None if entry is None else str(entry)
+
+    @property
+    def services(self) -> tuple[str, ...]:
+        """Its services; none where they are not known."""
+        services = self._stack.get("services")
+        return tuple(services) if isinstance(services, Mapping) else ()
+
+    @property
+    def keeps_connections(self) -> bool:
+        """True where the load keeps its connections, as far as the scenario says."""
+        load = self.tables.run.manifest.scenario.get("load") or {}
+        value = load.get("keepalive", True)
+        if isinstance(value, str) and value.startswith("$"):
+            value = self.cell.levels.get(value.removeprefix("$"), True)
+        return bool(value)
+
+    @cached_property
+    def increases(self) -> pd.DataFrame:
+        """Increases of counters in its trials: trial_id, host, service, metric, instance, value, elapsed_s, rate."""
+        rows = self.tables.increases
+        return rows[rows["trial_id"].isin(self.trials["trial_id"])]
+
+    def per_second(self, metric: str, service: str | None = None, *, host_wide: bool = False) -> Reals:
+        """Return the increase of a counter in a second: of a service, of all services together, or of their hosts."""
+        return _values(self._rates(metric, service, host_wide=host_wide))
+
+    def per_request(self, metric: str, service: str | None = None, *, host_wide: bool = False) -> Reals:
+        """Return the same for each request."""
+        rates = self._rates(metric, service, host_wide=host_wide)
+        requests = self.trials.set_index("trial_id")[RPS].astype("float64")
+        return _values(rates / requests.reindex(rates.index))
+
+    def _rates(self, metric: str, service: str | None, *, host_wide: bool) -> pd.Series[float]:
+        rows = self.increases[self.increases["metric"] == metric]
+        if host_wide:
+            rows = rows[rows["service"].isna() & rows["host"].isin(self.hosts)]
+        else:
+            rows = rows[rows["service"].notna() if service is None else rows["service"] == service]
+        return rows.groupby("trial_id")["rate"].sum()
+
+    @cached_property
+    def hosts(self) -> tuple[str, ...]:
+        """Hosts of its services, as far as they were watched."""
+        rows = self.increases
+        return tuple(rows.loc[rows["service"].notna(), "host"].unique())
+
+    @property
+    def shares_load_host(self) -> bool:
+        """True where a host of its services has the load, too."""
+        hosts = self.tables.run.manifest.hosts
+        return any(host.name in self.hosts and {"load"} <= set(host.roles) for host in hosts)
+
+    @property
+    def cores_used(self) -> Reals:
+        """CPU cores that its services used."""
+        product = self.trials[RPS].astype("float64") * self.trials[CPU].astype("float64")
+        return _values(product)
+
+    @property
+    def bytes_per_request(self) -> Reals:
+        """Size of an answer with its header, as the load tool states it."""
+        sizes = self.trials["bytes_total"].astype("float64") / self.trials["requests"].astype("float64")
+        return _values(sizes)
+
+    @cached_property
+    def latency(self) -> Latencies:
+        """Latencies of all of its trials together."""
+        rows = self.tables.latency
+        if rows.empty:
+            return Latencies(np.empty(0), np.empty(0), np.empty(0))
+        rows = rows[rows["trial_id"].isin(self.trials["trial_id"])].sort_values("low_s")
+        return Latencies(*(rows[name].to_numpy(dtype=np.float64) for name in ("low_s", "high_s", "count")))
+
+    def share_of(self, category: str, service: str) -> Reals:
+        """Return the share of a category in each profile of a service."""
+        rows = self.tables.shares
+        rows = rows[(rows["cell_id"] == self.cell.cell_id) & (rows["service"] == service)]
+        wide = rows.pivot_table(index="trial_id", columns="category", values="share", aggfunc="mean")
+        return _values(wide[category]) if category in wide else np.empty(0)
+
+    @cached_property
+    def records(self) -> tuple[TrialRecord, ...]:
+        """Records of its trials, where the raw files are here."""
+        folder = self.tables.run.folder
+        if folder is None:
+            return ()
+        here = set(folder.complete_trials())
+        return tuple(folder.record(trial_id) for trial_id in self.trials["trial_id"] if trial_id in here)
+
+    def service_records(self, name: str) -> tuple[ServiceRecord, ...]:
+        """Return what each record says about a service."""
+        return tuple(service for record in self.records for service in record.services if service.name == name)
+
+    def log_lines(self) -> Iterator[tuple[str, str]]:
+        """Yield the service and the text of each line that its services wrote to their logs."""
+        folder = self.tables.run.folder
+        if folder is None:
+            return
+        for record in self.records:
+            for service in record.services:
+                try:
+                    content = folder.raw_file(record.trial_id, f"{service.name}.{service.host}.log")
+                except InputError:  # it wrote nothing
+                    continue
+                for line in content.decode(errors="replace").splitlines():
+                    yield service.name, line
+
+
+@dataclass(frozen=True, eq=False)
+class Latencies:
+    """Buckets of latencies in seconds, ascending, with the number of requests in each."""
+
+    low_s: Reals
+    high_s: Reals
+    count: Reals
+
+    @property
+    def total(self) -> float:
+        """Number of requests."""
+        return float(self.count.sum())
+
+    def share(self, low_s: float, high_s: float) -> float:
+        """Return the share of requests from `low_s` to below `high_s`, by the middle of their bucket; 0 of none."""
+        middle = (self.low_s + self.high_s) / 2
+        inside = float(self.count[(middle >= low_s) & (middle < high_s)].sum())
+        return inside / self.total if self.total else 0.0
+
+    def quantile(self, share: float) -> float | None:
+        """Return the latency that this share of the requests reaches; None without requests."""
+        if not self.total:
+            return None
+        place = int(np.searchsorted(np.cumsum(self.count), share * self.total))
+        return float(self.high_s[min(place, len(self.high_s) - 1)])
+
+    def is_peak(self, low_s: float, high_s: float, *, times: float = 4.0, least: float = 0.01) -> bool:
+        """Return True where requests crowd between two latencies, against as wide a range on either side.
+
+        `least` of all requests are there, and in the ranges before and after it at most one of `times` as many.
+        """
+        width = high_s - low_s
+        inside = self.share(low_s, high_s)
+        beside = max(self.share(max(0.0, low_s - width), low_s), self.share(high_s, high_s + width))
+        return inside >= least and inside >= times * beside
+
+
+def _values(column: pd.Series[float]) -> Reals:
+    return np.asarray(column.dropna(), dtype=np.float64)
+
+
+def mean(values: Reals) -> float | None:
+    """Return the mean; None of nothing."""
+    return float(values.mean()) if len(values) else None
+
+
+def all_above(values: Reals, others: Reals, times: float) -> bool:
+    """Return True where the smallest value is above the largest of the others, and its mean that many times theirs."""
+    if not len(values) or not len(others):
+        return False
+    return bool(values.min() > others.max() and values.mean() >= times * others.mean())

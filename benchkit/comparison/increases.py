@@ -1,0 +1,28 @@
+"""Increases of counters in the measured windows of trials."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pandas as pd
+
+KEYS = ["trial_id", "host", "service", "metric", "instance"]
+
+
+def increases_of(telemetry: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
+    """Return the increase of each counter in each trial: `KEYS`, value, elapsed_s; those of a host have no service.
+
+    `telemetry` has rows of that table, `trials` those of `trials`. An increase runs from the last sample before the
+    window, else the first in it, to the first sample after it, else the last in it; `elapsed_s` is the time between.
+    """
+    rows = telemetry[telemetry["metric"].astype(str).str.endswith("_total")]
+    rows = rows.assign(**{name: rows[name].astype(object).fillna("") for name in ("service", "instance")})
+    rows = rows.merge(trials[["trial_id", "duration_s"]], on="trial_id").sort_values("t_s", kind="stable")
+
+    def edges(inside: pd.DataFrame, keep: Literal["first", "last"]) -> pd.DataFrame:
+        return inside.drop_duplicates(KEYS, keep=keep).set_index(KEYS)[["t_s", "value"]]
+
+    begin = edges(rows[rows["t_s"] <= 0], "last").combine_first(edges(rows, "first"))
+    end = edges(rows[rows["t_s"] >= rows["duration_s"]], "first").combine_first(edges(rows, "last"))
+    found = (end - begin).rename(columns={"t_s": "elapsed_s"}).reset_index()
+    return found.assign(service=found["service"].where(found["service"] != ""))

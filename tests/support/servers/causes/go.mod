@@ -1,0 +1,3 @@
+module benchkit/tests/causes
+
+go 1.22.0

@@ -1,0 +1,138 @@
+"""Diagnoses: each is made on its evidence, on the right side, and not below its threshold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchkit.comparison.diagnoses.causes import causes_of
+from benchkit.comparison.diagnoses.registry import DIAGNOSES
+from benchkit.comparison.why import cause_clause
+from benchkit.stats.cell_pairs import ComparedCells
+from benchkit.stats.samples import Exclusion
+from tests.support.comparison.sides import BASELINE, BLOCKS, CELL, RPS, Side, codes, compared, only_cause
+
+PROXY = ("app", "front")
+WORKERS = ("process_cpu_s_total", "app")
+SEVERAL = {"parallelism": 2, "cpus": (0, 1)}
+FAST = (0.0002, 0.0004, 900)
+
+SEEN: dict[str, tuple[Side, Side]] = {
+    "upstream-connections": (
+        Side({("tcp_active_opens_total", None): 0.9 * RPS}, services=PROXY),
+        Side({("tcp_active_opens_total", None): 0.1 * RPS}, services=PROXY),
+    ),
+    "cached-answers": (
+        Side({("requests_total", "app"): 0.1 * RPS}, services=PROXY),
+        Side({("requests_total", "app"): 0.9 * RPS}, services=PROXY),
+    ),
+    "nagle": (Side(latency=(FAST, (0.041, 0.043, 50))), Side(latency=(FAST, (0.028, 0.03, 50), (0.041, 0.043, 50)))),
+    "syn-retransmits": (
+        Side({("listen_drops_total", None): 3.0}, latency=(FAST, (1.0, 1.1, 2))),
+        Side(latency=(FAST, (1.0, 1.1, 2))),
+    ),
+    "quota-periods": (
+        Side({("cgroup_periods_total", None): 10.0, ("cgroup_throttled_total", None): 9.0}),
+        Side({("cgroup_periods_total", None): 10.0, ("cgroup_throttled_total", None): 0.5}),
+    ),
+    "lock-waits": (
+        Side({("mutex_wait_s_total", "app"): 3.0}),
+        Side({("mutex_wait_s_total", "app"): 0.3}),
+    ),
+    "one-busy": (
+        Side({(*WORKERS, "1"): 0.0, (*WORKERS, "2"): 1.0, (*WORKERS, "3"): 0.01}, service=SEVERAL),
+        Side({(*WORKERS, "1"): 0.0, (*WORKERS, "2"): 1.0, (*WORKERS, "3"): 0.6}, service=SEVERAL),
+    ),
+    "crowded-cpus": (
+        Side({(*WORKERS, str(pid)): 0.1 for pid in range(10)}, service=SEVERAL),
+        Side({(*WORKERS, str(pid)): 0.1 for pid in range(4)}, service=SEVERAL),
+    ),
+    "softirq": (
+        Side({("cpu_softirq_s_total", None, "0"): 0.8, ("cpu_softirq_s_total", None, "1"): 0.05}),
+        Side({("cpu_softirq_s_total", None, "0"): 0.4, ("cpu_softirq_s_total", None, "1"): 0.05}),
+    ),
+    "log-lines": (
+        Side(log="2026/03/01 [alert] 7#7: 512 worker_connections are not enough\n"),
+        Side(log="2026/03/01 [notice] 7#7: start worker process 8\n"),
+    ),
+    "garbage-collection": (Side(shares={"gc": 0.3, "http": 0.7}), Side(shares={"gc": 0.1, "http": 0.9})),
+    "file-writes": (
+        Side({("storage_written_bytes_total", "app"): 60 * RPS}),
+        Side({("storage_written_bytes_total", "app"): 0.5 * RPS}),
+    ),
+    "answer-sizes": (
+        Side(columns={"bytes_total": 1e7}, headers=(("Content-Encoding", "gzip"),)),
+        Side(columns={"bytes_total": 4e7}),
+    ),
+    "clock-rate": (
+        Side(states={("cpu_frequency_hz", None, "0"): 2.0e9}),
+        Side(states={("cpu_frequency_hz", None, "0"): 2.5e9}),
+    ),
+    "waits": (Side(latency=((0.0012, 0.0014, 900),)), Side(latency=(FAST,))),
+    "context-switches": (
+        Side({("voluntary_switches_total", "app"): 1.2 * RPS}),
+        Side({("voluntary_switches_total", "app"): 0.2 * RPS}),
+    ),
+}
+"""Sides by the code of a diagnosis: one that has its symptom, and one below its threshold."""
+
+
+def test_every_diagnosis_has_a_case() -> None:
+    assert list(DIAGNOSES) == list(SEEN)
+
+
+@pytest.mark.parametrize("code", list(SEEN))
+def test_a_symptom_of_one_side_alone_is_a_cause(code: str, tmp_path: Path) -> None:
+    run = compared(tmp_path, *SEEN[code])
+    for cell, baseline, expected in (
+        (CELL, BASELINE, [(code, CELL)]),
+        (BASELINE, CELL, [(code, CELL)]),
+        (CELL, CELL, []),
+        (BASELINE, BASELINE, []),
+    ):
+        found = causes_of(run, [ComparedCells(cell, baseline)])
+        assert [(each.code, each.subject_id) for each in found] == expected
+
+
+def test_nothing_is_said_without_evidence(tmp_path: Path) -> None:
+    run = compared(tmp_path, Side(latency=()), Side(latency=()))
+    assert causes_of(run) == ()
+
+
+def test_a_cause_states_its_figures_and_the_next_step(tmp_path: Path) -> None:
+    cause = only_cause(tmp_path, *SEEN["upstream-connections"])
+    assert cause_clause(cause, {CELL: "proxy", BASELINE: "go"}) == (
+        "proxy opens a connection to its upstream for nearly every request: 0.90 connections per request"
+    )
+    assert "keepalive" in cause.symptom.next_step
+
+
+def test_a_line_of_a_log_is_quoted(tmp_path: Path) -> None:
+    symptom = only_cause(tmp_path, *SEEN["log-lines"]).symptom
+    assert "512 worker_connections are not enough" in symptom.text
+    assert symptom.evidence == "3 lines of its log"
+
+
+def test_own_connections_of_a_load_without_keepalive_are_not_those_to_the_upstream(tmp_path: Path) -> None:
+    sides = [Side({("tcp_active_opens_total", None): each * RPS}, services=PROXY) for each in (1.9, 1.1)]
+    run = compared(tmp_path, *sides, load={"keepalive": False})
+    shared = run.manifest.hosts[0].model_copy(update={"roles": ("sut", "load")})
+    found = causes_of(type(run)(run.manifest.model_copy(update={"hosts": (shared,)}), run.trials, table=run.table))
+    assert [(each.code, each.subject_id) for each in found] == [("upstream-connections", CELL)]
+
+
+def test_idle_servers_are_diagnosed_and_saturated_generators_are_not(tmp_path: Path) -> None:
+    trials = [f"r1.{CELL}.b{block}".replace("=", "-") for block in BLOCKS]
+    for check, expected in (("server-idle", [("waits", CELL)]), ("generator-saturated", [])):
+        excluded = [Exclusion(trial, f"invalid: {check}", None, frozenset({check})) for trial in trials]
+        assert codes(tmp_path / check, *SEEN["waits"], exclusions=excluded) == expected
+
+
+def test_a_specific_cause_replaces_the_general_ones_of_its_cell(tmp_path: Path) -> None:
+    locked = Side(
+        {("mutex_wait_s_total", "app"): 3.0, ("voluntary_switches_total", "app"): 2 * RPS},
+        latency=((0.0012, 0.0014, 900),),
+    )
+    quiet = Side({("voluntary_switches_total", "app"): 0.1 * RPS}, latency=(FAST,))
+    assert codes(tmp_path, locked, quiet) == [("lock-waits", CELL)]
