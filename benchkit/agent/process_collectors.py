@@ -7,6 +7,7 @@ context switches of the first thread of a process only, and CPU times of threads
 from __future__ import annotations
 
 import os
+import signal
 import time
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional, Set, Tuple
@@ -44,6 +45,7 @@ class ProcessTrees:
         self._trees: Dict[int, List[ProcStat]] = {}
         self._last_number = b""
         self._is_stale = True
+        self._lost_before = processes.lost_orphans
         self.changes = 0
         """Counter that grows whenever processes or threads may have started or ended."""
 
@@ -67,6 +69,11 @@ class ProcessTrees:
         if self._is_stale or any(map(self._may_be_descendant, changed)):
             self._trees = self._processes.trees(self._known)
         self._last_number, self._is_stale = last_number, False
+
+    @property
+    def lost_orphans(self) -> int:
+        """Descendants of the agent that ended since the start, and that no started process has any more."""
+        return self._processes.lost_orphans - self._lost_before
 
     def invalidate(self) -> None:
         """Have the next refresh read everything: a known process has ended."""
@@ -171,6 +178,18 @@ class ProcessTree(Collector):
                 processes.append(process)
         return processes
 
+    def escape(self) -> Optional[str]:
+        """Return why CPU time of children may be missing, as a clause; None where a group counts, or nothing shows."""
+        if self._child.group is not None:
+            return None
+        ignoring = [each.stat for each in self.members if ignores_children(each.stat.pid)]
+        if ignoring:
+            return (
+                f"{ignoring[0].name} (pid {ignoring[0].pid}) ignores SIGCHLD, so the time of ended children is dropped"
+            )
+        lost = self._trees.lost_orphans
+        return f"{lost} processes of its host ended in sessions of their own" if lost else None
+
     def ids(self) -> List[Tuple[int, int]]:
         """Return the live processes of the last sample that are not short-lived: pid, and start in ticks since boot."""
         return sorted((each.stat.pid, each.stat.start) for each in self.members if not is_short_lived(each.stat.pid))
@@ -196,6 +215,17 @@ class GroupLimits(Collector):
         if memory_bytes is not None:
             values["cgroup_memory_bytes", None] = memory_bytes
         return values
+
+
+def ignores_children(pid: int) -> bool:
+    """Return True for a process that ignores SIGCHLD: the kernel then drops the CPU time of its ended children.
+
+    See wait(2), and SigIgn of /proc/PID/status in proc(5).
+    """
+    for line in (read_bytes(f"/proc/{pid}/status") or b"").splitlines():
+        if line.startswith(b"SigIgn:"):
+            return bool(int(line.split()[1], 16) >> (signal.SIGCHLD - 1) & 1)
+    return False
 
 
 def is_short_lived(pid: int) -> bool:

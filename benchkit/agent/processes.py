@@ -60,6 +60,8 @@ class ProcessTable:
         self._cpus = os.sched_getaffinity(0)
         self._is_subreaper = become_subreaper()
         self._orphans: Set[Tuple[int, int]] = set()
+        self.lost_orphans = 0
+        """Descendants that ended as children of the agent, and belong to no started process: their CPU time is lost."""
         self._orphans_record: Optional[Path] = None
         self._started = threading.Event()
         threading.Thread(target=self._reap, name="reaper", daemon=True).start()
@@ -309,6 +311,8 @@ class ProcessTable:
                 number = self._by_session.get(before.session) if before else None
                 if number is not None:
                     self._children[number].adopt(usage)
+                else:
+                    self.lost_orphans += 1
             else:
                 self._children[number].end(status, usage, full_disk)
                 if self._children[number].record is not None:

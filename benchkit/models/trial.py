@@ -28,7 +28,7 @@ class ServiceRecord(Frozen):
     host: str
     pid: int
     argv: tuple[str, ...]
-    cpu_s: float | None = Field(default=None, description="CPU time of its process tree in the measured window")
+    cpu_s: float | None = Field(default=None, description="CPU time of its processes in the measured window")
     cpus: tuple[int, ...] = Field(default=(), description="CPUs that it may run on (affinity); empty: not recorded")
     quota: float | None = Field(
         default=None,
@@ -43,6 +43,11 @@ class ServiceRecord(Frozen):
         "empty: not recorded",
     )
     pids_after: tuple[ProcessId, ...] = Field(default=(), description="the same just after the window")
+    escape: str | None = Field(
+        default=None,
+        description="reason why CPU time of its children may be missing, as a clause; None: its control group counts all, "
+        "or nothing shows a loss",
+    )
     folder_bytes: Mapping[str, int] = Field(
         default_factory=dict, description="disk usage of its own folders, such as a cache, after the window"
     )

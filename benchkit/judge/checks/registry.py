@@ -26,6 +26,7 @@ _ALL = (
     conditions.OBSERVED,
     LIMIT_CHECKS["overran"],
     conditions.SERVICE_RESTARTED,
+    conditions.ESCAPED_CHILDREN,
     errors.CHECK,
     unequal_responses.CHECK,
     changed_response.CHECK,

@@ -65,21 +65,23 @@ def warm_up(trial: Trial) -> None:
 def measure(block: Block) -> None:
     """Run the load, with hosts and servers observed around it; each server is probed once in its middle."""
     programs = take_snapshot(block.hosts) if block.telemetry_options else None
-    processes_before = snapshot_hosts(block)
+    before = snapshot_hosts(block)
     with MiddleProbes(len(block.trials)) as probes:
         if block.slice_s is None:
             _measure_window(block, probes)
         else:
             _measure_slices(block, block.slice_s, probes)
-    processes_after = snapshot_hosts(block)
+    after = snapshot_hosts(block)
     others = () if programs is None else busiest_programs(programs, take_snapshot(block.hosts))
     for trial in block.trials:
         trial.other_programs = others
         names = {each.service.name: block.telemetry_name(trial, each.service.name) for each in trial.running_services}
         trial.processes_before, trial.processes_after = (
             {service: found[name] for service, name in names.items() if name in found}
-            for found in (processes_before, processes_after)
+            for found in (before.processes, after.processes)
         )
+        escapes = {**before.escapes, **after.escapes}
+        trial.escapes = {service: escapes[name] for service, name in names.items() if name in escapes}
 
 
 def _measure_window(block: Block, probes: MiddleProbes) -> None:

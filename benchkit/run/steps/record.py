@@ -43,6 +43,7 @@ def make_record(trial: Trial, wall_s: float) -> TrialRecord:
                 quota=each.service.process.quota.cpus if each.service.process.quota else None,
                 pids_before=_lasting_processes(each, trial.processes_before),
                 pids_after=_lasting_processes(each, trial.processes_after),
+                escape=trial.escapes.get(each.service.name),
                 folder_bytes=trial.folder_bytes.get(each.service.name, {}),
             )
             for each in trial.running_services

@@ -89,6 +89,8 @@ class Trial:
     processes_before: Mapping[str, tuple[ProcessId, ...]] = field(default_factory=dict)
     """Processes of each service just before the load; empty without telemetry."""
     processes_after: Mapping[str, tuple[ProcessId, ...]] = field(default_factory=dict)
+    escapes: Mapping[str, str] = field(default_factory=dict)
+    """Reasons why CPU time of children may be missing, by service."""
     watch_records: tuple[WatchRecord, ...] = ()
     folder_bytes: dict[str, dict[str, int]] = field(default_factory=dict)
     """Disk space of the services' own folders, by service and the folder's name."""

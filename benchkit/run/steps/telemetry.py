@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from benchkit.agent.operations import TelemetrySnapshot
 from benchkit.hosts.connections import run_on_hosts
@@ -51,13 +52,22 @@ def _generators_in_turns(block: Block, host: Host) -> list[WatchedService]:
     return [WatchedService(generator_service(number), None) for number in sorted(numbers)]
 
 
-def snapshot_hosts(block: Block) -> dict[str, tuple[ProcessId, ...]]:
-    """Sample all hosts now, so that the growth of counters is known for the exact window.
+class HostsSnapshot(NamedTuple):
+    """What all hosts showed of the services at one instant, by their names in the telemetry."""
 
-    Returns the living processes of each service by its name in the telemetry; none without telemetry.
-    """
+    processes: Mapping[str, tuple[ProcessId, ...]]
+    """Living processes of each service."""
+    escapes: Mapping[str, str]
+    """Reasons why CPU time of children may be missing."""
+
+
+def snapshot_hosts(block: Block) -> HostsSnapshot:
+    """Sample all hosts now, so that the growth of counters is known for the exact window; nothing without telemetry."""
     snapshots: list[TelemetrySnapshot] = run_on_hosts(block.watched_hosts, lambda host: host.telemetry.snapshot())
-    return {name: processes for snapshot in snapshots for name, processes in snapshot.processes.items()}
+    return HostsSnapshot(
+        {name: processes for snapshot in snapshots for name, processes in snapshot.processes.items()},
+        {name: why for snapshot in snapshots for name, why in snapshot.escapes.items()},
+    )
 
 
 def watch_generators(block: Block, processes: Sequence[GeneratorProcess]) -> None:

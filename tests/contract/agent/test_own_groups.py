@@ -35,6 +35,17 @@ time.sleep(60)
 """
 """Eight workers that nobody waits for, each of which uses 0.1 s of a CPU."""
 
+REPARENTED = """
+import os, time
+if os.fork() == 0:
+    if os.fork() == 0:
+        os.setsid()
+    os._exit(0)
+os.wait()
+time.sleep(60)
+"""
+"""A grandchild that leaves its session and ends, and whose parent has ended: the agent reaps it."""
+
 DAEMON = """
 import os, signal, time
 if os.fork() == 0:
@@ -89,6 +100,33 @@ def test_the_cpu_time_of_children_that_nobody_waits_for_is_counted(agent: AgentL
     assert stop(agent, process).survivors == []
     assert not group.folder.exists()
     assert cpu_time(agent, process).total_s >= before.total_s, "what it used stays known"
+
+
+UNMOUNT = 'for kind in $0; do umount -a -t $kind; done; exec "$@"'
+
+
+@pytest.mark.parametrize(
+    ("hidden", "tree"), [("cgroup", "0::"), ("cgroup2", "cpuacct:"), ("cgroup cgroup2", None)], ids=["v2", "v1", "none"]
+)
+def test_each_version_counts_alike_and_none_is_no_failure(
+    launch: Callable[..., AgentLink], hidden: str, tree: str | None
+) -> None:
+    kinds = {line.split(" - ")[1].split()[0] for line in Path("/proc/self/mountinfo").read_text().splitlines()}
+    if tree is not None and kinds.isdisjoint({"cgroup", "cgroup2"} - {hidden}):
+        pytest.skip("this machine has the other version only")
+    agent = launch(prefix=["unshare", "-m", "sh", "-c", UNMOUNT, hidden])
+    process = start_counted(agent, WORKERS)
+    if tree is None:
+        wait_for(lambda: bool(cmdline(process.pid)), "it runs without a group")
+        assert "/benchkit-" not in Path(f"/proc/{process.pid}/cgroup").read_text()
+    else:
+        wait_for(lambda: cpu_time(agent, process).total_s > 0.8, "eight workers use 0.8 s together")
+        lines = Path(f"/proc/{process.pid}/cgroup").read_text().splitlines()
+        assert [line.partition("/")[0].endswith(tree) for line in lines if "/benchkit-" in line] == [True]
+        wait_for(lambda: cpu_time(agent, process).processes == 1, "all workers have ended")
+        assert cpu_time(agent, process).total_s < 8 * 0.1 * 2, "it counts nothing twice"
+    assert stop(agent, process).survivors == []
+    assert agent.request(ops.ListRecords()).records == []
 
 
 def test_telemetry_has_user_and_system_time_which_add_up(agent: AgentLink, workdir: Path) -> None:
@@ -172,3 +210,27 @@ def test_a_program_that_cannot_start_is_refused_as_without_a_group(agent: AgentL
     with pytest.raises(RefusedError, match=f"cannot start {program}.*{why}"):
         agent.request(ops.StartProcess(ops.CommandSpec([program], own_group=True)))
     assert agent.request(ops.ListRecords()).records == []
+
+
+@pytest.mark.parametrize(
+    ("program", "own_group", "expected"),
+    [(WORKERS, True, None), (WORKERS, False, "ignores SIGCHLD"), (REPARENTED, False, "sessions of their own")],
+)
+def test_children_that_escape_their_tree_are_reported(
+    agent: AgentLink, program: str, *, own_group: bool, expected: str | None
+) -> None:
+    agent.request(ops.StartTelemetry(f"escape-{own_group}-{expected}.jsonl", 60))
+    spec = ops.CommandSpec([sys.executable, "-c", program], own_group=own_group)
+    process = agent.request(ops.StartProcess(spec), timeout_s=10)
+    agent.request(ops.AddServices([ops.SampledService("app", process.id)]))
+
+    def escape() -> str | None:
+        return agent.request(ops.TakeSnapshot()).escapes.get("app")
+
+    if expected is None:
+        wait_for(lambda: cpu_time(agent, process).total_s > 0.8, "the workers ran")
+        assert escape() is None
+    else:
+        wait_for(lambda: expected in (escape() or ""), "the snapshot says so")
+    agent.request(ops.StopTelemetry())
+    stop(agent, process)
