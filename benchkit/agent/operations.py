@@ -899,6 +899,8 @@ class TelemetrySnapshot:
     """Instant just before it."""
     processes: Dict[str, Tuple[Tuple[int, int], ...]]
     """Live processes of each service: pid, and start in the kernel's ticks since boot."""
+    cpu_s: Dict[str, float] = field(default_factory=dict)
+    """CPU time of each service, as in the sample; without those that have none."""
     escapes: Dict[str, str] = field(default_factory=dict)
     """Reasons why CPU time of children may be missing, by service: of those that no control group counts."""
 

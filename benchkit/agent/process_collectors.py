@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional, Set, Tuple
 
-from benchkit.agent.cgroup_accounting import CpuSplitter
+from benchkit.agent.cgroup_accounting import CpuSplit, CpuSplitter
 from benchkit.agent.child_process import Child
 from benchkit.agent.collector import Collector, CpuBudget, KernelFile, UnavailableError, Values, number_after, read_once
 from benchkit.agent.common import read_bytes
@@ -131,6 +131,8 @@ class ProcessTree(Collector):
         self._splitter = CpuSplitter()
         self.members: List[TreeProcess] = []
         """Live processes of the last sample."""
+        self.used: Optional[CpuSplit] = None
+        """CPU time of the last sample; None before the first."""
 
     def sample(self) -> Values:
         """Return the values of the whole tree, and the CPU time of each process.
@@ -146,12 +148,12 @@ class ProcessTree(Collector):
             total_s = ended.total_s + sum(each.cpu_s for each in processes)
             user_s = ended.user_s + sum(each.stat.user_s for each in processes)
             system_s = ended.system_s + sum(each.stat.system_s for each in processes)
-            used = self._splitter.split(total_s, user_s, system_s)
+            self.used = used = self._splitter.split(total_s, user_s, system_s)
         else:
             counted = group.cpu()
             if counted is None:
                 raise UnavailableError(f"control group {group.path} does not exist")
-            used = counted
+            self.used = used = counted
         values: Values = {
             ("cpu_s_total", None): used.total_s,
             ("user_cpu_s_total", None): used.user_s,

@@ -75,9 +75,14 @@ class Session:
         if not self._sampling.tick_now(self.SAMPLE_TIMEOUT_S):
             raise OperationError("timeout", f"sampling the host took more than {self.SAMPLE_TIMEOUT_S:g} s")
         self._polling.tick_now(self.POLL_TIMEOUT_S)
-        processes = {name: tuple(tree.ids()) for name, tree in self._service_trees.items()}
-        escapes = {name: tree.escape() for name, tree in self._service_trees.items()}
-        return ops.TelemetrySnapshot(at_ns, processes, {name: why for name, why in escapes.items() if why is not None})
+        trees = self._service_trees
+        escapes = {name: tree.escape() for name, tree in trees.items()}
+        return ops.TelemetrySnapshot(
+            at_ns,
+            processes={name: tuple(tree.ids()) for name, tree in trees.items()},
+            cpu_s={name: tree.used.total_s for name, tree in trees.items() if tree.used is not None},
+            escapes={name: why for name, why in escapes.items() if why is not None},
+        )
 
     def schedule_snapshots(self, at_ns: List[int]) -> None:
         """Sample at these instants, and at none of the regular interval until the last of them is over."""

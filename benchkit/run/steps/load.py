@@ -71,7 +71,7 @@ def measure(block: Block) -> None:
             _measure_window(block, probes)
         else:
             _measure_slices(block, block.slice_s, probes)
-    after = snapshot_hosts(block)
+        after = snapshot_hosts(block)  # at once: servers still work on requests that the load tool has given up
     others = () if programs is None else busiest_programs(programs, take_snapshot(block.hosts))
     for trial in block.trials:
         trial.other_programs = others
@@ -80,12 +80,18 @@ def measure(block: Block) -> None:
             {service: found[name] for service, name in names.items() if name in found}
             for found in (before.processes, after.processes)
         )
+        if block.slice_s is None and not trial.overran:
+            common = {service: name for service, name in names.items() if name in before.cpu_s.keys() & after.cpu_s}
+            trial.cpu_s |= {service: after.cpu_s[name] - before.cpu_s[name] for service, name in common.items()}
         escapes = {**before.escapes, **after.escapes}
         trial.escapes = {service: escapes[name] for service, name in names.items() if name in escapes}
 
 
 def _measure_window(block: Block, probes: MiddleProbes) -> None:
-    """Run the load of the only trial in one piece, and measure the CPU time that its services take under it."""
+    """Run the load of the only trial in one piece.
+
+    Without telemetry, measure the CPU time that its services take under it, to the hundredth of a second.
+    """
     (trial,) = block.trials
     duration_s = trial.cell.load.duration_s
 
@@ -96,11 +102,11 @@ def _measure_window(block: Block, probes: MiddleProbes) -> None:
         if duration_s is not None:
             probes.add(trial, started_s + duration_s / 2)
 
-    before = _cpu_s_of_services(trial)
+    before = {} if block.watched_hosts else _cpu_s_of_services(trial)
     with blame_ended_service(trial):
         trial.runs = [list(run_generators(trial.hosts, trial.cell.generators, trial.folder / "measure", on_start))]
-    after = _cpu_s_of_services(trial)
-    if not any(run.overran for run in trial.runs[0]):  # else the CPU time is that of a longer time
+    if before and not trial.overran:
+        after = _cpu_s_of_services(trial)
         trial.cpu_s = {name: after[name] - before[name] for name in after}
 
 

@@ -102,6 +102,11 @@ class Trial:
     """Files to store, name → content."""
 
     @property
+    def overran(self) -> bool:
+        """True where a generator did not end by itself: the CPU time of its services is that of a longer time."""
+        return any(run.overran for runs in self.runs for run in runs)
+
+    @property
     def load_hosts(self) -> tuple[Host, ...]:
         """Hosts of its generators; the first of them also probes."""
         return tuple(self.hosts[name] for name in dict.fromkeys(each.host for each in self.cell.generators))

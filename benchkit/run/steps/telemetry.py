@@ -57,6 +57,8 @@ class HostsSnapshot(NamedTuple):
 
     processes: Mapping[str, tuple[ProcessId, ...]]
     """Living processes of each service."""
+    cpu_s: Mapping[str, float]
+    """CPU time of each service."""
     escapes: Mapping[str, str]
     """Reasons why CPU time of children may be missing."""
 
@@ -66,6 +68,7 @@ def snapshot_hosts(block: Block) -> HostsSnapshot:
     snapshots: list[TelemetrySnapshot] = run_on_hosts(block.watched_hosts, lambda host: host.telemetry.snapshot())
     return HostsSnapshot(
         {name: processes for snapshot in snapshots for name, processes in snapshot.processes.items()},
+        {name: seconds for snapshot in snapshots for name, seconds in snapshot.cpu_s.items()},
         {name: why for snapshot in snapshots for name, why in snapshot.escapes.items()},
     )
 
