@@ -53,7 +53,7 @@ def _generators_in_turns(block: Block, host: Host) -> list[WatchedService]:
 
 
 class HostsSnapshot(NamedTuple):
-    """What all hosts showed of the services at one instant, by their names in the telemetry."""
+    """A sample of all hosts at one instant, by the names of services in the telemetry."""
 
     processes: Mapping[str, tuple[ProcessId, ...]]
     """Living processes of each service."""

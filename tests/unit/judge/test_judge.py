@@ -35,7 +35,7 @@ def test_registry_has_every_check() -> None:
     assert sorted(CHECKS) == sorted(
         [
             *("accept-overflow", "busy-neighbour", "carry-over", "changed-response", "cold"),
-            *("disturbed-slice", "drifted-host", "errors"),
+            *("disturbed-slice", "drifted-host", "errors", "escaped-children"),
             *("few-requests-in-slice", "generator-saturated", "handshake-share", "link-saturated"),
             *("littles-law", "missing-connections", "noisy-host", "observed", "overran", "plateau", "ports-exhausted"),
             "protocol-mismatch",
@@ -75,6 +75,7 @@ def test_checks_that_need_the_host_of_an_external_server_are_skipped() -> None:
             "accept-overflow",
             "cold",
             "drifted-host",
+            "escaped-children",
             "handshake-share",
             "link-saturated",
             "missing-connections",
