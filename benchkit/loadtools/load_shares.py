@@ -81,7 +81,9 @@ def _indivisible(load: Load, generators: int) -> Iterator[UnsupportedField]:
         ("request_count", load.request_count),
         ("rate", _rate_steps(load)),
     ):
-        if amount is not None and amount < generators:
+        if name == "rate" and load.pace == "recorded":
+            yield UnsupportedField("pace", f"recorded times are not divided among {generators} generators: use one")
+        elif amount is not None and amount < generators:
             total = load.rate if name == "rate" else amount
             yield UnsupportedField(name, f"{total:g} is too few for {generators} generators: each needs a share")
 

@@ -50,7 +50,7 @@ LONGEST_ANSWER_S = 30.0
 
 RequestPart = Literal["method", "path", "headers", "body"]
 
-REQUEST_FIELDS = frozenset({"method", "path", "headers", "body", "requests"})
+REQUEST_FIELDS = frozenset({"method", "path", "headers", "body", "requests", "traffic"})
 """Fields of `Load` that state its requests. A cell whose tool cannot send them is unsupported; the others run."""
 
 
@@ -60,6 +60,8 @@ class RequestSupport:
 
     differing: frozenset[RequestPart] = frozenset()
     """Parts in which the requests of one load may differ; none: the tool sends one request."""
+    follows_order: bool = False
+    """True: it sends the requests of traffic in the order of its log. False: by their weights."""
     weights: Literal["drawn", "in turn", "in turn by connection"] = "in turn"
     """`drawn`: each request is drawn at random, with any weights; `in turn`: the tool goes through `request_cycle`, all
     connections together or each of them."""
@@ -88,7 +90,7 @@ class RequestSupport:
         for part, values in parts.items():
             if part not in self.differing and any(value != values[0] for value in values):
                 yield f"{tool} sends the same {part} with every request, and theirs differ"
-        if self.weights == "drawn":
+        if self.weights == "drawn" or (self.follows_order and load.order):
             return
         cycle = request_cycle(mix)
         if cycle is None:
@@ -153,7 +155,9 @@ NEED_RATE: Final = ("share_of_slowest", "capacity", "share_of_capacity")
 """Fields of `Load` from which a run finds target rates itself: any tool that can hold a rate supports them."""
 
 ALWAYS: Final = (
-    frozenset({"tool", "connections", "streams", "processes", "pin", "warmup_s", "histogram", *NEED_RATE})
+    frozenset(
+        {"tool", "connections", "streams", "processes", "pin", "warmup_s", "histogram", "pace", "speed", *NEED_RATE}
+    )
     | REQUEST_FIELDS
 )
 """Fields of `Load` that every tool supports, that benchkit handles for it, or that `Tool.requests` is about."""
@@ -237,6 +241,8 @@ class RateSupport:
     """True: a request is sent when it is due, however many are unanswered. False: not before its connection is free."""
     clocks: Literal["one", "per connection", "per stream"]
     """Clocks that share the rate, and tick at the same instants: one, or one for each connection, or each stream."""
+    replays: bool = False
+    """True: it sends requests at recorded instants (`pace: recorded`)."""
     interval_ns: Callable[[Load], int] | None = field(default=None, repr=False)
     """Load of one generator → time between two requests in its schedule, for tools whose rows number the requests; the
     reducer then counts times from when a request was due. None: rows state that themselves, or times count from when
@@ -320,6 +326,8 @@ class Tool:
         if self.rate is None:
             needing = [name for name in NEED_RATE if getattr(load, name) is not None]
             unsupported += [UnsupportedField(name, f"{self.name} cannot hold a rate") for name in needing]
+        if load.pace == "recorded" and not (self.rate is not None and self.rate.replays):
+            unsupported.append(UnsupportedField("pace", f"{self.name} cannot send at recorded times"))
         requests = [UnsupportedField(name, why) for name, why in self.requests.unsupported_fields(load, self.name)]
         return (*unsupported, *requests, *self.validate(load))
 

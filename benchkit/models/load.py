@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, JsonValue, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, JsonValue, NonNegativeInt, PositiveFloat, PositiveInt, PrivateAttr, model_validator
 
 from benchkit.models.base import Frozen
 from benchkit.models.capacity import CapacityGoal
@@ -21,6 +22,7 @@ from benchkit.models.request import (
     secret_values,
     without_header,
 )
+from benchkit.models.traffic import Traffic
 
 NS_PER_S = 1_000_000_000
 PIECES_PER_S = 10
@@ -150,6 +152,18 @@ class Load(Frozen):
         description="several requests, each with a weight, in place of method, path and body",
         examples=[[{"path": "/a", "weight": 3}, {"method": "POST", "path": "/b", "body": "hello"}]],
     )
+    traffic: str | None = Field(
+        default=None,
+        description="file with requests and their shares, which `benchkit traffic from` makes of a log, relative to the "
+        "scenario's file; in place of requests",
+        examples=["shop.json"],
+    )
+    pace: Literal["recorded", "constant", "poisson"] | None = Field(
+        default=None,
+        description="instants of the requests of traffic: those of its log, or its mean rate, with arrivals of this kind; "
+        "absent: as fast as possible, or at `rate`",
+    )
+    speed: PositiveFloat = Field(default=1, description="factor by which the pace is faster than the log", examples=[2])
     rate: PositiveFloat | None = Field(
         default=None,
         json_schema_extra=_allow_rate_share,
@@ -196,6 +210,9 @@ class Load(Frozen):
         default=(), description="arguments that are passed on to the tool unchanged", examples=[["--latency"]]
     )
 
+    _order: tuple[int, ...] = PrivateAttr(default=())
+    _due_ns: tuple[int, ...] = PrivateAttr(default=())
+
     @model_validator(mode="before")
     @classmethod
     def _share_from_rate(cls, data: object) -> object:
@@ -216,6 +233,42 @@ class Load(Frozen):
         if self.requests and single != Request():
             raise ValueError("requests excludes method, path and body: state them for each request")
         return self
+
+    @model_validator(mode="after")
+    def _traffic_alone(self) -> Self:
+        if self.traffic is None and (self.pace is not None or self.speed != 1):
+            raise ValueError("pace and speed are those of traffic: name its file")
+        if self.pace is None and self.speed != 1:
+            raise ValueError("speed needs a pace")
+        return self
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Places in `requests` of the requests of traffic, in the order of the log; empty without one."""
+        return self._order
+
+    @property
+    def due_ns(self) -> tuple[int, ...]:
+        """Instants of the requests of the window at the recorded pace, in nanoseconds; empty at another."""
+        end_ns = (self.duration_s or 0.0) * NS_PER_S
+        return self._due_ns[: bisect_left(self._due_ns, end_ns)]
+
+    def with_traffic(self, traffic: Traffic) -> Self:
+        """Return the same load with the requests of traffic, at its pace. Raises ValueError where it has no times."""
+        pace: dict[str, object] = {}
+        if self.pace is not None:
+            if traffic.mean_rate is None:
+                raise ValueError(f"{traffic.source} has no times of requests, and so no pace")
+            pace = {RATE: traffic.mean_rate * self.speed}
+            if self.pace != "recorded":
+                pace["arrivals"] = self.pace
+        copied = self.model_copy(update={"requests": tuple(each.request for each in traffic.requests), **pace})
+        copied._order = traffic.order  # noqa: SLF001 - of the same class
+        if self.pace == "recorded":
+            copied._due_ns = tuple(round(at / self.speed * NS_PER_S) for at in traffic.times)  # noqa: SLF001
+            if copied.duration_s is not None and copied.due_ns:
+                return copied.model_copy(update={RATE: len(copied.due_ns) / copied.duration_s})
+        return copied
 
     @property
     def searches_capacity(self) -> bool:

@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from benchkit.document import Document
 from benchkit.errors import InputError, suggestion
 from benchkit.files import read_regular
@@ -22,6 +24,7 @@ from benchkit.models.base import STACK, Level, Levels, cell_id, level_text
 from benchkit.models.load import RATE, Load
 from benchkit.models.protocol import is_tls
 from benchkit.models.request import Headers, HeaderValue, SecretValue, is_secret
+from benchkit.models.traffic import Traffic
 from benchkit.scenario.experiment import Cell, Experiment
 from benchkit.scenario.model import REFERENCE, Scenario
 from benchkit.services.certificates import resolve_tls, resolve_trust
@@ -42,7 +45,7 @@ def typed_load(document: Document) -> Load:
     tool = document.data.get("tool")
     if isinstance(tool, str) and tool not in TOOLS:
         raise InputError(document.fault(("tool",), f"no load tool {tool!r}; {TOOLS.why_unknown(tool)}"))
-    load = document.validated(Load)
+    load = _with_traffic(document.validated(Load), document)
     if load.capacity is not None:
         _require_capacity_fields(load, document)
     elif load.share_of_capacity is not None:
@@ -62,6 +65,24 @@ def typed_load(document: Document) -> Load:
         for i, request in enumerate(requests)
     )
     return load.model_copy(update={"requests": requests, "headers": _with_values(load.headers, document.at("headers"))})
+
+
+def _with_traffic(load: Load, document: Document) -> Load:
+    if load.traffic is None:
+        return load
+    location = ("traffic",)
+    if given := {"method", "path", "body", "requests"} & load.model_fields_set:
+        raise InputError(document.fault((min(given),), "excludes traffic, which has the requests"))
+    path = Path(document.source.origin(location).source).parent / load.traffic
+    try:
+        return load.with_traffic(Traffic.model_validate_json(read_regular(path)))
+    except OSError as error:
+        why = f"cannot read {path}: {error.strerror}"
+    except ValidationError as error:
+        why = f"{path} is no file of `benchkit traffic`: {error.errors()[0]['msg']}"
+    except ValueError as error:
+        why = str(error)
+    raise InputError(document.fault(location, why))
 
 
 def _require_capacity_fields(load: Load, document: Document) -> None:

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,6 +30,10 @@ type load struct {
 	stages   schedule
 	duration time.Duration
 	random   *rand.Rand
+	// due are the instants of requests, in place of stages, and order the places of the requests that are sent, again and
+	// again; without it they are sent in turn.
+	due   []time.Duration
+	order []int
 	// lead is the time from the start to the first request, in which connections are opened.
 	lead time.Duration
 	// free is the number of connections that wait for a request.
@@ -51,7 +56,7 @@ func (l *load) send(recorder *recorder) error {
 	time.Sleep(time.Until(begins))
 	recorder.began = time.Now()
 	next, queue := l.closedLoop(recorder.began), make(chan arrival, maxWaiting)
-	if len(l.stages) > 0 {
+	if l.isOpen() {
 		next = func() (arrival, bool) {
 			each, more := <-queue
 			return each, more
@@ -90,19 +95,34 @@ func (l *load) release(began time.Time, queue chan<- arrival) error {
 	if err != nil {
 		return err
 	}
-	last, number := l.stages.length()+maxLate, uint64(0)
-	for due := range l.stages.instants(l.random) {
+	last, number := l.stages.length(), uint64(0)
+	instants := l.stages.instants(l.random)
+	if len(l.due) > 0 {
+		last, instants = l.due[len(l.due)-1], slices.Values(l.due)
+	}
+	for due := range instants {
 		if err := alarm.sleep(due - time.Since(began)); err != nil {
 			return err
 		}
 		now := time.Since(began)
-		if now > last {
+		if now > last+maxLate {
 			break
 		}
 		queue <- arrival{number, now, now - due, l.free.Load() <= int64(len(queue))}
 		number++
 	}
 	return nil
+}
+
+// isOpen is true where requests are due, whatever is unanswered.
+func (l *load) isOpen() bool { return len(l.stages) > 0 || len(l.due) > 0 }
+
+// request returns the request of this number.
+func (l *load) request(number uint64) *request {
+	if len(l.order) > 0 {
+		number = uint64(l.order[number%uint64(len(l.order))])
+	}
+	return &l.requests[number%uint64(len(l.requests))]
 }
 
 // closedLoop returns a function that has a request whenever it is asked, until the time is over.
@@ -129,7 +149,7 @@ func (l *load) serve(c *connection, next func() (arrival, bool), recorder *recor
 		}
 		done := outcome{arrival: each}
 		done.status, done.received, done.err = c.exchange(
-			&l.requests[each.number%uint64(len(l.requests))], recorder.began.Add(each.start+l.timeout))
+			l.request(each.number), recorder.began.Add(each.start+l.timeout))
 		done.took = time.Since(recorder.began) - each.start
 		recorder.add(&done)
 	}

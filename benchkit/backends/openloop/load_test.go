@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -179,6 +180,28 @@ func TestResponsesOfAnyForm(t *testing.T) {
 		received := []int64{6, 0, 0, 3, 0, 7}[i%6]
 		if each.Status != status || each.Received != received {
 			t.Errorf("request %d: %+v", i, each)
+		}
+	}
+}
+
+func TestRequestsAreSentWhenTheyAreDueInTheirOrder(t *testing.T) {
+	var lock sync.Mutex
+	var paths []string
+	server := started(t, func(_ http.ResponseWriter, r *http.Request) {
+		lock.Lock()
+		defer lock.Unlock()
+		paths = append(paths, r.URL.Path)
+	})
+	due := []time.Duration{0, 2 * time.Millisecond, 2 * time.Millisecond, 30 * time.Millisecond}
+	rows, summary := sent(t, server, &load{connections: 1, keepalive: true, due: due, order: []int{1, 0, 0},
+		requests: []request{get("/a"), get("/b")}})
+	if got := strings.Join(paths, ""); got != "/b/a/a/b" || summary.Requests != 4 {
+		t.Errorf("%s, %+v", got, summary)
+	}
+	first := rows[0].Start - rows[0].Late
+	for i, each := range rows {
+		if at := time.Duration(each.Start - each.Late - first); at != due[i] {
+			t.Errorf("request %d was due at %s, not %s", i, at, due[i])
 		}
 	}
 }

@@ -3,12 +3,14 @@
 //	openloop -address 10.0.0.2:8080 -requests requests.json -connections 64 -stages 50000x100us > rows
 //
 // A request that is due waits for one of the connections. Its row says how late the program was with it, so that times
-// count from when it was due, and the program's own delay is known. With -duration in place of -stages every connection
-// sends its next request when the last one is answered. Rows go to stdout as record.go has them, a summary to stderr.
+// count from when it was due, and the program's own delay is known. With -due the instants are those of a file. With
+// -duration in place of both every connection sends its next request when the last one is answered. Rows go to stdout as
+// record.go has them, a summary to stderr.
 package main
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -32,6 +34,8 @@ func main() {
 	file := flag.String("requests", "", "JSON `file` with the requests, sent in turn: the method and base64 of the bytes of each")
 	flag.IntVar(&load.connections, "connections", 1, "connections")
 	flag.Var(&load.stages, "stages", "`schedule`: numbers of requests and the time between two, as 500x2ms,1000x1ms")
+	due := flag.String("due", "", "JSON `file` with the instants of requests in nanoseconds, in place of -stages")
+	order := flag.String("order", "", "JSON `file` with the places in -requests of the requests to send, again and again")
 	flag.DurationVar(&load.duration, "duration", 0, "time of a closed loop, in place of -stages")
 	poisson := flag.Bool("poisson", false, "requests of a stage arrive at random, as those of many users")
 	seed := flag.Uint64("seed", rand.Uint64(), "of random arrivals; by default another one each time. The summary has it")
@@ -40,8 +44,14 @@ func main() {
 	flag.DurationVar(&load.lead, "lead", 0, "least time from the start to the first request; connections are opened in it")
 	rows := flag.Bool("rows", true, "write a row for each request")
 	flag.Parse()
-	if (len(load.stages) == 0) == (load.duration <= 0) || load.connections < 1 || flag.NArg() > 0 {
-		fmt.Fprintln(os.Stderr, "openloop: needs either -stages or -duration, at least one connection, and flags alone")
+	ways := 0
+	for _, isGiven := range []bool{len(load.stages) > 0, load.duration > 0, *due != ""} {
+		if isGiven {
+			ways++
+		}
+	}
+	if ways != 1 || load.connections < 1 || flag.NArg() > 0 {
+		fmt.Fprintln(os.Stderr, "openloop: needs one of -stages, -due and -duration, at least one connection, and flags alone")
 		os.Exit(exitUsage)
 	}
 	debug.SetGCPercent(garbage)
@@ -53,22 +63,39 @@ func main() {
 		load.random = rand.New(rand.NewPCG(*seed, 0))
 		recorder.summary.Seed = seed
 	}
-	if err := run(&load, *file, recorder); err != nil {
+	if err := errors.Join(read(*file, &load.requests), read(*due, &load.due), read(*order, &load.order)); err != nil {
+		fmt.Fprintf(os.Stderr, "openloop: %s\n", err)
+		os.Exit(exitFailed)
+	}
+	if err := run(&load, recorder); err != nil {
 		fmt.Fprintf(os.Stderr, "openloop: %s\n", err)
 		os.Exit(exitFailed)
 	}
 }
 
-func run(load *load, file string, recorder *recorder) error {
+// read reads a JSON file; no name is no file.
+func read(file string, to any) error {
+	if file == "" {
+		return nil
+	}
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(text, &load.requests); err != nil {
+	if err := json.Unmarshal(text, to); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
+	return nil
+}
+
+func run(load *load, recorder *recorder) error {
 	if len(load.requests) == 0 {
-		return fmt.Errorf("%s: no request", file)
+		return errors.New("no request")
+	}
+	for _, place := range load.order {
+		if place < 0 || place >= len(load.requests) {
+			return fmt.Errorf("there is no request %d", place)
+		}
 	}
 	if err := load.send(recorder); err != nil {
 		return err

@@ -39,7 +39,7 @@ from benchkit.loadtools.tool import (
 from benchkit.models.load import NS_PER_S, Load, RateStage
 from benchkit.models.request import CONTENT_LENGTH, Request, has_header
 
-REQUESTS = "openloop.requests"
+REQUESTS, ORDER, DUE = "openloop.requests", "openloop.order", "openloop.due"
 PROGRAM = GoProgram(BACKENDS / "openloop", ".", "1", "openloop")
 ROWS = RequestRows("openloop")
 """Every request that got a response, in nanoseconds from when it was due, or in a closed loop from when it was sent."""
@@ -58,9 +58,10 @@ def _validate_request(request: Request) -> Iterator[tuple[RequestPart, str]]:
 def _files(load: Load, target: Target) -> Mapping[str, bytes]:
     requests = [
         {"Method": each.method, "Bytes": base64.b64encode(_message(load, each, target)).decode()}
-        for each in repeated_requests(load)
+        for each in (load.request_mix if load.order else repeated_requests(load))
     ]
-    return {REQUESTS: json.dumps(requests).encode()}
+    files = {REQUESTS: requests, ORDER: load.order, DUE: load.due_ns}
+    return {name: json.dumps(content).encode() for name, content in files.items() if content}
 
 
 def _message(load: Load, request: Request, target: Target) -> bytes:
@@ -76,7 +77,11 @@ def _message(load: Load, request: Request, target: Target) -> bytes:
 
 def _argv(load: Load, target: Target) -> list[str]:
     argv = [PROGRAM.name, f"-address={target.authority}", f"-requests={REQUESTS}", f"-connections={load.connections}"]
-    if load.rate is None:
+    if load.order:
+        argv.append(f"-order={ORDER}")
+    if load.due_ns:
+        argv.append(f"-due={DUE}")
+    elif load.rate is None:
         argv.append(f"-duration={load.duration_s:.9f}s")
     else:
         argv.append(f"-stages={','.join(stage.text for stage in load.stages or _constant(load, load.rate))}")
@@ -108,9 +113,11 @@ TOOL = Tool(
     summary="stderr",
     rows=ROWS,
     go_program=PROGRAM,
-    rate=RateSupport(is_open=True, clocks="one"),
+    rate=RateSupport(is_open=True, clocks="one", replays=True),
     options=frozenset({"duration_s", "request_count", "keepalive", "rate", "arrivals", "shape", "timeout_s"}),
-    requests=RequestSupport(differing=frozenset({"method", "path", "headers", "body"}), validate=_validate_request),
+    requests=RequestSupport(
+        differing=frozenset({"method", "path", "headers", "body"}), follows_order=True, validate=_validate_request
+    ),
     files=_files,
     validate=_validate,
     lead=lambda seconds: (f"-lead={seconds:g}s",),

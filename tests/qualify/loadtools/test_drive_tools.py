@@ -13,6 +13,9 @@ from scipy.stats import binomtest
 from benchkit.loadtools.registry import TOOLS
 from benchkit.loadtools.tool import ParsedOutput, Target
 from benchkit.models.load import Load
+from benchkit.plugins.traffic.cleaning import Cleaner
+from benchkit.plugins.traffic.logs import Log, LoggedRequest
+from benchkit.plugins.traffic.requests import traffic_of
 from tests.support.loadtools.fixtures import Server, run_generator
 
 
@@ -128,6 +131,22 @@ def test_requests_arrive_as_they_are_stated_and_by_their_weights(tool: str, serv
     assert number > 100
     for request, weight in expected.items():
         assert binomtest(counts[request], number, weight / weights).pvalue > 1e-6, (request, counts)
+
+
+def test_openloop_sends_traffic_at_the_instants_of_its_log(server: Server, tmp_path: Path) -> None:
+    paths = ["/count/a", "/count/a", "/count/b/17", "/count/a"]
+    instants = [1_770_000_000 + number / 200 for number in range(600)]
+    logged = [LoggedRequest("GET", paths[number % 4], at_s) for number, at_s in enumerate(instants)]
+    log = Log("combined", logged, is_in_whole_seconds=False)
+    traffic = traffic_of(log, Cleaner(), "a.log", paths=20)
+    load = Load(tool="openloop", connections=8, duration_s=2, traffic="a.json", pace="recorded", speed=1.5)
+    output = _run_generator(load.with_traffic(traffic), server.origin, tmp_path)
+    counts = {seen[1]: seen[-1] for seen in map(json.loads, server.stop())}
+    assert counts == {"/count/a": 450, "/count/b/17": 150}
+    assert output.result.requests == 600
+    assert output.measurement is not None
+    due_s = [at - instants[0] for at in instants]
+    assert due_s[-1] / 1.5 == pytest.approx(output.result.duration_s, abs=0.5), "one and a half times as fast"
 
 
 def test_ab_does_not_count_answers_of_varying_length_as_failed(server: Server, tmp_path: Path) -> None:

@@ -1,0 +1,97 @@
+"""Secrets of logged requests: what is removed before anything is kept, and counted."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import Literal
+from urllib.parse import unquote
+
+from benchkit.errors import InputError
+from benchkit.models.request import VALUE, is_secret
+
+Queries = Literal["keep", "hash", "drop"]
+"""Treatment of query strings: kept but for secret values, each value as a digest, or dropped."""
+
+DIGEST = 12
+"""Characters of a digest: with 11 hexadecimal digits, two of a million values share one in 3 of 100 logs."""
+
+DEFAULT_HEADERS = ("Accept", "Accept-Encoding", "Accept-Language", "Content-Type", "User-Agent")
+"""Headers that requests keep unless others are named."""
+
+_SECRET_PARAMETER = re.compile(
+    r"auth|token|secret|passw|pwd|api_?-?key|access_?-?key|session|^sid$|^sig$|signature|credential|jwt|^code$|^key$"
+    r"|e-?mail|^hmac$|^otp$|^pin$",
+    re.IGNORECASE,
+)
+_SECRET_VALUE = re.compile(
+    r"eyJ[\w-]+\.[\w-]*\.?[\w-]*"  # JSON Web Token (RFC 7519): base64url of `{"`
+    r"|[^@/\s]+@[^@/\s]+\.[a-z]{2,}"  # address
+    r"|(?=[^/]*[0-9])(?=[^/]*[A-Za-z])[A-Za-z0-9_+=~-]{24,}",  # random: 24 characters of letters and digits
+    re.IGNORECASE,
+)
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+
+
+class Cleaner:
+    """Removes secrets from requests, and counts what it removed by kind."""
+
+    def __init__(self, queries: Queries = "keep", headers: Collection[str] = DEFAULT_HEADERS) -> None:
+        """Take the treatment of query strings, and the headers to keep. Raises InputError for a secret header."""
+        secret = [name for name in headers if is_secret(name)]
+        if secret:
+            raise InputError(
+                f"{', '.join(secret)}: a header with secrets is not taken from a log",
+                hint="give its value to the load: headers: {NAME: {env: VARIABLE}}",
+            )
+        self._queries = queries
+        self._headers = {name.lower(): name for name in headers}
+        self.removed: Counter[str] = Counter()
+        """Requests or values that lost something, by what that was."""
+
+    def target(self, target: str) -> str:
+        """Return a path and query without secrets."""
+        path, mark, query = target.partition("?")
+        cleaned = "/".join(self._segment(segment) for segment in path.split("/"))
+        if mark and self._queries == "drop":
+            self.removed["query strings"] += 1
+        if not mark or self._queries == "drop":
+            return cleaned
+        parameters = [kept for each in query.split("&") if (kept := self._parameter(each)) is not None]
+        return f"{cleaned}?{'&'.join(parameters)}" if parameters else cleaned
+
+    def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+        """Return the headers that are kept, by their usual names."""
+        kept = {}
+        for name, value in headers.items():
+            if is_secret(name):
+                self.removed[f"headers {name.title()}"] += 1
+            elif name.lower() in self._headers and re.fullmatch(VALUE, value) and not _looks_secret(value):
+                kept[self._headers[name.lower()]] = value
+        return kept
+
+    def _segment(self, segment: str) -> str:
+        if not _looks_secret(segment):
+            return segment
+        self.removed["secrets in paths"] += 1
+        return digest(segment)
+
+    def _parameter(self, parameter: str) -> str | None:
+        name, mark, value = parameter.partition("=")
+        if _SECRET_PARAMETER.search(unquote(name)) or _looks_secret(value) or _looks_secret(name):
+            self.removed["secrets in queries"] += 1
+            return None
+        return f"{name}={digest(value)}" if mark and self._queries == "hash" else parameter
+
+
+def digest(text: str) -> str:
+    """Return the same text for the same value, from which the value does not follow where it is hard to guess."""
+    return f"0{hashlib.sha256(text.encode()).hexdigest()}"[:DIGEST]  # a digit, which makes it an id in any class
+
+
+def _looks_secret(text: str) -> bool:
+    """Return whether a value looks random or names somebody; a UUID is an id."""
+    plain = unquote(text)
+    return _UUID.fullmatch(plain) is None and _SECRET_VALUE.fullmatch(plain) is not None

@@ -1,0 +1,113 @@
+"""`benchkit traffic`: the requests of a load from access logs, HAR files and API descriptions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from benchkit.cli.options import Json, in_existing_folder
+
+if TYPE_CHECKING:
+    from benchkit.models.traffic import Traffic
+    from benchkit.plugins.traffic.cleaning import Queries
+
+QUERIES = ("keep", "hash", "drop")
+SHOWN_CLASSES = 15
+
+app = typer.Typer(no_args_is_help=True, help="Make the requests of a load from a log or an API description.")
+
+
+@app.command("from")
+def from_file(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Access log (also gzip), HAR or OpenAPI; - is stdin.")],
+    *,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="Format string of nginx or Apache, common or combined. [default: HAR, JSON lines or combined]",
+        ),
+    ] = None,
+    out: Annotated[
+        Path,
+        typer.Option("-o", "--out", metavar="PATH", callback=in_existing_folder, help="File of the traffic."),
+    ] = Path("traffic.json"),
+    paths: Annotated[int, typer.Option("--paths", min=1, max=1000, help="Different requests of each class.")] = 20,
+    query: Annotated[str, typer.Option("--query", help=f"Query strings: {', '.join(QUERIES)}.")] = "keep",
+    headers: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--keep-header",
+            metavar="NAME",
+            help="Header to keep; repeatable. [default: Accept, -Encoding and -Language, Content-Type, User-Agent]",
+        ),
+    ] = None,
+    all_methods: Annotated[
+        bool, typer.Option("--all-methods", help="Of an API description: also operations that change data.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Make traffic of the requests that a server had: their shares, sizes and times, without secrets.
+
+    A scenario sends it by `load: {traffic: traffic.json, pace: recorded}`. Classes are methods and paths whose ids are
+    {}. Cookies, authorization, and tokens in paths and queries are removed and counted.
+    """
+    from benchkit.cli.console import input_name, print_json, read_input
+    from benchkit.errors import InputError
+    from benchkit.report.report_files import write_file
+
+    if query not in QUERIES:
+        raise InputError(f"no treatment {query!r} of queries", why=f"one of: {', '.join(QUERIES)}")
+    traffic = _read(
+        read_input(file), input_name(file), form, cast("Queries", query), headers, paths=paths, all_methods=all_methods
+    )
+    write_file(out, f"{traffic.model_dump_json(exclude_defaults=True)}\n".encode())
+    if json:
+        print_json({"written": str(out), **traffic.model_dump(mode="json", exclude={"order", "times", "requests"})})
+    else:
+        _show(traffic, out)
+
+
+def _read(
+    data: bytes,
+    name: str,
+    form: str | None,
+    query: Queries,
+    headers: list[str] | None,
+    *,
+    paths: int,
+    all_methods: bool,
+) -> Traffic:
+    from benchkit.plugins.traffic.cleaning import DEFAULT_HEADERS, Cleaner
+    from benchkit.plugins.traffic.logs import read_log
+    from benchkit.plugins.traffic.openapi import read_description, traffic_of_description
+    from benchkit.plugins.traffic.requests import traffic_of
+
+    description = read_description(data) if form is None else None
+    if description is not None:
+        return traffic_of_description(description, name, safe_only=not all_methods)
+    cleaner = Cleaner(query, headers or DEFAULT_HEADERS)
+    return traffic_of(read_log(data, form), cleaner, name, paths=paths)
+
+
+def _show(traffic: Traffic, out: Path) -> None:
+    from benchkit import units
+    from benchkit.cli.console import print_table
+
+    shares: dict[str, float] = {}
+    for request in traffic.requests:
+        shares[request.kind] = shares.get(request.kind, 0.0) + request.weight
+    total = sum(shares.values())
+    rate = traffic.mean_rate
+    mean = "" if rate is None else f", {units.requests_per_s(rate)} on average"
+    print(f"{units.counted(traffic.lines, 'request')} in {units.counted(len(shares), 'class', 'classes')}{mean}\n")
+    rows = [(kind, units.share(share / total)) for kind, share in list(shares.items())[:SHOWN_CLASSES]]
+    print_table(("class", "share"), rows, right=(1,))
+    if len(shares) > SHOWN_CLASSES:
+        print(f"and {len(shares) - SHOWN_CLASSES} more")
+    for note in traffic.notes:
+        print(f"! {note}")
+    print(out)

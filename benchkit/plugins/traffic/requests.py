@@ -1,0 +1,179 @@
+"""The requests of a log as traffic: classes with their shares, some paths of each, and the instants of arrival."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from benchkit import units
+from benchkit.models.traffic import MAX_BODY_BYTES, Traffic, TrafficRequest
+from benchkit.plugins.traffic.cleaning import Cleaner
+from benchkit.plugins.traffic.logs import Log, LoggedRequest
+
+MAX_CLASSES = 50
+"""Classes that are kept, the most frequent ones: each has its own figures in a result."""
+SIZE_FACTOR = 4
+"""Bodies whose sizes are within a power of this are of one size class, and get the largest size in it."""
+MANY_NAMES = 30
+"""Different names at one place of a path beyond which they are taken for ids."""
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that change nothing on a server (RFC 9110, 9.2.1), as far as benchkit sends them."""
+
+_ID = re.compile(
+    r"[0-9]+|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?=.*[0-9])[0-9a-f]{8,}|(?=.*[0-9])[A-Za-z0-9_-]{12,}",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class _Arrival:
+    request: LoggedRequest
+    kind: str
+
+
+def traffic_of(log: Log, cleaner: Cleaner, source: str, *, paths: int) -> Traffic:
+    """Return the traffic of a log, with at most `paths` different requests of each class.
+
+    A class is a method and a path whose ids are `{}`. Of each, requests at equal distances in the order of the log are
+    kept: frequent paths are so more often among them.
+    """
+    targets = [cleaner.target(each.target) for each in log.requests]
+    names = kinds_of([(each.method, target) for each, target in zip(log.requests, targets, strict=True)])
+    cleaned = [
+        _Arrival(replace(each, target=target, headers=cleaner.headers(each.headers)), kind)
+        for each, target, kind in zip(log.requests, targets, names, strict=True)
+    ]
+    kinds = [kind for kind, _ in Counter(each.kind for each in cleaned).most_common(MAX_CLASSES)]
+    kept = [each for each in cleaned if each.kind in set(kinds)]
+    if all(each.request.at_s is not None for each in kept):
+        kept.sort(key=lambda each: each.request.at_s or 0.0)
+    by_kind: defaultdict[str, list[LoggedRequest]] = defaultdict(list)
+    for each in kept:
+        by_kind[each.kind].append(each.request)
+    requests = [request for kind in kinds for request in _requests_of(kind, by_kind[kind], paths)]
+    times = [each.request.at_s for each in kept if each.request.at_s is not None]
+    timed = len(times) == len(kept)
+    return Traffic(
+        source=f"{source} ({log.form})",
+        lines=len(kept),
+        period_s=times[-1] - times[0] if timed else None,
+        requests=tuple(requests),
+        order=tuple(_order(kept, requests)),
+        times=tuple(_times(times, is_whole=log.is_in_whole_seconds)) if timed else (),
+        notes=tuple(_notes(log, cleaner, cleaned, kept, len(requests))),
+    )
+
+
+def kinds_of(requests: Sequence[tuple[str, str]]) -> list[str]:
+    """Return the class of each request, given by method and target: `GET /items/{}?` for `GET /items/17?page=2`.
+
+    A part of a path is an id by its form, or where its place has more than `MANY_NAMES` different names.
+    """
+    kinds: list[tuple[str, ...]] = [(method,) for method, _ in requests]
+    remaining = [target.partition("?")[0].split("/")[1:] for _, target in requests]
+    for depth in range(max(map(len, remaining), default=0)):
+        names: defaultdict[tuple[str, ...], set[str]] = defaultdict(set)
+        at_depth = [_without_id(parts[depth]) if depth < len(parts) else None for parts in remaining]
+        for kind, name in zip(kinds, at_depth, strict=True):
+            if name is not None:
+                names[kind].add(name)
+        kinds = [
+            kind if name is None else (*kind, name if len(names[kind]) <= MANY_NAMES else _without_name(name))
+            for kind, name in zip(kinds, at_depth, strict=True)
+        ]
+    return [
+        f"{kind[0]} /{'/'.join(kind[1:])}{'?' if '?' in target else ''}"
+        for kind, (_, target) in zip(kinds, requests, strict=True)
+    ]
+
+
+def _without_id(name: str) -> str:
+    """Return a part of a path with `{}` for each id between its dots."""
+    return ".".join("{}" if _ID.fullmatch(part) else part for part in name.split("."))
+
+
+def _without_name(name: str) -> str:
+    _, dot, suffix = name.rpartition(".")
+    return f"{{}}{dot}{suffix}" if dot else "{}"
+
+
+def _requests_of(kind: str, logged: Sequence[LoggedRequest], paths: int) -> Iterator[TrafficRequest]:
+    """Yield the requests of a class, whose weights sum up to the number that the log has."""
+    chosen = [logged[place * len(logged) // paths] for place in range(paths)] if len(logged) > paths else list(logged)
+    statuses = Counter(each.status for each in logged if each.status is not None)
+    status = statuses.most_common(1)[0][0] if statuses else None
+    sizes = [each.request_bytes for each in logged if each.request_bytes]
+    alike: Counter[tuple[str, tuple[tuple[str, str], ...], int | None]] = Counter()
+    for each in chosen:
+        has_body = each.method not in SAFE and bool(sizes)
+        body = _size_class(each.request_bytes or max(sizes), sizes) if has_body else None
+        alike[each.target, tuple(each.headers.items()), body] += 1
+    for (target, headers, body), number in alike.items():
+        yield TrafficRequest(
+            kind=kind,
+            method=logged[0].method,
+            path=target,
+            headers=dict(headers),
+            body_bytes=body,
+            weight=len(logged) * number / len(chosen),
+            status=status if status is not None and 200 <= status < 600 else None,  # noqa: PLR2004 - final answers
+        )
+
+
+def _size_class(size: int, sizes: Sequence[int]) -> int:
+    """Return the largest of the sizes within the same power of `SIZE_FACTOR`."""
+    low = 1
+    while low * SIZE_FACTOR <= size:
+        low *= SIZE_FACTOR
+    return min(MAX_BODY_BYTES, max((each for each in sizes if low <= each < low * SIZE_FACTOR), default=size))
+
+
+def _order(kept: Sequence[_Arrival], requests: Sequence[TrafficRequest]) -> Iterator[int]:
+    """Yield the place of each logged request: that of its own path, or of another of its class in turn."""
+    places = {(each.kind, each.path): place for place, each in enumerate(requests)}
+    of_kind: defaultdict[str, list[int]] = defaultdict(list)
+    for place, request in enumerate(requests):
+        of_kind[request.kind].append(place)
+    turn: Counter[str] = Counter()
+    for each in kept:
+        own = places.get((each.kind, each.request.target))
+        turn[each.kind] += own is None
+        others = of_kind[each.kind]
+        yield others[turn[each.kind] % len(others)] if own is None else own
+
+
+def _times(times: Sequence[float], *, is_whole: bool) -> Iterator[float]:
+    """Yield instants from the first; those in one whole second are spread over it at random, always in the same way."""
+    spread = random.Random(0)  # noqa: S311 - instants, not secrets
+    instants = sorted(at + spread.random() for at in times) if is_whole else times
+    return (round(at - instants[0], 6) for at in instants)
+
+
+def _notes(
+    log: Log, cleaner: Cleaner, cleaned: Sequence[_Arrival], kept: Sequence[_Arrival], sent: int
+) -> Iterator[str]:
+    if log.unread:
+        yield f"{units.counted(log.unread, 'line')} had no request in this format"
+    if missing := len(cleaned) - len(kept):
+        yield f"{units.share(missing / len(cleaned))} of the requests are of rarer classes, and left out"
+    yield from (f"removed, {what}: {number:,}" for what, number in sorted(cleaner.removed.items()) if number)
+    distinct = len({(each.kind, each.request.target) for each in kept})
+    if distinct > sent:
+        yield f"{sent} of {distinct:,} different requests are sent: a cache answers more of them than in the log"
+    yield from _unknown([each.request for each in kept], is_whole=log.is_in_whole_seconds)
+
+
+def _unknown(requests: Sequence[LoggedRequest], *, is_whole: bool) -> Iterator[str]:
+    """Yield what the log cannot tell."""
+    if not any(each.headers for each in requests):
+        yield "the log has no headers of requests: they are sent without"
+    with_content = [each for each in requests if each.method not in SAFE]
+    if with_content and not any(each.request_bytes for each in with_content):
+        yield f"the log has no sizes of bodies: {units.counted(len(with_content), 'request')} are sent without one"
+    elif with_content:
+        yield "the log has no bodies: theirs have the right size and one letter"
+    if is_whole and all(each.at_s is not None for each in requests):
+        yield "times are whole seconds: requests of one second are spread over it at random"

@@ -1,0 +1,114 @@
+"""Access logs in the formats of nginx, Apache, Caddy and browsers."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+
+from benchkit.errors import InputError
+from benchkit.plugins.traffic.logs import LoggedRequest, read_log
+
+AT_S = 1_770_000_000.0
+LOCAL_TIME = "02/Feb/2026:02:40:00 +0000"
+COMBINED = f'192.0.2.7 - - [{LOCAL_TIME}] "GET /items/7?page=2 HTTP/1.1" 200 512 "https://a.example/" "curl/8"'
+EXPECTED = LoggedRequest(
+    "GET", "/items/7?page=2", AT_S, 200, 512, headers={"Referer": "https://a.example/", "User-Agent": "curl/8"}
+)
+CADDY = {
+    "ts": AT_S + 0.25,
+    "request": {"method": "PUT", "uri": "/a", "headers": {"Accept": ["text/html"], "Cookie": ["sid=1"]}},
+    "bytes_read": 34,
+    "status": 204,
+    "size": 0,
+}
+HAR = {
+    "log": {
+        "entries": [
+            {
+                "startedDateTime": "2026-02-02T02:40:00.500Z",
+                "request": {
+                    "method": "POST",
+                    "url": "https://a.example/cart?x=1",
+                    "bodySize": 17,
+                    "headers": [{"name": "Accept", "value": "*/*"}],
+                },
+                "response": {"status": 201, "content": {"size": 2}},
+            }
+        ]
+    }
+}
+
+
+@pytest.mark.parametrize(
+    "data", [COMBINED.encode(), gzip.compress(f"{COMBINED}\n".encode()), f"{COMBINED}\r\n".encode()]
+)
+def test_the_combined_format_is_read_without_being_named(data: bytes) -> None:
+    log = read_log(data)
+    assert (log.form, log.requests, log.unread, log.is_in_whole_seconds) == ("combined", [EXPECTED], 0, True)
+
+
+@pytest.mark.parametrize(
+    ("form", "line", "expected"),
+    [
+        (
+            '$remote_addr [$time_iso8601] $request_method $request_uri $status $request_length "$http_accept_language"',
+            '192.0.2.7 [2026-02-02T02:40:00+00:00] POST /a 201 99 "de, en"',
+            LoggedRequest("POST", "/a", AT_S, 201, None, 99, {"Accept-Language": "de, en"}),
+        ),
+        (
+            '%h %t "%r" %>s %O %I "%{Accept}i" %D',
+            f'192.0.2.7 [{LOCAL_TIME}] "GET /a\\"b HTTP/1.0" 304 - 80 "-" 1200',
+            None,
+        ),
+        ("common", f'192.0.2.7 - bob [{LOCAL_TIME}] "HEAD / HTTP/1.1" 200 -', LoggedRequest("HEAD", "/", AT_S, 200)),
+        ("$msec|$request|$status", f"{AT_S:.3f}|GET /a HTTP/2.0|200", LoggedRequest("GET", "/a", AT_S, 200)),
+    ],
+)
+def test_format_strings_of_nginx_and_apache_are_read(form: str, line: str, expected: LoggedRequest | None) -> None:
+    if expected is None:  # no target has a quote
+        with pytest.raises(InputError, match="no line of 1 has a request"):
+            read_log(line.encode(), form)
+    else:
+        assert read_log(line.encode(), form).requests == [expected]
+
+
+def test_lines_without_a_request_are_counted() -> None:
+    broken = f'192.0.2.7 - - [{LOCAL_TIME}] "\\x16\\x03\\x01" 400 0 "-" "-"'
+    log = read_log(f"{COMBINED}\n{broken}\nnonsense\n{COMBINED}".encode())
+    assert (len(log.requests), log.unread) == (2, 2)
+
+
+def test_lines_of_json_are_read_by_common_names() -> None:
+    lines = [
+        {"time": "2026-02-02T02:40:00Z", "request": "GET /a HTTP/1.1", "status": "200", "body_bytes_sent": 3},
+        {"timestamp": AT_S, "http_method": "GET", "path": "/b", "status_code": 404},
+    ]
+    log = read_log("\n".join(map(json.dumps, lines)).encode())
+    assert log.requests == [LoggedRequest("GET", "/a", AT_S, 200, 3), LoggedRequest("GET", "/b", AT_S, 404)]
+
+
+def test_caddy_and_har_state_headers_and_sizes_of_bodies() -> None:
+    of_caddy = read_log(json.dumps(CADDY).encode())
+    headers = {"Accept": "text/html", "Cookie": "sid=1"}
+    assert of_caddy.requests == [LoggedRequest("PUT", "/a", AT_S + 0.25, 204, 0, 34, headers)]
+    assert (of_caddy.form, of_caddy.is_in_whole_seconds) == ("Caddy", False)
+    of_har = read_log(json.dumps(HAR, indent=1).encode())
+    assert of_har.requests == [LoggedRequest("POST", "/cart?x=1", AT_S + 0.5, 201, 2, 17, {"Accept": "*/*"})]
+    assert of_har.form == "HAR"
+
+
+@pytest.mark.parametrize(
+    ("data", "form", "why"),
+    [
+        (b"", None, "the log is empty"),
+        (b"hello\n", None, "no line of 1 has a request in the format 'combined'"),
+        (b"hello\n", "$status", "has no request"),
+        (gzip.compress(COMBINED.encode())[:-12], None, "damaged"),
+        (b"{" * 100_000, None, "no line of 1 has a request"),
+    ],
+)
+def test_what_is_no_log_is_refused(data: bytes, form: str | None, why: str) -> None:
+    with pytest.raises(InputError, match=why.replace("'", ".")):
+        read_log(data, form)
