@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE # each process that tests would compile every t
 .NOTPARALLEL: # nothing here may run beside a benchmark
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test qualify check check-pythons snapshots figures bench faults chaos format lock clean system
+.PHONY: help demo test qualify check check-pythons snapshots studies figures bench faults chaos format lock clean system
 
 help:
 	@echo 'make demo    a lab on this machine, a real comparison, its report'
@@ -24,6 +24,7 @@ help:
 	@echo 'make check-pythons  types and pure tests on every supported version of Python that can be had here'
 	@echo 'make snapshots   the printed texts that tests compare, written again'
 	@echo 'make figures the notebooks as pages, on the runs that ship with them, in build/figures'
+	@echo 'make studies the pages of the studies, from the runs that ship'
 	@echo 'make bench   the figures that the README states, measured'
 	@echo 'make faults  every fault injected in 60 trials (TRIALS=…) and 60 healthy ones, and what the checks noticed'
 	@echo 'make chaos   runs killed and disconnected at random moments, 50 faults of seconds (FAULTS=…), hostile input'
@@ -90,6 +91,11 @@ snapshots: .venv/installed
 	BENCHKIT_REWRITE_SNAPSHOTS=1 .venv/bin/python -m pytest --quiet $(ARGS) \
 	  $$(grep -rlw snapshot --include='test_*.py' tests/unit)
 	git status --short tests/fixtures/snapshots
+
+# From the recorded runs alone, so that no page can be older than its figures.
+studies: .venv/installed
+	.venv/bin/python -m tests.support.studies.pages
+	git status --short scenarios
 
 # The same pages every time; BENCHKIT_STORE=… takes another store, by its whole path: notebooks run in their own folder.
 NOTEBOOKS = notebooks/*.ipynb

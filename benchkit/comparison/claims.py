@@ -64,7 +64,17 @@ def judge_claims(data: RunData) -> tuple[ClaimResult, ...]:
     Intervals are of each ratio alone. States are adjusted for the number of testable claims (Holm), so that a run in
     which chance alone decides makes one wrong decision or more with a probability of at most `data.alpha`.
     """
-    results = [_measure_claim(claim, data) for claim in claims_of(data.manifest.scenario)]
+    return _judge(claims_of(data.manifest.scenario), data)
+
+
+def judge_claim(claim: Claim, data: RunData) -> ClaimResult:
+    """Evaluate one claim by itself, which need not be one of the scenario."""
+    (result,) = _judge([claim], data)
+    return result
+
+
+def _judge(claims: Sequence[Claim], data: RunData) -> tuple[ClaimResult, ...]:
+    results = [_measure_claim(claim, data) for claim in claims]
     family = [i for i, (_, result) in enumerate(results) if result.p is not None]
     adjusted = dict(zip(family, holm([results[i][1].p or 0.0 for i in family]), strict=True))
     return tuple(

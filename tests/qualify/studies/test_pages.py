@@ -1,0 +1,63 @@
+"""Pages of the studies: they are what the recorded runs say, and every study has its parts."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchkit.comparison.claims import ClaimResult
+from tests.support.studies.pages import BEGIN, OWN, README, draw, page, summary_table
+from tests.support.studies.study import FOLDER, RecordedStudy, read_studies
+
+STUDIES = read_studies()
+
+
+@pytest.mark.parametrize("recorded", STUDIES.values(), ids=STUDIES)
+def test_a_page_is_that_of_the_recorded_runs(recorded: RecordedStudy) -> None:
+    written = (FOLDER / f"{recorded.name}.md").read_text(encoding="utf-8")
+    assert written == page(recorded) + "\n", "`make studies` writes it again"
+
+
+def test_the_readme_opens_with_a_line_for_each_source() -> None:
+    text = README.read_text(encoding="utf-8")
+    table = summary_table(list(STUDIES.values()))
+    assert len(table.splitlines()) == 2 + 6
+    assert text.startswith(f"# Scenarios and what they found\n\n{BEGIN}\n{table}\n")
+
+
+def test_the_page_of_2013_names_its_impossible_latencies() -> None:
+    found = list(STUDIES["nginx-vs-go"].impossible())
+    assert len(found) == 2
+    assert "74,443 requests/s on 5,000 connections" in found[0]
+    assert "30,325 requests/s on 5,000 connections" in found[1]
+
+
+@pytest.mark.parametrize("recorded", STUDIES.values(), ids=STUDIES)
+def test_every_study_has_a_figure_of_its_claims_and_a_summary_in_chinese(recorded: RecordedStudy) -> None:
+    axes = draw(recorded).axes[0]
+    assert len(axes.texts) >= 1
+    assert (FOLDER / f"{recorded.name}.png").stat().st_size > 0
+    assert "## 摘要" in page(recorded)
+
+
+def test_every_recorded_scenario_is_on_one_page() -> None:
+    named = [name for recorded in STUDIES.values() for name in recorded.study.scenarios]
+    assert len(named) == len(set(named))
+    stored = {str(run.manifest().scenario["name"]) for run in STUDIES[OWN].store.runs()}
+    assert stored <= set(named)
+
+
+def state(study: str, beginning: str) -> ClaimResult:
+    """Return the claim of a study that begins so."""
+    return STUDIES[study].claims_named((beginning,))[-1]
+
+
+def test_the_authors_sentences_are_decided_by_their_own_ratios() -> None:
+    """Check what the recorded runs decide: the direction, and no figure."""
+    study = "nethttp-vs-fasthttp"
+    assert state(study, "fasthttp suits short connections better").state == "refuted"
+    assert state(study, "the number of goroutines is nearly equal").state == "holds"
+    assert state(study, "at the lowest rate, fasthttp takes at most 0.56").state == "refuted"
+    (kept,) = state(study, "fasthttp is not twice as fast as net/http").ratios[-1:]
+    assert kept.high is not None
+    assert kept.high < 2
+    assert state("static-files", "Go with a string serves at least as many").state == "refuted"

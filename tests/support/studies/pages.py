@@ -1,0 +1,217 @@
+"""The pages of the studies, made from the recorded runs: `python -m tests.support.studies.pages` writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchkit.comparison.claims import ClaimResult
+from benchkit.comparison.ratios import Ratio
+from benchkit.models.metrics import metric_named
+from tests.support.paths import ROOT
+from tests.support.studies.study import FOLDER, RecordedStudy, Sentence, read_studies, with_interval
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+README = ROOT / "scenarios" / "README.md"
+BEGIN, END = "<!-- studies: written by a command -->", "<!-- end of studies -->"
+OWN = "our-own-questions"
+"""Name of the page of the scenarios that repeat no study."""
+
+RESULTS = {
+    "holds": "**holds**",
+    "refuted": "**does not hold here**",
+    "undecided": "undecided",
+    "not testable here": "needs other hosts",
+}
+CHINESE = {"holds": "成立", "refuted": "在此不成立", "undecided": "未决", "not testable here": "需要其他主机"}
+MADE = "<!-- Made from the recorded runs: `make studies` writes this page again, after runs are recorded or words changed. -->"
+
+
+def page(recorded: RecordedStudy) -> str:
+    """Return the page of a study in Markdown."""
+    return "\n".join(
+        (*_head(recorded), *_sentences(recorded), *_impossible(recorded), *_rows(recorded), *_foot(recorded))
+    )
+
+
+def _head(recorded: RecordedStudy) -> Iterator[str]:
+    study = recorded.study
+    yield from (MADE, "", f"# {study.title}", "", study.source, "")
+    yield f"**Answer.** {recorded.filled(study.answer)}"
+    yield ""
+    yield from (f"- {line}" for line in study.setup)
+    yield from ("", f"![Claims with their intervals]({recorded.name}.png)", "")
+    yield "*Points are measured ratios with 95 % intervals, bands what a claim allows, diamonds the published ratios.*"
+    yield from ("", recorded.filled(study.found), "")
+
+
+def _sentences(recorded: RecordedStudy) -> Iterator[str]:
+    if not recorded.study.sentences:
+        return
+    yield from ("## What the author says, and what was found", "", "| the author | found | |", "|---|---|---|")
+    for sentence in recorded.study.sentences:
+        claims = recorded.claims_named(sentence.claims)
+        found = [recorded.filled(sentence.found)] if sentence.found else []
+        found += [f"{_measured(claim)}" for claim in claims if claim.state != "not testable here"]
+        yield f"| {sentence.says} | {'; '.join(filter(None, found))} | {_state(sentence, claims)} |"
+    yield ""
+
+
+def _state(sentence: Sentence, claims: Sequence[ClaimResult]) -> str:
+    if not claims:
+        return "" if sentence.found else "not measured yet"
+    tested = [claim for claim in claims if claim.state != "not testable here"]
+    if not tested:
+        return claims[0].reason if len(claims[0].reason) < 60 else RESULTS["not testable here"]
+    return " · ".join(dict.fromkeys(RESULTS[claim.state] for claim in tested))
+
+
+def _impossible(recorded: RecordedStudy) -> Iterator[str]:
+    found = list(recorded.impossible())
+    if found:
+        yield from ("## Published figures that cannot be true", "")
+        yield "`benchkit audit` finds in the published table:"
+        yield from ("", *(f"- {text}" for text in found), "")
+
+
+def _rows(recorded: RecordedStudy) -> Iterator[str]:
+    yield from ("## Every claim", "")
+    yield (
+        "Ratios are of requests per second unless another figure is named, within blocks, with 95 % intervals and the number "
+        "of blocks used (n). Results are adjusted for the number of claims of their scenario (Holm)."
+    )
+    yield from ("", "| scenario | whose | claim | published | measured | result |", "|---|---|---|---|---|---|")
+    last = ""
+    for scenario, claim in recorded.claims:
+        name = f"`{scenario}`" if scenario != last else ""
+        last = scenario
+        metric = "" if claim.metric == "rps" else f" ({metric_named(claim.metric).title})"
+        published = "" if claim.published is None else f"{claim.published:g}"
+        text = " ".join(claim.text.split())
+        measured = _measured(claim) or claim.reason
+        yield f"| {name} | {claim.whose} | {text}{metric} | {published} | {measured} | {RESULTS[claim.state]} |"
+    yield ""
+
+
+def _measured(claim: ClaimResult) -> str:
+    """Return the ratios of a claim: `0.43 [0.41, 0.45], n 6`; of several in a row, each with its own state."""
+    names = labels(claim)
+    return ", ".join(f"{name}{_ratio(each)}" for name, each in zip(names, claim.ratios, strict=True))
+
+
+def labels(claim: ClaimResult) -> list[str]:
+    """Return for each ratio the levels in which it differs from the others, with a colon; of a single one nothing."""
+    cells = [dict(part.partition("=")[::2] for part in ratio.cell_id.split(",")) for ratio in claim.ratios]
+    differing = [name for name in (cells[0] if cells else {}) if len({cell.get(name) for cell in cells}) > 1]
+    return ["".join(f"{name} {cell[name]}: " for name in differing) for cell in cells]
+
+
+def _ratio(ratio: Ratio) -> str:
+    if ratio.ratio is None:
+        return "no usable block"
+    return f"{with_interval(ratio)} (n={ratio.blocks})"
+
+
+def _foot(recorded: RecordedStudy) -> Iterator[str]:
+    runs = [f"benchkit run {name}" for name in recorded.study.scenarios]
+    yield from ("## Again", "", "```sh", "benchkit lab up", *runs, "```", "")
+    names = ", ".join(f"`{run.manifest.run_id}` ({name})" for name, run in recorded.runs.items())
+    yield f"Recorded runs: {names}; `benchkit report RUN --store notebooks/recorded` shows one."
+    yield from ("", "## 摘要", "", recorded.filled(recorded.study.chinese), "")
+    counted = dict.fromkeys(CHINESE, 0)
+    for _, claim in recorded.claims:
+        counted[claim.state] += claim.whose == "author"
+    shown = "，".join(f"{CHINESE[state]} {number} 条" for state, number in counted.items() if number)
+    if shown:
+        yield f"作者的论断：{shown}（95 % 置信区间，按论断数目以 Holm 法校正）。"
+        yield ""
+
+
+def summary_table(studies: Sequence[RecordedStudy]) -> str:
+    """Return the table that opens the README of the scenarios: a line for each source."""
+    rows = [
+        f"| [{each.study.title}](studies/{each.name}.md) | {each.filled(each.study.answer)} |"
+        for each in studies
+        if each.name != OWN
+    ]
+    return "\n".join(("| source, with its page | answer |", "|---|---|", *rows))
+
+
+def draw(recorded: RecordedStudy) -> Figure:
+    """Draw the claims of the author that were tested, or those that the study names, from the top down."""
+    from matplotlib.figure import Figure  # noqa: PLC0415 - slow, and the pages alone need it
+
+    study = recorded.study
+    claims = (
+        recorded.claims_named(study.drawn)
+        if study.drawn
+        else [claim for _, claim in recorded.claims if claim.whose == "author"]
+    )
+    rows = [
+        (claim, ratio, label)
+        for claim in claims
+        for ratio, label in zip(claim.ratios, labels(claim), strict=True)
+        if ratio.low is not None
+    ]
+    figure = Figure(figsize=(9, 0.8 + 0.62 * len(rows)), layout="constrained")
+    axes = figure.subplots()
+    for y, (claim, ratio, label) in enumerate(rows):
+        _draw_row(axes, y, claim, ratio, label)
+    axes.set_xscale("log")
+    ticks = [
+        tick for tick in (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50) if axes.get_xlim()[0] <= tick <= axes.get_xlim()[1]
+    ]
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
+    axes.set_ylim(len(rows) - 0.4, -0.75)
+    axes.set_yticks([])
+    axes.axvline(1, color="0.7", linewidth=0.8, zorder=0)
+    axes.spines[["left", "top", "right"]].set_visible(False)
+    axes.set_xlabel("ratio (logarithmic)")
+    return figure
+
+
+def _draw_row(axes: Axes, y: int, claim: ClaimResult, ratio: Ratio, *label: str) -> None:
+    colour = {"holds": "#2a7f62", "refuted": "#b3402e"}.get(claim.state, "0.35")
+    low, high = claim.expected
+    axes.barh(y, (high or 60) - (low or 0.02), left=low or 0.02, height=0.34, color="0.92", zorder=0)
+    axes.plot([ratio.low or 1.0, ratio.high or 1.0], [y, y], color=colour, linewidth=2.5, solid_capstyle="butt")
+    axes.plot([ratio.ratio or 1.0], [y], "o", color=colour, markersize=6)
+    if claim.published is not None:
+        axes.plot([claim.published], [y], "D", color="0.1", markersize=5, fillstyle="none")
+    text = " ".join(claim.text.split())
+    text = "".join((*label, text))
+    short = text if len(text) <= _MOST else text[: _MOST - 1] + "…"
+    axes.annotate(
+        f"{short}: {claim.state}",
+        (0.0, y),
+        xycoords=("axes fraction", "data"),
+        xytext=(2, 9),
+        textcoords="offset points",
+        fontsize=8,
+        color=colour,
+    )
+
+
+_MOST = 110
+"""Characters of a claim in the figure."""
+
+
+def write(folder: Path = FOLDER, readme: Path = README) -> None:
+    """Write all pages with their figures, and the table of the README."""
+    studies = read_studies()
+    for name, recorded in studies.items():
+        (folder / f"{name}.md").write_text(page(recorded) + "\n", encoding="utf-8")
+        draw(recorded).savefig(folder / f"{name}.png", dpi=110, metadata={"Software": None})
+    text = readme.read_text(encoding="utf-8")
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    readme.write_text(f"{before}{BEGIN}\n{summary_table(list(studies.values()))}\n{END}{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()

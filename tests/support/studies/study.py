@@ -1,0 +1,225 @@
+"""A published study: its source and sentences, and the recorded runs that answer them.
+
+`scenarios/studies/<name>.yaml` describes one. Its texts are Jinja templates in which figures stand by name, so that no
+number is typed: each is a ratio of cells of a recorded run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import jinja2
+from pydantic import Field
+
+from benchkit import units
+from benchkit.comparison.claims import ClaimResult, judge_claim
+from benchkit.comparison.components import components_of
+from benchkit.comparison.ratios import Ratio
+from benchkit.document import parse_document
+from benchkit.models.base import Frozen
+from benchkit.models.claims import CellPair, Claim, published_of
+from benchkit.models.metrics import metric_named
+from benchkit.plugins.foreign.checks import AuditContext, run_checks
+from benchkit.plugins.foreign.published import PublishedResult
+from benchkit.report.stored_run import StoredRun, read_run
+from benchkit.stats.cell_pairs import ComparedCells
+from benchkit.stats.samples import geometric_mean, take_samples
+from benchkit.store.store import Store, open_store
+from tests.support.paths import ROOT
+
+FOLDER = ROOT / "scenarios" / "studies"
+RECORDED = ROOT / "notebooks" / "recorded"
+
+
+class Sentence(Frozen):
+    """A sentence of the author, with the claims that test it, or what was found instead."""
+
+    says: str
+    claims: tuple[str, ...] = ()
+    """Beginnings of the texts of claims."""
+    found: str = ""
+    """Template of the finding, where no claim tells it."""
+
+
+class RatioOf(CellPair):
+    """A ratio of cells in a recorded run."""
+
+    scenario: str
+    metric: str = "rps"
+    relative_to: CellPair | None = None
+
+
+class Study(Frozen):
+    """One source and what is shown on its page."""
+
+    title: str
+    year: int
+    source: str
+    """Author, date and address, as a sentence."""
+    setup: tuple[str, ...] = Field(max_length=6)
+    scenarios: tuple[str, ...]
+    connections: int | None = None
+    """Connections of the published figures, against which their latencies are audited."""
+    sentences: tuple[Sentence, ...] = ()
+    figures: Mapping[str, RatioOf] = Field(default_factory=dict)
+    answer: str
+    found: str
+    chinese: str
+    drawn: tuple[str, ...] = ()
+    """Beginnings of the texts of the claims that the figure shows; empty: those of the author."""
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedStudy:
+    """A study with the recorded runs of its scenarios."""
+
+    name: str
+    study: Study
+    store: Store = field(default_factory=lambda: open_store(RECORDED))
+
+    @cached_property
+    def runs(self) -> dict[str, StoredRun]:
+        """The recorded run of each of its scenarios that has one, in their order."""
+        found = {str(run.manifest().scenario["name"]): run for run in self.store.runs()}
+        return {name: read_run(self.store, found[name]) for name in self.study.scenarios if name in found}
+
+    @cached_property
+    def claims(self) -> list[tuple[str, ClaimResult]]:
+        """Every claim with its scenario."""
+        return [(name, claim) for name, run in self.runs.items() for claim in run.claims]
+
+    def claims_named(self, beginnings: tuple[str, ...]) -> list[ClaimResult]:
+        """Return the claims whose texts begin so. Raises KeyError for a beginning of none."""
+        found = []
+        for beginning in beginnings:
+            named = [claim for _, claim in self.claims if " ".join(claim.text.split()).startswith(beginning)]
+            if not named:
+                raise KeyError(f"{self.name}: no claim begins with {beginning!r}")
+            found += named
+        return found
+
+    def figure(self, name: str) -> ClaimResult:
+        """Return a named ratio of the study, measured."""
+        wanted = self.study.figures[name]
+        claim = Claim(
+            text=name,
+            ratio=CellPair(of=wanted.of, to=wanted.to),
+            relative_to=wanted.relative_to,
+            metric=wanted.metric,
+            at_least=1,
+        )
+        return judge_claim(claim, self.runs[wanted.scenario].data)
+
+    def filled(self, text: str) -> str:
+        """Return a template with its figures filled in."""
+        environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False)  # noqa: S701 - Markdown
+        functions = {
+            "ratio": self._ratio,
+            "mean": self._mean,
+            "waiting": self._waiting,
+            "saved": self._saved,
+            "measured": self._measured,
+        }
+        return " ".join(environment.from_string(text).render(functions).split())
+
+    def impossible(self) -> Iterator[str]:
+        """Yield what an audit finds in the published figures: latencies that need more requests than connections."""
+        if self.study.connections is None:
+            return
+        for run in self.runs.values():
+            results = [
+                PublishedResult(
+                    name=", ".join(f"{name} {level}" for name, level in entry.cell.items()),
+                    connections=self.study.connections,
+                    rps=entry.figures.get("rps"),
+                    mean_s=entry.figures.get("latency_mean_s"),
+                )
+                for entry in published_of(run.manifest.scenario)
+            ]
+            findings, _ = run_checks(results, AuditContext())
+            yield from (
+                f"{finding.results[0]}: {finding.text}" for finding in findings if finding.check == "littles-law"
+            )
+
+    def _ratio(self, name: str) -> str:
+        """Return a ratio with its interval: `0.43 [0.41, 0.45]`; of several cells each."""
+        return ", ".join(map(with_interval, self.figure(name).ratios))
+
+    def _mean(self, scenario: str, metric: str = "rps", **levels: object) -> str:
+        """Return the mean of a metric over the usable trials of a cell, without a unit for rates."""
+        run = self.runs[scenario]
+        samples = take_samples(run.trials, metric, run.data.exclusions)
+        return _formatted(metric, geometric_mean(map(math.exp, samples.known(self._cell(run, levels)))))
+
+    def _measured(self, scenario: str, metric: str, **levels: object) -> str:
+        """Return the mean over all trials of a cell, invalid ones as well: a text that uses it must say so."""
+        run = self.runs[scenario]
+        return _formatted(
+            metric, geometric_mean(map(math.exp, take_samples(run.trials, metric).known(self._cell(run, levels))))
+        )
+
+    def _waiting(self, scenario: str, **levels: object) -> str:
+        """Return the share of finding and waiting for work of a cell, with its interval over samples."""
+        run = self.runs[scenario]
+        cell = self._cell(run, levels)
+        (profile,) = [each for each in run.service_profiles if each.cell_id == cell]
+        low, high = profile.interval or profile.range
+        return f"{units.share(profile.waiting)} [{100 * low:.1f}, {100 * high:.1f}]"
+
+    def _saved(self, scenario: str, of: Mapping[str, object], to: Mapping[str, object], *categories: str) -> str:
+        """Return the CPU time per request that a cell saves, in all or in categories of its profile."""
+        run = self.runs[scenario]
+        pair = ComparedCells(self._cell(run, dict(of)), self._cell(run, dict(to)))
+        wanted = set(categories or ("all",))
+        parts = [
+            each.difference
+            for each in components_of(run.data, [pair])
+            if each.level == "category" and each.component in wanted
+        ]
+        return units.seconds(-sum(parts))
+
+    @staticmethod
+    def _cell(run: StoredRun, levels: Mapping[str, object]) -> str:
+        found = [
+            cell.cell_id
+            for cell in run.manifest.cells
+            if all(str(cell.levels[name]).lower() == str(level).lower() for name, level in levels.items())
+        ]
+        cells = [each for each in found if not each.endswith("~control")]
+        if len(cells) != 1:
+            raise KeyError(f"{len(cells)} cells have {levels}")
+        return cells[0]
+
+
+def with_interval(ratio: Ratio) -> str:
+    """Return a ratio as text: `0.43 [0.41, 0.45]`, without an interval where it has too few blocks."""
+    if ratio.ratio is None:
+        return "no ratio"
+    if ratio.low is None or ratio.high is None:
+        return _number(ratio.ratio)
+    return f"{_number(ratio.ratio)} [{_number(ratio.low)}, {_number(ratio.high)}]"
+
+
+def _number(value: float) -> str:
+    return f"{value:.2g}" if value < _SMALL else f"{value:.2f}" if value < _LARGE else f"{value:.3g}"
+
+
+_SMALL, _LARGE = 0.1, 10
+"""Ratios between them have two decimals, all others some digits."""
+
+
+def _formatted(metric: str, value: float) -> str:
+    return metric_named(metric).format(value)
+
+
+def read_studies() -> dict[str, RecordedStudy]:
+    """Return every study by its name, the oldest first."""
+    studies = {
+        path.stem: Study.model_validate(parse_document(path.read_text(encoding="utf-8"), path.name).data)
+        for path in sorted(FOLDER.glob("*.yaml"))
+    }
+    by_year = sorted(studies, key=lambda name: studies[name].year)
+    return {name: RecordedStudy(name, studies[name]) for name in by_year}
