@@ -12,18 +12,27 @@ from benchkit.errors import InputError, ParseError
 from benchkit.loadtools.ab import output as ab
 from benchkit.loadtools.autocannon import output as autocannon
 from benchkit.loadtools.bombardier import output as bombardier
+from benchkit.loadtools.fortio import output as fortio
+from benchkit.loadtools.gatling import output as gatling
 from benchkit.loadtools.h2load import output as h2load
 from benchkit.loadtools.hey import output as hey
+from benchkit.loadtools.jmeter import output as jmeter
 from benchkit.loadtools.k6 import output as k6
+from benchkit.loadtools.loadtest import output as loadtest
+from benchkit.loadtools.locust import output as locust
+from benchkit.loadtools.nighthawk import output as nighthawk
 from benchkit.loadtools.oha import output as oha
 from benchkit.loadtools.openloop import output as openloop
 from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.preparation import PreparedText, prepare
 from benchkit.loadtools.registry import TOOLS
+from benchkit.loadtools.rewrk import output as rewrk
 from benchkit.loadtools.siege import output as siege
 from benchkit.loadtools.text import excerpt, has_line
 from benchkit.loadtools.vegeta import output as vegeta
 from benchkit.loadtools.wrk import output as wrk
+from benchkit.loadtools.wrk2 import output as wrk2
+from benchkit.loadtools.zrk import output as zrk
 from benchkit.models.load_result import LoadResult
 from benchkit.registry import Registry
 
@@ -36,6 +45,7 @@ FORMATS: Registry[OutputFormat] = Registry(
         each.tool: each
         for each in (
             wrk.FORMAT,
+            wrk2.FORMAT,
             ab.FORMAT,
             hey.FORMAT,
             siege.FORMAT,
@@ -46,6 +56,14 @@ FORMATS: Registry[OutputFormat] = Registry(
             bombardier.FORMAT,
             k6.FORMAT,
             autocannon.FORMAT,
+            zrk.FORMAT,
+            fortio.FORMAT,
+            locust.FORMAT,
+            jmeter.FORMAT,
+            gatling.FORMAT,
+            nighthawk.FORMAT,
+            rewrk.FORMAT,
+            loadtest.FORMAT,
         )
     },
     OutputFormat,
@@ -192,11 +210,15 @@ def _choose(tool: str, text: str, *, where: str, command: str) -> OutputFormat:
         return found
     chosen = get_format(tool)
     marked = _marked(text, where)
-    if marked and chosen not in marked:
+    if marked and chosen not in marked and not any(_is_dialect(chosen, each) for each in marked):
         other = marked[0].tool
         hint = f"it is output of {other}: {command.format(tool=other)}"
         raise ParseError(f"this is no output of {tool}", where=where, hint=hint)
     return chosen
+
+
+def _is_dialect(one: OutputFormat, other: OutputFormat) -> bool:
+    return other.dialect_of == one.tool or one.dialect_of == other.tool
 
 
 def _several(chosen: OutputFormat, runs: list[str], *, where: str, command: str) -> ParseError:

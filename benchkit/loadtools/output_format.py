@@ -25,3 +25,5 @@ class OutputFormat:
     """Text → LoadResult. Raises ParseError for text that is no output of the tool, or that states nothing."""
     starts: tuple[re.Pattern[str], ...] = field(default=(), repr=False)
     """First lines of a run, each once a run. The first pattern that a text has divides it into its runs."""
+    dialect_of: str | None = None
+    """Tool whose parser reads these outputs too, and whose outputs this parser reads: wrk, for wrk2."""

@@ -154,7 +154,7 @@ class JsonOutput(BaseModel):
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True, populate_by_name=True)
 
 
-Document = TypeVar("Document", bound=JsonOutput)
+Document = TypeVar("Document", bound=BaseModel)
 
 
 def read_document(text: str, model: type[Document], tool: str) -> Document:
@@ -310,10 +310,20 @@ def _seconds(value: float, unit_s: float) -> float:
 
 
 _KINDS = (  # the first pattern that matches decides
-    ("timeout", re.compile(r"timeout|deadline exceeded|timed out", re.IGNORECASE)),
-    ("connect", re.compile(r"\bdial |connection refused|no such host|connectex|assign requested address")),
-    ("write", re.compile(r"\bwrite |broken pipe|can't write")),
-    ("read", re.compile(r"\bread |EOF|connection reset|malformed HTTP|server closed")),
+    ("timeout", re.compile(r"time-?out|deadline exceeded|timed ?out", re.IGNORECASE)),
+    (
+        "connect",
+        re.compile(
+            r"\bdial |[Cc]onnection ?[Rr]efused|ECONNREFUSED|no such host|ENOTFOUND|UnknownHost|connectex|assign requested address"
+        ),
+    ),
+    ("write", re.compile(r"\bwrite |[Bb]roken pipe|EPIPE|can't write")),
+    (
+        "read",
+        re.compile(
+            r"\bread |EOF|[Cc]onnection ?[Rr]eset|ECONNRESET|RemoteDisconnected|NoHttpResponse|malformed HTTP|server closed"
+        ),
+    ),
 )
 
 

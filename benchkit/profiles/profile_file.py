@@ -6,6 +6,7 @@ import zlib
 
 from benchkit.errors import ParseError
 from benchkit.models.profile import Profile
+from benchkit.profiles.legacy import legacy_format
 from benchkit.profiles.perf_script import looks_like_perf_script, parse_perf_script
 from benchkit.profiles.pprof import parse_pprof
 
@@ -30,6 +31,12 @@ def read_profile(data: bytes) -> Profile:
         )
     if not data.strip():
         raise ParseError("the file is empty", why=_EXPECTED)
+    if (legacy := legacy_format(data[:_HEAD_BYTES])) is not None:
+        raise ParseError(
+            f"this is {legacy}, an old format that benchkit does not read",
+            why=_EXPECTED,
+            hint="convert it: pprof -proto FILE > FILE.pb.gz, with the program before FILE where it has no symbols",
+        )
     if looks_like_perf_script(data[:_HEAD_BYTES].decode("utf-8", "replace")):
         return parse_perf_script(data.decode("utf-8", "replace").replace("\r\n", "\n"))
     try:

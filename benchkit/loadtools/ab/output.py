@@ -482,7 +482,7 @@ FORMAT = OutputFormat(
         r"Complete requests:\s",
         r"Requests per second:\s+[0-9.]+ \[#/sec\]",
         r"Time per request:\s+[0-9.]+ \[ms\]",
-        "Percentage of the requests served within",
+        r"Percentage of the requests served within a certain time \(ms\)",
         r"Total of [0-9]+ requests completed",
         _PERCENTAGES_HEADING,
         _REQUESTS_HEADING.pattern,

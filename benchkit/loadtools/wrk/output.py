@@ -310,6 +310,13 @@ def parse(text: str) -> LoadResult:
     return _WrkReader().read(text)
 
 
+def parse_wrk2(text: str) -> LoadResult:
+    """Return the result that wrk2 printed, with or without its marks. Raises ParseError as `parse` does."""
+    reader = _WrkReader()
+    reader.is_wrk2 = True
+    return reader.read(text)
+
+
 def _corrects(version: str | None) -> bool | None:
     """Return whether this version of wrk adds samples for coordinated omission; None where the version is unknown."""
     match = re.search(r"([0-9]{1,3})\.[0-9]", version or "")
@@ -324,17 +331,21 @@ def _timeouts(*, wrk2: bool, corrected: bool | None) -> str:
     return "wrk 4 counts late answers, and not those that never came; wrk 3 counts waiting connections at every check"
 
 
+WRK2_MARKS = ("Thread calibration: mean lat", r"Latency Distribution \(HdrHistogram")
+"""Beginnings of lines that wrk2 prints and wrk does not."""
+
+_is_wrk2 = has_line(*WRK2_MARKS)
+_has_mark = has_line(
+    r"[0-9]+ threads? and [0-9]+ connections?$",
+    r"Thread Stats\s+Avg\s+Stdev",
+    r"[0-9]+ requests in [0-9.]+[a-z]+,\s+[0-9.]+[KMGTP]?B read",
+    r"Socket errors: connect [0-9]+, read [0-9]+",
+    "Non-2xx or 3xx responses: ",
+    r"Transfer/sec:\s",
+)
 FORMAT = OutputFormat(
     "wrk",
-    has_line(
-        r"[0-9]+ threads? and [0-9]+ connections?$",
-        r"Thread Stats\s+Avg\s+Stdev",
-        r"[0-9]+ requests in [0-9.]+[a-z]+,\s+[0-9.]+[KMGTP]?B read",
-        r"Socket errors: connect [0-9]+, read [0-9]+",
-        "Non-2xx or 3xx responses: ",
-        r"Transfer/sec:\s",
-        r"Latency Distribution \(HdrHistogram",
-    ),
+    lambda text: _has_mark(text) and not _is_wrk2(text),
     parse,
     (line_with(r"(?:Running \S+ test @|Making \S+ requests to) \S"),),
 )

@@ -15,7 +15,7 @@ from tests.support.paths import TESTS
 Cli = Callable[..., CommandResult]
 OUTPUTS = TESTS / "fixtures" / "load"
 AB, WRK, WRK2 = (
-    OUTPUTS / name for name in ("ab/v23-keepalive.txt", "wrk/v410-latency-version.txt", "wrk/wrk2-spectrum.txt")
+    OUTPUTS / name for name in ("ab/v23-keepalive.txt", "wrk/v410-latency-version.txt", "wrk2/spectrum.txt")
 )
 RPS, MEAN = "17479.31 [#/sec]", "Time per request:       0.229 [ms] (mean)"
 

@@ -2,9 +2,10 @@
 
 For each of these files, it runs the commands that the file states against a small server, and writes the output beside
 it (`NAME.txt`). To add a fixture, write such a file first: `version` and `command` of the tool, with URLs on 127.0.0.1
-at any port (1 stays: no server listens there); `before`, the commands to run first; `captured`, the file to record in
-place of stdout and stderr; and `interrupt_s`, the time to an interrupt. With `protocol`, and `tls` for its options, the
-server is nginx, and `ca.pem` verifies it. Other versions of a tool must be on the PATH under the names in the commands.
+at any port (1 stays: no server listens there); `files` to write, and `before`, the commands to run first; `captured`,
+the file to record in place of stdout and stderr; and `interrupt_s`, the time to an interrupt. With `protocol`, and
+`tls` for its options, the server is nginx, and `ca.pem` verifies it. Other versions of a tool must be on the PATH under
+the names in the commands. A file with `source` in place of these was written after the tool's documentation.
 The expected result (`NAME.expected.json`) is written by hand.
 """
 
@@ -69,6 +70,8 @@ def record(path: Path, url: str) -> None:
             (work / script).write_text(source)
         for word in ("slow", "drop", "page"):
             (work / word).write_text(f"GET {url}{word}\n")
+        for name, content in case.get("files", {}).items():
+            (work / name).write_text(content)
         for command in case["before"]:
             subprocess.run(["env", f"HOME={work}", *command], cwd=work, check=True, timeout=60, capture_output=True)
         printed = _run(case["command"], work, case.get("interrupt_s"))

@@ -1,0 +1,310 @@
+"""Parser of Gatling's figures (2 to 3.15): what it prints, `js/stats.json` and `js/global_stats.json`.
+
+Meaning of the figures, read from its source (charts/template/ConsoleTemplate.scala, GlobalStatsJsonTemplate.scala):
+
+- Figures are of all requests, failed ones (KO) included; OK and KO alone stand beside them. A request also fails by a
+  check of the script. Times are whole milliseconds, and include DNS, connecting and TLS where a connection is opened.
+- The rate is requests ÷ time, which is rounded up to whole seconds: it is too low for a run of a few seconds. "3s
+  elapsed" is rounded down. Old versions print plain figures, new ones have thousands separated by commas.
+- JSON names its percentiles 1 to 4. They are 50, 75, 95 and 99 unless `gatling.conf` says otherwise (before 2.1 two: 95
+  and 99). Since 3.10 Gatling writes no JSON. JSON has 0 where a kind of request has no times, text has "-".
+- Users arrive at rates (open) or are kept at a number (closed): the figures do not say which.
+- `simulation.log` is binary since 3.10, and text of its own kind before: neither is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from pydantic import ConfigDict
+from pydantic.alias_generators import to_camel
+
+from benchkit.errors import ParseError
+from benchkit.loadtools.json_text import find_document
+from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.text import (
+    Figure,
+    JsonOutput,
+    Reader,
+    errors_of,
+    line_with,
+    not_output_of,
+    of_unit,
+    read_document,
+    several_runs,
+    unread_notes,
+)
+from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+
+_JSON = re.compile(r'"numberOfRequests"\s*:\s*\{\s*"total"')
+_TREE = re.compile(r'\{\s*"type"\s*:\s*"GROUP"')
+_BINARY_LOG = re.compile(r"\A\x00*[\x05-\x0c][0-9]{1,2}\.[0-9]{1,2}\.[0-9]")
+_TEXT_LOG = re.compile(r"\A(?:RUN|ASSERTION|[\w.$]+\t[\w.$]*\tRUN)\t")
+_GLOBAL = re.compile(r"-{4} Global Information -.*")
+_SECTION = re.compile(r"-{4} (.+?) -+(?:\|.*)?")
+_NUMBER = r"[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]{1,2})?|[0-9]{1,15}(?:\.[0-9]{1,3})?|-"
+_PLAIN = r"[0-9]{1,15}(?:\.[0-9]{1,3})?|-"
+_OLD_ROW = re.compile(rf"> (\S.*?)\s+({_PLAIN}) +\(OK=({_PLAIN}) *KO=({_PLAIN}) *\)")
+_NEW_ROW = re.compile(rf"> (\S.*?)\s*\|\s*({_NUMBER})\s*\|\s*({_NUMBER})\s*\|\s*({_NUMBER})")
+_OLD_PROGRESS = re.compile(rf"> Global\s+\(OK=({_PLAIN}) *KO=({_PLAIN}) *\)")
+_ERROR = re.compile(r"> (\S.*?)\s+([0-9][0-9,]*) +\( *[0-9.]+ ?%\)")
+_ELAPSED = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8}.*?\s([0-9]{1,9})s elapsed")
+_USERS = re.compile(r"(?:waiting: *([0-9,]+) */ )?active: *([0-9,]+) */ done: *([0-9,]+)")
+_END = re.compile(r"={20,}")
+_PERCENTILE = re.compile(r"response time ([0-9]{1,3}(?:\.[0-9]{1,4})?)(?:st|nd|rd|th) percentile")
+_NAMES = {
+    "request count": "requests",
+    "min response time": "min",
+    "max response time": "max",
+    "mean response time": "mean",
+    "std deviation": "stdev",
+    "response time std deviation": "stdev",
+    "mean requests/sec": "rate",
+    "mean throughput": "rate",
+}
+_UNIT = re.compile(r" \((?:ms|rps)\)$")
+_DAMAGED = re.compile(r"> (?:request count|m\w+ response time|std deviation|response time .* percentile|mean req).*")
+_DEFAULT_RANKS = ("50", "75", "95", "99")
+_RANKS_BEFORE_2_1 = ("95", "99")
+_WRITES = "what Gatling prints at the end (Global Information), or js/global_stats.json of Gatling before 3.10"
+_BY_STATUS = re.compile(r"status\.|regex|jsonPath|css|xpath|substring|bodyString|header|Time\.", re.IGNORECASE)
+
+
+def _number(token: str) -> float | None:
+    """Return a figure of a row; None for "-". Thousands may be separated by commas."""
+    return float(token.replace(",", "")) if token[0].isdigit() else None
+
+
+class _GatlingReader(Reader):
+    """Figures that Gatling prints, by its own labels; times in milliseconds."""
+
+    tool = "gatling"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.section = ""
+        self.figures: dict[str, float | None] = {}
+        """Figures of all requests under "Global Information"."""
+        self.failed: float | None = None
+        self.percentiles: dict[str, float] = {}
+        self.errors: dict[str, int] = {}
+        self.progress: tuple[float, float] | None = None
+        """Requests and failures so far."""
+        self.elapsed: int | None = None
+        self.users = 0
+        self.has_global = False
+        self.ended = False
+        self._rules = (
+            (_ELAPSED, self.read_elapsed),
+            (_GLOBAL, self.read_global),
+            (_SECTION, self.read_section),
+            (_END, self.read_end),
+            (_USERS, self.read_users),
+            (_OLD_PROGRESS, self.read_old_progress),
+            (_NEW_ROW, self.read_row),
+            (_OLD_ROW, self.read_row),
+            (_ERROR, self.read_error),
+            (_DAMAGED, self.add_unread),
+        )
+
+    def read(self, text: str) -> LoadResult:
+        lines = self.read_lines(text)
+        if not self.figures and self.progress is None:
+            raise not_output_of("gatling", lines)
+        return self.result()
+
+    def read_line(self, line: str) -> None:
+        """Restore the mark `>` of a row, which is removed as that of a quotation."""
+        for pattern, action in self._rules:
+            if match := pattern.fullmatch(line) or pattern.fullmatch(f"> {line}"):
+                action(match)
+                return
+
+    def read_elapsed(self, match: re.Match[str]) -> None:
+        seconds = int(match[1])
+        if self.has_global or (self.elapsed is not None and seconds < self.elapsed):
+            raise several_runs("gatling", match[0])
+        self.elapsed = seconds
+
+    def read_global(self, match: re.Match[str]) -> None:
+        if self.has_global:
+            raise several_runs("gatling", match[0])
+        self.has_global, self.section, self.errors = True, "Global", {}
+
+    def read_section(self, match: re.Match[str]) -> None:
+        self.section = match[1]
+        if match[1] == "Requests":
+            self.errors = {}
+
+    def read_end(self, _match: re.Match[str]) -> None:
+        self.ended = self.has_global and bool(self.figures)
+        self.section = ""
+
+    def read_users(self, match: re.Match[str]) -> None:
+        self.users = max(self.users, int(match[2].replace(",", "")))
+
+    def read_old_progress(self, match: re.Match[str]) -> None:
+        ok, ko = (_number(token) or 0 for token in match.groups())
+        self.progress = ok + ko, ko
+
+    def read_row(self, match: re.Match[str]) -> None:
+        total, _, ko = (_number(token) for token in match.groups()[1:])
+        label = _UNIT.sub("", match[1])
+        if self.section == "Requests" and label == "Global":
+            self.progress = total or 0, ko or 0
+        if self.section != "Global":
+            return
+        if percentile := _PERCENTILE.fullmatch(label):
+            if total is not None:
+                self.percentiles[percentile[1]] = total
+        elif name := _NAMES.get(label):
+            if name in self.figures:
+                raise several_runs("gatling", match[0])
+            self.figures[name] = total
+            if name == "requests":
+                self.failed = ko or 0
+
+    def read_error(self, match: re.Match[str]) -> None:
+        if self.section == "Errors":
+            self.errors[match[1]] = self.errors.get(match[1], 0) + int(match[2].replace(",", ""))
+
+    def result(self) -> LoadResult:
+        figures = self.figures
+        requests, failed = figures.get("requests"), self.failed
+        if not figures and self.progress is not None:
+            requests, failed = self.progress
+        times = {name: figures.get(name) for name in ("min", "mean", "max", "stdev")}
+        complete = (self.ended or (self.has_global and "rate" in figures and self.elapsed is None)) and not self.unread
+        return LoadResult(
+            tool="gatling",
+            duration_s=self.elapsed if self.has_global else None,
+            requests=None if requests is None else int(requests),
+            rps=figures.get("rate"),
+            latency=_latency(times, self.percentiles),
+            errors=_errors(self.errors, failed),
+            failed=None if failed is None else int(failed),
+            complete=complete,
+            notes=tuple(self._notes(requests, failed)),
+        )
+
+    def _notes(self, requests: float | None, failed: float | None) -> Iterator[Note]:
+        if failed and requests:
+            yield FAILURES_INCLUDED
+        if self.has_global and self.elapsed is not None:
+            yield Note(code="whole-seconds", message="the duration is rounded down to whole seconds")
+        if not self.has_global:
+            yield Note(code="progress", message="the text has only what Gatling prints during a run")
+        yield from unread_notes(self.unread)
+
+
+FAILURES_INCLUDED = Note(code="failures-counted", message="failed requests (KO) are in Gatling's rate and latencies")
+
+
+def _latency(times: Mapping[str, float | None], percentiles: Mapping[str, float]) -> Latency:
+    """Return the latency of times in milliseconds."""
+    seconds = {name: of_unit(ms, 1e-3) for name, ms in times.items()}
+    return Latency(
+        min_s=seconds["min"],
+        mean_s=seconds["mean"],
+        stdev_s=seconds["stdev"],
+        max_s=seconds["max"],
+        percentiles={name: time for name, ms in percentiles.items() if (time := of_unit(ms, 1e-3)) is not None},
+        resolution_s=1e-3 if any(time is not None for time in seconds.values()) else None,
+        covers="connect+request",
+        corrected=False,
+    )
+
+
+def _errors(messages: Mapping[str, int], failed: float | None) -> Errors:
+    """Return errors by kind where the messages account for all failures; those of checks and statuses are none."""
+    if failed is None or sum(messages.values()) != failed:
+        return Errors()
+    return errors_of({text: number for text, number in messages.items() if not _BY_STATUS.match(text)})
+
+
+class _GatlingFigure(JsonOutput):
+    total: Figure
+    ko: Figure = 0
+
+
+class _GatlingStats(JsonOutput):
+    """Figures of all requests; times are milliseconds."""
+
+    model_config = ConfigDict(alias_generator=to_camel)
+
+    number_of_requests: _GatlingFigure
+    min_response_time: _GatlingFigure
+    max_response_time: _GatlingFigure
+    mean_response_time: _GatlingFigure
+    standard_deviation: _GatlingFigure
+    percentiles1: _GatlingFigure | None = None
+    percentiles2: _GatlingFigure | None = None
+    percentiles3: _GatlingFigure | None = None
+    percentiles4: _GatlingFigure | None = None
+    mean_number_of_requests_per_second: _GatlingFigure | None = None
+
+
+class _GatlingTree(JsonOutput):
+    stats: _GatlingStats
+
+
+def _of_document(stats: _GatlingStats) -> LoadResult:
+    found = (stats.percentiles1, stats.percentiles2, stats.percentiles3, stats.percentiles4)
+    values = [each.total for each in found if each is not None]
+    ranks = _DEFAULT_RANKS if len(values) == len(_DEFAULT_RANKS) else _RANKS_BEFORE_2_1
+    requests, failed = int(stats.number_of_requests.total), int(stats.number_of_requests.ko)
+    times = {
+        "min": stats.min_response_time.total,
+        "mean": stats.mean_response_time.total,
+        "max": stats.max_response_time.total,
+        "stdev": stats.standard_deviation.total,
+    }
+    notes = [
+        Note(
+            code="ranks-assumed",
+            message=f"Gatling's JSON does not say which percentiles it has: {', '.join(ranks)} are its defaults",
+        )
+    ]
+    if failed:
+        notes.append(FAILURES_INCLUDED)
+    return LoadResult(
+        tool="gatling",
+        requests=requests,
+        rps=stats.mean_number_of_requests_per_second.total if stats.mean_number_of_requests_per_second else None,
+        latency=_latency(times, dict(zip(ranks, values, strict=False)))
+        if requests
+        else Latency(covers="connect+request", corrected=False),
+        errors=_errors({}, failed),
+        failed=failed,
+        notes=tuple(notes),
+    )
+
+
+def parse(text: str) -> LoadResult:
+    """Return the result of a run. Raises ParseError for other text, for several runs, and for simulation.log."""
+    if _BINARY_LOG.match(text) or _TEXT_LOG.match(text):
+        raise ParseError("this is simulation.log of gatling, which benchkit does not read", hint=f"give {_WRITES}")
+    document = find_document(text, _JSON, "gatling")
+    if document is not None and _TREE.match(document):
+        return _of_document(read_document(document, _GatlingTree, "gatling").stats)
+    if document is not None:
+        return _of_document(read_document(document, _GatlingStats, "gatling"))
+    return _GatlingReader().read(text)
+
+
+_MARK = line_with(
+    r"-{4} Global Information -",
+    r"request count\s+\|?\s*[0-9,]+\s+(?:\||\(OK=)",
+    r"Global\s+(?:\|\s*[0-9,]+\s*\||\(OK=)",
+    r"---- Response Time Distribution -",
+)
+FORMAT = OutputFormat(
+    "gatling",
+    lambda text: any(mark.search(text) for mark in (_MARK, _JSON, _BINARY_LOG, _TEXT_LOG)),
+    parse,
+    (
+        line_with(r"Simulation \S+ started\.\.\."),
+        line_with(r"-{4} Global Information -"),
+    ),
+)

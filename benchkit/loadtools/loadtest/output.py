@@ -1,0 +1,183 @@
+"""Parser of the output of loadtest, the load tool on npm (1 to 8).
+
+Meaning of the figures, read from its source (lib/latency.js, result.js; lib/loadtest.js before 6):
+
+- Times of requests are rounded down to whole milliseconds, but the mean, which is rounded to 0.1 ms. They include
+  connecting: without `--keepalive` every request has a connection of its own. A percentile is the first millisecond
+  below which more than that share of the requests is; "false" stands for none.
+- Completed requests include failed ones; the rate is completed requests ÷ time, rounded to a whole number.
+- Errors are counted by status (400 and more), or by the name of an exception; "-1" stands for any of them.
+- With a rate (`--rps`) requests are sent when due, whatever is unanswered; times count from sending.
+- Early versions print "Concurrency level" and "Requests per second", and the total time twice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.text import (
+    Reader,
+    errors_of,
+    has_line,
+    line_with,
+    not_output_of,
+    of_unit,
+    parse_count,
+    parse_number,
+    several_runs,
+    unread_notes,
+)
+from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+
+_LOGGED = re.compile(r"^(?:\[[^\]]{1,80}\]\s+)?(?:INFO|WARN|ERROR|NOTICE)\b\s*")
+_FIGURES = {
+    "Target URL": "url",
+    "Max requests": None,
+    "Max time (s)": None,
+    "Target rps": "target_rps",
+    "Requests per second": "rate",
+    "Effective rps": "rate",
+    "Concurrency level": "clients",
+    "Concurrent clients": "clients",
+    "Running on cores": None,
+    "Agent": None,
+    "Completed requests": "requests",
+    "Total errors": "errors",
+    "Total time": "time",
+    "Mean latency": "mean",
+}
+"""Labels in front of figures, each with the name of its attribute."""
+_LINE = re.compile(rf"({'|'.join(map(re.escape, _FIGURES))}):\s*(.*)")
+_PERCENTILE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?)%\s+(\S+) ms(?: \(longest request\))?")
+_ERROR = re.compile(r"(-?\w+):\s+([0-9]{1,18}) errors")
+_SETTINGS_END = "Completed requests"
+
+
+class _LoadtestReader(Reader):
+    """Figures of loadtest by its own labels; times in seconds."""
+
+    tool = "loadtest"
+
+    url: str | None = None
+    target_rps: float | None = None
+    clients: int | None = None
+    requests: int | None = None
+    errors: int | None = None
+    time: float | None = None
+    mean: float | None = None
+    rate: float | None = None
+    longest: float | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: dict[str, str] = {}
+        self.percentiles: dict[str, float] = {}
+        self.kinds: dict[str, int] = {}
+        self._rules = ((_LINE, self.read_figure), (_PERCENTILE, self.read_percentile), (_ERROR, self.read_kind))
+
+    def read(self, text: str) -> LoadResult:
+        lines = self.read_lines(text)
+        if not self.stated & {"requests", "mean", "rate", "longest"}:
+            raise not_output_of("loadtest", lines)
+        return self.result()
+
+    def read_line(self, line: str) -> None:
+        super().read_line(_LOGGED.sub("", line))
+
+    def read_figure(self, match: re.Match[str]) -> None:
+        name, token = _FIGURES[match[1]], match[2].strip()
+        if name == "rate" and match[1] == "Requests per second" and _SETTINGS_END not in self.seen:
+            name = "target_rps"  # early versions have the target rate, under this name, among the settings
+        if name is None or self.seen.get(name) == token:
+            return  # early versions print the total time twice
+        self.seen |= {match[1]: token, name: token}
+        if name == "url":
+            self.set_once(match[0], url=None if self.unterminated else token)
+        elif name in {"requests", "errors", "clients"}:
+            self.set_once(match[0], **{name: None if self.unterminated else parse_count(token)})
+        elif name == "time":
+            self.set_once(match[0], time=parse_number(token.removesuffix(" s")) if token.endswith(" s") else None)
+        elif name == "mean":
+            ms = parse_number(token.removesuffix(" ms")) if token.endswith(" ms") else None
+            if not token.startswith("NaN"):
+                self.set_once(match[0], mean=of_unit(ms, 1e-3))
+        else:
+            self.set_once(match[0], **{name: None if self.unterminated else parse_number(token)})
+
+    def read_percentile(self, match: re.Match[str]) -> None:
+        ms = parse_count(match[2])
+        if self.seen.get(match[1]) == match[0]:
+            return  # versions before 6 print the longest twice where there were errors
+        if match[1] in self.seen:
+            raise several_runs("loadtest", match[0])
+        self.seen[match[1]] = match[0]
+        if match[1] == "100":
+            self.set_once(match[0], longest=of_unit(ms, 1e-3))
+        elif ms is not None:
+            self.percentiles[match[1]] = ms / 1000
+        elif match[2] != "false":
+            self.unread.append(match[0])
+
+    def read_kind(self, match: re.Match[str]) -> None:
+        if "longest" in self.stated:
+            self.kinds[match[1]] = self.kinds.get(match[1], 0) + int(match[2])
+
+    @property
+    def statuses(self) -> dict[str, int]:
+        """Failed requests by status."""
+        return {code: number for code, number in self.kinds.items() if re.fullmatch(r"[1-5][0-9]{2}", code)}
+
+    def result(self) -> LoadResult:
+        is_measured = self.requests != 0 and not self.seen.get("mean", "").startswith("NaN")
+        others = {name: number for name, number in self.kinds.items() if name not in self.statuses}
+        counted = sum(self.kinds.values()) == self.errors
+        return LoadResult(
+            tool="loadtest",
+            target=self.url,
+            duration_s=self.time,
+            requests=self.requests,
+            rps=self.rate,
+            connections=self.clients,
+            latency=Latency(
+                mean_s=self.mean,
+                max_s=self.longest if is_measured else None,
+                percentiles=self.percentiles if is_measured else {},
+                resolution_s=1e-3,
+                covers="connect+request",
+                corrected=False,
+            ),
+            errors=errors_of(others) if counted and "-1" not in others else Errors(),
+            status=self.statuses,
+            failed=self.errors,
+            complete=not self.unread and {"requests", "time", "rate", "longest"} <= self.stated,
+            notes=tuple(self._notes()),
+        )
+
+    def _notes(self) -> Iterator[Note]:
+        yield Note(code="resolution", message="loadtest rounds times down to whole milliseconds, and the rate too")
+        if self.target_rps:
+            yield Note(
+                code="open-loop", message=f"requests were due at {self.target_rps:g}/s; times count from sending"
+            )
+        if self.statuses:
+            yield Note(code="status-of-errors", message="only the statuses of failed requests are counted")
+        yield from unread_notes(self.unread)
+
+
+def parse(text: str) -> LoadResult:
+    """Return the result that loadtest printed. Raises ParseError for other text, and for several runs."""
+    return _LoadtestReader().read(text)
+
+
+FORMAT = OutputFormat(
+    "loadtest",
+    has_line(
+        r"(?:INFO\s+)?(?:Completed requests|Total errors|Mean latency|Effective rps|Concurrent clients):\s{2,}",
+        r"(?:INFO\s+)?Requests: [0-9]+(?: \([0-9]+%\))?, requests per second: ",
+        r"100%\s+[0-9]+ ms \(longest request\)$",
+    ),
+    parse,
+    (line_with(r"(?:INFO\s+)?Target URL:\s{2,}"),),
+)

@@ -1,0 +1,298 @@
+"""Parser of locust's figures (0.9 to 2.4x): `_stats.csv`, `_stats_history.csv`, and the tables that it prints.
+
+Meaning of the figures, read from its source (stats.py):
+
+- Times are milliseconds, from before a request to the end of its body, connecting included; a failed request has one
+  too. Mean, minimum and maximum are exact (in the tables: whole milliseconds). For percentiles, times of 100 ms and
+  more are rounded to two digits first, those below to 1 ms, so that "100%" may be above the maximum: it is not stated.
+- The row "Aggregated" ("Total" before 0.14) is of all requests. Its rate is requests ÷ time from the start to the last
+  request. A table that locust prints during a run has the rate of the last ten seconds: only the last table, which
+  percentiles follow, has that of the run. The same holds for rate and percentiles in a row of the history.
+- A request failed by its status (400 and more), its connection, or the script's own judgement.
+- Average size is of the body.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from benchkit.errors import ParseError
+from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.text import (
+    MAX_LINE,
+    Reader,
+    errors_of,
+    has_line,
+    not_output_of,
+    of_unit,
+    parse_count,
+    parse_number,
+    several_runs,
+    split_lines,
+    unread_notes,
+)
+from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+
+_WHOLE_RUN = frozenset({"Aggregated", "Total"})
+_STARTING = re.compile(r".*\bStarting Locust (\S+)")
+_TABLE = re.compile(r"(?:Type\s+)?Name\s+# reqs\s+# fails\s*(?:\|\s*)?(Avg\s+Min\s+Max\b.*)")
+_ROW = re.compile(r"(?:Aggregated|Total)\s+([0-9]{1,18})\s+([0-9]{1,18})\([0-9.]+%\)\s*(.*)")
+_PERCENTILES = re.compile(r"(?:Type\s+)?Name\s+((?:# reqs\s+)?50%\s.*)")
+_PERCENTILE_ROW = re.compile(r"(?:Aggregated|Total)((?:\s+[0-9]{1,9}){4,20})")
+_ERROR = re.compile(r"([0-9]{1,18})\s+((?:[A-Z]+ )?\S.*)")
+_ERRORS = re.compile(r"(?:# )?occurrences\s+Error")
+_BY_STATUS = re.compile(r"HTTPError\(|BadStatusCode|\b[45][0-9]{2} (?:Client|Server) Error")
+_JSON = re.compile(r'"num_none_requests"\s*:')
+_USERS = re.compile(r".*All users spawned: \{.*\} \(([0-9]{1,9}) total users\)")
+
+_ROUNDED = Note(
+    code="rounding", message="locust rounds times of 100 ms and more to two digits before it takes percentiles"
+)
+
+
+class _LocustReader(Reader):
+    """Figures of the tables that locust prints; times in seconds."""
+
+    tool = "locust"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.version: str | None = None
+        self.users: int | None = None
+        self.columns: list[str] = []
+        self.figures: dict[str, float] = {}
+        """Figures of the last table, by its headings."""
+        self.counts: tuple[int, int] | None = None
+        """Requests and failures of the last table."""
+        self.percentile_columns: list[str] = []
+        self.percentiles: dict[str, float] = {}
+        self.is_final = False
+        """True where percentiles follow the last table."""
+        self.errors: dict[str, int] | None = None
+        self._rules = (
+            (_STARTING, self.read_starting),
+            (_USERS, self.read_users),
+            (_TABLE, self.read_table),
+            (_PERCENTILES, self.read_percentiles),
+            (_ERRORS, self.read_errors),
+            (_ROW, self.read_row),
+            (_PERCENTILE_ROW, self.read_percentile_row),
+        )
+
+    def read(self, text: str) -> LoadResult:
+        lines = self.read_lines(text)
+        if self.counts is None:
+            raise not_output_of("locust", lines)
+        return self.result()
+
+    def read_line(self, line: str) -> None:
+        if self.errors is not None and (match := _ERROR.fullmatch(line)):
+            self.errors[match[2].strip()] = self.errors.get(match[2].strip(), 0) + int(match[1])
+        else:
+            super().read_line(line)
+
+    def read_starting(self, match: re.Match[str]) -> None:
+        self.set_once(match[0], starting=True)
+        self.version = match[1]
+
+    def read_users(self, match: re.Match[str]) -> None:
+        self.users = max(self.users or 0, int(match[1]))
+
+    def read_table(self, match: re.Match[str]) -> None:
+        if self.is_final:
+            raise several_runs("locust", match[0])
+        self.columns = match[1].replace("|", " ").split()
+
+    def read_row(self, match: re.Match[str]) -> None:
+        tokens = match[3].replace("|", " ").split()
+        figures = [parse_number(token) for token in tokens]
+        if not self.columns or self.is_final:
+            return
+        counts = int(match[1]), int(match[2])
+        if self.counts is not None and counts[0] < self.counts[0]:
+            raise several_runs("locust", match[0])
+        self.counts = counts
+        self.figures = {}
+        if len(tokens) == len(self.columns) and None not in figures and not self.unterminated:
+            self.figures = {name: n for name, n in zip(self.columns, figures, strict=True) if n is not None}
+        elif len(tokens) > 1 or self.unterminated:  # before 1.0 this row has only a rate behind its counts
+            self.unread.append(match[0])
+
+    def read_percentiles(self, match: re.Match[str]) -> None:
+        if self.is_final:
+            raise several_runs("locust", match[0])
+        self.is_final = True
+        self.percentile_columns = match[1].replace("# reqs", "reqs").split()
+
+    def read_percentile_row(self, match: re.Match[str]) -> None:
+        tokens = match[1].split()
+        if len(tokens) != len(self.percentile_columns) or self.unterminated:
+            self.unread.append(match[0])
+            return
+        named = dict(zip(self.percentile_columns, tokens, strict=True))
+        self.percentiles = {
+            name.removesuffix("%"): int(ms) / 1000 for name, ms in named.items() if name not in {"reqs", "100%"}
+        }
+
+    def read_errors(self, _match: re.Match[str]) -> None:
+        self.errors = {}
+
+    def result(self) -> LoadResult:
+        requests, failed = self.counts or (None, None)
+        figures = self.figures if requests else {}
+        median = figures.get("Med", figures.get("Median"))
+        percentiles = self.percentiles or ({} if median is None else {"50": median / 1000})
+        others = {text: number for text, number in (self.errors or {}).items() if not _BY_STATUS.search(text)}
+        counted = failed == 0 or (self.errors is not None and sum(self.errors.values()) == failed)
+        return LoadResult(
+            tool="locust",
+            tool_version=self.version,
+            requests=requests,
+            rps=self.figures.get("req/s") if self.is_final else None,
+            users=self.users,
+            latency=Latency(
+                min_s=of_unit(figures.get("Min"), 1e-3),
+                mean_s=of_unit(figures.get("Avg"), 1e-3),
+                max_s=of_unit(figures.get("Max"), 1e-3),
+                percentiles=percentiles if requests else {},
+                resolution_s=1e-3 if figures else None,
+                covers="connect+request",
+                corrected=False,
+            ),
+            errors=errors_of(others) if counted else Errors(),
+            failed=failed,
+            complete=not self.unread and (self.is_final or self.version is None),
+            notes=tuple(self._notes()),
+        )
+
+    def _notes(self) -> Iterator[Note]:
+        if self.percentiles:
+            yield _ROUNDED
+        if not self.is_final:
+            yield Note(
+                code="live-table",
+                message="no percentiles follow the last table: its rate may be of ten seconds, and is not stated",
+            )
+        yield from unread_notes(self.unread)
+
+
+def _of_stats(rows: list[Mapping[str, str]], *, unread: list[str]) -> LoadResult:
+    """Return the result of `_stats.csv`: its row for all requests, or its only row."""
+    whole = [row for row in rows if row["Name"] in _WHOLE_RUN and not row.get("Type") and not row.get("Method")]
+    if len(whole) > 1:
+        raise several_runs("locust", ",".join(whole[1].values()))
+    row = whole[0] if whole else {}
+    requests, failed = _first(row, "Request Count", "# requests"), _first(row, "Failure Count", "# failures")
+    figure = {name.lower(): parse_number(value) for name, value in row.items()}
+    count = parse_count(requests)
+    size = figure.get("average content size")
+    named = ((name.removesuffix("%"), parse_number(value)) for name, value in row.items() if name.endswith("%"))
+    percentiles = {name: ms / 1000 for name, ms in named if ms is not None and name != "100" and count}
+    median = figure.get("median response time")
+    if "50" not in percentiles and median is not None and count:
+        percentiles = {"50": median / 1000, **percentiles}
+    notes = [_ROUNDED] if percentiles else []
+    if not whole:
+        notes.append(
+            Note(code="no-total", message="the file has no row 'Aggregated': it states nothing of all requests")
+        )
+    return LoadResult(
+        tool="locust",
+        requests=count,
+        rps=figure.get("requests/s"),
+        bytes_total=None if size is None or count is None else float(round(size * count)),
+        latency=_latency(figure, "", percentiles) if count else Latency(covers="connect+request", corrected=False),
+        failed=parse_count(failed),
+        complete=bool(whole) and not unread,
+        notes=(*notes, *unread_notes(unread)),
+    )
+
+
+def _of_history(rows: list[Mapping[str, str]], *, unread: list[str]) -> LoadResult:
+    """Return the result of `_stats_history.csv`: the totals of its last row for all requests."""
+    whole = [row for row in rows if row["Name"] in _WHOLE_RUN and not row["Type"]]
+    counts = [parse_count(row["Total Request Count"]) for row in whole]
+    known = [number for number in counts if number is not None]
+    if known != sorted(known):
+        raise several_runs("locust", "a total that is below the one before it")
+    row = whole[-1] if whole else {}
+    figure = {name.lower(): parse_number(value) for name, value in row.items()}
+    median, count = figure.get("total median response time"), counts[-1] if counts else None
+    size = figure.get("total average content size")
+    users = [number for each in whole if (number := parse_count(each["User Count"])) is not None]
+    percentiles = {"50": median / 1000} if median is not None and count else {}
+    return LoadResult(
+        tool="locust",
+        requests=count,
+        users=max(users, default=None),
+        bytes_total=None if size is None or count is None else float(round(size * count)),
+        latency=_latency(figure, "total ", percentiles)
+        if count
+        else Latency(covers="connect+request", corrected=False),
+        failed=parse_count(row.get("Total Failure Count")),
+        complete=bool(whole) and not unread,
+        notes=(
+            Note(
+                code="history",
+                message="rates and percentiles of a history are of ten seconds each: only its totals are stated",
+            ),
+            *unread_notes(unread),
+        ),
+    )
+
+
+def _latency(figure: Mapping[str, float | None], prefix: str, percentiles: Mapping[str, float]) -> Latency:
+    return Latency(
+        min_s=of_unit(figure.get(f"{prefix}min response time"), 1e-3),
+        mean_s=of_unit(figure.get(f"{prefix}average response time"), 1e-3),
+        max_s=of_unit(figure.get(f"{prefix}max response time"), 1e-3),
+        percentiles=percentiles,
+        covers="connect+request",
+        corrected=False,
+    )
+
+
+def _first(row: Mapping[str, str], *names: str) -> str | None:
+    return next((row[name] for name in names if name in row), None)
+
+
+_TABLES: Sequence[tuple[frozenset[str], Callable[..., LoadResult]]] = (
+    (frozenset({"Timestamp", "User Count", "Type", "Name", "Total Request Count"}), _of_history),
+    (frozenset({"Name", "Request Count", "Failure Count"}), _of_stats),
+    (frozenset({"Name", "# requests", "# failures"}), _of_stats),
+)
+"""Columns that a file has, and its reader."""
+
+
+def _parse_csv(text: str) -> LoadResult | None:
+    """Return the result of a CSV file of locust; None for other text."""
+    lines = [line for line in split_lines(text) if line.strip() and len(line) <= MAX_LINE]
+    rows = list(csv.reader(lines))
+    header = [name.strip() for name in rows[0]] if rows else []
+    read = next((read for columns, read in _TABLES if columns <= set(header)), None)
+    if read is None:
+        return None
+    if any(row == rows[0] for row in rows[1:]):
+        raise ParseError("two files of locust in one text", hint="parse each file separately")
+    whole = [dict(zip(header, row, strict=True)) for row in rows[1:] if len(row) == len(header)]
+    return read(whole, unread=[",".join(row) for row in rows[1:] if len(row) != len(header)])
+
+
+def parse(text: str) -> LoadResult:
+    """Return the result of a file or of printed tables. Raises ParseError for other text, and for several runs."""
+    if _JSON.search(text):
+        raise ParseError(
+            "this is the JSON of locust, which benchkit does not read", hint="give _stats.csv (--csv NAME)"
+        )
+    return _parse_csv(text) or _LocustReader().read(text)
+
+
+_has_mark = has_line(
+    r"(?:Type\s+)?Name\s+# reqs\s+# fails\b",
+    r"\"?(?:Type|Method)\"?,\"?Name\"?,\"?(?:Request Count|# requests)\"?,\"?(?:Failure Count|# failures)\"?,",
+    r"\"?Timestamp\"?,\"?User Count\"?,\"?Type\"?,\"?Name\"?,",
+    r"\[.*\] \S+/INFO/locust\.",
+)
+FORMAT = OutputFormat("locust", lambda text: _has_mark(text) or _JSON.search(text) is not None, parse)

@@ -1,0 +1,338 @@
+"""Parser of the output of Envoy's Nighthawk: its human text, old and new, and `--output-format json`.
+
+Meaning of the figures, read from its source (source/client/output_formatter_impl.cc, docs/root/statistics.md):
+
+- Latency is the statistic "Request start to response end" (`benchmark_http_client.request_to_response`): from sending
+  a request on an open connection to the end of its answer, stream resets included. Waiting for a connection is a
+  statistic of its own, and "Initiation to completion" has both.
+- Percentiles are of a histogram, at shares such as 0.990625: the keys here are those shares, "99.0625".
+- Text has whole microseconds, "0s 012ms 345us", and seconds beyond 999 begin at 0 again. Other statistics are sizes.
+- Counters: `http_2xx` and its like are answers by class; together they are the requests here. A counter of zero is
+  not printed. `pool_overflow` counts requests that were due and not sent, as no connection was free (closed loop).
+- The text has no duration, no connections and no target; its rate is counters ÷ duration. JSON has them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from benchkit.errors import ParseError
+from benchkit.loadtools.json_text import LaxJsonOutput, find_document
+from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.text import (
+    Count,
+    Figure,
+    Reader,
+    line_with,
+    not_output_of,
+    parse_number,
+    read_document,
+    several_runs,
+    unread_notes,
+)
+from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+
+_REQUEST = "benchmark_http_client.request_to_response"
+_BLOCKING = "sequencer.blocking"
+_NAMES = {"Request start to response end": _REQUEST, "Blocking. Results are skewed": _BLOCKING}
+"""Beginnings of headings, with the statistics that they stand for."""
+
+_TITLE = re.compile(r"Nighthawk - A layer 7 protocol benchmarking tool\.")
+_JSON = re.compile(r'"statistics"\s*:\s*\[')
+_DEVIATION = re.compile(r'"(?:raw_)?pstdev"\s*:')
+_HEADING = re.compile(r"(\S.*) \(([0-9]{1,18}) samples\)")
+_OLD_SAMPLES = re.compile(r"samples:\s*([0-9]{1,18})")
+_OLD_FIGURE = re.compile(r"(mean|pstdev):\s+(\S.*)")
+_FIGURES = re.compile(r"min: (\S.*?) \| mean: (\S.*?) \| max: (\S.*?) \| pstdev: (\S.*)")
+_PERCENTILE = re.compile(r"([01](?:\.[0-9]{1,12})?)\s+([0-9]{1,18})\s+([0-9].*)")
+_COUNTER_HEADING = re.compile(r"Counter\s+Value\s+Per second")
+_COUNTER = re.compile(r"([A-Za-z_]\S*)\s+([0-9]{1,18})\s+([0-9]{1,18}\.[0-9]{2})")
+_CSV = re.compile(r"Min,Mean,Max,Pstdev")
+_TIME = re.compile(r"([0-9]{1,3})s ([0-9]{3})ms ([0-9]{3})us")
+_DAMAGED_TIME = re.compile(r"[0-9]*s(?: |$)")
+_ANSWERS = re.compile(r"benchmark\.http_(?:[1-5x]xx)$")
+
+
+def _time(token: str) -> float | None:
+    """Return the seconds of a time as Nighthawk prints it; None for any other token."""
+    match = _TIME.fullmatch(token.strip())
+    return float(f"{int(match[1])}.{match[2]}{match[3]}") if match else None
+
+
+@dataclass
+class _Statistic:
+    """Times of one statistic; a size has none."""
+
+    samples: int
+    times: dict[str, float] = field(default_factory=dict)
+    percentiles: dict[str, float] = field(default_factory=dict)
+
+
+class _NighthawkReader(Reader):
+    """Statistics and counters of the human text; times in seconds."""
+
+    tool = "nighthawk"
+
+    title: bool = False
+    counting: bool = False
+    """True behind the heading of the counters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.statistics: dict[str, _Statistic] = {}
+        self.counters: dict[str, tuple[int, float | None]] = {}
+        """Value, and rate per second, by name."""
+        self.current = _Statistic(0)
+        self.previous = ""
+        self._rules = (
+            (_TITLE, self.read_title),
+            (_HEADING, self.read_heading),
+            (_OLD_SAMPLES, self.read_old_samples),
+            (_OLD_FIGURE, self.read_old_figure),
+            (_FIGURES, self.read_figures),
+            (_PERCENTILE, self.read_percentile),
+            (_COUNTER_HEADING, self.read_counter_heading),
+            (_COUNTER, self.read_counter),
+            (_CSV, self.read_csv),
+        )
+
+    def read(self, text: str) -> LoadResult:
+        lines = self.read_lines(text)
+        if not self.statistics and not self.counters:
+            raise not_output_of("nighthawk", lines)
+        return _result(
+            self.statistics,
+            {name: value for name, (value, _) in self.counters.items()},
+            rates={name: rate for name, (_, rate) in self.counters.items()},
+            complete=self.counting and not self.unread and not self.unterminated_counter,
+            notes=(TEXT_LIMITS, *unread_notes(self.unread)),
+        )
+
+    unterminated_counter: bool = False
+
+    def read_line(self, line: str) -> None:
+        super().read_line(line)
+        self.previous = line
+
+    def read_title(self, match: re.Match[str]) -> None:
+        self.set_once(match[0], title=True)
+
+    def _start(self, heading: str, samples: int) -> None:
+        name = next((name for start, name in _NAMES.items() if heading.startswith(start)), heading)
+        if name in self.statistics or self.counting:
+            raise several_runs("nighthawk", heading)
+        self.current = self.statistics[name] = _Statistic(samples)
+
+    def read_heading(self, match: re.Match[str]) -> None:
+        self._start(match[1], int(match[2]))
+
+    def read_old_samples(self, match: re.Match[str]) -> None:
+        self._start(self.previous, int(match[1]))
+
+    def read_old_figure(self, match: re.Match[str]) -> None:
+        self._add(match[1], match[2], match[0])
+
+    def read_figures(self, match: re.Match[str]) -> None:
+        for name, token in zip(("min", "mean", "max", "pstdev"), match.groups(), strict=True):
+            self._add(name, token, match[0])
+
+    def _add(self, name: str, token: str, line: str) -> None:
+        time = _time(token)
+        if time is not None:
+            self.current.times[name] = time
+        elif _DAMAGED_TIME.match(token):
+            self.unread.append(line)
+
+    def read_percentile(self, match: re.Match[str]) -> None:
+        share, time = float(match[1]), _time(match[3])
+        if time is None:
+            if _DAMAGED_TIME.match(match[3]):
+                self.unread.append(match[0])
+        elif share in {0, 1}:
+            self.current.times["max" if share else "min"] = time
+        else:
+            self.current.percentiles[_key(share)] = time
+
+    def read_counter_heading(self, match: re.Match[str]) -> None:
+        self.set_once(match[0], counting=True)
+
+    def read_counter(self, match: re.Match[str]) -> None:
+        if self.counting:
+            self.counters[match[1]] = int(match[2]), parse_number(match[3])
+            self.unterminated_counter = self.unterminated
+
+    def read_csv(self, _match: re.Match[str]) -> None:
+        raise ParseError("this is the CSV of nighthawk, which benchkit does not read", hint=_HINT)
+
+
+_HINT = "give its JSON: --output-format json, or nighthawk_output_transform"
+TEXT_LIMITS = Note(
+    code="nighthawk-text", message="the text of nighthawk has no duration, connections or target; its JSON has them"
+)
+
+
+def _key(share: float) -> str:
+    return f"{share * 100:.10g}"
+
+
+def _result(
+    statistics: Mapping[str, _Statistic],
+    counters: Mapping[str, int],
+    *,
+    rates: Mapping[str, float | None],
+    complete: bool,
+    notes: tuple[Note, ...],
+    more: Mapping[str, object] | None = None,
+) -> LoadResult:
+    plain = {name.removeprefix("client."): number for name, number in counters.items()}
+    per_second = {name.removeprefix("client."): rate for name, rate in rates.items()}
+    answers = {name: number for name, number in plain.items() if _ANSWERS.match(name)}
+    known = bool(answers) or any(name.startswith(("benchmark.", "upstream_")) for name in plain)
+    times = statistics.get(_REQUEST, _Statistic(0))
+    connect, resets = plain.get("benchmark.pool_connection_failure", 0), plain.get("benchmark.stream_resets", 0)
+    above = sum(n for name, n in answers.items() if name.removeprefix("benchmark.http_") in {"4xx", "5xx", "xxx"})
+    summed = [rate for name in answers if (rate := per_second.get(name)) is not None]
+    return LoadResult(
+        tool="nighthawk",
+        requests=sum(answers.values()) if known else None,
+        rps=float(f"{sum(summed):.12g}") if summed and len(summed) == len(answers) else None,
+        bytes_total=plain.get("upstream_cx_rx_bytes_total"),
+        latency=Latency(
+            min_s=times.times.get("min"),
+            mean_s=times.times.get("mean"),
+            stdev_s=times.times.get("pstdev"),
+            max_s=times.times.get("max"),
+            percentiles=times.percentiles,
+            resolution_s=1e-6 if TEXT_LIMITS in notes and times.times else None,
+            covers="request",
+            corrected=False,
+        ),
+        errors=Errors(connect=connect, read=resets) if known and complete else Errors(),
+        non_2xx=sum(n for name, n in answers.items() if "2xx" not in name) if known and complete else None,
+        failed=connect + resets + above if known and complete else None,
+        dropped=plain.get("benchmark.pool_overflow", 0) if known and complete else None,
+        complete=complete,
+        notes=(*_notes(statistics, plain), *notes),
+        **(more or {}),
+    )
+
+
+def _notes(statistics: Mapping[str, _Statistic], counters: Mapping[str, int]) -> Iterator[Note]:
+    if overflow := counters.get("benchmark.pool_overflow"):
+        yield Note(code="dropped", message=f"{overflow:,} requests that were due were not sent: no connection was free")
+    blocked = statistics.get(_BLOCKING)
+    if blocked is not None and blocked.samples:
+        yield Note(
+            code="rate-not-held", message=f"nighthawk was held up {blocked.samples:,} times: it says results are skewed"
+        )
+    if statistics and _REQUEST not in statistics:
+        yield Note(code="no-latency", message="the text has no statistic of requests (request_to_response)")
+
+
+class _NighthawkPercentile(LaxJsonOutput):
+    percentile: Figure
+    duration: str | None = None
+
+
+class _NighthawkStatistic(LaxJsonOutput):
+    id: str
+    count: Count
+    mean: str | None = None
+    pstdev: str | None = None
+    min: str | None = None
+    max: str | None = None
+    percentiles: tuple[_NighthawkPercentile, ...] = ()
+
+
+class _NighthawkCounter(LaxJsonOutput):
+    name: str
+    value: Count = 0
+
+
+class _NighthawkResult(LaxJsonOutput):
+    name: str
+    statistics: tuple[_NighthawkStatistic, ...] = ()
+    counters: tuple[_NighthawkCounter, ...] = ()
+    execution_duration: str | None = None
+
+
+class _NighthawkOptions(LaxJsonOutput):
+    connections: Count | None = None
+    uri: str | None = None
+    requests_per_second: Count | None = None
+    open_loop: bool = False
+
+
+class _NighthawkDocument(LaxJsonOutput):
+    options: _NighthawkOptions = _NighthawkOptions()
+    results: list[_NighthawkResult]
+
+
+_SECONDS = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?s")
+
+
+def _seconds(text: str | None) -> float | None:
+    """Return the seconds of a duration in protobuf's JSON, `0.000180007s`."""
+    return float(text[:-1]) if text is not None and _SECONDS.fullmatch(text) else None
+
+
+def _of_document(document: _NighthawkDocument) -> LoadResult:
+    whole = next((each for each in document.results if each.name == "global"), None)
+    if whole is None:
+        raise ParseError("this JSON of nighthawk has no result 'global'", hint="was it cut?")
+    options, workers = document.options, max(1, sum(1 for each in document.results if each.name != "global"))
+    duration = _seconds(whole.execution_duration)
+    counters = {each.name: each.value for each in whole.counters}
+    notes = []
+    if options.requests_per_second:
+        rate = options.requests_per_second * workers
+        loop = "open loop" if options.open_loop else "closed loop: a request without a free connection is not sent"
+        notes.append(Note(code="target-rate", message=f"{rate}/s were asked for ({loop}); times count from sending"))
+    return _result(
+        {each.id: _of_json(each) for each in whole.statistics},
+        counters,
+        rates={name: value / duration for name, value in counters.items()} if duration else {},
+        complete=True,
+        notes=tuple(notes),
+        more={
+            "duration_s": duration,
+            "target": options.uri,
+            "connections": options.connections * workers if options.connections else None,
+            "threads": workers,
+        },
+    )
+
+
+def _of_json(statistic: _NighthawkStatistic) -> _Statistic:
+    if not statistic.count:
+        return _Statistic(0)
+    named = {name: _seconds(getattr(statistic, name)) for name in ("min", "mean", "max", "pstdev")}
+    shares = ((each.percentile, _seconds(each.duration)) for each in statistic.percentiles)
+    return _Statistic(
+        statistic.count,
+        {name: time for name, time in named.items() if time is not None},
+        {_key(share): time for share, time in shares if time is not None and 0 < share < 1},
+    )
+
+
+def parse(text: str) -> LoadResult:
+    """Return the result of a run. Raises ParseError for other text, for several runs, and for nighthawk's CSV."""
+    document = find_document(text, _JSON, "nighthawk")
+    if document is None:
+        return _NighthawkReader().read(text)
+    return _of_document(read_document(document, _NighthawkDocument, "nighthawk"))
+
+
+_MARK = line_with(
+    _TITLE.pattern,
+    r"Request start to response end(?: \([0-9]+ samples\))?$",
+    r"Queueing and connection setup latency(?: \([0-9]+ samples\))?$",
+)
+FORMAT = OutputFormat(
+    "nighthawk",
+    lambda text: _MARK.search(text) is not None or all(mark.search(text) for mark in (_JSON, _DEVIATION)),
+    parse,
+    (line_with(_TITLE.pattern),),
+)

@@ -1,0 +1,217 @@
+"""Parser of rewrk's output (0.1 to 0.3): its table, and `--json`.
+
+Meaning of the figures, read from its source (src/results.rs, http/mod.rs):
+
+- The table of percentiles (`--pct`) has means: "99%" is the mean of the slowest hundredth. It states no percentile.
+- A closed loop. A time runs from sending a request to the end of its body; the first connection is not in it. A request
+  that failed is counted among the requests, with the time until its connection was open again; 0.3 does not print how
+  many did. Requests without an answer at the end are not counted. Statuses are not looked at.
+- The duration is the one that was asked for. The rate is requests ÷ the mean time of the connections.
+- Bytes are those received, headers included, with KB, MB and GB of 1024. JSON has milliseconds and bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from benchkit.errors import ParseError
+from benchkit.loadtools.json_text import find_document
+from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.text import (
+    SECONDS,
+    Count,
+    Figure,
+    JsonOutput,
+    Reader,
+    errors_of,
+    has_line,
+    line_with,
+    not_output_of,
+    of_unit,
+    parse_count,
+    parse_number,
+    parse_scaled,
+    read_document,
+    several_runs,
+    unread_notes,
+)
+from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+
+_BYTES = {"B": 1.0, "KB": 1024.0, "MB": 1024.0**2, "GB": 1024.0**3}
+_PERIODS = {"day": 86400, "hour": 3600, "minute": 60, "second": 1}
+
+_JSON = re.compile(r'"latency_std_deviation"\s*:')
+_BENCHMARKING = re.compile(r"Benchmarking (\S+) connections? @ (\S+) for (\S.*)")
+_PERIOD = re.compile(r"([0-9]{1,6}) (day|hour|minute|second)(?:\(s\)|s)?")
+_COLUMNS = re.compile(r"Avg\s+Stdev\s+Min\s+Max")
+_TIMES = re.compile(r"(\S+ms)\s+(\S+ms)\s+(\S+ms)\s+(\S+ms)")
+_REQUESTS = re.compile(r"Total:\s*(\S+)\s+Req/Sec:\s*(\S+)")
+_TRANSFER = re.compile(r"Total:\s*(\S+ [KMG]?B)\s+Transfer Rate:\s*(\S+ [KMG]?B)/Sec")
+_ERROR = re.compile(r"([0-9]{1,18}) Errors: (\S.*)")
+_FAILURE = re.compile(r"(?:connection error|error parsing uri): .*")
+_NONE = re.compile(r"No requests completed successfully")
+_AVERAGES = re.compile(r"Percentile\s*\|\s*Avg Latency")
+_DAMAGED = re.compile(r"Benchmarking .* connections? @ .*|Total: .*")
+
+
+class _RewrkDocument(JsonOutput):
+    latency_avg: Figure | None
+    latency_max: Figure | None
+    latency_min: Figure | None
+    latency_std_deviation: Figure | None
+    transfer_total: Figure | None
+    transfer_rate: Figure | None
+    requests_total: Count
+    requests_avg: Figure | None
+
+
+class _RewrkReader(Reader):
+    """Figures of the table by rewrk's own labels; times in seconds, sizes in bytes."""
+
+    tool = "rewrk"
+
+    connections: int | None = None
+    target: str | None = None
+    duration: float | None = None
+    times: tuple[float, ...] | None = None
+    """Mean, deviation, minimum and maximum."""
+    requests: int | None = None
+    rate: float | None = None
+    total_bytes: float | None = None
+    bytes_rate: float | None = None
+    has_averages: bool = False
+    failure: str | None = None
+    """Message of rewrk in place of figures."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.errors: dict[str, int] = {}
+        self._rules = (
+            (_BENCHMARKING, self.read_benchmarking),
+            (_TIMES, self.read_times),
+            (_REQUESTS, self.read_requests),
+            (_TRANSFER, self.read_transfer),
+            (_NONE, self.read_none),
+            (_AVERAGES, self.read_averages),
+            (_ERROR, self.read_error),
+            (_FAILURE, self.read_failure),
+            (_DAMAGED, self.add_unread),
+        )
+
+    def read(self, text: str) -> LoadResult:
+        lines = self.read_lines(text)
+        if not self.stated & {"times", "requests", "total_bytes"}:
+            if "target" in self.stated:
+                raise ParseError("this output of rewrk has no figures", why=self.failure, hint="did its run end?")
+            raise not_output_of("rewrk", lines)
+        return self.result()
+
+    def read_benchmarking(self, match: re.Match[str]) -> None:
+        periods = _PERIOD.findall(match[3])
+        seconds = float(sum(int(number) * _PERIODS[unit] for number, unit in periods))
+        self.set_once(
+            match[0], connections=parse_count(match[1]), target=match[2], duration=seconds if periods else None
+        )
+
+    def read_times(self, match: re.Match[str]) -> None:
+        times = [parse_scaled(token, SECONDS) for token in match.groups()]
+        self.set_once(match[0], times=None if None in times else tuple(time[0] for time in times if time))
+
+    def read_requests(self, match: re.Match[str]) -> None:
+        rate = None if self.unterminated and not re.search(r"\.[0-9]{2}$", match[2]) else parse_number(match[2])
+        self.set_once(match[0], requests=parse_count(match[1]), rate=rate)
+
+    def read_transfer(self, match: re.Match[str]) -> None:
+        total, rate = (parse_scaled(token.replace(" ", ""), _BYTES) for token in match.groups())
+        self.set_once(match[0], total_bytes=total and total[0], bytes_rate=rate and rate[0])
+
+    def read_none(self, match: re.Match[str]) -> None:
+        self.set_once(match[0], requests=0)
+
+    def read_averages(self, match: re.Match[str]) -> None:
+        if self.has_averages:
+            raise several_runs("rewrk", match[0])
+        self.has_averages = True
+
+    def read_failure(self, match: re.Match[str]) -> None:
+        self.failure = f"it says: {match[0]}"
+
+    def read_error(self, match: re.Match[str]) -> None:
+        self.errors[match[2]] = self.errors.get(match[2], 0) + int(match[1])
+
+    def result(self) -> LoadResult:
+        mean, stdev, low, high = self.times or (None, None, None, None)
+        return LoadResult(
+            tool="rewrk",
+            target=self.target,
+            duration_s=self.duration,
+            requests=self.requests,
+            rps=self.rate,
+            connections=self.connections,
+            bytes_total=self.total_bytes,
+            bytes_per_s=self.bytes_rate,
+            latency=Latency(
+                min_s=low,
+                mean_s=mean,
+                stdev_s=stdev,
+                max_s=high,
+                resolution_s=1e-5 if self.times else None,
+                covers="request",
+                corrected=False,
+            ),
+            errors=errors_of(self.errors) if self.errors else Errors(),
+            failed=sum(self.errors.values()) or None,
+            complete=not self.unread and (self.requests == 0 or {"times", "requests", "total_bytes"} <= self.stated),
+            notes=tuple(self._notes()),
+        )
+
+    def _notes(self) -> Iterator[Note]:
+        if self.has_averages:
+            yield _AVERAGES_NOTE
+        yield _FAILURES
+        yield from unread_notes(self.unread)
+
+
+_FAILURES = Note(
+    code="failures-counted", message="failed requests are among rewrk's requests and latencies; 0.3 does not count them"
+)
+_AVERAGES_NOTE = Note(
+    code="rewrk-averages",
+    message='rewrk\'s table has means ("99%" is the mean of the slowest hundredth): no percentile is stated',
+)
+
+
+def parse(text: str) -> LoadResult:
+    """Return the result that rewrk printed. Raises ParseError for other text, and for several rounds."""
+    document = find_document(text, _JSON, "rewrk")
+    return _RewrkReader().read(text) if document is None else _result(read_document(document, _RewrkDocument, "rewrk"))
+
+
+def _result(document: _RewrkDocument) -> LoadResult:
+    return LoadResult(
+        tool="rewrk",
+        requests=document.requests_total,
+        rps=document.requests_avg,
+        bytes_total=document.transfer_total,
+        bytes_per_s=document.transfer_rate,
+        latency=Latency(
+            min_s=of_unit(document.latency_min, 1e-3),
+            mean_s=of_unit(document.latency_avg, 1e-3),
+            stdev_s=of_unit(document.latency_std_deviation, 1e-3),
+            max_s=of_unit(document.latency_max, 1e-3),
+            covers="request",
+            corrected=False,
+        ),
+        notes=(_FAILURES,),
+    )
+
+
+_ROUND = line_with(_BENCHMARKING.pattern)
+_has_mark = has_line(
+    r"Benchmarking \S+ connections? @ \S+ for [0-9]+ ",
+    r"Percentile\s*\|\s*Avg Latency",
+    r"Total:\s*\S+\s+Req/Sec:",
+    r"Total:\s*\S+ [KMG]?B Transfer Rate:",
+)
+FORMAT = OutputFormat("rewrk", lambda text: _JSON.search(text) is not None or _has_mark(text), parse, (_ROUND,))

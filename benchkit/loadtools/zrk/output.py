@@ -1,0 +1,156 @@
+"""Parser of zrk's summary (`--format json`, 0.2 to 1.4).
+
+Meaning of the figures, read from its source (src/report.zig, connection.zig):
+
+- An open loop with a bound: each connection sends when a request is due at the target rate, one at a time. Latencies
+  are microseconds from when a request was due, so that waiting for the connection is in them (corrected for coordinated
+  omission), and a reconnection too. A ramp's percentiles are of all its rates together.
+- `requests` are answers of any status; the rate is answers ÷ elapsed time. Statuses are counted by class.
+- A request that would be late by more than `--deadline` is not sent: it is counted under "deadline" and has no latency.
+  Requests that timed out are in the latencies unless `--no-record-timeouts` was given.
+- `error_rate` is failures ÷ (answers + errors): status outside 200 to 399, socket errors, missed deadlines.
+- Latencies above 60 s are stated as 60 s. `interrupted` is there only where the run was.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from benchkit.errors import ParseError
+from benchkit.loadtools.json_text import find_document
+from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.text import (
+    Count,
+    Figure,
+    JsonOutput,
+    not_output_of,
+    of_unit,
+    read_document,
+    split_lines,
+    without_times,
+)
+from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+
+_SUMMARY = re.compile(r'"zrk_version"\s*:')
+_TEXT = re.compile(r"latency \(coordinated-omission corrected\)$|^ *\{\"t\":[0-9.]+,\"target_rate\":", re.MULTILINE)
+_PERCENTILES = {"p50": "50", "p75": "75", "p90": "90", "p99": "99", "p99_9": "99.9", "p99_99": "99.99"}
+_KEPT_SHARE = 0.99
+"""Least share of the target rate at which no note is made."""
+
+
+class _ZrkTarget(JsonOutput):
+    url: str | None = None
+
+
+class _ZrkConfig(JsonOutput):
+    connections: Count | None = None
+    launched: Count | None = None
+    record_timeouts: bool = True
+    deadline_abort: bool = False
+
+
+class _ZrkErrors(JsonOutput):
+    connect: Count
+    read: Count
+    write: Count
+    timeout: Count
+    deadline: Count = 0
+    non_2xx_3xx: Count
+
+
+class _ZrkSummary(JsonOutput):
+    zrk_version: str
+    target: _ZrkTarget = _ZrkTarget()
+    config: _ZrkConfig = _ZrkConfig()
+    duration_s: Figure
+    interrupted: bool = False
+    requests: Count
+    bytes: Count
+    achieved_rate: Figure
+    target_rate: Figure | None = None
+    target_rate_end: Figure | None = None
+    rate_ratio: Figure | None = None
+    bytes_per_sec: Figure | None = None
+    latency_us: dict[str, Figure]
+    status_codes: dict[str, Count]
+    errors: _ZrkErrors
+
+
+def parse(text: str) -> LoadResult:
+    """Return the result of a summary. Raises ParseError for other text, and for what zrk prints without JSON."""
+    document = find_document(text, _SUMMARY, "zrk")
+    if document is not None:
+        return _result(read_document(document, _ZrkSummary, "zrk"))
+    if _TEXT.search(text):
+        raise ParseError("this is output of zrk that is not its summary", hint="give what zrk --format json writes")
+    raise not_output_of("zrk", split_lines(text))
+
+
+def _result(summary: _ZrkSummary) -> LoadResult:
+    errors = summary.errors
+    times = {name: of_unit(us, 1e-6) for name, us in summary.latency_us.items()}
+    latency = Latency(
+        min_s=times.get("min"),
+        mean_s=times.get("mean"),
+        stdev_s=times.get("stdev"),
+        max_s=times.get("max"),
+        percentiles={key: time for name, key in _PERCENTILES.items() if (time := times.get(name)) is not None},
+        resolution_s=1e-6,
+        covers="request",
+        corrected=True,
+    )
+    socket = errors.connect + errors.read + errors.write + errors.timeout
+    return LoadResult(
+        tool="zrk",
+        tool_version=summary.zrk_version,
+        target=summary.target.url,
+        duration_s=summary.duration_s,
+        requests=summary.requests,
+        rps=summary.achieved_rate,
+        connections=summary.config.connections if summary.config.launched is None else summary.config.launched,
+        bytes_total=summary.bytes,
+        bytes_per_s=summary.bytes_per_sec,
+        latency=latency if summary.requests + errors.timeout else without_times(latency),
+        errors=Errors(
+            connect=errors.connect,
+            read=errors.read,
+            write=errors.write,
+            timeout=errors.timeout,
+            other=errors.deadline,
+        ),
+        non_2xx=sum(number for name, number in summary.status_codes.items() if name != "2xx"),
+        failed=socket + errors.deadline + errors.non_2xx_3xx,
+        dropped=None if summary.config.deadline_abort else errors.deadline,
+        complete=not summary.interrupted,
+        notes=tuple(_notes(summary)),
+    )
+
+
+def _notes(summary: _ZrkSummary) -> Iterator[Note]:
+    yield Note(
+        code="open-loop",
+        message=f"requests were due at {summary.target_rate:g}/s, and latencies count from then"
+        if summary.target_rate is not None
+        else "requests were due at a target rate, and latencies count from then",
+    )
+    ratio = summary.rate_ratio
+    if ratio is not None and ratio < _KEPT_SHARE:
+        yield Note(
+            code="rate-not-held",
+            message=f"{ratio:.1%} of the target rate was reached: server or generator was the limit",
+        )
+    if summary.target_rate_end not in {None, summary.target_rate}:
+        yield Note(code="ramp", message="the target rate rose or fell: percentiles are of all its rates together")
+    if summary.errors.deadline:
+        late = "missed their deadline" if summary.config.deadline_abort else "were too late to be sent (--deadline)"
+        yield Note(code="dropped", message=f"{summary.errors.deadline:,} requests {late}, and have no latency")
+    if not summary.config.record_timeouts and summary.errors.timeout:
+        yield Note(code="timeouts", message="requests that timed out have no latency (--no-record-timeouts)")
+
+
+FORMAT = OutputFormat(
+    "zrk",
+    lambda text: _SUMMARY.search(text) is not None or _TEXT.search(text) is not None,
+    parse,
+)
