@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Literal
 
@@ -90,7 +91,9 @@ class ImportedOutput(Frozen):
 
     file: RawFileName = Field(description="name of its raw file")
     name: str = Field(description="name of the file that was imported")
-    duration_s: float = Field(gt=0, description="measured window, as the tool states it")
+    duration_s: float | None = Field(
+        default=None, gt=0, description="measured window, as it is stated; null: it is not"
+    )
     result: LoadResult
 
 
@@ -279,9 +282,12 @@ class TrialRecord(Frozen):
 
     @property
     def window_s(self) -> float:
-        """Length of the measured window: from the start of the first generator to the end of the last."""
+        """Length of the measured window: from the start of the first generator to the end of the last.
+
+        Infinite for an imported result that does not state it: no request is known to be cut off at its end.
+        """
         if self.imported is not None:
-            return self.imported.duration_s
+            return self.imported.duration_s or math.inf
         return max(generator.ended_s for generator in self.generators)
 
     @property

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from benchkit.errors import ParseError
+from benchkit.loadtools.formats import read_output as read_printed
 from benchkit.loadtools.registry import get_tool
 from benchkit.loadtools.text import decode
 from benchkit.loadtools.tool import ParsedOutput, ToolOutput
@@ -110,8 +111,9 @@ def read_output(record: TrialRecord, raw: RawFile) -> TrialOutput:
     Raises ParseError for outputs that cannot be read, InputError where they are of different tools.
     """
     if record.imported is not None:
-        printed = decode(raw(record.imported.file))
-        parsed = ParsedOutput(get_tool(record.load.tool).parse(printed), None)
+        file = record.imported.file
+        result = read_printed(record.load.tool, decode(raw(file)), where=file, command="benchkit parse {tool} " + file)
+        parsed = ParsedOutput(result, None)
         return TrialOutput(parsed, (parsed,))
     tool = get_tool(record.load.tool)
     starts = [generator.started_s for generator in record.generators]

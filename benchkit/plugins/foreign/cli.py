@@ -188,6 +188,7 @@ def import_outputs(
 ) -> None:
     """Make a run of outputs that were measured elsewhere; repeated files are blocks of one cell.
 
+    A table, alone, becomes a cell for each server, test and number of connections; its repetitions become blocks.
     With --into, further cells are added to the run, so that `compare` has ratios. Verdicts rest on the outputs alone:
     checks that need hosts, servers or responses are skipped, and that is shown.
     """
@@ -196,6 +197,7 @@ def import_outputs(
     from benchkit.errors import InputError
     from benchkit.models.base import NAME_FORM, Name
     from benchkit.plugins.foreign.imported import import_into, import_run, read_cell
+    from benchkit.plugins.foreign.imported_tables import cells_of_table, is_table
     from benchkit.store.store import Store, existing_store, store_path
     from benchkit.store.tables import load as load_table
     from benchkit.units import counted
@@ -209,20 +211,28 @@ def import_outputs(
         )
     if into is not None and (tag or interleaved):
         raise InputError("--tag and --interleaved cannot change a run that is stored", where=f"--into {into}")
-    cell = read_cell(tool, _files(files, at), _levels(factor or ()), _values("--load", load or ()))
+    outputs, levels, fields = _files(files, at), _levels(factor or ()), _values("--load", load or ())
+    if len(outputs) == 1 and is_table(tool, outputs[0]):
+        cells, is_paired = cells_of_table(outputs[0], levels, fields)
+    else:
+        cells, is_paired = [read_cell(tool, outputs, levels, fields)], False
     if into is None:
         where = Store(store_path(store))
-        outcome = import_run(where, str(scenario), cell, parse_tags(tag or []), interleaved=interleaved)
+        named = parse_tags(tag or [])
+        outcome = import_run(where, str(scenario), cells, named, interleaved=interleaved or is_paired)
     else:
         where = Store(existing_store(store))
-        outcome = import_into(where, where.run(into), scenario, cell)
+        outcome = import_into(where, where.run(into), scenario, cells)
     rows = load_table("trials", store=where.path, run_id=outcome.run.run_id)
-    verdicts = rows[rows["cell_id"] == cell.cell_id]["verdict"].value_counts().to_dict()
+    ids, trials = [cell.cell_id for cell in cells], sum(len(cell.files) for cell in cells)
+    verdicts = rows[rows["cell_id"].isin(ids)]["verdict"].value_counts().to_dict()
     if json:
-        print_json({"run_id": outcome.run.run_id, "cell_id": cell.cell_id, "trials": len(files), "verdicts": verdicts})
+        of_run = {"run_id": outcome.run.run_id, "cell_id": ids[0], "cells": ids}
+        print_json({**of_run, "trials": trials, "verdicts": verdicts})
         return
     shown = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.items())
-    say(f"run {outcome.run.run_id}: {counted(len(files), 'output')} imported as {cell.cell_id}: {shown}")
+    as_cells = ids[0] if len(ids) == 1 else counted(len(ids), "cell") + (" in common blocks" if is_paired else "")
+    say(f"run {outcome.run.run_id}: {counted(trials, 'output')} imported as {as_cells}: {shown}")
     print(outcome.run.run_id)
 
 

@@ -10,14 +10,14 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 from pydantic import ValidationError
 
 from benchkit.errors import BenchkitError, InputError
 from benchkit.loadtools.formats import read_output, tool_of
-from benchkit.loadtools.registry import get_tool, tools_with_rate
+from benchkit.loadtools.registry import TOOLS, tools_with_rate
 from benchkit.loadtools.text import decode
 from benchkit.models.base import Levels, cell_id
 from benchkit.models.load import Load
@@ -26,6 +26,7 @@ from benchkit.models.run import CellRecord, Manifest
 from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import ImportedOutput, TrialRecord
 from benchkit.plugins.foreign.checks import WRK2
+from benchkit.plugins.foreign.output_marks import marks_of
 from benchkit.run.manifest import new_run_id
 from benchkit.run.recorder import RunOutcome, recording
 from benchkit.run.steps.state import trial_id_of
@@ -70,6 +71,8 @@ class ImportedCell:
     load: Load
     files: Sequence[OutputFile]
     results: Sequence[LoadResult]
+    remark: str = ""
+    """Sentence on the cell, for its note."""
 
     @property
     def cell_id(self) -> str:
@@ -80,13 +83,14 @@ class ImportedCell:
     def note(self) -> str:
         """Origin of its outputs, and what is not known of them: sentences."""
         tool = " ".join(filter(None, (self.results[0].tool, self.results[0].tool_version)))
-        files = ", ".join(file.name for file in self.files)
-        is_full_speed = self.load.rate is None and get_tool(self.load.tool).rate is not None
-        rate = " No target rate is stated: the load is taken to be at full speed." if is_full_speed else ""
-        return (
+        files = ", ".join(dict.fromkeys(file.name for file in self.files))
+        is_full_speed = self.load.rate is None and _can_hold_rate(self.load.tool)
+        rate = "No target rate is stated: the load is taken to be at full speed." if is_full_speed else ""
+        imported = (
             f"{self.cell_id} is imported: measured elsewhere with {tool} ({files}). Its hosts and servers were not watched, "
-            f"and checks that need them are skipped.{rate}"
+            "and checks that need them are skipped."
         )
+        return " ".join(filter(None, (imported, rate, self.remark)))
 
 
 def read_cell(tool: str, files: Sequence[OutputFile], levels: Levels, load: Mapping[str, Any]) -> ImportedCell:
@@ -102,6 +106,9 @@ def read_cell(tool: str, files: Sequence[OutputFile], levels: Levels, load: Mapp
     fields: dict[str, Any] = {"tool": tool, "histogram": False}
     if results[0].connections is not None:
         fields["connections"] = results[0].connections
+    marks = marks_of(results[0].tool, decode(files[0].content))
+    fields |= {"streams": marks.streams} if marks.streams else {}
+    fields |= {"rate": marks.target_rate} if marks.target_rate else {}
     fields |= load
     if "connections" not in fields:
         raise InputError(
@@ -119,7 +126,7 @@ def read_cell(tool: str, files: Sequence[OutputFile], levels: Levels, load: Mapp
         raise InputError(
             f"output of {WRK2} does not state the target rate that it held", where=files[0].name, hint=hint
         )
-    if typed.rate is not None and wrote != WRK2 and get_tool(tool).rate is None:
+    if typed.rate is not None and wrote != WRK2 and not _can_hold_rate(tool):
         can = f"these tools can: {', '.join(tools_with_rate())}"
         raise InputError(f"{wrote} cannot hold a rate", where="--load rate", why=can)
     return ImportedCell(levels, typed, files, results)
@@ -139,6 +146,11 @@ def _read(tool: str, file: OutputFile) -> LoadResult:
     return result
 
 
+def _can_hold_rate(tool: str) -> bool:
+    """Return whether a tool can hold a target rate; of those that benchkit does not drive, nearly all can."""
+    return tool not in TOOLS or TOOLS[tool].rate is not None
+
+
 def _command(file: OutputFile) -> str:
     return f"benchkit results import {{tool}} {file.name} …"
 
@@ -153,9 +165,9 @@ def _require_same(what: str, values: Mapping[str, object]) -> None:
 
 
 def import_run(
-    store: Store, scenario: str, cell: ImportedCell, tags: Mapping[str, str], *, interleaved: bool
+    store: Store, scenario: str, cells: Sequence[ImportedCell], tags: Mapping[str, str], *, interleaved: bool
 ) -> RunOutcome:
-    """Store outputs as a new run with one cell.
+    """Store outputs as a new run with these cells.
 
     `interleaved` states that the cells of the run were measured in turns, file by file: their files are blocks whose
     ratios are paired. Otherwise the cells ran one after the other.
@@ -165,38 +177,39 @@ def import_run(
         scenario={"name": scenario, "design": "blocks" if interleaved else "sequential"},
         scale=SCALE,
         seed=None,
-        blocks=len(cell.files),
+        blocks=1,
         cells=(),
         hosts=(),
         versions={"benchkit": __version__},
         thresholds=Thresholds().model_dump(),
         tags=dict(tags),
         is_imported=True,
-        started_at=min(file.measured_at for file in cell.files),
+        started_at=min(file.measured_at for cell in cells for file in cell.files),
     )
-    manifest = _with_cell(manifest, cell)
+    manifest = reduce(_with_cell, cells, manifest)
     folder = store.create(manifest)
     try:
         with folder.locked():
-            return _record(store, folder, manifest, cell)
+            return _record(store, folder, manifest, cells)
     except (OSError, BenchkitError) as error:
         store.remove(folder)
         raise _not_imported(error, "nothing of it is stored") from error
 
 
-def import_into(store: Store, folder: RunFolder, scenario: str | None, cell: ImportedCell) -> RunOutcome:
-    """Add a cell to an imported run.
+def import_into(store: Store, folder: RunFolder, scenario: str | None, cells: Sequence[ImportedCell]) -> RunOutcome:
+    """Add cells to an imported run.
 
     Raises InputError for a run that benchkit made, another scenario, other factors, and a cell that the run has.
     """
     with folder.locked():
         manifest = folder.manifest()
-        _require_place(manifest, scenario, cell)
+        for cell in cells:
+            _require_place(manifest, scenario, cell)
         trials, before = folder.complete_trials(), read_all_but_raw(store, folder)
-        extended = _with_cell(manifest, cell)
+        extended = reduce(_with_cell, cells, manifest)
         try:
             folder.write_manifest(extended)
-            return _record(store, folder, extended, cell)
+            return _record(store, folder, extended, cells)
         except (OSError, BenchkitError) as error:
             for trial_id in set(folder.complete_trials()) - set(trials):
                 shutil.rmtree(folder.raw(trial_id))
@@ -253,15 +266,20 @@ def _with_cell(manifest: Manifest, cell: ImportedCell) -> Manifest:
     )
 
 
-def _record(store: Store, folder: RunFolder, manifest: Manifest, cell: ImportedCell) -> RunOutcome:
+def _record(store: Store, folder: RunFolder, manifest: Manifest, cells: Sequence[ImportedCell]) -> RunOutcome:
     """Record a trial for each file, and finish the run. The run must be locked."""
-    position = len(manifest.cells)
-    planned = [PlannedTrial(block, position, cell.cell_id) for block in range(1, len(cell.files) + 1)]
+    before = len(manifest.cells) - len(cells)
+    places = [
+        (PlannedTrial(block, position, cell.cell_id), cell, file, result)
+        for position, cell in enumerate(cells, start=before + 1)
+        for block, (file, result) in enumerate(zip(cell.files, cell.results, strict=True), start=1)
+    ]
     with recording(folder, store) as recorder:
-        if position > 1:
-            recorder.record_resumption([f"{cell.cell_id} added: {counted(len(planned), 'output')}"])
-        recorder.record_start(planned)
-        for place, file, result in zip(planned, cell.files, cell.results, strict=True):
+        if before:
+            added = (f"{cell.cell_id} added: {counted(len(cell.files), 'output')}" for cell in cells)
+            recorder.record_resumption(list(added))
+        recorder.record_start([place for place, *_ in places])
+        for place, cell, file, result in places:
             record = _trial_record(manifest.run_id, place, cell, file, result)
             recorder.record_trial_started(place, attempt=1)
             folder.commit_trial(record, {OUTPUT: file.content})
@@ -273,7 +291,6 @@ def _record(store: Store, folder: RunFolder, manifest: Manifest, cell: ImportedC
 def _trial_record(
     run_id: str, place: PlannedTrial, cell: ImportedCell, file: OutputFile, result: LoadResult
 ) -> TrialRecord:
-    duration_s = result.duration_s or 0.0  # checked by `read_cell`
     return TrialRecord(
         trial_id=trial_id_of(run_id, place),
         cell_id=place.cell_id,
@@ -281,10 +298,10 @@ def _trial_record(
         block=place.block,
         position=place.position,
         started_at=file.measured_at,
-        wall_s=duration_s,
+        wall_s=result.duration_s or 0.0,
         load=cell.load,
         target=result.target,
         services=(),
         generators=(),
-        imported=ImportedOutput(file=OUTPUT, name=file.name, duration_s=duration_s, result=result),
+        imported=ImportedOutput(file=OUTPUT, name=file.name, duration_s=result.duration_s, result=result),
     )

@@ -32,6 +32,8 @@ MIN_PLATEAU, PLATEAU_SHARE = 3, 0.2
 """Fewest servers on a plateau, and their least share of the table."""
 MIN_COPIES = 3
 """Fewest rows whose percentile is their mean from which that is no coincidence of rounding."""
+LEAST_COPIED = 75.0
+"""Least percentile that is no mean: in a skewed distribution, lower ones can be near it."""
 WHOLE = 5e-4
 """Relative distance of a count by its rate from whole seconds, which truncated rates have."""
 WHOLE_SHARE = 0.8
@@ -190,20 +192,29 @@ TABLE_CHECKS: Mapping[str, Callable[[Results, AuditContext], AuditOutcome]] = {
 """Checks that compare results of one test at the same number of connections, by code."""
 
 
-def _copied_percentiles(groups: Sequence[Results]) -> Iterator[AuditFinding]:
-    """Yield each percentile that is the mean in every row of its tests: a copy, not a measurement."""
-    stated = sorted({percent for group in groups for each in group for percent in each.percentiles if percent >= 75})  # noqa: PLR2004
-    for percent in stated:
+def copied_percentiles(results: Results) -> Iterator[tuple[float, list[PublishedResult]]]:
+    """Yield each percentile that is the mean in every row of a test, with its rows: a copy, not a measurement."""
+    groups = groups_of(results)
+    for percent in sorted({each for result in results for each in result.percentiles if each >= LEAST_COPIED}):
         copies: list[PublishedResult] = []
         for group in groups:
             both = [each for each in group if each.mean_s is not None and percent in each.percentiles]
             copies += both if all(each.mean_s == each.percentiles[percent] for each in both) else []
         if len(copies) >= MIN_COPIES and len({each.mean_s for each in copies}) > 1:
-            text = (
-                f"p{percent:g} is the mean in every one of {units.counted(len(copies), 'row')}, to the last digit: it was "
-                "copied from it, and no percentile was measured."
-            )
-            yield _finding("p99-is-mean" if percent == 99 else f"p{percent:g}-is-mean", "invalid", copies, text)  # noqa: PLR2004
+            yield percent, copies
+
+
+def _copies(results: Results) -> list[AuditFinding]:
+    return [
+        _finding(
+            f"p{percent:g}-is-mean",
+            "invalid",
+            copies,
+            f"p{percent:g} is the mean in every one of {units.counted(len(copies), 'row')}, to the last digit: it was copied "
+            "from it, and no percentile was measured.",
+        )
+        for percent, copies in copied_percentiles(results)
+    ]
 
 
 def run_checks(results: Results, context: AuditContext) -> tuple[tuple[AuditFinding, ...], tuple[SkippedAudit, ...]]:
@@ -238,7 +249,7 @@ def _outcomes(results: Results, context: AuditContext) -> Iterator[tuple[str, in
         for code, check_table in TABLE_CHECKS.items():
             for group in groups:
                 yield code, len(group), check_table(group, context)
-        yield "p99-is-mean", len(results), list(_copied_percentiles(groups))
+        yield "p99-is-mean", len(results), _copies(results)
     for code, check_result in RESULT_CHECKS.items():
         for result in results:
             yield code, 1, check_result(result, context)

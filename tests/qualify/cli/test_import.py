@@ -161,3 +161,43 @@ def test_a_run_takes_only_cells_that_fit_it(cli: Cli) -> None:
     ):
         done = cli(*arguments)
         assert (done.code, message in done.err) == (2, True), done.err
+
+
+PAIRS = """hey -z 30s
+
+| old server | new server |
+| --- | --- |
+| Requests/sec: 23987.6205 | Requests/sec: 23749.7493 |
+| Requests/sec: 24281.8419 | Requests/sec: 24500.1881 |
+| Requests/sec: 24435.5325 | Requests/sec: 23319.1393 |
+| Requests/sec: 24099.6204 | Requests/sec: 23459.4222 |
+| Requests/sec: 24452.9943 | Requests/sec: 21446.2462 |
+"""
+
+
+def test_pairs_of_columns_become_blocks_that_are_compared(
+    cli: Cli, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    table = tmp_path / "pairs.md"
+    table.write_text(PAIRS)
+    named = ("--scenario", "recording", "--load", "connections=1000", "--json")
+    found = cli("results", "import", "auto", table, *named).document()
+    assert (found["trials"], found["cells"]) == (10, ["server=old-server", "server=new-server"])
+    run_id = found["run_id"]
+    (ratio,) = cli("compare", run_id, "--metric", "rps", "--json").document()["ratios"]
+    assert (ratio["ratio"], ratio["low"], ratio["high"]) == pytest.approx((0.960, 0.897, 1.027), abs=5e-4)
+    assert "1 run imported: measured elsewhere" in cli("history", "recording").out
+    trials = benchkit.load("trials", store=environment["BENCHKIT_STORE"])
+    assert sorted(trials[trials["factor_server"] == "new-server"]["rps"]) == pytest.approx(
+        sorted([23749.7493, 24500.1881, 23319.1393, 23459.4222, 21446.2462])
+    )
+    assert trials["duration_s"].isna().all()
+    before = trials.sort_values("trial_id").reset_index(drop=True)
+    assert cli("results", "reparse", run_id, "--json").document() == {"run_id": run_id, "trials": 10}
+    after = benchkit.load("trials", store=environment["BENCHKIT_STORE"])
+    assert after.sort_values("trial_id").reset_index(drop=True).equals(before)
+    assert "intact" in cli("results", "check", run_id).out
+    assert Path(cli("report", run_id).out.strip()).read_text().count("old-server") > 1
+    refused = cli("results", "import", "auto", table, "--scenario", "recording")
+    assert refused.code == 2
+    assert "--load connections=64" in refused.err

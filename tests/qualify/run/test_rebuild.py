@@ -29,7 +29,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     content = (OUTPUTS / "wrk" / "v410-latency-version.txt").read_bytes()
     files = [OutputFile(f"{number}.txt", content, at) for number in range(2)]
     cell = read_cell("wrk", files, {"server": "go"}, {"connections": 8})
-    first = import_run(made, "elsewhere", cell, {}, interleaved=True)
+    first = import_run(made, "elsewhere", [cell], {}, interleaved=True)
     for number in range(RUNS - 1):
         copy_run(made, first.run.run_id, f"copy{number}")
     return made

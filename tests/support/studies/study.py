@@ -22,8 +22,9 @@ from benchkit.document import parse_document
 from benchkit.models.base import Frozen
 from benchkit.models.claims import CellPair, Claim, published_of
 from benchkit.models.metrics import metric_named
-from benchkit.plugins.foreign.checks import AuditContext, run_checks
+from benchkit.plugins.foreign.checks import AuditContext
 from benchkit.plugins.foreign.published import PublishedResult
+from benchkit.plugins.foreign.table_checks import run_checks
 from benchkit.report.stored_run import StoredRun, read_run
 from benchkit.stats.cell_pairs import ComparedCells
 from benchkit.stats.samples import geometric_mean, take_samples
