@@ -248,7 +248,7 @@ def _prepare_without_python(
 def _prepare(spec: HostSpec, facts: RecordedFacts, runner: Runner, lacking: list[str], *, yes: bool) -> dict[str, Any]:
     """Install packages on one host, or report why not and the line to run there."""
     from benchkit.hosts.install import install_steps, run_steps, survey
-    from benchkit.hosts.packages import Manager, packages_for
+    from benchkit.hosts.packages import Manager, build_hint, packages_for
 
     manager = next((known for known in get_args(Manager) if known == facts.package_manager), None)
     if manager is None:
@@ -271,10 +271,11 @@ def _prepare(spec: HostSpec, facts: RecordedFacts, runner: Runner, lacking: list
     elif packages:
         outcome |= {"why": why, "to_run": _line(state, packages)}
     if unpackaged:
+        how = build_hint(unpackaged) or "install it by hand on the host"
         raise HostError(
             f"no package has: {', '.join(unpackaged)}",
             where=spec.name,
-            hint="install it by hand on the host, or name its path in the inventory (programs)",
+            hint=f"{how}, into the PATH there, or name its path in the inventory (programs)",
         )
     return outcome
 

@@ -90,11 +90,12 @@ def prepare(
 
 
 def lab_programs() -> tuple[str, ...]:
-    """Return the programs that a lab, the shipped scenarios and the tests use, load tools included."""
+    """Return the programs that a lab, the shipped scenarios and the tests use, load tools with a package included."""
+    from benchkit.hosts.packages import PROGRAMS as KNOWN
     from benchkit.loadtools.registry import TOOLS
 
     load_tools = [tool.required_program for tool in TOOLS.values() if tool.required_program is not None]
-    return (*PROGRAMS, *load_tools)
+    return (*PROGRAMS, *(each for each in load_tools if each not in KNOWN or KNOWN[each].build is None))
 
 
 def _wanted(also: Sequence[str]) -> tuple[str, ...]:

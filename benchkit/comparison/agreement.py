@@ -24,7 +24,7 @@ from benchkit.stats.samples import STEPS
 if TYPE_CHECKING:
     from benchkit.comparison.notes import StoredFinding
 
-METRICS = ("rps", "latency_mean_s", P50, P99, "server_cpu_s_per_request")
+METRICS = ("rps", "latency_mean_s", P50, P99, "server_cpu_s_per_request", "generator_cpu_s_per_request")
 """Columns of `trials` in which tools can disagree."""
 
 STEPPED = frozenset({"latency_mean_s", P50, P99})
@@ -122,7 +122,7 @@ def agreements(trials: pd.DataFrame, findings: Iterable[StoredFinding] = ()) -> 
         agreement
         for levels, rows in _groups(measured, others)
         for metric in METRICS
-        if (agreement := _agreement(levels, metric, rows, against[metric])) is not None
+        if metric in measured and (agreement := _agreement(levels, metric, rows, against[metric])) is not None
     ]
     return tuple(_with_adjusted_p(found))
 

@@ -39,6 +39,7 @@ PROGRAMS: Mapping[str, VersionQuery] = MappingProxyType(
         "ab": VersionQuery(("ab", "-V"), r"ApacheBench, Version ([0-9.]+)"),
         "hey": VersionQuery(("hey",)),
         "siege": VersionQuery(("siege", "-V"), r"SIEGE ([0-9]\S*)"),
+        "oha": VersionQuery(("oha", "--version"), r"oha ([0-9]\S*)"),
         "vegeta": VersionQuery(("vegeta", "-version"), r"Version:\s*v?([0-9]\S*)"),
         "h2load": VersionQuery(("h2load", "--version"), r"nghttp2/(\S+)"),
         "perf": VersionQuery(("perf", "--version"), r"perf version (\S+)"),

@@ -22,6 +22,9 @@ class ProgramPackages:
     home: str
     """Its website, for hosts without a package of it."""
 
+    build: str | None = None
+    """The command that builds it, for a program without a package in most systems: a lab does without it."""
+
     file: str | None = None
     """The file that shows it is there, for a module of another program; None: an executable of this name."""
 
@@ -62,6 +65,11 @@ PROGRAMS: Mapping[str, ProgramPackages] = MappingProxyType(
         "h2load": ProgramPackages(
             {"apt": "nghttp2-client", "dnf": "nghttp2", "apk": "nghttp2", "pacman": "nghttp2", "brew": "nghttp2"},
             "https://nghttp2.org",
+        ),
+        "oha": ProgramPackages(
+            {"pacman": "oha", "brew": "oha"},
+            "https://github.com/hatoo/oha",
+            build="cargo install --locked oha --features http3",
         ),
         "siege": ProgramPackages(
             {"apt": "siege", "dnf": "siege", "pacman": "siege", "brew": "siege"},
@@ -129,6 +137,13 @@ def missing(wanted: Iterable[str], found: Collection[str]) -> tuple[str, ...]:
     """Return the programs of `wanted` that are not in `found`, in the order of PROGRAMS."""
     lacking = set(wanted).difference(found)
     return tuple(program for program in PROGRAMS if program in lacking)
+
+
+def build_hint(programs: Iterable[str]) -> str | None:
+    """Return the commands that build those of these programs for which one is known; None without any."""
+    commands = [PROGRAMS[program].build for program in programs if program in PROGRAMS]
+    known = [f"`{command}`" for command in commands if command is not None]
+    return f"build it with {' and '.join(known)}" if known else None
 
 
 def packages_for(programs: Iterable[str], manager: Manager) -> tuple[tuple[str, ...], tuple[str, ...]]:

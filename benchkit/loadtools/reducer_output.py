@@ -111,7 +111,7 @@ class ReducerOutput(Frozen):
     """The reducer's file, field by field."""
 
     reduction: Literal[1]
-    tool: Literal["ab", "h2load", "hey", "openloop", "siege", "vegeta"]
+    tool: Literal["ab", "h2load", "hey", "k6", "openloop", "siege", "vegeta"]
     ended: Literal["whole", "cut", "damaged", "stopped"]
     """The last row: complete, cut, or damaged. Older reducers may also have been `stopped` by a signal."""
     rows: Count

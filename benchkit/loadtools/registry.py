@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from benchkit.errors import InputError
 from benchkit.loadtools.ab import command as ab
+from benchkit.loadtools.bombardier import command as bombardier
 from benchkit.loadtools.h2load import command as h2load
 from benchkit.loadtools.hey import command as hey
+from benchkit.loadtools.k6 import command as k6
+from benchkit.loadtools.oha import command as oha
 from benchkit.loadtools.openloop import command as openloop
 from benchkit.loadtools.siege import command as siege
 from benchkit.loadtools.tool import Tool
@@ -15,7 +18,21 @@ from benchkit.registry import Registry
 
 TOOLS: Registry[Tool] = Registry(
     "benchkit.load_tools",
-    {tool.name: tool for tool in (wrk.TOOL, ab.TOOL, hey.TOOL, siege.TOOL, vegeta.TOOL, h2load.TOOL, openloop.TOOL)},
+    {
+        tool.name: tool
+        for tool in (
+            wrk.TOOL,
+            ab.TOOL,
+            hey.TOOL,
+            siege.TOOL,
+            vegeta.TOOL,
+            h2load.TOOL,
+            openloop.TOOL,
+            oha.TOOL,
+            k6.TOOL,
+            bombardier.TOOL,
+        )
+    },
     Tool,
     lambda tool: tool.name,
 )

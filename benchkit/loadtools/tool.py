@@ -62,9 +62,9 @@ class RequestSupport:
     """Parts in which the requests of one load may differ; none: the tool sends one request."""
     follows_order: bool = False
     """True: it sends the requests of traffic in the order of its log. False: by their weights."""
-    weights: Literal["drawn", "in turn", "in turn by connection"] = "in turn"
-    """`drawn`: each request is drawn at random, with any weights; `in turn`: the tool goes through `request_cycle`, all
-    connections together or each of them."""
+    weights: Literal["drawn", "drawn from a list", "in turn", "in turn by connection"] = "in turn"
+    """`drawn`: each request is drawn at random, with any weights, or from `request_cycle`; `in turn`: the tool goes
+    through that list, all connections together or each of them."""
     validate: Callable[[Request], Iterable[tuple[RequestPart, str]]] = field(default=lambda _request: (), repr=False)
     """Return why it cannot send one request, each reason with the part that it concerns; pure."""
 
@@ -300,6 +300,10 @@ class Tool:
     own_s: float = 2.0
     """Time for its own start and end, beside its load and the last answers, in seconds: wrk prints 10 MB of histogram
     for a million different times. A tool that takes longer is ended."""
+    exit_codes: frozenset[int] = frozenset({0})
+    """Exit codes of a run that generated its load to the end."""
+    load_notes: Callable[[Load], Iterable[str]] = field(default=lambda _load: (), repr=False)
+    """Return what the reader of a plan must know of the way in which it sends and measures this load; pure."""
     single_threaded: bool = False
     thread_per_connection: bool = False
 
@@ -349,8 +353,9 @@ class Tool:
         if self.tls is not None and not self.tls.resumes and target.tls is not None and target.tls.resumption:
             yield f"tls.resumption: {self.name} never resumes a session on a new connection: set it to false, or keep them"
 
-    def target_notes(self, target: Target) -> Iterator[str]:
-        """Yield what the reader of a plan must know of the way in which this tool sends to the target."""
+    def plan_notes(self, load: Load, target: Target) -> Iterator[str]:
+        """Yield what the reader of a plan must know of the way in which this tool sends the load to the target."""
+        yield from self.load_notes(load)
         if target.tls is not None and self.tls is not None and not self.tls.verifies:
             yield f"{self.name} verifies no certificate, and cannot be told to: it sends its load to any server that answers."
 

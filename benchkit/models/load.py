@@ -164,6 +164,12 @@ class Load(Frozen):
         "absent: as fast as possible, or at `rate`",
     )
     speed: PositiveFloat = Field(default=1, description="factor by which the pace is faster than the log", examples=[2])
+    script: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None,
+        description="script of k6, relative to the scenario's file, that states requests, thresholds and scenarios itself; "
+        "method, path and body are then what is probed",
+        examples=["checkout.js"],
+    )
     rate: PositiveFloat | None = Field(
         default=None,
         json_schema_extra=_allow_rate_share,
@@ -209,7 +215,7 @@ class Load(Frozen):
     extra_args: tuple[str, ...] = Field(
         default=(), description="arguments that are passed on to the tool unchanged", examples=[["--latency"]]
     )
-
+    _script_files: Mapping[str, bytes] = PrivateAttr(default_factory=dict)
     _order: tuple[int, ...] = PrivateAttr(default=())
     _due_ns: tuple[int, ...] = PrivateAttr(default=())
 
@@ -268,6 +274,17 @@ class Load(Frozen):
             copied._due_ns = tuple(round(at / self.speed * NS_PER_S) for at in traffic.times)  # noqa: SLF001
             if copied.duration_s is not None and copied.due_ns:
                 return copied.model_copy(update={RATE: len(copied.due_ns) / copied.duration_s})
+        return copied
+
+    @property
+    def script_files(self) -> Mapping[str, bytes]:
+        """The script and the files that it imports, by their paths from its folder; empty for a stored load."""
+        return self._script_files
+
+    def with_script_files(self, files: Mapping[str, bytes]) -> Self:
+        """Return the same load with the content of its `script`, and of what that imports."""
+        copied = self.model_copy()
+        copied._script_files = files  # noqa: SLF001 - of the same class
         return copied
 
     @property

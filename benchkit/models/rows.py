@@ -170,6 +170,14 @@ class TrialRow(Row):
     server_cpu_s_per_request: Annotated[
         float | None, duration("server CPU per request", "CPU time of all services per request", unit="sec/req")
     ] = None
+    generator_cpu_s_per_request: Annotated[
+        float | None,
+        duration(
+            "load tool CPU per request",
+            "CPU time of the load tool's processes per request, with their start and end",
+            unit="sec/req",
+        ),
+    ] = None
     server_memory_bytes: Annotated[
         float | None,
         Metric(

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 
 from benchkit.errors import HostError, InputError, UnsupportedError
 from benchkit.hosts.files import hint_at_private_folder
-from benchkit.hosts.packages import PROGRAMS
+from benchkit.hosts.packages import PROGRAMS, build_hint
 from benchkit.hosts.tuning import TuningPlan
 from benchkit.loadtools.generators.generator import plan_generators
 from benchkit.loadtools.tool import Target
@@ -45,7 +45,9 @@ def missing_program_error(host: HostCapabilities, program: str, experiment: Expe
             hint=hint_at_private_folder(path) or "correct the path in the inventory, or put the program there",
         )
     hint = experiment.install_hint
-    if program.startswith("/"):
+    if program in PROGRAMS and (build := build_hint([program])) is not None:
+        hint = f"{build}, into the PATH there, or name it in the inventory (hosts.{host.spec.name}.programs)"
+    elif program.startswith("/"):
         hint = hint_at_private_folder(program) or "put it there, or carry it to the host (`files`, `build`)"
     elif program not in PROGRAMS:  # not a package of benchkit's list
         hint = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from benchkit import units
@@ -172,8 +172,14 @@ def _plan_cells(
 ) -> tuple[list[PlannedCell], list[HostError]]:
     """Return the cells on their hosts, and errors for programs that hosts lack; those cells are omitted."""
     cells: list[PlannedCell] = []
-    errors = list(_missing_tools(experiment, roles, capabilities))
+    missing = _missing_tools(experiment, roles, capabilities)
+    is_optional = _can_run_without(missing, experiment)
+    errors = [] if is_optional else [error for each in missing.values() for error in each]
     for cell in experiment.cells:
+        if is_optional and cell.load.tool in missing:
+            error = missing[cell.load.tool][0]
+            cells.append(PlannedCell(cell, (), cell.load, (), "", f"{error.what} on {error.where}: {error.hint}"))
+            continue
         try:
             cells.append(plan_cell(experiment, cell, roles, capabilities, tuning=tuning[cell.cell_id]))
         except HostError as error:
@@ -183,12 +189,21 @@ def _plan_cells(
 
 def _missing_tools(
     experiment: Experiment, roles: Roles, capabilities: Mapping[str, HostCapabilities]
-) -> Iterator[HostError]:
-    programs = dict.fromkeys(load_program(cell.load.tool) for cell in experiment.cells)
-    for program in programs:
+) -> dict[str, list[HostError]]:
+    """Return the load tools whose program load hosts lack, each with the errors for these hosts."""
+    missing: dict[str, list[HostError]] = {}
+    for tool in dict.fromkeys(cell.load.tool for cell in experiment.cells):
+        program = load_program(tool)
         for host in roles[LOAD_ROLE]:
             if program is not None and program not in capabilities[host].facts.programs:
-                yield missing_program_error(capabilities[host], program, experiment)
+                missing.setdefault(tool, []).append(missing_program_error(capabilities[host], program, experiment))
+    return missing
+
+
+def _can_run_without(tools: Collection[str], experiment: Experiment) -> bool:
+    """Return True where the baseline needs none of these tools: the cells that do are unsupported, and others run."""
+    baseline = next(cell for cell in experiment.cells if cell.cell_id == experiment.baseline)
+    return baseline.load.tool not in tools
 
 
 def _required_tuning_errors(tuning: Sequence[TuningPlan], required: frozenset[str]) -> Iterator[HostError]:
@@ -208,7 +223,7 @@ def _required_cell_tuning_errors(
 
 def _tool_notes(cells: Iterable[PlannedCell]) -> Iterable[str]:
     generators = (generator for cell in cells if cell.unsupported is None for generator in cell.generators)
-    return dict.fromkeys(each for one in generators for each in get_tool(one.tool).target_notes(one.target))
+    return dict.fromkeys(each for one in generators for each in get_tool(one.tool).plan_notes(one.load, one.target))
 
 
 def _switch_notes(plan: RunPlan) -> Iterator[str]:

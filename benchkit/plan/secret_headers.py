@@ -34,7 +34,7 @@ def secret_notes(cells: Iterable[PlannedCell]) -> tuple[str, ...]:
             exposed.setdefault((generator.tool, generator.host), {})[name] = None
     in_arguments = (
         f"{tool} takes headers as arguments alone: everybody who may list processes on {host} can read {', '.join(names)} "
-        "while it runs. openloop, vegeta and wrk read headers from a private file."
+        "while it runs. k6, openloop, vegeta and wrk read headers from a private file."
         for (tool, host), names in exposed.items()
     )
     return (*in_clear, *in_arguments)

@@ -27,6 +27,7 @@ from benchkit.models.request import Headers, HeaderValue, SecretValue, is_secret
 from benchkit.models.traffic import Traffic
 from benchkit.scenario.experiment import Cell, Experiment
 from benchkit.scenario.model import REFERENCE, Scenario
+from benchkit.scenario.script_files import read_script
 from benchkit.services.certificates import resolve_tls, resolve_trust
 from benchkit.services.external import EXTERNAL, ExternalOptions, ExternalService
 from benchkit.services.registry import BACKENDS, service_options
@@ -56,6 +57,8 @@ def typed_load(document: Document) -> Load:
         _require_shape_fields(load, document)
     if load.arrivals != "constant" and not _is_at_rate(load):
         raise InputError(document.fault(("arrivals",), "needs a rate: in a closed loop no request is due"))
+    if load.script is not None:
+        load = load.with_script_files(_script_files(load.script, document))
     requests = tuple(
         request if request.body_file is None else request.with_file_content(_content(request.body_file, i, document))
         for i, request in enumerate(load.requests)
@@ -113,6 +116,17 @@ def _content(name: str, number: int, document: Document) -> bytes:
         return read_regular(path)
     except OSError as error:
         raise InputError(document.fault(location, f"cannot read {path}: {error.strerror}")) from None
+
+
+def _script_files(name: str, document: Document) -> dict[str, bytes]:
+    path = Path(document.source.origin(("script",)).source).parent / name
+    try:
+        return read_script(path)
+    except OSError as error:
+        problem = f"cannot read {error.filename or path}: {error.strerror}"
+    except ValueError as error:
+        problem = str(error)
+    raise InputError(document.fault(("script",), problem))
 
 
 def _with_values(headers: Headers, document: Document) -> dict[str, HeaderValue]:

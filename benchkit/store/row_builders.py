@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from benchkit.loadtools.measurement import Measurement, overload_of
+from benchkit.loadtools.measurement import LatencyFrom, Measurement, overload_of
+from benchkit.loadtools.registry import TOOLS
 from benchkit.models.base import level_text
 from benchkit.models.facts import RecordedFacts
+from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult
 from benchkit.models.metrics import PERCENTILES
 from benchkit.models.protocol import Negotiated
@@ -74,7 +76,7 @@ def trial_row(
         first_byte_mean_s=resolved(result.first_byte_mean_s),
         latency_covers=result.latency.covers,
         latency_corrected=result.latency.corrected,
-        latency_from="sent" if measurement is None else measurement.latency_from,
+        latency_from=_latency_from(record.load, measurement),
         latency_resolution_s=result.latency.resolution_s,
         errors_connect=result.errors.connect,
         errors_read=result.errors.read,
@@ -82,6 +84,9 @@ def trial_row(
         errors_timeout=result.errors.timeout,
         non_2xx=result.non_2xx,
         server_cpu_s_per_request=_cpu_s_per_request(cpu, sampled_requests(record, result)),
+        generator_cpu_s_per_request=_cpu_s_per_request([each.cpu_s for each in record.generators], result.requests)
+        if record.generators
+        else None,
         **_probe_columns(record),
         cipher=_cipher(record, result),
         overhead_s=record.wall_s - record.warmed_up_s - record.window_s if record.imported is None else None,
@@ -105,6 +110,14 @@ def _achieved_rate(record: TrialRecord, result: LoadResult, measurement: Measure
     if record.load.rate is None:
         return None
     return result.rps if measurement is None else measurement.achieved_rate
+
+
+def _latency_from(load: Load, measurement: Measurement | None) -> LatencyFrom:
+    """Return the instant from which latencies count: for percentiles alone, as the tool holds rates."""
+    if measurement is not None:
+        return measurement.latency_from
+    rate = TOOLS[load.tool].rate if load.tool in TOOLS else None
+    return "due" if load.rate is not None and rate is not None and rate.is_open else "sent"
 
 
 def _probe_columns(record: TrialRecord) -> dict[str, Any]:
@@ -285,7 +298,7 @@ def sampled_requests(record: TrialRecord, result: LoadResult) -> float | None:
     return result.requests * min(1.0, sampled_s / result.duration_s)
 
 
-def _cpu_s_per_request(cpu_s: list[float | None], requests: float | None) -> float | None:
+def _cpu_s_per_request(cpu_s: Sequence[float | None], requests: float | None) -> float | None:
     known = [seconds for seconds in cpu_s if seconds is not None]
     return sum(known) / requests if requests and len(known) == len(cpu_s) else None
 

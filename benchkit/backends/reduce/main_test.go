@@ -16,8 +16,9 @@ func TestUsage(t *testing.T) {
 	for _, wrong := range []struct{ args, says string }{
 		{"", "flag -tool is missing"},
 		{"-tool hey", "no file with rows was given"},
-		{"-tool wrk rows", "expected one of ab, h2load, hey, openloop, siege, vegeta"},
+		{"-tool wrk rows", "expected one of ab, h2load, hey, k6, openloop, siege, vegeta"},
 		{"-tool hey -interval 1ms rows", "flag -interval is for tools that number their requests"},
+		{"-tool hey -window 1s rows", "flag -window is for k6"},
 		{"rows", "flag -tool is missing"},
 		{"-colour", "-colour"},
 	} {
@@ -29,7 +30,7 @@ func TestUsage(t *testing.T) {
 	}
 	var stdout bytes.Buffer
 	expect(t, "help", run([]string{"-h"}, &stdout, io.Discard), exitDone)
-	expect(t, "help names the tools", strings.Contains(stdout.String(), "ab, h2load, hey, openloop, siege, vegeta"), true)
+	expect(t, "help names the tools", strings.Contains(stdout.String(), "ab, h2load, hey, k6, openloop, siege, vegeta"), true)
 }
 
 func TestEachFileGetsItsReductionAndOtherTextBesideIt(t *testing.T) {

@@ -52,6 +52,7 @@ var tools = map[string]tool{
 	"ab":       {"ab", time.Millisecond, originUnix, eventStart, false, readAB},
 	"h2load":   {"h2load", time.Microsecond, originUnix, eventEnd, false, readH2load},
 	"hey":      {"hey", time.Nanosecond, originRun, eventEnd, false, readHey},
+	"k6":       {"k6", k6Tick, originUnix, eventEnd, false, readK6},
 	"openloop": {"openloop", time.Nanosecond, originUnix, eventEnd, false, readOpenloop},
 	"siege":    {"siege", 10 * time.Millisecond, originNone, eventEnd, false, readSiege},
 	"vegeta":   {"vegeta", time.Nanosecond, originUnix, eventEnd, true, readVegeta},

@@ -22,6 +22,7 @@ from benchkit.hosts.files import PlacedFile
 from benchkit.hosts.host import Host
 from benchkit.hosts.processes import EndedProcess, HostProcess, PlannedStart, ProcessSpec, ToFile
 from benchkit.loadtools.generators.generator import Generator, grace_s, time_limit_s
+from benchkit.loadtools.registry import get_tool
 from benchkit.models.telemetry import generator_service
 from benchkit.services import deploy
 
@@ -157,7 +158,7 @@ class GeneratorProcess:
         if self.ended is None or (self.overran and self.generator.load.duration_s is None):
             raise self._failure(f"did not end within {limit_s:g} s")
         require_room(self.host, self.generator, self.ended, "at its end")
-        if self.ended.exit_code != 0 and not self.overran:
+        if self.ended.exit_code not in get_tool(self.generator.tool).exit_codes and not self.overran:
             raise self._failure(f"failed with {self.ended}")
         for name, output in process.outputs().items():
             if output.error is not None:
@@ -399,7 +400,7 @@ def _slice_run(host: Host, placed: PlacedGenerator, process: EndedProcess, limit
     )
     if ended is None:
         return replace(run, failure=f"{placed.generator} did not end")
-    if ended.exit_code == 0 or process.overran:
+    if ended.exit_code in get_tool(placed.generator.tool).exit_codes or process.overran:
         return run
     printed = deploy.last_log_lines(host, placed.output("stderr"))
     return replace(run, failure=": ".join(filter(None, (f"{placed.generator} failed with {ended}", printed))))

@@ -107,7 +107,7 @@ class Generator:
         """Return the same generator with another share of a load, by the same tool and with the same histogram."""
         tool = get_tool(self.tool)
         tool.require(load)
-        reducer = None if self.reducer is None else (*self.reducer[:3], *_schedule(tool, load))
+        reducer = None if self.reducer is None else (*self.reducer[:3], *_reducer_options(tool, load))
         return replace(self, load=load, reducer=reducer)
 
 
@@ -151,8 +151,10 @@ def _per_process(load: Load, placement: ServicePlacement) -> list[ServicePlaceme
     return [replace(placement, cpus=placement.cpus[first:end]) for first, end in pairwise(bounds)]
 
 
-def _schedule(tool: Tool, load: Load) -> tuple[str, ...]:
-    """Return the reducer's arguments for requests that are due at known instants."""
+def _reducer_options(tool: Tool, load: Load) -> tuple[str, ...]:
+    """Return the reducer's arguments for a script beyond its window, and for requests due at known instants."""
+    if load.script is not None:
+        return ("-window", f"{load.duration_s:.9f}s")
     if load.rate is None or tool.rate is None or tool.rate.interval_ns is None:
         return ()
     return ("-interval", f"{tool.rate.interval_ns(load)}ns")
@@ -173,7 +175,7 @@ def _generator(number: int, count: int, load: Load, target: Target, placement: S
     reducer = None
     if tool.rows is not None and load.histogram:
         path = PurePosixPath(placement.folder / "reduce")
-        reducer = (str(path), "-tool", tool.rows.name, *_schedule(tool, load))
+        reducer = (str(path), "-tool", tool.rows.name, *_reducer_options(tool, load))
         programs.append(ServiceFile(path, GoSource(REDUCER, placement.goos, placement.goarch), EXECUTABLE))
     return Generator(
         number=number,

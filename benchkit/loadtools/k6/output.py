@@ -44,7 +44,11 @@ from benchkit.loadtools.text import (
     unread_notes,
     without_times,
 )
+from benchkit.loadtools.tool import RequestRows
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+
+ROWS = RequestRows("k6", covers="request")
+"""Every request that got an answer, in nanoseconds from sending it; the others are errors."""
 
 _SIZES: Mapping[str, float] = {
     "B": 1,

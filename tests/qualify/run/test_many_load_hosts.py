@@ -21,8 +21,9 @@ from benchkit.loadtools.generators.execution import run_generators
 from benchkit.plan.model import RunPlan
 from benchkit.run.run import execute
 from benchkit.store.store import Store
-from tests.qualify.loadtools.test_generators_on_lab import plan_for, run_counted_trial, skip_without
+from tests.qualify.loadtools.test_generators_on_lab import plan_for, run_counted_trial
 from tests.support.builders import experiment, load
+from tests.support.loadtools.fixtures import skip_without
 from tests.support.run.opening import open_run
 
 LOAD_HOSTS = [f"load{number}" for number in range(1, 6)]

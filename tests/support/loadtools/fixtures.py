@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from benchkit.hosts.packages import PROGRAMS
 from benchkit.loadtools.generators.generator import Generator, plan_generators
 from benchkit.loadtools.registry import TOOLS
 from benchkit.loadtools.text import decode
@@ -23,6 +25,9 @@ from benchkit.services.go_build import build
 from benchkit.services.placement import ServicePlacement
 from benchkit.services.service import ControllerFile, GoSource
 from tests.support.paths import TESTS
+
+if _oha := os.environ.get("BENCHKIT_OHA"):  # the hosts of a lab get this PATH, too
+    os.environ["PATH"] = f"{Path(_oha).parent}{os.pathsep}{os.environ['PATH']}"
 
 GOARCH = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 """Go's name for the architecture of this machine."""
@@ -81,6 +86,9 @@ def place(host: str, **fields: Any) -> ServicePlacement:  # noqa: ANN401 - field
     return replace(default, **fields)
 
 
+PERCENTILES_ONLY = frozenset({"oha"})
+"""Tools that print percentiles, and not the time of each request."""
+
 PRINTED = "printed"
 """File with what a tool prints, its rows included."""
 
@@ -103,11 +111,19 @@ def _run_tool(generator: Generator, folder: Path) -> bytes:
                 return printed.read_bytes()
 
 
+def skip_without(name: str) -> None:
+    """Skip the test where neither the PATH has the program of a tool, nor benchkit builds it."""
+    tool = TOOLS[name]
+    if tool.go_program is None and shutil.which(tool.binary) is None:
+        build = PROGRAMS[tool.binary].build
+        how = f": `{build}` builds it, and BENCHKIT_{name.upper()} names it" if build else ""
+        pytest.skip(f"{tool.binary} is not installed{how}")
+
+
 def run_generator(load: Load, target: Target, folder: Path) -> ParsedOutput:
     """Run one generator as planned, with its rows read by the reducer, and return its output."""
     tool = TOOLS[load.tool]
-    if tool.go_program is None and shutil.which(tool.binary) is None:
-        pytest.skip(f"{tool.binary} is not installed")
+    skip_without(load.tool)
     here = place("here", folder=folder, cpus=(0,), nofile=1024, goos=sys.platform, goarch=GOARCH)
     (generator,) = plan_generators(load, target, [here])
     for name, content in generator.files.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from benchkit.errors import InputError
 from benchkit.loadtools.hey.command import TEMPLATE
+from benchkit.loadtools.load_shares import unsupported_fields
 from benchkit.loadtools.registry import TOOLS, get_tool
 from benchkit.loadtools.tool import Target
 from benchkit.loadtools.wrk.command import SCRIPT
@@ -27,6 +29,13 @@ def _load(tool: str, **more: Any) -> Load:  # noqa: ANN401 - any field of a load
 
 ATTACK = "vegeta attack -targets=vegeta.targets -output=stdout -redirects=-1 -connections=4 -max-connections=4"
 SEND = "openloop -address=10.0.0.2:8080 -requests=openloop.requests -connections=4"
+BEGINNINGS = {
+    "ATTACK": ATTACK,
+    "SEND": SEND,
+    "OHA": "oha --no-tui --no-color --output-format=json --disable-compression --redirect=0",
+    "K6": "k6 run --quiet --no-color --no-usage-report --address=",
+    "BOMB": "bombardier --connections=4 --latencies --print=result",
+}
 PLAIN = {"histogram": False}
 COMMANDS: dict[str, tuple[dict[str, Any], str]] = {
     "wrk": ({}, "wrk -v -t1 -c4 -d5s --latency -s benchkit.lua"),
@@ -107,24 +116,69 @@ COMMANDS: dict[str, tuple[dict[str, Any], str]] = {
         "SEND -stages=500x2000000ns,2000x1000000ns,1000x2000000ns",
     ),
     "openloop-full-speed": ({}, "SEND -duration=5.000000000s -timeout=5s"),
+    "oha": ({}, "OHA -c4 -z5000ms -w --worker-threads=1"),
+    "oha-all": (
+        {
+            "duration_s": None,
+            "request_count": 100,
+            "threads": 2,
+            "keepalive": False,
+            "method": "PUT",
+            "body": "k=v",
+            "headers": {"A": "b"},
+            "rate": 2.5,
+            "timeout_s": 0.5,
+            "extra_args": ("--ipv4",),
+        },
+        (
+            "OHA -c4 -n100 --worker-threads=2 -q2.5 --latency-correction --disable-keepalive -t500ms -mPUT -HA:~b "
+            "-Doha.body.1 --ipv4"
+        ),
+    ),
+    "k6": ({}, "K6 --out=csv=fileName=-,timeFormat=unix_nano load.js"),
+    "k6-plain": ({"extra_args": ("--verbose",), **PLAIN}, "K6 --verbose load.js"),
+    "k6-script": (
+        {"script": "scripts/shop.js", **PLAIN},
+        "K6 --config=k6.config.json --env=BENCHKIT_URL=http://10.0.0.2:8080 shop.js",
+    ),
+    "bombardier": ({}, "BOMB --format=path:bombardier.template --duration=5s"),
+    "bombardier-all": (
+        {
+            "duration_s": None,
+            "request_count": 100,
+            "keepalive": False,
+            "method": "POST",
+            "body": "k=v",
+            "headers": {"A": "b"},
+            "rate": 2000,
+            "timeout_s": 0.5,
+            **PLAIN,
+        },
+        (
+            "BOMB --format=json --requests=100 --rate=2000 --timeout=0.5s --method=POST --header=A:~b "
+            "--header=Connection:~close --body-file=bombardier.body.1"
+        ),
+    ),
 }
-"""Name → (load, argument list without the URL); `|` joins an option to a value that may have blanks."""
+"""Name → (load, argument list without the URL); `|` joins an option to a value that may have blanks, `~` is a blank."""
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_argument_list(name: str) -> None:
     fields, shown = COMMANDS[name]
     tool = name.partition("-")[0]
-    expected = [part for word in _words(shown) for part in word.split("|")]
-    target = [] if tool in {"vegeta", "openloop"} else [URL]  # these read the URL from a file
+    expected = [part.replace("~", " ") for word in _words(shown) for part in word.split("|")]
+    target = [] if tool in {"vegeta", "openloop", "k6"} else [URL]  # these read the URL from a file
     assert TOOLS[tool].command(_load(tool, **fields), TARGET) == [*expected, *target]
 
 
 def _words(shown: str) -> list[str]:
     """Return the words of a command as written above; `-H|Name: value` is one word."""
     words: list[str] = []
-    one = ATTACK.replace("connections=4", "connections=1")
-    for word in shown.replace("ATTACK1", one).replace("ATTACK", ATTACK).replace("SEND", SEND).split(" "):
+    shown = shown.replace("ATTACK1", ATTACK.replace("connections=4", "connections=1"))
+    for name, beginning in BEGINNINGS.items():
+        shown = shown.replace(name, beginning)
+    for word in shown.split(" "):
         if words and words[-1].startswith("-H|") and words[-1].endswith(":"):
             words[-1] += f" {word}"
         else:
@@ -167,6 +221,14 @@ PROTOCOLS: dict[str, tuple[HttpProtocol, TlsOptions | None, dict[str, Any], str]
         *("https1", TlsOptions(ciphers="TLS_CHACHA20_POLY1305_SHA256"), PLAIN),
         "h2load --h1 --tls13-ciphers=TLS_CHACHA20_POLY1305_SHA256 -c4 -t1 -D5s",
     ),
+    "oha": ("https1", TLS13, {}, "OHA -c4 -z5000ms -w --worker-threads=1 --cacert=/w/ca.pem"),
+    "oha-h2c": ("h2c", None, {"streams": 8}, "OHA -c4 --http2 -p8 -z5000ms -w --worker-threads=1"),
+    "k6-h2": ("h2", TLS13, PLAIN, "K6 load.js"),
+    "bombardier-h2": (
+        *("h2", TLS13),
+        {"connections": 1, "streams": 4, **PLAIN},
+        "BOMB --format=json --duration=5s --http2 --insecure",
+    ),
 }
 """Name → (protocol, TLS, load, argument list without the URL)."""
 
@@ -176,6 +238,11 @@ NAMED_COMMANDS = {
     "ab": "ab -q -r -l -c4 -t5 -n500000 -k -H Host:_my.example https://10.0.0.2:8443/",
     "hey": "hey -c 4 -disable-redirects -z 5s -host my.example https://10.0.0.2:8443/",
     "h2load": "h2load --h1 --connect-to=10.0.0.2:8443 -c4 -t1 -D5s https://my.example/",
+    "oha": (
+        "OHA -c4 -z5000ms -w --worker-threads=1 --cacert=/w/ca.pem --connect-to=my.example:443:10.0.0.2:8443 "
+        "https://my.example/"
+    ),
+    "k6": "K6 load.js",
 }
 """Tool → argument list for a server with a name in TLS; the other tools cannot ask for it."""
 
@@ -190,7 +257,7 @@ def test_the_argument_list_for_a_protocol(name: str) -> None:
     tool, load, target = TOOLS[name.partition("-")[0]], _load(name.partition("-")[0], **fields), _target(protocol, tls)
     assert tool.unsupported_target(load, target) == ()
     url = f"{'https' if tls else 'http'}://10.0.0.2:8443/"
-    end = [] if tool.name == "vegeta" else [url]
+    end = [] if tool.name in {"vegeta", "k6"} else [url]
     assert tool.command(load, target) == [*_words(shown), *end]
     if tool.name == "vegeta":
         assert tool.files(load, target)["vegeta.targets"] == f"GET {url}\n".encode()
@@ -202,7 +269,7 @@ def test_a_name_in_tls_is_asked_for_or_refused(name: str) -> None:
     load = _load(name, **({"rate": 100} if name == "vegeta" else {} if name == "siege" else PLAIN))
     if name in NAMED_COMMANDS:
         assert tool.unsupported_target(load, target) == ()
-        assert tool.command(load, target) == [word.replace("_", " ") for word in NAMED_COMMANDS[name].split()]
+        assert tool.command(load, target) == [word.replace("_", " ") for word in _words(NAMED_COMMANDS[name])]
     else:
         why = f"tls.server_name: {name} asks for no other name than the address that it connects to"
         assert tool.unsupported_target(load, target) == (why,)
@@ -257,12 +324,56 @@ def test_new_connections_may_resume_where_the_tool_does_and_none_need_to() -> No
 
 
 def test_a_plan_says_which_tools_verify_no_certificate() -> None:
-    over_tls = {name: list(tool.target_notes(_target("https1", TLS13))) for name, tool in TOOLS.items() if tool.tls}
+    over_tls = {
+        name: list(tool.plan_notes(_load(name), _target("https1", TLS13))) for name, tool in TOOLS.items() if tool.tls
+    }
     assert {name for name, notes in over_tls.items() if not notes} == {"vegeta"}
     assert over_tls["wrk"] == [
         "wrk verifies no certificate, and cannot be told to: it sends its load to any server that answers."
     ]
-    assert not any(list(tool.target_notes(TARGET)) for tool in TOOLS.values())
+    assert not any(list(tool.plan_notes(_load(name), TARGET)) for name, tool in TOOLS.items() if name != "oha")
+
+
+def test_k6_reads_the_load_from_a_file() -> None:
+    mix = [{"path": "/a", "weight": 2}, {"method": "POST", "path": "/b", "body": "k=v", "headers": {"A": "b"}}]
+    load = _load("k6", requests=mix, rate=2.5, keepalive=False, timeout_s=3)
+    files = TOOLS["k6"].files(load, _target("https1", NAMED))
+    document = json.loads(files["k6.load.json"])
+    assert document["order"] == [0, 1, 0]
+    assert document["requests"] == [
+        {"method": "GET", "url": "https://my.example/a", "headers": {}, "body": None},
+        {"method": "POST", "url": "https://my.example/b", "headers": {"A": "b"}, "body": "k6.body.2"},
+    ]
+    assert files["k6.body.2"] == b"k=v"
+    assert document["params"] == {"timeout": "3000ms"}
+    options = document["options"]
+    assert (options["hosts"], options["noConnectionReuse"]) == ({"my.example": "10.0.0.2:8443"}, True)
+    assert options["scenarios"]["load"] == {
+        "executor": "constant-arrival-rate",
+        "rate": 2500,
+        "timeUnit": "1000s",
+        "duration": "5000ms",
+        "preAllocatedVUs": 4,
+        "maxVUs": 4,
+        "gracefulStop": "30s",
+    }
+
+
+def test_a_script_of_k6_is_the_load_with_its_own_options() -> None:
+    load = _load("k6", script="shop.js", path="/health").with_script_files({"shop.js": b"a", "lib/cart.js": b"b"})
+    files = TOOLS["k6"].files(load, TARGET)
+    assert {"shop.js": b"a", "lib/cart.js": b"b"}.items() < files.items()
+    assert json.loads(files["k6.config.json"]) == {"vus": 4, "duration": "5s", "insecureSkipTLSVerify": True}
+    assert list(TOOLS["k6"].plan_notes(load, TARGET)) == [
+        (
+            "shop.js states its requests itself: benchkit probes GET /health alone, and knows neither bodies nor "
+            "connections of the others."
+        )
+    ]
+    refused = _load("k6", script="shop.js", rate=9, requests=[{"path": "/a"}])
+    assert {each.field for each in TOOLS["k6"].unsupported_fields(refused)} == {"rate", "requests"}
+    assert {each.field for each in unsupported_fields(TOOLS["k6"], load, 2)} == {"script"}
+    assert [each.field for each in TOOLS["wrk"].unsupported_fields(_load("wrk", script="shop.js"))] == ["script"]
 
 
 def test_hey_is_called_with_the_template() -> None:

@@ -199,7 +199,7 @@ def test_wrk_draws_by_any_weights() -> None:
 
 
 VALUE = 'Bearer 1f7e "very" \\secret'
-IN_ARGUMENTS = frozenset({"ab", "hey", "h2load", "siege"})
+IN_ARGUMENTS = frozenset({"ab", "hey", "h2load", "siege", "oha", "bombardier"})
 """Tools that take headers as arguments alone."""
 
 

@@ -121,4 +121,5 @@ def test_the_shipped_scenario_uses_all_tools_at_every_scale() -> None:
     scales: tuple[Scale, ...] = ("paper", "lab", "smoke")
     for scale in scales:
         tools = [cell.load.tool for cell in read_experiment("tool-agreement", scale).cells]
-        assert tools == ["wrk", "ab", "hey", "siege", "vegeta", "h2load", "openloop"]
+        expected = ["wrk", "ab", "hey", "siege", "vegeta", "h2load", "openloop", "oha", "k6", "bombardier"]
+        assert tools == expected

@@ -1,0 +1,131 @@
+"""The command line of oha: closed loop, or an open loop at a rate.
+
+Behaviour, read from its source (1.16.0: src/lib.rs, client.rs, printer.rs, tls_config.rs):
+
+- At a rate (`-q`) requests are due at the ticks of one clock, and wait for a connection that is free. With
+  `--latency-correction` their times count from when they were due. It does not say how much later it sent them.
+- Requests in flight at the end of the time are counted as errors ("aborted due to deadline"), unless it waits for them
+  (`-w`). In HTTP/2 it always waits.
+- `-p` streams of HTTP/2 on each connection; it asks for HTTP/2 strictly, without TLS with prior knowledge.
+- It keeps every time in memory and prints percentiles. Its rows (`--output-format csv`) lack failed requests: an error
+  would be seen nowhere, and benchkit reads its JSON.
+- Certificates are verified by the host's authorities and by `--cacert`. Sessions are resumed.
+- It accepts compressed responses unless told otherwise: other tools ask for none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from benchkit.loadtools.oha.output import parse
+from benchkit.loadtools.tool import (
+    ParsedOutput,
+    RateSupport,
+    RequestPart,
+    RequestSupport,
+    Target,
+    TlsSupport,
+    Tool,
+    ToolOutput,
+    UnsupportedField,
+    body_file,
+    body_files,
+    either_time_or_count,
+    header_lines,
+    repeated_requests,
+    reserved_headers,
+    with_zero_length,
+)
+from benchkit.models.load import Load
+from benchkit.models.protocol import is_http2
+from benchkit.models.request import Request
+
+RESOLUTION_S = 1e-9
+URLS = "oha.urls"
+"""File with the URLs of several requests."""
+
+
+def _measure(output: ToolOutput) -> ParsedOutput:
+    """Return what oha measured: its own count of requests includes those that failed."""
+    result = parse(output.stdout)
+    answered = sum(result.status.values())
+    exact = {
+        "requests": answered,
+        "rps": answered / result.duration_s if result.duration_s else None,
+        "latency": result.latency.model_copy(update={"resolution_s": RESOLUTION_S, "corrected": False}),
+    }
+    return ParsedOutput(result.model_copy(update=exact), None)
+
+
+def _validate(load: Load) -> Iterable[UnsupportedField]:
+    yield from either_time_or_count(load)
+
+
+def _validate_request(request: Request) -> Iterator[tuple[RequestPart, str]]:
+    yield from reserved_headers(request, "oha", "host")
+
+
+def _files(load: Load, target: Target) -> Mapping[str, bytes]:
+    bodies = {name: content for name, content in body_files(load, "oha").items() if name == _body(load)}
+    if len(load.request_mix) == 1:
+        return bodies
+    urls = "".join(f"{_origin(target)}{request.path}\n" for request in repeated_requests(load))
+    return {URLS: urls.encode(), **bodies}
+
+
+def _body(load: Load) -> str | None:
+    """Return the file of the body, which is the same for all requests."""
+    return body_file(load, "oha", load.request_mix[0])
+
+
+def _origin(target: Target) -> str:
+    """Return the URL without a path by which it asks for the server; it connects elsewhere with a name of TLS."""
+    return target.origin if target.server_name is None else f"https://{target.server_name}"
+
+
+def _argv(load: Load, target: Target) -> list[str]:
+    first = load.request_mix[0]
+    argv = ["oha", "--no-tui", "--no-color", "--output-format=json", "--disable-compression", "--redirect=0"]
+    argv.append(f"-c{load.connections}")
+    if is_http2(target.protocol):
+        argv += ["--http2", f"-p{load.streams}"]
+    argv += [f"-n{load.request_count}"] if load.duration_s is None else [f"-z{load.duration_s * 1000:.0f}ms", "-w"]
+    argv.append(f"--worker-threads={load.threads}")
+    if load.rate is not None:
+        argv += [f"-q{load.rate:.9g}", "--latency-correction"]
+    if not load.keepalive:
+        argv.append("--disable-keepalive")
+    if target.ca_file is not None:
+        argv.append(f"--cacert={target.ca_file}")
+    if target.server_name is not None:
+        argv.append(f"--connect-to={target.server_name}:443:{target.authority}")
+    if load.timeout_s is not None:
+        argv.append(f"-t{load.timeout_s * 1000:.0f}ms")
+    if first.method != "GET":
+        argv.append(f"-m{first.method}")
+    argv += [f"-H{line}" for line in header_lines(with_zero_length(first))]
+    if body := _body(load):
+        argv.append(f"-D{body}")
+    where = ["--urls-from-file", URLS] if len(load.request_mix) > 1 else [_origin(target) + first.path]
+    return [*argv, *load.extra_args, *where]
+
+
+def _load_notes(_load: Load) -> Iterator[str]:
+    yield "oha prints percentiles, not every time: those of several generators or slices cannot be merged."
+
+
+TOOL = Tool(
+    name="oha",
+    binary="oha",
+    argv=_argv,
+    parse=parse,
+    measure=_measure,
+    rate=RateSupport(is_open=True, clocks="one"),
+    options=frozenset({"threads", "duration_s", "request_count", "keepalive", "rate", "timeout_s", "extra_args"}),
+    requests=RequestSupport(differing=frozenset({"path"}), weights="drawn from a list", validate=_validate_request),
+    files=_files,
+    validate=_validate,
+    protocols=frozenset({"http1", "https1", "h2", "h2c"}),
+    tls=TlsSupport(verifies=True, sends_name=True, resumes=True),
+    load_notes=_load_notes,
+)
