@@ -52,7 +52,8 @@ test: system
 
 # Beside other tests no trial is a healthy one: `make faults` looks at those.
 APART = faults/test_healthy.py
-qualify: also = chromium
+# Containers: the tests start images of static programs, with podman.
+qualify: also = chromium podman runc netavark iptables
 qualify: system
 	.venv/bin/python -m pytest $(IN_LABS) $(DURATIONS) $(APART:%=--ignore=tests/qualify/%) $(ARGS) tests/qualify
 

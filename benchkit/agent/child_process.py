@@ -6,6 +6,7 @@ import contextlib
 import os
 import resource
 import selectors
+import signal
 import subprocess
 import threading
 import time
@@ -20,6 +21,7 @@ from benchkit.agent.workdir import Workdir
 
 NOFILE_MARGIN = 32
 LATEST_START_S = 600.0
+FIRST_SIGNALLED = 128
 OUTPUTS = ("stdout", "stderr")
 
 Descriptors = Tuple[int, int, int]
@@ -279,7 +281,7 @@ class Child:
             max_rss_bytes=usage.ru_maxrss * 1024,
             voluntary_switches=usage.ru_nvcsw,
             involuntary_switches=usage.ru_nivcsw,
-            memory_kills=self._killed_for_memory() if os.WIFSIGNALED(status) else None,
+            memory_kills=self._killed_for_memory() if _is_signalled(status) else None,
             full_disk=full_disk,
         )
 
@@ -316,3 +318,8 @@ class Child:
         """Return the present state of this process."""
         outputs = {name: sink.report() for name, sink in self.sinks.items()}
         return ops.ProcessReport(self.id, self.pid, self.start, self.started_ns, self.ended, outputs)
+
+
+def _is_signalled(status: int) -> bool:
+    """Return True where a signal ended a process, or one that it ran for, as engines and shells report it: 128 + n."""
+    return os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == FIRST_SIGNALLED + signal.SIGKILL

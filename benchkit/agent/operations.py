@@ -317,7 +317,7 @@ class ExitStatus:
     involuntary_switches: int
     memory_kills: Optional[int] = None
     """Processes that the kernel of the host killed for lack of memory since the start; None where no signal ended
-    it."""
+    it, or what it ran."""
     full_disk: Optional[str] = None
     """Reason why nothing could be written to the work directory at that instant, with what was free on its disk; None
     where there was room."""
@@ -726,6 +726,31 @@ class CreateCgroup(Operation[str]):
 
     name: str
     cpus: float
+
+
+@dataclass
+class KeptContainers:
+    """The marks of what a connection makes with a container engine."""
+
+    label: str
+    """`NAME=VALUE`, of its containers, networks and volumes."""
+    parent: str
+    """Control group of its containers below the root, removed with them."""
+
+
+@dataclass
+class TrackContainers(Operation[KeptContainers]):
+    """Record that an engine is about to make containers, and to load images, which are removed when the agent ends."""
+
+    engine: str
+    images: List[str] = field(default_factory=list)
+
+
+@dataclass
+class FindCgroup(Operation[Optional[str]]):
+    """Return the control group of a process of others, as /proc/PID/cgroup has it; None: it has ended."""
+
+    pid: int
 
 
 @dataclass

@@ -7,7 +7,7 @@ that takes a half to a quarter of the time of psutil for the same values.
 from __future__ import annotations
 
 from functools import partial
-from typing import Callable, List, Tuple
+from typing import Callable, List, Optional, Tuple
 
 from benchkit.agent.child_process import Child
 from benchkit.agent.collector import Collector
@@ -25,7 +25,13 @@ from benchkit.agent.process_collectors import (
     StorageWrites,
     ThreadTimes,
 )
-from benchkit.agent.socket_collectors import AcceptQueues, Connections, EstablishedConnections, ListeningSockets
+from benchkit.agent.socket_collectors import (
+    AcceptQueues,
+    Connections,
+    EstablishedConnections,
+    ListeningSockets,
+    network_of,
+)
 
 Factory = Callable[[], Collector]
 """Creates a collector. Raises UnavailableError where the host does not have its source."""
@@ -59,13 +65,19 @@ def of_service(
     ports = [port for _, port in addresses]
     paths = [each.unix for each in service.listeners if each.unix is not None]
     if ports or paths:
-        factories.append(lambda: AcceptQueues(ports, paths, sockets))
+        factories.append(lambda: AcceptQueues(ports, paths, sockets.of(_network(child))))
     factories += [partial(SynFloodWarnings, *address) for address in addresses]
     if service.threads:
         factories.append(lambda: ThreadTimes(child, trees))
     return tree, factories
 
 
-def of_service_scheduled(service: SampledService, established: EstablishedConnections) -> List[Factory]:
+def of_service_scheduled(service: SampledService, child: Child, established: EstablishedConnections) -> List[Factory]:
     """Return the collectors of a service that are sampled at scheduled instants only."""
-    return [partial(Connections, listener, established) for listener in service.listeners]
+    network = _network(child) if service.listeners else None
+    return [partial(Connections, listener, established.of(network)) for listener in service.listeners]
+
+
+def _network(child: Child) -> Optional[int]:
+    """Return a process of the container of a service that is in a network of its own; None: there is none."""
+    return None if child.foreign_group is None else network_of(child.foreign_group.pids())

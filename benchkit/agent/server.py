@@ -11,11 +11,12 @@ import sys
 import threading
 import time
 import traceback
-from typing import Any, Callable, Dict, List, Type
+from typing import Any, Callable, Dict, List, Optional, Tuple, Type
 
 from benchkit.agent import operations as ops
 from benchkit.agent.cgroups import Cgroups
 from benchkit.agent.common import OperationError, refusal_of, write_all
+from benchkit.agent.containers import Containers, find_cgroup
 from benchkit.agent.facts import FactsReader
 from benchkit.agent.files import FileStore
 from benchkit.agent.frames import FAILURE_PREFIX, PROTOCOL, FrameError, FrameReader, JsonObject, pack
@@ -65,9 +66,14 @@ class Agent:
         cgroups = Cgroups(records)
         self._processes = processes = ProcessTable(workdir, records, cgroups)
         sockets = SocketProbes(processes)
-        sysctls = Sysctls(records, lambda argv, time_s: processes.run_for_agent(CommandSpec(argv), time_s))
+
+        def run(argv: List[str], time_s: float) -> Tuple[Optional[int], str]:
+            return processes.run_for_agent(CommandSpec(argv), time_s)
+
+        sysctls = Sysctls(records, run)
+        containers = Containers(records, run)
         temporary = TemporaryFolders(workdir, records, files)
-        self._undo = Undo(workdir, records, sysctls)
+        self._undo = Undo(workdir, records, sysctls, run)
         perf_maps = PerfMaps(workdir, records)
         timetable = Timetable(processes)
         telemetry = TelemetryRequests(workdir, processes, timetable)
@@ -109,6 +115,8 @@ class Agent:
             ops.ReadSysctls: lambda wanted: sysctls.read(wanted.keys),
             ops.WriteSysctls: sysctls.write,
             ops.CreateCgroup: cgroups.create,
+            ops.TrackContainers: containers.track,
+            ops.FindCgroup: find_cgroup,
             ops.SetGoEnv: GoEnv(records, processes).write,
             ops.StartTelemetry: telemetry.start,
             ops.AddServices: telemetry.add,

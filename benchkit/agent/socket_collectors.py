@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import errno
 import os
 import socket
 import struct
 import threading
+from pathlib import Path
 from typing import Collection, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from benchkit.agent.collector import Collector, UnavailableError, Values
 from benchkit.agent.operations import SocketAddress
 
+CLONE_NEWNET = 0x40000000  # setns(2)
 NETLINK_SOCK_DIAG = 4
 SOCK_DIAG_BY_FAMILY = 20
 NLM_F_REQUEST, NLM_F_DUMP = 0x1, 0x300
@@ -50,10 +54,14 @@ class Listener(NamedTuple):
 class SockDiag:
     """A netlink socket for requests; for one thread at a time."""
 
-    def __init__(self) -> None:
-        """Open the socket. Raises UnavailableError where the kernel does not support it."""
+    def __init__(self, network: Optional[int] = None) -> None:
+        """Open the socket in the network namespace of the process `network`; None: that of the agent.
+
+        Raises UnavailableError where the kernel does not support it.
+        """
         try:
-            self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, NETLINK_SOCK_DIAG)
+            with _in_network(network):
+                self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, NETLINK_SOCK_DIAG)
         except OSError as error:
             raise UnavailableError(f"sockets: no sock_diag: {error.strerror}") from None
         self._socket.settimeout(TIMEOUT_S)
@@ -130,6 +138,35 @@ class SockDiag:
             raise UnavailableError(f"sockets: sock_diag: {error.strerror}") from None
 
 
+def network_of(pids: List[int]) -> Optional[int]:
+    """Return the first of these processes that has another network namespace than the agent; None: they share it."""
+    own = _network_id("self")
+    return next((pid for pid in pids if _network_id(str(pid)) not in (own, None)), None)
+
+
+def _network_id(process: str) -> Optional[str]:
+    try:
+        return os.readlink(f"/proc/{process}/ns/net")  # noqa: PTH115 - as all of the agent
+    except OSError:
+        return None
+
+
+@contextlib.contextmanager
+def _in_network(process: Optional[int]) -> Iterator[None]:
+    """Move this thread to the network namespace of a process within the context (setns(2)). Raises OSError."""
+    if process is None:
+        yield
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    with Path(f"/proc/{process}/ns/net").open("rb") as there, Path("/proc/thread-self/ns/net").open("rb") as here:
+        if libc.setns(there.fileno(), CLONE_NEWNET) != 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        try:
+            yield
+        finally:
+            libc.setns(here.fileno(), CLONE_NEWNET)
+
+
 def _raise_error(code: int) -> None:
     """Raise UnavailableError where the kernel has no sock_diag for a family, OSError for its other errors."""
     if code == errno.ENOENT:  # no module for this family: no IPv6, or no sock_diag for unix sockets
@@ -183,9 +220,31 @@ def _authority(family: int, source: bytes, port: int) -> str:
 
 
 class ListeningSockets:
-    """The listening sockets of all services, read together: the kernel always lists all of the host's."""
+    """The listening sockets of all services, by network namespace."""
 
     def __init__(self) -> None:
+        self._networks: Dict[Optional[int], NetworkListeners] = {}
+
+    def of(self, network: Optional[int]) -> NetworkListeners:
+        """Return those of the network namespace of a process; None: of the host's own."""
+        return self._networks.setdefault(network, NetworkListeners(network))
+
+    def refresh(self) -> None:
+        """Read all sockets. Raises UnavailableError."""
+        for each in list(self._networks.values()):
+            each.refresh()
+
+    def close(self) -> None:
+        """Close the netlink sockets."""
+        for each in list(self._networks.values()):
+            each.close()
+
+
+class NetworkListeners:
+    """The listening sockets of one network namespace, read together: the kernel always lists all of them."""
+
+    def __init__(self, network: Optional[int]) -> None:
+        self._network = network
         self._lock = threading.Lock()
         self._diag: Optional[SockDiag] = None
         self._ports: Set[int] = set()
@@ -197,7 +256,7 @@ class ListeningSockets:
         """Add sockets by port and path. Raises UnavailableError where the kernel does not list them."""
         with self._lock:
             if self._diag is None:
-                self._diag = SockDiag()
+                self._diag = SockDiag(self._network)
             self._families.update(family for family in FAMILIES if self._diag.tcp_listeners(family, ports))
             self._ports.update(ports)
             self._paths.update(paths)
@@ -224,7 +283,7 @@ class ListeningSockets:
 class AcceptQueues(Collector):
     """The listening sockets of a service, by port or path."""
 
-    def __init__(self, ports: List[int], paths: List[str], listeners: ListeningSockets) -> None:
+    def __init__(self, ports: List[int], paths: List[str], listeners: NetworkListeners) -> None:
         self._ports = ports
         self._paths = paths
         self._listeners = listeners
@@ -253,12 +312,34 @@ class AcceptQueues(Collector):
 
 
 class EstablishedConnections:
-    """The connections to the listening sockets of all services, counted together.
+    """The connections to the listening sockets of all services, by network namespace."""
+
+    def __init__(self) -> None:
+        self._networks: Dict[Optional[int], NetworkConnections] = {}
+
+    def of(self, network: Optional[int]) -> NetworkConnections:
+        """Return those of the network namespace of a process; None: of the host's own."""
+        return self._networks.setdefault(network, NetworkConnections(network))
+
+    def refresh(self) -> None:
+        """Count the connections to all sockets. Raises UnavailableError."""
+        for each in list(self._networks.values()):
+            each.refresh()
+
+    def close(self) -> None:
+        """Close the netlink sockets."""
+        for each in list(self._networks.values()):
+            each.close()
+
+
+class NetworkConnections:
+    """The connections to listening sockets in one network namespace, counted together.
 
     For each request the kernel walks its table of all connections, also those in TIME-WAIT: 7 ms where it is empty.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, network: Optional[int]) -> None:
+        self._network = network
         self._lock = threading.Lock()
         self._diag: Optional[SockDiag] = None
         self._ports: Set[int] = set()
@@ -270,7 +351,7 @@ class EstablishedConnections:
         """Add a socket. Raises UnavailableError."""
         with self._lock:
             if self._diag is None:
-                self._diag = SockDiag()
+                self._diag = SockDiag(self._network)
             if at.tcp is not None:
                 self._ports.add(at.tcp[1])
             elif at.unix is not None:
@@ -307,7 +388,7 @@ class EstablishedConnections:
 class Connections(Collector):
     """The connections to one listening socket."""
 
-    def __init__(self, at: SocketAddress, established: EstablishedConnections) -> None:
+    def __init__(self, at: SocketAddress, established: NetworkConnections) -> None:
         self._at = at
         self._established = established
         established.add(at)

@@ -63,7 +63,7 @@ class Session:
             child = self._processes.child(service.process)
             self._service_trees[name], factories = of_service(service, child, self._process_trees, self._sockets)
             self._sampler.add(name, factories)
-            self._add_scheduled(name, of_service_scheduled(service, self._established))
+            self._add_scheduled(name, of_service_scheduled(service, child, self._established))
             if service.counters is not None:
                 poller = CounterPoller(service.counters, self._polling, self._recorder, self._recorder.group(name))
                 self._pollers.append(poller)

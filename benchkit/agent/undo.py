@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Callable, Dict, List, Optional
 
 from benchkit.agent.cgroups import remove_cgroup
+from benchkit.agent.containers import CONTAINERS, remove_containers
 from benchkit.agent.frames import JsonObject
 from benchkit.agent.operations import UndoneChange
 from benchkit.agent.proc import end_processes, end_recorded, is_running
 from benchkit.agent.records import DAMAGED, Records
-from benchkit.agent.settings import Sysctls, restore_go_settings
+from benchkit.agent.settings import RunCommand, Sysctls, restore_go_settings
 from benchkit.agent.temporary_files import PERF_MAPS, remove_recorded_maps
 from benchkit.agent.workdir import Workdir
 
@@ -23,7 +25,7 @@ Undoing = Callable[[JsonObject], List[str]]
 class Undo:
     """Undoes recorded changes; each kind of record has an entry in `by_kind`."""
 
-    def __init__(self, workdir: Workdir, records: Records, sysctls: Sysctls) -> None:
+    def __init__(self, workdir: Workdir, records: Records, sysctls: Sysctls, run: RunCommand) -> None:
         self._workdir = workdir
         self._records = records
         self._sysctls = sysctls
@@ -35,8 +37,9 @@ class Undo:
             "group": remove_cgroup,
             "go-settings": restore_go_settings,
             PERF_MAPS: remove_recorded_maps,
+            CONTAINERS: partial(remove_containers, run=run),
         }
-        self._survive_reboot = frozenset({"folder", "file", "go-settings", PERF_MAPS})
+        self._survive_reboot = frozenset({"folder", "file", "go-settings", PERF_MAPS, CONTAINERS})
 
     def own(self, scope: Optional[str] = None) -> List[UndoneChange]:
         """Undo what this agent changed, except its processes, which it ends itself, and its folders and files.

@@ -111,7 +111,7 @@ class Watchdog:
         `waiter` is the end of the pipe from which the waiter reads the exit code.
         """
         self._records = records
-        self._undo = Undo(workdir, records, Sysctls(records, self._run_command))
+        self._undo = Undo(workdir, records, Sysctls(records, self._run_command), self._run_command)
         self._agent = proc_stat(agent)
         self._agent_exit_code = 1
         self._waiter: Optional[int] = waiter

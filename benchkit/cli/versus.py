@@ -44,6 +44,17 @@ def versus(
         ),
     ] = None,
     *,
+    image: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Image of this machine's podman or docker, started as a server; repeatable."),
+    ] = None,
+    dockerfile: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Containerfile that builds an image at each --ref.")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, help="Port in the container.", show_default="the one that it exposes, or 8080"),
+    ] = None,
     build: options.BuildCommand = None,
     run: options.BuiltCommand = None,
     ref: Annotated[
@@ -115,11 +126,12 @@ def versus(
     from benchkit.cli.servers import place_of, read_requests
     from benchkit.comparison.run_data import read_run_data
     from benchkit.comparison.server_results import has_answer, server_results
+    from benchkit.scenario.server_arguments import IMAGE
     from benchkit.scenario.versus import ServerComparison, default_tool
     from benchkit.scenario.versus_times import DEFAULT_CONNECTIONS
     from benchkit.store.store import Store, store_path
 
-    servers = commands or []
+    servers = [*(commands or []), *(f"{IMAGE}{name}" for name in image or ())]
     tags = parse_tags(tag or [])
     requests = read_requests(
         request, servers=servers, path=path, method=method, body=body, headers=header, headers_env=header_env
@@ -136,10 +148,14 @@ def versus(
         design=design,
         warm_up_s=warmup,
         ready_within_s=ready_within,
+        port=port,
         certificate=None if certificate is None else str(certificate.resolve()),
         **place_of(files or [], inventory, lab),
     )
-    make_fields = _servers(servers, names, build, run, ref or [])
+    if dockerfile is not None:
+        make_fields = _image_refs(dockerfile, ref or [], is_alone=not servers and build is None and run is None)
+    else:
+        make_fields = _servers(servers, names, build, run, ref or [])
     experiment = experiment_of(make_fields(comparison), settings or ())  # mistakes are found before a lab is started
     stored_in = Store(store_path(store))
     compare = partial(
@@ -169,6 +185,14 @@ def versus(
         raise typer.Exit(ExitCode.INTERRUPTED)
     if outcome.failures or outcome.not_restored or not has_answer(results):
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _image_refs(dockerfile: str, refs: Sequence[str], *, is_alone: bool) -> MakeFields:
+    from benchkit.scenario.versus import compare_images_of
+
+    if not is_alone or len(set(refs)) < MIN_REFS:
+        raise typer.BadParameter("it needs two refs, and nothing else to compare", param_hint="--dockerfile")
+    return partial(compare_images_of, dockerfile, refs, str(Path.cwd()))
 
 
 def _servers(

@@ -51,6 +51,9 @@ PROGRAMS: Mapping[str, VersionQuery] = MappingProxyType(
         "taskset": VersionQuery(("taskset", "--version"), r"util-linux ([0-9]\S*)"),
         "ip": VersionQuery(("ip", "-V"), r"iproute2-([^\s,]+)"),
         "tc": VersionQuery(("tc", "-V"), r"iproute2-([^\s,]+)"),
+        "podman": VersionQuery(("podman", "--version"), r"podman version (\S+)"),
+        "docker": VersionQuery(("docker", "--version"), r"Docker version ([^\s,]+)"),
+        "runc": VersionQuery(("runc", "--version"), r"runc version (\S+)"),
         "sudo": VersionQuery(("sudo",)),
         "sysctl": VersionQuery(("sysctl",)),
     }

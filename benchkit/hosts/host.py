@@ -20,7 +20,7 @@ from benchkit.hosts.host_telemetry import Telemetry
 from benchkit.hosts.inventory import HostSpec
 from benchkit.hosts.processes import Processes
 from benchkit.hosts.sockets import Sockets
-from benchkit.models.facts import HostFacts, RecordedFacts
+from benchkit.models.facts import EngineFact, HostFacts, RecordedFacts
 
 CLOSE_TIMEOUT_S = 20.0
 """Time for an agent to stop its processes and to restore its changes."""
@@ -51,6 +51,7 @@ class Host:
         self.notes: tuple[str, ...]
         """Problems of this host that limit what benchkit can do there, as sentences."""
         self._sought: frozenset[str] = frozenset()
+        self._engines: dict[str, EngineFact] = {}
         self.facts = self._gather_facts()
         self.workdir = PurePosixPath(self.facts.workdir)
 
@@ -72,6 +73,11 @@ class Host:
         if unknown:
             self._sought |= unknown
             self.facts = self._gather_facts()
+
+    def add_engine(self, name: str, engine: EngineFact) -> None:
+        """Add a container engine to the facts, which asks for seconds and so is read only where it is used."""
+        self._engines[name] = engine
+        self.facts = self.facts.model_copy(update={"engines": dict(self._engines)})
 
     @property
     def sought_programs(self) -> frozenset[str]:
@@ -139,6 +145,7 @@ class Host:
         full_disk = gathered.full_disk
         try:
             facts = parse_facts(gathered.facts, self._clock, named, self._sought)
+            facts = facts.model_copy(update={"engines": dict(self._engines)}) if self._engines else facts
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise HostError("the host's facts cannot be read", where=self.name, why=repr(error)) from error
         full = f"{self.name}: the disk of {facts.workdir} is full ({full_disk}): nothing can be started there; free some room"

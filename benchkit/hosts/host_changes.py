@@ -163,6 +163,13 @@ class HostChanges:
         """
         self._link.request(ops.CreateCgroup(name, cpus))
 
+    def track_containers(self, engine: str, images: Sequence[str] = ()) -> ops.KeptContainers:
+        """Record that an engine is about to make containers and to load images; return the marks that they must have.
+
+        All that has them is removed when the agent ends, or by `restore`. Raises HostError.
+        """
+        return self._link.request(ops.TrackContainers(engine, list(images)), timeout_s=CHANGE_TIMEOUT_S)
+
     def set_go_env(self, go: str, values: Mapping[str, str]) -> None:
         """Write settings of the login user's go command (`go env -w`); restored like kernel settings.
 
@@ -268,6 +275,9 @@ def _text(record: Mapping[str, Any]) -> str:  # noqa: PLR0911 - one for each kin
             return f"file {record['path']}"
         case "group":
             return f"control group {record['path']}"
+        case "containers":
+            images = f" and {len(record['images'])} images" if record["images"] else ""
+            return f"containers{images} of {record['engine']} (label {record['label']})"
         case "go-settings":
             was = (f"{name} (was {value})" if value is not None else name for name, value in record["was"].items())
             return f"in {record['file']}: {', '.join(was)}"

@@ -32,7 +32,11 @@ logger = logging.getLogger(__name__)
 Privilege = Literal["root", "sudo", "none"]
 
 _DAEMONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"openssh-server": ("ssh.service", "ssh.socket"), "nginx": ("nginx.service",)}
+    {
+        "openssh-server": ("ssh.service", "ssh.socket"),
+        "nginx": ("nginx.service",),
+        "podman": ("podman.socket", "podman.service", "podman-restart.service", "podman-auto-update.timer"),
+    }
 )
 """Units that Debian's packages start, at once and at every boot. Packages of other managers start nothing."""
 

@@ -101,6 +101,22 @@ PROGRAMS: Mapping[str, ProgramPackages] = MappingProxyType(
         "go": ProgramPackages(
             {"apt": "golang-go", "dnf": "golang", "apk": "go", "pacman": "go", "brew": "go"}, "https://go.dev/dl"
         ),
+        "podman": ProgramPackages(
+            {"apt": "podman", "dnf": "podman", "apk": "podman", "pacman": "podman"}, "https://podman.io"
+        ),
+        "runc": ProgramPackages(
+            {"apt": "runc", "dnf": "runc", "apk": "runc", "pacman": "runc"}, "https://github.com/opencontainers/runc"
+        ),
+        # The bridges of podman, which writes its rules with iptables.
+        "netavark": ProgramPackages(
+            {"apt": "netavark", "dnf": "netavark", "apk": "netavark", "pacman": "netavark"},
+            "https://github.com/containers/netavark",
+            file="/usr/lib/podman/netavark",
+        ),
+        "iptables": ProgramPackages(
+            {"apt": "iptables", "dnf": "iptables-nft", "apk": "iptables", "pacman": "iptables"},
+            "https://www.netfilter.org",
+        ),
         "chromium": ProgramPackages(
             {"apt": "chromium", "dnf": "chromium", "apk": "chromium", "pacman": "chromium", "brew": "chromium"},
             "https://www.chromium.org",

@@ -283,6 +283,10 @@ class Processes:
         """
         self._link.request(ops.CountByCgroup(process.id, path))
 
+    def cgroup_of(self, pid: int) -> str | None:
+        """Return the control group of a process of others, as `count_by_cgroup` takes it; None where it has ended."""
+        return self._link.request(ops.FindCgroup(pid))
+
     def members(self, process: HostProcess) -> tuple[int, ...]:
         """Return the pids of a process and of its descendants. Raises HostError where all have ended."""
         pids = self.running_members(process)

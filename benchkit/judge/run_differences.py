@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 RELEVANT_FACTS = re.compile(
     r"kernel|distribution|machine|glibc|cpus|cpu_model|cores|memory_bytes|nofile_(soft|hard)|governor|virtualisation"
     r"|cpu_groups|link_bps"
-    r"|sysctls\..+|programs\..+\.version|interfaces\..+\.(mtu|speed_bps)"
+    r"|sysctls\..+|programs\..+\.version|engines\..+|interfaces\..+\.(mtu|speed_bps)"
 )
 """Facts that can change results; names, addresses, folders and clocks cannot."""
 

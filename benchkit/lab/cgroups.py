@@ -1,4 +1,4 @@
-"""A control group for each host of a lab, so that it can have a CPU quota.
+"""A control group for each host of a lab, so that it can have a CPU quota and start containers.
 
 In version 1 it is below the group of benchkit itself, so that limits of benchkit apply to its labs too. Version 2 does
 not allow that for a group with processes; there it is at the top, where the machine has already enabled the CPU
@@ -16,7 +16,10 @@ from pathlib import Path, PurePosixPath
 from benchkit.errors import HostError
 from benchkit.lab.inside.host import unescape
 
-CONTROLLERS = ("cpu", "cpuacct")
+CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "pids")
+"""Controllers of version 1 that a host has: those of quotas, and those without which runc starts no container."""
+_CPUSET = ("cpuset.cpus", "cpuset.mems")
+"""Files of a group of version 1 that are empty at first, and then let no process in (cgroup-v1/cpusets.rst)."""
 _REMOVE_DEADLINE_S = 5.0
 _POLL_S = 0.005
 
@@ -70,8 +73,17 @@ def create(trees: Sequence[Hierarchy], key: str, host: str) -> list[dict[str, st
         if tree.version == 2:  # noqa: PLR2004 - the version of the interface
             (lab / "cgroup.subtree_control").write_text("+cpu")
         (lab / host).mkdir()
+        for group in (lab, lab / host):
+            _inherit_cpuset(group)
         groups.append({"source": str(lab / host), "name": tree.name})
     return groups
+
+
+def _inherit_cpuset(group: Path) -> None:
+    for name in _CPUSET:
+        parent = group.parent / name
+        if parent.is_file() and not (group / name).read_text().strip():
+            (group / name).write_text(parent.read_text())
 
 
 def remove(folders: Iterable[Path]) -> None:

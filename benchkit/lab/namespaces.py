@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import resource
+import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ipaddress import IPv4Network
@@ -224,7 +226,12 @@ def _host_configs(state: LabState, folder: LabFolder, programs: Mapping[str, str
                     host_key=_FOLDER / "host_key",
                     authorized_keys=_FOLDER / "authorized_keys",
                     root=True,
-                    environment=session_environment(folder, state, host),
+                    environment=session_environment(folder, state, host, str(_FOLDER / "containers.conf")),
+                ),
+                "containers.conf": openssh.engine_config(
+                    nofile=resource.getrlimit(resource.RLIMIT_NOFILE)[1],
+                    nproc=resource.getrlimit(resource.RLIMIT_NPROC)[1],
+                    has_runc=shutil.which("runc") is not None,
                 ),
             },
             "etc": {

@@ -146,7 +146,9 @@ def write_access(ssh_keygen: str, folder: LabFolder, state: LabState) -> None:
     )
 
 
-def session_environment(folder: LabFolder, state: LabState, host: StartedHost) -> dict[str, str]:
+def session_environment(
+    folder: LabFolder, state: LabState, host: StartedHost, engine_config: str | None = None
+) -> dict[str, str]:
     """Return the environment of every session on a host; `lab down` finds sessions by its mark.
 
     A bash that sshd starts reads ~/.bashrc only where it is the outermost shell (bash(1), SHLVL). What start-up files
@@ -156,7 +158,19 @@ def session_environment(folder: LabFolder, state: LabState, host: StartedHost) -
     mark = process_mark(folder.key, state.lab_id, f"host/{host.name}")
     programs = os.environ.get("PATH", os.defpath).split(os.pathsep)
     own = str(Path(sys.prefix) / "bin") if sys.prefix != sys.base_prefix else None
-    return {MARK_VARIABLE: mark, "PATH": os.pathsep.join(each for each in programs if each != own), "SHLVL": "1"}
+    path = os.pathsep.join(each for each in programs if each != own)
+    engine = {} if engine_config is None else {"CONTAINERS_CONF": engine_config}  # containers.conf(5)
+    return {MARK_VARIABLE: mark, "PATH": path, "SHLVL": "1", **engine}
+
+
+def engine_config(nofile: int, nproc: int, *, has_runc: bool) -> str:
+    """Return the text of podman's containers.conf on a host: without systemd, and within the limits of this process."""
+    runtime = '\nruntime = "runc"' if has_runc else ""
+    return (
+        f'[containers]\ndefault_ulimits = ["nofile={nofile}:{nofile}", "nproc={nproc}:{nproc}"]\n'
+        f'[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "file"{runtime}\n'
+        '[network]\nnetwork_backend = "netavark"\n'
+    )
 
 
 def login_account() -> str:

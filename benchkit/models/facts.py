@@ -39,6 +39,19 @@ class ProgramFact(Frozen):
     )
 
 
+class EngineFact(Frozen):
+    """A container engine on the host."""
+
+    model_config = ConfigDict(extra="allow")
+
+    version: str | None = None
+    runtime: str | None = Field(default=None, description="OCI runtime that starts its containers, with its version")
+    storage_driver: str | None = Field(default=None, description="overlay, vfs, …")
+    cgroup_manager: str | None = Field(default=None, description="cgroupfs or systemd")
+    cgroup_version: str | None = None
+    rootless: bool = False
+
+
 class RecordedFacts(Frozen):
     """Facts of a host as a run records them: all of them at its start, later those that may have changed.
 
@@ -74,6 +87,9 @@ class RecordedFacts(Frozen):
     nofile_hard: int | None = None
     package_manager: str | None = Field(default=None, description="apt, dnf, apk, pacman or zypper")
     programs: Mapping[str, ProgramFact] = Field(default_factory=dict, description="programs that benchkit may use")
+    engines: Mapping[str, EngineFact] = Field(
+        default_factory=dict, description="container engines that the run uses, by name"
+    )
     boot_id: str | None = None
     clock_offset_s: float | None = Field(default=None, description="the host's wall clock minus the controller's")
     clock_uncertainty_s: float | None = None

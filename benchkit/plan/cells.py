@@ -29,6 +29,7 @@ from benchkit.scenario.experiment import Cell, Experiment
 from benchkit.scenario.model import LOAD_ROLE
 from benchkit.services.builds import BuiltFolder
 from benchkit.services.external import CONTROLLER
+from benchkit.services.images import Image
 from benchkit.services.placement import ServicePlacement, is_loopback
 from benchkit.services.rendering import ServiceSpec, render_services
 from benchkit.services.service import Service
@@ -154,6 +155,9 @@ def _require_reachable(cell: Cell, entry: Service, load_hosts: Sequence[str], ho
     Hosts whose own addresses are loopback addresses are all one machine, and reach each other's.
     """
     endpoint, others = entry.endpoint, [name for name in load_hosts if name != entry.host]
+    if entry.container is not None and entry.container.network == "bridge" and others:
+        why = f"network bridge: only {entry.host} reaches {endpoint.authority}, and {others[0]} sends the load"
+        raise UnsupportedError(why, hint="write network: published, or use one host for servers and load")
     unreachable = endpoint.is_loopback and not is_loopback(host.address)
     if endpoint.path is not None or (unreachable and others):
         where = f"{endpoint.authority} of {entry.host}"
@@ -222,7 +226,9 @@ def name_equal_builds(cells: Iterable[PlannedCell]) -> Iterator[PlannedCell]:
             continue
         text = describe_cell(cell)
         for content in builds:
-            if isinstance(content, BuiltFolder):
-                text = text.replace(repr(content), content.build().sha256)
+            if isinstance(content, BuiltFolder | Image):
+                sha256 = content.build().sha256
+                text = text.replace(repr(content), sha256)
+                text = text.replace(content.reference, sha256) if isinstance(content, Image) else text
         earlier = first.setdefault(text, cell.cell_id)
         yield cell if earlier == cell.cell_id else replace(cell, same_as=earlier)

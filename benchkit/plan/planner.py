@@ -19,7 +19,13 @@ from benchkit.plan.order import calibrations, control_cells, order_trials, profi
 from benchkit.plan.records import cell_record, inventory_facts, used_programs
 from benchkit.plan.reserved_ports import plan_reserved_ports
 from benchkit.plan.secret_headers import missing_secrets, secret_notes
-from benchkit.plan.service_checks import build_services, check_configs, check_go_releases, check_node_releases
+from benchkit.plan.service_checks import (
+    build_services,
+    check_configs,
+    check_engines,
+    check_go_releases,
+    check_node_releases,
+)
 from benchkit.plan.testbeds import combine_plans, compared_facts, errors_of_testbeds
 from benchkit.plan.tuning_plan import plan_cell_tuning, plan_tuning, tuning_required_error
 from benchkit.scenario.cells import validate_generators
@@ -80,7 +86,7 @@ def _draft_testbed(experiment: Experiment, hosts: Hosts, seed: int | None) -> tu
     capabilities = {host.name: host_capabilities(host, tuning) for host in hosts}
     cell_tuning = plan_cell_tuning(experiment, roles, hosts, tuning)
     supported, missing = _plan_cells(experiment, roles, capabilities, cell_tuning)
-    supported = check_configs(name_equal_builds(build_services(supported)), hosts)
+    supported = check_engines(check_configs(name_equal_builds(build_services(supported)), hosts), hosts)
     planned_cells = (*supported, *control_cells(experiment, supported))
     design = plan_design(experiment, planned_cells, roles, capabilities)
     cells = design.cells

@@ -11,6 +11,7 @@ from benchkit.models.run import BuildRecord, CellRecord
 from benchkit.plan.model import PlannedCell, RunPlan
 from benchkit.services.builds import BuiltFolder
 from benchkit.services.controller_files import content_sha256
+from benchkit.services.images import Image
 
 
 def cell_record(cell: PlannedCell) -> CellRecord:
@@ -30,7 +31,7 @@ def cell_record(cell: PlannedCell) -> CellRecord:
 def _builds(cell: PlannedCell) -> Iterator[tuple[str, BuildRecord]]:
     for service in cell.services:
         for folder in service.folders:
-            if isinstance(folder.content, BuiltFolder):
+            if isinstance(folder.content, BuiltFolder | Image):
                 source = folder.content.source
                 yield (
                     service.name,

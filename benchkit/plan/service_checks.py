@@ -8,14 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from benchkit.errors import BenchkitError, InputError
+from benchkit.errors import BenchkitError, HostError, InputError
 from benchkit.hosts.connections import Hosts
+from benchkit.hosts.host import Host
 from benchkit.plan.model import PlannedCell
 from benchkit.scenario.experiment import Experiment
 from benchkit.services.builds import BuiltFolder
+from benchkit.services.container_engine import engine_name, read_engine
 from benchkit.services.deploy import config_fault
 from benchkit.services.go_build import release_unavailable_reason
 from benchkit.services.go_servers import GoServerOptions
+from benchkit.services.images import Image
 from benchkit.services.node import NodeProgram
 from benchkit.services.service import ConfigTest, ControllerFolder, Service
 
@@ -49,7 +52,7 @@ def build_services(cells: Iterable[PlannedCell]) -> list[PlannedCell]:
                     continue
                 field, reason = fault
                 message = cell.spec.service(service.name).source.fault((field,), reason)
-                if isinstance(folder.content, BuiltFolder) and folder.content.source is not None:
+                if isinstance(folder.content, BuiltFolder | Image) and folder.content.source is not None:
                     why = f"{service.name} at {folder.content.source.ref}: {reason}"
                     of_versions.append(message)
                 else:
@@ -72,6 +75,30 @@ def _build_fault(
     if content in known:
         return "build", known[content]
     return content.refusal(service) if isinstance(content, BuiltFolder) else None
+
+
+def check_engines(cells: Iterable[PlannedCell], hosts: Hosts) -> list[PlannedCell]:
+    """Read the container engines of the cells; return the cells, unsupported where an engine cannot be used."""
+    failures: dict[tuple[str, str], str] = {}
+    checked: list[PlannedCell] = []
+    for cell in cells:
+        why = cell.unsupported
+        for service in cell.services if why is None else ():
+            if service.container is not None:
+                why = why or _engine_fault(service.container.engine, hosts[service.host], failures)
+        checked.append(replace(cell, unsupported=why))
+    return checked
+
+
+def _engine_fault(path: str, host: Host, known: dict[tuple[str, str], str]) -> str | None:
+    """Add an engine to the facts of a host, unless that was done or failed before; return why it cannot be used."""
+    name = engine_name(path)
+    if name not in host.facts.engines and (host.name, name) not in known:
+        try:
+            host.add_engine(name, read_engine(host, name))
+        except HostError as error:
+            known[host.name, name] = str(error)
+    return known.get((host.name, name))
 
 
 def check_configs(cells: Iterable[PlannedCell], hosts: Hosts) -> list[PlannedCell]:

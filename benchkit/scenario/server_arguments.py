@@ -34,6 +34,15 @@ def server_names(commands: Sequence[str], names: Sequence[str] = ()) -> list[str
     return [name if plain.count(name) == 1 else f"{name}-{1 + plain[:i].count(name)}" for i, name in enumerate(plain)]
 
 
+IMAGE = "image:"
+"""Start of a server that is an image: `image:me/app:1.2`."""
+
+
+def image_of(server: str) -> str | None:
+    """Return the name of the image that a server is; None for a URL or a command line."""
+    return server.removeprefix(IMAGE) if server.startswith(IMAGE) else None
+
+
 def is_url(server: str) -> bool:
     """Return True for the URL of a server that is there already; otherwise it is a command line."""
     return server.startswith(("http://", "https://"))
@@ -84,9 +93,14 @@ def _host_of(url: str) -> str:
 
 def _program_name(server: str) -> str:
     """Return the name of the program of a command line, or of the host of a URL, in the form of names."""
-    text = _host_of(server) if is_url(server) else PurePath(command_words(server)[1][0]).name
+    image = image_of(server)
+    text = image.rpartition("/")[2] if image is not None else _host_of(server) if is_url(server) else _program(server)
     name = re.sub(r"[^a-z0-9_-]+", "-", text.lower()).strip("-_")[:60]
     return name if name[:1].isalpha() else f"server-{name}".rstrip("-")
+
+
+def _program(command: str) -> str:
+    return PurePath(command_words(command)[1][0]).name
 
 
 def command_words(command: str) -> tuple[dict[str, str], list[str]]:

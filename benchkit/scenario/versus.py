@@ -6,7 +6,7 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import Any
 
@@ -19,7 +19,8 @@ from benchkit.models.capacity import CapacityGoal
 from benchkit.models.design import Design, ResponsePart
 from benchkit.models.request import SecretValue, without_secrets
 from benchkit.models.run import CALIBRATION
-from benchkit.scenario.server_arguments import command_words, is_url, split_url
+from benchkit.scenario.server_arguments import command_words, image_of, is_url, split_url
+from benchkit.scenario.versus_images import PORT, SERVICE, container_stack, image_stack
 from benchkit.scenario.versus_times import (
     CALIBRATION_S,
     DEFAULT_TOOL,
@@ -37,8 +38,6 @@ from benchkit.scenario.versus_times import (
 from benchkit.services.external import EXTERNAL
 
 SCENARIO_NAME = "versus"
-SERVICE = "app"
-PORT = 8080
 LOOPBACK = "127.0.0.1"
 MAX_BLOCKS = 60
 """Blocks after which a comparison ends even if its intervals are still wide and its budget is not spent."""
@@ -120,6 +119,8 @@ class ServerComparison:
     """Folder on the host in which servers given by command lines start; None: a folder of their own."""
     search_path: str | None = None
     """Value of PATH with which servers start on this machine, in a lab; None: that of their hosts."""
+    port: int | None = None
+    """Port at which images listen; None: the one that they expose, or 8080."""
     certificate: str | None = None
     """File that verifies servers given by https URLs, relative to the scenario's file."""
     cpus: SplitCpus | None = None
@@ -165,7 +166,7 @@ def server_fields(servers: Mapping[str, str], comparison: ServerComparison) -> d
     return {
         "factors": {"stack": list(servers)},
         "stacks": {
-            name: _external(server, comparison.certificate) if is_url(server) else _stack(server, {}, comparison)
+            name: _external(server, comparison.certificate) if is_url(server) else _started(server, comparison)
             for name, server in servers.items()
         },
         **({"roles": _load_role(comparison)} if are_all_there else _roles(comparison)),
@@ -193,6 +194,30 @@ def compare_refs(
         "question": f"Which of these revisions is faster: {', '.join(refs)}?",
         "factors": {"ref": list(refs)},
         "stacks": {"server": _stack(run, options, comparison)},
+        **_roles(comparison),
+        "differs": _differs(comparison),
+        **_times(len(refs), comparison),
+    }
+
+
+def compare_images_of(
+    dockerfile: str, refs: Sequence[str], repository: str, comparison: ServerComparison
+) -> dict[str, object]:
+    """Return the fields of a scenario that compares the images that a Containerfile makes at several git refs.
+
+    `dockerfile` is relative to `repository`, the folder of the git checkout.
+    """
+    file = PurePath(dockerfile)
+    options = {
+        "build": {"context": str(file.parent), "file": file.name},
+        "source": {"git": repository, "ref": "$ref"},
+    }
+    return {
+        "name": SCENARIO_NAME,
+        "title": " against ".join(refs),
+        "question": f"Which of these images is faster: {', '.join(refs)}?",
+        "factors": {"ref": list(refs)},
+        "stacks": {"server": container_stack(options, comparison.port or PORT, comparison.ready_within_s)},
         **_roles(comparison),
         "differs": _differs(comparison),
         **_times(len(refs), comparison),
@@ -326,6 +351,14 @@ def _stack(command: str, options: Mapping[str, object], comparison: ServerCompar
         **({} if comparison.ready_within_s is None else {"ready": {"within_s": comparison.ready_within_s}}),
     }
     return {"entry": SERVICE, "services": {SERVICE: service}}
+
+
+def _started(server: str, comparison: ServerComparison) -> dict[str, object]:
+    image = image_of(server)
+    if image is None:
+        return _stack(server, {}, comparison)
+    is_elsewhere = comparison.cpus is None
+    return image_stack(image, comparison.port, comparison.ready_within_s, may_pull=is_elsewhere)
 
 
 def _differs(comparison: ServerComparison) -> list[object]:

@@ -6,7 +6,7 @@ A backend touches no host. It turns options and a place into a `Service`, which 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
@@ -114,6 +114,14 @@ class Backend(ABC, Generic[OptionsT]):
     def protocol(self, options: OptionsT) -> Protocol:
         """Return the protocol that a service with these options speaks."""
         return options.protocol
+
+    def endpoint(self, name: str, options: OptionsT, place: ServicePlacement, names: Sequence[str]) -> Endpoint:
+        """Return the socket of a service, one of those of its stack, whose `names` are in their order.
+
+        Raises UnsupportedError where its user may not open it.
+        """
+        del names
+        return service_endpoint(name, options, place, self.protocol(options))
 
     def programs(self, options: OptionsT) -> tuple[str, ...]:
         """Return the executables that it needs on its host, by their names in the host's facts or the inventory."""

@@ -185,21 +185,14 @@ class CommandBackend(Backend[CommandOptions]):
         fixed = {"protocol": options.protocol, "cpus": "1", "folder": "f", "out": "f"}
         values: dict[str, str | None] = {"host": None, "port": None, "socket": None, **endpoint, **tls, **fixed}
         _require_placeholders(options, values, source)
-        files = tuple(str(_existing(path, source, ("files", i))) for i, path in enumerate(options.files))
-        for i, path in enumerate(files):
-            if path.endswith(TEMPLATE_SUFFIX):
-                try:
-                    validate_template(Path(path))
-                except InputError as error:
-                    message = ": ".join(filter(None, (error.what, error.why)))
-                    raise InputError(source.fault(("files", i), message)) from None
+        files = existing_files(options.files, source)
         if options.source is not None:
             _resolve_source(options, source)
-            git = str(_existing(options.source.git, source, ("source", "git")))
+            git = str(existing_path(options.source.git, source, ("source", "git")))
             options = options.model_copy(update={"source": options.source.model_copy(update={"git": git})})
         build = options.build
         if build is not None and options.source is None:
-            folder = _existing(build.from_, source, ("build", "from"))
+            folder = existing_path(build.from_, source, ("build", "from"))
             if not folder.is_dir():
                 raise InputError(source.fault(("build", "from"), f"{folder} is not a folder"))
             build = build.model_copy(update={"from_": str(folder)})
@@ -226,7 +219,7 @@ class CommandBackend(Backend[CommandOptions]):
             "certificate": None if endpoint.tls is None else str(tls_paths(place.folder).certificate),
             "certificate_key": None if endpoint.tls is None else str(tls_paths(place.folder).key),
         }
-        files = _files(options, place, values)
+        files = carried_files(options.files, place, values)
         argv = _argv(options.run, place, values, options.cwd)
         if options.build is None and options.cwd is None:
             _require_executable(options.run[0], argv[0], files)
@@ -262,7 +255,7 @@ def _resolve_source(options: CommandOptions, source: SourceMap) -> None:
     if options.build is None or options.build.on == "host":
         message = "a version needs a build on the controller; to carry files as they are: build: {run: cp -r . {out}}"
         raise InputError(source.fault(("source",), message))
-    folder = _existing(options.source.git, source, ("source", "git"))
+    folder = existing_path(options.source.git, source, ("source", "git"))
     try:
         state = resolve_ref(folder, options.source.ref)
     except InputError as error:
@@ -283,24 +276,25 @@ def _require_placeholders(options: CommandOptions, values: Mapping[str, str | No
         *((("run",), text) for text in options.run),
         *((("env", name), str(value)) for name, value in options.env.items()),
     ]
-    faults = [fault for field, text in texts for fault in _placeholder_faults(field, text, values, source)]
+    faults = [fault for field, text in texts for fault in placeholder_faults(field, text, values, source)]
     if options.build is not None:
         for text in options.build.run:
-            faults += _placeholder_faults(("build", "run"), text, {"out": "f"}, source)
+            faults += placeholder_faults(("build", "run"), text, {"out": "f"}, source)
     if faults:
         raise InputError("\n".join(dict.fromkeys(faults)))
 
 
-def _placeholder_faults(
+def placeholder_faults(
     field: tuple[str | int, ...], text: str, values: Mapping[str, str | None], source: SourceMap
 ) -> Iterable[str]:
+    """Yield the fault of a placeholder of a text that does not exist, or has no value."""
     try:
         fill_in(text, values)
     except ValueError as error:
         yield source.fault(field, str(error))
 
 
-def _existing(path: str, source: SourceMap, field: tuple[str | int, ...]) -> Path:
+def existing_path(path: str, source: SourceMap, field: tuple[str | int, ...]) -> Path:
     """Return the absolute path of what a field names, relative to the scenario's file. Raises InputError."""
     found = (Path(source.origin(field).source).parent / path).absolute()
     if not found.exists():
@@ -308,11 +302,25 @@ def _existing(path: str, source: SourceMap, field: tuple[str | int, ...]) -> Pat
     return found
 
 
-def _files(
-    options: CommandOptions, place: ServicePlacement, values: Mapping[str, str | None]
+def existing_files(names: Iterable[str], source: SourceMap) -> tuple[str, ...]:
+    """Return the absolute paths of the option `files`, templates validated. Raises InputError."""
+    files = tuple(str(existing_path(path, source, ("files", i))) for i, path in enumerate(names))
+    for i, path in enumerate(files):
+        if path.endswith(TEMPLATE_SUFFIX):
+            try:
+                validate_template(Path(path))
+            except InputError as error:
+                message = ": ".join(filter(None, (error.what, error.why)))
+                raise InputError(source.fault(("files", i), message)) from None
+    return files
+
+
+def carried_files(
+    names: Iterable[str], place: ServicePlacement, values: Mapping[str, str | None]
 ) -> tuple[ServiceFile, ...]:
+    """Return the files and folders of the controller for a service's folder, templates rendered. Raises FieldError."""
     files: dict[PurePosixPath, ServiceFile] = {}
-    for text in options.files:
+    for text in names:
         path = Path(text)
         try:
             if text.endswith(TEMPLATE_SUFFIX) and path.is_file():

@@ -15,6 +15,7 @@ from benchkit.hosts.files import Placed, PlacedFile, hint_at_private_folder
 from benchkit.hosts.host import Host
 from benchkit.hosts.processes import Completed, HostProcess, ProcessSpec, StopSignal, ToFile
 from benchkit.hosts.sockets import HttpHop, Tcp, Unix
+from benchkit.services import container_engine
 from benchkit.services.certificates import tls_paths
 from benchkit.services.controller_files import files_below, mode_of
 from benchkit.services.go_build import build
@@ -23,6 +24,7 @@ from benchkit.services.service import (
     ConfigTest,
     ControllerFile,
     GoSource,
+    ReadyRequest,
     Service,
     ServiceFile,
     ServiceFolder,
@@ -66,6 +68,8 @@ def deploy(host: Host, services: Iterable[Service]) -> Placed:
     for service in wanted:
         if not service.placed:
             host.files.mkdir(service.folder)  # it starts there
+        if service.container is not None:
+            container_engine.bring_image(host, service.container, service.backend)
         for command in service.setup_commands:
             _run_setup_command(host, service, command)
         for test in service.config_tests:
@@ -115,22 +119,22 @@ def start(host: Host, service: Service, logs: PurePosixPath, *, stays: bool = Fa
     gone. Raises ServiceError with the last lines of the log where the service does not open its socket; it is stopped
     then.
     """
-    process, log = service.process, log_path(service, logs)
+    process, log, container = service.process, log_path(service, logs), service.container
     for folder in service.scratch_folders:
         host.files.remove(folder)
         host.files.mkdir_temporary(folder)
     for path in (*service.fresh_files, *socket_files(service)):
         host.files.remove(path)  # a killed process leaves its socket's file, with which the next one cannot bind
-    if process.quota is not None:
+    if process.quota is not None and container is None:
         host.changes.create_cgroup(process.quota.role, process.quota.cpus)
     spec = ProcessSpec(
-        process.argv,
+        process.argv if container is None else container_engine.start_arguments(host, service, container, logs.name),
         env=process.env,
         cwd=process.cwd or service.folder,
         cpus=process.cpus,
         nofile=process.nofile,
-        group=process.quota.role if process.quota else None,
-        own_group=True,
+        group=process.quota.role if process.quota and container is None else None,
+        own_group=container is None,
         stdout=ToFile(log, None if stays else LOG_BYTES),
         stderr="stdout",
         stop=service.stop,
@@ -173,12 +177,22 @@ def stop(host: Host, services: Sequence[RunningService]) -> tuple[str, ...]:
                 f"{names} did not end within {how.within_s:g} s of {how.signum.name}, and was killed: "
                 f"{', '.join(stopped.killed)}"
             )
+    for running in services:
+        if running.service.container is not None:
+            container_engine.remove(host, running.service.container)
     return tuple(killed)
 
 
 def is_in_background(host: Host, running: RunningService) -> bool:
     """Return True where the first process of a service has ended, and others of it are running. Raises HostError."""
     return running.process.wait(0) is not None and bool(host.processes.running_members(running.process))
+
+
+def explain_end(host: Host, running: RunningService) -> str | None:
+    """Return what its engine and its log know about the end of a service. Raises HostError."""
+    container = running.service.container
+    known = None if container is None else container_engine.why_ended(host, container, running.process)
+    return "; ".join(filter(None, (known, last_log_lines(host, running.log)))) or None
 
 
 def socket_files(service: Service) -> list[PurePosixPath]:
@@ -189,7 +203,8 @@ def socket_files(service: Service) -> list[PurePosixPath]:
 
 def require_ports_free(host: Host, services: Iterable[Service]) -> None:
     """Raise HostError where a port that one of the services needs is in use, naming the process that has it."""
-    host.sockets.require_free(service.endpoint.port for service in services if service.endpoint.port is not None)
+    own = [service for service in services if service.container is None or service.container.network != "bridge"]
+    host.sockets.require_free(service.endpoint.port for service in own if service.endpoint.port is not None)
 
 
 def log_path(service: Service, logs: PurePosixPath) -> PurePosixPath:
@@ -250,17 +265,27 @@ def explain_rejection(output: str, name: str, text: str) -> str:
 
 
 def _wait_until_ready(host: Host, service: Service, process: HostProcess) -> None:
-    """Wait until a service accepts connections and, where it has a ready request, answers it. Raises HostError."""
+    """Wait until a service accepts connections, answers its ready request, and has its data. Raises HostError."""
     deadline = time.monotonic() + service.ready_timeout_s
-    socket = socket_of(service.endpoint)
+    if service.container is not None:
+        container_engine.adopt(host, service.container, process)
     _wait_open(host, service, process)
-    if service.endpoint.port is not None:
+    is_in_network = service.container is None or service.container.network == "host"
+    if service.endpoint.port is not None and is_in_network:
         host.sockets.require_own_listener(process, service.endpoint.port, BIND_TIMEOUT_S, SLOW_BIND_TIMEOUT_S)
     if service.endpoint.path is not None:
         host.files.share_socket(service.endpoint.path)
-    request = service.ready_request
-    if request is None:
-        return
+    if service.container is not None:
+        container_engine.wait_ready(host, service.container, process, deadline)
+    if service.ready_request is not None:
+        _wait_answer(host, service, process, service.ready_request, deadline)
+    if service.container is not None:
+        container_engine.prepare(host, service, service.container)
+
+
+def _wait_answer(host: Host, service: Service, process: HostProcess, request: ReadyRequest, deadline: float) -> None:
+    """Wait until a service answers a request with the status that it states. Raises HostError."""
+    socket = socket_of(service.endpoint)
     headers = [("Host", service.endpoint.host_header), ("Connection", "close")]
     hop = http_hop(service.endpoint, tls_paths(service.folder).authority)
     while True:
@@ -340,7 +365,7 @@ def _explain_failed_start(host: Host, running: RunningService, error: HostError)
     service, process = running.service, running.process
     listeners = host.sockets.listeners(process)
     instead, hint = None, None
-    if is_in_background(host, running):
+    if service.container is None and is_in_background(host, running):
         instead, hint = IN_BACKGROUND, STAY_IN_FOREGROUND
     elif listeners and not _accepts(host, service):
         found = " and ".join(map(str, listeners))
@@ -351,6 +376,8 @@ def _explain_failed_start(host: Host, running: RunningService, error: HostError)
         )
         if _is_elsewhere(service, listeners):
             hint = f"let it listen on {service.endpoint.address}: {{host}} in its command line stands for that address"
+    if service.container is not None and process.wait(0) is not None:
+        instead = container_engine.why_ended(host, service.container, process)
     log = host.files.read(running.log).decode(errors="replace")
     hint = hint or hint_at_private_folder(" ".join(process.argv), log, is_on_host=partial(_has_path, host))
     if hint is None and process.wait(0) is None:

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from benchkit.registry import Registry
 from benchkit.services.backend import AnyBackend, Backend, BackendOptions
 from benchkit.services.command import COMMAND
+from benchkit.services.container import CONTAINER
 from benchkit.services.external import EXTERNAL, ExternalOptions
 from benchkit.services.go_servers import GO_SERVERS
 from benchkit.services.nginx import NGINX
 from benchkit.services.node import NODE
 
-_BACKENDS: tuple[AnyBackend, ...] = (*GO_SERVERS, NODE, NGINX, COMMAND)
+_BACKENDS: tuple[AnyBackend, ...] = (*GO_SERVERS, NODE, NGINX, COMMAND, CONTAINER)
 
 BACKENDS: Registry[AnyBackend] = Registry(
     "benchkit.backends", {backend.name: backend for backend in _BACKENDS}, Backend, lambda backend: backend.name

@@ -9,7 +9,7 @@ from typing import get_args
 from benchkit.document import SourceMap
 from benchkit.errors import FieldError, InputError, UnsupportedError
 from benchkit.models.protocol import HttpProtocol, Protocol
-from benchkit.services.backend import AnyBackend, RenderRequest, ServiceOptions, service_endpoint
+from benchkit.services.backend import AnyBackend, RenderRequest, ServiceOptions
 from benchkit.services.certificates import tls_files
 from benchkit.services.external import ExternalService
 from benchkit.services.placement import Endpoint, ServicePlacement
@@ -51,9 +51,8 @@ def render_services(
     for spec in specs:
         _require_protocol(spec)
     places = {spec.name: place(spec) for spec in specs}
-    endpoints = {
-        spec.name: service_endpoint(spec.name, spec.options, places[spec.name], spec.protocol) for spec in specs
-    }
+    names = [spec.name for spec in specs]
+    endpoints = {spec.name: spec.backend.endpoint(spec.name, spec.options, places[spec.name], names) for spec in specs}
     _require_distinct_ports(specs, endpoints)
     peers = endpoints | {service.name: service.endpoint for service in external}
     return tuple(
@@ -89,5 +88,6 @@ def _render(spec: ServiceSpec, request: RenderRequest[ServiceOptions]) -> Servic
         service = replace(service, files=(*service.files, *tls_files(request.endpoint, request.place.folder)))
     except FieldError as error:
         raise InputError(spec.source.fault((error.field,), error.what), hint=error.hint) from None
-    process = replace(service.process, quota=request.place.quota)
+    quota = request.place.quota if service.container is None else service.process.quota
+    process = replace(service.process, quota=quota)
     return replace(service, process=process, outage=spec.options.outage in (True, spec.name))

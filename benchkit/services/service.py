@@ -148,6 +148,45 @@ class ReadyRequest:
     status: int
 
 
+NetworkMode = Literal["host", "bridge", "published"]
+"""The way to a container's port: the host's own network, an address on a bridge, or a port of the host (NAT)."""
+
+
+@dataclass(frozen=True)
+class ContainerNetwork:
+    """A bridge for the containers of one cell on a host."""
+
+    name: str
+    subnet: str
+    """`10.213.4.0/24`."""
+
+
+@dataclass(frozen=True)
+class Container:
+    """The container that a service runs in; the arguments of its process are those of the engine."""
+
+    engine: str
+    """Path of the engine's program on the host."""
+    name: str
+    image: str
+    """Name of its image on the host."""
+    archive: PurePosixPath | None
+    """File on the host to load the image from; None: the host pulls it where it is missing."""
+    network: NetworkMode
+    port: int
+    """Port at which its server listens inside."""
+    bridge: ContainerNetwork | None = None
+    """None: the network of the host, or the engine's default one."""
+    volumes: tuple[str, ...] = ()
+    """Volumes with names, which are created before the container."""
+    keeps_volumes: bool = False
+    """True: they outlive the container, up to the end of the connection."""
+    ready: tuple[str, ...] = ()
+    """Command in the container that ends with 0 once it is ready; empty: none."""
+    prepare: tuple[str, ...] = ()
+    """Command in the container that prepares its data once it is ready; empty: none."""
+
+
 class HostSettings(ABC):
     """Settings that the users of a service need on a host; `service up --apply` applies them until `service down`.
 
@@ -216,6 +255,8 @@ class Service:
     needed."""
     instructions: tuple[Instruction, ...] = ()
     host_settings: tuple[HostSettings, ...] = ()
+    container: Container | None = None
+    """None: a process of the host."""
 
     @property
     def placed(self) -> tuple[ServiceFile | ServiceFolder, ...]:

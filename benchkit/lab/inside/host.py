@@ -46,6 +46,8 @@ _SAFE = MS_NOSUID | MS_NODEV
 _SCRATCH = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # noqa: S108 - private mounts of the host
 _RUN = Path("/run")
 _LOGS = Path("/var/log")
+_CONTAINERS = Path("/var/lib/containers")
+"""Folder of podman's images and containers: its locks are in /run, so that hosts cannot share it."""
 _PROC = Path("/proc")
 _SYS = Path("/sys")
 _SYSCTLS = _PROC / "sys"
@@ -134,6 +136,9 @@ def prepare_mounts(config: Mapping[str, Any]) -> None:
         _private_scratch()
     _unmount_below(mount_points, _LOGS)
     _private_logs(log_folders)
+    if _CONTAINERS.is_dir():
+        _unmount_below(mount_points, _CONTAINERS)
+        mount("tmpfs", _CONTAINERS, "tmpfs", _SAFE & ~MS_NODEV, "mode=700")
     cgroups = _collect_cgroups(config)
     _unmount_below(mount_points, _SYS, _PROC)
     _private_proc()

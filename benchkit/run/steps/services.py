@@ -168,11 +168,11 @@ def require_alive(trial: Trial, wait_s: float = 0.0) -> None:
                 what = f"{each.service.name} ({each.service.backend}) ended during the trial with {ended}"
                 if ended.full_disk is not None:
                     raise HostStateError(what, where=host.name, why=ended.full_disk)
-                in_background = deploy.is_in_background(host, each)
+                in_background = each.service.container is None and deploy.is_in_background(host, each)
                 raise ServiceError(
                     what,
                     where=host.name,
-                    why=deploy.IN_BACKGROUND if in_background else deploy.last_log_lines(host, each.log),
+                    why=deploy.IN_BACKGROUND if in_background else deploy.explain_end(host, each),
                     hint=deploy.STAY_IN_FOREGROUND if in_background else None,
                 )
 

@@ -9,6 +9,7 @@ from benchkit.agent.operations import TelemetrySnapshot
 from benchkit.hosts.connections import run_on_hosts
 from benchkit.hosts.host import Host
 from benchkit.hosts.host_telemetry import CounterPage, WatchedService
+from benchkit.hosts.sockets import Tcp
 from benchkit.loadtools.generators.execution import GeneratorProcess
 from benchkit.loadtools.load_shares import turn_s
 from benchkit.models.telemetry import SAMPLE_SHARES, SAMPLE_TIMES_S, generator_service
@@ -167,11 +168,13 @@ def unwatch_hosts(block: Block) -> None:
 def watched_service(running: RunningService, name: str) -> WatchedService:
     """Return what to sample of a service: its accept queue, its connections, and its own counters if it has some."""
     service = running.service
-    admin = service.admin
+    admin, at = service.admin, socket_of(service.endpoint)
+    if service.container is not None and isinstance(at, Tcp):
+        at = Tcp(at.address, service.container.port)  # as it is in the network of the container
     return WatchedService(
         name=name,
         process=running.process,
-        listeners=[socket_of(service.endpoint)],
+        listeners=[at],
         counters=None
         if admin is None
         else CounterPage(admin.kind, socket_of(admin.endpoint), admin.path, admin.handshake_logs),

@@ -147,6 +147,11 @@ def use_changes(ask: Asker, link: AgentLink) -> None:
     else:
         with pytest.raises(RefusedError, match="no control group"):
             ask(link, ops.CreateCgroup("half", 0.5))
+    assert ask(link, ops.FindCgroup(os.getpid())) is not None
+    marks = ask(link, ops.TrackContainers("true", ["localhost/benchkit:none"]))  # an engine that lists nothing
+    assert marks.label.startswith("benchkit.owner=")
+    assert marks.parent.startswith("benchkit-")
+    assert "containers" in [record["kind"] for record in ask(link, ops.ListRecords()).records]
     with pytest.raises(RefusedError, match="cannot start /nonexistent/go"):
         ask(link, ops.SetGoEnv("/nonexistent/go", {"GOPROXY": "off"}))
     ask(link, ops.DeleteReport("report-of-nobody"))

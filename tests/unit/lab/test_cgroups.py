@@ -16,7 +16,8 @@ VERSION_2 = "26 25 0:24 / /sys/fs/my\\040cgroup rw,nosuid shared:4 - cgroup2 cgr
 def test_in_version_1_the_parent_is_the_group_of_this_process() -> None:
     own = "5:memory:/a\n4:cpu,cpuacct:/user.slice/one\n0::/user.slice\n"
     assert hierarchies(VERSION_1, own) == [
-        Hierarchy(Path("/sys/fs/cgroup/cpu,cpuacct/user.slice/one"), "cpu,cpuacct", 1)
+        Hierarchy(Path("/sys/fs/cgroup/cpu,cpuacct/user.slice/one"), "cpu,cpuacct", 1),
+        Hierarchy(Path("/sys/fs/cgroup/memory/a"), "memory", 1),
     ]
 
 

@@ -1,0 +1,432 @@
+"""Images as services: a container of podman or docker, on the host's network, on a bridge, or with a published port."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Literal, Self
+
+from pydantic import ConfigDict, Field, StrictFloat, StrictInt, StrictStr, StringConstraints, model_validator
+
+from benchkit.document import SourceMap
+from benchkit.errors import FieldError, InputError, UnsupportedError
+from benchkit.hosts.processes import StopSignal
+from benchkit.models.base import Frozen
+from benchkit.models.protocol import is_tls
+from benchkit.services.backend import Backend, RenderRequest, ServiceOptions, service_endpoint
+from benchkit.services.certificates import tls_paths
+from benchkit.services.command import (
+    LocalPath,
+    ReadyOptions,
+    SourceOptions,
+    StopOptions,
+    VariableName,
+    carried_files,
+    existing_files,
+    existing_path,
+    placeholder_faults,
+)
+from benchkit.services.git_source import resolve_ref
+from benchkit.services.images import (
+    ARCHIVE,
+    ENGINES,
+    BuiltImage,
+    EngineName,
+    Image,
+    LocalImage,
+    find_engine,
+    inspect_image,
+)
+from benchkit.services.placement import MAX_PORT, CpuQuota, Endpoint, ServicePlacement
+from benchkit.services.service import (
+    Container,
+    ContainerNetwork,
+    NetworkMode,
+    ReadyRequest,
+    Service,
+    ServiceFolder,
+    ServiceProcess,
+)
+from benchkit.services.templates import CommandLine, fill_in
+
+ImageName = Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}$")]
+Port = Annotated[int, Field(strict=True, gt=0, le=MAX_PORT)]
+MemoryLimit = (
+    Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]*[kmg]?$")] | Annotated[int, Field(strict=True, gt=0)]
+)
+Mount = Annotated[str, StringConstraints(strict=True, pattern=r"^[^:]+:/[^:]*(:(ro|rw))?$")]
+
+FIRST_ADDRESS = 2
+"""Host part of the first container's address on a bridge; the bridge itself has 1."""
+SETTINGS = ("image", "build")
+
+
+class ImageBuildOptions(Frozen):
+    """The build of an image."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    context: LocalPath = Field(
+        default=".",
+        description="folder of its sources, relative to the scenario's file, or to that of `source`",
+        examples=["../myserver"],
+    )
+    file: LocalPath = Field(default="Dockerfile", description="its Containerfile, relative to the context")
+    target: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w.-]*$")] | None = Field(
+        default=None, description="stage to build; absent: the last one", examples=["production"]
+    )
+    args: Mapping[VariableName, StrictStr | StrictInt | StrictFloat] = Field(
+        default_factory=dict, description="build arguments (ARG)", examples=[{"GO_VERSION": "1.24"}]
+    )
+
+
+class ContainerOptions(ServiceOptions):
+    """Options of a container; one of `image` and `build` is required."""
+
+    image: ImageName | None = Field(
+        default=None,
+        description="image of this machine's engine, which is carried to the host",
+        examples=["me/app:1.2"],
+    )
+    build: ImageBuildOptions | None = Field(
+        default=None, description="image that is built on this machine", examples=[{"context": "../myserver"}]
+    )
+    source: SourceOptions | None = Field(
+        default=None,
+        description="version to build, in a clean checkout, where `build.context` then starts; absent: the files as they are",
+        examples=[{"git": "../myserver", "ref": "$ref"}],
+    )
+    pull: Literal["never", "missing"] = Field(
+        default="never", description="missing: the host pulls an image that this machine does not have"
+    )
+    command: CommandLine | None = Field(
+        default=None,
+        description="arguments after those of the image's entrypoint; absent: those of the image",
+        examples=[["--listen", "{host}:{port}"]],
+    )
+    environment: Mapping[VariableName, StrictStr | StrictInt | StrictFloat] = Field(
+        default_factory=dict, description="environment variables", examples=[{"PORT": "{port}"}]
+    )
+    files: tuple[LocalPath, ...] = Field(
+        default=(),
+        description="files and folders to carry to its folder on the host, as in `command`; `mounts` gives them a place",
+        examples=[["site/", "nginx.conf.j2"]],
+    )
+    mounts: tuple[Mount, ...] = Field(
+        default=(),
+        description="`SOURCE:TARGET`, read-only, or `SOURCE:TARGET:rw`; SOURCE: `./x` of `files`, `/x` of the host, or the "
+        "name of a volume, which is always writable",
+        examples=[["./site:/srv", "data:/var/lib/app"]],
+    )
+    port: Port | None = Field(
+        default=None, description="port in the container; absent: that of `listen`", examples=[80]
+    )
+    network: NetworkMode = Field(
+        default="published",
+        description="host: that of the host; published: `listen` leads to `port`; bridge: an address of its own, which only "
+        "its host reaches",
+    )
+    quota: Annotated[float, Field(gt=0, le=1024)] | None = Field(
+        default=None,
+        description="CPUs that it may use (`--cpus`); absent: no quota but that of its role",
+        examples=[0.5],
+    )
+    memory: MemoryLimit | None = Field(
+        default=None, description="bytes of memory that it may use, or a number with k, m or g", examples=["256m"]
+    )
+    user: Annotated[str, StringConstraints(strict=True, pattern=r"^[\w.-]+(:[\w.-]+)?$")] | None = Field(
+        default=None, description="user (and group) in the container; absent: that of the image", examples=["1000:1000"]
+    )
+    read_only: bool = Field(default=False, description="its root file system cannot be written")
+    engine: Literal["auto", "podman", "docker"] = Field(
+        default="auto", description="auto: podman where the host has it, else docker"
+    )
+    ready: ReadyOptions = Field(
+        default_factory=ReadyOptions, description="when it is ready for load", examples=[{"path": "/health"}]
+    )
+    ready_command: CommandLine | None = Field(
+        default=None,
+        description="command in the container that ends with 0 once it is ready, beside `ready`",
+        examples=["pg_isready -U postgres"],
+    )
+    stop: StopOptions = Field(
+        default_factory=StopOptions, description="how it is stopped", examples=[{"signal": "QUIT", "within_s": 10}]
+    )
+    data: Literal["fresh", "kept"] = Field(
+        default="fresh", description="its volumes: fresh at each start, or kept until the run ends"
+    )
+    prepare: CommandLine | None = Field(
+        default=None,
+        description="command in the container that fills fresh volumes before the load; its time is not measured",
+        examples=["psql -U postgres -f /init.sql"],
+    )
+    may_use_cpus: Annotated[int, Field(strict=True, gt=0)] | None = Field(
+        default=None,
+        description="CPUs that it can keep busy at once by its own settings; absent: all of its CPUs",
+        examples=[1],
+    )
+    peers: Mapping[str, str] = Field(
+        default_factory=dict,
+        description="other containers of the stack that it reaches by a name: name → service",
+        examples=[{"db": "database"}],
+    )
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> Self:
+        if (self.image is None) == (self.build is None):
+            raise ValueError("one of `image` and `build` is required")
+        if self.source is not None and self.build is None:
+            raise ValueError("source: a version needs a `build`")
+        if self.listen.port is None:
+            raise ValueError("listen: a container needs a port")
+        if self.network == "host" and self.port not in (None, self.listen.port):
+            raise ValueError("port: on the host's network it is that of `listen`")
+        return self
+
+    @property
+    def container_port(self) -> int:
+        """The port at which it listens inside, without the shift of a placement."""
+        return self.port or self.listen.port or 0
+
+
+class ContainerBackend(Backend[ContainerOptions]):
+    """A container of an image, which an engine of the host runs.
+
+    In `command` and `environment`, {host} and {port} stand for the socket inside, {protocol} for its protocol, {cpus}
+    for the number of its CPUs. With TLS, {certificate} and {certificate_key} are files that are mounted.
+    """
+
+    name = "container"
+    options = ContainerOptions
+    protocols = frozenset({"http1", "https1", "h2", "h2c"})
+
+    def endpoint(self, name: str, options: ContainerOptions, place: ServicePlacement, names: Sequence[str]) -> Endpoint:
+        """Return the socket at which others reach it."""
+        if options.network != "bridge":
+            return service_endpoint(name, options, place, options.protocol)
+        tls = options.tls if is_tls(options.protocol) else None
+        return Endpoint(
+            place.host, options.protocol, address=_address(name, place, names), port=options.container_port, tls=tls
+        )
+
+    def programs(self, options: ContainerOptions) -> tuple[str, ...]:
+        """Return the engine, where the scenario names one."""
+        return () if options.engine == "auto" else (options.engine,)
+
+    def connects_to(self, options: ContainerOptions) -> tuple[str, ...]:
+        """Return the services that it reaches by name."""
+        return tuple(dict.fromkeys(options.peers.values()))
+
+    def resolve(self, options: ContainerOptions, source: SourceMap) -> ContainerOptions:
+        """Return the options with the paths of files and of the sources of its build. Raises InputError."""
+        values = dict.fromkeys(("certificate", "certificate_key"), "c" if is_tls(options.protocol) else None)
+        values |= dict.fromkeys(("host", "port", "protocol", "cpus", "folder"), "1")
+        texts = [
+            *((("command",), text) for text in options.command or ()),
+            *((("environment", name), str(value)) for name, value in options.environment.items()),
+        ]
+        if faults := [fault for field, text in texts for fault in placeholder_faults(field, text, values, source)]:
+            raise InputError("\n".join(dict.fromkeys(faults)))
+        build, version = options.build, options.source
+        if build is not None and version is None:
+            build = build.model_copy(
+                update={"context": str(existing_path(build.context, source, ("build", "context")))}
+            )
+        if version is not None:
+            folder = existing_path(version.git, source, ("source", "git"))
+            try:
+                resolve_ref(folder, version.ref)
+            except InputError as error:
+                message = ": ".join(filter(None, (error.where, error.what, error.why)))
+                raise InputError(source.fault(("source", "ref"), message)) from None
+            version = version.model_copy(update={"git": str(folder)})
+        files = existing_files(options.files, source)
+        return options.model_copy(update={"build": build, "source": version, "files": files})
+
+    def local_files(self, options: ContainerOptions) -> tuple[Path, ...]:
+        """Return the files to carry."""
+        return tuple(map(Path, options.files))
+
+    def render(self, request: RenderRequest[ContainerOptions]) -> Service:
+        """Return the service."""
+        options, place, endpoint = request.options, request.place, request.endpoint
+        engine = _engine(options, place)
+        cpus = place.select_cpus(options.cpus, "cpus")
+        is_shared = options.network == "host"
+        values = {
+            "host": endpoint.address if is_shared else "0.0.0.0",  # noqa: S104 - inside of the container
+            "port": str(endpoint.port if is_shared else options.container_port),
+            "protocol": options.protocol,
+            "cpus": str(len(cpus)),
+            "folder": str(place.folder),
+            "certificate": None if endpoint.tls is None else str(tls_paths(place.folder).certificate),
+            "certificate_key": None if endpoint.tls is None else str(tls_paths(place.folder).key),
+        }
+        image = _image(options, place)
+        name = f"benchkit-{_cell_digest(place)}-{request.name}"
+        quota = _quota(options, place)
+        container = Container(
+            engine=place.program(engine).path,
+            name=name,
+            image=options.image or "" if image is None else image.reference,
+            archive=None if image is None else place.folder / "image" / ARCHIVE,
+            network=options.network,
+            port=endpoint.port or 0 if is_shared else options.container_port,
+            bridge=None if is_shared else _network(place),
+            volumes=tuple(f"{name}-{each}" for each in _volumes(options)),
+            keeps_volumes=options.data == "kept",
+            ready=() if options.ready_command is None else options.ready_command,
+            prepare=() if options.prepare is None else options.prepare,
+        )
+        # podman warns of a missing program for DNS, which nobody needs: names are in /etc/hosts of each container.
+        quiet = ("--log-level", "error") if engine == "podman" else ()
+        argv = [container.engine, *quiet, "run", "--name", name, "--pull", "never", "--log-driver", "none"]
+        limit = place.file_limit(options.nofile)
+        # podman gives its own limits on, which the agent sets; the daemon of docker has others.
+        argv += (
+            ["--cgroups", "no-conmon", "--ulimit", "host"] if engine == "podman" else ["--ulimit", f"nofile={limit}"]
+        )
+        argv += ["--cpuset-cpus", ",".join(map(str, cpus))]
+        argv += ["--cpus", f"{quota.cpus:g}"] if quota is not None else []
+        argv += ["--memory", str(options.memory)] if options.memory is not None else []
+        argv += ["--user", options.user] if options.user is not None else []
+        argv += ["--read-only"] if options.read_only else []
+        argv += _network_arguments(request, container)
+        argv += [word for text in _mounts(options, place, name) for word in ("--volume", text)]
+        if endpoint.tls is not None:
+            folder = tls_paths(place.folder).certificate.parent
+            argv += ["--volume", f"{folder}:{folder}:ro"]
+        argv += [
+            word
+            for variable, value in options.environment.items()
+            for word in ("--env", f"{variable}={fill_in(str(value), values)}")
+        ]
+        return Service(
+            name=request.name,
+            backend=self.name,
+            host=place.host,
+            folder=place.folder,
+            files=carried_files(options.files, place, values),
+            folders=() if image is None else (ServiceFolder(place.folder / "image", image),),
+            process=ServiceProcess(
+                (*argv, container.image, *(fill_in(word, values) for word in options.command or ())),
+                cpus,
+                limit,
+                quota=quota,
+            ),
+            endpoint=endpoint,
+            parallelism=options.may_use_cpus,
+            ready_timeout_s=options.ready.within_s,
+            ready_request=None
+            if options.ready.path is None
+            else ReadyRequest(options.ready.path, options.ready.status),
+            stop=StopSignal(signal.Signals[f"SIG{options.stop.signal}"], options.stop.within_s),
+            container=container,
+        )
+
+
+def _engine(options: ContainerOptions, place: ServicePlacement) -> EngineName:
+    """Return the engine of the host. Raises UnsupportedError where it has none."""
+    names = ENGINES if options.engine == "auto" else (options.engine,)
+    found = next((name for name in names if name in place.programs), None)
+    if found is None:
+        raise UnsupportedError(f"{place.host} has no {' or '.join(names)}", hint="install podman there, or docker")
+    return found
+
+
+def _image(options: ContainerOptions, place: ServicePlacement) -> Image | None:
+    """Return the image to carry to the host; None where the host pulls it.
+
+    Raises UnsupportedError for an image of another platform, FieldError where this machine does not have it.
+    """
+    if options.build is not None:
+        return _built_image(options.build, options.source, place.goarch)
+    name = options.image or ""
+    if options.pull == "missing":
+        return None
+    try:
+        engine = find_engine(options.engine)
+        facts = inspect_image(engine, name)
+    except InputError as error:
+        raise FieldError("image", ": ".join(filter(None, (error.what, error.why))), hint=error.hint) from None
+    if facts is None:
+        hint = f"build it, `{engine} load` it, or let the host pull it: pull: missing"
+        raise FieldError("image", f"{engine} of this machine has no image {name}", hint=hint)
+    if facts.goarch != place.goarch:
+        raise UnsupportedError(f"the image {name} is for {facts.goarch}, and {place.host} is {place.goarch}")
+    return LocalImage(engine, place.goarch, name, facts.image_id)
+
+
+def _built_image(build: ImageBuildOptions, source: SourceOptions | None, goarch: str) -> BuiltImage:
+    context, state = Path(build.context), None
+    if source is not None:
+        state = resolve_ref(Path(source.git), source.ref)
+        context = (Path(source.git) / build.context).resolve().relative_to(state.repository.resolve())
+    args = tuple(sorted((name, str(value)) for name, value in build.args.items()))
+    try:
+        engine = find_engine()
+    except InputError as error:
+        raise FieldError("build", ": ".join(filter(None, (error.what, error.why))), hint=error.hint) from None
+    return BuiltImage(engine, goarch, context, build.file, build.target, args, state)
+
+
+def _quota(options: ContainerOptions, place: ServicePlacement) -> CpuQuota | None:
+    limits = [quota for quota in (options.quota, place.quota.cpus if place.quota else None) if quota is not None]
+    return CpuQuota(options.role, min(limits)) if limits else None
+
+
+def _cell_digest(place: ServicePlacement) -> str:
+    return hashlib.sha256(str(place.folder.parent).encode()).hexdigest()[:8]
+
+
+def _network(place: ServicePlacement) -> ContainerNetwork:
+    """Return the bridge of a cell, in a part of 10.0.0.0/8 (RFC 1918) that its folder decides."""
+    digest = _cell_digest(place)
+    third, second = int(digest[:2], 16), 192 + int(digest[2:4], 16) % 32
+    return ContainerNetwork(f"benchkit-{digest}", f"10.{second}.{third}.0/24")
+
+
+def _address(name: str, place: ServicePlacement, names: Sequence[str]) -> str:
+    first, _, _ = _network(place).subnet.rpartition(".")
+    return f"{first}.{FIRST_ADDRESS + list(names).index(name)}"
+
+
+def _network_arguments(request: RenderRequest[ContainerOptions], container: Container) -> Iterator[str]:
+    options, endpoint = request.options, request.endpoint
+    if container.bridge is None:
+        yield from ("--network", "host")
+    else:
+        address = _address(request.name, request.place, list(request.peers))
+        yield from ("--network", container.bridge.name, "--ip", address)
+    if options.network == "published":
+        yield from ("--publish", f"{endpoint.address}:{endpoint.port}:{options.container_port}/tcp")
+    for alias, peer in options.peers.items():
+        if peer not in request.peers:
+            raise FieldError("peers", f"{peer} is no service of this stack")
+        where = "127.0.0.1" if container.bridge is None else _address(peer, request.place, list(request.peers))
+        yield from ("--add-host", f"{alias}:{where}")
+
+
+def _volumes(options: ContainerOptions) -> list[str]:
+    sources = (mount.split(":")[0] for mount in options.mounts)
+    return [source for source in dict.fromkeys(sources) if re.fullmatch(r"[A-Za-z0-9][\w-]*", source)]
+
+
+def _mounts(options: ContainerOptions, place: ServicePlacement, name: str) -> Iterator[str]:
+    """Yield the mounts as engines take them. Raises FieldError for a source that is no file of `files`."""
+    volumes = _volumes(options)
+    for mount in options.mounts:
+        source, target, *mode = mount.split(":")
+        if source in volumes:
+            yield f"{name}-{source}:{target}"
+            continue
+        if not source.startswith(("/", "./")):
+            raise FieldError("mounts", f"{mount}: write ./{source} for a file of `files`, or a name for a volume")
+        path = PurePosixPath(source) if source.startswith("/") else place.folder / source
+        yield f"{path}:{target}:{mode[0] if mode else 'ro'}"
+
+
+CONTAINER = ContainerBackend()

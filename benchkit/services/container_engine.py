@@ -1,0 +1,259 @@
+"""Containers on a host, by the commands that podman and docker share: images, networks, start, removal."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import time
+from collections.abc import Sequence
+
+from benchkit.errors import HostError, HostStateError, ServiceError
+from benchkit.hosts.host import Host
+from benchkit.hosts.processes import Completed, HostProcess
+from benchkit.models.facts import EngineFact
+from benchkit.services.service import Container, ContainerNetwork, Service
+from benchkit.units import size
+
+ENGINE_TIMEOUT_S = 30.0
+LOAD_TIMEOUT_S = 600.0
+"""Time to load or pull an image."""
+CREATE_TIMEOUT_S = 30.0
+"""Time for an engine to start the first process of a container."""
+KILLED = "137"
+"""Exit code of a container whose first process got SIGKILL: 128 + 9."""
+PAUSE_S = 0.02
+PREPARED = "-prepared"
+"""End of the name of an empty volume that marks the kept volumes of a container as prepared."""
+_NO_SPACE = re.compile("no space left on device", re.IGNORECASE)
+FORWARDING = {"net.ipv4.ip_forward": "1"}
+"""Setting that bridges need, which engines set and leave; set before them, it is restored."""
+
+logger = logging.getLogger(__name__)
+
+
+def engine_name(path: str) -> str:
+    """Return the name of the engine whose program has this path: what is not docker speaks as podman."""
+    return "docker" if path.rpartition("/")[2] == "docker" else "podman"
+
+
+def read_engine(host: Host, name: str) -> EngineFact:
+    """Return the facts of an engine on a host. Raises HostError where it cannot be used, with what is missing."""
+    program = host.facts.programs[name].path
+    done = host.processes.run((program, "info", "--format", "{{json .}}"), timeout_s=ENGINE_TIMEOUT_S)
+    text = done.stdout.decode(errors="replace")
+    try:
+        info = json.loads(text) if done.ok else {}
+    except ValueError:
+        info = {}
+    errors = info.get("ServerErrors") or ()
+    if not done.ok or not info or errors:
+        why = "; ".join([_output(done) or f"it did not end within {ENGINE_TIMEOUT_S:g} s", *errors, *_lacking(host)])
+        hint = (
+            "start its daemon, and let this user reach its socket" if name == "docker" else "correct that on the host"
+        )
+        raise HostError(f"{name} cannot be used", where=host.name, why=why, hint=hint)
+    return _podman_fact(info) if name == "podman" else _docker_fact(info)
+
+
+def _podman_fact(info: dict[str, dict[str, object]]) -> EngineFact:
+    here, store = info["host"], info["store"]
+    runtime, security, version = here.get("ociRuntime"), here.get("security"), info.get("version")
+    return EngineFact(
+        version=_text(version, "Version"),
+        runtime=" ".join(filter(None, (_text(runtime, "name"), _first_version(_text(runtime, "version"))))) or None,
+        storage_driver=_text(store, "graphDriverName"),
+        cgroup_manager=_text(here, "cgroupManager"),
+        cgroup_version=(_text(here, "cgroupVersion") or "").removeprefix("v") or None,
+        rootless=isinstance(security, dict) and bool(security.get("rootless")),
+    )
+
+
+def _docker_fact(info: dict[str, object]) -> EngineFact:
+    options = info.get("SecurityOptions")
+    return EngineFact(
+        version=_text(info, "ServerVersion"),
+        runtime=_text(info, "DefaultRuntime"),
+        storage_driver=_text(info, "Driver"),
+        cgroup_manager=_text(info, "CgroupDriver"),
+        cgroup_version=_text(info, "CgroupVersion"),
+        rootless=isinstance(options, list) and any("rootless" in str(each) for each in options),
+    )
+
+
+def _text(table: object, name: str) -> str | None:
+    value = table.get(name) if isinstance(table, dict) else None
+    return None if value in (None, "") else str(value)
+
+
+def _first_version(text: str | None) -> str | None:
+    match = re.search(r"[0-9]+\.[0-9.]+\S*", text or "")
+    return match[0] if match else None
+
+
+def _lacking(host: Host) -> list[str]:
+    """Return the files and limits that an engine without root needs and that the host lacks."""
+    if host.facts.root:
+        return []
+    lacking = []
+    for file in ("/etc/subuid", "/etc/subgid"):
+        lines = host.processes.run(("cat", file)).stdout.decode(errors="replace").splitlines()
+        if not any(line.split(":")[0] in (host.facts.user, str(host.facts.uid)) for line in lines):
+            lacking.append(f"{file} has no line for {host.facts.user}")
+    programs = ("newuidmap", "newgidmap")
+    found = {each for each in programs if host.processes.run(("sh", "-c", f"command -v {each}")).ok}
+    settings = host.changes.read_sysctls(("user.max_user_namespaces", "kernel.unprivileged_userns_clone"))
+    lacking += [f"{each} is missing (package uidmap)" for each in programs if each not in found]
+    return lacking + [f"{key} is 0" for key, setting in settings.items() if setting.value == "0"]
+
+
+def leftovers(host: Host, name: str) -> tuple[str, ...]:
+    """Return the containers that benchkit started with an engine of a host, as phrases."""
+    argv = (host.facts.programs[name].path, "ps", "-a", "--filter", "label=benchkit.owner")
+    done = host.processes.run((*argv, "--format", "{{.Names}}: {{.Status}}"), timeout_s=ENGINE_TIMEOUT_S)
+    return tuple(f"container {line} ({name})" for line in done.stdout.decode(errors="replace").splitlines() if done.ok)
+
+
+def bring_image(host: Host, container: Container, backend: str) -> None:
+    """Load or pull the image of a container, unless the host has it. Raises HostError."""
+    if _ok(host, container, "image", "inspect", container.image):
+        return
+    argv: tuple[str, ...] = (container.engine, "pull", "-q", container.image)
+    what = f"cannot pull the image {container.image}"
+    if container.archive is not None:
+        host.changes.track_containers(container.engine, [container.image])
+        argv = (container.engine, "load", "-q", "-i", str(container.archive))
+        what = f"cannot load the image {container.image} of {backend}"
+    logger.info("%s: %s", host.name, " ".join(argv))
+    done = host.processes.run(argv, timeout_s=LOAD_TIMEOUT_S)
+    if done.ok and _ok(host, container, "image", "inspect", container.image):
+        return
+    why = _output(done) or f"it did not end within {LOAD_TIMEOUT_S:g} s"
+    if _NO_SPACE.search(why):
+        raise HostStateError(what, where=host.name, why=f"the engine's image store is full: {why}")
+    raise HostError(what, where=host.name, why=why)
+
+
+def start_arguments(host: Host, service: Service, container: Container, trial: str) -> tuple[str, ...]:
+    """Make what a container needs, and return the arguments that start it, with the labels of the run.
+
+    Raises HostError.
+    """
+    marks = host.changes.track_containers(container.engine)
+    labels = ("--label", marks.label, "--label", f"benchkit.trial={trial}")
+    _run(host, container, "rm", "-f", "-v", container.name)
+    if container.network != "host":
+        host.changes.write_sysctls(FORWARDING)
+    if container.bridge is not None:
+        _require_network(host, container, container.bridge, labels)
+    for volume in container.volumes:
+        if not _ok(host, container, "volume", "inspect", volume):
+            _require(host, container, f"cannot create the volume {volume}", "volume", "create", *labels, volume)
+    fact = host.facts.engines.get(engine_name(container.engine))
+    group = ("--cgroup-parent", f"/{marks.parent}") if fact is not None and fact.cgroup_manager == "cgroupfs" else ()
+    argv = service.process.argv
+    options = argv.index("run") + 1
+    return (*argv[:options], *labels, *group, *argv[options:])
+
+
+def _require_network(host: Host, container: Container, bridge: ContainerNetwork, labels: Sequence[str]) -> None:
+    if _ok(host, container, "network", "inspect", bridge.name):
+        return
+    what = f"cannot create the network {bridge.name} ({bridge.subnet})"
+    _require(host, container, what, "network", "create", *labels, "--subnet", bridge.subnet, bridge.name)
+
+
+def adopt(host: Host, container: Container, process: HostProcess) -> None:
+    """Wait until a container runs, and count its processes as those of the engine's client. Raises HostError.
+
+    Returns without it where the client has ended, which the caller notices.
+    """
+    deadline = time.monotonic() + CREATE_TIMEOUT_S
+    while time.monotonic() < deadline:
+        state = _state(host, container)
+        if state and state[0] != "0":
+            if (
+                path := host.processes.cgroup_of(int(state[0]))
+            ) is not None:  # else it has ended, which the caller notices
+                host.processes.count_by_cgroup(process, path)
+            return
+        if process.wait(PAUSE_S) is not None:
+            return
+    raise HostError(f"no process of the container started within {CREATE_TIMEOUT_S:g} s", where=host.name)
+
+
+def remove(host: Host, container: Container) -> None:
+    """Remove a container with its volumes, if there is one. Idempotent. Raises HostError."""
+    done = _run(host, container, "rm", "-f", "-v", container.name)
+    if not done.ok and _state(host, container):
+        raise HostError(f"the container {container.name} cannot be removed", where=host.name, why=_output(done))
+    for volume in () if container.keeps_volumes else container.volumes:
+        if _ok(host, container, "volume", "inspect", volume):
+            _require(host, container, f"cannot remove the volume {volume}", "volume", "rm", "-f", volume)
+
+
+def why_ended(host: Host, container: Container, process: HostProcess) -> str | None:
+    """Return what the engine knows about the end of a container; None: nothing. Raises HostError."""
+    state = _state(host, container)
+    if not state:
+        return "the engine does not know the container any more, or does not answer"
+    pid, is_killed_for_memory, code, limit, error = state[:5]
+    ended = process.wait(0)
+    has_killed = code == KILLED and limit not in ("0", "") and ended is not None and bool(ended.memory_kills)
+    if is_killed_for_memory == "true" or has_killed:  # not every kernel tells the engine
+        of = f" is {size(int(limit))}" if limit not in ("0", "") else " is unknown"
+        return f"the kernel killed it for memory: its limit{of}"
+    if pid != "0":
+        return "the engine stopped running it, and its processes were still there"
+    return error or None
+
+
+def wait_ready(host: Host, container: Container, process: HostProcess, deadline: float) -> None:
+    """Wait until the command that tests a container ends with 0. Raises HostError."""
+    while container.ready:
+        done = _run(host, container, "exec", container.name, *container.ready)
+        if done.ok:
+            return
+        if time.monotonic() > deadline or process.wait(PAUSE_S) is not None:
+            raise HostError(f"`{' '.join(container.ready)}` does not end with 0", where=host.name, why=_output(done))
+
+
+def prepare(host: Host, service: Service, container: Container) -> None:
+    """Run the command that prepares the data of a container, once for volumes that are kept.
+
+    Raises ServiceError with the end of what it printed.
+    """
+    mark = f"{container.name}{PREPARED}"
+    if not container.prepare or (container.keeps_volumes and _ok(host, container, "volume", "inspect", mark)):
+        return
+    done = host.processes.run((container.engine, "exec", container.name, *container.prepare), timeout_s=LOAD_TIMEOUT_S)
+    if not done.ok:
+        raise ServiceError(f"`prepare` of {service.name} failed", where=host.name, why=_output(done) or str(done.ended))
+    if container.keeps_volumes:
+        label = host.changes.track_containers(container.engine).label
+        _require(host, container, f"cannot create the volume {mark}", "volume", "create", "--label", label, mark)
+
+
+def _state(host: Host, container: Container) -> list[str]:
+    """Return pid, end by memory, exit code, memory limit and error of a container; empty where there is none."""
+    form = "{{.State.Pid}}|{{.State.OOMKilled}}|{{.State.ExitCode}}|{{.HostConfig.Memory}}|{{.State.Error}}"
+    done = _run(host, container, "container", "inspect", "-f", form, container.name)
+    return done.stdout.decode(errors="replace").strip().split("|", 4) if done.ok else []
+
+
+def _require(host: Host, container: Container, what: str, *words: str) -> None:
+    done = _run(host, container, *words)
+    if not done.ok:
+        raise HostError(what, where=host.name, why=_output(done))
+
+
+def _ok(host: Host, container: Container, *words: str) -> bool:
+    return _run(host, container, *words).ok
+
+
+def _run(host: Host, container: Container, *words: str) -> Completed:
+    return host.processes.run((container.engine, *words), timeout_s=ENGINE_TIMEOUT_S)
+
+
+def _output(done: Completed) -> str:
+    return (done.stderr or done.stdout).decode(errors="replace").strip()

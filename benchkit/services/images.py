@@ -1,0 +1,257 @@
+"""Images of containers on the controller: built or already there, and saved as archives that hosts load.
+
+An archive is kept by the content of its image: its id, which is the hash of its configuration and layers (OCI image
+specification), or the content of the context that it is built from. It is built and saved once, as
+`localhost/benchkit:KEY`.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import logging
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from benchkit.errors import BenchkitError, InputError
+from benchkit.services.builds import BUILD_TIMEOUT_S, LAST_LINES, BuildOutput
+from benchkit.services.controller_files import content_sha256
+from benchkit.services.git_source import GitState, checked_out
+from benchkit.services.go_build import cache_folder
+from benchkit.services.service import ControllerFolder
+
+EngineName = Literal["podman", "docker"]
+ENGINES: tuple[EngineName, ...] = ("podman", "docker")
+"""Engines in the order in which `auto` takes them: podman needs no daemon, whose CPU time nobody would count."""
+
+REPOSITORY = "localhost/benchkit"
+"""Name of every image that benchkit brings to a host."""
+ARCHIVE = "image.tar"
+RECORD = "image.json"
+INSPECT_TIMEOUT_S = 30.0
+FORMAT = 1
+"""Part of each key. Increase it when the way of building changes."""
+
+_PORT = re.compile(r"([0-9]{1,5})(/tcp)?")
+
+progress_logger = logging.getLogger(f"{__name__}.progress")
+
+
+@dataclass(frozen=True)
+class ImageFacts:
+    """The facts of an image that decide how and where a container of it runs."""
+
+    image_id: str
+    """SHA-256 in hexadecimal digits."""
+    goarch: str
+    ports: tuple[int, ...]
+    """TCP ports that it exposes."""
+
+
+@dataclass(frozen=True)
+class Image(ControllerFolder):
+    """An image of the controller, for a platform."""
+
+    engine: EngineName
+    goarch: str
+
+    @property
+    def key(self) -> str:
+        """Identify its content, in hexadecimal digits."""
+        raise NotImplementedError
+
+    @property
+    def reference(self) -> str:
+        """Its name on hosts."""
+        return f"{REPOSITORY}:{self.key[:24]}"
+
+    @property
+    def source(self) -> GitState | None:
+        """The version that it is built from; None: the files as they are."""
+        return None
+
+    def read(self) -> Path:
+        """Return the folder with its archive; build and save it first. Raises BenchkitError."""
+        return self.build().folder
+
+    def build(self) -> BuildOutput:
+        """Build and save it, once in a process; the hash is the id of the image. Raises BenchkitError."""
+        return _saved(self)
+
+    @contextmanager
+    def tagged(self) -> Iterator[str]:
+        """Give the id of the image, which has the name `reference` for as long as the context lasts."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class LocalImage(Image):
+    """An image that an engine of the controller has."""
+
+    name: str
+    """As the scenario names it."""
+    image_id: str
+
+    @property
+    def key(self) -> str:
+        """Identify its content."""
+        return self.image_id
+
+    @contextmanager
+    def tagged(self) -> Iterator[str]:
+        """Give its id, with a second name."""
+        _run((self.engine, "tag", self.image_id, self.reference), f"cannot name the image {self.name}")
+        try:
+            yield self.image_id
+        finally:
+            _untag(self.engine, self.image_id, self.reference)
+
+    def __str__(self) -> str:
+        """Return its name."""
+        return f"image {self.name}"
+
+
+@dataclass(frozen=True)
+class BuiltImage(Image):
+    """An image that is built from a Containerfile."""
+
+    context: Path
+    """Absolute, or with `state` relative to the checkout."""
+    file: str
+    """Relative to the context."""
+    target: str | None = None
+    args: tuple[tuple[str, str], ...] = ()
+    state: GitState | None = None
+
+    @functools.cached_property
+    def key(self) -> str:
+        """Identify the content of its context and the options of its build."""
+        content = content_sha256(self.context) if self.state is None else [self.state.tree, str(self.context)]
+        parts = [FORMAT, self.engine, self.goarch, content, self.file, self.target, self.args]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    @property
+    def source(self) -> GitState | None:
+        """The version that it is built from."""
+        return self.state
+
+    @contextmanager
+    def tagged(self) -> Iterator[str]:
+        """Build it, and give its id."""
+        progress_logger.warning("building: %s", self)
+        with self._context() as context, tempfile.TemporaryDirectory() as scratch:
+            id_file = Path(scratch) / "id"
+            file = context / self.file
+            if not file.is_file():
+                raise BenchkitError(f"there is no {self.file}", where=str(context), hint="name it with build.file")
+            argv = [self.engine, "build", "--iidfile", str(id_file), "--tag", self.reference, "--file", str(file)]
+            argv += ["--platform", f"linux/{self.goarch}"]
+            argv += ["--timestamp", "0"] if self.engine == "podman" else []  # equal content gives an equal id
+            argv += ["--target", self.target] if self.target else []
+            argv += [word for name, value in self.args for word in ("--build-arg", f"{name}={value}")]
+            _run((*argv, str(context)), f"the build of {self} failed", BUILD_TIMEOUT_S)
+            image_id = id_file.read_text(encoding="utf-8").strip().removeprefix("sha256:")
+            try:
+                yield image_id
+            finally:
+                _untag(self.engine, image_id, self.reference)
+
+    @contextmanager
+    def _context(self) -> Iterator[Path]:
+        if self.state is None:
+            yield self.context
+        else:
+            with checked_out(self.state) as checkout:
+                yield checkout / self.context
+
+    def __str__(self) -> str:
+        """Return its Containerfile and ref."""
+        return f"image of {self.context / self.file}" + (f" at {self.state.ref}" if self.state else "")
+
+
+def find_engine(wanted: EngineName | Literal["auto"] = "auto") -> EngineName:
+    """Return the engine of this machine that images come from. Raises InputError where there is none."""
+    names = ENGINES if wanted == "auto" else (wanted,)
+    found = next((name for name in names if shutil.which(name)), None)
+    if found is None:
+        raise InputError(
+            f"this machine has no {' or '.join(names)}",
+            why="images are built or saved here, and carried to the hosts",
+            hint="install podman, or let the hosts pull: {image: NAME, pull: missing}",
+        )
+    return found
+
+
+@functools.cache
+def inspect_image(engine: EngineName, name: str) -> ImageFacts | None:
+    """Return the facts of an image of this machine; None where it has none of this name. Raises InputError."""
+    done = _completed((engine, "image", "inspect", name), INSPECT_TIMEOUT_S)
+    if done.returncode != 0:
+        error = done.stderr.decode(errors="replace").strip()
+        if re.search(r"no such image|not known|unable to find", error, re.IGNORECASE):
+            return None
+        raise InputError(f"{engine} cannot be used on this machine", why=_last_lines(error))
+    facts = json.loads(done.stdout)[0]
+    exposed = (_PORT.fullmatch(each) for each in (facts.get("Config") or {}).get("ExposedPorts") or {})
+    ports = tuple(sorted(int(match[1]) for match in exposed if match))
+    return ImageFacts(str(facts["Id"]).removeprefix("sha256:"), str(facts["Architecture"]), ports)
+
+
+@functools.cache
+def _saved(image: Image) -> BuildOutput:
+    """Return the archive of an image in the cache; build and save the image first unless that was done."""
+    folder = cache_folder() / "images" / image.key[:32]
+    known = _read_record(folder / RECORD)
+    if known is not None and (folder / ARCHIVE).is_file():
+        return BuildOutput(folder, known)
+    folder.mkdir(parents=True, exist_ok=True)
+    with image.tagged() as image_id, tempfile.TemporaryDirectory(prefix=".saving-", dir=folder) as scratch:
+        archive, record = Path(scratch) / ARCHIVE, Path(scratch) / RECORD
+        form = ("--format", "docker-archive") if image.engine == "podman" else ()
+        _run((image.engine, "save", *form, "--output", str(archive), image.reference), f"cannot save the {image}")
+        record.write_text(json.dumps({"id": image_id}), encoding="utf-8")
+        archive.replace(folder / ARCHIVE)
+        record.replace(folder / RECORD)
+    return BuildOutput(folder, image_id)
+
+
+def _untag(engine: EngineName, image_id: str, reference: str) -> None:
+    """Remove a name of an image, which stays with podman also where it has no other."""
+    argv = (engine, "untag", image_id, reference) if engine == "podman" else (engine, "rmi", reference)
+    _run(argv, f"cannot remove the name {reference} of an image")
+
+
+def _read_record(record: Path) -> str | None:
+    try:
+        return str(json.loads(record.read_text(encoding="utf-8"))["id"])
+    except (FileNotFoundError, ValueError, KeyError):
+        return None
+
+
+def _run(argv: Sequence[str], what: str, timeout_s: float = BUILD_TIMEOUT_S) -> None:
+    """Run an engine's command. Raises BenchkitError with the last lines that it printed."""
+    done = _completed(argv, timeout_s)
+    if done.returncode != 0:
+        output = (done.stdout + done.stderr).decode(errors="replace")
+        raise BenchkitError(what, where="this machine", why=_last_lines(output) or f"exit code {done.returncode}")
+
+
+def _last_lines(text: str) -> str:
+    return "\n    ".join(text.strip().splitlines()[-LAST_LINES:])
+
+
+def _completed(argv: Sequence[str], timeout_s: float) -> subprocess.CompletedProcess[bytes]:
+    try:
+        return subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=timeout_s)
+    except OSError as error:
+        raise BenchkitError(f"cannot run {argv[0]}", where="this machine", why=error.strerror) from None
+    except subprocess.TimeoutExpired:
+        raise BenchkitError(f"`{argv[0]} {argv[1]}` did not end within {timeout_s:g} s", where="this machine") from None

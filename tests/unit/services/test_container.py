@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from benchkit.errors import InputError, UnsupportedError
+from benchkit.services.placement import CpuQuota, HostProgram, ServicePlacement
+from benchkit.services.rendering import ServiceSpec, render_services
+from benchkit.services.service import Service
+from tests.support.builders import read_scenario
+
+APP = {"backend": "container", "image": "me/app:1.2", "pull": "missing", "listen": 8080}
+
+
+def place(spec: ServiceSpec, **programs: str) -> ServicePlacement:
+    return ServicePlacement(
+        host="sut",
+        address="10.0.0.1",
+        cpus=(0, 1),
+        folder=PurePosixPath("/w/stack/cell") / spec.name,
+        user="bench",
+        root=False,
+        goos="linux",
+        goarch="arm64",
+        nofile=20000,
+        programs={name: HostProgram(path, ()) for name, path in (programs or {"podman": "/usr/bin/podman"}).items()},
+        quota=CpuQuota("sut", 0.5),
+        port_shift=1,
+    )
+
+
+def render(folder: Path, *, programs: dict[str, str] | None = None, **services: dict[str, object]) -> list[Service]:
+    stack = {"entry": next(iter(services)), "services": services}
+    specs = read_scenario(folder, stacks={"one": stack}).cells[0].services
+    return list(render_services(specs, lambda spec: place(spec, **(programs or {}))))
+
+
+def test_a_container_is_a_command_of_its_engine(tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    options = {
+        "network": "host",
+        "command": "--listen {host}:{port} --threads {cpus}",
+        "environment": {"MODE": "production"},
+        "files": ["site"],
+        "mounts": ["./site:/srv", "data:/var/lib/app", "/etc/ssl:/ssl:rw"],
+        "memory": "64m",
+        "user": "1000:1000",
+        "read_only": True,
+        "quota": 0.25,
+        "cpus": 1,
+        "nofile": 1000,
+    }
+    (service,) = render(tmp_path, app={**APP, **options})
+    container = service.container
+    assert container is not None
+    assert service.process.argv == (
+        *(
+            "/usr/bin/podman",
+            "--log-level",
+            "error",
+            "run",
+            "--name",
+            container.name,
+            "--pull",
+            "never",
+            "--log-driver",
+            "none",
+        ),
+        *("--cgroups", "no-conmon", "--ulimit", "host", "--cpuset-cpus", "0", "--cpus", "0.25", "--memory", "64m"),
+        *("--user", "1000:1000", "--read-only", "--network", "host"),
+        *("--volume", "/w/stack/cell/app/site:/srv:ro", "--volume", f"{container.name}-data:/var/lib/app"),
+        *("--volume", "/etc/ssl:/ssl:rw", "--env", "MODE=production"),
+        *("me/app:1.2", "--listen", "10.0.0.1:8081", "--threads", "1"),
+    )
+    assert (service.process.nofile, service.process.quota) == (1000, CpuQuota("sut", 0.25))
+    assert (container.archive, container.volumes, container.bridge) == (None, (f"{container.name}-data",), None)
+
+
+def test_docker_publishes_a_port_and_the_quota_of_the_role_holds(tmp_path: Path) -> None:
+    (service,) = render(tmp_path, programs={"docker": "/bin/docker"}, app={**APP, "port": 80, "command": "{port}"})
+    container = service.container
+    assert container is not None
+    assert container.bridge is not None
+    address = container.bridge.subnet.replace(".0/24", ".2")
+    assert service.process.argv[8:] == (
+        *("--ulimit", "nofile=20000", "--cpuset-cpus", "0,1", "--cpus", "0.5"),
+        *("--network", container.bridge.name, "--ip", address, "--publish", "10.0.0.1:8081:80/tcp", "me/app:1.2", "80"),
+    )
+    assert (service.endpoint.port, container.port) == (8081, 80)
+
+
+def test_containers_of_a_stack_reach_each_other_by_name(tmp_path: Path) -> None:
+    database = {**APP, "network": "bridge", "listen": 5432}
+    app, db = render(tmp_path, app={**APP, "peers": {"db": "database"}}, database=database)
+    assert db.endpoint.port == 5432
+    assert app.process.argv[-3:-1] == ("--add-host", f"db:{db.endpoint.address}")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"build": {}}, "one of `image` and `build` is required"),
+        ({"listen": "unix"}, "a container needs a port"),
+        ({"network": "host", "port": 80}, "on the host's network it is that of `listen`"),
+        ({"source": {"ref": "v1"}}, "a version needs a `build`"),
+        ({"command": "{socket}"}, r"no placeholder \{socket\}"),
+        ({"mounts": ["site/x:/srv"]}, r"write \./site/x for a file of `files`"),
+        ({"peers": {"db": "nobody"}}, "no other service 'nobody' in this stack"),
+        ({"memory": "much"}, "memory"),
+    ],
+)
+def test_options_that_do_not_fit_are_named(tmp_path: Path, options: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        render(tmp_path, app={**APP, **options})
+
+
+def test_a_host_without_an_engine_is_unsupported(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match="sut has no podman or docker"):
+        render(tmp_path, programs={"python3": "/usr/bin/python3"}, app=APP)
