@@ -76,6 +76,7 @@ def why(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFrame:
 
     Columns: cell_id, baseline_id, level, service, component, unit, value, baseline_value, difference, low, high, blocks
     (`benchkit.comparison.components`). The rows of a level add up to its sum, except those of level `activity`.
+    The table `components` has the same rows of runs that were judged since it exists.
     """
     where = _store(store)
     found = components_of(read_run_data(where, where.run(run)))

@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 
 TITLES = {
     "rate": "the rate",
+    "cores": "the cores used",
     "service": "CPU time per request by service",
+    "mode": "CPU time per request in user code and in the kernel",
     "category": "CPU time per request by category, from profiles",
+    "function": "CPU time per request by the functions that differ most, from profiles",
     "activity": "what else happens per request",
 }
 
@@ -126,17 +129,17 @@ def _row(component: Component) -> tuple[str, ...]:
     import math
 
     from benchkit import units
-    from benchkit.comparison.components import COST
+    from benchkit.comparison.components import COST, LOGARITHMIC
     from benchkit.comparison.why import part_name, signed
 
-    is_time = component.unit == "sec/req"
-    shown = units.seconds if is_time else units.rate if component.unit == "req/s" else units.ratio
-    if component.level == "rate":
+    shown = {"sec/req": units.seconds, "req/s": units.rate, "B/req": units.size}.get(component.unit, units.ratio)
+    if component.level in LOGARITHMIC:
         sign = -1 if component.component == COST else 1
         ends = sorted(math.exp(sign * end) for end in (component.low, component.high) if end is not None)
         difference = f"{units.ratio(math.exp(sign * component.difference))} times"
         interval = " to ".join(map(units.ratio, ends))
-        name = "requests per second" if component.is_sum else component.component
+        sums = {"rate": "requests per second", "cores": "CPU cores used"}
+        name = sums[component.level] if component.is_sum else component.component
     else:
         difference = signed(component.difference, shown)
         interval = (

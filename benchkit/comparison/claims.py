@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Literal
 
 from scipy import special
 
+from benchkit.comparison.component_costs import component_trials
 from benchkit.comparison.notes import with_cell_notes, with_findings, with_response_notes
 from benchkit.comparison.ratios import Ratio, block_ratios, double_ratios
 from benchkit.comparison.run_data import RunData
 from benchkit.errors import InputError
 from benchkit.models.base import Frozen, cpu_places
 from benchkit.models.claims import CellPair, Claim, Need, claims_of
-from benchkit.models.metrics import GOROUTINES, RPS
+from benchkit.models.metrics import GOROUTINES, RPS, component_metric
 from benchkit.models.profile import PROFILE_METRICS
 from benchkit.models.run import HostRecord, Manifest
 from benchkit.stats.cell_pairs import ComparedCells, claim_pairs
 from benchkit.stats.inference import holm, t_share
-from benchkit.stats.samples import take_samples
+from benchkit.stats.samples import Exclusion, take_samples
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -125,17 +126,10 @@ def _measure_claim(claim: Claim, data: RunData) -> tuple[_Decision, ClaimResult]
     # These hosts may not support some levels: then the claim is about the others, and says so.
     if not pairs:
         return untestable, result.model_copy(update={"reason": f"{missing[0]} was skipped: {unsupported[missing[0]]}"})
-    trials, excluded = data.trials, data.exclusions
-    if claim.metric in PROFILE_METRICS:
-        if data.profiled is None:
-            return untestable, result.model_copy(update={"reason": "no trial was profiled"})
-        trials, excluded = data.profiled.trials, data.profiled.exclusions
-    elif claim.metric == GOROUTINES:
-        counted = _with_goroutines(data)
-        if counted is None:
-            return untestable, result.model_copy(update={"reason": "no server reported its goroutines"})
-        trials = counted
-        excluded = tuple(replace(each, metrics=None) for each in data.exclusions if each.covers(RPS))
+    found = _claim_trials(claim.metric, data)
+    if isinstance(found, str):
+        return untestable, result.model_copy(update={"reason": found})
+    trials, excluded = found
     samples = take_samples(trials, claim.metric, excluded)
     measured = (
         block_ratios(samples, pairs, data.alpha)
@@ -152,6 +146,21 @@ def _measure_claim(claim: Claim, data: RunData) -> tuple[_Decision, ClaimResult]
         reason = (data.limitation or decision.shown) + without
         result = result.model_copy(update={"state": "undecided", "reason": reason})
     return decision, result
+
+
+def _claim_trials(metric: str, data: RunData) -> tuple[pd.DataFrame, Sequence[Exclusion]] | str:
+    """Return the trials with the metric of a claim, and those excluded; text: why there are none."""
+    component = component_metric(metric)
+    if component is not None:
+        trials = component_trials(data, component, metric)
+        return f"no trial that counts states {metric}" if trials.empty else (trials, ())
+    if metric in PROFILE_METRICS:
+        return "no trial was profiled" if data.profiled is None else (data.profiled.trials, data.profiled.exclusions)
+    if metric == GOROUTINES:
+        counted = _with_goroutines(data)
+        excluded = tuple(replace(each, metrics=None) for each in data.exclusions if each.covers(RPS))
+        return "no server reported its goroutines" if counted is None else (counted, excluded)
+    return data.trials, data.exclusions
 
 
 def _reference(pair: CellPair, manifest: Manifest) -> ComparedCells:

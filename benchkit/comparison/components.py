@@ -2,8 +2,9 @@
 
 In a closed loop, requests per second are the CPU cores that the servers use, divided by their CPU time per request
 (the utilisation law, Denning and Buzen, The Operational Analysis of Queueing Network Models, 1978): the logarithm of a
-ratio of rates is a sum of two terms. The CPU time per request is a sum over services, and with profiles over the
-categories of each service. Every level adds up: what no part accounts for is a row of its own.
+ratio of rates is a sum of two terms. The cores used are those allowed, times their utilisation. The CPU time per
+request is a sum over services, over user code and kernel, and with profiles over the categories and functions of each
+service. Every level adds up: what no part accounts for is a row of its own.
 """
 
 from __future__ import annotations
@@ -15,33 +16,26 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from benchkit.comparison.increases import increases_of
-from benchkit.comparison.run_data import RunData, profile_pass_exclusions
-from benchkit.models.base import STACK, Frozen
+from benchkit.comparison.component_costs import SUM, TrialCosts
+from benchkit.comparison.run_data import RunData
+from benchkit.models.base import Frozen
 from benchkit.models.metrics import CPU, RPS
-from benchkit.models.telemetry import AGENT_SERVICE, is_neighbour, is_of_load_tool
 from benchkit.stats.cell_pairs import ComparedCells, compared_with_baseline
 from benchkit.stats.inference import MIN_BLOCKS, mean_interval
 from benchkit.stats.samples import Reals
 
-Level = Literal["rate", "service", "category", "activity"]
-"""rate: logarithms that add up to that of the ratio of rates; service, category: CPU time per request of services, and
-of their categories; activity: what else happens per request, which adds up to nothing."""
+Level = Literal["rate", "cores", "service", "mode", "category", "function", "activity"]
+"""rate: logarithms that add up to that of the ratio of rates; cores: those that add up to that of the cores used;
+service, mode, category, function: parts of the CPU time per request; activity: what else happens per request, which
+adds up to nothing."""
+LOGARITHMIC: frozenset[Level] = frozenset({"rate", "cores"})
+FINEST: tuple[Level, ...] = ("category", "mode", "service")
+"""Levels by which sentences and figures divide the CPU time: the first that the run has."""
 
-CORES, COST = "CPU cores used", "CPU time per request"
-ROUNDING = 1e-3
-"""Share of the CPU time of a trial by which the sum of its services may differ: both are read within a millisecond."""
-SUM, REST = "all", "not attributed"
-"""Components of a level: the sum of all others, and what none of them accounts for."""
-PER_REQUEST: Mapping[str, tuple[str, str]] = {
-    "voluntary_switches_total": ("voluntary context switches", "1/req"),
-    "involuntary_switches_total": ("involuntary context switches", "1/req"),
-    "connections_accepted_total": ("connections accepted", "1/req"),
-    "gc_pause_s_total": ("pauses for garbage collection", "sec/req"),
-    "gc_total": ("garbage collections", "1/req"),
-    "goroutine_wait_s_total": ("waits of runnable goroutines", "sec/req"),
-}
-"""Counters of services with their names per request, and units."""
+CORES, COST, ALLOWED, USED = "CPU cores used", "CPU time per request", "CPU cores allowed", "utilisation"
+TOP_FUNCTIONS = 10
+"""Functions that level `function` names, those that differ most; all others are one row."""
+OTHER_FUNCTIONS = "all other functions"
 
 
 class Component(Frozen):
@@ -76,61 +70,72 @@ def components_of(run: RunData, pairs: Sequence[ComparedCells] | None = None) ->
 
     There is none without the CPU time of the servers: those that are there already are not watched.
     """
-    if pairs is None:
-        pairs = compared_with_baseline(run.manifest.scenario, run.manifest.cells)
     if run.table is None or not run.trials[CPU].notna().any():
         return ()
-    excluded = {each.trial_id for each in run.exclusions if each.covers(RPS)}
-    measured = _usable(run.trials[run.trials["kind"] == "measure"], excluded)
-    increases = service_increases(run.table("telemetry"), run.trials)
-    services = _with_rest(_service_costs(run, increases, measured), measured)
-    categories = _category_costs(run, increases)
+    costs = TrialCosts(run)
     found: list[Component] = []
-    for pair in pairs:
-        found += _rate_terms(measured, pair, run.alpha)
-        found += _additive("service", services, pair, run.alpha)
-        found += _additive("category", categories, pair, run.alpha)
-        found += _activities(increases, measured, pair, run.alpha)
+    for pair in compared_with_baseline(run.manifest.scenario, run.manifest.cells) if pairs is None else pairs:
+        found += _rate_terms(costs.trials, pair, run.alpha)
+        found += _core_terms(costs, pair, run.alpha)
+        found += _additive("service", costs.services, pair, run.alpha)
+        found += _additive("mode", costs.modes, pair, run.alpha)
+        found += _additive("category", costs.categories, pair, run.alpha)
+        found += _functions(costs.functions, pair, run.alpha)
+        found += _activities(costs.activities, pair, run.alpha)
     return tuple(found)
 
 
-def service_increases(telemetry: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the increases of counters, of all hosts and instances: trial_id, service, metric, value, elapsed_s."""
-    metrics = {"cpu_s_total", *PER_REQUEST}
-    rows = telemetry[telemetry["metric"].isin(metrics) & telemetry["service"].notna()]
-    names = rows["service"].astype(str)
-    foreign = names.map(lambda name: name == AGENT_SERVICE or is_neighbour(name) or is_of_load_tool(name)).astype(bool)
-    grouped = increases_of(rows[~foreign], trials).groupby(["trial_id", "service", "metric"], sort=False)
-    return grouped.agg(value=("value", "sum"), elapsed_s=("elapsed_s", "max")).reset_index()
-
-
-def _usable(trials: pd.DataFrame, excluded: set[str]) -> pd.DataFrame:
-    rows = trials[~trials["trial_id"].isin(excluded) & (trials[RPS] > 0) & (trials[CPU] > 0)]
-    return rows[["trial_id", "cell_id", "block", "duration_s", "requests", RPS, CPU]]
+def finest_parts(components: Sequence[Component]) -> list[Component]:
+    """Return the parts of the CPU time at the finest level that sentences name, with their sum, which is last."""
+    levels = {each.level for each in components}
+    level = next((each for each in FINEST if each in levels), None)
+    return [each for each in components if each.level == level]
 
 
 def _rate_terms(trials: pd.DataFrame, pair: ComparedCells, alpha: float) -> Iterator[Component]:
-    """Yield the terms of the logarithm of a ratio of rates: cores used, less CPU time per request, and their sum."""
-    logs = trials.assign(**{name: np.log(trials[name].astype("float64")) for name in (RPS, CPU)})
-    means = logs.groupby(["cell_id", "block"])[[RPS, CPU]].mean()
-    both = _sides(means, pair)
-    if both is None:
-        return
-    cell, base = both
-    terms: Mapping[str, tuple[str, Callable[[pd.DataFrame], pd.Series[float]], int]] = {
-        "requests per second": ("req/s", lambda side: side[RPS], 1),
+    """Yield the terms of the logarithm of a ratio of rates: their sum, cores used, less CPU time per request."""
+    terms: Mapping[str, Term] = {
+        SUM: ("req/s", lambda side: side[RPS], 1),
         CORES: ("cores", lambda side: side[RPS] + side[CPU], 1),
         COST: ("sec/req", lambda side: side[CPU], -1),
     }
+    yield from _logarithmic("rate", terms, trials, pair, alpha)
+
+
+def _core_terms(costs: TrialCosts, pair: ComparedCells, alpha: float) -> Iterator[Component]:
+    """Yield the terms of the logarithm of a ratio of cores used, where records of trials say what is allowed."""
+    trials = costs.trials
+    allowed = trials["trial_id"].map(costs.cores_allowed).astype("float64")
+    trials = trials.assign(**{ALLOWED: allowed})[allowed.notna()]
+    terms: Mapping[str, Term] = {
+        SUM: ("cores", lambda side: side[RPS] + side[CPU], 1),
+        ALLOWED: ("cores", lambda side: side[ALLOWED], 1),
+        USED: ("ratio", lambda side: side[RPS] + side[CPU] - side[ALLOWED], 1),
+    }
+    yield from _logarithmic("cores", terms, trials, pair, alpha)
+
+
+Term = tuple[str, Callable[[pd.DataFrame], "pd.Series[float]"], int]
+"""Unit of a term, its logarithm from those of the columns of trials, and its sign in the sum."""
+
+
+def _logarithmic(
+    level: Level, terms: Mapping[str, Term], trials: pd.DataFrame, pair: ComparedCells, alpha: float
+) -> Iterator[Component]:
+    columns = [name for name in (RPS, CPU, ALLOWED) if name in trials]
+    logs = trials.assign(**{name: np.log(trials[name].astype("float64")) for name in columns})
+    both = _sides(logs.groupby(["cell_id", "block"])[columns].mean(), pair)
+    if both is None:
+        return
     for name, (unit, of, sign) in terms.items():
-        own, other = of(cell).to_numpy(dtype=np.float64), of(base).to_numpy(dtype=np.float64)
+        own, other = (of(side).to_numpy(dtype=np.float64) for side in both)
         difference, low, high = _interval(sign * (own - other), alpha)
         yield Component(
             cell_id=pair.cell_id,
             baseline_id=pair.baseline,
-            level="rate",
+            level=level,
             service=None,
-            component=name if name in {CORES, COST} else SUM,
+            component=name,
             unit=unit,
             value=math.exp(own.mean()),
             baseline_value=math.exp(other.mean()),
@@ -141,81 +146,33 @@ def _rate_terms(trials: pd.DataFrame, pair: ComparedCells, alpha: float) -> Iter
         )
 
 
-def _service_costs(run: RunData, increases: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the CPU time per request of the services of trials: trial_id, cell_id, block, service, component, value.
-
-    Without telemetry it is known of a stack with one service: that of its trials.
-    """
-    cpu = increases[increases["metric"] == "cpu_s_total"]
-    rows = cpu.merge(trials[["trial_id", "cell_id", "block", "requests"]], on="trial_id")
-    rows = rows.assign(value=rows["value"] / rows["requests"].astype("float64"), component=SUM)
-    stacks = run.manifest.scenario.get("stacks") or {}
-    only = next(iter(stacks.values())) if len(stacks) == 1 else {"services": {}}
-    services = {
-        cell.cell_id: [*stacks.get(str(cell.levels.get(STACK)), only)["services"]] for cell in run.manifest.cells
-    }
-    unwatched = trials[~trials["trial_id"].isin(rows["trial_id"])]
-    unwatched = unwatched[unwatched["cell_id"].map(lambda cell_id: len(services.get(cell_id, ())) == 1).astype(bool)]
-    names = unwatched["cell_id"].map(lambda cell_id: services[cell_id][0])
-    alone = unwatched.assign(service=names, component=SUM, value=unwatched[CPU].astype("float64"))
-    columns = ["trial_id", "cell_id", "block", "service", "component", "value"]
-    return pd.concat([each[columns] for each in (rows, alone) if len(each)] or [rows[columns]], ignore_index=True)
+def _functions(rows: pd.DataFrame, pair: ComparedCells, alpha: float) -> list[Component]:
+    """Return the functions that differ most, all others as one row, and the sum."""
+    of_pair = rows[rows["cell_id"].isin([pair.cell_id, pair.baseline])]
+    if of_pair.empty:
+        return []
+    keys = ["service", "component"]
+    sums = of_pair.pivot_table(index=keys, columns="cell_id", values="value", aggfunc="sum", fill_value=0.0)
+    means = sums / of_pair.groupby("cell_id")["block"].nunique()
+    if len(means.columns) < len((pair.cell_id, pair.baseline)):
+        return []
+    named = means[pair.cell_id].sub(means[pair.baseline]).abs().nlargest(TOP_FUNCTIONS).index
+    is_named = pd.MultiIndex.from_frame(of_pair[keys]).isin(named)
+    others = of_pair[~is_named].groupby(["cell_id", "block"])["value"].sum().reset_index()
+    others = others.assign(service="", component=OTHER_FUNCTIONS)
+    return _additive("function", pd.concat([of_pair[is_named], others], ignore_index=True), pair, alpha)
 
 
-def _with_rest(costs: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the costs of services with what they lack of the CPU time per request of their trial."""
-    sums = costs.groupby("trial_id")["value"].sum()
-    of_trials = trials[trials["trial_id"].isin(sums.index)]
-    rest = of_trials[CPU].astype("float64") - of_trials["trial_id"].map(sums).astype("float64")
-    if bool((rest.abs() <= ROUNDING * of_trials[CPU]).all()):
-        return costs
-    rows = of_trials[["trial_id", "cell_id", "block"]].assign(service="", component=REST, value=rest)
-    return pd.concat([costs, rows], ignore_index=True)
-
-
-def _category_costs(run: RunData, increases: pd.DataFrame) -> pd.DataFrame:
-    """Return the CPU time per request of services by category: that of the unprofiled partner, in the profile's shares.
-
-    A service without a profile is one row, `not attributed`.
-    """
-    columns = ["cell_id", "block", "service", "component", "value"]
-    trials = run.trials
-    profiled = trials[trials["kind"] == "profile"]
-    if profiled.empty or run.table is None:
-        return pd.DataFrame(columns=columns)
-    partners = trials[(trials["kind"] == "control") & trials["block"].isin(profiled["block"])]
-    exclusions = profile_pass_exclusions(trials, run.table("verdicts"), run.manifest)
-    invalid = {each.trial_id for each in exclusions if each.covers(RPS)}
-    costs = _service_costs(run, increases, _usable(partners, invalid))
-    profiled = profiled[~profiled["trial_id"].isin(invalid)]
-    shares = run.table("profile_share").merge(profiled[["trial_id", "cell_id", "block"]], on="trial_id")
-    if shares.empty or costs.empty:
-        return pd.DataFrame(columns=columns)
-    keys = ["cell_id", "block", "service"]
-    joined = costs.merge(shares[[*keys, "category", "share"]], on=keys, how="left")
-    joined["component"] = joined["category"].fillna(REST)
-    joined["value"] = joined["value"] * joined["share"].fillna(1.0)
-    known = joined.merge(shares[["cell_id", "block"]].drop_duplicates(), on=["cell_id", "block"])
-    return known[columns]
-
-
-def _activities(
-    increases: pd.DataFrame, trials: pd.DataFrame, pair: ComparedCells, alpha: float
-) -> Iterator[Component]:
-    """Yield what else happens per request of each service: switches, connections, waits, garbage collection.
-
-    Some counters are sampled at the interval only, so that rates over the time between two samples are divided.
-    """
-    rows = increases[increases["metric"].isin(list(PER_REQUEST)) & (increases["elapsed_s"] > 0)]
-    rows = rows.merge(trials[["trial_id", "cell_id", "block", RPS]], on="trial_id")
-    rows = rows.assign(value=rows["value"] / rows["elapsed_s"] / rows[RPS].astype("float64"))
-    for (service, metric), group in rows.groupby(["service", "metric"], sort=False):
-        name, unit = PER_REQUEST[str(metric)]
-        means = group.groupby(["cell_id", "block"])[["value"]].mean()
-        both = _sides(means, pair)
+def _activities(rows: pd.DataFrame, pair: ComparedCells, alpha: float) -> Iterator[Component]:
+    """Yield what else happens per request of each service and of its host."""
+    for (service, name, unit), group in rows.groupby(["service", "component", "unit"], sort=False):
+        both = _sides(group.groupby(["cell_id", "block"])[["value"]].mean(), pair)
         if both is not None:
             own, other = (side["value"].to_numpy(dtype=np.float64) for side in both)
-            yield _component(own, other, alpha, pair, level="activity", service=str(service), component=name, unit=unit)
+            found = str(service) or None
+            yield _component(
+                own, other, alpha, pair, level="activity", service=found, component=str(name), unit=str(unit)
+            )
 
 
 def _additive(level: Level, rows: pd.DataFrame, pair: ComparedCells, alpha: float) -> list[Component]:

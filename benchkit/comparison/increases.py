@@ -6,7 +6,16 @@ from typing import Literal
 
 import pandas as pd
 
+from benchkit.models.telemetry import AGENT_SERVICE, is_neighbour, is_of_load_tool
+
 KEYS = ["trial_id", "host", "service", "metric", "instance"]
+
+
+def of_servers(telemetry: pd.DataFrame) -> pd.DataFrame:
+    """Return the samples of hosts and of servers under load, without those of benchkit's own processes."""
+    names = telemetry["service"].dropna().astype(str).unique()
+    others = {name for name in names if name == AGENT_SERVICE or is_neighbour(name) or is_of_load_tool(name)}
+    return telemetry[~telemetry["service"].isin(others)]
 
 
 def increases_of(telemetry: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:

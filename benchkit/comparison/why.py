@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from benchkit import units
-from benchkit.comparison.components import CORES, COST, REST, SUM, Component
+from benchkit.comparison.component_costs import REST, SUM
+from benchkit.comparison.components import ALLOWED, CORES, COST, Component, finest_parts
 from benchkit.comparison.diagnoses.diagnosis import Cause
 from benchkit.stats.cell_pairs import ComparedCells
 
@@ -36,7 +37,7 @@ def explanation(components: Sequence[Component], names: Mapping[str, str], cause
     rate = {each.component: each for each in components if each.level == "rate"}
     if SUM not in rate or not is_shown(rate[SUM]):
         return None
-    clauses = {COST: _cost_clause(rate[COST], components), CORES: _cores_clause(rate[CORES], names)}
+    clauses = {COST: _cost_clause(rate[COST], components), CORES: _cores_clause(rate[CORES], components, names)}
     ordered = sorted((COST, CORES), key=lambda name: -abs(rate[name].difference))
     return f"because {'; '.join([*(clauses[name] for name in ordered), *(cause_clause(each, names) for each in causes[:1])])}"
 
@@ -51,9 +52,7 @@ def _cost_clause(cost: Component, components: Sequence[Component]) -> str:
         return f"the CPU time per request is not shown to differ ({units.seconds(cost.value)})"
     ends = units.ratio(math.exp(-cost.high)), units.ratio(math.exp(-cost.low))
     times = f"each request takes {units.ratio(math.exp(-cost.difference))} times the CPU time, {ends[0]} to {ends[1]}"
-    level = "category" if any(each.level == "category" for each in components) else "service"
-    parts = [each for each in components if each.level == level and not each.is_sum]
-    shown = [each for each in parts if is_shown(each)][:MAX_PARTS]
+    shown = [each for each in finest_parts(components) if is_shown(each) and not each.is_sum][:MAX_PARTS]
     return f"{times}: {', '.join(map(_part, shown))}" if shown else times
 
 
@@ -69,8 +68,11 @@ def part_name(component: Component) -> str:
     return component.service if component.component == SUM else f"{component.service}: {component.component}"
 
 
-def _cores_clause(cores: Component, names: Mapping[str, str]) -> str:
+def _cores_clause(cores: Component, components: Sequence[Component], names: Mapping[str, str]) -> str:
     own, base = units.ratio(cores.value), units.ratio(cores.baseline_value)
+    allowed = next((each for each in components if each.component == ALLOWED), None)
+    if allowed is not None:
+        own, base = f"{own} of {allowed.value:.3g}", f"{base} of {allowed.baseline_value:.3g}"
     cell, baseline = names[cores.cell_id], names[cores.baseline_id]
     if is_shown(cores) and own != base:
         return f"{cell} uses {own} CPU cores, and {baseline} {base}"

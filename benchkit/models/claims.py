@@ -79,7 +79,8 @@ class Claim(Frozen):
             default="rps",
             description="column of `trials` that is compared; or a share of the profiled trials' CPU samples: "
             "`profile_share/` with a category (`waiting`: scheduler, netpoll and epoll), or `profile_cumulative/` with mcall, "
-            "schedule, findrunnable, netpoll or epollwait; or `goroutines`, the median of a trial",
+            "schedule, findrunnable, netpoll or epollwait; or `goroutines`, the median of a trial; or the CPU time per "
+            "request of a service, `cpu/front`, or of a part of it, `cpu/front/read-write` (a category, user-code, kernel)",
             examples=["server_cpu_s_per_request", "profile_share/waiting"],
         )
     )

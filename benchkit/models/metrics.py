@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
 from benchkit import units
 from benchkit.models.columns import FailureMetric, Metric, PercentileMetric
-from benchkit.models.profile import PROFILE_METRICS
+from benchkit.models.profile import CATEGORIES, PROFILE_METRICS
 from benchkit.models.rows import TrialRow, columns_of
 
 METRICS: Mapping[str, Metric] = MappingProxyType(
@@ -70,7 +72,39 @@ CLAIM_METRICS: Mapping[str, Metric] = MappingProxyType(
 """Metrics that claims alone can use: they are in no column of `trials`."""
 
 
+class ComponentMetric(NamedTuple):
+    """CPU time per request of a service, or of a part of it; `part` is as a claim writes it, None: all of it."""
+
+    service: str
+    part: str | None = None
+
+
+def component_metric(name: str) -> ComponentMetric | None:
+    """Return what a name such as `cpu/front` or `cpu/front/read-write` stands for; None for any other name."""
+    match = _COMPONENT.fullmatch(name)
+    if match is None or (match["part"] is not None and match["part"] not in COMPONENT_PARTS):
+        return None
+    return ComponentMetric(match["service"], match["part"])
+
+
+def part_in_claims(component: str) -> str:
+    """Return the name of a component as claims write it: `read/write` is `read-write`."""
+    return component.replace("/", "-").replace(" ", "-")
+
+
+USER_CODE, KERNEL = "user code", "kernel"
+COMPONENT_PARTS = (USER_CODE.replace(" ", "-"), KERNEL, *map(part_in_claims, CATEGORIES))
+"""Parts of the CPU time of a service that claims may name."""
+_COMPONENT = re.compile(r"cpu/(?P<service>[a-z][a-z0-9_-]{0,63})(?:/(?P<part>[a-z-]+))?")
+
+
 def metric_named(name: str) -> Metric:
     """Return the description of a column or profile metric; of an unknown one only that it has numbers."""
     unknown = Metric(name=name, description=name, unit=name, title=name, better=None, format=units.rate)
+    component = component_metric(name)
+    if component is not None:
+        title = f"CPU time per request of {': '.join(filter(None, component))}"
+        unknown = Metric(
+            name=name, description=title, unit="sec/req", title=title, better="lower", format=units.seconds
+        )
     return METRICS.get(name) or CLAIM_METRICS.get(name) or unknown

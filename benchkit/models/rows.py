@@ -513,6 +513,32 @@ class FactorRow(Row):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ComponentRow(Row):
+    """A part of the difference between a cell and its baseline (`benchkit.comparison.components`)."""
+
+    TABLE: ClassVar[str] = "components"
+
+    cell_id: Annotated[str, Column(description="cell")]
+    baseline_id: Annotated[str, Column(description="cell that it is compared with")]
+    level: Annotated[
+        str,
+        Column(
+            description="rate and cores: logarithms, which add up to that of the ratio of rates and of cores used; service, "
+            "mode, category, function: parts of the CPU time per request; activity: what adds up to nothing"
+        ),
+    ]
+    service: Annotated[str | None, Column(description="service, or host; null: all of them")]
+    component: Annotated[str, Column(description="name of the part; `all` without a service is the sum of the level")]
+    unit: Annotated[str, Column(description="unit of the value")]
+    value: Annotated[float, Column(description="mean of the cell over blocks")]
+    baseline_value: Annotated[float, Column(description="mean of the baseline over the same blocks")]
+    difference: Annotated[float, Column(description="their difference, of logarithms at the levels rate and cores")]
+    low: Annotated[float | None, Column(description="lower end of its interval; null: too few blocks")]
+    high: Annotated[float | None, Column(description="upper end of its interval")]
+    blocks: Annotated[int, Column(description="blocks with both cells")]
+
+
+@dataclass(frozen=True, kw_only=True)
 class HostRow(Row):
     """A fact of a host."""
 
@@ -541,6 +567,7 @@ TABLES: Mapping[str, type[Row]] = MappingProxyType(
             NoteRow,
             FactorRow,
             HostRow,
+            ComponentRow,
         )
     }
 )

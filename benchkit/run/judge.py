@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache, partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from benchkit.comparison.components import components_of
+from benchkit.comparison.run_data import run_data_from_tables
 from benchkit.judge.checks.cold import first_over_last
 from benchkit.judge.checks.noisy_host import foreign_share
 from benchkit.judge.cpu_time import server_loop_s, stolen_share, withheld_share
@@ -19,7 +22,7 @@ from benchkit.judge.trial_telemetry import TrialTelemetry
 from benchkit.judge.verdicts.exclusions import exclusions_from_findings
 from benchkit.judge.verdicts.judgement import judge_run, judge_trial, verdict_of
 from benchkit.models.facts import RecordedFacts
-from benchkit.models.rows import Row
+from benchkit.models.rows import ComponentRow, Row
 from benchkit.models.run import Manifest
 from benchkit.models.thresholds import thresholds_of
 from benchkit.models.trial import TrialRecord
@@ -127,13 +130,14 @@ def judge_stored_run(store: Store, run: RunFolder) -> None:
     """
     manifest = run.manifest()
     tables = RunTables(store, str(manifest.scenario["name"]), run.run_id)
-    stored = {table: tables.rows(table) for table in ("trials", "hosts", "slices", "verdicts", "unchecked")}
-    for table, rows in judge_together(manifest, stored).items():
+    names = ("trials", "hosts", "slices", "verdicts", "unchecked", "telemetry", "profile", "profile_share")
+    stored = {table: tables.rows(table) for table in names}
+    for table, rows in judge_together(manifest, stored, run).items():
         tables.replace(table, rows)
 
 
-def judge_together(manifest: Manifest, tables: ContentByTable) -> ContentByTable:
-    """Judge the trials of a run together; return `verdicts`, `unchecked` and `trials` with their final verdicts."""
+def judge_together(manifest: Manifest, tables: ContentByTable, run: RunFolder) -> ContentByTable:
+    """Judge the trials of a run together; return `verdicts`, `unchecked`, `trials` as judged, and `components`."""
     evidence = RunEvidence(manifest, *(tables[name].to_pandas() for name in ("trials", "hosts", "slices")))
     judgements = judge_run(evidence)
     rows_of_run: dict[str, list[Row]] = {
@@ -146,7 +150,16 @@ def judge_together(manifest: Manifest, tables: ContentByTable) -> ContentByTable
         )
         for table, rows in rows_of_run.items()
     }
-    return {**judged, "trials": _replace_verdicts(tables["trials"], judged["verdicts"])}
+    final = {**judged, "trials": _replace_verdicts(tables["trials"], judged["verdicts"])}
+    return {**final, ComponentRow.TABLE: _component_rows(manifest, {**tables, **final}, run)}
+
+
+def _component_rows(manifest: Manifest, tables: ContentByTable, run: RunFolder) -> pa.Table:
+    """Return the components of the run's ratios; none of a run without baseline, or without CPU times."""
+    frame = cache(lambda table: tables[table].to_pandas())
+    data = run_data_from_tables(manifest, frame("trials"), frame("verdicts"), table=frame)
+    found = components_of(replace(data, folder=run)) if manifest.cells else ()
+    return arrow_table(ComponentRow.TABLE, [ComponentRow(**each.model_dump()) for each in found])
 
 
 def rebuild_tables(
@@ -161,7 +174,8 @@ def rebuild_tables(
     for event in run.history():
         if isinstance(event, HostFactsRead):
             judge.add_host_facts(event.host, event.stage, event.facts)
-    return reparse(store, run, judge.add_verdict, judge_together, keep_damaged=keep_damaged)
+    judge_all = partial(judge_together, run=run)
+    return reparse(store, run, judge.add_verdict, judge_all, keep_damaged=keep_damaged)
 
 
 def rebuild_run(store: Store, run: RunFolder) -> int:

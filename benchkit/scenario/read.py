@@ -18,7 +18,7 @@ from benchkit.loadtools.registry import TOOLS
 from benchkit.models import Scale
 from benchkit.models.base import Frozen, Levels, Name, cell_id, level_text
 from benchkit.models.claims import Claim, Published
-from benchkit.models.metrics import CLAIM_METRICS, METRICS
+from benchkit.models.metrics import CLAIM_METRICS, METRICS, component_metric
 from benchkit.models.request import without_secrets
 from benchkit.scenario.cells import combinations, typed_cell, validate_generators
 from benchkit.scenario.experiment import Experiment, read_tunings
@@ -141,7 +141,13 @@ def _claim_faults(i: int, claim: Claim, scenario: Scenario, document: Document, 
         if role not in scenario.roles:
             allowed = suggestion(role, scenario.roles)
             yield document.fault(("claims", i, "needs", role), f"no role {role!r}; {allowed}")
-    if claim.metric not in METRICS and claim.metric not in CLAIM_METRICS:
+    component = component_metric(claim.metric)
+    if component is not None:
+        names = dict.fromkeys(name for stack in scenario.stacks.values() for name in stack.services)
+        if component.service not in names:
+            allowed = suggestion(component.service, names)
+            yield document.fault(("claims", i, "metric"), f"no service {component.service!r}; {allowed}")
+    elif claim.metric not in METRICS and claim.metric not in CLAIM_METRICS:
         allowed = suggestion(claim.metric, (*METRICS, *CLAIM_METRICS))
         yield document.fault(("claims", i, "metric"), f"no metric {claim.metric!r}; {allowed}")
 

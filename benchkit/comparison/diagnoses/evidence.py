@@ -9,13 +9,12 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from benchkit.comparison.increases import increases_of
+from benchkit.comparison.increases import increases_of, of_servers
 from benchkit.comparison.run_data import RunData, profile_pass_exclusions
 from benchkit.errors import InputError
 from benchkit.models.base import STACK
 from benchkit.models.metrics import CPU, RPS
 from benchkit.models.run import CellRecord
-from benchkit.models.telemetry import AGENT_SERVICE, is_neighbour, is_of_load_tool
 from benchkit.models.trial import ServiceRecord, TrialRecord
 from benchkit.stats.samples import Exclusion, Reals
 
@@ -46,10 +45,7 @@ class RunTables:
         rows = self.table("telemetry")
         if rows.empty:
             return pd.DataFrame(columns=["trial_id", "host", "role", "service", "instance", "t_s", "metric", "value"])
-        rows = rows[rows["trial_id"].isin(self.trials["trial_id"])]
-        names = rows["service"].dropna().astype(str).unique()
-        others = {name for name in names if name == AGENT_SERVICE or is_neighbour(name) or is_of_load_tool(name)}
-        return rows[~rows["service"].isin(others)]
+        return of_servers(rows[rows["trial_id"].isin(self.trials["trial_id"])])
 
     @cached_property
     def increases(self) -> pd.DataFrame:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from benchkit import units
-from benchkit.comparison.components import Component, components_of
+from benchkit.comparison.components import Component, components_of, finest_parts
 from benchkit.comparison.diagnoses.causes import causes_of
 from benchkit.comparison.diagnoses.diagnosis import Cause
 from benchkit.comparison.why import cause_clause, components_by_pair, explanation, part_name, signed
@@ -55,8 +55,7 @@ def _pairs(run: StoredRun) -> list[tuple[ComparedCells, list[Component]]]:
     """Return the CPU time of each pair of cells by its parts, the finest that the run has."""
     found: list[tuple[ComparedCells, list[Component]]] = []
     for pair, components in components_by_pair(_components(run)).items():
-        level = "category" if any(each.level == "category" for each in components) else "service"
-        parts = [each for each in components if each.level == level]
+        parts = finest_parts(components)
         if parts:
             found.append((pair, parts))
     return found

@@ -22,7 +22,7 @@ def test_json_has_each_component(cli: Cli) -> None:
     document = cli("why", "r20261126-021511-7f26", "--store", RECORDED, "--json").document()
     assert document["run_id"] == "r20261126-021511-7f26"
     assert len(document["sentences"]) == 1
-    assert [each["level"] for each in document["components"]] == ["rate"] * 3 + ["service"] * 3
+    assert [each["level"] for each in document["components"]] == ["rate"] * 3 + ["service"] * 3 + ["activity"]
     assert {"service", "component", "unit", "value", "low", "high"} <= document["components"][0].keys()
 
 

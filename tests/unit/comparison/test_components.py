@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchkit.comparison.components import CORES, COST, REST, Component, components_of
+from benchkit.comparison.claims import judge_claim
+from benchkit.comparison.component_costs import REST
+from benchkit.comparison.components import CORES, COST, Component, components_of
 from benchkit.comparison.run_data import read_run_data
 from benchkit.comparison.why import components_by_pair, explanation, is_shown
+from benchkit.models.base import Levels, cell_id
+from benchkit.models.claims import CellPair, Claim
 from benchkit.store.store import Store
+from tests.support.comparison.sides import Side, compared
 from tests.support.paths import ROOT
 
 RECORDED = Store(ROOT / "notebooks" / "recorded")
@@ -90,3 +96,58 @@ def test_equal_rates_are_not_explained() -> None:
     ((_, parts),) = components_by_pair(components(QUICKSTART)).items()
     same = [part.model_copy(update={"low": -0.01, "high": 0.01}) if part.level == "rate" else part for part in parts]
     assert explanation(same, {"stack=go": "go", "stack=nginx-go": "nginx-go"}) is None
+
+
+@pytest.mark.parametrize(
+    ("run", "metric", "cell", "baseline", "level"),
+    [
+        (QUICKSTART, "cpu/app", {"stack": "nginx-go"}, {"stack": "go"}, "service"),
+        (
+            SCHEDULER,
+            "cpu/app/read-write",
+            {"server": "fasthttp", "connections": 200},
+            {"server": "nethttp", "connections": 200},
+            "category",
+        ),
+    ],
+)
+def test_claims_are_judged_on_components(run: str, metric: str, cell: Levels, baseline: Levels, level: str) -> None:
+    data = read_run_data(RECORDED, RECORDED.run(run))
+    claim = Claim(text="It costs less.", ratio=CellPair(of=cell, to=baseline), metric=metric, at_most=1.0)
+    (ratio,) = judge_claim(claim, data).ratios
+    name = metric.rpartition("/")[2].replace("-", "/") if level == "category" else "all"
+    parts = [each for each in of_level(run, level, cell_id(cell)) if each.service == "app" and each.component == name]
+    assert ratio.ratio == pytest.approx(parts[0].value / parts[0].baseline_value, rel=0.05)
+    assert (ratio.low is not None) == (parts[0].low is not None)
+
+
+def test_a_claim_on_a_service_that_a_cell_lacks_is_undecided() -> None:
+    data = read_run_data(RECORDED, RECORDED.run(QUICKSTART))
+    pair = CellPair(of={"stack": "nginx-go"}, to={"stack": "go"})
+    assert judge_claim(Claim(text="More.", ratio=pair, metric="cpu/front", at_least=1.0), data).state == "undecided"
+    profiled = judge_claim(Claim(text="More.", ratio=pair, metric="cpu/app/gc", at_least=1.0), data)
+    assert (profiled.state, "cpu/app/gc" in profiled.reason) == ("not testable here", True)
+
+
+@pytest.mark.parametrize("level", ["category", "function"])
+def test_functions_and_categories_have_the_same_sum(level: str) -> None:
+    *parts, total = of_level(SCHEDULER, level, "server=gnet,connections=200")
+    assert math.fsum(part.difference for part in parts) == pytest.approx(total.difference, rel=1e-12)
+    assert total.difference == pytest.approx(
+        of_level(SCHEDULER, "category", "server=gnet,connections=200")[-1].difference, rel=1e-9
+    )
+
+
+def test_user_code_and_kernel_add_up_and_cores_follow_the_quota(tmp_path: Path) -> None:
+    cell = Side({("user_cpu_s_total", "app"): 0.7}, service={"quota": 0.6}, columns={"server_cpu_s_per_request": 1e-4})
+    baseline = Side({("user_cpu_s_total", "app"): 0.2}, columns={"server_cpu_s_per_request": 1e-4})
+    found = components_of(compared(tmp_path, cell, baseline))
+    *modes, total = (each for each in found if each.level == "mode")
+    parts = {each.component: each for each in modes if each.service == "app"}
+    assert parts["user code"].difference == pytest.approx(0.5 * 2.2 / 20_000)
+    assert parts["kernel"].difference == pytest.approx(-parts["user code"].difference)
+    assert total.difference == pytest.approx(math.fsum(each.difference for each in modes), abs=1e-15)
+    cores, allowed, used = (each for each in found if each.level == "cores")
+    assert allowed.value == pytest.approx(0.6)
+    assert allowed.baseline_value == pytest.approx(1.0)
+    assert cores.difference == pytest.approx(allowed.difference + used.difference, abs=1e-12)

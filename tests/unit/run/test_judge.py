@@ -10,6 +10,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from benchkit.comparison.components import components_of
+from benchkit.comparison.run_data import read_run_data
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.rows import Columns, LatencyRow, ProfileRow, VerdictRow
 from benchkit.models.run import HostRecord, Manifest
@@ -149,6 +151,18 @@ def test_judging_a_stored_run_is_idempotent(tmp_path: Path) -> None:
     judge_stored_run(store, run)
     for name, frame in before.items():
         pd.testing.assert_frame_equal(load_table(name, store=store.path), frame)
+
+
+def test_components_are_stored_with_the_verdicts(tmp_path: Path) -> None:
+    rates = {"stack=a": [1000, 1001, 1002], "stack=b": [900, 902, 901]}
+    stacks = {name: {"entry": "app", "services": {"app": {}}} for name in ("a", "b")}
+    trials = trials_of(rates, **ALIKE, verdict="valid", server_cpu_s_per_request=50e-6)
+    run = store_run(tmp_path, manifest_of([{"stack": "a"}, {"stack": "b"}], scenario={"stacks": stacks}), trials)
+    judge_stored_run(Store(tmp_path), run)
+    found = load_table("components", store=tmp_path)
+    assert list(found["level"]) == ["rate"] * 3 + ["service"] * 2
+    expected = components_of(read_run_data(Store(tmp_path), run))
+    assert list(found["difference"]) == [each.difference for each in expected]
 
 
 def test_trials_that_were_never_judged_have_no_verdict(tmp_path: Path) -> None:

@@ -1,0 +1,236 @@
+"""CPU time per request of single trials by its parts: services, their user and system time, categories of profiles.
+
+Each table has a row for each part of a trial: trial_id, cell_id, block, service, component, value. The parts of a trial
+add up to its CPU time per request: what no part accounts for is a row of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import pandas as pd
+
+from benchkit.comparison.increases import increases_of, of_servers
+from benchkit.comparison.run_data import RunData, profile_pass_exclusions
+from benchkit.models.base import STACK
+from benchkit.models.metrics import CPU, KERNEL, RPS, USER_CODE, ComponentMetric, part_in_claims
+from benchkit.models.trial import TrialRecord
+
+ROUNDING = 1e-3
+"""Share of the CPU time of a trial by which the sum of its services may differ: both are read within a millisecond."""
+SUM, REST = "all", "not attributed"
+"""Components of a level: the sum of all others, and what none of them accounts for."""
+USER_CPU = "user_cpu_s_total"
+PER_REQUEST: Mapping[str, tuple[str, str]] = {
+    "voluntary_switches_total": ("voluntary context switches", "1/req"),
+    "involuntary_switches_total": ("involuntary context switches", "1/req"),
+    "connections_accepted_total": ("connections accepted", "1/req"),
+    "storage_written_bytes_total": ("bytes written to files", "B/req"),
+    "allocated_bytes_total": ("bytes allocated", "B/req"),
+    "gc_cpu_s_total": ("CPU time of garbage collection", "sec/req"),
+    "gc_pause_s_total": ("pauses for garbage collection", "sec/req"),
+    "gc_total": ("garbage collections", "1/req"),
+    "goroutine_wait_s_total": ("waits of runnable goroutines", "sec/req"),
+    "mutex_wait_s_total": ("waits for locks", "sec/req"),
+}
+"""Counters of services with their names per request, and units."""
+OF_HOSTS: Mapping[str, tuple[str, str]] = {
+    "tcp_active_opens_total": ("connections opened", "1/req"),
+    "tcp_passive_opens_total": ("connections arrived", "1/req"),
+}
+"""The same of the hosts of services; their `service` is the host's name."""
+COLUMNS = ["trial_id", "cell_id", "block", "service", "component", "value"]
+
+
+@dataclass(frozen=True, eq=False)
+class TrialCosts:
+    """The parts of the CPU time per request of the trials of a run; all tables are read at first use."""
+
+    run: RunData
+
+    @cached_property
+    def trials(self) -> pd.DataFrame:
+        """Measured trials that count."""
+        excluded = {each.trial_id for each in self.run.exclusions if each.covers(RPS)}
+        return _usable(self.run.trials[self.run.trials["kind"] == "measure"], excluded)
+
+    @cached_property
+    def increases(self) -> pd.DataFrame:
+        """Increases of counters, of all hosts and instances: trial_id, service, metric, value, elapsed_s."""
+        return _increases(pd.DataFrame() if self.run.table is None else self.run.table("telemetry"), self.run.trials)
+
+    @cached_property
+    def services(self) -> pd.DataFrame:
+        """Parts by service: what they lack of the CPU time of their trial has no service."""
+        costs = self._of_services(self.trials)
+        sums = costs.groupby("trial_id")["value"].sum()
+        of_trials = self.trials[self.trials["trial_id"].isin(sums.index)]
+        rest = of_trials[CPU].astype("float64") - of_trials["trial_id"].map(sums).astype("float64")
+        if bool((rest.abs() <= ROUNDING * of_trials[CPU]).all()):
+            return costs
+        rows = of_trials[["trial_id", "cell_id", "block"]].assign(service="", component=REST, value=rest)
+        return pd.concat([costs, rows], ignore_index=True)
+
+    @cached_property
+    def modes(self) -> pd.DataFrame:
+        """Parts by service, in user code and in the kernel; of a service without that split, its whole."""
+        user = self.increases[self.increases["metric"] == USER_CPU].set_index(["trial_id", "service"])["value"]
+        if user.empty:
+            return pd.DataFrame(columns=COLUMNS)
+        whole = self.services.merge(self.trials[["trial_id", "requests"]], on="trial_id")
+        of_user = user.reindex(pd.MultiIndex.from_frame(whole[["trial_id", "service"]])).to_numpy()
+        whole = whole.assign(user=of_user / whole["requests"].astype("float64"))
+        split, unsplit = whole[whole["user"].notna()], whole[whole["user"].isna()]
+        in_kernel = split.assign(component=KERNEL, value=split["value"] - split["user"])
+        in_user = split.assign(component=USER_CODE, value=split["user"])
+        return pd.concat([each[COLUMNS] for each in (in_user, in_kernel, unsplit) if len(each)], ignore_index=True)
+
+    @cached_property
+    def categories(self) -> pd.DataFrame:
+        """Parts by category: the CPU time of unprofiled partners in the shares of profiles.
+
+        A service without a profile is one row, `not attributed`.
+        """
+        trials, run = self.run.trials, self.run
+        profiled = trials[trials["kind"] == "profile"]
+        if profiled.empty or run.table is None:
+            return pd.DataFrame(columns=COLUMNS)
+        partners = trials[(trials["kind"] == "control") & trials["block"].isin(profiled["block"])]
+        exclusions = profile_pass_exclusions(trials, run.table("verdicts"), run.manifest)
+        invalid = {each.trial_id for each in exclusions if each.covers(RPS)}
+        costs = self._of_services(_usable(partners, invalid))
+        profiled = profiled[~profiled["trial_id"].isin(invalid)]
+        shares = run.table("profile_share").merge(profiled[["trial_id", "cell_id", "block"]], on="trial_id")
+        if shares.empty or costs.empty:
+            return pd.DataFrame(columns=COLUMNS)
+        keys = ["cell_id", "block", "service"]
+        joined = costs.merge(shares[[*keys, "category", "share"]], on=keys, how="left")
+        joined["component"] = joined["category"].fillna(REST)
+        joined["value"] = joined["value"] * joined["share"].fillna(1.0)
+        known = joined.merge(shares[["cell_id", "block"]].drop_duplicates(), on=["cell_id", "block"])
+        return known[COLUMNS]
+
+    @cached_property
+    def functions(self) -> pd.DataFrame:
+        """Parts by function, of the services and blocks of `categories`; what is in no function is not attributed."""
+        if self.categories.empty or self.run.table is None:
+            return pd.DataFrame(columns=COLUMNS)
+        costs = self.categories.groupby(["trial_id", "cell_id", "block", "service"])["value"].sum().reset_index()
+        profiled = self.run.trials[self.run.trials["kind"] == "profile"][["trial_id", "cell_id", "block"]]
+        flat = self.run.table("profile").merge(profiled, on="trial_id")
+        keys = ["cell_id", "block", "service"]
+        flat = flat.groupby([*keys, "function"])["flat_share"].sum().reset_index()
+        joined = flat.merge(costs, on=keys)
+        named = joined.assign(component=joined["function"], value=joined["value"] * joined["flat_share"])
+        left = costs.set_index(keys)["value"].sub(named.groupby(keys)["value"].sum(), fill_value=0.0)
+        rest = costs.assign(component=REST, value=left.reindex(pd.MultiIndex.from_frame(costs[keys])).to_numpy())
+        return pd.concat([named[COLUMNS], rest[COLUMNS]], ignore_index=True)
+
+    @cached_property
+    def cores_allowed(self) -> Mapping[str, float]:
+        """CPU cores that the services of a trial may use, by trial_id, where its record is here and says so."""
+        folder = self.run.folder
+        if folder is None:
+            return {}
+        here = set(folder.complete_trials())
+        records = (folder.record(trial_id) for trial_id in self.trials["trial_id"] if trial_id in here)
+        return {record.trial_id: cores for record in records if (cores := _cores_allowed(record)) is not None}
+
+    @cached_property
+    def activities(self) -> pd.DataFrame:
+        """Other activity of each service per request, which adds up to nothing; `unit` has the unit of each.
+
+        Some counters are sampled at the interval only, so that rates over the time between two samples are divided.
+        """
+        names = {**PER_REQUEST, **OF_HOSTS}
+        rows = self.increases[self.increases["metric"].isin(list(names)) & (self.increases["elapsed_s"] > 0)]
+        rows = rows.merge(self.trials[["trial_id", "cell_id", "block", RPS]], on="trial_id")
+        rows = rows.assign(
+            value=rows["value"] / rows["elapsed_s"] / rows[RPS].astype("float64"),
+            component=rows["metric"].map(lambda metric: names[metric][0]),
+            unit=rows["metric"].map(lambda metric: names[metric][1]),
+        )
+        sizes = self.trials.assign(
+            service="",
+            component="bytes of an answer",
+            unit="B/req",
+            value=self.trials["bytes_total"].astype("float64") / self.trials["requests"].astype("float64"),
+        ).dropna(subset=["value"])
+        columns = [*COLUMNS, "unit"]
+        return pd.concat([each[columns] for each in (rows, sizes) if len(each)] or [rows[columns]], ignore_index=True)
+
+    def _of_services(self, trials: pd.DataFrame) -> pd.DataFrame:
+        """Return the CPU time per request of the services of these trials.
+
+        Without telemetry it is known of a stack with one service: that of its trials.
+        """
+        cpu = self.increases[self.increases["metric"] == "cpu_s_total"]
+        rows = cpu.merge(trials[["trial_id", "cell_id", "block", "requests"]], on="trial_id")
+        rows = rows.assign(value=rows["value"] / rows["requests"].astype("float64"), component=SUM)
+        manifest = self.run.manifest
+        stacks = manifest.scenario.get("stacks") or {}
+        only = next(iter(stacks.values())) if len(stacks) == 1 else {"services": {}}
+        services = {
+            cell.cell_id: [*stacks.get(str(cell.levels.get(STACK)), only)["services"]] for cell in manifest.cells
+        }
+        unwatched = trials[~trials["trial_id"].isin(rows["trial_id"])]
+        is_alone = unwatched["cell_id"].map(lambda cell_id: len(services.get(cell_id, ())) == 1).astype(bool)
+        unwatched = unwatched[is_alone]
+        names = unwatched["cell_id"].map(lambda cell_id: services[cell_id][0])
+        alone = unwatched.assign(service=names, component=SUM, value=unwatched[CPU].astype("float64"))
+        return pd.concat([each[COLUMNS] for each in (rows, alone) if len(each)] or [rows[COLUMNS]], ignore_index=True)
+
+
+def component_trials(run: RunData, metric: ComponentMetric, column: str) -> pd.DataFrame:
+    """Return the trials that state a component, as measured ones with it as a column; NaN where one has it not.
+
+    Categories are those of the unprofiled partners of profiled trials.
+    """
+    costs = TrialCosts(run)
+    if metric.part is None:
+        rows = costs.services
+    elif metric.part in {part_in_claims(USER_CODE), KERNEL}:
+        rows = costs.modes
+    else:
+        rows = costs.categories
+    named = SUM if metric.part is None else metric.part
+    rows = rows[(rows["service"] == metric.service) & (rows["component"].map(part_in_claims) == named)]
+    values = rows.groupby("trial_id")["value"].sum()
+    trials = run.trials[run.trials["trial_id"].isin(values.index)]
+    found = trials.assign(kind="measure")
+    found[column] = found["trial_id"].map(values).astype("float64")
+    return found
+
+
+def _cores_allowed(record: TrialRecord) -> float | None:
+    """Return the CPUs of the services of each host, or their quota where that is less; None where one is unknown."""
+    cores = 0.0
+    for host in {service.host for service in record.services}:
+        services = [service for service in record.services if service.host == host]
+        if not all(service.cpus for service in services):
+            return None
+        cpus = len({cpu for service in services for cpu in service.cpus})
+        quotas = [service.quota for service in services if service.quota is not None]
+        cores += min(cpus, max(quotas)) if len(quotas) == len(services) else cpus
+    return cores or None
+
+
+def _usable(trials: pd.DataFrame, excluded: set[str]) -> pd.DataFrame:
+    rows = trials[~trials["trial_id"].isin(excluded) & (trials[RPS] > 0) & (trials[CPU] > 0)]
+    return rows[["trial_id", "cell_id", "block", "duration_s", "requests", "bytes_total", RPS, CPU]]
+
+
+def _increases(telemetry: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
+    columns = ["trial_id", "service", "metric", "value", "elapsed_s"]
+    if telemetry.empty:
+        return pd.DataFrame(columns=columns)
+    of_services = telemetry["service"].notna() & telemetry["metric"].isin(["cpu_s_total", USER_CPU, *PER_REQUEST])
+    rows = telemetry[of_services | (telemetry["service"].isna() & telemetry["metric"].isin(list(OF_HOSTS)))]
+    found = increases_of(of_servers(rows), trials)
+    hosts = found.loc[found["service"].notna(), ["trial_id", "host"]].drop_duplicates()
+    found = found.merge(hosts, on=["trial_id", "host"])
+    found["service"] = found["service"].fillna(found["host"])
+    grouped = found.groupby(["trial_id", "service", "metric"], sort=False)
+    return grouped.agg(value=("value", "sum"), elapsed_s=("elapsed_s", "max")).reset_index()
