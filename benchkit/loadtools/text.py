@@ -69,7 +69,8 @@ def decode(data: bytes) -> str:
         if data.startswith(mark):
             return data[len(mark) :].decode(encoding, errors="replace")
     head = data[:200]
-    if head.count(0) > len(head) // 4:  # UTF-16 without a mark: every other byte of ASCII is zero
+    zeros = head[::2].count(0), head[1::2].count(0)
+    if max(zeros) > len(head) // 4 and not min(zeros):  # UTF-16 without a mark: every other byte of ASCII is zero
         return data.decode("utf-16-be" if head[:1] == b"\x00" else "utf-16-le", errors="replace")
     return data.decode("utf-8", errors="replace")
 
@@ -172,6 +173,11 @@ def read_document(text: str, model: type[Document], tool: str) -> Document:
             why=first_fault(error, model),
             hint="is it truncated, or does it have several runs?",
         ) from None
+
+
+def implied_duration(requests: int | None, rate: float | None) -> float | None:
+    """Return the seconds by which a tool divides its requests to get its rate; None where one of them is missing."""
+    return float(f"{requests / rate:.9g}") if requests and rate else None
 
 
 def of_unit(value: float | None, unit: float) -> float | None:

@@ -6,8 +6,9 @@ Meaning of the figures, read from its source (charts/template/ConsoleTemplate.sc
   check of the script. Times are whole milliseconds, and include DNS, connecting and TLS where a connection is opened.
 - The rate is requests ÷ time, which is rounded up to whole seconds: it is too low for a run of a few seconds. "3s
   elapsed" is rounded down. Old versions print plain figures, new ones have thousands separated by commas.
-- JSON names its percentiles 1 to 4. They are 50, 75, 95 and 99 unless `gatling.conf` says otherwise (before 2.1 two: 95
-  and 99). Since 3.10 Gatling writes no JSON. JSON has 0 where a kind of request has no times, text has "-".
+- JSON names its percentiles 1 to 4. They are 50, 75, 95 and 99 unless `gatling.conf` says otherwise; the two of
+  early versions were 95 and 99, or 50 and 75, and are not stated. JSON has 0 where a kind of request has no times, text
+  has "-". Since 3.10 Gatling writes no JSON.
 - Users arrive at rates (open) or are kept at a number (closed): the figures do not say which.
 - `simulation.log` is binary since 3.10, and text of its own kind before: neither is read.
 """
@@ -28,6 +29,7 @@ from benchkit.loadtools.text import (
     JsonOutput,
     Reader,
     errors_of,
+    implied_duration,
     line_with,
     not_output_of,
     of_unit,
@@ -66,7 +68,13 @@ _NAMES = {
 _UNIT = re.compile(r" \((?:ms|rps)\)$")
 _DAMAGED = re.compile(r"> (?:request count|m\w+ response time|std deviation|response time .* percentile|mean req).*")
 _DEFAULT_RANKS = ("50", "75", "95", "99")
-_RANKS_BEFORE_2_1 = ("95", "99")
+RANKS_ASSUMED = Note(
+    code="ranks-assumed",
+    message="Gatling's JSON does not say which percentiles it has: 50, 75, 95 and 99 are its defaults",
+)
+RANKS_UNKNOWN = Note(
+    code="ranks-unknown", message="this JSON of an early Gatling does not say which percentiles it has"
+)
 _WRITES = "what Gatling prints at the end (Global Information), or js/global_stats.json of Gatling before 3.10"
 _BY_STATUS = re.compile(r"status\.|regex|jsonPath|css|xpath|substring|bodyString|header|Time\.", re.IGNORECASE)
 
@@ -178,7 +186,11 @@ class _GatlingReader(Reader):
         complete = (self.ended or (self.has_global and "rate" in figures and self.elapsed is None)) and not self.unread
         return LoadResult(
             tool="gatling",
-            duration_s=self.elapsed if self.has_global else None,
+            duration_s=(
+                implied_duration(int(requests or 0), figures.get("rate")) if self.elapsed is None else self.elapsed
+            )
+            if self.has_global
+            else None,
             requests=None if requests is None else int(requests),
             rps=figures.get("rate"),
             latency=_latency(times, self.percentiles),
@@ -252,7 +264,6 @@ class _GatlingTree(JsonOutput):
 def _of_document(stats: _GatlingStats) -> LoadResult:
     found = (stats.percentiles1, stats.percentiles2, stats.percentiles3, stats.percentiles4)
     values = [each.total for each in found if each is not None]
-    ranks = _DEFAULT_RANKS if len(values) == len(_DEFAULT_RANKS) else _RANKS_BEFORE_2_1
     requests, failed = int(stats.number_of_requests.total), int(stats.number_of_requests.ko)
     times = {
         "min": stats.min_response_time.total,
@@ -260,19 +271,18 @@ def _of_document(stats: _GatlingStats) -> LoadResult:
         "max": stats.max_response_time.total,
         "stdev": stats.standard_deviation.total,
     }
-    notes = [
-        Note(
-            code="ranks-assumed",
-            message=f"Gatling's JSON does not say which percentiles it has: {', '.join(ranks)} are its defaults",
-        )
-    ]
+    is_known = len(values) == len(_DEFAULT_RANKS)
+    notes = [RANKS_ASSUMED if is_known else RANKS_UNKNOWN]
     if failed:
         notes.append(FAILURES_INCLUDED)
+    per_second = stats.mean_number_of_requests_per_second
+    rate = None if per_second is None else per_second.total
     return LoadResult(
         tool="gatling",
+        duration_s=implied_duration(requests, rate),
         requests=requests,
-        rps=stats.mean_number_of_requests_per_second.total if stats.mean_number_of_requests_per_second else None,
-        latency=_latency(times, dict(zip(ranks, values, strict=False)))
+        rps=rate,
+        latency=_latency(times, dict(zip(_DEFAULT_RANKS, values, strict=True)) if is_known else {})
         if requests
         else Latency(covers="connect+request", corrected=False),
         errors=_errors({}, failed),

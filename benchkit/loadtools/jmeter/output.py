@@ -39,6 +39,7 @@ from benchkit.loadtools.text import (
     JsonOutput,
     errors_of,
     excerpt,
+    implied_duration,
     latency_of,
     line_with,
     not_output_of,
@@ -344,6 +345,7 @@ def _of_summary(last: re.Match[str], threads: int | None, *, complete: bool, unr
         complete=complete,
         notes=(
             Note(code="summariser", message="times are whole milliseconds; the summariser states no percentiles"),
+            *([] if decimal else [Note(code="whole-seconds", message="the duration is rounded down to whole seconds")]),
             *unread_notes(unread),
         ),
     )
@@ -392,6 +394,7 @@ def _parse_statistics(text: str) -> LoadResult | None:
     }
     return LoadResult(
         tool="jmeter",
+        duration_s=implied_duration(total.sample_count, total.throughput),
         requests=total.sample_count,
         rps=total.throughput,
         bytes_per_s=None if total.received is None else total.received * 1024,

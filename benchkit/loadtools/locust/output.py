@@ -25,6 +25,7 @@ from benchkit.loadtools.text import (
     Reader,
     errors_of,
     has_line,
+    implied_duration,
     not_output_of,
     of_unit,
     parse_count,
@@ -36,6 +37,7 @@ from benchkit.loadtools.text import (
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
 
 _WHOLE_RUN = frozenset({"Aggregated", "Total"})
+_NO_TYPE = frozenset({"", "None", None})
 _STARTING = re.compile(r".*\bStarting Locust (\S+)")
 _TABLE = re.compile(r"(?:Type\s+)?Name\s+# reqs\s+# fails\s*(?:\|\s*)?(Avg\s+Min\s+Max\b.*)")
 _ROW = re.compile(r"(?:Aggregated|Total)\s+([0-9]{1,18})\s+([0-9]{1,18})\([0-9.]+%\)\s*(.*)")
@@ -117,7 +119,9 @@ class _LocustReader(Reader):
         self.figures = {}
         if len(tokens) == len(self.columns) and None not in figures and not self.unterminated:
             self.figures = {name: n for name, n in zip(self.columns, figures, strict=True) if n is not None}
-        elif len(tokens) > 1 or self.unterminated:  # before 1.0 this row has only a rate behind its counts
+        elif len(tokens) == 1 and figures[0] is not None and not self.unterminated:
+            self.figures = {"req/s": figures[0]}  # before 1.0 this row has only a rate behind its counts
+        else:
             self.unread.append(match[0])
 
     def read_percentiles(self, match: re.Match[str]) -> None:
@@ -142,6 +146,7 @@ class _LocustReader(Reader):
     def result(self) -> LoadResult:
         requests, failed = self.counts or (None, None)
         figures = self.figures if requests else {}
+        rate = self.figures.get("req/s") if self.is_final else None
         median = figures.get("Med", figures.get("Median"))
         percentiles = self.percentiles or ({} if median is None else {"50": median / 1000})
         others = {text: number for text, number in (self.errors or {}).items() if not _BY_STATUS.search(text)}
@@ -149,8 +154,9 @@ class _LocustReader(Reader):
         return LoadResult(
             tool="locust",
             tool_version=self.version,
+            duration_s=implied_duration(requests, rate),
             requests=requests,
-            rps=self.figures.get("req/s") if self.is_final else None,
+            rps=rate,
             users=self.users,
             latency=Latency(
                 min_s=of_unit(figures.get("Min"), 1e-3),
@@ -180,7 +186,7 @@ class _LocustReader(Reader):
 
 def _of_stats(rows: list[Mapping[str, str]], *, unread: list[str]) -> LoadResult:
     """Return the result of `_stats.csv`: its row for all requests, or its only row."""
-    whole = [row for row in rows if row["Name"] in _WHOLE_RUN and not row.get("Type") and not row.get("Method")]
+    whole = [row for row in rows if row["Name"] in _WHOLE_RUN and _first(row, "Type", "Method") in _NO_TYPE]
     if len(whole) > 1:
         raise several_runs("locust", ",".join(whole[1].values()))
     row = whole[0] if whole else {}
@@ -200,6 +206,7 @@ def _of_stats(rows: list[Mapping[str, str]], *, unread: list[str]) -> LoadResult
         )
     return LoadResult(
         tool="locust",
+        duration_s=implied_duration(count, figure.get("requests/s")),
         requests=count,
         rps=figure.get("requests/s"),
         bytes_total=None if size is None or count is None else float(round(size * count)),
@@ -212,7 +219,7 @@ def _of_stats(rows: list[Mapping[str, str]], *, unread: list[str]) -> LoadResult
 
 def _of_history(rows: list[Mapping[str, str]], *, unread: list[str]) -> LoadResult:
     """Return the result of `_stats_history.csv`: the totals of its last row for all requests."""
-    whole = [row for row in rows if row["Name"] in _WHOLE_RUN and not row["Type"]]
+    whole = [row for row in rows if row["Name"] in _WHOLE_RUN and row["Type"] in _NO_TYPE]
     counts = [parse_count(row["Total Request Count"]) for row in whole]
     known = [number for number in counts if number is not None]
     if known != sorted(known):

@@ -9,7 +9,7 @@ Meaning of the figures, read from its source (source/client/output_formatter_imp
 - Text has whole microseconds, "0s 012ms 345us", and seconds beyond 999 begin at 0 again. Other statistics are sizes.
 - Counters: `http_2xx` and its like are answers by class; together they are the requests here. A counter of zero is
   not printed. `pool_overflow` counts requests that were due and not sent, as no connection was free (closed loop).
-- The text has no duration, no connections and no target; its rate is counters ÷ duration. JSON has them.
+- The text has no connections and no target, which JSON has. Its rates are counters ÷ duration.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from benchkit.loadtools.text import (
     Count,
     Figure,
     Reader,
+    implied_duration,
     line_with,
     not_output_of,
     parse_number,
@@ -169,7 +170,7 @@ class _NighthawkReader(Reader):
 
 _HINT = "give its JSON: --output-format json, or nighthawk_output_transform"
 TEXT_LIMITS = Note(
-    code="nighthawk-text", message="the text of nighthawk has no duration, connections or target; its JSON has them"
+    code="nighthawk-text", message="the text of nighthawk has no connections and no target; its JSON has them"
 )
 
 
@@ -184,6 +185,7 @@ def _result(
     rates: Mapping[str, float | None],
     complete: bool,
     notes: tuple[Note, ...],
+    duration_s: float | None = None,
     more: Mapping[str, object] | None = None,
 ) -> LoadResult:
     plain = {name.removeprefix("client."): number for name, number in counters.items()}
@@ -194,10 +196,13 @@ def _result(
     connect, resets = plain.get("benchmark.pool_connection_failure", 0), plain.get("benchmark.stream_resets", 0)
     above = sum(n for name, n in answers.items() if name.removeprefix("benchmark.http_") in {"4xx", "5xx", "xxx"})
     summed = [rate for name in answers if (rate := per_second.get(name)) is not None]
+    requests = sum(answers.values()) if known else None
+    rate = float(f"{sum(summed):.12g}") if summed and len(summed) == len(answers) else None
     return LoadResult(
         tool="nighthawk",
-        requests=sum(answers.values()) if known else None,
-        rps=float(f"{sum(summed):.12g}") if summed and len(summed) == len(answers) else None,
+        duration_s=implied_duration(requests, rate) if duration_s is None else duration_s,
+        requests=requests,
+        rps=rate,
         bytes_total=plain.get("upstream_cx_rx_bytes_total"),
         latency=Latency(
             min_s=times.times.get("min"),
@@ -296,8 +301,8 @@ def _of_document(document: _NighthawkDocument) -> LoadResult:
         rates={name: value / duration for name, value in counters.items()} if duration else {},
         complete=True,
         notes=tuple(notes),
+        duration_s=duration,
         more={
-            "duration_s": duration,
             "target": options.uri,
             "connections": options.connections * workers if options.connections else None,
             "threads": workers,

@@ -6,7 +6,8 @@ Meaning of the figures, read from its source (src/results.rs, http/mod.rs):
 - A closed loop. A time runs from sending a request to the end of its body; the first connection is not in it. A request
   that failed is counted among the requests, with the time until its connection was open again; 0.3 does not print how
   many did. Requests without an answer at the end are not counted. Statuses are not looked at.
-- The duration is the one that was asked for. The rate is requests ÷ the mean time of the connections.
+- The rate is requests ÷ the mean time of the connections, which is the duration here; the text has only the one that
+  was asked for.
 - Bytes are those received, headers included, with KB, MB and GB of 1024. JSON has milliseconds and bytes.
 """
 
@@ -26,6 +27,7 @@ from benchkit.loadtools.text import (
     Reader,
     errors_of,
     has_line,
+    implied_duration,
     line_with,
     not_output_of,
     of_unit,
@@ -39,11 +41,9 @@ from benchkit.loadtools.text import (
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
 
 _BYTES = {"B": 1.0, "KB": 1024.0, "MB": 1024.0**2, "GB": 1024.0**3}
-_PERIODS = {"day": 86400, "hour": 3600, "minute": 60, "second": 1}
 
 _JSON = re.compile(r'"latency_std_deviation"\s*:')
 _BENCHMARKING = re.compile(r"Benchmarking (\S+) connections? @ (\S+) for (\S.*)")
-_PERIOD = re.compile(r"([0-9]{1,6}) (day|hour|minute|second)(?:\(s\)|s)?")
 _COLUMNS = re.compile(r"Avg\s+Stdev\s+Min\s+Max")
 _TIMES = re.compile(r"(\S+ms)\s+(\S+ms)\s+(\S+ms)\s+(\S+ms)")
 _REQUESTS = re.compile(r"Total:\s*(\S+)\s+Req/Sec:\s*(\S+)")
@@ -73,7 +73,6 @@ class _RewrkReader(Reader):
 
     connections: int | None = None
     target: str | None = None
-    duration: float | None = None
     times: tuple[float, ...] | None = None
     """Mean, deviation, minimum and maximum."""
     requests: int | None = None
@@ -108,11 +107,7 @@ class _RewrkReader(Reader):
         return self.result()
 
     def read_benchmarking(self, match: re.Match[str]) -> None:
-        periods = _PERIOD.findall(match[3])
-        seconds = float(sum(int(number) * _PERIODS[unit] for number, unit in periods))
-        self.set_once(
-            match[0], connections=parse_count(match[1]), target=match[2], duration=seconds if periods else None
-        )
+        self.set_once(match[0], connections=parse_count(match[1]), target=match[2])
 
     def read_times(self, match: re.Match[str]) -> None:
         times = [parse_scaled(token, SECONDS) for token in match.groups()]
@@ -145,7 +140,7 @@ class _RewrkReader(Reader):
         return LoadResult(
             tool="rewrk",
             target=self.target,
-            duration_s=self.duration,
+            duration_s=implied_duration(self.requests, self.rate),
             requests=self.requests,
             rps=self.rate,
             connections=self.connections,
@@ -191,6 +186,7 @@ def parse(text: str) -> LoadResult:
 def _result(document: _RewrkDocument) -> LoadResult:
     return LoadResult(
         tool="rewrk",
+        duration_s=implied_duration(document.requests_total, document.requests_avg),
         requests=document.requests_total,
         rps=document.requests_avg,
         bytes_total=document.transfer_total,

@@ -48,6 +48,8 @@ class _ZrkConfig(JsonOutput):
     launched: Count | None = None
     record_timeouts: bool = True
     deadline_abort: bool = False
+    closed: bool = False
+    """True for a load at full speed, whose latencies count from sending."""
 
 
 class _ZrkErrors(JsonOutput):
@@ -75,6 +77,12 @@ class _ZrkSummary(JsonOutput):
     latency_us: dict[str, Figure]
     status_codes: dict[str, Count]
     errors: _ZrkErrors
+    closed: bool = False
+
+    @property
+    def is_closed(self) -> bool:
+        """True for a load at full speed."""
+        return self.closed or self.config.closed
 
 
 def parse(text: str) -> LoadResult:
@@ -98,7 +106,7 @@ def _result(summary: _ZrkSummary) -> LoadResult:
         percentiles={key: time for name, key in _PERCENTILES.items() if (time := times.get(name)) is not None},
         resolution_s=1e-6,
         covers="request",
-        corrected=True,
+        corrected=not summary.is_closed,
     )
     socket = errors.connect + errors.read + errors.write + errors.timeout
     return LoadResult(
@@ -128,12 +136,9 @@ def _result(summary: _ZrkSummary) -> LoadResult:
 
 
 def _notes(summary: _ZrkSummary) -> Iterator[Note]:
-    yield Note(
-        code="open-loop",
-        message=f"requests were due at {summary.target_rate:g}/s, and latencies count from then"
-        if summary.target_rate is not None
-        else "requests were due at a target rate, and latencies count from then",
-    )
+    if not summary.is_closed:
+        rate = "a target rate" if summary.target_rate is None else f"{summary.target_rate:g}/s"
+        yield Note(code="open-loop", message=f"requests were due at {rate}, and latencies count from then")
     ratio = summary.rate_ratio
     if ratio is not None and ratio < _KEPT_SHARE:
         yield Note(

@@ -174,8 +174,8 @@ def _dropped(result: PublishedResult, _context: AuditContext) -> AuditOutcome:
         "dropped-iterations",
         "suspect",
         [result],
-        f"{units.counted(result.dropped or 0, 'iteration')} of an open model were due and not started: too few users were free. "
-        "Latencies lack the requests that waited longest.",
+        f"{units.counted(result.dropped or 0, 'iteration' if result.tool == 'k6' else 'request')} were due at a target rate and "
+        "not started: too few users or connections were free. Latencies lack the requests that waited longest.",
     )
 
 

@@ -23,6 +23,7 @@ _RATES: Mapping[str, str] = {
     "autocannon": r"\sautocannon\b.*\s(?:-R\s*|--overallRate[= ])(\d+)",
     "fortio": rf"\"RequestedQPS\":\s*{_NUMBER}|\bat (\d+(?:\.\d+)?) q(?:ps|ueries per second)",
     "zrk": rf"\"target_rate\":\s*{_NUMBER}",
+    "loadtest": r"Target rps:\s*(\d+)|Agent:[^\n]*\n[^\n]*Requests per second:\s*(\d+)",
     "nighthawk": rf"\"requests_per_second\":\s*{_NUMBER}",
 }
 _DROPPED = re.compile(
@@ -51,6 +52,7 @@ def marks_of(tool: str, text: str) -> OutputMarks:
     if tool == "zrk" and _CLOSED.search(text):
         return OutputMarks(streams=_count(_STREAMS[tool], text))
     rate = _first(_RATES.get(tool), "\n " + text)
+    rate = None if rate == "0" else rate  # fortio: at full speed
     dropped = _count(_DROPPED.pattern, text) if tool == "k6" else None
     ratio = _RATIO.search(text) if tool == "zrk" else None
     return OutputMarks(

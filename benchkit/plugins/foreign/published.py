@@ -76,6 +76,10 @@ class PublishedResult(Frozen):
         return ", ".join(filter(None, (self.name, self.test, connections)))
 
 
+WHOLE_SECONDS_STEP_S = 2.0
+"""Step of a duration that is rounded down to whole seconds: it may be a second more, and half a step is allowed."""
+
+
 def result_of_output(name: str, output: LoadResult, text: str = "") -> PublishedResult:
     """Return the output of a load tool; `text` is that of this run alone, which says more of the load than figures."""
     errors, marks = output.errors, marks_of(output.tool, text)
@@ -100,6 +104,7 @@ def result_of_output(name: str, output: LoadResult, text: str = "") -> Published
         rps=output.rps,
         requests=output.requests,
         duration_s=output.duration_s,
+        duration_step_s=WHOLE_SECONDS_STEP_S if any(note.code == "whole-seconds" for note in output.notes) else 0.0,
         bytes_per_s=output.bytes_per_s,
         mean_s=output.latency.mean_s,
         max_s=output.latency.max_s,
@@ -108,7 +113,7 @@ def result_of_output(name: str, output: LoadResult, text: str = "") -> Published
         corrected=output.latency.corrected,
         failures=failures,
         errors_connect=errors.connect,
-        dropped=marks.dropped,
+        dropped=output.dropped if marks.dropped is None else marks.dropped,
         complete=output.complete,
         notes=output.notes,
     )
