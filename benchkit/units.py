@@ -116,6 +116,12 @@ def ratio(number: float) -> str:
     return f"{number:.3f}" if abs(number) < 0.9995 else f"{number:,.2f}"  # noqa: PLR2004 - larger numbers round to 1
 
 
+@_or_absent
+def price(number: float) -> str:
+    """Format an amount of money with three significant digits: `0.00123`, `0.456`, `12.30`."""
+    return f"{number:.2f}" if number >= 10 else f"{float(f'{number:.3g}'):g}"  # noqa: PLR2004 - cents are enough
+
+
 MAX_DECIMALS = 4
 """Decimals that are shown of the ends of an interval, at most."""
 

@@ -118,8 +118,8 @@ def _show(found: RunComparison) -> None:
         for sentence in (*found.answer.sentences, found.answer.trust_sentence):
             print(sentence)
         print()
-    for capacity in found.capacities:
-        print(capacity.sentence)
+    for sentence in [*(each.sentence for each in found.capacities), *(each.sentence for each in found.costs)]:
+        print(sentence)
     print(describe_runs(found))
     for note in found.notes:
         print(f"! {note}")

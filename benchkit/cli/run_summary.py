@@ -25,6 +25,7 @@ def print_run_summary(
     from benchkit.comparison.capacities import cell_capacities
     from benchkit.comparison.claims import judge_claims
     from benchkit.comparison.compare import answer_of_run, compare_cells
+    from benchkit.comparison.costs import cell_costs
     from benchkit.comparison.run_data import read_run_data
     from benchkit.models.design import explain
 
@@ -38,7 +39,7 @@ def print_run_summary(
     data = read_run_data(store, outcome.run)
     cells, claims = _cells(data, failed_blocks(outcome)), judge_claims(data)
     compared = compare_cells(data, [data.primary_metric])
-    capacities = cell_capacities(data)
+    capacities, costs = cell_capacities(data), cell_costs(data)
     if json:
         print_json(
             {
@@ -56,6 +57,7 @@ def print_run_summary(
                 "cells": [{**cell, "verdicts": cell["verdicts"].model_dump()} for cell in cells],
                 "ratios": [ratio.model_dump(mode="json") for ratio in compared.ratios],
                 "capacities": [capacity.model_dump(mode="json") for capacity in capacities],
+                "costs": [cost.model_dump(mode="json") for cost in costs],
                 "claims": [claim.model_dump(mode="json") for claim in claims],
                 "report": report,
             }
@@ -63,7 +65,14 @@ def print_run_summary(
         return
     if not quiet:
         answer = answer_of_run(data, [compared])
-        print(*answer.sentences, answer.trust_sentence, *(each.sentence for each in capacities), sep="\n", end="\n\n")
+        print(
+            *answer.sentences,
+            answer.trust_sentence,
+            *(each.sentence for each in capacities),
+            *(each.sentence for each in costs),
+            sep="\n",
+            end="\n\n",
+        )
         _show(cells, compared)
         for text in _incomplete_trials(outcome):
             print(f"! {text}")

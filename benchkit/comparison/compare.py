@@ -13,6 +13,7 @@ from pydantic import Field
 from benchkit.comparison.answer import Answer, write_answer
 from benchkit.comparison.capacities import CellCapacity, cell_capacities
 from benchkit.comparison.claims import ClaimResult, judge_claims
+from benchkit.comparison.costs import CellCost, cell_costs
 from benchkit.comparison.gate import GateLimits, GateResult, default_limits, judge_ratios
 from benchkit.comparison.notes import (
     notes_on_latencies,
@@ -78,6 +79,8 @@ class RunComparison(Frozen, serialize_by_alias=True):
     ratios: tuple[Ratio, ...]
     capacities: tuple[CellCapacity, ...] = ()
     """Capacities of the cells, of the second run in a comparison of two; empty where none was searched for."""
+    costs: tuple[CellCost, ...] = ()
+    """Costs of a million requests, likewise; empty without prices in the inventory."""
     resolution: Mapping[str, Resolution]
     """Resolution by metric, of comparisons within a run."""
     claims: tuple[ClaimResult, ...] = ()
@@ -180,6 +183,7 @@ def compare(
             "claims": judge_claims(data[0]) if run2 is None else (),
             "answer": write_answer(ratios, data, (*comparison.drift, *comparison.asked)),
             "capacities": cell_capacities(data[-1]),
+            "costs": cell_costs(data[-1]),
         }
     )
     if limits is None:

@@ -13,12 +13,12 @@ from typing import Literal
 
 from benchkit.judge.evidence import Evidence, RunEvidence, Severity
 from benchkit.models.base import Frozen
-from benchkit.models.metrics import LATENCIES, metric_named
+from benchkit.models.metrics import COST, LATENCIES, metric_named
 from benchkit.models.thresholds import Thresholds
 
 Verdict = Literal["valid", "suspect", "invalid"]
 
-RATES = ("rps", "requests", "bytes_per_s", "bytes_total", "handshakes_per_s")
+RATES = ("rps", "requests", "bytes_per_s", "bytes_total", "handshakes_per_s", COST)
 PARTS = ("connect_mean_s", "processing_mean_s", "first_byte_mean_s")
 """Parts of the mean latency, where the load tool states them."""
 LOAD = (*RATES, *LATENCIES, *PARTS)

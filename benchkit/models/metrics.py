@@ -51,6 +51,8 @@ RPS, CPU = "rps", "server_cpu_s_per_request"
 CAPACITY, GOODPUT = "capacity_rps", "overload_goodput_rps"
 """The metrics with which comparisons open, by what their load leaves free."""
 
+COST = "cost_per_million"
+
 P50, P99 = percentile_column(50), percentile_column(99)
 """The median and the tail that summaries show."""
 

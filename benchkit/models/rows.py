@@ -178,6 +178,18 @@ class TrialRow(Row):
             unit="sec/req",
         ),
     ] = None
+    cost_per_million: Annotated[
+        float | None,
+        Metric(
+            description="price of the servers' hosts for a million requests, at the rate of the trial, or at the capacity that "
+            "it found; null: a host has no price in the inventory",
+            unit="currency/Mreq",
+            title="cost of a million requests",
+            better="lower",
+            format=units.price,
+        ),
+    ] = None
+    currency: Annotated[str | None, Column(description="currency of that cost (ISO 4217)")] = None
     server_memory_bytes: Annotated[
         float | None,
         Metric(

@@ -210,6 +210,13 @@ class OtherProgram(Frozen):
         return f"{self.name} (pid {self.pid})"
 
 
+class ServerPrice(Frozen):
+    """The price of all hosts of a trial's servers."""
+
+    per_hour: float
+    currency: str
+
+
 class TrialRecord(Frozen):
     """One trial that ended: its times, its load, its processes and its overhead."""
 
@@ -256,6 +263,9 @@ class TrialRecord(Frozen):
         default=None, description="search for its capacity that it followed, at whose result it ran"
     )
     slices: tuple[SliceRecord, ...] = Field(default=(), description="slices of its window, in a sliced block")
+    price: ServerPrice | None = Field(
+        default=None, description="price of its servers' hosts; None: one of them has none, or they differ in currency"
+    )
     external: tuple[str, ...] = Field(
         default=(), description="names of the services that the trial neither started nor watched"
     )

@@ -11,6 +11,7 @@ import pandas as pd
 from benchkit import units
 from benchkit.comparison.capacities import CellCapacity, cell_capacities
 from benchkit.comparison.cell_labels import CellView
+from benchkit.comparison.costs import CellCost, cell_costs
 from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.texts import NOT_USABLE
 from benchkit.models.columns import Metric
@@ -62,6 +63,8 @@ class CellSummary:
     """Its result in the primary metric, where that is not the rate."""
     capacity: CellCapacity | None = None
     """Its capacity, where each trial searched for it."""
+    cost: CellCost | None = None
+    """Its cost, where its servers' hosts have prices."""
 
     @property
     def is_usable(self) -> bool:
@@ -79,6 +82,7 @@ def summarise(run: StoredRun) -> tuple[CellSummary, ...]:
     """Return the summaries of the cells of a run, in the order of the plan."""
     ratios, measured = _ratios(run), run.measured
     capacities = {capacity.cell_id: capacity for capacity in cell_capacities(run.data)}
+    costs = {cost.cell_id: cost for cost in cell_costs(run.data)}
     failures = pd.DataFrame({"errors": errors(measured), "non_2xx": numbers(measured["non_2xx"])})
     totals = failures.groupby(measured["cell_id"]).sum(min_count=1)
     return tuple(
@@ -89,6 +93,7 @@ def summarise(run: StoredRun) -> tuple[CellSummary, ...]:
             errors=_count(totals["errors"].get(view.cell_id, math.nan)),
             non_2xx=_count(totals["non_2xx"].get(view.cell_id, math.nan)),
             capacity=capacities.get(view.cell_id),
+            cost=costs.get(view.cell_id),
         )
         for view in run.cells
     )
@@ -112,6 +117,8 @@ def describe_cell(cell: CellSummary, labels: Mapping[str, str], blocks: int) -> 
     parts = [f"mean of {units.counted(len(cell.rps), 'trial')}{shown}", *_describe_exclusions(cell)]
     if cell.ratio is not None:
         parts.insert(0, _describe_ratio(cell.ratio, labels[cell.ratio.baseline]))
+    if cell.cost is not None:
+        parts.append(cell.cost.clause)
     if cell.trials < blocks:
         parts.append(f"{cell.trials} of {blocks} trials ended")
     parts += _describe_failures(cell)
@@ -132,6 +139,8 @@ def _describe_capacity(cell: CellSummary, capacity: CellCapacity, labels: Mappin
     if capacity.doubts:
         yield f"excluded from comparisons ({capacity.doubts})"
     yield f"trials at that rate: mean of {units.requests_per_s(cell.mean_rps or 0.0)}"
+    if cell.cost is not None:
+        yield cell.cost.clause
     yield from _describe_failures(cell)
     yield from map(clean, cell.ratio.notes if cell.ratio is not None else ())
 
@@ -154,6 +163,7 @@ def _summarise_cell(
     errors: int | None,
     non_2xx: int | None,
     capacity: CellCapacity | None,
+    cost: CellCost | None,
 ) -> CellSummary:
     trials, values = run.trials_of(view.cell_id), run.values("rps")
     return CellSummary(
@@ -168,6 +178,7 @@ def _summarise_cell(
         non_2xx=non_2xx,
         headline=_headline(run, view.cell_id),
         capacity=capacity,
+        cost=cost,
     )
 
 
