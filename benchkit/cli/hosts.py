@@ -93,9 +93,13 @@ def _examine(inventory: Inventory) -> list[tuple[HostSpec, RecordedFacts, HostTr
     from benchkit.hosts.connections import connect_all
     from benchkit.hosts.host_changes import HostTraces
     from benchkit.hosts.plain_host import PlainHost
+    from benchkit.services.container_engine import engine_notes
 
     with connect_all(inventory, needs_python=False) as hosts:
-        found = {host.name: (host.spec, host.facts, host.changes.state(), host.notes) for host in hosts}
+        found = {
+            host.name: (host.spec, host.facts, host.changes.state(), (*host.notes, *engine_notes(host)))
+            for host in hosts
+        }
         without_python = hosts.without_python
     specs = {spec.name: spec for spec in inventory.hosts}
     plain = {}

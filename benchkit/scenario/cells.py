@@ -29,6 +29,7 @@ from benchkit.scenario.experiment import Cell, Experiment
 from benchkit.scenario.model import REFERENCE, Scenario
 from benchkit.scenario.script_files import read_script
 from benchkit.services.certificates import resolve_tls, resolve_trust
+from benchkit.services.compose import COMPOSE, ComposeOptions, compose_containers
 from benchkit.services.external import EXTERNAL, ExternalOptions, ExternalService
 from benchkit.services.registry import BACKENDS, service_options
 from benchkit.services.rendering import ServiceSpec
@@ -210,7 +211,7 @@ def typed_services(
     `document` holds the stack's services, levels filled in. Raises InputError, naming file, line and field, for unknown
     backends, roles and services, wrong options of a backend, and a port used twice.
     """
-    typed = [_typed_service(name, document.at(name)) for name in document.data]
+    typed = [each for name in document.data for each in _typed_services(name, document.at(name))]
     services = [each for each in typed if isinstance(each, ServiceSpec)]
     external = [each for each in typed if isinstance(each, ExternalService)]
     faults = [
@@ -222,6 +223,15 @@ def typed_services(
     if faults:
         raise InputError("\n".join(faults))
     return tuple(services), tuple(external)
+
+
+def _typed_services(name: str, document: Document) -> Iterator[ServiceSpec | ExternalService]:
+    """Yield a service of a stack, or those of the Compose file that it names."""
+    if document.data.get("backend") != COMPOSE:
+        yield _typed_service(name, document)
+        return
+    for each, container in compose_containers(name, document.validated(ComposeOptions), document.source):
+        yield _typed_service(each, container)
 
 
 def _typed_service(name: str, document: Document) -> ServiceSpec | ExternalService:
@@ -267,9 +277,9 @@ def _peer_faults(services: list[ServiceSpec], external: list[ExternalService]) -
 def _port_faults(services: list[ServiceSpec]) -> Iterator[str]:
     users: dict[tuple[str, int], str] = {}
     for service in services:
-        if service.options.listen.port is None:
+        if (port := service.options.host_port) is None:
             continue
-        socket = service.options.role, service.options.listen.port
+        socket = service.options.role, port
         if socket in users:
             yield service.source.fault(("listen",), f"port {socket[1]} is already used by service {users[socket]!r}")
         users[socket] = service.name

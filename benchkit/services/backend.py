@@ -63,6 +63,11 @@ class ServiceOptions(BackendOptions):
         "this service",
     )
 
+    @property
+    def host_port(self) -> int | None:
+        """The port of its host that it takes; None: none."""
+        return self.listen.port
+
 
 OptionsT = TypeVar("OptionsT", bound=ServiceOptions)
 OptionsT_co = TypeVar("OptionsT_co", bound=ServiceOptions, covariant=True)

@@ -187,6 +187,11 @@ class ContainerOptions(ServiceOptions):
         return self
 
     @property
+    def host_port(self) -> int | None:
+        """The port of its host that it takes; None: it has an address of its own."""
+        return None if self.network == "bridge" else self.listen.port
+
+    @property
     def container_port(self) -> int:
         """The port at which it listens inside, without the shift of a placement."""
         return self.port or self.listen.port or 0

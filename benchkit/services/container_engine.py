@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Sequence
 
-from benchkit.errors import HostError, HostStateError, ServiceError
+from benchkit.errors import HostError, HostStateError, LostError, ServiceError
 from benchkit.hosts.host import Host
 from benchkit.hosts.processes import Completed, HostProcess
 from benchkit.models.facts import EngineFact
@@ -107,11 +107,27 @@ def _lacking(host: Host) -> list[str]:
     return lacking + [f"{key} is 0" for key, setting in settings.items() if setting.value == "0"]
 
 
+def engine_notes(host: Host) -> tuple[str, ...]:
+    """Return what benchkit left with the engines of a host, and why none of them can be used, as sentences."""
+    notes, failures, is_usable = [], [], False
+    for name in (name for name in ("podman", "docker") if name in host.facts.programs):
+        try:
+            read_engine(host, name)
+        except LostError:
+            raise
+        except HostError as error:
+            failures.append(str(error))
+        else:
+            is_usable = True
+            notes += [f"{host.name}: left with {name}: {each}" for each in leftovers(host, name)]
+    return tuple(notes if is_usable else [*notes, *failures])
+
+
 def leftovers(host: Host, name: str) -> tuple[str, ...]:
     """Return the containers that benchkit started with an engine of a host, as phrases."""
     argv = (host.facts.programs[name].path, "ps", "-a", "--filter", "label=benchkit.owner")
     done = host.processes.run((*argv, "--format", "{{.Names}}: {{.Status}}"), timeout_s=ENGINE_TIMEOUT_S)
-    return tuple(f"container {line} ({name})" for line in done.stdout.decode(errors="replace").splitlines() if done.ok)
+    return tuple(f"container {line}" for line in done.stdout.decode(errors="replace").splitlines() if done.ok)
 
 
 def bring_image(host: Host, container: Container, backend: str) -> None:

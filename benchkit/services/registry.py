@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from benchkit.registry import Registry
 from benchkit.services.backend import AnyBackend, Backend, BackendOptions
 from benchkit.services.command import COMMAND
+from benchkit.services.compose import COMPOSE, ComposeOptions
 from benchkit.services.container import CONTAINER
 from benchkit.services.external import EXTERNAL, ExternalOptions
 from benchkit.services.go_servers import GO_SERVERS
@@ -22,5 +23,9 @@ BACKENDS: Registry[AnyBackend] = Registry(
 
 
 def service_options() -> Mapping[str, type[BackendOptions]]:
-    """Return the options of all values of `backend`: those of the backends, and of servers that are there already."""
-    return {**{name: backend.options for name, backend in BACKENDS.items()}, EXTERNAL: ExternalOptions}
+    """Return the options of all values of `backend`: those of backends, servers that are there, and Compose files."""
+    return {
+        **{name: backend.options for name, backend in BACKENDS.items()},
+        EXTERNAL: ExternalOptions,
+        COMPOSE: ComposeOptions,
+    }

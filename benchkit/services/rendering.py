@@ -73,7 +73,7 @@ def _require_distinct_ports(specs: Sequence[ServiceSpec], endpoints: Mapping[str
     users: dict[tuple[str, int], str] = {}
     for spec in specs:
         host, port = endpoints[spec.name].host, endpoints[spec.name].port
-        if port is None:
+        if port is None or spec.options.host_port is None:
             continue
         if (host, port) in users:
             other = users[host, port]

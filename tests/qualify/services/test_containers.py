@@ -200,6 +200,37 @@ def test_two_containers_reach_each_other_by_name(hosts: Hosts, tmp_path: Path, c
     deploy.stop(host, running)
 
 
+COMPOSE = """
+services:
+  web:
+    build: {context: CONTEXT}
+    depends_on: [db]
+    command: serve :80
+  db:
+    build: CONTEXT
+    command: [serve, ":5432"]
+    environment: {WHO: database}
+    expose: ["5432"]
+    volumes: ["state:/data"]
+    healthcheck: {test: [CMD, /server, prepare]}
+volumes: {state: }
+"""
+
+
+def test_each_service_of_a_compose_file_is_measured_on_its_own(hosts: Hosts, tmp_path: Path, context: Path) -> None:
+    (tmp_path / "compose.yaml").write_text(COMPOSE.replace("CONTEXT", str(context)))
+    app = {"backend": "compose", "file": "compose.yaml", "entry": "web:80", "listen": PORT}
+    planned = make_plan(read_scenario(tmp_path, stacks={"one": {"entry": "app", "services": {"app": app}}}), hosts)
+    services, host = planned.cells[0].services, hosts["sut"]
+    assert [service.name for service in services] == ["app-db", "app"]
+    running = [start(hosts, service) for service in services]
+    assert fetch(host, services[1], "/peer?db:5432/state") == (200, b"")
+    used = host.processes.cpu_times([each.process for each in running])
+    assert all(0 < each.total_s < 5 for each in used.values())
+    deploy.stop(host, running)
+    host.sockets.require_free([PORT])
+
+
 def test_what_a_lost_connection_leaves_is_removed_by_the_watchdog(lab: Lab, tmp_path: Path, context: Path) -> None:
     before = engine_state(lab, "sut")
     hosts = connect_all(lab.inventory())

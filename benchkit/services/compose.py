@@ -1,0 +1,322 @@
+"""Compose files as services: each service of the file becomes a container of the stack.
+
+Read is the part of the Compose specification that a measurement needs and both engines take; any other field is refused
+by name. So no compose of an engine is needed, and every service is started, measured and removed as any container.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints
+
+from benchkit.document import Document, SourceMap, read_document
+from benchkit.errors import InputError, suggestion
+from benchkit.models.base import Cpus, Name
+from benchkit.services.backend import BackendOptions
+from benchkit.services.command import LocalPath, ReadyOptions, StopOptions
+from benchkit.services.images import find_engine, inspect_image
+from benchkit.services.placement import Listen
+from benchkit.services.templates import CommandLine
+
+COMPOSE = "compose"
+"""The value of `backend` in scenarios."""
+
+TOP_LEVEL = ("version", "name", "services", "volumes", "networks")
+FIELDS = (
+    *(
+        "image",
+        "build",
+        "command",
+        "environment",
+        "ports",
+        "expose",
+        "volumes",
+        "depends_on",
+        "networks",
+        "healthcheck",
+    ),
+    *("user", "read_only", "cpus", "mem_limit", "stop_signal"),
+)
+"""Fields of a service that are read."""
+BUILD_FIELDS = ("context", "dockerfile", "target", "args")
+
+_PLACEHOLDER = re.compile(r"\{([a-z][a-z_]*)\}")
+_VOLUME = re.compile(r"(?P<source>[^:]+):(?P<target>/[^:]*)(:(?P<mode>ro|rw))?")
+_PORT = re.compile(r"(.*:)?(?P<port>[0-9]{1,5})(/tcp)?")
+_MEMORY = re.compile(r"(?P<number>[1-9][0-9]*)(?P<unit>[bkmg]?)b?", re.IGNORECASE)
+
+
+class ComposeOptions(BackendOptions):
+    """Options of the services of a Compose file, which start in the order of `depends_on` and are measured each."""
+
+    file: LocalPath = Field(description="Compose file, relative to the scenario's", examples=["../shop/compose.yaml"])
+    entry: Annotated[str, StringConstraints(strict=True, pattern=r"^[a-zA-Z0-9._-]+:[0-9]{1,5}$")] = Field(
+        description="service that gets the load, and its port in the container", examples=["web:80"]
+    )
+    listen: Listen = Field(description="port of the host that leads to the entry", examples=[8080])
+    role: Name = Field(default="sut", description="role of the host that it runs on")
+    cpus: Cpus = Field(default="all", description="CPUs that all of its services may run on, as of any service")
+    override: Mapping[str, Mapping[str, Any]] = Field(
+        default_factory=dict,
+        description="fields of the file's services to override; levels of factors belong here",
+        examples=[{"web": {"environment": {"POOL": "$pool"}}}],
+    )
+    engine: Literal["auto", "podman", "docker"] = Field(
+        default="auto", description="auto: podman where the host has it, else docker"
+    )
+    pull: Literal["never", "missing"] = Field(
+        default="never", description="missing: the host pulls images that this machine does not have"
+    )
+    ready: ReadyOptions = Field(
+        default_factory=ReadyOptions, description="when the entry is ready for load", examples=[{"path": "/health"}]
+    )
+    data: Literal["fresh", "kept"] = Field(
+        default="fresh", description="its volumes: fresh at each start, or kept until the run ends"
+    )
+    prepare: Mapping[str, CommandLine] = Field(
+        default_factory=dict,
+        description="commands in containers that fill fresh volumes before the load, by service; their time is not measured",
+        examples=[{"db": "psql -U postgres -f /init.sql"}],
+    )
+
+
+def compose_containers(name: str, options: ComposeOptions, source: SourceMap) -> Iterator[tuple[str, Document]]:
+    """Yield the services of a Compose file, in the order in which they start: their names and options as containers.
+
+    The entry has the name of the stack's service, the others that name and their own. Raises InputError naming file,
+    line and field.
+    """
+    path = (Path(source.origin(("file",)).source).parent / options.file).absolute()
+    document, services = _read(path, options, source)
+    entry, _, entry_port = options.entry.rpartition(":")
+    for field, wanted in (("entry", [entry]), ("prepare", options.prepare)):
+        for service in wanted:
+            if service not in services:
+                message = f"{path} has no service {service!r}; {suggestion(service, services)}"
+                raise InputError(source.fault((field,), message))
+    names = {service: name if service == entry else f"{name}-{_plain(service)}" for service in services}
+    for service in _in_order(services, document):
+        reader = _ServiceReader(
+            Document(services[service], document.source.at("services", service)), path.parent, options
+        )
+        data = reader.container(int(entry_port) if service == entry else None)
+        peers = {other: names[other] for other in services if other != service}
+        prepare = {"prepare": list(options.prepare[service])} if service in options.prepare else {}
+        yield names[service], Document({**data, "peers": peers, **prepare}, source)
+
+
+def _read(path: Path, options: ComposeOptions, source: SourceMap) -> tuple[Document, dict[str, dict[str, Any]]]:
+    """Return a Compose file, and its services with what the scenario overrides. Raises InputError."""
+    document = read_document(path)
+    _require_known(document, (), TOP_LEVEL)
+    for part in ("services", "volumes", "networks"):
+        if not isinstance(document.data.get(part) or {}, dict):
+            raise InputError(document.fault((part,), "allowed: a mapping"))
+    for network in document.data.get("networks") or {}:
+        if network != "default":
+            raise InputError(document.fault(("networks", network), "only the default network is supported"))
+    services: dict[str, dict[str, Any]] = dict(document.data.get("services") or {})
+    for service, fields in options.override.items():
+        if service not in services:
+            message = f"{path} has no service {service!r}; {suggestion(service, services)}"
+            raise InputError(source.fault(("override", service), message))
+        services[service] = _overridden(services[service], fields)
+    return document, services
+
+
+class _ServiceReader:
+    """One service of a Compose file, converted to the options of a container."""
+
+    def __init__(self, document: Document, folder: Path, options: ComposeOptions) -> None:
+        self._document, self._folder, self._options = document, folder, options
+        self._data: dict[str, Any] = document.data
+
+    def container(self, entry_port: int | None) -> dict[str, Any]:
+        """Return the options of its container; `entry_port`: that which gets the load. Raises InputError."""
+        _require_known(self._document, (), FIELDS)
+        if text := next(_interpolations(self._data), None):
+            self._refuse((), f"{text} needs interpolation, which is not supported: write the value, or use `override`")
+        options, port = self._options, entry_port or self._port()
+        files, mounts = self._volumes()
+        command, ready = self._data.get("command"), self._health()
+        memory = self._data.get("mem_limit")
+        found = {
+            "backend": "container",
+            **self._image(),
+            "pull": options.pull,
+            "role": options.role,
+            "cpus": options.cpus,
+            "engine": options.engine,
+            "data": options.data,
+            "listen": _listen(options.listen) if entry_port else port,
+            "port": port,
+            "network": "published" if entry_port else "bridge",
+            "environment": self._environment(),
+            "files": files,
+            "mounts": mounts,
+            "command": None if command is None else [_escaped(word) for word in _words(command)],
+            "ready_command": ready,
+            "ready": (options.ready if entry_port else ReadyOptions(within_s=options.ready.within_s)).model_dump(),
+            "user": None if "user" not in self._data else str(self._data["user"]),
+            "read_only": self._data.get("read_only", False),
+            "quota": None if "cpus" not in self._data else float(self._data["cpus"]),
+            "memory": None if memory is None else self._memory(str(memory)),
+        }
+        if "stop_signal" in self._data:
+            found["stop"] = StopOptions(signal=str(self._data["stop_signal"]).removeprefix("SIG")).model_dump()
+        return {field: value for field, value in found.items() if value is not None}
+
+    def _refuse(self, field: tuple[str | int, ...], message: str) -> None:
+        raise InputError(self._document.fault(field, message))
+
+    def _image(self) -> dict[str, Any]:
+        build = self._data.get("build")
+        if build is None:
+            return {"image": self._data.get("image")}
+        if isinstance(build, str):
+            build = {"context": build}
+        else:
+            _require_known(self._document, ("build",), BUILD_FIELDS)
+        options = {
+            "context": str(self._folder / build.get("context", ".")),
+            "file": build.get("dockerfile", "Dockerfile"),
+        }
+        options |= {"target": build["target"]} if "target" in build else {}
+        return {"build": {**options, "args": _pairs(build.get("args") or {})}}
+
+    def _port(self) -> int:
+        """Return the port at which a service is ready that gets no load."""
+        for field in ("expose", "ports"):
+            for each in self._data.get(field) or ():
+                if match := _PORT.fullmatch(str(each)):
+                    return int(match["port"])
+        if self._data.get("image") is not None and "build" not in self._data:
+            facts = inspect_image(find_engine(self._options.engine), str(self._data["image"]))
+            if facts is not None and facts.ports:
+                return facts.ports[0]
+        self._refuse((), "no port is known at which it is ready; name one with `expose`")
+        raise AssertionError  # `_refuse` has raised
+
+    def _environment(self) -> dict[str, Any]:
+        pairs = _pairs(self._data.get("environment") or {})
+        for name, value in pairs.items():
+            if value is None:
+                self._refuse(("environment",), f"{name} has no value; that of this machine is not passed on")
+        return {name: _escaped(str(value)) for name, value in pairs.items()}
+
+    def _volumes(self) -> tuple[list[str], list[str]]:
+        """Return the files to carry, and the mounts."""
+        files, mounts = [], []
+        for i, volume in enumerate(self._data.get("volumes") or ()):
+            match = _VOLUME.fullmatch(str(volume)) if isinstance(volume, str) else None
+            if match is None:
+                self._refuse(("volumes", i), "allowed: SOURCE:TARGET or SOURCE:TARGET:ro")
+                continue
+            text, mode = match["source"], match["mode"] or "rw"
+            if text.startswith("."):
+                path = (self._folder / text).resolve()
+                files.append(str(path))
+                text = f"./{path.name}"
+            mounts.append(f"{text}:{match['target']}:{mode}")
+        return files, mounts
+
+    def _health(self) -> list[str] | None:
+        test = (self._data.get("healthcheck") or {}).get("test")
+        match test:
+            case None | ["NONE"]:
+                return None
+            case ["CMD", *words]:
+                return [str(word) for word in words]
+            case ["CMD-SHELL", text] | str(text):
+                return ["sh", "-c", str(text)]
+        self._refuse(("healthcheck", "test"), "allowed: text, [CMD, …], [CMD-SHELL, TEXT] or [NONE]")
+        return None
+
+    def _memory(self, text: str) -> str:
+        match = _MEMORY.fullmatch(text)
+        if match is None:
+            self._refuse(("mem_limit",), f"found {text!r}; allowed: a number with b, k, m or g")
+            raise AssertionError  # `_refuse` has raised
+        return match["number"] + match["unit"].lower().replace("b", "")
+
+
+def _in_order(services: Mapping[str, Mapping[str, Any]], document: Document) -> Iterable[str]:
+    """Return the services, each after those that it depends on. Raises InputError."""
+    wanted: dict[str, list[str]] = {}
+    for service, fields in services.items():
+        names = fields.get("depends_on") or ()
+        for name, how in names.items() if isinstance(names, dict) else ():
+            if (how or {}).get("condition") == "service_completed_successfully":
+                where = ("services", service, "depends_on", name)
+                raise InputError(document.fault(where, "a service that ends is not supported; use `prepare`"))
+        for name in names:
+            if name not in services:
+                message = f"no service {name!r}; {suggestion(name, services)}"
+                raise InputError(document.fault(("services", service, "depends_on"), message))
+        wanted[service] = list(names)
+    try:
+        return tuple(TopologicalSorter(wanted).static_order())
+    except CycleError as error:
+        circle = " → ".join(error.args[1])
+        raise InputError(document.fault(("services",), f"they depend on each other: {circle}")) from None
+
+
+def _require_known(document: Document, location: tuple[str | int, ...], known: Iterable[str]) -> None:
+    """Raise InputError naming each field that is not read; extensions (`x-…`) are ignored, as everywhere."""
+    data = document.at(*location).data
+    if not isinstance(data, dict):
+        raise InputError(document.fault(location, "allowed: a mapping"))
+    faults = [
+        document.fault((*location, field), f"{field} is not supported; supported: {', '.join(known)}")
+        for field in data
+        if field not in known and not str(field).startswith("x-")
+    ]
+    if faults:
+        raise InputError("\n".join(faults))
+
+
+def _overridden(service: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    merged = {**service, **fields}
+    if "environment" in fields:
+        merged["environment"] = {**_pairs(service.get("environment") or {}), **_pairs(fields["environment"])}
+    return merged
+
+
+def _pairs(value: Mapping[str, Any] | Iterable[str]) -> dict[str, Any]:
+    """Return variables, which a file has as a mapping or as a list of `NAME=VALUE`."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    split = (str(each).partition("=") for each in value)
+    return {name: text if equals else None for name, equals, text in split}
+
+
+def _words(command: str | list[Any]) -> list[str]:
+    return shlex.split(command) if isinstance(command, str) else [str(word) for word in command]
+
+
+def _escaped(text: str) -> str:
+    """Return a text of the file in which nothing is a placeholder of ours, and `$$` is a dollar sign."""
+    return _PLACEHOLDER.sub(r"{{\1}}", text).replace("$$", "$")
+
+
+def _interpolations(value: object) -> Iterator[str]:
+    match value:
+        case str():
+            yield from re.findall(r"(?<!\$)(?:\$\$)*(\$\{?[A-Za-z_]\w*)", value)
+        case dict() | list():
+            for each in value.values() if isinstance(value, dict) else value:
+                yield from _interpolations(each)
+
+
+def _listen(listen: Listen) -> int | str:
+    return listen.port or 0 if listen.address is None else f"{listen.address}:{listen.port}"
+
+
+def _plain(service: str) -> str:
+    return re.sub(r"[^a-z0-9_-]", "-", service.lower())
