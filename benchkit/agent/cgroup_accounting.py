@@ -94,6 +94,9 @@ class CpuSplitter:
 class Cgroup:
     """One group with all below it, which may not exist yet; its last CPU time stays known after its removal."""
 
+    counts_all = True
+    """True where no CPU time of its processes can be missing."""
+
     def __init__(self, path: str, folders: Dict[str, Path], quota: Optional[Path] = None) -> None:
         """Read the group `path`, in these folders by controller; `quota`: the group whose quota applies to it."""
         self.path = path
@@ -114,6 +117,11 @@ class Cgroup:
         if not mounts:
             raise UnavailableError(f"control group {path}: this host shows no control groups")
         return cls(path, {name: mount.folder(path) for name, mount in mounts.items()})
+
+    @property
+    def title(self) -> str:
+        """Its name for messages."""
+        return f"control group {self.path}"
 
     @property
     def folder(self) -> Path:
@@ -178,6 +186,15 @@ class Cgroup:
             return lambda: _ticks(total, stat), [total, stat]
         stat = KernelFile(str(self._folders.get(UNIFIED, self.folder) / "cpu.stat"))
         return lambda: _microseconds(stat), [stat]
+
+
+def unit_path(unit: str) -> str:
+    """Return the control group of a systemd unit, which has its name. Raises UnavailableError where there is none."""
+    for mount in own_mounts().values():
+        for folder, _, _ in os.walk(str(mount.point)):
+            if os.path.basename(folder) == unit:  # noqa: PTH119 - of every group
+                return "/" + str(Path(folder).relative_to(mount.point))
+    raise UnavailableError(f"no control group has the name of the unit {unit}: it is not running, or not by systemd")
 
 
 def pids_below(folder: Path) -> List[int]:

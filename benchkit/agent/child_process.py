@@ -263,6 +263,8 @@ class Child:
         """The control group that it was started in, and that is removed with it."""
         self.foreign_group: Optional[Cgroup] = None
         """The control group of others, such as a container's, whose processes and CPU time are its own."""
+        self.is_watched_only = False
+        """True for processes of others, which are never signalled."""
         self._memory_kills = memory_kills()
         self._orphans_user_s = 0.0
         self._orphans_system_s = 0.0

@@ -427,6 +427,18 @@ class CountByCgroup(Operation[None]):
 
 
 @dataclass
+class WatchProcesses(Operation[ProcessReport]):
+    """Take processes that others started as one process, which is watched and never signalled; one of the three."""
+
+    cgroup: Optional[str] = None
+    """Path of their control group, as of `CountByCgroup`."""
+    unit: Optional[str] = None
+    """Name of their systemd unit, which is that of its control group: `app.service`."""
+    pattern: Optional[str] = None
+    """Regular expression that their command lines contain."""
+
+
+@dataclass
 class StartedTree:
     """A started process that is running, or has running descendants."""
 
@@ -751,6 +763,17 @@ class FindCgroup(Operation[Optional[str]]):
     """Return the control group of a process of others, as /proc/PID/cgroup has it; None: it has ended."""
 
     pid: int
+
+
+@dataclass
+class ExpectCleanup(Operation[None]):
+    """Record a command that is run by `Restore` with this scope, or when the agent ends or is killed."""
+
+    argv: List[str]
+    env: Dict[str, str]
+    """Variables added to those of the login."""
+    within_s: float
+    scope: str
 
 
 @dataclass

@@ -182,7 +182,7 @@ class ProcessTree(Collector):
 
     def escape(self) -> Optional[str]:
         """Return why CPU time of children may be missing, as a clause; None where a group counts, or nothing shows."""
-        if self._child.group is not None:
+        if self._child.group is not None and self._child.group.counts_all:
             return None
         ignoring = [each.stat for each in self.members if ignores_children(each.stat.pid)]
         if ignoring:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Dict, List, Optional, Set, Tuple
 
 from benchkit.agent import operations as ops
-from benchkit.agent.cgroup_accounting import Cgroup
+from benchkit.agent.cgroup_accounting import Cgroup, unit_path
 from benchkit.agent.cgroups import Cgroups
 from benchkit.agent.child_process import OUTPUTS, Child, Descriptors, Sink, Streams, launch, sleep_until
 from benchkit.agent.collector import UnavailableError
@@ -30,6 +30,7 @@ from benchkit.agent.proc import (
     signal_exactly,
     tag_of,
 )
+from benchkit.agent.process_pattern import ProcessPattern
 from benchkit.agent.records import Records
 from benchkit.agent.workdir import Workdir
 
@@ -112,6 +113,10 @@ class ProcessTable:
 
     def _stop(self, signals: List[Tuple[Child, int]], grace_s: float) -> ops.StoppedProcesses:
         """Stop processes as `stop` does, each by its own signal."""
+        for child, _ in signals:
+            if child.is_watched_only:
+                self._forget(child)
+        signals = [(child, signum) for child, signum in signals if not child.is_watched_only]
         children = [child for child, _ in signals]
         refused = self._signal(signals)
         remaining = self._wait_for_end(children, grace_s)
@@ -129,6 +134,25 @@ class ProcessTable:
                 self._release_groups(child)
         survivors = [ops.NamedProcess(each.pid, each.name, refused.get(each.pid)) for each in remaining]
         return ops.StoppedProcesses([child.report() for child in children], killed, survivors)
+
+    def watch(self, wanted: ops.WatchProcesses) -> ops.ProcessReport:
+        """Take processes that others started as one, which is never signalled. Raises OperationError without any."""
+        try:
+            if wanted.pattern is not None:
+                group: Cgroup = ProcessPattern(wanted.pattern)
+            else:
+                group = Cgroup.at(wanted.cgroup or unit_path(wanted.unit or ""))
+        except UnavailableError as error:
+            raise OperationError("not-found", str(error)) from None
+        found = sorted((each.start, each.pid) for each in map(proc_stat, group.pids()) if each is not None)
+        if not found:
+            raise OperationError("not-found", f"no process is in {group.title}")
+        child = self._numbered(ops.CommandSpec([group.title]), {})
+        child.start, child.pid = found[0]
+        child.started_ns, child.foreign_group, child.is_watched_only = time.monotonic_ns(), group, True
+        with self._changed:
+            self._children[child.id] = child
+        return child.report()
 
     def list_trees(self, _: ops.ListTrees) -> List[ops.StartedTree]:
         """Return the started processes that are running, or have running descendants, with their descendants."""
@@ -182,7 +206,9 @@ class ProcessTable:
         with self._changed:
             self._closing = True
             signals = [(child, child.command.stop_signum) for child in self._children.values()]
-        running = [f"{each.name} ({each.pid})" for group in self.trees().values() for each in group]
+            watched = {child.id for child, _ in signals if child.is_watched_only}
+        trees = {number: tree for number, tree in self.trees().items() if number not in watched}
+        running = [f"{each.name} ({each.pid})" for group in trees.values() for each in group]
         survivors = self._stop(signals, self.CLOSE_GRACE_S).survivors
         for _ in poll_until(time.monotonic() + self.KILL_S):
             orphans = self.trees().get(UNKNOWN_OWNER, [])
@@ -381,9 +407,11 @@ class ProcessTable:
         """Return the live processes of each started process, by number; `everything`: all processes, if known."""
         with self._changed:
             by_pid, by_session = dict(self._by_pid), dict(self._by_session)
+        children = list(self._children.values())
         groups = {
             pid: child.id
-            for child in list(self._children.values())
+            for child in children
+            if not child.is_watched_only
             for group in (child.own_group, child.foreign_group)
             if group is not None
             for pid in group.pids()
@@ -392,6 +420,9 @@ class ProcessTable:
             everything or all_processes(), by_pid, by_session, groups, self._number_in_tag, subreaper=self._is_subreaper
         )
         self._note_escaped(trees)
+        for child in children:
+            if child.is_watched_only and child.foreign_group is not None:  # they may be those of another tree too
+                trees[child.id] = [each for each in map(proc_stat, child.foreign_group.pids()) if each is not None]
         return trees
 
     def _note_escaped(self, trees: Dict[int, List[ProcStat]]) -> None:
@@ -451,6 +482,11 @@ class ProcessTable:
             record, child.record = child.record, None
         if record is not None:
             self._records.drop(record, synced=False)
+
+    def _forget(self, child: Child) -> None:
+        self._release_groups(child)
+        with self._changed:
+            self._children.pop(child.id, None)
 
     def _release_groups(self, child: Child) -> None:
         if child.own_group is not None:

@@ -29,7 +29,7 @@ from benchkit.agent.sockets import SocketProbes
 from benchkit.agent.telemetry import TelemetryRequests
 from benchkit.agent.temporary_files import PerfMaps, TemporaryFolders
 from benchkit.agent.timetable import Timetable
-from benchkit.agent.undo import Undo
+from benchkit.agent.undo import Undo, expect_cleanup
 from benchkit.agent.watchdog import run_under_watchdog
 from benchkit.agent.watchdog_link import WatchdogLink
 from benchkit.agent.workdir import Workdir
@@ -106,6 +106,7 @@ class Agent:
             ops.ListProcesses: processes.list_all,
             ops.ReadCpuTimes: processes.cpu_times,
             ops.CountByCgroup: processes.count_by_cgroup,
+            ops.WatchProcesses: processes.watch,
             ops.RunTimetable: timetable.run,
             ops.StopTimetable: timetable.stop,
             ops.ProbePort: sockets.probe_port,
@@ -117,6 +118,7 @@ class Agent:
             ops.CreateCgroup: cgroups.create,
             ops.TrackContainers: containers.track,
             ops.FindCgroup: find_cgroup,
+            ops.ExpectCleanup: lambda wanted: expect_cleanup(records, wanted),
             ops.SetGoEnv: GoEnv(records, processes).write,
             ops.StartTelemetry: telemetry.start,
             ops.AddServices: telemetry.add,

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Callable, Dict, List, Optional
 
 from benchkit.agent.cgroups import remove_cgroup
+from benchkit.agent.common import OperationError
 from benchkit.agent.containers import CONTAINERS, remove_containers
 from benchkit.agent.frames import JsonObject
-from benchkit.agent.operations import UndoneChange
+from benchkit.agent.operations import ExpectCleanup, UndoneChange
 from benchkit.agent.proc import end_processes, end_recorded, is_running
 from benchkit.agent.records import DAMAGED, Records
 from benchkit.agent.settings import RunCommand, Sysctls, restore_go_settings
@@ -29,17 +30,19 @@ class Undo:
         self._workdir = workdir
         self._records = records
         self._sysctls = sysctls
+        self._run_command = run
         self.by_kind: Dict[str, Undoing] = {
             "sysctl": sysctls.restore,
             "process": end_recorded,
             "folder": self._remove_folder,
             "file": self._remove_file,
             "group": remove_cgroup,
+            "cleanup": self._run_cleanup,
             "go-settings": restore_go_settings,
             PERF_MAPS: remove_recorded_maps,
             CONTAINERS: partial(remove_containers, run=run),
         }
-        self._survive_reboot = frozenset({"folder", "file", "go-settings", PERF_MAPS, CONTAINERS})
+        self._survive_reboot = frozenset({"folder", "file", "cleanup", "go-settings", PERF_MAPS, CONTAINERS})
 
     def own(self, scope: Optional[str] = None) -> List[UndoneChange]:
         """Undo what this agent changed, except its processes, which it ends itself, and its folders and files.
@@ -103,6 +106,17 @@ class Undo:
             self._records.drop(path)
         return _outcome(record, failures, how, notes)
 
+    def _run_cleanup(self, record: JsonObject) -> List[str]:
+        variables = [f"{name}={value}" for name, value in record["env"].items()]
+        try:
+            exit_code, text = self._run_command(["env", *variables, *record["argv"]], record["within_s"])
+        except OperationError as error:
+            exit_code, text = None, f"{error.what}: {error.why}"
+        if exit_code == 0:
+            return []
+        why = f"it did not end within {record['within_s']:g} s" if exit_code is None else f"exit code {exit_code}"
+        return [": ".join(filter(None, (f"the cleanup {' '.join(record['argv'])} failed", why, text.strip())))]
+
     def _remove_folder(self, record: JsonObject) -> List[str]:
         folder = self._workdir.inside(record["path"], write=True)
         try:
@@ -122,6 +136,12 @@ class Undo:
         except OSError as error:
             return [f"{file} could not be removed: {error.strerror}"]
         return []
+
+
+def expect_cleanup(records: Records, wanted: ExpectCleanup) -> None:
+    """Record a command that cleans up, before what it cleans up is there."""
+    change = {"argv": wanted.argv, "env": wanted.env, "within_s": wanted.within_s, "scope": wanted.scope}
+    records.note("cleanup", change)
 
 
 def _outcome(record: JsonObject, failures: List[str], how: str, notes: Optional[List[str]] = None) -> UndoneChange:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from benchkit.comparison.power import PowerAnalysis
     from benchkit.hosts.connections import Hosts
     from benchkit.plan.model import PlannedCell, RunPlan
+    from benchkit.services.external import ExternalService
     from benchkit.store.store import Store
 
 MAX_LISTED = 12
@@ -147,6 +148,10 @@ def _load(cell: PlannedCell) -> str:
     return f"{text} of {units.counted(len(cell.generators), 'process', 'processes')} on {hosts}" if several else text
 
 
+def _external(server: ExternalService) -> str:
+    return f"{server.name} (external, {'watched' if server.watch else 'unwatched'}: {server.url})"
+
+
 def _show(plan: RunPlan) -> None:
     from benchkit.cli.versus_display import describe_connections
     from benchkit.models.design import explain
@@ -161,7 +166,7 @@ def _show(plan: RunPlan) -> None:
                 ", ".join(
                     (
                         *(f"{service.name} ({service.backend} on {service.host})" for service in cell.services),
-                        *(f"{service.name} (external, unwatched: {service.url})" for service in cell.spec.external),
+                        *map(_external, cell.spec.external),
                     )
                 ),
                 _load(cell),

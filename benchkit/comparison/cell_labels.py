@@ -46,7 +46,7 @@ def cell_views(manifest: Manifest) -> tuple[CellView, ...]:
     return tuple(
         CellView(
             cell_id=cell.cell_id,
-            label=clean(cell.cell_id if label in ambiguous else label) + (UNWATCHED if cell.external else ""),
+            label=clean(cell.cell_id if label in ambiguous else label) + (UNWATCHED if cell.is_unwatched else ""),
             hue=hues.index(_hue_label(cell, hue)),
             hue_label=clean(_hue_label(cell, hue)),
             panel=clean(_label(cell.levels, [name for name in varying if name != hue])),

@@ -206,20 +206,20 @@ def _ordered(checks: Iterable[str]) -> list[str]:
     return sorted(checks, key=lambda check: (order.index(check) if check in order else len(order), check))
 
 
-UNWATCHED = "unwatched: {cell} uses an external server, which was neither started afresh nor watched"
+UNWATCHED = "unwatched: {cell} uses an external server, which was not watched"
 
 SAME_SERVER = "A/A: both cells have the same server, byte for byte, so any difference is noise"
 
 
 def with_cell_notes(ratios: Iterable[Ratio], cells: Iterable[CellRecord]) -> list[Ratio]:
     """Return ratios with notes on their cells, which are those of one run, or of two runs that are compared."""
-    by_id = {cell.cell_id: cell for cell in sorted(cells, key=lambda cell: bool(cell.external))}
+    by_id = {cell.cell_id: cell for cell in sorted(cells, key=lambda cell: cell.is_unwatched)}
     return [_with_cell_notes(ratio, by_id) for ratio in ratios]
 
 
 def _with_cell_notes(ratio: Ratio, cells: Mapping[str, CellRecord]) -> Ratio:
     names = dict.fromkeys(filter(None, (ratio.cell_id, ratio.baseline, ratio.relative_to)))
-    unwatched = [UNWATCHED.format(cell=name) for name in names if name in cells and cells[name].external]
+    unwatched = [UNWATCHED.format(cell=name) for name in names if name in cells and cells[name].is_unwatched]
     own = [cells[name] for name in dict.fromkeys((ratio.cell_id, ratio.baseline)) if name in cells]
     first = {cell.same_as or cell.cell_id for cell in own}
     if len(own) == len(first):

@@ -170,6 +170,16 @@ class HostChanges:
         """
         return self._link.request(ops.TrackContainers(engine, list(images)), timeout_s=CHANGE_TIMEOUT_S)
 
+    def expect_cleanup(self, argv: Sequence[str], env: Mapping[str, str], within_s: float, scope: str) -> None:
+        """Record a command that `run_cleanup` runs, or the host when the controller is lost. Raises HostError."""
+        self._link.request(ops.ExpectCleanup(list(argv), dict(env), within_s, scope))
+
+    def run_cleanup(self, scope: str, timeout_s: float) -> None:
+        """Run the recorded commands of a scope; one that fails stays on record. Raises HostError naming it."""
+        undone = self._link.request(ops.Restore(own=True, scope=scope), timeout_s=timeout_s)
+        if failures := [failure for each in undone for failure in each.failures]:
+            raise HostError("the cleanup of an external server failed", where=self._host, why="; ".join(failures))
+
     def set_go_env(self, go: str, values: Mapping[str, str]) -> None:
         """Write settings of the login user's go command (`go env -w`); restored like kernel settings.
 
@@ -261,7 +271,7 @@ class HostChanges:
         return Leftovers(state.reports, restored)
 
 
-def _text(record: Mapping[str, Any]) -> str:  # noqa: PLR0911 - one for each kind
+def _text(record: Mapping[str, Any]) -> str:  # noqa: C901, PLR0911 - one for each kind
     match record["kind"]:
         case "sysctl":
             return ", ".join(f"{key} (was {value})" for key, value in record["former"].items())
@@ -273,6 +283,8 @@ def _text(record: Mapping[str, Any]) -> str:  # noqa: PLR0911 - one for each kin
             return f"folder {record['path']}"
         case "file":
             return f"file {record['path']}"
+        case "cleanup":
+            return f"cleanup {' '.join(record['argv'])}"
         case "group":
             return f"control group {record['path']}"
         case "containers":

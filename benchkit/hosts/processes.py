@@ -287,6 +287,15 @@ class Processes:
         """Return the control group of a process of others, as `count_by_cgroup` takes it; None where it has ended."""
         return self._link.request(ops.FindCgroup(pid))
 
+    def watch(self, *, cgroup: str | None = None, unit: str | None = None, pattern: str | None = None) -> HostProcess:
+        """Take processes that others started as one, which is watched and never signalled.
+
+        They are those of a control group, of a systemd unit, or whose command lines contain a regular expression.
+        Raises HostError where there are none.
+        """
+        wanted = ops.WatchProcesses(cgroup, unit, pattern)
+        return self._process((unit or cgroup or pattern or "",), self._link.request(wanted), None)
+
     def members(self, process: HostProcess) -> tuple[int, ...]:
         """Return the pids of a process and of its descendants. Raises HostError where all have ended."""
         pids = self.running_members(process)

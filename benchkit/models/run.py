@@ -90,8 +90,12 @@ class CellRecord(Frozen):
         description="earlier cell that is the same in every byte built and in all else; None: there is none",
     )
     external: Mapping[str, str] = Field(
-        default_factory=dict, description="URLs of its services that the run neither starts nor watches, by name"
+        default_factory=dict, description="URLs of its services that others deploy, by name"
     )
+    deployed: tuple[str, ...] = Field(
+        default=(), description="names of those that a command of the scenario deploys before each trial"
+    )
+    watched: tuple[str, ...] = Field(default=(), description="names of those whose processes the run watches")
     sysctls: Mapping[str, Mapping[str, str]] = Field(
         default_factory=dict, description="kernel settings that hold for its trials alone, by host and name"
     )
@@ -103,12 +107,28 @@ class CellRecord(Frozen):
             f"{self.cell_id} and {self.same_as} have the same server, byte for byte: their comparison is A/A, and any "
             "difference is noise."
         )
-        unwatched = (
-            f"{self.cell_id}: {name} ({url}) is external: neither started afresh nor watched, and what needs its host is "
-            "not checked."
+        unknown = (
+            f"{self.cell_id}: {name} ({url}) is external: {limits}."
             for name, url in self.external.items()
+            if (limits := self._limits_of(name)) is not None
         )
-        return (*([equal] if self.same_as is not None else []), *unwatched)
+        return (*([equal] if self.same_as is not None else []), *unknown)
+
+    @property
+    def is_unwatched(self) -> bool:
+        """True if the processes of one of its services are not watched."""
+        return not self.external.keys() <= set(self.watched)
+
+    def _limits_of(self, name: str) -> str | None:
+        """Return what is not known of an external service, as a clause; None: nothing."""
+        if name in self.watched:
+            return None if name in self.deployed else "watched, and not started afresh"
+        fresh = (
+            "deployed by its command, and not watched"
+            if name in self.deployed
+            else "neither started afresh nor watched"
+        )
+        return f"{fresh}, and what needs its host is not checked"
 
 
 class HostRecord(Frozen):

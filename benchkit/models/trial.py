@@ -267,7 +267,7 @@ class TrialRecord(Frozen):
         default=None, description="price of its servers' hosts; None: one of them has none, or they differ in currency"
     )
     external: tuple[str, ...] = Field(
-        default=(), description="names of the services that the trial neither started nor watched"
+        default=(), description="names of the services that others deploy, and that the trial did not watch"
     )
     other_programs: tuple[OtherProgram, ...] = Field(
         default=(), description="programs that used CPU time of its hosts besides, the busiest first"

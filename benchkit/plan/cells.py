@@ -88,6 +88,7 @@ def plan_cell(
 
     try:
         _require_applicable(tuning)
+        cell = replace(cell, external=tuple(service.on_hosts(roles) for service in cell.external))
         cell = _at_controller(cell, [capabilities[name] for names in roles.values() for name in names])
         services = render_services(cell.services, place, cell.external)
         for service in services:
@@ -202,7 +203,9 @@ def skip_equal_cells(cells: Iterable[PlannedCell]) -> Iterator[PlannedCell]:
     """
     first: dict[str, PlannedCell] = {}
     for cell in cells:
-        earlier = cell if cell.unsupported else first.setdefault(describe_cell(cell), cell)
+        # A command that deploys a server finds all levels in its environment: another level is another server.
+        seen = repr(cell.spec.levels) if any(server.hooks for server in cell.spec.external) else ""
+        earlier = cell if cell.unsupported else first.setdefault(describe_cell(cell) + seen, cell)
         if earlier is cell:
             yield cell
         elif _is_written_as(cell.spec, earlier.spec):

@@ -115,6 +115,9 @@ def _service_reasons(cells: Sequence[PlannedCell]) -> Iterator[str]:
                 yield f"{service.name} of {cell.cell_id} has an outage in its window"
             if service.is_verifier:
                 yield f"{service.name} of {cell.cell_id} verifies a stack of its own"
+        for server in cell.spec.external:
+            if "deploy" in server.hooks:
+                yield f"{server.name} of {cell.cell_id} is deployed by a command, at one address"
 
 
 def _port_reasons(cells: Sequence[PlannedCell], alone: Mapping[str, PlannedCell]) -> Iterator[str]:

@@ -16,6 +16,7 @@ from functools import partial
 from benchkit.errors import BenchkitError, HostError, HostStateError, InputError, LostError, collect_errors, raise_first
 from benchkit.models.trial import TrialRecord
 from benchkit.run.run_log import log_step
+from benchkit.run.steps.external import clean_up_external, deploy_external, watch_external
 from benchkit.run.steps.load import (
     collect_load,
     make_shared_folder,
@@ -59,7 +60,8 @@ class OfEachTrial:
 
 
 STEPS: tuple[BlockStep | OfEachTrial, ...] = (
-    OfEachTrial((require_free_ports, make_folders, expect_perf_maps, start_services, check_perf_maps)),
+    OfEachTrial((require_free_ports, make_folders, expect_perf_maps, deploy_external, start_services, check_perf_maps)),
+    OfEachTrial((watch_external,)),
     make_shared_folder,
     watch_hosts,
     OfEachTrial((probe_responses, warm_up, cause_outages)),
@@ -70,7 +72,7 @@ STEPS: tuple[BlockStep | OfEachTrial, ...] = (
 )
 """The steps of a block."""
 
-TRIAL_CLEANUP: tuple[TrialStep, ...] = (stop_services, stop_captures, remove_folders)
+TRIAL_CLEANUP: tuple[TrialStep, ...] = (stop_services, stop_captures, clean_up_external, remove_folders)
 """The steps at the end of every trial, also of one that failed at an earlier step."""
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from benchkit.document import Document
+from benchkit.document import Document, SourceMap
 from benchkit.errors import InputError, suggestion
 from benchkit.files import read_regular
 from benchkit.loadtools.load_shares import unsupported_fields
@@ -215,7 +215,7 @@ def typed_services(
     services = [each for each in typed if isinstance(each, ServiceSpec)]
     external = [each for each in typed if isinstance(each, ExternalService)]
     faults = [
-        *_role_faults(services, scenario),
+        *_role_faults(services, external, scenario),
         *_peer_faults(services, external),
         *_port_faults(services),
         *_entry_faults(services, entry),
@@ -256,13 +256,19 @@ def _typed_service(name: str, document: Document) -> ServiceSpec | ExternalServi
 def _external_service(name: str, document: Document) -> ExternalService:
     options = document.validated(ExternalOptions)
     tls = resolve_trust(options.tls, document.source.at("tls")) if is_tls(options.spoken) else None
-    return ExternalService(name, options.url, options.spoken, tls, document.source)
+    hooks = {"deploy": options.deploy, "ready": options.ready, "cleanup": options.cleanup}
+    given = {name: hook for name, hook in hooks.items() if hook is not None}
+    return ExternalService(name, options.url, options.spoken, tls, document.source, given, options.watch)
 
 
-def _role_faults(services: list[ServiceSpec], scenario: Scenario) -> Iterator[str]:
-    for service in services:
-        if (role := service.options.role) not in scenario.roles:
-            yield service.source.fault(("role",), f"no role {role!r}; {suggestion(role, scenario.roles)}")
+def _role_faults(services: list[ServiceSpec], external: list[ExternalService], scenario: Scenario) -> Iterator[str]:
+    named: list[tuple[SourceMap, Location, str]] = [
+        (service.source, ("role",), service.options.role) for service in services
+    ]
+    named += [(service.source, field, role) for service in external for field, role in service.roles()]
+    for source, field, role in named:
+        if role not in scenario.roles:
+            yield source.fault(field, f"no role {role!r}; {suggestion(role, scenario.roles)}")
 
 
 def _peer_faults(services: list[ServiceSpec], external: list[ExternalService]) -> Iterator[str]:
@@ -356,7 +362,7 @@ def _load(scenario: Scenario, document: Document, levels: Levels) -> Document:
 
 def _require_factors(scenario: Scenario, document: Document) -> None:
     faults = [*_stack_faults(scenario, document), *_cell_faults(scenario, document)]
-    used = {STACK}
+    used = {STACK, *(scenario.factors if _has_deploy_hook(document) else ())}
     for part in ("stacks", "load", "tools", "tuning"):
         for location, name in _references(document.at(part)):
             used.add(name)
@@ -376,6 +382,12 @@ def _require_factors(scenario: Scenario, document: Document) -> None:
     ]
     if faults:
         raise InputError("\n".join(faults))
+
+
+def _has_deploy_hook(document: Document) -> bool:
+    """Return True if a command deploys a server of a stack: it finds all levels in its environment."""
+    services = (service for stack in document.data["stacks"].values() for service in stack["services"].values())
+    return any(service.get("backend") == EXTERNAL and service.get("deploy") is not None for service in services)
 
 
 def _stack_faults(scenario: Scenario, document: Document) -> Iterator[str]:

@@ -1,18 +1,21 @@
-"""A server that is there already: benchkit sends load to its URL, and neither starts nor watches it."""
+"""A server that others deploy: benchkit sends load to its URL, runs their commands, and watches what it is told to."""
 
 from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema, model_validator
 
 from benchkit.document import SourceMap
+from benchkit.models.base import Frozen, Name
 from benchkit.models.protocol import HttpProtocol, TlsOptions, is_tls
 from benchkit.services.backend import BackendOptions
 from benchkit.services.placement import MAX_PORT, Endpoint
+from benchkit.services.templates import CommandLine
 
 EXTERNAL = "external"
 """The value of `backend` in scenarios."""
@@ -43,8 +46,48 @@ def _validate_url(url: str) -> str:
     return url
 
 
+HERE = "controller"
+"""Place of a hook on the machine that runs benchkit, beside the names of roles."""
+
+PlainText = Annotated[str, StringConstraints(strict=True, min_length=1, pattern=r"^[^\x00\n]+$")]
+
+
+class HookOptions(Frozen):
+    """A command of those who deploy the server; levels are in its environment as `BENCHKIT_LEVEL_<FACTOR>`."""
+
+    run: CommandLine = Field(
+        description="its command line: a list of arguments, or text that is split as a shell splits it; no shell runs it",
+        examples=[["kubectl", "set", "image", "deployment/app", "app=$image"]],
+    )
+    on: Name = Field(
+        default=HERE, description="where it runs: `controller` (here), or a role, on its first host", examples=["sut"]
+    )
+    within_s: Annotated[float, Field(gt=0, le=3600)] = Field(
+        default=300.0, description="time after which it is killed, and has failed"
+    )
+
+
+class WatchOptions(Frozen):
+    """Processes of the server on the hosts of a role, by one of control group, systemd unit and command line."""
+
+    role: Name = Field(default="sut", description="role of the hosts that they run on")
+    cgroup: PlainText | None = Field(
+        default=None, description="path of their control group", examples=["/system.slice/app.service"]
+    )
+    unit: PlainText | None = Field(default=None, description="name of their systemd unit", examples=["app.service"])
+    pattern: PlainText | None = Field(
+        default=None, description="regular expression that their command lines contain", examples=["java .*app[.]jar"]
+    )
+
+    @model_validator(mode="after")
+    def _name_one(self) -> Self:
+        if [self.cgroup, self.unit, self.pattern].count(None) != 2:  # noqa: PLR2004 - one of three is given
+            raise ValueError("give one of cgroup, unit and pattern")
+        return self
+
+
 class ExternalOptions(BackendOptions):
-    """Options of a server that benchkit neither starts nor watches; every check that needs its host is skipped."""
+    """Options of a server that others deploy; every check that needs a host which is not watched is skipped."""
 
     url: Annotated[
         str, AfterValidator(_validate_url), WithJsonSchema({"type": "string", "pattern": f"^{_URL.pattern}$"})
@@ -64,6 +107,27 @@ class ExternalOptions(BackendOptions):
         examples=[{"certificate": "authority.pem", "version": "1.2"}],
     )
 
+    deploy: HookOptions | None = Field(
+        default=None,
+        description="command that deploys it, once for each cell in each block; absent: it is there as it is",
+        examples=[{"run": ["systemctl", "restart", "app"], "on": "sut", "within_s": 60}],
+    )
+    ready: HookOptions | None = Field(
+        default=None,
+        description="command that is repeated until it exits with 0; absent: it is ready when `deploy` has ended",
+        examples=[{"run": ["kubectl", "rollout", "status", "deployment/app"]}],
+    )
+    cleanup: HookOptions | None = Field(
+        default=None,
+        description="command after each trial, however it ended; a host runs its own also where the controller is lost",
+        examples=[{"run": ["kubectl", "rollout", "undo", "deployment/app"]}],
+    )
+    watch: tuple[WatchOptions, ...] = Field(
+        default=(),
+        description="its processes, as far as hosts of the run have them: with these, CPU time and memory are known",
+        examples=[[{"role": "sut", "unit": "app.service"}]],
+    )
+
     @property
     def spoken(self) -> HttpProtocol:
         """The protocol that it speaks."""
@@ -78,7 +142,7 @@ class ExternalOptions(BackendOptions):
 
 @dataclass(frozen=True)
 class ExternalService:
-    """A server that is there already."""
+    """A server that others deploy."""
 
     name: str
     url: str
@@ -87,6 +151,21 @@ class ExternalService:
     """Options of its TLS, with the file that verifies it as `certificate`; None without TLS."""
     source: SourceMap = field(compare=False, repr=False)
     """Lines of its options in the scenario, for messages."""
+    hooks: Mapping[str, HookOptions] = field(default_factory=dict)
+    """Commands of those who deploy it: deploy, ready, cleanup, as far as there are any."""
+    watch: tuple[WatchOptions, ...] = ()
+    """Its processes that are watched; empty: it is not watched."""
+    hosts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Hosts of the roles of its hooks and processes, by role; empty before it is planned."""
+
+    def roles(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
+        """Yield the roles that its options name, each with the field."""
+        yield from (((name, "on"), hook.on) for name, hook in self.hooks.items() if hook.on != HERE)
+        yield from ((("watch", i, "role"), each.role) for i, each in enumerate(self.watch))
+
+    def on_hosts(self, roles: Mapping[str, tuple[str, ...]]) -> ExternalService:
+        """Return the same server with the hosts of its roles."""
+        return replace(self, hosts={role: roles[role] for _, role in self.roles()})
 
     @property
     def is_on_controller(self) -> bool:

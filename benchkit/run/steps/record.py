@@ -57,7 +57,7 @@ def make_record(trial: Trial, wall_s: float) -> TrialRecord:
         watched=trial.watch_records,
         profiles=trial.profiles,
         price=_price(trial),
-        external=tuple(service.name for service in trial.cell.spec.external),
+        external=tuple(service.name for service in trial.cell.spec.external if not service.watch),
         other_programs=trial.other_programs,
         killed=tuple(trial.killed),
         capacity=trial.capacity,

@@ -59,7 +59,7 @@ def add_slice_counts(block: Block, trial: Trial, hosts: Sequence[Host], blocks: 
     trial.generators = tuple(generators)
     count = len(trial.slices)
     unknown = [None] * count
-    unwatched = {each.trial_id for each in block.trials if each.cell.spec.external}
+    unwatched = {each.trial_id for each in block.trials if any(not server.watch for server in each.cell.spec.external)}
     run_by_benchkit = [*own, *neighbours, *of_generators, *_of_agents(hosts, blocks, windows)]
     columns: dict[str, Sequence[Any]] = {
         "server_cpu_s": unknown if trial.trial_id in unwatched else _sums(own, len(trial.running_services), count),

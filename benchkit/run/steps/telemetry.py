@@ -19,6 +19,7 @@ from benchkit.run.steps.slice_counts import add_slice_counts
 from benchkit.run.steps.slice_telemetry import BlockTelemetry, block_service, telemetry_of_trial
 from benchkit.run.steps.state import Block, Trial
 from benchkit.services.deploy import RunningService, socket_of
+from benchkit.services.external import EXTERNAL
 from benchkit.store.telemetry_table import SampleSeries, SeriesKey, read_telemetry
 
 
@@ -174,7 +175,7 @@ def watched_service(running: RunningService, name: str) -> WatchedService:
     return WatchedService(
         name=name,
         process=running.process,
-        listeners=[at],
+        listeners=[] if service.backend == EXTERNAL else [at],  # its port may be that of a proxy in front
         counters=None
         if admin is None
         else CounterPage(admin.kind, socket_of(admin.endpoint), admin.path, admin.handshake_logs),

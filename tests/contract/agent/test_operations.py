@@ -115,6 +115,7 @@ def use_processes(ask: Asker, link: AgentLink) -> None:
     assert sleeper.pid in {each.pid for each in ask(link, ops.ListProcesses()).processes}
     assert ask(link, ops.ReadCpuTimes([sleeper.id]))[sleeper.id].processes == 1
     assert ask(link, ops.FindListeners(sleeper.id)) == []
+    assert ask(link, ops.WatchProcesses(pattern="^sleep 60")).pid == sleeper.pid
     ask(link, ops.CountByCgroup(ask(link, ops.StartProcess(ops.CommandSpec(["true"]))).id, "/nowhere"))
     use_telemetry(ask, link, sleeper)
     (stopped,) = ask(link, ops.StopProcesses([sleeper.id], signal.SIGTERM, 5)).processes
@@ -140,7 +141,8 @@ def use_telemetry(ask: Asker, link: AgentLink, process: ops.ProcessReport) -> No
 def use_changes(ask: Asker, link: AgentLink) -> None:
     assert ask(link, ops.WriteSysctls({FIN: "31"}))[FIN] == ops.SysctlOutcome("applied", "60", "31")
     assert ask(link, ops.ReadSysctls([FIN]))[FIN].value == "31"
-    assert [each.how for each in ask(link, ops.Restore(own=True))] == ["undone"]
+    ask(link, ops.ExpectCleanup(["true"], {"A": "b"}, 5, "cleanup"))
+    assert [each.how for each in ask(link, ops.Restore(own=True))] == ["undone", "undone"]
     assert ask(link, ops.ReadSysctls([FIN]))[FIN].value == "60"
     if ask(link, ops.GatherFacts({"sh": ["sh"]}, [])).facts["cpu_groups"]:
         assert Path(ask(link, ops.CreateCgroup("half", 0.5))).is_dir()

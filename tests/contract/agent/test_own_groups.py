@@ -13,6 +13,7 @@ import pytest
 
 from benchkit.agent import operations as ops
 from benchkit.agent.cgroup_accounting import Cgroup, own_mounts
+from benchkit.agent.proc import proc_stat
 from benchkit.hosts.agent_link import AgentLink, RefusedError
 from benchkit.store.telemetry_table import read_telemetry
 
@@ -148,7 +149,7 @@ def test_telemetry_has_user_and_system_time_which_add_up(agent: AgentLink, workd
 def test_stopping_kills_what_is_left_in_the_group(agent: AgentLink, has_ended: Callable[[int], bool]) -> None:
     process = start_counted(agent, DAEMON)
     group = group_of(process)
-    wait_for(lambda: len(pids := group.pids()) == 2 and all(len(cmdline(pid)) for pid in pids), "a daemon beside it")
+    wait_for(lambda: has_daemon(group, process), "a daemon beside it")
     pids = group.pids()
     stopped = stop(agent, process)
     assert stopped.survivors == []
@@ -156,6 +157,12 @@ def test_stopping_kills_what_is_left_in_the_group(agent: AgentLink, has_ended: C
     assert all(has_ended(pid) for pid in pids)
     assert not group.folder.exists()
     assert agent.request(ops.ListRecords()).records == []
+
+
+def has_daemon(group: Cgroup, process: ops.ProcessReport) -> bool:
+    """Return True once the process between the first one and the daemon has ended."""
+    parents = {pid: each.parent for pid in group.pids() if (each := proc_stat(pid)) is not None}
+    return len(parents) == 2 and process.pid not in parents.values()
 
 
 def cmdline(pid: int) -> bytes:
@@ -168,7 +175,7 @@ def test_the_group_goes_with_an_agent_that_is_killed(
     agent = launch()
     process = start_counted(agent, DAEMON)
     group = group_of(process)
-    wait_for(lambda: len(group.pids()) == 2, "a daemon beside it")
+    wait_for(lambda: has_daemon(group, process), "a daemon beside it")
     pids = group.pids()
     os.kill(agent.hello().pid, signal.SIGKILL)
     wait_for(lambda: not group.folder.exists(), "the watchdog removes the group")
@@ -234,3 +241,40 @@ def test_children_that_escape_their_tree_are_reported(
         wait_for(lambda: expected in (escape() or ""), "the snapshot says so")
     agent.request(ops.StopTelemetry())
     stop(agent, process)
+
+
+@pytest.mark.parametrize("by", ["cgroup", "unit", "pattern"])
+def test_processes_of_others_are_watched_and_never_signalled(
+    agent: AgentLink, has_ended: Callable[[int], bool], by: str
+) -> None:
+    theirs = start_counted(agent, f"mark = 'watched-{by}'\n" + WORKERS)
+    group = group_of(theirs)
+    wait_for(lambda: bool(cmdline(theirs.pid)) and cpu_time(agent, theirs).total_s > 0.8, "the workers ran")
+    wanted = {"cgroup": group.path, "unit": Path(group.path).name, "pattern": f"mark = 'watched-{by}'"}
+    watched = agent.request(ops.WatchProcesses(**{by: wanted[by]}))
+    assert watched.pid == theirs.pid
+    used = cpu_time(agent, watched).total_s
+    assert used < 0.8 if by == "pattern" else used > 0.8, "what nobody waits for is missing without a group"
+    agent.request(ops.StartTelemetry(f"watched-{by}.jsonl", 60, [ops.SampledService("app", watched.id)]))
+    snapshot = agent.request(ops.TakeSnapshot())
+    assert theirs.pid in [pid for pid, _ in snapshot.processes["app"]]
+    assert ("app" in snapshot.escapes) == (by == "pattern")
+    agent.request(ops.StopTelemetry())
+    assert stop(agent, watched) == ops.StoppedProcesses([], [], [])
+    assert Path(f"/proc/{theirs.pid}/stat").read_text().rpartition(") ")[2][0] not in "ZX"
+    stop(agent, theirs)
+    assert has_ended(theirs.pid)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "why"),
+    [
+        (ops.WatchProcesses(cgroup="/nowhere"), "no process is in control group /nowhere"),
+        (ops.WatchProcesses(unit="nowhere.service"), "no control group has the name of the unit nowhere.service"),
+        (ops.WatchProcesses(pattern="[n]o such command"), "no process is in command lines"),
+        (ops.WatchProcesses(pattern="("), "is no regular expression"),
+    ],
+)
+def test_nothing_to_watch_is_refused(agent: AgentLink, wanted: ops.WatchProcesses, why: str) -> None:
+    with pytest.raises(RefusedError, match=why.replace("(", "[(]")):
+        agent.request(wanted)

@@ -338,9 +338,7 @@ def test_ratios_with_an_external_server_are_marked(
     there = nginx.model_copy(update={"external": {"app": "http://192.0.2.1:80"}})
     stored(manifest.model_copy(update={"cells": (go, there)}), make_trials(rates(1, 100, 50)))
     found = compare("r1", store=tmp_path)
-    assert found.ratios[0].notes == (
-        "unwatched: stack=nginx uses an external server, which was neither started afresh nor watched",
-    )
+    assert found.ratios[0].notes == ("unwatched: stack=nginx uses an external server, which was not watched",)
     assert found.notes[0].startswith("stack=nginx: app (http://192.0.2.1:80) is external: neither started afresh")
     after = manifest.model_copy(update={"run_id": "r2", "cells": (go, there)})
     stored(after, make_trials(rates(2, 100, 50), run_id="r2"))
