@@ -55,6 +55,10 @@ def audit(
             help="Spread of repetitions as a share of the rate, where a table has none: 0.05.",
         ),
     ] = None,
+    noise_from: Annotated[
+        str | None,
+        typer.Option("--noise-from", metavar="TABLE", help="A table with repetitions, whose spread is the noise."),
+    ] = None,
     target_rate: Annotated[
         bool, typer.Option("--target-rate", help="The load tools held a target rate: connections may have been idle.")
     ] = False,
@@ -67,6 +71,9 @@ def audit(
     repetitions: Annotated[
         bool, typer.Option("--repetitions", help="The files are repetitions of one table, which show its noise.")
     ] = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print a summary by test and by check, as Markdown.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Examine results that others published: plateaus, contradictions, rates beyond the link, ranks within the noise.
@@ -75,9 +82,11 @@ def audit(
     `Speed (64)` (a rate at 64 connections), `p99 (ms)` and `connections`. Outputs of load tools are recognised.
     """
     from benchkit.cli.console import print_json
+    from benchkit.errors import InputError
     from benchkit.plugins.foreign.checks import AuditContext
     from benchkit.plugins.foreign.published import tests_apart
-    from benchkit.plugins.foreign.table_checks import run_checks
+    from benchkit.plugins.foreign.summary import summarise
+    from benchkit.plugins.foreign.table_checks import noise_of, run_checks
 
     tables = {file: _read(file) for file in files}
     read = [table.results for table in tables.values()] if repetitions else tests_apart(tables)
@@ -87,8 +96,15 @@ def audit(
         for each in table
     ]
     unused = {file: table.unused for file, table in tables.items() if table.unused}
+    if noise_from is not None:
+        noise = noise_of(_read(noise_from).results) if noise is None else noise
+        if noise is None:
+            raise InputError("the table has no repetitions", where=noise_from, hint="state the noise: --noise 0.05")
     context = AuditContext(link_bps=link, is_rate_held=target_rate, streams=streams, noise=noise)
     findings, skipped = run_checks(results, context)
+    if markdown:
+        print(summarise(results, findings, noise))
+        return
     if json:
         print_json(
             {
@@ -118,7 +134,8 @@ def _read(file: str) -> PublishedTable:
     from benchkit.cli.console import input_name, read_input
     from benchkit.loadtools.formats import read_runs
     from benchkit.loadtools.text import decode
-    from benchkit.plugins.foreign.published import PublishedTable, read_table, result_of_output
+    from benchkit.plugins.foreign.published import PublishedTable, result_of_output
+    from benchkit.plugins.foreign.table_results import read_table
 
     text = decode(read_input(file))
     name = input_name(file)

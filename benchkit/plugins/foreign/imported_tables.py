@@ -21,8 +21,9 @@ from benchkit.models.load import Load
 from benchkit.models.load_result import Errors, Latency, LoadResult
 from benchkit.plugins.foreign.checks import has_unstated_streams
 from benchkit.plugins.foreign.imported import ImportedCell, OutputFile
-from benchkit.plugins.foreign.published import PublishedResult, read_table
+from benchkit.plugins.foreign.published import PublishedResult
 from benchkit.plugins.foreign.table_checks import copied_percentiles
+from benchkit.plugins.foreign.table_results import read_table
 from benchkit.validation import first_fault
 
 TABLE = "table"

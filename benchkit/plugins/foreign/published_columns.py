@@ -145,7 +145,7 @@ def is_test(head: str) -> bool:
 
 def is_repetition(head: str) -> bool:
     """Return whether a heading, or the first cell of a row, numbers a repetition: `Run 2`, `第3次`, `#1`."""
-    return _REPETITION.fullmatch(words_of(head)) is not None
+    return _REPETITION.fullmatch(re.sub(r"\s*[(\[].*[)\]]", "", words_of(head))) is not None
 
 
 def is_index(head: str) -> bool:
@@ -155,6 +155,8 @@ def is_index(head: str) -> bool:
 
 def column_of(head: str, cells: Sequence[str]) -> Column | None:
     """Return how the column with this heading and these plain cells is read; None where it is no figure."""
+    if is_repetition(head):
+        return None
     words = words_of(re.sub(r" #\d+$", "", head))
     bare, scale = _without_unit(words)
     return (
@@ -172,6 +174,17 @@ def _count_column(words: str) -> Column | None:
     if _TARGET.fullmatch(words):
         return Column("target_rate", kind="rate")
     return next((Column(field) for field, pattern in _COUNT_PATTERNS.items() if pattern.fullmatch(words)), None)
+
+
+def owner_of(head: str) -> str:
+    """Return the words of a heading beside those of its rate: `nginx` of `nginx (req/s)`; empty for `Avg RPS`."""
+    words = re.sub(r"[()\[\],:]", " ", PER_SECOND.sub(" ", words_of(head)))
+    return " ".join(word for word in words.split() if word.lower() not in _MEAN | {"rate", "throughput", "speed", "in"})
+
+
+def has_time_unit(head: str) -> bool:
+    """Return whether a heading names a unit of time, as `Run 1 (ms)` does."""
+    return PER_SECOND.search(head) is None and _without_unit(words_of(head))[1] is not None
 
 
 def _is_rate(words: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -34,6 +34,8 @@ MIN_COPIES = 3
 """Fewest rows whose percentile is their mean from which that is no coincidence of rounding."""
 LEAST_COPIED = 75.0
 """Least percentile that is no mean: in a skewed distribution, lower ones can be near it."""
+ROBUST_FROM = 10
+"""Degrees of freedom from which a median of deviations is known well enough."""
 WHOLE = 5e-4
 """Relative distance of a count by its rate from whole seconds, which truncated rates have."""
 WHOLE_SHARE = 0.8
@@ -62,6 +64,37 @@ class Ranking:
     """Servers of those pairs."""
 
 
+def spread_of(repetitions: Iterable[Sequence[float]]) -> tuple[float, int]:
+    """Return the standard deviation of repetitions around their means, and its degrees of freedom.
+
+    It is the pooled one, or that by the median of the deviations where this is less (`ROBUST_FROM` degrees and more): a
+    repetition that failed is no noise. The normal distribution's median deviation is 0.6745 of its standard deviation
+    (Hampel, The influence curve and its role in robust estimation, JASA 69, 1974).
+    """
+    deviations: list[float] = []
+    df = 0
+    for logs in repetitions:
+        count = len(logs)
+        df += count - 1
+        if count > 1:
+            scale = math.sqrt(count / (count - 1))
+            deviations += [abs(float(each - np.mean(logs))) * scale for each in logs]
+    if not df:
+        return 0.0, 0
+    pooled = math.sqrt(sum(each**2 for each in deviations) / len(deviations))
+    return (min(pooled, median(deviations) / 0.6745) if df >= ROBUST_FROM else pooled), df
+
+
+def noise_of(results: Results) -> float | None:
+    """Return the spread of the repetitions of a table, over all its tests, as a share of the rate; None without any."""
+    logs: defaultdict[tuple[str, str | None, int | None], list[float]] = defaultdict(list)
+    for result in results:
+        if result.rps:
+            logs[result.name, result.test, result.connections].append(math.log(result.rps))
+    spread, df = spread_of(logs.values())
+    return spread if df else None
+
+
 def rank(results: Results, noise: float | None) -> Ranking | str:
     """Rank servers by the means of their rates, and compare neighbours with repetitions; a reason where none can be."""
     if any(result.target_rate is not None for result in results):
@@ -72,10 +105,9 @@ def rank(results: Results, noise: float | None) -> Ranking | str:
             logs[result.name].append(math.log(result.rps))
     if len(logs) < 2:  # noqa: PLR2004 - sides of a difference
         return "fewer than two rates"
-    df = sum(len(each) - 1 for each in logs.values())
+    spread, df = spread_of(logs.values())
     if df:
-        squares = sum(float(np.var(each)) * len(each) for each in logs.values())
-        spread, reach, source = math.sqrt(squares / df), t_quantile(0.95, df), "its repetitions"
+        reach, source = t_quantile(0.95, df), "its repetitions"
     elif noise is not None:
         spread, reach, source = noise, t_quantile(0.95, math.inf), "--noise"
     else:

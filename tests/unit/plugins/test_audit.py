@@ -12,8 +12,9 @@ from benchkit.errors import InputError
 from benchkit.models.load_result import Note
 from benchkit.plugins.foreign.checks import AuditContext, AuditFinding
 from benchkit.plugins.foreign.output_marks import marks_of
-from benchkit.plugins.foreign.published import PublishedResult, read_table
+from benchkit.plugins.foreign.published import PublishedResult
 from benchkit.plugins.foreign.table_checks import run_checks
+from benchkit.plugins.foreign.table_results import read_table
 from tests.support.paths import TESTS
 
 PUBLISHED = TESTS / "fixtures" / "published"

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from benchkit.errors import InputError
-from benchkit.plugins.foreign.published import read_table
 from benchkit.plugins.foreign.published_columns import column_of
 from benchkit.plugins.foreign.published_numbers import (
     decimal_of,
@@ -15,6 +14,7 @@ from benchkit.plugins.foreign.published_numbers import (
     read_rate,
     read_time,
 )
+from benchkit.plugins.foreign.table_results import read_table
 
 NARROW = "\u202f"
 
@@ -172,9 +172,25 @@ def test_repetitions_as_columns_and_as_rows() -> None:
     ]
     conditions = "| load | old | new |\n|-|-|-|\n| GET | 10 req/s | 12 req/s |\n| POST | 11 req/s | 13 req/s |\n"
     assert rates(conditions)[:2] == [("old", "GET", None, 10.0), ("new", "GET", None, 12.0)]
+    united = "server,Run 1 (requests/s),Run 2 (requests/s)\na,10,12\n"
+    assert rates(united) == [("a", None, 1, 10.0), ("a", None, 2, 12.0)]
     times = "| server | Run 1 | Run 2 |\n|-|-|-|\n| a | 10 | 12 |\n"
     with pytest.raises(InputError, match="no column of the table is a rate"):
         read_table(times, "t")
+
+
+def test_several_columns_of_rates_are_servers_or_tests() -> None:
+    servers = "| connections | nginx (req/s) | Go, req/s |\n|-|-|-|\n| 8 | 10 | 12 |\n| 64 | 20 | 22 |\n"
+    results = read_table(servers, "t").results
+    assert [(each.name, each.connections, each.rps) for each in results] == [
+        ("nginx", 8, 10.0),
+        ("Go", 8, 12.0),
+        ("nginx", 64, 20.0),
+        ("Go", 64, 22.0),
+    ]
+    tests = "| framework | GET req/s | POST req/s |\n|-|-|-|\n| gin | 10 | 5 |\n| echo | 12 | 6 |\n"
+    assert rates(tests)[:2] == [("gin", "GET", None, 10.0), ("gin", "POST", None, 5.0)]
+    assert rates("server,requests,duration\na,1000,4 s\n") == [("a", None, None, 250.0)]
 
 
 def test_json_by_test_by_server_and_nested() -> None:

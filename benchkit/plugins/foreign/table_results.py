@@ -1,0 +1,253 @@
+"""The results in published tables.
+
+A table is CSV, Markdown, drawn or JSON, with a row for each server, or for each measurement of one. Columns are
+recognised by their headings: `framework`, `requests/s`, `Speed (64)` (a rate at 64 connections), `mean (ms)`, `p99`,
+`connections`, `throughput (MB/s)`. A time or a size needs a unit, in its heading or in its cells. MB are 1,000,000
+bytes, the least that is meant by it. Columns whose cells name rates are servers, several columns of rates are servers
+or tests, and columns such as `Run 2` are repetitions of each row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from benchkit.errors import InputError
+from benchkit.plugins.foreign.published import PublishedResult, PublishedTable
+from benchkit.plugins.foreign.published_columns import (
+    Column,
+    column_of,
+    has_time_unit,
+    is_index,
+    is_name,
+    is_repetition,
+    is_test,
+    owner_of,
+    words_of,
+)
+from benchkit.plugins.foreign.published_json import KEY, json_table
+from benchkit.plugins.foreign.published_numbers import PER_SECOND, Decimal, decimal_of, read_number, read_rate
+from benchkit.plugins.foreign.published_tables import RawTable, tables_of
+
+_MULTIPLEXED = re.compile(r"(?<![a-z0-9])(?:h2c?|h3|http[/ ]?[23]|quic|grpc)(?![a-z0-9])", re.IGNORECASE)
+_SENTENCE = 60
+"""Characters of a cell that is no name."""
+
+
+def read_table(text: str, where: str) -> PublishedTable:
+    """Return the results of all tables of a text. Raises InputError where it has none, or none with a rate."""
+    is_json = text.lstrip("\ufeff \t\r\n").startswith(("[", "{"))
+    document = json_table(text) if is_json else None
+    tables = ([document] if document else []) if is_json else tables_of(text)
+    if not tables:
+        raise InputError(
+            "neither output of a load tool nor a table",
+            where=where,
+            hint="give CSV, Markdown or JSON with a heading, of which a column is a rate",
+        )
+    read = [_read(table, text, where) for table in tables]
+    results = [result for table in read for result in table.results]
+    if not results:
+        raise InputError(
+            "no column of the table is a rate" if len(tables) == 1 else f"no column of {len(tables)} tables is a rate",
+            where=where,
+            why=f"its columns are {', '.join(head for table in tables for head in table.heads)}",
+            hint="name it `requests/s`, or `Speed (64)` for a rate at 64 connections",
+        )
+    several = sum(bool(table.results) for table in read) > 1
+    titles = [table.title or f"table {number}" if several else None for number, table in enumerate(tables, start=1)]
+    named = [
+        result if title is None or result.test else result.model_copy(update={"test": title})
+        for title, table in zip(titles, read, strict=True)
+        for result in table.results
+    ]
+    return PublishedTable(named, [head for table in read if table.results for head in table.unused])
+
+
+def _read(table: RawTable, text: str, where: str) -> PublishedTable:
+    cells = {head: [row[head] for row in table.rows] for head in table.heads}
+    columns = {head: column for head in table.heads if (column := column_of(head, cells[head])) is not None}
+    decimal: Decimal = "." if text.lstrip().startswith(("[", "{")) else decimal_of(_figures(table, columns))
+    others = [head for head in table.heads if head not in columns]
+    columns |= _rates_by_cells(table, cells, others, decimal, has_rate=any(c.field == "rps" for c in columns.values()))
+    columns |= _rates_by_owner(columns)
+    names = [head for head in others if head not in columns]
+    named, tested = _labels(table, names, cells, decimal)
+    servers = [head for head, column in columns.items() if column.field == "server"]
+    is_whole = all(
+        not float(value) % 1
+        for head, column in columns.items()
+        if column.field == "duration_s"
+        for cell in cells[head]
+        if (value := column.read(cell, decimal)) is not None
+    )
+    results: list[PublishedResult] = []
+    for number, row in enumerate(table.rows, start=1):
+        figures = {head: column.read(row[head], decimal) for head, column in columns.items()}
+        label = row[named] if named and row[named] else f"row {number}"
+        test = row[tested] if tested and row[tested] != label else None
+        if servers:
+            results += [
+                PublishedResult(
+                    rps=figures[head], **_place(head, label, test, number, named), **_counts(columns, figures)
+                )
+                for head in servers
+                if figures[head] is not None
+            ]
+        else:
+            results += _results(label, test, columns, figures, is_whole=is_whole)
+    context = _MULTIPLEXED.search(f"{where} {table.title or ''}") is not None
+    marked = [
+        each.model_copy(update={"is_multiplexed": True}) if context or _MULTIPLEXED.search(each.test or "") else each
+        for each in results
+    ]
+    used = {named, tested, KEY}
+    return PublishedTable(marked, [head for head in names if head and head not in used])
+
+
+def _figures(table: RawTable, columns: Mapping[str, Column]) -> Iterator[str]:
+    for row in table.rows:
+        yield from (row[head] for head, column in columns.items() if column.field != "test")
+        if not columns:
+            yield from row.values()
+
+
+def _rates_by_cells(
+    table: RawTable, cells: Mapping[str, Sequence[str]], heads: Sequence[str], decimal: Decimal, *, has_rate: bool
+) -> dict[str, Column]:
+    """Return columns whose headings name no figure: repetitions of each row, or servers whose cells name rates."""
+    repeats = [
+        head
+        for head in heads
+        if is_repetition(head)
+        and not has_time_unit(head)
+        and any(Column("rps", kind="rate").read(cell, decimal) is not None for cell in cells[head])
+    ]
+    about = " ".join((table.title or "", table.before, *table.heads))
+    if len(repeats) > 1 and (has_rate or PER_SECOND.search(about) or _are_rates(cells, repeats, decimal)):
+        return {head: Column("rps", kind="rate", repeats=True) for head in repeats}
+    if has_rate:
+        return {}
+    rates = [head for head in heads if _are_rates(cells, [head], decimal)]
+    if len(rates) == 1 and not is_repetition(rates[0]):
+        return {rates[0]: Column("rps", kind="rate")}
+    field = "rps" if rates and all(map(is_repetition, rates)) else "server"
+    return {head: Column(field, kind="rate", repeats=field == "rps") for head in rates}
+
+
+def _are_rates(cells: Mapping[str, Sequence[str]], heads: Sequence[str], decimal: Decimal) -> bool:
+    stated = [cell for head in heads for cell in cells[head] if cell]
+    return bool(stated) and 2 * sum(read_rate(cell, decimal) is not None for cell in stated) > len(stated)
+
+
+def _labels(
+    table: RawTable, heads: Sequence[str], cells: Mapping[str, Sequence[str]], decimal: Decimal
+) -> tuple[str | None, str | None]:
+    """Return the columns with the names of servers and of tests."""
+    texts = [
+        head
+        for head in heads
+        if head != KEY
+        and any(cell and read_number(cell, decimal) is None for cell in cells[head])
+        and max(map(len, cells[head]), default=0) <= _SENTENCE
+    ]
+    tested = next((head for head in heads if is_test(head)), KEY if KEY in table.heads else None)
+    named = next((head for head in heads if is_name(head)), None)
+    if named is None and tested == KEY and not texts:
+        return KEY, None
+    if named is None:
+        named = next((head for head in texts if head != tested), None) or tested
+    return named, None if tested == named else tested
+
+
+def _rates_by_owner(columns: Mapping[str, Column]) -> dict[str, Column]:
+    """Return several columns of rates as those of servers or tests that their headings name."""
+    heads = [head for head, column in columns.items() if column == Column("rps", kind="rate")]
+    owners = {owner_of(head) for head in heads}
+    if len(heads) == 1 or "" in owners or len(owners) < len(heads):
+        return {}
+    return {head: Column("server", kind="rate") for head in heads}
+
+
+def _place(head: str, label: str, test: str | None, number: int, named: str | None) -> dict[str, Any]:
+    """Return the server, test and repetition of a cell, of a table with several columns of rates."""
+    owner = owner_of(head) or words_of(head)
+    if named is not None and is_name(named):
+        return {"name": label, "test": ", ".join(filter(None, (test, owner)))}
+    if named is None or is_index(named) or is_repetition(label):
+        return {"name": owner, "test": test, "repetition": number}
+    return {"name": owner, "test": ", ".join(filter(None, (test, label)))}
+
+
+def _counts(columns: Mapping[str, Column], figures: Mapping[str, float | None]) -> dict[str, int | None]:
+    return {
+        column.field: _whole(figures[head])
+        for head, column in columns.items()
+        if column.field in {"connections", "streams"}
+    }
+
+
+def _results(
+    name: str, test: str | None, columns: Mapping[str, Column], figures: Mapping[str, float | None], *, is_whole: bool
+) -> Iterator[PublishedResult]:
+    """Yield the results of a row: one for each number of connections or repetition that has a column, else one."""
+    several = [
+        (column, figures[head]) for head, column in columns.items() if column.connections is not None or column.repeats
+    ]
+    common = {
+        column.field: value
+        for head, column in columns.items()
+        if (value := figures[head]) is not None and column.connections is None and not column.repeats
+    }
+    if "rps" not in common and not several and common.get("requests") and common.get("duration_s"):
+        common["rps"] = common["requests"] / common["duration_s"]
+    for number, (column, value) in enumerate(several, start=1):
+        if value:
+            yield PublishedResult(
+                name=name,
+                test=test,
+                rps=value,
+                connections=column.connections or _whole(common.get("connections")),
+                streams=_whole(common.get("streams")),
+                repetition=number if column.repeats else None,
+            )
+    if "rps" in common and not any(column.repeats for column, _ in several):
+        yield _result(name, test, common, is_whole=is_whole)
+
+
+def _result(name: str, test: str | None, common: Mapping[str, float], *, is_whole: bool) -> PublishedResult:
+    statuses = {
+        field.removeprefix("status_"): round(value) for field, value in common.items() if field.startswith("status_")
+    }
+    answered = sum(statuses.values())
+    parts = [value for field, value in common.items() if field.startswith("errors_")]
+    if statuses:
+        parts.append(statuses.get("4xx", 0) + statuses.get("5xx", 0))
+    total = max(common.get("failures", 0.0), sum(parts)) if parts or "failures" in common else None
+    times = {field: value for field, value in common.items() if value and re.fullmatch(r"p[\d.]+", field)}
+    return PublishedResult(
+        name=name,
+        test=test,
+        rps=common["rps"],
+        mean_s=common.get("mean_s") or None,
+        max_s=common.get("max_s") or None,
+        percentiles={float(field[1:]): value for field, value in times.items()},
+        connections=_whole(common.get("connections")),
+        streams=_whole(common.get("streams")),
+        target_rate=common.get("target_rate") or None,
+        rate_ratio=common.get("rate_ratio"),
+        requests=_whole(common.get("requests", answered or None)),
+        duration_s=common.get("duration_s"),
+        duration_step_s=1.0 if is_whole and "duration_s" in common else 0.0,
+        failures=_whole(total),
+        errors_connect=_whole(common.get("errors_connect")),
+        statuses=statuses,
+        reconnects=_whole(common.get("reconnects")),
+        dropped=_whole(common.get("dropped")),
+        bytes_per_s=common.get("bytes_per_s"),
+    )
+
+
+def _whole(number: float | None) -> int | None:
+    return None if number is None else round(number)
