@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE # each process that tests would compile every t
 .NOTPARALLEL: # nothing here may run beside a benchmark
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test qualify check check-pythons snapshots studies figures bench faults chaos format lock clean system
+.PHONY: help demo test qualify check check-pythons snapshots studies audits figures bench faults chaos format lock clean system
 
 help:
 	@echo 'make demo    a lab on this machine, a real comparison, its report'
@@ -25,6 +25,7 @@ help:
 	@echo 'make snapshots   the printed texts that tests compare, written again'
 	@echo 'make figures the notebooks as pages, on the runs that ship with them, in build/figures'
 	@echo 'make studies the pages of the studies, from the runs that ship'
+	@echo 'make audits  the pages of the audits, from the snapshots that ship'
 	@echo 'make bench   the figures that the README states, measured'
 	@echo 'make faults  every fault injected in 60 trials (TRIALS=…) and 60 healthy ones, and what the checks noticed'
 	@echo 'make chaos   runs killed and disconnected at random moments, 50 faults of seconds (FAULTS=…), hostile input'
@@ -96,6 +97,11 @@ snapshots: .venv/installed
 # From the recorded runs alone, so that no page can be older than its figures.
 studies: .venv/installed
 	.venv/bin/python -m tests.support.studies.pages
+	git status --short scenarios
+
+# From the snapshots beside them alone.
+audits: .venv/installed
+	.venv/bin/python -m tests.support.plugins.audit_pages
 	git status --short scenarios
 
 # The same pages every time; BENCHKIT_STORE=… takes another store, by its whole path: notebooks run in their own folder.

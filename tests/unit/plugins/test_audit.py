@@ -15,9 +15,7 @@ from benchkit.plugins.foreign.output_marks import marks_of
 from benchkit.plugins.foreign.published import PublishedResult
 from benchkit.plugins.foreign.table_checks import run_checks
 from benchkit.plugins.foreign.table_results import read_table
-from tests.support.paths import TESTS
-
-PUBLISHED = TESTS / "fixtures" / "published"
+from tests.support.plugins.audit_pages import AUDITS
 
 
 def findings(*results: PublishedResult, **context: float) -> list[AuditFinding]:
@@ -272,7 +270,7 @@ def test_rates_of_a_table_in_bytes_are_compared_with_the_link(heading: str, cell
 
 def test_a_published_table_contradicts_itself() -> None:
     """The results of the-benchmarker/web-frameworks of 2026-02-11: 333 frameworks at three numbers of connections."""
-    table = PUBLISHED / "web-frameworks-2026-02-11.csv"
+    table = AUDITS / "web-frameworks" / "2026-02-11.csv"
     results = read_table(table.read_text(), table.name).results
     found = findings(*results, noise=0.03)
     by_check = Counter(each.check for each in found)
