@@ -90,9 +90,10 @@ def calibrate(
     store: Store,
     *,
     settings: Sequence[str] = (),
+    why: bool = False,
     quiet: bool,
 ) -> ServerComparison:
-    """Return the comparison with a load that suits its servers.
+    """Return the comparison with a load that suits its servers; with `why`, also with a profile pass of them.
 
     Its load tool is not the limit, and opens no more connections than the servers accept, but as many as keep them
     busy; its slices are long enough for the slowest server. Runs a short trial of each server, again while there is
@@ -141,7 +142,41 @@ def calibrate(
         if rate is None
         else slice_for(rate, comparison.connections, observed.thresholds.slice_answers)
     )
-    return replace(comparison, slice_s=slice_s, spent_s=time.monotonic() - began_s)
+    cells = [cell.cell_id for cell in outcome.run.manifest().cells]
+    profile = _profile(observed, cells, comparison, quiet=quiet) if why else None
+    return replace(comparison, slice_s=slice_s, spent_s=time.monotonic() - began_s, profile=profile)
+
+
+def _profile(
+    observed: Observed, cells: Sequence[str], comparison: ServerComparison, *, quiet: bool
+) -> Mapping[str, object] | None:
+    """Return the profile pass that the CPU times of the servers ask for; None where they are unknown."""
+    from benchkit import units
+    from benchkit.cli.console import say
+    from benchkit.scenario.versus_profile import ServerCost, profile_length
+
+    costs: dict[str, ServerCost] = {}
+    for record in observed.records:
+        cpu_s = [service.cpu_s for service in record.services]
+        requests = sum(result.requests or 0 for _, result in record.outputs)
+        used_s = sum(each or 0.0 for each in cpu_s)
+        if not record.services or None in cpu_s or not requests or not used_s:
+            if not quiet:
+                say("--why: the CPU time of the servers is not known, so that there is nothing to divide.")
+            return None
+        costs[record.cell_id] = ServerCost(used_s / requests, used_s / record.window_s)
+    length = profile_length([costs[cell_id] for cell_id in cells], comparison.budget_s)
+    if not length.is_enough and not quiet:
+        needed = (
+            "short trials show none"
+            if math.isinf(length.needed_s)
+            else f"that needs {units.duration(length.needed_s)} each"
+        )
+        say(
+            f"Profiles of {units.duration(length.duration_s)} give no narrow interval of a tenth of the difference: {needed}. "
+            "A larger --duration helps."
+        )
+    return length.fields
 
 
 def compare_adapted(

@@ -106,6 +106,10 @@ def versus(
     names: options.Names = None,
     files: options.Files = None,
     certificate: options.Certificate = None,
+    why: Annotated[
+        bool,
+        typer.Option("--why", help="Profile the servers afterwards, for up to the same time again, and say why."),
+    ] = False,
     save: options.Save = None,
     tag: options.Tags = None,
     inventory: options.InventoryFileOrOwnLab = None,
@@ -159,7 +163,15 @@ def versus(
     experiment = experiment_of(make_fields(comparison), settings or ())  # mistakes are found before a lab is started
     stored_in = Store(store_path(store))
     compare = partial(
-        _compare, make_fields, comparison, stored_in, settings=settings or (), tags=tags, save=save, quiet=quiet
+        _compare,
+        make_fields,
+        comparison,
+        stored_in,
+        settings=settings or (),
+        tags=tags,
+        save=save,
+        why=why,
+        quiet=quiet,
     )
     with signals_interrupt():  # before the lab is started: a signal at any later time removes it
         with hosts_for("versus", servers, inventory, lab, quiet=quiet) as hosts:
@@ -220,6 +232,7 @@ def _compare(
     settings: Sequence[str],
     tags: Mapping[str, str],
     save: Path | None,
+    why: bool,
     quiet: bool,
 ) -> RunOutcome:
     """Find the load, run the comparison, and return its outcome, also where it is interrupted after its first trials.
@@ -260,7 +273,7 @@ def _compare(
                 raise
             return RunOutcome(opened[-1], "interrupted")
 
-    comparison = calibrate(make_fields, comparison, inventory, store, settings=settings, quiet=quiet)
+    comparison = calibrate(make_fields, comparison, inventory, store, settings=settings, why=why, quiet=quiet)
     return compare_adapted(make_fields, comparison, compare, quiet=quiet)
 
 

@@ -45,7 +45,7 @@ def why(
     from benchkit.comparison.components import components_of
     from benchkit.comparison.diagnoses.causes import causes_of
     from benchkit.comparison.run_data import read_run_data
-    from benchkit.comparison.why import components_by_pair, explanation
+    from benchkit.comparison.why import components_by_pair, explanation, profile_note
     from benchkit.stats.cell_pairs import compared_with_baseline
     from benchkit.store.store import open_store
 
@@ -83,6 +83,9 @@ def why(
             print(f"{names[pair.cell_id]} cannot be compared with {names[pair.baseline]} in its rate.")
         print(*_cause_lines(by_pair[pair], names), sep="\n", end="")
         _print_tables(components.get(pair, ()))
+        note = profile_note(components.get(pair, ()))
+        if note is not None:
+            print(f"{note}\n")
     if not any(each.level == "category" for parts in components.values() for each in parts):
         print("`benchkit run --profile` divides the CPU time by category.")
 

@@ -77,7 +77,7 @@ class TrialCosts:
     def modes(self) -> pd.DataFrame:
         """Parts by service, in user code and in the kernel; of a service without that split, its whole."""
         user = self.increases[self.increases["metric"] == USER_CPU].set_index(["trial_id", "service"])["value"]
-        if user.empty:
+        if user.empty or self.services.empty:
             return pd.DataFrame(columns=COLUMNS)
         whole = self.services.merge(self.trials[["trial_id", "requests"]], on="trial_id")
         of_user = user.reindex(pd.MultiIndex.from_frame(whole[["trial_id", "service"]])).to_numpy()

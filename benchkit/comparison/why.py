@@ -11,6 +11,8 @@ from benchkit.comparison.components import ALLOWED, CORES, COST, Component, fine
 from benchkit.comparison.diagnoses.diagnosis import Cause
 from benchkit.stats.cell_pairs import ComparedCells
 
+PART, PRECISION = 0.1, 1 / 3
+"""Share of the difference from which on a category is large, and share of itself that its interval may reach."""
 MAX_PARTS = 3
 """Parts of a difference that a sentence names, the largest."""
 
@@ -45,6 +47,28 @@ def explanation(components: Sequence[Component], names: Mapping[str, str], cause
 def cause_clause(cause: Cause, names: Mapping[str, str]) -> str:
     """Return a cause with its figures as a clause: `nginx-go opens a connection …: 0.99 connections per request`."""
     return f"{names[cause.subject_id]} {cause.symptom.text}: {cause.symptom.evidence}"
+
+
+def profile_note(components: Sequence[Component]) -> str | None:
+    """Return that profiles are too short for what they divide, as a sentence; None where they are long enough.
+
+    A category of a tenth of the difference or more is to have an interval that reaches a third of itself to either
+    side. An interval gets narrower with the root of the number of samples.
+    """
+    parts = [each for each in components if each.level == "category"]
+    total = next((each for each in parts if each.is_sum), None)
+    if total is None or not is_shown(total):
+        return None
+    large = [each for each in parts if each is not total and abs(each.difference) >= PART * abs(total.difference)]
+    reaches = [(each.high - each.low) / 2 for each in large if each.low is not None and each.high is not None]
+    lacking = [(reach / (PRECISION * abs(each.difference))) ** 2 for reach, each in zip(reaches, large, strict=True)]
+    wide = [times for times in lacking if times > 1]
+    if not wide:
+        return None
+    return (
+        f"The intervals of {len(wide)} of the {units.counted(len(large), 'large category', 'large categories')} are wider "
+        f"than a third of them: profiles {units.ratio(max(wide))} times as long would do."
+    )
 
 
 def _cost_clause(cost: Component, components: Sequence[Component]) -> str:

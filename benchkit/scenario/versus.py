@@ -137,6 +137,8 @@ class ServerComparison:
     """Part of the budget that is spent already."""
     quota: float | None = None
     """CPUs that a server may use, where the load tool would otherwise be the limit."""
+    profile: Mapping[str, object] | None = None
+    """Options of a profile pass; None: without one."""
 
 
 def compare_commands(servers: Mapping[str, str], comparison: ServerComparison) -> dict[str, object]:
@@ -272,7 +274,7 @@ def calibration_fields(fields: Mapping[str, object]) -> dict[str, object]:
     if not isinstance(load, Mapping):
         raise TypeError("the load of a scenario is a mapping")
     window = load_times(CALIBRATION_S, CALIBRATION_S / 2, load["tool"])
-    kept = {name: value for name, value in fields.items() if name != "until"}
+    kept = {name: value for name, value in fields.items() if name not in {"until", "profile"}}
     changes = {"name": f"{fields['name']}{CALIBRATION}", "load": {**load, **window}, "design": "blocks", "blocks": 1}
     return {**kept, **changes}
 
@@ -395,6 +397,7 @@ def _times(servers: int, comparison: ServerComparison) -> dict[str, object]:
         **({} if comparison.slice_s == SLICE_S else {"slice_s": comparison.slice_s}),
         "blocks": blocks or MAX_BLOCKS,
         **({} if blocks else {"until": {"precision": comparison.precision, "budget_s": budget_s}}),
+        **({} if comparison.profile is None else {"profile": dict(comparison.profile)}),
     }
 
 

@@ -2,35 +2,60 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-
-import numpy as np
 
 from benchkit import units
 from benchkit.comparison.diagnoses.diagnosis import Diagnosis, Symptom
-from benchkit.comparison.diagnoses.evidence import CellEvidence
+from benchkit.comparison.diagnoses.evidence import CellEvidence, mean
 
 LEAST = 0.1
 """Share of the periods that end throttled: in fewer, a quota hardly limits the rate."""
+TIMES = 2.0
+"""Ratio to the share of the other cell, which may have the quota that all cells have."""
+FULL = 0.8
+"""Share of a smaller quota than the other cell's, from which on it limits the rate."""
 PERIOD_S = (0.03, 0.1)
 """Waits of a request that comes while the quota of a period is used up: up to the usual period of 100 ms."""
+COUNTERS = (("quota_throttled_total", "quota_periods_total"), ("cgroup_throttled_total", "cgroup_periods_total"))
+"""Counters of throttled periods and of all: of the services' own groups, and of their hosts'."""
 
 
-def _find(cell: CellEvidence, _other: CellEvidence) -> Iterator[Symptom]:
-    throttled = cell.per_second("cgroup_throttled_total", host_wide=True)
-    periods = cell.per_second("cgroup_periods_total", host_wide=True)
-    if not len(periods) or len(throttled) != len(periods) or not np.all(periods > 0):
-        return
-    share = float((throttled / periods).mean())
-    if share < LEAST:
-        return
+def _find(cell: CellEvidence, other: CellEvidence) -> Iterator[Symptom]:
+    share, others = _throttled(cell), _throttled(other)
+    quota, used = _quota(cell), mean(cell.cores_used)
+    seen = []
+    if share >= LEAST and share >= TIMES * others:
+        seen.append(f"{units.share(share)} of the quota's periods end throttled")
+    if used is not None and quota < _quota(other) and used >= FULL * quota:
+        seen.append(f"it uses {units.ratio(used)} of the {quota:g} CPUs of its quota")
     late = cell.latency.share(*PERIOD_S)
-    waits = f"; {units.share(late)} of the requests take {units.seconds(PERIOD_S[0])} to {units.seconds(PERIOD_S[1])}"
-    yield Symptom(
-        text="is stopped by its CPU quota",
-        evidence=f"{units.share(share)} of the quota's periods end throttled{waits if late >= LEAST / 10 else ''}",
-        next_step="Give it a larger quota, or compare at equal quotas.",
-    )
+    if seen and late >= LEAST / 10:
+        low, high = (units.seconds(end) for end in PERIOD_S)
+        seen.append(f"{units.share(late)} of the requests take {low} to {high}")
+    if seen:
+        yield Symptom(
+            text="is stopped by its CPU quota",
+            evidence="; ".join(seen),
+            next_step="Give it a larger quota, or compare at equal quotas.",
+        )
+
+
+def _quota(cell: CellEvidence) -> float:
+    """Return the CPU quota that all services of a cell share; infinite: none is recorded."""
+    return min((each.quota or math.inf for record in cell.records for each in record.services), default=math.inf)
+
+
+def _throttled(cell: CellEvidence) -> float:
+    """Return the largest share of periods that ended throttled; 0 without a quota."""
+    found = [0.0]
+    for throttled, periods in COUNTERS:
+        of_hosts = throttled.startswith("cgroup")
+        for service in (None,) if of_hosts else cell.services:
+            stopped, all_of_them = (cell.per_second(each, service, host_wide=of_hosts) for each in (throttled, periods))
+            if len(stopped) == len(all_of_them) and all_of_them.sum() > 0:
+                found.append(float(stopped.sum() / all_of_them.sum()))
+    return max(found)
 
 
 DIAGNOSIS = Diagnosis("quota-periods", _find)

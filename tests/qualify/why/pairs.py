@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchkit.comparison.components import Component
+from benchkit.comparison.components import Component, components_of, finest_parts
+from benchkit.comparison.diagnoses.causes import causes_of
 from benchkit.comparison.diagnoses.diagnosis import Cause
+from benchkit.comparison.run_data import read_run_data
+from benchkit.comparison.why import is_shown
+from tests.qualify.faults.fault_lab import FaultLab
 from tests.support.paths import ROOT
 
 SERVERS = ROOT / "tests" / "support" / "servers"
+QUOTA = 0.4
+"""CPUs of the servers: few enough that the load tool is not the limit."""
 Named = Callable[[list[Cause], list[Component]], bool]
 """Test of the causes of a pair and the parts of its CPU time, the largest first."""
 
@@ -34,10 +41,50 @@ class CausePair:
             "stacks": {"base": self.base, "other": self.other},
             "baseline": {"stack": "base"},
             "design": "sliced",
-            "roles": {"sut": {"quota": 0.4}, "load": {}},
+            "roles": {"sut": {"quota": QUOTA}, "load": {}},
             "load": {"tool": "h2load", "connections": 16, "duration_s": 2},
             **self.fields,
         }
+
+
+@dataclass(frozen=True)
+class Explained:
+    """The reasons that a run of a pair gives."""
+
+    causes: list[Cause]
+    parts: list[Component]
+    adds_up: bool
+    """True where the parts of each level add up to its sum."""
+
+    @property
+    def first(self) -> str:
+        """Code of the first cause, else the largest part that is shown."""
+        shown = [each.component for each in self.parts if is_shown(each)]
+        return self.causes[0].code if self.causes else next(iter(shown), "none")
+
+
+def explain(pair: CausePair, lab: FaultLab, blocks: int = 3) -> Explained:
+    """Run a pair of servers, and return the reasons of their difference.
+
+    Exclusions are not applied: they are about busy neighbours, which other tests are, and the causes do not depend on
+    them.
+    """
+    (first, *_) = lab.run({**pair.scenario, "blocks": blocks})
+    run = lab.store.run(first.run_id)
+    data = read_run_data(lab.store, run, without=())
+    components = components_of(data)
+    return Explained(list(causes_of(data)), finest_parts(components)[:-1], _adds_up(components))
+
+
+def _adds_up(components: Sequence[Component]) -> bool:
+    levels = {each.level for each in components} - {"rate", "cores", "activity"}
+    for level in levels:
+        *parts, total = (each for each in components if each.level == level)
+        if not math.isclose(
+            math.fsum(each.difference for each in parts), total.difference, rel_tol=1e-9, abs_tol=1e-15
+        ):
+            return False
+    return bool(levels)
 
 
 def cause(*codes: str) -> Named:
@@ -55,10 +102,10 @@ def one(backend: str, **options: object) -> dict[str, Any]:
     return {"entry": "app", "services": {"app": {"backend": backend, "listen": 8080, **options}}}
 
 
-def go(cause: str) -> dict[str, Any]:
+def go(cause: str, **options: object) -> dict[str, Any]:
     """Return the server of `tests/support/servers/causes`."""
     build = {"run": ["go", "build", "-o", "{out}/server", "."], "from": str(SERVERS / "causes")}
-    return one("command", run=f"./server {cause} {{port}}", build=build)
+    return one("command", run=f"./server {cause} {{port}}", build=build, **options)
 
 
 def workers(mode: str) -> dict[str, Any]:
@@ -82,6 +129,9 @@ FEW = {"load": {"tool": "wrk", "connections": 4, "duration_s": 2}}
 """A load that leaves the CPU idle where requests wait."""
 DIFFERS = [{"what": ["header_bytes", "body_bytes", "body"], "why": "one of them compresses"}]
 
+EQUAL = CausePair(
+    "equal servers", go("none"), go("none"), lambda causes, parts: not causes and not any(map(is_shown, parts))
+)
 PAIRS = (
     CausePair("a loop in user space", go("none"), go("loop"), part("handler"), PROFILED),
     CausePair("ten system calls more", go("none"), go("calls"), part("handler"), PROFILED),
@@ -108,5 +158,12 @@ PAIRS = (
     ),
     CausePair("a cache that answers", behind_nginx(), behind_nginx(cache_s=60), cause("cached-answers")),
     CausePair("Nagle with delayed acknowledgements", go("pieces"), go("nagle"), cause("nagle"), FEW),
+    CausePair(
+        "a quota of half a core",
+        go("none"),
+        go("none", role="slow"),
+        cause("quota-periods"),
+        {"roles": {"sut": {"quota": QUOTA}, "slow": {"quota": QUOTA / 2}, "load": {}}},
+    ),
     CausePair("one of two workers has all connections", workers("even"), workers("uneven"), cause("one-busy")),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -10,12 +11,14 @@ import numpy as np
 import pytest
 
 from benchkit.comparison.claims import judge_claim
-from benchkit.comparison.component_costs import REST
+from benchkit.comparison.component_costs import REST, TrialCosts
 from benchkit.comparison.components import CORES, COST, Component, components_of
 from benchkit.comparison.run_data import read_run_data
-from benchkit.comparison.why import components_by_pair, explanation, is_shown
+from benchkit.comparison.why import components_by_pair, explanation, is_shown, profile_note
 from benchkit.models.base import Levels, cell_id
 from benchkit.models.claims import CellPair, Claim
+from benchkit.stats.inference import mean_interval
+from benchkit.stats.samples import Exclusion
 from benchkit.store.store import Store
 from tests.support.comparison.sides import Side, compared
 from tests.support.paths import ROOT
@@ -151,3 +154,46 @@ def test_user_code_and_kernel_add_up_and_cores_follow_the_quota(tmp_path: Path) 
     assert allowed.value == pytest.approx(0.6)
     assert allowed.baseline_value == pytest.approx(1.0)
     assert cores.difference == pytest.approx(allowed.difference + used.difference, abs=1e-12)
+
+
+def test_a_run_without_a_trial_that_counts_has_no_components(tmp_path: Path) -> None:
+    side = Side({("user_cpu_s_total", "app"): 0.2}, shares={"http": 1.0})
+    run = compared(tmp_path, side, side)
+    excluded = [Exclusion(trial_id, "invalid: errors", None) for trial_id in run.trials["trial_id"]]
+    assert components_of(replace(run, exclusions=tuple(excluded))) == ()
+
+
+def test_short_profiles_say_how_much_longer_they_would_have_to_be() -> None:
+    category = of_level(SCHEDULER, "category", "server=gnet,connections=200")
+    note = profile_note(category)
+    assert note is not None
+    assert "times as long would do" in note
+    narrow = [
+        part.model_copy(
+            update={
+                "low": part.difference - abs(part.difference) / 4,
+                "high": part.difference + abs(part.difference) / 4,
+            }
+        )
+        for part in category
+    ]
+    assert profile_note(narrow) is None
+    assert profile_note(of_level(QUICKSTART, "service", "stack=nginx-go")) is None
+
+
+@pytest.mark.parametrize("run", [QUICKSTART, SCHEDULER])
+def test_intervals_of_components_cover_the_truth(run: str) -> None:
+    """Draw runs from the recorded blocks around a known difference: 95 % of the intervals have it."""
+    data = read_run_data(RECORDED, RECORDED.run(run))
+    services = TrialCosts(data).services
+    pair = next(iter(components_by_pair(components(run))))
+    wide = services.pivot_table(index="block", columns="cell_id", values="value", aggfunc="sum")
+    recorded = (wide[pair.cell_id] - wide[pair.baseline]).dropna().to_numpy()
+    deviation, truth, blocks = recorded.std(ddof=1), recorded.mean(), len(recorded)
+    rng = np.random.default_rng(20261127)
+    draws = rng.normal(truth, deviation, size=(4000, blocks))
+    covered = 0
+    for differences in draws:
+        mean, reach = mean_interval(differences, data.alpha)
+        covered += abs(mean - truth) <= reach
+    assert 0.93 <= covered / len(draws) <= 0.97

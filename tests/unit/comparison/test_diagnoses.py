@@ -129,6 +129,12 @@ def test_idle_servers_are_diagnosed_and_saturated_generators_are_not(tmp_path: P
         assert codes(tmp_path / check, *SEEN["waits"], exclusions=excluded) == expected
 
 
+def test_a_smaller_quota_that_is_used_up_is_a_cause(tmp_path: Path) -> None:
+    small, large = Side(service={"quota": 0.55}), Side(service={"quota": 1.1})
+    assert codes(tmp_path / "used", small, large) == [("quota-periods", CELL)]
+    assert codes(tmp_path / "unused", Side(service={"quota": 0.9}), large) == []
+
+
 def test_a_specific_cause_replaces_the_general_ones_of_its_cell(tmp_path: Path) -> None:
     locked = Side(
         {("mutex_wait_s_total", "app"): 3.0, ("voluntary_switches_total", "app"): 2 * RPS},

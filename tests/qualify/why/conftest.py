@@ -1,0 +1,24 @@
+"""The lab of pairs of servers, with a second role for servers of a smaller quota."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from benchkit.lab.lab import down, up
+from benchkit.lab.spec import LabHost, LabSpec
+from tests.qualify.faults.fault_lab import FaultLab, connected_lab
+
+
+@pytest.fixture(scope="module")
+def why_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultLab]:
+    """A lab whose servers have the roles `sut` and `slow`."""
+    hosts = (LabHost(name="sut", roles=("sut", "slow")), LabHost(name="load", roles=("load",)))
+    lab = up(LabSpec(name=f"pytest-{os.getpid()}-why", hosts=hosts))
+    try:
+        with connected_lab(lab, tmp_path_factory.mktemp("why")) as connected:
+            yield connected
+    finally:
+        down(lab.name)
