@@ -255,7 +255,7 @@ def _parse_xml(text: str) -> LoadResult | None:
 _SUMMARY = re.compile(
     r"([+=])\s+([0-9]{1,12}) in\s+(?:([0-9]{1,6}):([0-9]{2}):([0-9]{2})|([0-9]{1,9}(?:[.,][0-9])?)s)"
     r" =\s+([0-9]{1,12}(?:[.,][0-9])?)/s Avg:\s+([0-9]{1,12}) Min:\s+([0-9]{1,12}) Max:\s+([0-9]{1,12})"
-    r" Err:\s+([0-9]{1,12}) \([0-9.,]+\s?%\)(?: Active: ([0-9]{1,9}) Started: ([0-9]{1,9}) Finished: [0-9]+)?$"
+    r" Err:\s+([0-9]{1,12}) \([0-9.,]+\s?%\)(?: Active: ([0-9]{1,9}))?(?: Started: ?([0-9]{1,9}))? ?(?:Finished: ?[0-9]+)?$"
 )
 _DAMAGED = re.compile(r"(?:^|\s)summary [+=]\s+[0-9]|[+=]\s+[0-9]+ in\s+[0-9:.,]+s? =")
 _BEGUN = re.compile(r"Starting (?:the|standalone|remote) (?:test|engines)\b|Creating summariser")
@@ -269,6 +269,8 @@ class _Summariser:
         self.last: re.Match[str] | None = None
         """The last line with `=`."""
         self.intervals = 0
+        self.is_parted = False
+        """True where other text, and no line with `+`, follows the last one: as between the lines of two runs."""
         self.unread: list[str] = []
         self.active = 0
         """Threads that were active at the last line that states them."""
@@ -287,16 +289,18 @@ class _Summariser:
             self.read_summary(match)
         elif _DAMAGED.search(line):
             self.unread.append(line)
+        elif line and self.last is not None:
+            self.is_parted = True
 
     def read_summary(self, match: re.Match[str]) -> None:
         if match[12]:
-            self.active, self.threads = int(match[12]), max(self.threads or 0, int(match[13]))
+            self.active, self.threads = int(match[12]), max(self.threads or 0, int(match[13] or match[12]))
         if match[1] == "+":
-            self.intervals += 1
+            self.intervals, self.is_parted = self.intervals + 1, False
             return
-        if self.last is not None and int(match[2]) < int(self.last[2]):
+        if self.last is not None and (int(match[2]) < int(self.last[2]) or self.is_parted):
             raise several_runs("jmeter", match[0])
-        self.last = match
+        self.last, self.is_parted = match, False
 
 
 def _parse_summary(text: str) -> LoadResult | None:

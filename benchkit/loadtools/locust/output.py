@@ -250,6 +250,10 @@ def _of_history(rows: list[Mapping[str, str]], *, unread: list[str]) -> LoadResu
     )
 
 
+def _of_early_history(_rows: list[Mapping[str, str]], *, unread: list[str]) -> LoadResult:  # noqa: ARG001 - one shape
+    raise ParseError("this is the history of locust before 1.0, which benchkit does not read", hint="give _stats.csv")
+
+
 def _latency(figure: Mapping[str, float | None], prefix: str, percentiles: Mapping[str, float]) -> Latency:
     return Latency(
         min_s=of_unit(figure.get(f"{prefix}min response time"), 1e-3),
@@ -268,6 +272,7 @@ def _first(row: Mapping[str, str], *names: str) -> str | None:
 _TABLES: Sequence[tuple[frozenset[str], Callable[..., LoadResult]]] = (
     (frozenset({"Timestamp", "User Count", "Type", "Name", "Total Request Count"}), _of_history),
     (frozenset({"Name", "Request Count", "Failure Count"}), _of_stats),
+    (frozenset({"Timestamp", "Name", "# requests"}), _of_early_history),
     (frozenset({"Name", "# requests", "# failures"}), _of_stats),
 )
 """Columns that a file has, and its reader."""

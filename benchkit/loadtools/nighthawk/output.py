@@ -6,7 +6,8 @@ Meaning of the figures, read from its source (source/client/output_formatter_imp
   a request on an open connection to the end of its answer, stream resets included. Waiting for a connection is a
   statistic of its own, and "Initiation to completion" has both.
 - Percentiles are of a histogram, at shares such as 0.990625: the keys here are those shares, "99.0625".
-- Text has whole microseconds, "0s 012ms 345us", and seconds beyond 999 begin at 0 again. Other statistics are sizes.
+- Text has whole microseconds, "0s 012ms 345us", and seconds beyond 999 begin at 0 again; the first versions printed
+  "0.012345007s". Other statistics are sizes.
 - Counters: `http_2xx` and its like are answers by class; together they are the requests here. A counter of zero is
   not printed. `pool_overflow` counts requests that were due and not sent, as no connection was free (closed loop).
 - The text has no connections and no target, which JSON has. Its rates are counters ÷ duration.
@@ -44,6 +45,7 @@ _TITLE = re.compile(r"Nighthawk - A layer 7 protocol benchmarking tool\.")
 _JSON = re.compile(r'"statistics"\s*:\s*\[')
 _DEVIATION = re.compile(r'"(?:raw_)?pstdev"\s*:')
 _HEADING = re.compile(r"(\S.*) \(([0-9]{1,18}) samples\)")
+_FIRST_HEADING = re.compile(r"(\S+): ([0-9]{1,18}) samples, mean: (\S+), pstdev: (\S+)")
 _OLD_SAMPLES = re.compile(r"samples:\s*([0-9]{1,18})")
 _OLD_FIGURE = re.compile(r"(mean|pstdev):\s+(\S.*)")
 _FIGURES = re.compile(r"min: (\S.*?) \| mean: (\S.*?) \| max: (\S.*?) \| pstdev: (\S.*)")
@@ -52,14 +54,22 @@ _COUNTER_HEADING = re.compile(r"Counter\s+Value\s+Per second")
 _COUNTER = re.compile(r"([A-Za-z_]\S*)\s+([0-9]{1,18})\s+([0-9]{1,18}\.[0-9]{2})")
 _CSV = re.compile(r"Min,Mean,Max,Pstdev")
 _TIME = re.compile(r"([0-9]{1,3})s ([0-9]{3})ms ([0-9]{3})us")
-_DAMAGED_TIME = re.compile(r"[0-9]*s(?: |$)")
+_DAMAGED_TIME = re.compile(r"[0-9.]*s(?: |$)")
 _ANSWERS = re.compile(r"benchmark\.http_(?:[1-5x]xx)$")
+
+
+_SECONDS = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?s")
+
+
+def _seconds(text: str | None) -> float | None:
+    """Return the seconds of a duration in protobuf's JSON, `0.000180007s`."""
+    return float(text[:-1]) if text is not None and _SECONDS.fullmatch(text) else None
 
 
 def _time(token: str) -> float | None:
     """Return the seconds of a time as Nighthawk prints it; None for any other token."""
     match = _TIME.fullmatch(token.strip())
-    return float(f"{int(match[1])}.{match[2]}{match[3]}") if match else None
+    return float(f"{int(match[1])}.{match[2]}{match[3]}") if match else _seconds(token.strip())
 
 
 @dataclass
@@ -90,6 +100,7 @@ class _NighthawkReader(Reader):
         self._rules = (
             (_TITLE, self.read_title),
             (_HEADING, self.read_heading),
+            (_FIRST_HEADING, self.read_first_heading),
             (_OLD_SAMPLES, self.read_old_samples),
             (_OLD_FIGURE, self.read_old_figure),
             (_FIGURES, self.read_figures),
@@ -128,6 +139,11 @@ class _NighthawkReader(Reader):
 
     def read_heading(self, match: re.Match[str]) -> None:
         self._start(match[1], int(match[2]))
+
+    def read_first_heading(self, match: re.Match[str]) -> None:
+        self._start(match[1], int(match[2]))
+        self._add("mean", match[3], match[0])
+        self._add("pstdev", match[4], match[0])
 
     def read_old_samples(self, match: re.Match[str]) -> None:
         self._start(self.previous, int(match[1]))
@@ -275,14 +291,6 @@ class _NighthawkDocument(LaxJsonOutput):
     results: list[_NighthawkResult]
 
 
-_SECONDS = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?s")
-
-
-def _seconds(text: str | None) -> float | None:
-    """Return the seconds of a duration in protobuf's JSON, `0.000180007s`."""
-    return float(text[:-1]) if text is not None and _SECONDS.fullmatch(text) else None
-
-
 def _of_document(document: _NighthawkDocument) -> LoadResult:
     whole = next((each for each in document.results if each.name == "global"), None)
     if whole is None:
@@ -332,6 +340,7 @@ def parse(text: str) -> LoadResult:
 
 _MARK = line_with(
     _TITLE.pattern,
+    r"benchmark_http_client\.\w+: [0-9]+ samples, mean: ",
     r"Request start to response end(?: \([0-9]+ samples\))?$",
     r"Queueing and connection setup latency(?: \([0-9]+ samples\))?$",
 )

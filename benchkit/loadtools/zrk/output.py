@@ -1,4 +1,4 @@
-"""Parser of zrk's summary (`--format json`, 0.2 to 1.4).
+"""Parser of zrk's summary (`--format json`, 0.2 to 1.5).
 
 Meaning of the figures, read from its source (src/report.zig, connection.zig):
 
@@ -8,6 +8,8 @@ Meaning of the figures, read from its source (src/report.zig, connection.zig):
 - `requests` are answers of any status; the rate is answers ÷ elapsed time. Statuses are counted by class.
 - A request that would be late by more than `--deadline` is not sent: it is counted under "deadline" and has no latency.
   Requests that timed out are in the latencies unless `--no-record-timeouts` was given.
+- At full speed (`--closed`) times count from sending, and the target rate repeats the achieved one. Under a ramp new
+  versions state the rate of the last window (`end_window_s`): here it is answers ÷ elapsed time all the same.
 - `error_rate` is failures ÷ (answers + errors): status outside 200 to 399, socket errors, missed deadlines.
 - Latencies above 60 s are stated as 60 s. `interrupted` is there only where the run was.
 """
@@ -44,6 +46,8 @@ class _ZrkTarget(JsonOutput):
 
 
 class _ZrkConfig(JsonOutput):
+    target_rate: Figure | None = None
+    target_rate_end: Figure | None = None
     connections: Count | None = None
     launched: Count | None = None
     record_timeouts: bool = True
@@ -79,6 +83,16 @@ class _ZrkSummary(JsonOutput):
     errors: _ZrkErrors
     closed: bool = False
 
+    end_window_s: Figure | None = None
+
+    @property
+    def is_ramp(self) -> bool:
+        """True where the target rate was not the same all the time."""
+        start, end = self.config.target_rate, self.config.target_rate_end
+        if end is None:
+            start, end = self.target_rate, self.target_rate_end
+        return not self.is_closed and end not in {None, start}
+
     @property
     def is_closed(self) -> bool:
         """True for a load at full speed."""
@@ -108,6 +122,7 @@ def _result(summary: _ZrkSummary) -> LoadResult:
         covers="request",
         corrected=not summary.is_closed,
     )
+    is_tail = summary.is_ramp and summary.end_window_s is not None
     socket = errors.connect + errors.read + errors.write + errors.timeout
     return LoadResult(
         tool="zrk",
@@ -115,10 +130,12 @@ def _result(summary: _ZrkSummary) -> LoadResult:
         target=summary.target.url,
         duration_s=summary.duration_s,
         requests=summary.requests,
-        rps=summary.achieved_rate,
+        rps=of_unit(summary.requests, 1 / summary.duration_s)
+        if is_tail and summary.duration_s
+        else summary.achieved_rate,
         connections=summary.config.connections if summary.config.launched is None else summary.config.launched,
         bytes_total=summary.bytes,
-        bytes_per_s=summary.bytes_per_sec,
+        bytes_per_s=None if is_tail else summary.bytes_per_sec,
         latency=latency if summary.requests + errors.timeout else without_times(latency),
         errors=Errors(
             connect=errors.connect,
@@ -145,7 +162,7 @@ def _notes(summary: _ZrkSummary) -> Iterator[Note]:
             code="rate-not-held",
             message=f"{ratio:.1%} of the target rate was reached: server or generator was the limit",
         )
-    if summary.target_rate_end not in {None, summary.target_rate}:
+    if summary.is_ramp:
         yield Note(code="ramp", message="the target rate rose or fell: percentiles are of all its rates together")
     if summary.errors.deadline:
         late = "missed their deadline" if summary.config.deadline_abort else "were too late to be sent (--deadline)"

@@ -42,6 +42,25 @@ def test_nighthawk_without_a_statistic_of_requests_has_no_latency() -> None:
     assert "no-latency" in _codes(result)
 
 
+def test_the_first_nighthawk_printed_seconds() -> None:
+    text = (
+        "benchmark_http_client.request_to_response: 9997 samples, mean: 0.000168003s, pstdev: 0.000153462s\n"
+        "Percentile  Count       Latency        \n0           1           0.000066339s   \n"
+        "0.5         4999        0.000157879s   \n1           9997        0.008074751s   \n\n"
+        "Counter                                 Value       Per second\n"
+        "client.benchmark.http_2xx               9999        1999.80\n"
+    )
+    result = _read("nighthawk", text)
+    assert FORMATS["nighthawk"].recognise(text)
+    assert (result.requests, result.rps, result.latency.mean_s, result.latency.max_s) == (
+        9999,
+        1999.8,
+        0.000168003,
+        0.008074751,
+    )
+    assert result.latency.percentiles == {"50": 0.000157879}
+
+
 def test_counters_of_a_truncated_text_of_nighthawk_are_not_zero() -> None:
     text = _text("nighthawk/text")
     result = _read("nighthawk", text[: text.index("benchmark.http_5xx")])
@@ -69,6 +88,13 @@ def test_the_intervals_of_jmeters_summariser_are_no_result() -> None:
     cut = _text("jmeter/v56-summary")
     result = _read("jmeter", cut[: cut.index("summary +    258")])
     assert (result.requests, result.complete) == (942, False)
+
+
+def test_lines_of_several_runs_of_jmeter_are_not_taken_for_one() -> None:
+    line = "summary = {:6} in 00:00:01 = 1811.6/s Avg:     0 Min:     0 Max:    15 Err:     0 (0.00%)\n"
+    with pytest.raises(ParseError, match="more than one run"):
+        _read("jmeter", f"== 1 thread ==\n{line.format(1000)}== 10 threads ==\n{line.format(2000)}")
+    assert _read("jmeter", line.format(1000) + line.format(2000)).requests == 2000
 
 
 def test_a_jtl_may_have_other_columns_delimiters_and_dates() -> None:
@@ -219,6 +245,17 @@ def test_a_closed_loop_of_zrk_is_not_corrected() -> None:
     result = _read("zrk", text)
     assert result.latency.corrected is False
     assert "open-loop" not in _codes(result)
+
+
+def test_a_ramp_of_zrk_has_the_rate_of_its_last_window() -> None:
+    text = _text("zrk/v01-readme").replace('"target_rate": 1000,\n', '"target_rate": 1000, "target_rate_end": 3000,\n')
+    new = text.replace('"achieved_rate": 999.80', '"end_window_s": 1.0, "achieved_rate": 2950.00')
+    result = _read("zrk", new)
+    assert result.rps == pytest.approx(19998 / 20.002)
+    assert result.bytes_per_s is None
+    assert "ramp" in _codes(result)
+    closed = _read("zrk", new.replace('"config": {', '"config": { "closed": true,'))
+    assert (closed.rps, _codes(closed) & {"ramp", "open-loop"}) == (2950.0, set())
 
 
 def test_loadtest_prints_false_and_nan_for_what_it_did_not_measure() -> None:
