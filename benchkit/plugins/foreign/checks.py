@@ -23,6 +23,14 @@ HOLDS_RATE = frozenset({WRK2, "vegeta", "openloop"})
 THINKS = frozenset({"k6", "locust", "jmeter", "gatling", "siege", "artillery"})
 """Load tools whose users may wait between requests, as their outputs do not state."""
 IDLE = "connections were idle, or latencies lack a part of a request, unless a target rate was held (--target-rate)"
+SHORT_S = 1.0
+"""Seconds of a run below which its beginning and end are too much of it for rates and means to be compared."""
+SAMPLED_S: Mapping[str, float] = {"autocannon": 5.0}
+"""The same of tools whose rates are means of samples of a second each."""
+FAILED = 0.2
+"""Share of failed requests from which means are not those of the rate: some tools time answers alone."""
+STARTUP_S = 1.0
+"""Seconds of a target rate that may be missing at the beginning of a run."""
 STREAMS = 1.9
 """Requests in flight for each connection from which several streams, whose number is not stated, explain them."""
 REOPENS = 0.01
@@ -131,6 +139,8 @@ def _counts(result: PublishedResult, _context: AuditContext) -> AuditOutcome:
     """Compare the rate with the answers by their time; of those with a status, errors may be left out."""
     if result.requests is None or not result.duration_s or not result.rps:
         return "requests, their time or the rate are not stated"
+    if _is_short(result):
+        return f"a run of {units.seconds(result.duration_s)} is too short"
     good = sum(count for kind, count in result.statuses.items() if kind in {"2xx", "3xx"})
     allowed = COUNTS_AGREE + result.duration_step_s / 2 / result.duration_s
     for count in filter(None, (result.requests, good)):
@@ -154,6 +164,8 @@ def _held_rate(result: PublishedResult, context: AuditContext) -> AuditOutcome:
     ratio = result.rate_ratio
     if ratio is None and result.target_rate and result.rps is not None:
         ratio = result.rps / result.target_rate
+        if result.duration_s is not None and (1 - ratio) * result.duration_s < STARTUP_S:
+            return None
     if ratio is None or ratio >= context.thresholds.rate_held:
         return None
     asked = (
@@ -247,6 +259,10 @@ def _allowed(result: PublishedResult) -> str:
     return "connections and their streams allow" if (result.streams or 1) > 1 else "there are connections"
 
 
+def _is_short(result: PublishedResult) -> bool:
+    return result.duration_s is not None and result.duration_s < SAMPLED_S.get(result.tool or "", SHORT_S)
+
+
 def _implied_mean_s(result: PublishedResult, context: AuditContext) -> float | str:
     """Return the mean latency of connections that are always in use, or the reason why it is unknown."""
     if not result.rps or not result.connections:
@@ -256,6 +272,10 @@ def _implied_mean_s(result: PublishedResult, context: AuditContext) -> float | s
         return f"{by}: connections may have been idle"
     if result.errors_connect and result.errors_connect <= result.connections:
         return "connections could not be opened: their number is not known"
+    if _is_short(result):
+        return f"a run of {units.seconds(result.duration_s)} is too short"
+    if result.requests and (result.failures or 0) > FAILED * result.requests:
+        return "many requests failed, whose times may be left out"
     return result.connections * (result.streams or 1) / result.rps
 
 

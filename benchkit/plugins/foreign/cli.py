@@ -134,12 +134,13 @@ def _read(file: str) -> PublishedTable:
     from benchkit.cli.console import input_name, read_input
     from benchkit.loadtools.formats import read_runs
     from benchkit.loadtools.text import decode
-    from benchkit.plugins.foreign.published import PublishedTable, result_of_output
+    from benchkit.plugins.foreign.published import PublishedTable, result_of_output, stated_result
     from benchkit.plugins.foreign.table_results import read_table
 
     text = decode(read_input(file))
     name = input_name(file)
-    outputs = read_runs(text, where=name)
+    stated = stated_result(text)
+    outputs = read_runs(text, where=name) if stated is None else [stated]
     if len(outputs) == 1:
         return PublishedTable([result_of_output(name, outputs[0], text)], ())
     if outputs:

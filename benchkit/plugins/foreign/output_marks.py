@@ -17,6 +17,7 @@ _STREAMS: Mapping[str, str] = {
     "zrk": rf"\"streams\":\s*{_NUMBER}",
 }
 _RATES: Mapping[str, str] = {
+    "wrk": r"\swrk2?\b.*\s(?:-R\s*|--rate[= ])(\d+k?)\b",
     "wrk2": r"\swrk2?\b.*\s(?:-R\s*|--rate[= ])(\d+k?)\b",
     "oha": r"\soha\b.*\s-q\s*(\d+)",
     "bombardier": r"\sbombardier\b.*\s(?:-r\s*|--rate[= ])(\d+)",
@@ -30,6 +31,8 @@ _DROPPED = re.compile(
     r"dropped_iterations\W*?[.:]\s*(\d+)|\"dropped_iterations\":\s*\{(?:\s*\"(?:type|contains)\":\s*\"\w+\",)*"
     r"\s*(?:\"values\":\s*\{)?[^{}]*?\"count\":\s*(\d+)"
 )
+_UNSAMPLED = re.compile(r"Req/Sec\s+-?nan")
+"""A row of wrk2 in a run that ended before it was calibrated."""
 _OPEN = re.compile(r"iterations/s[^\n]*\(maxVUs:|constant-arrival-rate|ramping-arrival-rate|dropped_iterations")
 _RATIO = re.compile(rf"\"rate_ratio\":\s*{_NUMBER}")
 _CLOSED = re.compile(r"\"closed\":\s*true")
@@ -62,7 +65,9 @@ def marks_of(tool: str, text: str) -> OutputMarks:
         else float(rate.removesuffix("k")) * (1e3 if rate.endswith("k") else 1) or None,
         rate_ratio=float(ratio[1]) if ratio else None,
         dropped=dropped,
-        is_open=rate is not None or (tool == "k6" and _OPEN.search(text) is not None),
+        is_open=rate is not None
+        or (tool == "wrk" and _UNSAMPLED.search(text) is not None)
+        or (tool == "k6" and _OPEN.search(text) is not None),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from benchkit import units
 from benchkit.models.base import Frozen
@@ -103,6 +103,14 @@ class PublishedTable(NamedTuple):
 
     results: Sequence[PublishedResult]
     unused: Sequence[str]
+
+
+def stated_result(text: str) -> LoadResult | None:
+    """Return the result that a document of `benchkit parse --json` is; None for other text."""
+    try:
+        return LoadResult.model_validate_json(text) if text.lstrip().startswith("{") else None
+    except ValidationError:
+        return None
 
 
 def tests_apart(tables: Mapping[str, PublishedTable]) -> list[list[PublishedResult]]:

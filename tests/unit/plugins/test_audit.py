@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from benchkit.errors import InputError
-from benchkit.models.load_result import Note
+from benchkit.models.load_result import LoadResult, Note
 from benchkit.plugins.foreign.checks import AuditContext, AuditFinding
 from benchkit.plugins.foreign.output_marks import marks_of
-from benchkit.plugins.foreign.published import PublishedResult
+from benchkit.plugins.foreign.published import PublishedResult, stated_result
 from benchkit.plugins.foreign.table_checks import run_checks
 from benchkit.plugins.foreign.table_results import read_table
 from tests.support.plugins.audit_pages import AUDITS
@@ -106,6 +106,12 @@ def test_percentiles_that_rate_and_connections_contradict_are_found() -> None:
         ({"rps": 500.0, "connections": 10, "target_rate": 600.0}, [("rate-held", "invalid")]),
         ({"rps": 500.0, "connections": 10, "target_rate": 600.0, "rate_ratio": 0.998}, []),
         ({"rps": 500.0, "dropped": 12, "is_open": True}, [("dropped-iterations", "suspect")]),
+        # too short, sampled by the second, or failed
+        ({"rps": 1000.0, "connections": 10, "mean_s": 0.005, "duration_s": 0.5, "requests": 400}, []),
+        ({"rps": 200.0, "connections": 4, "mean_s": 0.0016, "duration_s": 1.06, "tool": "autocannon"}, []),
+        ({"rps": 100.0, "connections": 10, "mean_s": 0.005, "requests": 100, "failures": 30}, [("errors", "invalid")]),
+        ({"rps": 82.0, "target_rate": 100.0, "duration_s": 2.4}, []),
+        ({"rps": 82.0, "target_rate": 100.0, "duration_s": 24.0}, [("rate-held", "invalid")]),
         # connections that could not be opened, errors alone, defects of the tool
         ({"connections": 396, "errors_connect": 155}, [("connect-errors", "invalid")]),
         ({"connections": 396, "errors_connect": 3}, [("connect-errors", "suspect")]),
@@ -205,12 +211,20 @@ def test_repetitions_of_two_servers_are_no_plateau() -> None:
         ("k6", "* a: 50.00 iterations/s for 30s (maxVUs: 50-100)", {"is_open": True}),
         ("k6", "iterations.....................: 13829  115.14656/s", {}),
         ("wrk", "$ wrk -t2 -c100 http://x", {}),
+        ("wrk", "    Req/Sec       -nan      -nan   0.00      0.00%", {"is_open": True}),
     ],
 )
 def test_what_outputs_say_of_their_load(tool: str, text: str, expected: dict[str, object]) -> None:
     marks = marks_of(tool, text)
     assert {**asdict(marks), **expected} == asdict(marks)
     assert bool(marks.is_open) == ("is_open" in expected or "dropped" in expected)
+
+
+def test_a_document_of_parse_is_a_result() -> None:
+    result = LoadResult(tool="oha", rps=5.0)
+    assert stated_result(result.model_dump_json()) == result
+    assert stated_result('{"tool": "a table", "rows": []}') is None
+    assert stated_result("text") is None
 
 
 def test_ranks_are_compared_with_the_spread_of_repetitions() -> None:
