@@ -41,8 +41,11 @@ than `OVERHEAD_S`, and with one block less nothing would be shown."""
 
 
 def takes_whole_seconds(tool: str) -> bool:
-    """Return True for a load tool that measures whole seconds only. Raises InputError for an unknown one."""
-    load = Load(tool=tool, connections=1, duration_s=1.5)
+    """Return True for a load tool that measures whole seconds only, or a second at least.
+
+    Raises InputError for an unknown one.
+    """
+    load = Load(tool=tool, connections=1, duration_s=0.5)
     return any(unsupported.field == "duration_s" for unsupported in get_tool(tool).unsupported_fields(load))
 
 

@@ -10,7 +10,7 @@ Behaviour, read from its source (1.2.6: bombardier.go, clients.go, limiter.go, c
 - Requests without an answer have a time among the others, and are counted as `others`.
 - Certificates are verified by the host's authorities or not at all (`-k`), and no session is resumed.
 - `-o path:FILE` takes a template (Go's text/template) over its result: `TEMPLATE` prints the number of requests at each
-  microsecond. It asks for each up to the longest time, which takes some 0.3 µs each.
+  microsecond. It asks for each up to the longest time, which takes 0.3 to 2 µs each.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from benchkit.models.request import Request
 PROGRAM = GoProgram(BACKENDS / "bombardier", "github.com/codesenberg/bombardier", "1.2.6", "bombardier")
 
 TEMPLATE_FILE = "bombardier.template"
-LONGEST_US = 5_000_000
+LONGEST_US = 1_000_000
 """Longest time up to which the template prints the number at each microsecond; beyond it would take too long."""
 TEMPLATE = """\
 {{with .Result -}}

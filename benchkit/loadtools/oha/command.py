@@ -4,8 +4,9 @@ Behaviour, read from its source (1.16.0: src/lib.rs, client.rs, printer.rs, tls_
 
 - At a rate (`-q`) requests are due at the ticks of one clock, and wait for a connection that is free. With
   `--latency-correction` their times count from when they were due. It does not say how much later it sent them.
-- Requests in flight at the end of the time are counted as errors ("aborted due to deadline"), unless it waits for them
-  (`-w`). In HTTP/2 it always waits.
+- Requests in flight at the end of the time are aborted: they count as errors ("aborted due to deadline"), and here not
+  at all. In HTTP/2 it waits for them. With `-w` it always would, and without end for a connection that the server's
+  queue dropped.
 - `-p` streams of HTTP/2 on each connection; it asks for HTTP/2 strictly, without TLS with prior knowledge.
 - It keeps every time in memory and prints percentiles. Its rows (`--output-format csv`) lack failed requests: an error
   would be seen nowhere, and benchkit reads its JSON.
@@ -89,7 +90,7 @@ def _argv(load: Load, target: Target) -> list[str]:
     argv.append(f"-c{load.connections}")
     if is_http2(target.protocol):
         argv += ["--http2", f"-p{load.streams}"]
-    argv += [f"-n{load.request_count}"] if load.duration_s is None else [f"-z{load.duration_s * 1000:.0f}ms", "-w"]
+    argv += [f"-n{load.request_count}"] if load.duration_s is None else [f"-z{load.duration_s * 1000:.0f}ms"]
     argv.append(f"--worker-threads={load.threads}")
     if load.rate is not None:
         argv += [f"-q{load.rate:.9g}", "--latency-correction"]

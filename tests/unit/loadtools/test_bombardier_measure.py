@@ -63,4 +63,4 @@ def test_a_damaged_block_is_refused(text: str, message: str) -> None:
 
 
 def test_the_template_prints_no_times_beyond_its_limit() -> None:
-    assert "{{- if le $longest 5000000}}" in TEMPLATE
+    assert "{{- if le $longest 1000000}}" in TEMPLATE
