@@ -103,10 +103,11 @@ def test_a_hook_that_fails_is_named_and_everything_is_cleaned_up(
 ) -> None:
     cleanup = {"run": ["sh", "-c", f"echo cleaned >>{log}; sh {SCRIPT} stop {log} || true"], "on": "sut"}
     outcome = run(lab, deployed(lab, log, cleanup=cleanup, **options), Store(tmp_path))
-    assert len(outcome.failures) == 2, "one for each cell"
+    assert len(outcome.failures) >= 2, "one for each cell"
     for failure in outcome.failures.values():
         assert all(part in str(failure).replace("\n", " ") for part in message.split(".*"))
-    assert sut.processes.run(("grep", "-c", "^cleaned", log)).stdout.strip() in (b"2", b"4")
+    cleaned = sut.processes.run(("grep", "-c", "^cleaned", log)).stdout
+    assert int(cleaned) == len(outcome.failures), "once for each trial"
     assert running(sut) == b""
 
 
