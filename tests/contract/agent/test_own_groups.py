@@ -146,6 +146,26 @@ def test_telemetry_has_user_and_system_time_which_add_up(agent: AgentLink, workd
     stop(agent, process)
 
 
+def test_the_quota_of_a_role_applies_and_its_throttling_is_seen(agent: AgentLink, workdir: Path) -> None:
+    if not agent.request(ops.GatherFacts({"sh": ["sh"]}, [])).facts["cpu_groups"]:
+        pytest.skip("this machine has no control groups with the CPU controller to spare")
+    agent.request(ops.CreateCgroup("half", 0.2))
+    process = start_counted(agent, "while True: pass", group="half")
+    group_of(process)
+    agent.request(ops.StartTelemetry("quota.jsonl", 60, [ops.SampledService("app", process.id)]))
+    began, used = time.monotonic(), cpu_time(agent, process).total_s
+    wait_for(lambda: cpu_time(agent, process).total_s > used + 0.2, "it uses 0.2 s")
+    assert time.monotonic() - began > 0.5, "at a fifth of a CPU"
+    agent.request(ops.TakeSnapshot())
+    agent.request(ops.StopTelemetry())
+    samples = read_telemetry((workdir / "quota.jsonl").read_bytes())
+    periods, throttled = (samples["app", f"quota_{name}_total", None].numbers[-1] for name in ("periods", "throttled"))
+    assert periods >= throttled > 0
+    assert samples["app", "quota_throttled_s_total", None].numbers[-1] > 0
+    stop(agent, process)
+    assert {each.how for each in agent.request(ops.Restore(own=True))} == {"undone"}
+
+
 def test_stopping_kills_what_is_left_in_the_group(agent: AgentLink, has_ended: Callable[[int], bool]) -> None:
     process = start_counted(agent, DAEMON)
     group = group_of(process)

@@ -10,15 +10,17 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import psutil
 import pytest
 
+from benchkit.agent.cgroup_accounting import Cgroup, CgroupMount, CpuSplitter
 from benchkit.agent.cgroups import cpu_quota, group_folders
 from benchkit.agent.collector import UnavailableError, number_after
 from benchkit.agent.cpu_collectors import Cores, Frequency
 from benchkit.agent.operations import CounterSource, SocketAddress
+from benchkit.agent.proc import TICKS
 from benchkit.agent.process_collectors import ProcessTrees
 from benchkit.agent.recorder import GroupValues, Recorder, SamplingSchedule, Tick
 from benchkit.agent.sampler import CoreSpeedSampler, Sampler
@@ -170,6 +172,48 @@ def test_the_groups_in_force_are_the_own_group_and_its_parents(
     mountinfo: str, membership: str, expected: list[str]
 ) -> None:
     assert group_folders(mountinfo, membership) == [Path("/sys/fs/cgroup", each) for each in expected]
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"cpu.stat": "usage_usec 3000000\nuser_usec 2000000\nsystem_usec 1000000\n"}, (2.0, 1.0)),
+        (
+            {"cpuacct.usage": "3000000000", "cpuacct.usage_user": "1000000000", "cpuacct.usage_sys": "1000000000"},
+            (1.5, 1.5),
+        ),
+        ({"cpuacct.usage": "3000000000", "cpuacct.stat": f"user {3 * TICKS}\nsystem {TICKS}\n"}, (2.25, 0.75)),
+        ({}, None),
+    ],
+    ids=["version 2", "version 1", "before Linux 4.6", "no group"],
+)
+def test_the_cpu_time_of_a_group_is_its_exact_sum_in_the_shares_of_user_and_system(
+    tmp_path: Path, files: dict[str, str], expected: tuple[float, float] | None
+) -> None:
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    controllers = ("",) if "cpu.stat" in files else ("cpuacct", "cpu")
+    used = Cgroup("/group", dict.fromkeys(controllers, tmp_path)).cpu()
+    assert used == (None if expected is None else pytest.approx(expected))
+
+
+def test_user_and_system_time_only_grow_and_add_up() -> None:
+    splitter = CpuSplitter()
+    assert splitter.split(1.0, 1, 1) == (0.5, 0.5)
+    assert splitter.split(1.1, 1, 9) == pytest.approx((0.5, 0.6)), "user time does not shrink"
+    assert splitter.split(0.9, 9, 1) == pytest.approx((0.5, 0.6)), "nor does the whole"
+    assert splitter.split(2.0, 0, 0) == pytest.approx((1.4, 0.6))
+
+
+@pytest.mark.parametrize(
+    ("root", "path", "expected"),
+    [("/", "/a/b", "a/b"), ("/lab/sut", "/lab/sut/b", "b"), ("/lab/sut", "/b", "b"), ("/lab/sut", "/lab/sut", ".")],
+)
+def test_the_path_of_a_group_is_below_the_mount_or_that_of_the_kernel(
+    tmp_path: Path, root: str, path: str, expected: str
+) -> None:
+    (tmp_path / expected).mkdir(parents=True, exist_ok=True)
+    assert CgroupMount(tmp_path, PurePosixPath(root)).folder(path) == tmp_path / expected
 
 
 def test_the_smallest_quota_applies(tmp_path: Path) -> None:
