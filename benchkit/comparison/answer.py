@@ -261,20 +261,21 @@ def _judge(
     changed: Sequence[str],
 ) -> tuple[Trust, list[str]]:
     """Return whether the chosen ratios can be believed, and the reasons why not, the gravest first."""
+    alarms = {
+        f"{each.cell_id} differs from {'itself' if each.control else f'{each.baseline}, the same server,'} in "
+        f"{each.metric}, so that the intervals are too narrow": each.metric == chosen[0].metric
+        for each in of_equals
+        if each.is_shown
+    }
     fatal = [
         *(run.limitation for run in runs if run.limitation is not None),
-        *(
-            f"{each.cell_id} differs from {'itself' if each.control else f'{each.baseline}, the same server,'} in "
-            f"{each.metric}, so that the intervals are too narrow"
-            for each in of_equals
-            if each.is_shown
-        ),
+        *(alarm for alarm, is_of_headline in alarms.items() if is_of_headline),
         *(reason for ratio in used if ratio.uses_invalid for reason in ratio.doubts),
     ]
     undecided = [_why_undecided(ratio) for ratio in chosen if ratio.outcome == "undecided"]
     if len(undecided) == len(chosen):
         fatal += undecided
-    reasons = [*fatal, *undecided, *changed, *_doubts(used, runs)]
+    reasons = [*fatal, *alarms, *undecided, *changed, *_doubts(used, runs)]
     return ("no" if fatal else "with care" if reasons else "yes"), reasons
 
 

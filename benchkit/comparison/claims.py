@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Literal
 from scipy import special
 
 from benchkit.comparison.component_costs import component_trials
-from benchkit.comparison.notes import with_cell_notes, with_findings, with_response_notes
-from benchkit.comparison.ratios import Ratio, block_ratios, double_ratios
+from benchkit.comparison.notes import with_cell_notes, with_findings, with_latency_notes, with_response_notes
+from benchkit.comparison.ratios import Ratio, block_ratios, double_ratios, with_outcomes
 from benchkit.comparison.run_data import RunData
 from benchkit.errors import InputError
 from benchkit.models.base import Frozen, cpu_places
-from benchkit.models.claims import CellPair, Claim, Need, claims_of
+from benchkit.models.claims import CellPair, Claim, Need, asked_ratio_of, claims_of
 from benchkit.models.metrics import GOROUTINES, RPS, component_metric
 from benchkit.models.profile import PROFILE_METRICS
 from benchkit.models.run import HostRecord, Manifest
@@ -72,6 +72,21 @@ def judge_claim(claim: Claim, data: RunData) -> ClaimResult:
     """Evaluate one claim by itself, which need not be one of the scenario."""
     (result,) = _judge([claim], data)
     return result
+
+
+def asked_ratios(data: RunData) -> list[Ratio]:
+    """Return the ratios that answer the scenario's question, as one family.
+
+    It is empty where the scenario names none, the run has no such cells, or its design allows no ratio within blocks.
+    """
+    asked = asked_ratio_of(data.manifest.scenario)
+    if asked is None or data.limitation is not None:
+        return []
+    pair = CellPair(of=asked.of, to=asked.to)
+    result = judge_claim(Claim(text="the answer", ratio=pair, metric=asked.metric, at_least=1), data)
+    if all(ratio.ratio is None for ratio in result.ratios):
+        return []
+    return with_latency_notes(with_outcomes(result.ratios, data.alpha), data.trials, data.trials)
 
 
 def _judge(claims: Sequence[Claim], data: RunData) -> tuple[ClaimResult, ...]:

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from benchkit.comparison.answer import Answer, write_answer
 from benchkit.comparison.capacities import CellCapacity, cell_capacities
-from benchkit.comparison.claims import ClaimResult, judge_claims
+from benchkit.comparison.claims import ClaimResult, asked_ratios, judge_claims
 from benchkit.comparison.costs import CellCost, cell_costs
 from benchkit.comparison.gate import GateLimits, GateResult, default_limits, judge_ratios
 from benchkit.comparison.notes import (
@@ -178,6 +178,8 @@ def compare(
     comparison = compared(wanted)
     others = () if metrics or thresholds or gated else _answer_metrics(*data)[1:]
     ratios = [*comparison.ratios, *(ratio for metric in others for ratio in compared([metric]).ratios)]
+    if run2 is None and baseline is None and not (metrics or thresholds or gated):
+        ratios = _asked_first(data[0], ratios)
     comparison = comparison.model_copy(
         update={
             "claims": judge_claims(data[0]) if run2 is None else (),
@@ -235,7 +237,15 @@ def answer_of_run(data: RunData, comparisons: Iterable[RunComparison] = ()) -> A
     """Return the answer of one run in sentences, as `compare` gives it; `comparisons` of single metrics are reused."""
     known = {comparison.metrics: comparison for comparison in comparisons}
     parts = [known.get((metric,)) or compare_cells(data, [metric]) for metric in _answer_metrics(data)]
-    return write_answer([ratio for part in parts for ratio in part.ratios], [data])
+    return write_answer(_asked_first(data, [ratio for part in parts for ratio in part.ratios]), [data])
+
+
+def _asked_first(data: RunData, ratios: Sequence[Ratio]) -> list[Ratio]:
+    """Return the ratios of an answer: those that the scenario's question is about, and other metrics of their cells."""
+    asked = asked_ratios(data)
+    if not asked:
+        return list(ratios)
+    return [*asked, *(ratio for ratio in ratios if ratio.metric != asked[0].metric or ratio.is_of_equals)]
 
 
 def _answer_metrics(*runs: RunData) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from benchkit.comparison.notes import RatioBasis, StoredFinding, disturbed_trial
 from benchkit.judge.checks import cold, conditions
 from benchkit.judge.verdicts.exclusions import exclusions as verdict_exclusions
 from benchkit.models.base import Frozen
-from benchkit.models.claims import claims_of
+from benchkit.models.claims import asked_ratio_of, claims_of
 from benchkit.models.design import Design, design_of, until_of
 from benchkit.models.metrics import CAPACITY, CPU, GOODPUT, RPS
 from benchkit.models.profile import CUMULATIVE, HEADLINE, PROFILE_METRICS, SHARE, STUDIED, WAITING
@@ -158,7 +158,9 @@ def run_data_from_tables(
     disturbed = tuple(disturbed_trials(findings)) if without is None else ()
     if without is None:
         without = verdict_exclusions(trials, verdicts, manifest)
-    is_about_profiles = any(claim.metric in PROFILE_METRICS for claim in claims_of(manifest.scenario))
+    asked = asked_ratio_of(manifest.scenario)
+    metrics = {claim.metric for claim in claims_of(manifest.scenario)} | ({asked.metric} if asked else set())
+    is_about_profiles = not metrics.isdisjoint(PROFILE_METRICS)
     profiled = _read_profile_trials(manifest, trials, verdicts, table) if table and is_about_profiles else None
     return RunData(manifest, trials, tuple(without), findings, disturbed, profiled, table)
 

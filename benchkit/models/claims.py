@@ -26,6 +26,18 @@ class CellPair(Frozen):
     to: Levels = Field(min_length=1, description="levels of the denominator's cell", examples=[{"stack": "go"}])
 
 
+class AskedRatio(CellPair):
+    """The ratio that answers a scenario's question: the first sentence of its reports is about it."""
+
+    metric: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_./ -]{0,63}$"), AfterValidator(metric_column)] = (
+        Field(
+            default="rps",
+            description="metric of the answer: any that a claim may have",
+            examples=["server_cpu_s_per_request", "profile_share/waiting"],
+        )
+    )
+
+
 class Need(Frozen):
     """Requirements on the hosts of a role for a claim to be testable."""
 
@@ -137,6 +149,12 @@ class Claim(Frozen):
 def claims_of(scenario: Mapping[str, Any]) -> tuple[Claim, ...]:
     """Return the claims of a stored scenario."""
     return tuple(Claim.model_validate(claim) for claim in scenario.get("claims") or ())
+
+
+def asked_ratio_of(scenario: Mapping[str, Any]) -> AskedRatio | None:
+    """Return the ratio that a stored scenario names as its answer; None: it names none."""
+    given = scenario.get("answer")
+    return None if given is None else AskedRatio.model_validate(given)
 
 
 class Published(Frozen):

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, PositiveInt, StringConstraints, field_validator
 
 from benchkit.models.base import Cpus, Frozen, Level, Levels, Name
-from benchkit.models.claims import Claim, Published
+from benchkit.models.claims import AskedRatio, Claim, Published
 from benchkit.models.design import SLICE_S, Design, Difference, StopCondition
 from benchkit.models.thresholds import Thresholds
 from benchkit.scenario.trial_order import ProfilePass
@@ -103,6 +103,12 @@ class Scenario(Frozen):
     question: str = Field(
         description="the question that the run answers, for readers",
         examples=["What do more threads bring a net/http server?"],
+    )
+    answer: AskedRatio | None = Field(
+        default=None,
+        description="the ratio that answers the question, with which reports open; absent: all cells relative to the "
+        "baseline, in the metric that the load leaves free",
+        examples=[{"of": {"stack": "nginx-go"}, "to": {"stack": "go"}, "metric": "server_cpu_s_per_request"}],
     )
     source: str | None = Field(
         default=None, description="published study that the scenario repeats", examples=["https://example.org/study"]

@@ -58,6 +58,10 @@ def validate_scenario(scenario: Scenario, document: Document, cells: Sequence[Le
         faults += _level_faults(difference.cells, ("differs", i, "cells"), document, factors)
     for i, claim in enumerate(scenario.claims):
         faults += _claim_faults(i, claim, scenario, document, factors)
+    if scenario.answer is not None:
+        for side, levels in (("of", scenario.answer.of), ("to", scenario.answer.to)):
+            faults += _level_faults(levels, ("answer", side), document, factors)
+        faults += _metric_faults(scenario.answer.metric, ("answer", "metric"), scenario, document)
     for i, published in enumerate(scenario.published):
         faults += _published_faults(i, published, document, factors)
     if faults:
@@ -141,15 +145,19 @@ def _claim_faults(i: int, claim: Claim, scenario: Scenario, document: Document, 
         if role not in scenario.roles:
             allowed = suggestion(role, scenario.roles)
             yield document.fault(("claims", i, "needs", role), f"no role {role!r}; {allowed}")
-    component = component_metric(claim.metric)
+    yield from _metric_faults(claim.metric, ("claims", i, "metric"), scenario, document)
+
+
+def _metric_faults(metric: str, location: Location, scenario: Scenario, document: Document) -> Iterator[str]:
+    component = component_metric(metric)
     if component is not None:
         names = dict.fromkeys(name for stack in scenario.stacks.values() for name in stack.services)
         if component.service not in names:
             allowed = suggestion(component.service, names)
-            yield document.fault(("claims", i, "metric"), f"no service {component.service!r}; {allowed}")
-    elif claim.metric not in METRICS and claim.metric not in CLAIM_METRICS:
-        allowed = suggestion(claim.metric, (*METRICS, *CLAIM_METRICS))
-        yield document.fault(("claims", i, "metric"), f"no metric {claim.metric!r}; {allowed}")
+            yield document.fault(location, f"no service {component.service!r}; {allowed}")
+    elif metric not in METRICS and metric not in CLAIM_METRICS:
+        allowed = suggestion(metric, (*METRICS, *CLAIM_METRICS))
+        yield document.fault(location, f"no metric {metric!r}; {allowed}")
 
 
 def _published_faults(i: int, published: Published, document: Document, factors: Factors) -> Iterator[str]:

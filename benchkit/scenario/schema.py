@@ -192,7 +192,8 @@ def _of_backend(name: str, options: Schema) -> Schema:
 
 def _enumerate_metrics(defs: Mapping[str, Schema]) -> None:
     """Set the allowed metrics, which the models leave to a check that names the nearest one."""
-    defs["Claim"]["properties"]["metric"]["enum"] = [*METRICS, *CLAIM_METRICS]
+    for name in ("Claim", "AskedRatio"):
+        defs[name]["properties"]["metric"]["enum"] = [*METRICS, *CLAIM_METRICS]
     defs["StopCondition"]["properties"]["metrics"]["items"] = {"enum": [*METRICS]}
 
 

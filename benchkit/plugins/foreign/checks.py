@@ -210,7 +210,7 @@ def in_flight_share(result: PublishedResult) -> float | None:
 def has_unstated_streams(result: PublishedResult) -> bool:
     """Return whether more requests were in flight than connections, as streams explain that nothing states."""
     share = in_flight_share(result)
-    return share is not None and (result.streams or 1) == 1 and share >= STREAMS
+    return share is not None and result.streams is None and share >= STREAMS
 
 
 def _littles_law(result: PublishedResult, context: AuditContext) -> AuditOutcome:

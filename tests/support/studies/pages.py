@@ -73,7 +73,7 @@ def _state(sentence: Sentence, claims: Sequence[ClaimResult]) -> str:
 def _impossible(recorded: RecordedStudy) -> Iterator[str]:
     found = list(recorded.impossible())
     if found:
-        yield from ("## Published figures that cannot be true", "")
+        yield from ("## Published figures that contradict each other", "")
         yield "`benchkit audit` finds in the published table:"
         yield from ("", *(f"- {text}" for text in found), "")
 

@@ -135,6 +135,7 @@ class RecordedStudy:
                 PublishedResult(
                     name=", ".join(f"{name} {level}" for name, level in entry.cell.items()),
                     connections=self.study.connections,
+                    streams=1,  # wrk and ab have one request in flight on a connection
                     rps=entry.figures.get("rps"),
                     mean_s=entry.figures.get("latency_mean_s"),
                 )

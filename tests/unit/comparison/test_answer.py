@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from benchkit.comparison.answer import Answer, choose_headlines, write_answer
-from benchkit.comparison.compare import compare, compare_cells
+from benchkit.comparison.compare import answer_of_run, compare, compare_cells
 from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.run_data import RunData, run_data_from_tables
 from benchkit.comparison.texts import markdown
@@ -316,3 +316,36 @@ def test_all_forms_of_a_comparison_have_the_answer(
         "blocks", "reason", "remarks",
     ]  # fmt: skip
     assert {"log_error", "df", "p_t"} <= set(found.frame(full=True))
+
+
+def test_a_scenario_that_names_its_answer_opens_with_it(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+    cells = [{"stack": stack, "keepalive": kept} for stack in ("go", "nginx") for kept in (False, True)]
+    rates = {
+        f"stack={cell['stack']},keepalive={str(cell['keepalive']).lower()}": spread(1000 * (i + 1), seed=i)
+        for i, cell in enumerate(cells)
+    }
+    asked = {"of": {"stack": "go", "keepalive": True}, "to": {"stack": "go", "keepalive": False}}
+    manifest = make_manifest(cells, scenario={"answer": asked})
+    trials = make_trials(rates, verdict="valid")
+    answer = answer_of_run(RunData(manifest, trials))
+    assert len(answer.sentences) == 1  # and none on nginx, which no question is about
+    assert answer.sentences[0].startswith("keepalive true serves 1.99 times the requests of keepalive false (go)")
+    other = make_manifest(cells, scenario={"answer": {**asked, "to": {"stack": "other"}}})
+    assert (
+        "nginx" in answer_of_run(RunData(other, trials)).sentences[0]
+    )  # as without an answer: the run lacks its cells
+
+
+def test_a_control_that_differs_in_another_metric_is_no_reason_to_disbelieve(
+    make_trials: MakeTrials, make_manifest: MakeManifest
+) -> None:
+    rates = {"stack=go": spread(1000), "stack=nginx-go": spread(500, seed=2), "stack=go~control": spread(1000, seed=4)}
+    trials = make_trials(rates, verdict="valid")
+    is_control = trials["cell_id"] == "stack=go~control"
+    trials[CPU] = np.where(is_control, 2e-5, 1e-5) * np.tile(np.array(spread(1, seed=3)), 3)
+    manifest = make_manifest([GO, NGINX, GO])
+    control = manifest.cells[2].model_copy(update={"cell_id": "stack=go~control"})
+    manifest = manifest.model_copy(update={"cells": (*manifest.cells[:2], control)})
+    answer = answer_of(RunData(manifest, trials), ("rps", CPU))
+    assert answer.trust == "with care"
+    assert "differs from itself in server_cpu_s_per_request" in answer.reasons[0]
