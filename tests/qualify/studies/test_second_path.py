@@ -86,9 +86,8 @@ def shares(run_id: str) -> pd.Series[float]:
 
 def lead(logs: pd.Series[float], cell: str, baseline: str) -> pd.Series[float]:
     """Return the log-ratio of two cells in each block that has both."""
-    wide = logs.unstack("cell_id")
-    both = wide[cell] - wide[baseline]
-    return both.dropna()
+    one, other = (pd.Series(logs.xs(name, level="cell_id")) for name in (cell, baseline))
+    return (one - other).dropna()
 
 
 @pytest.mark.parametrize(("run_id", "ratio"), RATIOS)
