@@ -214,8 +214,8 @@ def _parse_csv(text: str) -> LoadResult | None:
     return _of_rows(rows, complete=True)
 
 
-_TAG = re.compile(r"<(/?)(httpSample|sample)((?:\s+[\w:.-]{1,40}=\"[^\"]*\")*)\s*(/?)>")
-_ATTRIBUTE = re.compile(r"([\w:.-]{1,40})=\"([^\"]*)\"")
+_TAG = re.compile(r"<(/?)(httpSample|sample)((?:\s+[\w:.-]{1,40}=(?:\"[^\"]*\"|'[^']*'))*)\s*(/?)>")
+_ATTRIBUTE = re.compile(r"([\w:.-]{1,40})=(?:\"([^\"]*)\"|'([^']*)')")
 _OPEN_XML, _CLOSE_XML = re.compile(r"<testResults\b"), re.compile(r"</testResults>")
 _XML_COLUMNS = {
     "ts": "timeStamp",
@@ -233,7 +233,7 @@ def _parse_xml(text: str) -> LoadResult | None:
     begins = len(_OPEN_XML.findall(text))
     if begins > 1:
         raise several_runs("jmeter", "<testResults")
-    if not begins and not re.search(r"<(?:httpSample|sample)\s[^>]*\bts=\"", text):
+    if not begins and not re.search(r"<(?:httpSample|sample)\s[^>]{0,2000}\bts=[\"']", text):
         return None
     rows = _Rows()
     counted: list[bool] = []
@@ -243,7 +243,10 @@ def _parse_xml(text: str) -> LoadResult | None:
             if counted:
                 counted.pop()
             continue
-        figures = {_XML_COLUMNS.get(name, name): html.unescape(value) for name, value in _ATTRIBUTE.findall(tag[3])}
+        figures = {
+            _XML_COLUMNS.get(name, name): html.unescape(value or single)
+            for name, value, single in _ATTRIBUTE.findall(tag[3])
+        }
         is_transaction = figures.get("responseMessage", "").startswith(_TRANSACTION)
         if all(counted):
             rows.add(figures, tag[0])
@@ -441,7 +444,7 @@ def _recognise(text: str) -> bool:
 
 
 _MARK = re.compile(
-    r"<testResults\b|<(?:httpSample|sample) [^>\n]{0,2000}\bts=\"|Creating summariser <"
+    r"<testResults\b|<(?:httpSample|sample) [^>\n]{0,2000}\bts=[\"']|Creating summariser <"
     r"|[+=]\s+[0-9]{1,12} in\s+[0-9:.,]{1,12}s? =\s+[0-9.,]{1,16}/s Avg:\s"
 )
 FORMAT = OutputFormat("jmeter", _recognise, parse, (line_with(r"Starting (?:the|standalone|remote) "),))

@@ -122,6 +122,8 @@ def test_transactions_of_jmeter_are_no_requests() -> None:
     transaction = f'<sample t="50" ts="1{0:012}" s="true" rc="200" rm="{message[1:-1]}">\n{redirect}</sample>\n'
     xml = _read("jmeter", f'<testResults version="1.2">\n{transaction}</testResults>\n')
     assert (xml.requests, xml.latency.max_s, xml.complete) == (1, 0.03, True)
+    single = _read("jmeter", "<testResults>\n<sample t='976' ts='1330418007548' s='true' rc='200'/>\n</testResults>\n")
+    assert (single.requests, single.latency.mean_s, single.status) == (1, 0.976, {"200": 1})
 
 
 def test_locust_before_1_has_no_figures_in_its_total() -> None:
@@ -142,6 +144,8 @@ def test_locust_before_1_has_no_figures_in_its_total() -> None:
     assert (result.requests, result.failed, result.rps, result.latency.mean_s) == (1880, 3, 108.9, None)
     assert result.latency.percentiles["99"] == 1.2
     assert "100" not in result.latency.percentiles
+    named = _read("locust", table + percentiles.replace(" Total    ", " None     Aggregated"))
+    assert named.latency.percentiles == result.latency.percentiles
     live = _read("locust", table)
     assert (live.rps, live.requests) == (None, 1880)
     assert "live-table" in _codes(live)
