@@ -76,7 +76,7 @@ RANKS_UNKNOWN = Note(
     code="ranks-unknown", message="this JSON of an early Gatling does not say which percentiles it has"
 )
 _WRITES = "what Gatling prints at the end (Global Information), or js/global_stats.json of Gatling before 3.10"
-_BY_STATUS = re.compile(r"status\.|regex|jsonPath|css|xpath|substring|bodyString|header|Time\.", re.IGNORECASE)
+_CHECK = re.compile(r"status\.|regex|jsonPath|css|xpath|substring|bodyString|header|Time\.", re.IGNORECASE)
 
 
 def _number(token: str) -> float | None:
@@ -229,10 +229,11 @@ def _latency(times: Mapping[str, float | None], percentiles: Mapping[str, float]
 
 
 def _errors(messages: Mapping[str, int], failed: float | None) -> Errors:
-    """Return errors by kind where the messages account for all failures; those of checks and statuses are none."""
+    """Return errors by kind where the messages account for all failures; failed checks (also of statuses) are others."""
     if failed is None or sum(messages.values()) != failed:
         return Errors()
-    return errors_of({text: number for text, number in messages.items() if not _BY_STATUS.match(text)})
+    checks = sum(number for text, number in messages.items() if _CHECK.match(text))
+    return errors_of({text: number for text, number in messages.items() if not _CHECK.match(text)}, checks)
 
 
 class _GatlingFigure(JsonOutput):

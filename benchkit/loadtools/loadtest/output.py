@@ -148,7 +148,7 @@ class _LoadtestReader(Reader):
                 covers="connect+request",
                 corrected=False,
             ),
-            errors=errors_of(others) if counted and "-1" not in others else Errors(),
+            errors=errors_of(others, sum(self.statuses.values())) if counted and "-1" not in others else Errors(),
             status=self.statuses,
             failed=self.errors,
             complete=not self.unread and {"requests", "time", "rate", "longest"} <= self.stated,

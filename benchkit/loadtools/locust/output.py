@@ -8,7 +8,7 @@ Meaning of the figures, read from its source (stats.py):
 - The row "Aggregated" ("Total" before 0.14) is of all requests. Its rate is requests ÷ time from the start to the last
   request. A table that locust prints during a run has the rate of the last ten seconds: only the last table, which
   percentiles follow, has that of the run. The same holds for rate and percentiles in a row of the history.
-- A request failed by its status (400 and more), its connection, or the script's own judgement.
+- A request failed by its status (400 and more: "other" here), its connection, or the script's own judgement.
 - Average size is of the body.
 """
 
@@ -149,7 +149,7 @@ class _LocustReader(Reader):
         rate = self.figures.get("req/s") if self.is_final else None
         median = figures.get("Med", figures.get("Median"))
         percentiles = self.percentiles or ({} if median is None else {"50": median / 1000})
-        others = {text: number for text, number in (self.errors or {}).items() if not _BY_STATUS.search(text)}
+        unanswered = {text: number for text, number in (self.errors or {}).items() if not _BY_STATUS.search(text)}
         counted = failed == 0 or (self.errors is not None and sum(self.errors.values()) == failed)
         return LoadResult(
             tool="locust",
@@ -167,7 +167,7 @@ class _LocustReader(Reader):
                 covers="connect+request",
                 corrected=False,
             ),
-            errors=errors_of(others) if counted else Errors(),
+            errors=errors_of(unanswered, (failed or 0) - sum(unanswered.values())) if counted else Errors(),
             failed=failed,
             complete=not self.unread and (self.is_final or self.version is None),
             notes=tuple(self._notes()),
