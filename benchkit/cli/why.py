@@ -87,7 +87,10 @@ def why(
         if note is not None:
             print(f"{note}\n")
     if not any(each.level == "category" for parts in components.values() for each in parts):
-        print("`benchkit run --profile` divides the CPU time by category.")
+        if (data.trials["kind"] == "profile").any():
+            print(f"No profiled trial can be used: `benchkit results trials {folder.run_id}` says why.")
+        else:
+            print("`benchkit run --profile` divides the CPU time by category.")
 
 
 def _nothing_to_say(data: RunData, *, compares: bool) -> Exception:

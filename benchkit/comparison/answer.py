@@ -18,7 +18,7 @@ from benchkit.comparison.diagnoses.causes import causes_of
 from benchkit.comparison.notes import because, with_findings
 from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.run_data import RunData
-from benchkit.comparison.why import components_by_pair, explanation
+from benchkit.comparison.why import cause_clause, components_by_pair, explanation
 from benchkit.judge.run_differences import FactDifference
 from benchkit.models.base import Frozen, level_text
 from benchkit.models.metrics import CPU, PERCENTILES, RPS, metric_named
@@ -96,7 +96,7 @@ def write_answer(ratios: Sequence[Ratio], runs: Sequence[RunData], changes: Sequ
     if rest:
         sentences.append(_count_rest(rest))
     if len(runs) == 1 and headline == RPS:
-        sentences += _explanations([ratio for ratio in chosen if ratio.is_shown], runs[0], names)
+        sentences += _explanations([ratio for ratio in chosen if ratio.outcome != "not shown"], runs[0], names)
     changed = [f"between the runs {each.text}" for each in changes]
     trust, reasons = _judge(chosen, used, [ratio for ratio in ratios if ratio.is_of_equals], runs, changed)
     return Answer(
@@ -230,13 +230,21 @@ def _percent(share: float) -> str:
 
 
 def _explanations(ratios: Sequence[Ratio], run: RunData, names: Mapping[str, str]) -> Iterator[str]:
-    """Yield why each of these ratios differs from one, as far as the run knows it."""
-    pairs = [ComparedCells(ratio.cell_id, ratio.baseline) for ratio in ratios]
-    causes = causes_of(run, pairs) if pairs else ()
-    for pair, components in components_by_pair(components_of(run, pairs) if pairs else ()).items():
-        why = explanation(components, names, [each for each in causes if each.is_of(pair)])
+    """Yield why each of these ratios differs from one, as far as the run knows it.
+
+    Of one that is not decided, as where servers waited, only a known cause is named.
+    """
+    shown = {ComparedCells(ratio.cell_id, ratio.baseline): ratio.is_shown for ratio in ratios}
+    if not shown:
+        return
+    causes, components = causes_of(run, list(shown)), components_by_pair(components_of(run, list(shown)))
+    for pair, is_decided in shown.items():
+        of_pair = [each for each in causes if each.is_of(pair)]
+        why = explanation(components.get(pair, ()), names, of_pair) if is_decided else None
         if why is not None:
-            yield f"{f'For {names[pair.cell_id]}, that' if len(pairs) > 1 else 'That'} is {why}."
+            yield f"{f'For {names[pair.cell_id]}, that' if len(shown) > 1 else 'That'} is {why}."
+        elif of_pair:
+            yield f"A known cause: {cause_clause(of_pair[0], names)}."
 
 
 def _count_rest(rest: Sequence[Ratio]) -> str:

@@ -124,7 +124,7 @@ def behind_nginx(**options: object) -> dict[str, Any]:
     }
 
 
-PROFILED = {"profile": {"blocks": 3, "duration_s": 3}}
+PROFILED = {"profile": {"blocks": 3, "duration_s": 4, "frequency_hz": 999}}
 FEW = {"load": {"tool": "wrk", "connections": 4, "duration_s": 2}}
 """A load that leaves the CPU idle where requests wait."""
 DIFFERS = [{"what": ["header_bytes", "body_bytes", "body"], "why": "one of them compresses"}]
@@ -134,7 +134,7 @@ EQUAL = CausePair(
 )
 PAIRS = (
     CausePair("a loop in user space", go("none"), go("loop"), part("handler"), PROFILED),
-    CausePair("ten system calls more", go("none"), go("calls"), part("handler"), PROFILED),
+    CausePair("ten system calls more", go("none"), go("calls"), part("handler", "other"), PROFILED),
     CausePair("the answer in two pieces", go("none"), go("pieces"), part("read/write"), PROFILED),
     CausePair("64 KiB allocated", go("none"), go("allocate"), part("allocation", "gc"), PROFILED),
     CausePair("a lock held", one("nethttp"), one("nethttp", inject_fault=["lock:0.2ms"]), cause("lock-waits"), FEW),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from benchkit.comparison.compare import answer_of_run
 from benchkit.comparison.diagnoses.causes import causes_of
 from benchkit.comparison.diagnoses.registry import DIAGNOSES
 from benchkit.comparison.why import cause_clause
@@ -133,6 +134,14 @@ def test_a_smaller_quota_that_is_used_up_is_a_cause(tmp_path: Path) -> None:
     small, large = Side(service={"quota": 0.55}), Side(service={"quota": 1.1})
     assert codes(tmp_path / "used", small, large) == [("quota-periods", CELL)]
     assert codes(tmp_path / "unused", Side(service={"quota": 0.9}), large) == []
+
+
+def test_the_answer_names_the_cause_of_an_undecided_ratio(tmp_path: Path) -> None:
+    sides = SEEN["waits"]
+    trials = [f"r1.{CELL}.b{block}".replace("=", "-") for block in BLOCKS]
+    excluded = [Exclusion(trial, "invalid: server-idle", None, frozenset({"server-idle"})) for trial in trials]
+    answer = answer_of_run(compared(tmp_path, *sides, exclusions=excluded))
+    assert answer.sentences[-1].startswith("A known cause: cell waits in each request without using the CPU")
 
 
 def test_a_specific_cause_replaces_the_general_ones_of_its_cell(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ func main() {
 	cause := os.Args[1]
 	logged := os.Stderr
 	if cause == "log" {
-		file, err := os.CreateTemp("/var/tmp", "access-*.log") // on a disk
+		file, err := os.CreateTemp("/var/cache", "access-*.log") // on a disk, also in a lab
 		if err != nil {
 			log.Fatal(err)
 		}
