@@ -61,6 +61,36 @@ def test_a_run_makes_its_count_of_requests(tool: str, server: Server, tmp_path: 
         assert output.measurement.histograms["raw"].total == 40
 
 
+@pytest.mark.parametrize("tool", [name for name, tool in TOOLS.items() if tool.rate is not None])
+def test_waiting_for_a_connection_is_in_the_times_of_open_loops_alone(
+    tool: str, server: Server, tmp_path: Path
+) -> None:
+    """Send four times the requests that four connections can, each answered after 30 ms."""
+    rate = TOOLS[tool].rate
+    assert rate is not None
+    load = Load(tool=tool, connections=4, duration_s=2, rate=500, path="/slow")
+    result = _run_generator(load, server.origin, tmp_path).result
+    assert (result.latency.percentiles["50"] > 0.15) == rate.is_open, result
+    dropped = sum(note.code == "k6-dropped" for note in result.notes)
+    assert dropped == (tool == "k6")
+
+
+@pytest.mark.parametrize("tool", ["oha", "k6", "bombardier"])
+def test_a_rate_that_can_be_held_is(tool: str, server: Server, tmp_path: Path) -> None:
+    load = Load(tool=tool, connections=4, duration_s=2, rate=50, path="/slow")
+    result = _run_generator(load, server.origin, tmp_path).result
+    assert result.rps == pytest.approx(50, rel=0.1)
+
+
+@pytest.mark.parametrize("tool", ["oha", "k6", "bombardier"])
+def test_requests_without_an_answer_are_failures_and_no_answers(tool: str, server: Server, tmp_path: Path) -> None:
+    result = _run_generator(Load(tool=tool, connections=4, duration_s=1, path="/drop"), server.origin, tmp_path).result
+    assert result.failed
+    assert result.failed == sum(each or 0 for each in result.errors.model_dump().values())
+    assert result.requests
+    assert result.requests == sum(result.status.values()) or tool == "bombardier"
+
+
 COUNTS: dict[str, dict[str, Any]] = {
     "wrk": {"duration_s": 1},
     **{name: {"request_count": 8} for name in ("ab", "hey", "siege", "h2load", "oha", "k6", "bombardier")},
