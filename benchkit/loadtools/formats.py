@@ -157,10 +157,17 @@ def read_runs(text: str, *, where: str) -> list[LoadResult]:
 
 def split_runs(chosen: OutputFormat, text: str) -> list[str]:
     """Return the parts of a prepared text that are each a run: the whole text where it has no two beginnings of one."""
-    starts = _starts(chosen, text)
+    starts = [_heading_start(text, start) for start in _starts(chosen, text)]
     parts = [text[start:end] for start, end in zip([0, *starts[1:]], [*starts[1:], len(text)], strict=True)]
     runs = [part for part in parts if _is_read(chosen, part)] if len(starts) > 1 else []
     return runs if len(runs) > 1 else [text]
+
+
+def _heading_start(text: str, start: int) -> int:
+    """Return where the heading of a run begins: a line alone between a blank one and the run's first line."""
+    heading = text.rfind("\n", 0, max(start - 1, 0)) + 1
+    is_alone = text[max(heading - 2, 0) : heading] == "\n\n"
+    return heading if text[heading:start].strip() and is_alone else start
 
 
 def _starts(chosen: OutputFormat, text: str) -> list[int]:

@@ -3,12 +3,43 @@
 from __future__ import annotations
 
 import re
+from typing import TypeVar
 
-from pydantic import ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
-from benchkit.loadtools.text import JsonOutput, several_runs
+from benchkit.errors import ParseError
+from benchkit.loadtools.text import QUOTED, several_runs
+from benchkit.validation import first_fault
 
-_OPENING = re.compile(r"^([ \t]*)[{\[]", re.MULTILINE)
+_OPENING = re.compile(rf"^([{QUOTED}]*)[{{\[]", re.MULTILINE)
+_DOCUMENT = re.compile(r"^[^\n{\"]{0,120}\{", re.MULTILINE)
+"""Beginning of a document of JSON, also behind the prefix of a log."""
+
+
+class JsonOutput(BaseModel):
+    """A part of a tool's JSON: what its parser uses; numbers are numbers, and other fields are ignored."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True, populate_by_name=True)
+
+
+Document = TypeVar("Document", bound=BaseModel)
+
+
+def read_document(text: str, model: type[Document], tool: str) -> Document:
+    """Return the JSON in `text`, from the first line with a brace to the last brace.
+
+    Raises ParseError where it is no document of the tool, or is truncated.
+    """
+    start = _DOCUMENT.search(text)
+    document = text[start.end() - 1 : text.rfind("}") + 1] if start else text
+    try:
+        return model.model_validate_json(document)
+    except ValidationError as error:
+        raise ParseError(
+            f"this JSON is not a complete output of {tool}",
+            why=first_fault(error, model),
+            hint="is it truncated, or does it have several runs?",
+        ) from None
 
 
 class LaxJsonOutput(JsonOutput):

@@ -10,13 +10,12 @@ import codecs
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, ClassVar, TypeVar
+from typing import Annotated, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from benchkit.errors import ParseError
 from benchkit.models.load_result import Errors, Latency, Note
-from benchkit.validation import first_fault
 
 MAX_LINE = 4096
 """Longest line that is parsed; lines with figures are far shorter."""
@@ -145,34 +144,6 @@ Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 Figure = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 """A figure in a document of JSON."""
-
-_DOCUMENT = re.compile(r"^\{", re.MULTILINE)
-
-
-class JsonOutput(BaseModel):
-    """A part of a tool's JSON: what its parser uses; numbers are numbers, and other fields are ignored."""
-
-    model_config = ConfigDict(strict=True, extra="ignore", frozen=True, populate_by_name=True)
-
-
-Document = TypeVar("Document", bound=BaseModel)
-
-
-def read_document(text: str, model: type[Document], tool: str) -> Document:
-    """Return the JSON in `text`, from the first line with a brace to the last brace.
-
-    Raises ParseError where it is no document of the tool, or is truncated.
-    """
-    start = _DOCUMENT.search(text)
-    document = text[start.start() : text.rfind("}") + 1] if start else text
-    try:
-        return model.model_validate_json(document)
-    except ValidationError as error:
-        raise ParseError(
-            f"this JSON is not a complete output of {tool}",
-            why=first_fault(error, model),
-            hint="is it truncated, or does it have several runs?",
-        ) from None
 
 
 def implied_duration(requests: int | None, rate: float | None) -> float | None:
@@ -320,14 +291,17 @@ _KINDS = (  # the first pattern that matches decides
     (
         "connect",
         re.compile(
-            r"\bdial |[Cc]onnection ?[Rr]efused|ECONNREFUSED|no such host|ENOTFOUND|UnknownHost|connectex|assign requested address"
+            r"\bdial |connection ?refused|ECONNREFUSED|no such host|ENOTFOUND|UnknownHost|connectex|assign requested address",
+            re.IGNORECASE,
         ),
     ),
-    ("write", re.compile(r"\bwrite |[Bb]roken pipe|EPIPE|can't write")),
+    ("write", re.compile(r"\bwrite |broken pipe|EPIPE|can't write", re.IGNORECASE)),
     (
         "read",
         re.compile(
-            r"\bread |EOF|[Cc]onnection ?[Rr]eset|ECONNRESET|RemoteDisconnected|NoHttpResponse|malformed HTTP|server closed"
+            r"\bread |EOF|connection ?reset|ECONNRESET|RemoteDisconnected|NoHttpResponse|malformed HTTP|server closed"
+            r"|before message completed",
+            re.IGNORECASE,
         ),
     ),
 )

@@ -103,8 +103,9 @@ class TlsOptions(Frozen):
 class Negotiated(Frozen):
     """Protocol, TLS version, cipher suite and key of a connection, as one of its ends states them."""
 
-    protocol: HttpProtocol | None = Field(
-        default=None, description="version of HTTP, with or without TLS; None: unknown"
+    protocol: HttpProtocol | Literal["h3"] | None = Field(
+        default=None,
+        description="version of HTTP, with or without TLS; None: unknown. HTTP/3 is read alone, not driven",
     )
     tls_version: str | None = Field(default=None, description="version of TLS, as `1.3`; None: no TLS, or unknown")
     cipher: str | None = Field(default=None, description="cipher suite by OpenSSL's name; None: no TLS, or unknown")

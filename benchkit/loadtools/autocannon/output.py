@@ -23,12 +23,12 @@ from typing import Annotated
 
 from pydantic import Field
 
+from benchkit.loadtools.json_text import JsonOutput, read_document
 from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import (
     Action,
     Count,
     Figure,
-    JsonOutput,
     Reader,
     has_line,
     line_with,
@@ -37,7 +37,6 @@ from benchkit.loadtools.text import (
     parse_count,
     parse_number,
     parse_scaled,
-    read_document,
     unread_notes,
     without_times,
 )
@@ -68,6 +67,8 @@ _ANSWERS = re.compile(r"([0-9]+) 2xx responses, ([0-9]+) non 2xx responses")
 _END = re.compile(r"([0-9]+)(k?) requests in ([0-9.]+)s, ([0-9.]+) ?([kKMGTP]?B) read")
 _ERRORS = re.compile(r"([0-9]+)(k?) errors \(([0-9]+)(k?) timeouts\)")
 _RESETS = re.compile(r"request pipeline was reset ([0-9]+)k? times?")
+_SAMPLES = re.compile(r"of samples: ([0-9]+)")
+"""Its first character, "#", is taken for quoting."""
 _DAMAGED = re.compile(r".* requests in .*|.* 2xx responses, .*|[0-9]+k? errors.*")
 _OWN = has_line(
     rf"[{_BORDERS}]\s*Latency\s*[{_BORDERS}]\s*[0-9.]+ ms",
@@ -106,6 +107,8 @@ class _AutocannonReader(Reader):
     errors: int | None = None
     timeouts: int | None = None
     resets: int | None = None
+    samples: int | None = None
+    """Number of seconds of which the rates are the means."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -126,6 +129,7 @@ class _AutocannonReader(Reader):
             (_ANSWERS, self.read_answers),
             (_ERRORS, self.read_errors),
             (_RESETS, self.read_resets),
+            (_SAMPLES, self.read_samples),
             (_DAMAGED, self.add_unread),
             (_STATUS, self.read_status),
             (_POINT, self.read_point),
@@ -176,13 +180,13 @@ class _AutocannonReader(Reader):
             self.points[match[1]] = float(f"{float(match[2]) / 1000:.15g}")
 
     def read_status(self, match: re.Match[str]) -> None:
-        if self.table == "codes":
+        if self.table == "codes" and not self.unterminated:
             self.statuses[match[1]] = int(match[2])
 
     def read_end(self, match: re.Match[str]) -> None:
         size = parse_scaled(match[4] + match[5], _SIZES)
-        read = size and size[0]
-        self.set_once(match[0], sent=self.count(match[1], match[2]), duration_s=parse_number(match[3]), bytes_read=read)
+        sent = None if self.starts_mid_number else self.count(match[1], match[2])
+        self.set_once(match[0], sent=sent, duration_s=parse_number(match[3]), bytes_read=size and size[0])
 
     def read_answers(self, match: re.Match[str]) -> None:
         self.set_once(match[0], answers_2xx=int(match[1]), non_2xx=int(match[2]))
@@ -193,13 +197,17 @@ class _AutocannonReader(Reader):
     def read_resets(self, match: re.Match[str]) -> None:
         self.resets = int(match[1])
 
+    def read_samples(self, match: re.Match[str]) -> None:
+        self.samples = None if self.unterminated else int(match[1])
+
     def count(self, number: str, thousands: str) -> int | None:
         self.is_rounded = self.is_rounded or bool(thousands)
         count = parse_count(number)
         return count if count is None or not thousands else count * 1000
 
     def result(self) -> LoadResult:
-        ended = self.sent is not None and not self.unread
+        whole = None not in (self.sent, self.times, self.rate) and not self.unread
+        zero = 0 if whole else None
         return _result(
             latency=self._latency(),
             url=self.url,
@@ -210,13 +218,24 @@ class _AutocannonReader(Reader):
             rate=self.rate,
             bytes_total=self.bytes_read,
             bytes_per_s=self.bytes_per_s,
-            errors=self.errors if self.errors is not None or not ended else 0,
-            timeouts=self.timeouts if self.timeouts is not None or not ended else 0,
-            non_2xx=self.non_2xx if self.non_2xx is not None or not ended else 0,
+            errors=self.errors if self.errors is not None or not self._is_answered() else zero,
+            timeouts=self.timeouts if self.timeouts is not None or not self._is_answered() else zero,
+            non_2xx=zero if self.non_2xx is None else self.non_2xx,
             statuses=self.statuses,
-            complete=ended and None not in (self.times, self.rate),
+            complete=whole and (self.samples is None or self.errors is not None or self._is_answered()),
             notes=self._notes(),
         )
+
+    def _is_answered(self) -> bool:
+        """Return whether all requests sent have an answer or were in flight: else the line with errors is missing.
+
+        With a target rate, those of one second are counted as sent too many (`initialiseClients` in lib/run.js).
+        """
+        if self.sent is None or self.rate is None or self.samples is None:
+            return False
+        in_flight = (self.connections or 0) * (self.pipelining or 1)
+        rounding = 500 if self.is_rounded else 1
+        return self.sent - self.rate * self.samples <= in_flight + rounding + self.rate
 
     def _latency(self) -> Latency:
         times = self.times or {}
@@ -224,7 +243,7 @@ class _AutocannonReader(Reader):
             mean_s=times.get("avg"),
             stdev_s=times.get("stdev"),
             max_s=times.get("max"),
-            percentiles=self.points or {name: time for name, time in times.items() if name[0].isdigit()},
+            percentiles={**self.points, **{name: time for name, time in times.items() if name[0].isdigit()}},
         )
 
     def _notes(self) -> Iterator[Note]:
@@ -293,7 +312,7 @@ def _result(
         threads=workers or None,
         bytes_total=bytes_total,
         bytes_per_s=bytes_per_s,
-        latency=without_times(latency) if rate == 0 else latency,
+        latency=without_times(latency) if not rate and not latency.max_s else latency,
         errors=Errors(timeout=timeouts, other=unanswered),
         status=statuses,
         non_2xx=non_2xx,

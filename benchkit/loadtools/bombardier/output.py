@@ -18,12 +18,12 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
+from benchkit.loadtools.json_text import JsonOutput, read_document
 from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import (
     SECONDS,
     Count,
     Figure,
-    JsonOutput,
     Reader,
     errors_of,
     has_line,
@@ -34,7 +34,6 @@ from benchkit.loadtools.text import (
     parse_duration,
     parse_number,
     parse_scaled,
-    read_document,
     several_runs,
     unread_notes,
 )
@@ -128,7 +127,7 @@ class _BombardierReader(Reader):
         time = parse_scaled(match[2], SECONDS)
         if match[1] in self.percentiles:
             raise several_runs("bombardier", match[0])
-        if time is None or self.unterminated:  # "22.67m" may have been "22.67ms"
+        if time is None or self.unterminated or self.starts_mid_number:  # "22.67m" may have been "22.67ms"
             self.unread.append(match[0])
         else:
             self.percentiles[match[1]] = time[0]

@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from benchkit.errors import ParseError
-from benchkit.loadtools.json_text import LaxJsonOutput, find_document
+from benchkit.loadtools.json_text import LaxJsonOutput, find_document, read_document
 from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import (
     Count,
@@ -32,7 +32,6 @@ from benchkit.loadtools.text import (
     of_unit,
     parse_count,
     parse_duration,
-    read_document,
     several_runs,
     unread_notes,
 )

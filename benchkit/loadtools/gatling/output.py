@@ -22,18 +22,16 @@ from pydantic import ConfigDict
 from pydantic.alias_generators import to_camel
 
 from benchkit.errors import ParseError
-from benchkit.loadtools.json_text import find_document
+from benchkit.loadtools.json_text import JsonOutput, find_document, read_document
 from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import (
     Figure,
-    JsonOutput,
     Reader,
     errors_of,
     implied_duration,
     line_with,
     not_output_of,
     of_unit,
-    read_document,
     several_runs,
     unread_notes,
 )

@@ -1,4 +1,4 @@
-"""Parser of h2load's output (nghttp2).
+"""Parser of h2load's output (nghttp2): its text, and the JSON of `--output-file`.
 
 Meaning of the figures, read from its source (src/h2load.cc):
 
@@ -7,8 +7,11 @@ Meaning of the figures, read from its source (src/h2load.cc):
 - Status counts are by class; "succeeded" are answers of status 200 to 399.
 - "time for request" runs from sending to the end of the answer, without connecting. Its quantiles (median, p95, p99)
   are printed since 1.68, over at most a million samples drawn at random (`MAX_SAMPLES`).
-- "time to 1st byte" runs from opening a connection to the first byte of its first answer.
+- Since 1.69 the rows are called "request", "connect" and "TTFB". Over HTTP/3 there are rows on packets too.
+- "time to 1st byte" (TTFB) runs from opening a connection to the first byte of its first answer.
 - With a warm-up, "finished in" includes it, and all other figures are of the measured time alone.
+- Lines of threads and clients may be torn apart, or filtered out by a harness: a text is whole with its last rows.
+- Times in JSON are seconds, with all samples.
 - Protocol and cipher are those of the first client alone.
 - Times have two decimals in a unit that fits. K, M and G are 1024. Traffic includes headers.
 """
@@ -17,10 +20,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import Literal
 
+from pydantic import Field
+
+from benchkit.loadtools.json_text import JsonOutput, read_document
 from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import (
     SECONDS,
+    Count,
+    Figure,
     Reader,
     has_line,
     line_with,
@@ -48,8 +57,10 @@ _REQUESTS = re.compile(
 _STATUS = re.compile(r"status codes: (\S+) 2xx, (\S+) 3xx, (\S+) 4xx, (\S+) 5xx")
 _TRAFFIC = re.compile(r"traffic: (?:(\S+) bytes total|\S+ \((\S+)\) total),.*")
 _COLUMNS = re.compile(r"min\s+max\s+(?:(median)\s+(p95)\s+(p99)\s+)?mean\s+sd\s+\+/- sd")
-_TIMES = re.compile(r"(?:time (?:for|to) )?(request|connect|1st byte)\s*:\s*(\S.*)")
-_ROWS = {"request": "request", "connect": "connect", "1st byte": "first_byte"}
+_TIMES = re.compile(r"(?:time (?:for|to) )?(request|connect|1st byte|TTFB)\s*:\s*(\S.*)")
+_ROWS = {"request": "request", "connect": "connect", "1st byte": "first_byte", "TTFB": "first_byte"}
+_STARTING = re.compile(r"starting benchmark\.\.\.")
+_JSON = re.compile(r'"generator"\s*:\s*"h2load ')
 _TLS = re.compile(r"(?:TLS )?(Protocol|Cipher): (\S+)")
 _PROTOCOL = re.compile(r"Application protocol: (\S+)")
 _DAMAGED = re.compile(r"(?:finished in|requests:|status codes:|traffic:) .*")
@@ -87,11 +98,13 @@ class _H2loadReader(Reader):
 
     def __init__(self) -> None:
         super().__init__()
+        self.has_beginning = False
         self.clients_of: dict[int, int] = {}
         """Number of clients by the number of their thread."""
         self.columns: tuple[str, ...] | None = None
         self._rules = (
             (_SPAWNING, self.read_spawning),
+            (_STARTING, self.read_beginning),
             (_FINISHED, self.read_finished),
             (_FINISHED_OLD, self.read_finished_old),
             (_REQUESTS, self.read_requests),
@@ -106,12 +119,15 @@ class _H2loadReader(Reader):
 
     def read(self, text: str) -> LoadResult:
         lines = self.read_lines(text)
-        if not self.stated & {"finished_in", "total", "status_2xx"} and not self.clients_of:
+        if not self.stated & {"finished_in", "total", "status_2xx", "has_beginning"} and not self.clients_of:
             raise not_output_of("h2load", lines)
         # Without the end of the text, and with a gap in their numbers, some threads may be missing in it.
         if "finished_in" in self.stated and self.clients_of and max(self.clients_of) == len(self.clients_of) - 1:
             self.threads, self.clients = len(self.clients_of), sum(self.clients_of.values())
         return self.result()
+
+    def read_beginning(self, match: re.Match[str]) -> None:
+        self.set_once(match[0], has_beginning=True)
 
     def read_spawning(self, match: re.Match[str]) -> None:
         thread, clients = parse_count(match[1]), parse_count(match[2])
@@ -215,9 +231,9 @@ class _H2loadReader(Reader):
         """Return what the first client negotiated; None where no connection was made."""
         if self.protocol is None:
             return None
-        names: Mapping[str, HttpProtocol] = {"h2": "h2", "h2c": "h2c"}
+        names: Mapping[str, HttpProtocol | Literal["h3"]] = {"h2": "h2", "h2c": "h2c", "h3": "h3"}
         if self.tls_protocol or self.cipher:
-            names = {"h2": "h2", "http/1.1": "https1"}
+            names = {"h2": "h2", "http/1.1": "https1", "h3": "h3"}
         elif self.clients is not None:  # the text has its beginning, where the lines on TLS would be
             names = {"h2c": "h2c", "http/1.1": "http1"}
         return Negotiated(
@@ -240,7 +256,7 @@ class _H2loadReader(Reader):
 
     def _complete(self) -> bool:
         """Return whether the text has all that h2load prints (times since 0.7)."""
-        totals = (self.clients, self.finished_in, self.requests_per_s, self.total, self.traffic)
+        totals = (self.finished_in, self.requests_per_s, self.total, self.traffic)
         times = (self.request, self.connect, self.first_byte)
         return None not in (*totals, self.status_2xx, *times) and not self.unread
 
@@ -260,9 +276,91 @@ def _rate(token: str) -> float | None:
     return float(token) if match else parse_number(token)
 
 
+class _Times(JsonOutput):
+    min: Figure
+    max: Figure
+    median: Figure
+    p95: Figure
+    p99: Figure
+    mean: Figure
+    sd: Figure
+
+
+class _Performance(JsonOutput):
+    request: _Times
+    connect: _Times
+    ttfb: _Times
+
+
+class _Requests(JsonOutput):
+    total: Count
+    done: Count
+    failed: Count
+    errored: Count
+    timeout: Count
+
+
+class _Classes(JsonOutput):
+    status_2xx: Count = Field(alias="2xx")
+    status_3xx: Count = Field(alias="3xx")
+    status_4xx: Count = Field(alias="4xx")
+    status_5xx: Count = Field(alias="5xx")
+
+
+class _Traffic(JsonOutput):
+    total: Count
+
+
+class _Measurements(JsonOutput):
+    duration: Figure
+    request_per_second: Figure
+    bytes_per_second: Figure
+    requests: _Requests
+    status_codes: _Classes
+    traffic: _Traffic
+    performance: _Performance
+
+
+class _Metadata(JsonOutput):
+    generator: str
+
+
+class _Document(JsonOutput):
+    """JSON of --output-file (`write_result` in src/h2load.cc); times are seconds."""
+
+    metadata: _Metadata
+    measurements: _Measurements
+
+
+def _read_json(text: str) -> LoadResult:
+    """Return the result of the JSON, by the rules of the text."""
+    document = read_document(text, _Document, "h2load")
+    measured, reader = document.measurements, _H2loadReader()
+    reader.finished_in, reader.requests_per_s = measured.duration, measured.request_per_second
+    reader.bytes_per_s, reader.traffic = measured.bytes_per_second, measured.traffic.total
+    for name, count in (*measured.requests, *measured.status_codes):
+        setattr(reader, name, count)
+    reader.request, reader.connect, reader.first_byte = (_row(times) for _, times in measured.performance)
+    return reader.result().model_copy(
+        update={"tool_version": document.metadata.generator.rpartition("/")[2].split()[-1]}
+    )
+
+
+def _row(times: _Times) -> Latency:
+    return Latency(
+        min_s=times.min,
+        mean_s=times.mean,
+        stdev_s=times.sd,
+        max_s=times.max,
+        percentiles={"50": times.median, "95": times.p95, "99": times.p99},
+        covers="request",
+        corrected=False,
+    )
+
+
 def parse(text: str) -> LoadResult:
-    """Return the result that h2load printed. Raises ParseError for other text, and for several runs."""
-    return _H2loadReader().read(text)
+    """Return the result that h2load printed or wrote. Raises ParseError for other text, and for several runs."""
+    return _read_json(text) if _JSON.search(text) else _H2loadReader().read(text)
 
 
 def _mean(row: Latency | None) -> float | None:
@@ -270,18 +368,26 @@ def _mean(row: Latency | None) -> float | None:
     return row.mean_s if row is not None and row.max_s else None
 
 
+_OWN = has_line(
+    r"spawning thread #[0-9]+: [0-9]+ (?:total client|concurrent clients)",
+    r"finished in \S+, \S+ req/s, \S+B/s",
+    _FINISHED_OLD.pattern,
+    r"requests: [0-9]+ total, [0-9]+ started, [0-9]+ done, [0-9]+ succeeded, [0-9]+ failed, [0-9]+ errored, [0-9]+ timeout",
+    r"status codes: [0-9]+ 2xx, [0-9]+ 3xx, [0-9]+ 4xx, [0-9]+ 5xx$",
+    r"traffic: .*\([0-9]+\) (?:total|headers|data)",
+    r"time (?:for request|for connect|to 1st byte)\s*:",
+    r"(?:request|connect|TTFB)\s*:\s+[0-9.]+[mun]?s\s+[0-9.]+[mun]?s\s",
+    r"UDP datagram: [0-9]+ sent",
+)
+
+
+def _is_output(text: str) -> bool:
+    return _OWN(text) or _JSON.search(text) is not None
+
+
 FORMAT = OutputFormat(
     "h2load",
-    has_line(
-        r"spawning thread #[0-9]+: [0-9]+ (?:total client|concurrent clients)",
-        r"finished in \S+, \S+ req/s, \S+B/s",
-        _FINISHED_OLD.pattern,
-        r"requests: [0-9]+ total, [0-9]+ started, [0-9]+ done, [0-9]+ succeeded, [0-9]+ failed, [0-9]+ errored, [0-9]+ timeout",
-        r"status codes: [0-9]+ 2xx, [0-9]+ 3xx, [0-9]+ 4xx, [0-9]+ 5xx$",
-        r"traffic: .*\([0-9]+\) (?:total|headers|data)",
-        r"time (?:for request|for connect|to 1st byte)\s*:",
-        r"UDP datagram: [0-9]+ sent",
-    ),
+    _is_output,
     parse,
-    (line_with("starting benchmark"), line_with("finished in ")),
+    (line_with("starting benchmark"), line_with("finished in "), line_with(r'\{"version":"v1","metadata":')),
 )

@@ -325,9 +325,16 @@ def _result(times: list[int], statuses: Counter[str], unread: list[str]) -> Load
 
 
 _HEYS_OWN = has_line(
-    r"Summary:\n(?:[ \t]*\n)*[ \t>|*#]*Total:[ \t]",
     r"(?:req write|resp wait|resp read):[ \t]",
     r"(?:Total data|Total Data (?:Rece?ie?ved|Transferred)|Size/request|Response Size per [Rr]equest|Total Data Received):[ \t]+[0-9]+ bytes",
     _HEADING.pattern + "$",
 )
-FORMAT = OutputFormat("hey", _HEYS_OWN, parse, (line_with("Summary:", _HEADING.pattern + "$"),))
+_BEGINNING = has_line(r"Summary:\n(?:[ \t]*\n)*[ \t>|*#]*Total:[ \t]")
+
+
+def _is_output(text: str) -> bool:
+    """Return whether the text has lines of hey alone, or begins as hey's does and is none of oha's."""
+    return _HEYS_OWN(text) or (_BEGINNING(text) and not _OHAS(text))
+
+
+FORMAT = OutputFormat("hey", _is_output, parse, (line_with("Summary:", _HEADING.pattern + "$"),))

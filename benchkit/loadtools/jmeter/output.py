@@ -30,13 +30,12 @@ from pydantic import ConfigDict, Field, RootModel
 from pydantic.alias_generators import to_camel
 
 from benchkit.errors import ParseError
-from benchkit.loadtools.json_text import find_document
+from benchkit.loadtools.json_text import JsonOutput, find_document, read_document
 from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import (
     MAX_LINE,
     Count,
     Figure,
-    JsonOutput,
     errors_of,
     excerpt,
     implied_duration,
@@ -45,7 +44,6 @@ from benchkit.loadtools.text import (
     not_output_of,
     of_unit,
     parse_count,
-    read_document,
     several_runs,
     split_lines,
     unread_notes,

@@ -11,6 +11,7 @@ Meaning of the figures, read from its source (internal/js/summary.js, summary.go
 - `http_req_waiting` is the time to the first byte. `iteration_duration` is the time of a whole script, with its pauses.
 - Virtual users are no connections: each may wait, and open several. With an executor of an arrival rate iterations are
   due at a rate (open model); those without a free user are dropped, and their waiting is in no time.
+- The time of the run is requests ÷ rate in the text, whose own time ("running (2m00.1s)") has steps of 0.1 s.
 - kB and MB are 1000 and 1000². Data received includes headers.
 - Text and JSON state the median as `med`, and the percentiles that the script asked for.
 """
@@ -24,12 +25,12 @@ from dataclasses import dataclass, field
 from pydantic import Field, JsonValue
 
 from benchkit.errors import ParseError
+from benchkit.loadtools.json_text import JsonOutput, read_document
 from benchkit.loadtools.k6.points import is_points, read_points
 from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import (
     SECONDS,
     Figure,
-    JsonOutput,
     Reader,
     has_line,
     line_with,
@@ -39,7 +40,6 @@ from benchkit.loadtools.text import (
     parse_duration,
     parse_number,
     parse_scaled,
-    read_document,
     several_runs,
     unread_notes,
     without_times,
@@ -68,8 +68,7 @@ _DATA = re.compile(r"([0-9.]+) ?([kMGTP]?B)\s+([0-9.]+) ?([kMGTP]?B)/s")
 _SECTION = re.compile(r"(?:\S{1,3}\s+)?(GROUP|SCENARIO): .*")
 _TOTAL = re.compile(r"(?:\S{1,3}\s+)?TOTAL RESULTS")
 _RUNNING = re.compile(
-    r"running \((?:([0-9]+)h)?(?:([0-9]+)m)?([0-9.]+)s\), ([0-9]+)/([0-9]+) VUs, "
-    r"([0-9]+) complete and ([0-9]+) interrupted iterations"
+    r"running \([0-9hm.]+s\), ([0-9]+)/([0-9]+) VUs, [0-9]+ complete and ([0-9]+) interrupted iterations"
 )
 _BEGINNING = re.compile(r"execution: (?:local|cloud).*")
 _ARRIVALS = re.compile(r"\* .*?: (?:Up to )?[0-9.]+ iterations/\S+ for .*")
@@ -110,7 +109,7 @@ class _Figures:
         if self.duration_s is None and self.requests and self.rate:
             self.duration_s = float(f"{self.requests / self.rate:.9g}")
         latency = self.latency or self.expected or Latency()
-        if not latency.max_s and self.failed and self.failed == self.requests:
+        if latency.max_s == 0:  # no request was answered
             latency = without_times(latency)
         return LoadResult(
             tool="k6",
@@ -245,13 +244,11 @@ class _K6Reader(Reader):
     def read_running(self, match: re.Match[str]) -> None:
         """Read a line of progress: that of the end has no user at work."""
         self.has_beginning = True
-        hours, minutes, seconds, at_work, users, _, interrupted = match.groups()
+        at_work, users, interrupted = match.groups()
         if at_work == "0" and not self.ends_mid_number(match[0]):
             self.has_end = True
             self.figures.interrupted = int(interrupted)
             self.figures.users = int(users) if self.figures.users is None else self.figures.users
-            if self.figures.rate is None:
-                self.figures.duration_s = int(hours or 0) * 3600 + int(minutes or 0) * 60 + float(seconds)
 
     def read_arrivals(self, _match: re.Match[str]) -> None:
         self.figures.is_open = True

@@ -14,7 +14,8 @@ from datetime import datetime
 from pydantic import ValidationError
 
 from benchkit.errors import ParseError
-from benchkit.loadtools.text import Figure, JsonOutput, latency_of, several_runs, unread_notes
+from benchkit.loadtools.json_text import JsonOutput
+from benchkit.loadtools.text import Figure, latency_of, several_runs, unread_notes
 from benchkit.models.load_result import LoadResult, Note
 
 _POINT = re.compile(

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from benchkit.errors import ParseError
-from benchkit.loadtools.json_text import LaxJsonOutput, find_document
+from benchkit.loadtools.json_text import LaxJsonOutput, find_document, read_document
 from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import (
     Count,
@@ -30,7 +30,6 @@ from benchkit.loadtools.text import (
     line_with,
     not_output_of,
     parse_number,
-    read_document,
     several_runs,
     unread_notes,
 )

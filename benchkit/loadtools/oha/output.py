@@ -20,11 +20,11 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
+from benchkit.loadtools.json_text import JsonOutput, read_document
 from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import (
     Count,
     Figure,
-    JsonOutput,
     Reader,
     Rules,
     errors_of,
@@ -34,7 +34,6 @@ from benchkit.loadtools.text import (
     not_output_of,
     parse_count,
     parse_number,
-    read_document,
     several_runs,
     unread_notes,
 )
@@ -190,7 +189,7 @@ class _OhaReader(Reader):
             mean_s=self.average,
             max_s=self.slowest,
             percentiles=self.percentiles,
-            resolution_s=self.step,
+            resolution_s=self.step if self.percentiles or self.slowest is not None else None,
             covers="connect+request",
         )
         return _result(
@@ -210,7 +209,7 @@ class _OhaReader(Reader):
         """Return whether statuses and errors account for every request of the rate: in truncated text they do not."""
         if self.requests_per_s is None or self.total is None or self.unread or not (self.statuses or self.errors):
             return False
-        rounding = (self.step or 1e-4) / 2 * self.requests_per_s + 5e-5 * self.total + 1e-3
+        rounding = (self.step or 1e-4) / 2 * self.requests_per_s + 5e-5 * self.total + 1e-6
         counted = sum(self.statuses.values()) + sum(self.errors.values())
         return abs(self.requests_per_s * self.total - counted) <= rounding
 
@@ -307,6 +306,7 @@ def _read_json(text: str) -> LoadResult:
             percentiles={
                 name.removeprefix("p"): time for name, time in document.percentiles.items() if time is not None
             },
+            resolution_s=None if summary.average is None else 1e-9,
             covers="connect+request",
         ),
         document.statuses,
@@ -334,6 +334,8 @@ def _read_csv(lines: list[str]) -> LoadResult:
     times: list[int] = []
     statuses: Counter[str] = Counter()
     unread: list[str] = []
+    if sum(line.strip() == _CSV for line in lines) > 1:
+        raise several_runs("oha", _CSV)
     for line in lines:
         if match := _ROW.fullmatch(line.strip()):
             times.append(round(float(match[1]) * 1e9))

@@ -17,13 +17,12 @@ import re
 from collections.abc import Iterator
 
 from benchkit.errors import ParseError
-from benchkit.loadtools.json_text import find_document
+from benchkit.loadtools.json_text import JsonOutput, find_document, read_document
 from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import (
     SECONDS,
     Count,
     Figure,
-    JsonOutput,
     Reader,
     errors_of,
     has_line,
@@ -34,7 +33,6 @@ from benchkit.loadtools.text import (
     parse_count,
     parse_number,
     parse_scaled,
-    read_document,
     several_runs,
     unread_notes,
 )

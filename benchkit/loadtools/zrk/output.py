@@ -20,18 +20,9 @@ import re
 from collections.abc import Iterator
 
 from benchkit.errors import ParseError
-from benchkit.loadtools.json_text import find_document
+from benchkit.loadtools.json_text import JsonOutput, find_document, read_document
 from benchkit.loadtools.output_format import OutputFormat
-from benchkit.loadtools.text import (
-    Count,
-    Figure,
-    JsonOutput,
-    not_output_of,
-    of_unit,
-    read_document,
-    split_lines,
-    without_times,
-)
+from benchkit.loadtools.text import Count, Figure, not_output_of, of_unit, split_lines, without_times
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
 
 _SUMMARY = re.compile(r'"zrk_version"\s*:')
