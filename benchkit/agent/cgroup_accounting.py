@@ -13,13 +13,16 @@ from pathlib import Path, PurePosixPath
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from benchkit.agent.collector import KernelFile, UnavailableError, number_after
-from benchkit.agent.common import read_text
+from benchkit.agent.common import read_bytes, read_text
 from benchkit.agent.proc import TICKS
 
 UNIFIED = ""
 """Name of version 2 among the controllers of version 1, as in /proc/PID/cgroup."""
 CONTROLLERS = ("cpu", "cpuacct", "memory")
 """Controllers of version 1 that are read."""
+
+EMPTY_LINKS = 2
+"""Hard links of a folder without subfolders."""
 
 NANOSECOND, MICROSECOND = 1e-9, 1e-6
 
@@ -105,6 +108,7 @@ class Cgroup:
         self._splitter = CpuSplitter()
         self._readers: Optional[Tuple[Callable[[], Tuple[float, float, float]], List[KernelFile]]] = None
         self._is_over = False
+        self._folder: Optional[Path] = None
         self._last: Optional[CpuSplit] = None
 
     @classmethod
@@ -126,8 +130,11 @@ class Cgroup:
     @property
     def folder(self) -> Path:
         """The folder that lists its processes: that of the CPU time of version 1, else that of version 2."""
-        candidates = [self._folders[name] for name in ("cpuacct", UNIFIED, *CONTROLLERS) if name in self._folders]
-        return next((each for each in candidates if each.is_dir()), candidates[0])
+        if self._folder is None:
+            candidates = [self._folders[name] for name in ("cpuacct", UNIFIED, *CONTROLLERS) if name in self._folders]
+            self._folder = next((each for each in candidates if each.is_dir()), None)
+            return self._folder or candidates[0]
+        return self._folder
 
     def pids(self) -> List[int]:
         """Return its processes, of groups below it too; none where it does not exist."""
@@ -199,9 +206,15 @@ def unit_path(unit: str) -> str:
 
 def pids_below(folder: Path) -> List[int]:
     """Return the processes of the group in a folder, and of the groups below it; those of other namespaces are 0."""
-    found = []
-    for each, _, _ in os.walk(str(folder)):
-        found += [int(pid) for pid in (read_text(f"{each}/cgroup.procs") or "").split() if pid != "0"]
+    found = [int(pid) for pid in (read_bytes(f"{folder}/cgroup.procs") or b"").split() if pid != b"0"]
+    try:
+        if os.stat(str(folder)).st_nlink > EMPTY_LINKS:  # noqa: PTH116 - at each sample
+            with os.scandir(str(folder)) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        found += pids_below(Path(entry.path))
+    except OSError:  # it was removed
+        pass
     return sorted(found)
 
 

@@ -207,6 +207,8 @@ class GroupLimits(Collector):
         """Return periods, throttled ones and the time withheld by its quota, and charged memory, where it has any."""
         values: Values = {}
         group = self._child.group
+        if group is self._child.own_group and self._child.command.group is None:
+            return values  # it has neither
         throttling = None if group is None else group.throttling()
         if throttling is not None:
             periods, throttled, throttled_s = throttling
