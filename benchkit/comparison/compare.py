@@ -31,7 +31,7 @@ from benchkit.judge.run_differences import FactDifference, host_differences, mac
 from benchkit.models.base import Frozen
 from benchkit.models.claims import claims_of
 from benchkit.models.design import controlled, until_of
-from benchkit.models.metrics import CLAIM_METRICS, CPU, P99, RPS, metric_column
+from benchkit.models.metrics import CPU, METRICS, P99, RPS, metric_column
 from benchkit.stats.cell_pairs import baseline_pairs, cells_with_levels, levels_of, scenario_baseline
 from benchkit.stats.inference import ALPHA
 from benchkit.stats.samples import Exclusion, take_samples
@@ -263,7 +263,7 @@ def compare_all_metrics(data: RunData) -> tuple[RunComparison, ...]:
     profiles are compared by claims alone: the measured trials have none.
     """
     until = until_of(data.manifest.scenario)
-    claimed = (claim.metric for claim in claims_of(data.manifest.scenario) if claim.metric not in CLAIM_METRICS)
+    claimed = (claim.metric for claim in claims_of(data.manifest.scenario) if claim.metric in METRICS)
     shown = SHOWN_METRICS if len(data.manifest.cells) <= _MANY_CELLS else ()
     metrics = dict.fromkeys((data.primary_metric, *(until.metrics if until else ()), *claimed, *shown))
     comparisons = (compare_cells(data, [metric]) for metric in metrics if data.trials[metric].notna().any())

@@ -97,6 +97,8 @@ def part_in_claims(component: str) -> str:
 USER_CODE, KERNEL = "user code", "kernel"
 COMPONENT_PARTS = (USER_CODE.replace(" ", "-"), KERNEL, *map(part_in_claims, CATEGORIES))
 """Parts of the CPU time of a service that claims may name."""
+COMPONENT_FORM = "cpu/[a-z][a-z0-9_-]{0,63}(?:/[a-z-]+)?"
+"""Form of the names of components: CPU time per request of a service, or of a part of it."""
 _COMPONENT = re.compile(r"cpu/(?P<service>[a-z][a-z0-9_-]{0,63})(?:/(?P<part>[a-z-]+))?")
 
 

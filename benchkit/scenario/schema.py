@@ -18,7 +18,7 @@ from benchkit.hosts.inventory import InventoryContent
 from benchkit.loadtools.registry import TOOLS
 from benchkit.models import Scale
 from benchkit.models.load import Load
-from benchkit.models.metrics import CLAIM_METRICS, METRICS
+from benchkit.models.metrics import CLAIM_METRICS, COMPONENT_FORM, METRICS
 from benchkit.scenario.experiment import Tuning
 from benchkit.scenario.model import Scenario
 from benchkit.scenario.read import FIXED
@@ -193,7 +193,8 @@ def _of_backend(name: str, options: Schema) -> Schema:
 def _enumerate_metrics(defs: Mapping[str, Schema]) -> None:
     """Set the allowed metrics, which the models leave to a check that names the nearest one."""
     for name in ("Claim", "AskedRatio"):
-        defs[name]["properties"]["metric"]["enum"] = [*METRICS, *CLAIM_METRICS]
+        named = {"enum": [*METRICS, *CLAIM_METRICS]}
+        defs[name]["properties"]["metric"]["anyOf"] = [named, {"pattern": f"^{COMPONENT_FORM}$"}]
     defs["StopCondition"]["properties"]["metrics"]["items"] = {"enum": [*METRICS]}
 
 

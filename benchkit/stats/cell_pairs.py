@@ -10,7 +10,7 @@ from benchkit.errors import InputError, suggestion
 from benchkit.models.base import TESTBED, LevelTexts, cell_id, level_texts
 from benchkit.models.claims import CellPair, claims_of
 from benchkit.models.design import controlled
-from benchkit.models.metrics import CLAIM_METRICS
+from benchkit.models.metrics import METRICS
 from benchkit.models.run import CellRecord
 
 
@@ -129,7 +129,7 @@ def requested_ratios(
         yield from ((metric, pair, None) for pair in pairs if not pair.control)
     carried = {cell.cell_id for cell in cells if cell.unsupported is None}
     for claim in claims_of(scenario):
-        if claim.metric in CLAIM_METRICS or claim.relative_to is not None:
+        if claim.metric not in METRICS or claim.relative_to is not None:
             continue
         try:
             claimed = claim_pairs(claim.ratio, cells)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +19,10 @@ from benchkit.models.metrics import metric_named
 from benchkit.models.run import Manifest
 from benchkit.report import html
 from benchkit.report.figures.history import render_series
+from benchkit.report.figures.registry import get_figure
+from benchkit.report.rendering import render
 from benchkit.report.report_files import make_folder, write_error, write_file
+from benchkit.report.stored_run import StoredRun, read_run
 from benchkit.run_history.series import History, HistorySeries, history
 from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
@@ -27,6 +31,10 @@ from benchkit.version import __version__
 logger = logging.getLogger(__name__)
 
 METRIC = "rps"
+MIN_HISTORY = 3
+"""Fewest runs of a scenario that are a history."""
+MAX_ANSWERS = 12
+"""Scenarios whose figures the first page draws."""
 MAX_SERIES = 12
 """Series of a scenario that are drawn; the table has all."""
 LATEST = 50
@@ -70,6 +78,24 @@ class _Run:
 
 
 @dataclass(frozen=True)
+class _Result:
+    """Reading of a scenario's latest run that ended: its question, the answer, and the claims."""
+
+    run_id: str
+    question: str
+    sentences: tuple[str, ...]
+    trust: str
+    claims: tuple[tuple[str, str, str], ...]
+    """Text, state and figures of each claim."""
+
+    @property
+    def summary(self) -> str:
+        """Number of claims in each state."""
+        counts = Counter(state for _, state, _ in self.claims)
+        return ", ".join(f"{number} {state}" for state, number in counts.items())
+
+
+@dataclass(frozen=True)
 class _Scenario:
     name: str
     title: str
@@ -77,6 +103,8 @@ class _Scenario:
     latest: str
     sentences: tuple[str, ...]
     """The shifts of its series."""
+    result: _Result | None
+    """None where no run of it can be read."""
 
 
 @dataclass(frozen=True)
@@ -108,15 +136,24 @@ def write_site(store: Store, folder: Path) -> WrittenSite:
         written += is_new
         runs.append(_run(manifest, run.status(manifest), report))
     scenarios = []
+    figures = []
     for name in dict.fromkeys(run.scenario for run in runs):
         of_scenario = [run for run in runs if run.scenario == name]
-        history_of = _history(store, name)
+        history_of = _history(store, name) if len(of_scenario) >= MIN_HISTORY else None
+        view = _latest_view(store, [run for run, manifest in found if manifest.scenario["name"] == name])
+        result = None if view is None else _result(view)
         title = next(str(m.scenario.get("title") or name) for _, m in reversed(found) if m.scenario["name"] == name)
-        scenarios.append(_scenario(name, title, of_scenario, history_of))
-        written += _write_scenario(folder, title, of_scenario, history_of)
+        scenarios.append(_scenario(name, title, of_scenario, history_of, result))
+        figures.append(view)
+        written += _write_scenario(folder, title, of_scenario, history_of, (view, result))
     index = folder / "index.html"
     state = _digest([scenarios, runs])
-    content = {"scenarios": scenarios, "runs": runs[: -LATEST - 1 : -1], "count": len(runs)}
+    content = {
+        "scenarios": scenarios,
+        "charts": [] if _state_of(index) == state else list(_answer_charts(scenarios, figures)),
+        "runs": runs[: -LATEST - 1 : -1],
+        "count": len(runs),
+    }
     written += _write_page(index, state, "site-index.html.j2", f"Results of {units.counted(len(runs), 'run')}", content)
     reports = sum(run.report is not None for run in runs)
     return WrittenSite(index, 1 + len(scenarios) + reports, written)
@@ -147,9 +184,47 @@ def _run(manifest: Manifest, status: str, report: str | None) -> _Run:
     )
 
 
-def _scenario(name: str, title: str, runs: Sequence[_Run], found: History | None) -> _Scenario:
+def _latest_view(store: Store, runs: Sequence[RunFolder]) -> StoredRun | None:
+    """Return the latest run that can be read and has a measured trial; None where there is none."""
+    for run in reversed(runs):
+        try:
+            view = read_run(store, run)
+        except InputError as error:
+            logger.warning("%s", error)
+            continue
+        if len(view.measured):
+            return view
+    return None
+
+
+def _result(view: StoredRun) -> _Result:
+    return _Result(
+        run_id=view.manifest.run_id,
+        question=" ".join(str(view.manifest.scenario.get("question") or "").split()),
+        sentences=view.answer.sentences,
+        trust=view.answer.trust_sentence,
+        claims=tuple((" ".join(each.text.split()), each.state, each.sentence) for each in view.claims),
+    )
+
+
+def _answer_charts(scenarios: Sequence[_Scenario], views: Sequence[StoredRun | None]) -> Iterator[_Chart]:
+    """Yield the figure of each scenario's latest run, of the first few."""
+    for number, (scenario, view) in enumerate(zip(scenarios[:MAX_ANSWERS], views, strict=False)):
+        yield from () if view is None else _answer_chart(view, scenario.title, number)
+
+
+def _answer_chart(view: StoredRun, title: str, number: int) -> Iterator[_Chart]:
+    """Yield the figure that shows the answer: ratios with their claims, else the rates."""
+    for figure in map(get_figure, ("ratios", "rps")):
+        if figure.is_available(view):
+            element = Markup(render(figure, view).element)  # noqa: S704 - matplotlib has escaped its texts
+            yield _Chart(number=number, title=title, caption=figure.caption(view), element=element)
+            return
+
+
+def _scenario(name: str, title: str, runs: Sequence[_Run], found: History | None, result: _Result | None) -> _Scenario:
     shifts = () if found is None else tuple(shift.sentence for series in found.series for shift in series.shifts)
-    return _Scenario(name=name, title=title, runs=len(runs), latest=runs[-1].started, sentences=shifts)
+    return _Scenario(name=name, title=title, runs=len(runs), latest=runs[-1].started, sentences=shifts, result=result)
 
 
 def _copy_report(run: RunFolder, folder: Path) -> tuple[str | None, bool]:
@@ -173,16 +248,25 @@ def _is_report(page: Path, run_id: str) -> bool:
     return f'<meta name="benchkit-run" content="{run_id}">' in _head(page)
 
 
-def _write_scenario(folder: Path, title: str, runs: Sequence[_Run], found: History | None) -> bool:
-    name = runs[0].scenario
+def _write_scenario(
+    folder: Path,
+    title: str,
+    runs: Sequence[_Run],
+    found: History | None,
+    latest: tuple[StoredRun | None, _Result | None],
+) -> bool:
+    name, (view, result) = runs[0].scenario, latest
     page = folder / "scenarios" / f"{name}.html"
-    state = _digest([title, runs, None if found is None else found.model_dump(mode="json")])
+    state = _digest([title, runs, None if found is None else found.model_dump(mode="json"), result])
     if _state_of(page) == state:
         return False
     charts = [] if found is None else [_chart(found, series, i) for i, series in enumerate(found.series[:MAX_SERIES])]
     omitted = 0 if found is None else len(found.series) - len(charts)
-    content = {
+    content: dict[str, object] = {
         "name": name,
+        "result": result,
+        "answers": [] if view is None else list(_answer_chart(view, "The answer", 0)),
+        "is_history": len(runs) >= MIN_HISTORY,
         "charts": charts,
         "omitted": omitted,
         "metric": metric_named(METRIC).title,

@@ -25,9 +25,9 @@ RESULTS = {
     "holds": "**holds**",
     "refuted": "**does not hold here**",
     "undecided": "undecided",
-    "not testable here": "needs other hosts",
+    "not testable here": "not testable here",
 }
-CHINESE = {"holds": "成立", "refuted": "在此不成立", "undecided": "未决", "not testable here": "需要其他主机"}
+CHINESE = {"holds": "成立", "refuted": "在此不成立", "undecided": "未决", "not testable here": "在此无法检验"}
 MADE = "<!-- Made from the recorded runs: `make studies` writes this page again, after runs are recorded or words changed. -->"
 
 
