@@ -99,9 +99,9 @@ def test_percentiles_are_those_of_the_buckets(ran: tuple[Store, RunOutcome]) -> 
 
 def test_every_table_is_rebuilt_from_raw_files(ran: tuple[Store, RunOutcome]) -> None:
     store, outcome = ran
-    before = {table: _table(store, table) for table in TABLES if store.table(table).is_dir()}
+    stored = {table: _table(store, table) for table in TABLES if store.table(table).is_dir()}
+    before = {table: frame for table, frame in stored.items() if len(frame)}  # no check may have found anything
     assert {"trials", "latency", "notes", "factors", "hosts"} <= set(before)
-    assert all(len(frame) for frame in before.values())
     for table in before:
         shutil.rmtree(store.table(table))
     assert rebuild_tables(store, outcome.run).trials == len(USED)
