@@ -176,8 +176,9 @@ def _server_host_shares(
     total = sum(used[service.name] for service in services)
     parallelism = sum(min(len(service.cpus), service.parallelism or len(service.cpus)) for service in services)
     yield total / capacity(len(cpus), parallelism, quota_of(evidence, host))
-    for quota in {service.quota for service in services if service.quota is not None}:
-        yield sum(used[service.name] for service in services if service.quota == quota) / quota
+    sharing = [service for service in services if not service.has_own_quota]
+    for quota in {service.quota for service in sharing if service.quota is not None}:
+        yield sum(used[service.name] for service in sharing if service.quota == quota) / quota
     interrupts, busy = cores_spent(evidence, host, cpus, INTERRUPTS), cores_busy(evidence, host, cpus)
     if interrupts is not None and busy is not None:
         yield min(total + interrupts, busy) / len(cpus)

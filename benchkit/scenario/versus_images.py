@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from benchkit.services.container import CONTAINER
-from benchkit.services.images import find_engine, inspect_image
+from benchkit.services.images import find_image
 
 SERVICE = "app"
 PORT = 8080
@@ -17,9 +17,10 @@ def image_stack(name: str, port: int | None, ready_within_s: float | None, *, ma
     With `may_pull` the host pulls an image that this machine does not have. Raises InputError where this machine has no
     engine.
     """
-    facts = inspect_image(find_engine(), name)
-    exposed = facts.ports[0] if facts is not None and len(facts.ports) == 1 else PORT
-    pulled = {"pull": "missing"} if facts is None and may_pull else {}
+    found = find_image(name)
+    ports = () if found is None else found[1].ports
+    exposed = ports[0] if len(ports) == 1 else PORT
+    pulled = {"pull": "missing"} if found is None and may_pull else {}
     return container_stack({"image": name, **pulled}, port or exposed, ready_within_s)
 
 

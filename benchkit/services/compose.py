@@ -20,7 +20,7 @@ from benchkit.errors import InputError, suggestion
 from benchkit.models.base import Cpus, Name
 from benchkit.services.backend import BackendOptions
 from benchkit.services.command import LocalPath, ReadyOptions, StopOptions
-from benchkit.services.images import find_engine, inspect_image
+from benchkit.services.images import find_image
 from benchkit.services.placement import Listen
 from benchkit.services.templates import CommandLine
 
@@ -197,9 +197,9 @@ class _ServiceReader:
                 if match := _PORT.fullmatch(str(each)):
                     return int(match["port"])
         if self._data.get("image") is not None and "build" not in self._data:
-            facts = inspect_image(find_engine(self._options.engine), str(self._data["image"]))
-            if facts is not None and facts.ports:
-                return facts.ports[0]
+            found = find_image(str(self._data["image"]))
+            if found is not None and found[1].ports:
+                return found[1].ports[0]
         self._refuse((), "no port is known at which it is ready; name one with `expose`")
         raise AssertionError  # `_refuse` has raised
 

@@ -38,7 +38,7 @@ from benchkit.services.images import (
     Image,
     LocalImage,
     find_engine,
-    inspect_image,
+    find_image,
 )
 from benchkit.services.placement import MAX_PORT, CpuQuota, Endpoint, ServicePlacement
 from benchkit.services.service import (
@@ -353,13 +353,13 @@ def _image(options: ContainerOptions, place: ServicePlacement) -> Image | None:
     if options.pull == "missing":
         return None
     try:
-        engine = find_engine(options.engine)
-        facts = inspect_image(engine, name)
+        found = find_image(name)
     except InputError as error:
         raise FieldError("image", ": ".join(filter(None, (error.what, error.why))), hint=error.hint) from None
-    if facts is None:
-        hint = f"build it, `{engine} load` it, or let the host pull it: pull: missing"
-        raise FieldError("image", f"{engine} of this machine has no image {name}", hint=hint)
+    if found is None:
+        hint = "build or load it with podman or docker, or let the host pull it: pull: missing"
+        raise FieldError("image", f"no engine of this machine has an image {name}", hint=hint)
+    engine, facts = found
     if facts.goarch != place.goarch:
         raise UnsupportedError(f"the image {name} is for {facts.goarch}, and {place.host} is {place.goarch}")
     return LocalImage(engine, place.goarch, name, facts.image_id)

@@ -177,17 +177,37 @@ class BuiltImage(Image):
         return f"image of {self.context / self.file}" + (f" at {self.state.ref}" if self.state else "")
 
 
-def find_engine(wanted: EngineName | Literal["auto"] = "auto") -> EngineName:
-    """Return the engine of this machine that images come from. Raises InputError where there is none."""
-    names = ENGINES if wanted == "auto" else (wanted,)
-    found = next((name for name in names if shutil.which(name)), None)
+def find_engine() -> EngineName:
+    """Return the engine of this machine that builds images. Raises InputError where there is none."""
+    found = next((name for name in ENGINES if shutil.which(name)), None)
     if found is None:
         raise InputError(
-            f"this machine has no {' or '.join(names)}",
+            f"this machine has no {' or '.join(ENGINES)}",
             why="images are built or saved here, and carried to the hosts",
             hint="install podman, or let the hosts pull: {image: NAME, pull: missing}",
         )
     return found
+
+
+def find_image(name: str) -> tuple[EngineName, ImageFacts] | None:
+    """Return the engine of this machine that has an image, with its facts; None where none has it.
+
+    Raises InputError where this machine has no engine that can be used.
+    """
+    find_engine()
+    failures, is_usable = [], False
+    for engine in (each for each in ENGINES if shutil.which(each)):
+        try:
+            facts = inspect_image(engine, name)
+        except InputError as error:
+            failures.append(error)
+        else:
+            is_usable = True
+            if facts is not None:
+                return engine, facts
+    if not is_usable:
+        raise failures[0]
+    return None
 
 
 @functools.cache

@@ -148,7 +148,7 @@ def test_an_image_of_another_architecture_is_unsupported(hosts: Hosts, tmp_path:
 
 
 def test_an_image_that_nobody_has_is_named(hosts: Hosts, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"app\.image: podman of this machine has no image nobody/has:this"):
+    with pytest.raises(InputError, match=r"app\.image: no engine of this machine has an image nobody/has:this"):
         plan(hosts, tmp_path, image="nobody/has:this")
 
 

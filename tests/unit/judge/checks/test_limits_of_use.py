@@ -168,6 +168,15 @@ def test_services_of_a_role_share_its_quota(each: float, *, expected: bool) -> N
     assert (finding_of("server-idle", build_trial(seen, services=services)) is not None) == expected
 
 
+def test_containers_of_one_quota_do_not_share_it() -> None:
+    taken: Telemetry = {
+        ("cpu_s_total", "sut", name, None): {-0.01: 0, 3.05: 0.1 * WINDOW_S} for name in ("front", "app")
+    }
+    own = [build_service(name=name, quota=0.3, has_own_quota=True) for name in ("app", "front")]
+    seen = {**taken, **core_counters("sut", 0, user=0.2)}
+    assert finding_of("server-idle", build_trial(seen, services=tuple(own))) is not None
+
+
 @pytest.mark.parametrize(("parallelism", "expected"), [(1, False), (4, True)])
 def test_parallelism_limits_the_available_cpu(parallelism: int, *, expected: bool) -> None:
     four = build_service(cpus=(0, 1, 2, 3), parallelism=parallelism)

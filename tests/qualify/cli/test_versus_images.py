@@ -1,0 +1,76 @@
+"""`benchkit versus` with images and Containerfiles, and the cost of a container on the host's network."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from benchkit.lab.lab import Lab
+from tests.support.cli.fixtures import Cli
+from tests.support.containers.fixtures import build_image, make_context
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or not all(map(shutil.which, ("podman", "runc", "iptables", "go"))),
+    reason="needs root, and podman with runc and iptables (`make system`)",
+)
+
+
+def test_two_images_are_compared_with_an_interval(cli: Cli, tmp_path: Path) -> None:
+    names = [
+        build_image(make_context(tmp_path, text), f"localhost/benchkit-test:{text}", "--timestamp", "0")
+        for text in ("one", "two")
+    ]
+    options = ["--duration", "80", "--differs", "body", "--store", tmp_path / "results", "--json"]
+    result = cli("versus", *(word for name in names for word in ("--image", name)), *options)
+    assert result.code == 0, result.err
+    second = result.document()["servers"][1]
+    assert second["label"] == "benchkit-test-two"
+    assert second["ratio"]["low"] < second["ratio"]["ratio"] < second["ratio"]["high"]
+
+
+def test_refs_of_a_containerfile_are_compared(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    context = make_context(tmp_path)
+    git = ("git", "-c", "user.name=t", "-c", "user.email=t@example.org", "-C", str(context))
+    for ref in ("v1", "v2"):
+        with (context / "Dockerfile").open("a") as file:
+            file.write(f"ENV WHO={ref}\n")
+        for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", ref), ("tag", ref)):
+            subprocess.run([*git, *words], check=True)
+    monkeypatch.chdir(context)
+    refs = ("--dockerfile", "Dockerfile", "--ref", "v1", "--ref", "v2", "--port", "80")
+    options = ("--duration", "80", "--differs", "body", "--store", tmp_path / "results", "--json")
+    result = cli("versus", *refs, *options)
+    assert result.code == 0, result.err
+    assert [server["label"] for server in result.document()["servers"]] == ["v1", "v2"]
+
+
+SCENARIO = """
+name: container-cpu
+title: CPU of a process and of a container
+question: Does a container on the host's network take more CPU time for a request?
+factors: {stack: [process, container]}
+stacks:
+  process: {entry: app, services: {app: {backend: command, listen: 8795, files: [server],
+    run: "./server serve {host}:{port}"}}}
+  container: {entry: app, services: {app: {backend: container, build: {context: .}, listen: 8795, network: host,
+    command: "serve {host}:{port}"}}}
+roles: {sut: {}, load: {}}
+load: {tool: h2load, connections: 16, duration_s: 4, warmup_s: 1}
+design: sliced
+blocks: 6
+"""
+
+
+def test_a_container_on_the_hosts_network_takes_the_cpu_time_of_a_process(cli: Cli, lab: Lab, tmp_path: Path) -> None:
+    context = make_context(tmp_path)
+    (context / "cost.yaml").write_text(SCENARIO)
+    store = ("--store", tmp_path / "results")
+    assert cli("run", context / "cost.yaml", "--lab", lab.state.spec.name, *store).code == 0
+    compared = cli("compare", "latest", *store, "--metric", "server_cpu_s_per_request", "--json")
+    (row,) = compared.document()["ratios"]
+    assert row["low"] <= 1 <= row["high"]
+    assert row["high"] / row["low"] < 2  # an interval that says something
