@@ -30,6 +30,7 @@ def test_profile_trial_is_invalid() -> None:
     ("after", "expected"),
     [
         (((10, 100), (11, 100)), False),
+        (((10, 100), (11, 100), (12, 170)), False),
         (((10, 100), (12, 170)), True),
         (((10, 100),), True),
         (((10, 100), (11, 170)), True),
