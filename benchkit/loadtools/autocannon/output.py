@@ -52,12 +52,13 @@ _BORDERS = "│┃║|?\ufffd"
 _MOJIBAKE = "\u00e2\u201d\u201a"
 """A border whose UTF-8 was read as Windows-1252."""
 _CELLS = re.compile(rf"\s*[{_BORDERS}]\s*|\t+|\s{{2,}}")
+_BARE_CELLS = re.compile(r"[0-9][0-9.,]*(?: [kMGTP]?B)?")
 _RUNNING = re.compile(r"Running \S+(?: requests?)? (?:test|warmup) @ (\S+).*")
 _CONNECTIONS = re.compile(r"([0-9]+) connections?(?: with ([0-9]+) pipelining factor)?")
 _WORKERS = re.compile(r"([0-9]+) workers?")
 _HEADER = re.compile(rf"[{_BORDERS}]?\s*Stat\b.*")
-_ROW = re.compile(rf"[{_BORDERS}]?\s*(Latency(?: \(ms\))?|Req/Sec|Bytes/Sec)\b\s*(.*)")
-_STATUS = re.compile(rf"[{_BORDERS}]\s*([1-5][0-9]{{2}})\s*[{_BORDERS}]\s*([0-9]+)\s*[{_BORDERS}]?")
+_ROW = re.compile(rf"[{_BORDERS}]?\s*(Latency(?: \(ms\))?|Req/Sec|Bytes/Sec)(?![\w/])\s*(.*)")
+_STATUS = re.compile(rf"[{_BORDERS}]?\s*([1-5][0-9]{{2}})\s*[{_BORDERS}]\s*([0-9]+)\s*[{_BORDERS}]?")
 _POINT = re.compile(
     rf"[{_BORDERS}]?\s*([0-9]{{1,2}}(?:\.[0-9]{{1,3}})?)%?\s*[{_BORDERS}\s]\s*([0-9]+(?:\.[0-9]+)?)\s*[{_BORDERS}]?"
 )
@@ -257,6 +258,9 @@ class _AutocannonReader(Reader):
 
 
 def _cells(row: str) -> list[str]:
+    """Return the cells of a row; without borders a blank may be all that is between two of them."""
+    if not any(border in row for border in _BORDERS) and row[:1].isdigit():
+        return _BARE_CELLS.findall(row)
     return [cell for cell in _CELLS.split(row.strip(f" {_BORDERS}")) if cell]
 
 

@@ -190,7 +190,8 @@ class _K6Reader(Reader):
         if self.metric in self.stated:
             raise several_runs("k6", match[0])
         self.stated.add(self.metric)
-        if self.unterminated or not self.read_cells(self.metric, cells):
+        is_cut = self.unterminated and not cells.endswith("/s")
+        if is_cut or not self.read_cells(self.metric, cells):
             self.unread.append(match[0])
 
     def read_cells(self, metric: str, cells: str) -> bool:
