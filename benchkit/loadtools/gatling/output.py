@@ -227,7 +227,7 @@ def _latency(times: Mapping[str, float | None], percentiles: Mapping[str, float]
 
 
 def _errors(messages: Mapping[str, int], failed: float | None) -> Errors:
-    """Return errors by kind where the messages account for all failures; failed checks (also of statuses) are others."""
+    """Return errors by kind where the messages account for all failures; failed checks and statuses are others."""
     if failed is None or sum(messages.values()) != failed:
         return Errors()
     checks = sum(number for text, number in messages.items() if _CHECK.match(text))
