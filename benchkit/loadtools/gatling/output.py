@@ -304,8 +304,8 @@ def parse(text: str) -> LoadResult:
 
 _MARK = line_with(
     r"-{4} Global Information -",
-    r"request count\s+\|?\s*[0-9,]+\s+(?:\||\(OK=)",
-    r"Global\s+(?:\|\s*[0-9,]+\s*\||\(OK=)",
+    r"request count {1,120}(?:\| {0,20})?[0-9,]{1,20} {1,20}(?:\||\(OK=)",
+    r"Global {1,120}(?:\| {0,20}[0-9,]{1,20} \||\(OK=)",
     r"---- Response Time Distribution -",
 )
 FORMAT = OutputFormat(

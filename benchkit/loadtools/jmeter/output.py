@@ -204,6 +204,8 @@ def _parse_csv(text: str) -> LoadResult | None:
         raise several_runs("jmeter", lines[0])
     names, delimiter = heading
     rows = _Rows()
+    if body and not text.endswith("\n"):
+        body[-1] = body[-1].rstrip("0123456789")  # its last figure may lack digits
     for row in csv.reader(body, delimiter=delimiter):
         if len(row) == len(names):
             rows.add(dict(zip(names, row, strict=True)), delimiter.join(row))
@@ -231,7 +233,7 @@ def _parse_xml(text: str) -> LoadResult | None:
     begins = len(_OPEN_XML.findall(text))
     if begins > 1:
         raise several_runs("jmeter", "<testResults")
-    if not begins and not re.search(r"<(?:httpSample|sample)\s[^>]{0,2000}\bts=[\"']", text):
+    if not begins and not re.search(r"<(?:httpSample|sample)\s[^<>]{0,2000}\bts=[\"']", text):
         return None
     rows = _Rows()
     counted: list[bool] = []
@@ -442,7 +444,7 @@ def _recognise(text: str) -> bool:
 
 
 _MARK = re.compile(
-    r"<testResults\b|<(?:httpSample|sample) [^>\n]{0,2000}\bts=[\"']|Creating summariser <"
+    r"<testResults\b|<(?:httpSample|sample) [^<>\n]{0,2000}\bts=[\"']|Creating summariser <"
     r"|[+=]\s+[0-9]{1,12} in\s+[0-9:.,]{1,12}s? =\s+[0-9.,]{1,16}/s Avg:\s"
 )
 FORMAT = OutputFormat("jmeter", _recognise, parse, (line_with(r"Starting (?:the|standalone|remote) "),))

@@ -288,6 +288,8 @@ def _parse_csv(text: str) -> LoadResult | None:
         return None
     if any(row == rows[0] for row in rows[1:]):
         raise ParseError("two files of locust in one text", hint="parse each file separately")
+    if not text.endswith("\n"):
+        rows[-1][-1] = ""  # its last figure may lack digits
     whole = [dict(zip(header, row, strict=True)) for row in rows[1:] if len(row) == len(header)]
     return read(whole, unread=[",".join(row) for row in rows[1:] if len(row) != len(header)])
 

@@ -53,7 +53,9 @@ _COUNTER_HEADING = re.compile(r"Counter\s+Value\s+Per second")
 _COUNTER = re.compile(r"([A-Za-z_]\S*)\s+([0-9]{1,18})\s+([0-9]{1,18}\.[0-9]{2})")
 _CSV = re.compile(r"Min,Mean,Max,Pstdev")
 _TIME = re.compile(r"([0-9]{1,3})s ([0-9]{3})ms ([0-9]{3})us")
+_FIRST_TIME = re.compile(r"[0-9]{1,9}\.[0-9]{9}s")
 _DAMAGED_TIME = re.compile(r"[0-9.]*s(?: |$)")
+_PREFIXES = ("benchmark.", "upstream_", "client.benchmark.", "client.upstream_")
 _ANSWERS = re.compile(r"benchmark\.http_(?:[1-5x]xx)$")
 
 
@@ -68,7 +70,9 @@ def _seconds(text: str | None) -> float | None:
 def _time(token: str) -> float | None:
     """Return the seconds of a time as Nighthawk prints it; None for any other token."""
     match = _TIME.fullmatch(token.strip())
-    return float(f"{int(match[1])}.{match[2]}{match[3]}") if match else _seconds(token.strip())
+    if match:
+        return float(f"{int(match[1])}.{match[2]}{match[3]}")
+    return float(token.strip()[:-1]) if _FIRST_TIME.fullmatch(token.strip()) else None
 
 
 @dataclass
@@ -117,11 +121,14 @@ class _NighthawkReader(Reader):
             self.statistics,
             {name: value for name, (value, _) in self.counters.items()},
             rates={name: rate for name, (_, rate) in self.counters.items()},
-            complete=self.counting and not self.unread and not self.unterminated_counter,
+            complete=self.counting and not self.unread and self._has_last_counter(),
             notes=(TEXT_LIMITS, *unread_notes(self.unread)),
         )
 
-    unterminated_counter: bool = False
+    def _has_last_counter(self) -> bool:
+        """Return whether the counter is there that every run has, near the end; names of tests are not known."""
+        known = any(name.startswith(_PREFIXES) for name in self.counters)
+        return not known or any(name.endswith("upstream_rq_total") for name in self.counters)
 
     def read_line(self, line: str) -> None:
         super().read_line(line)
@@ -177,7 +184,6 @@ class _NighthawkReader(Reader):
     def read_counter(self, match: re.Match[str]) -> None:
         if self.counting:
             self.counters[match[1]] = int(match[2]), parse_number(match[3])
-            self.unterminated_counter = self.unterminated
 
     def read_csv(self, _match: re.Match[str]) -> None:
         raise ParseError("this is the CSV of nighthawk, which benchkit does not read", hint=_HINT)
@@ -206,7 +212,7 @@ def _result(
     plain = {name.removeprefix("client."): number for name, number in counters.items()}
     per_second = {name.removeprefix("client."): rate for name, rate in rates.items()}
     answers = {name: number for name, number in plain.items() if _ANSWERS.match(name)}
-    known = bool(answers) or any(name.startswith(("benchmark.", "upstream_")) for name in plain)
+    known = bool(answers) or any(name.startswith(_PREFIXES) for name in plain)
     times = statistics.get(_REQUEST, _Statistic(0))
     connect, resets = plain.get("benchmark.pool_connection_failure", 0), plain.get("benchmark.stream_resets", 0)
     above = sum(n for name, n in answers.items() if name.removeprefix("benchmark.http_") in {"4xx", "5xx", "xxx"})

@@ -49,6 +49,7 @@ def test_the_first_nighthawk_printed_seconds() -> None:
         "0.5         4999        0.000157879s   \n1           9997        0.008074751s   \n\n"
         "Counter                                 Value       Per second\n"
         "client.benchmark.http_2xx               9999        1999.80\n"
+        "client.upstream_rq_total                9999        1999.80\n"
     )
     result = _read("nighthawk", text)
     assert FORMATS["nighthawk"].recognise(text)
@@ -64,7 +65,7 @@ def test_the_first_nighthawk_printed_seconds() -> None:
 def test_counters_of_a_truncated_text_of_nighthawk_are_not_zero() -> None:
     text = _text("nighthawk/text")
     result = _read("nighthawk", text[: text.index("benchmark.http_5xx")])
-    assert (result.requests, result.complete) == (1990, True)
+    assert (result.requests, result.errors.read, result.failed, result.complete) == (1990, None, None, False)
     cut = _read("nighthawk", text[: text.index("Counter ")])
     assert (cut.requests, cut.failed, cut.errors.read, cut.complete) == (None, None, None, False)
 
