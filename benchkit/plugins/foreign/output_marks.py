@@ -71,6 +71,29 @@ def marks_of(tool: str, text: str) -> OutputMarks:
     )
 
 
+_COMMAND = re.compile(
+    r"\b(wrk2?|hey|ab|oha|bombardier|autocannon|h2load|siege|plow|rewrk)\b((?:\s+(?:-|[^\s|<>]*://|[\w.\"']+(?=\s|$))[^\s|]*)+)"
+)
+_CONNECTIONS = re.compile(r"\s(?:-c|--connections|--concurrency)[ =]?(\d+)\b")
+_WAITS = re.compile(r"\b(?:k6|locust|jmeter|gatling|artillery|wrk2)\b|\s(?:-R|-q|--rate|--qps)[ =]?\d", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class TextMarks:
+    """The load as the text around a table states it."""
+
+    connections: int | None = None
+    is_open: bool = False
+    """True: a rate was held, or users may have waited between requests."""
+
+
+def marks_of_text(text: str) -> TextMarks:
+    """Return the connections of the command lines in a text, where all have the same, and whether a rate was held."""
+    commands = [match[0] for match in _COMMAND.finditer(text)]
+    stated = {int(found) for command in commands for found in _CONNECTIONS.findall(command)}
+    return TextMarks(stated.pop() if len(stated) == 1 else None, _WAITS.search(text) is not None)
+
+
 def _first(pattern: str | None, text: str) -> str | None:
     return next(_groups(pattern, text), None) if pattern else None
 

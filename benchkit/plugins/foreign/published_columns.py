@@ -11,7 +11,7 @@ from benchkit.plugins.foreign import published_numbers as numbers
 from benchkit.plugins.foreign.published_numbers import PER_SECOND, SECONDS, Decimal
 
 _NAMES = re.compile(
-    r"(?:test )?(?:name|framework|server|library|lib|implementation|impl|框架|名称|服务器?)s?", re.IGNORECASE
+    r"(?:test )?(?:column|name|framework|server|library|lib|implementation|impl|框架|名称|服务器?)s?", re.IGNORECASE
 )
 _TESTS = re.compile(
     r"test(?: ?case)?|benchmark|profile|scenario|endpoint|route|workload|path|case|cell(?: id)?|测试|场景|接口",

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from benchkit.errors import InputError
+from benchkit.plugins.foreign.output_marks import marks_of_text
 from benchkit.plugins.foreign.published import PublishedResult, PublishedTable
 from benchkit.plugins.foreign.published_columns import (
     Column,
@@ -31,6 +32,10 @@ from benchkit.plugins.foreign.published_numbers import PER_SECOND, Decimal, deci
 from benchkit.plugins.foreign.published_tables import RawTable, tables_of
 
 _MULTIPLEXED = re.compile(r"(?<![a-z0-9])(?:h2c?|h3|http[/ ]?[23]|quic|grpc)(?![a-z0-9])", re.IGNORECASE)
+_COLUMN = "column"
+"""Heading of the names of servers that stood in the first row."""
+_CHANGE = re.compile(r"diff|delta|change|ratio|improve|vs\.?\b|winner|差异|提升|[Δ%±]", re.IGNORECASE)
+"""Heading of a column that compares others."""
 _SENTENCE = 60
 """Characters of a cell that is no name."""
 
@@ -46,6 +51,7 @@ def read_table(text: str, where: str) -> PublishedTable:
             where=where,
             hint="give CSV, Markdown or JSON with a heading, of which a column is a rate",
         )
+    tables = tables if is_json else _joined([_upright(table) for table in tables])
     read = [_read(table, text, where) for table in tables]
     results = [result for table in read for result in table.results]
     if not results:
@@ -63,6 +69,36 @@ def read_table(text: str, where: str) -> PublishedTable:
         for result in table.results
     ]
     return PublishedTable(named, [head for table in read if table.results for head in table.unused])
+
+
+def _upright(table: RawTable) -> RawTable:
+    """Return a table with a row for each server, where its first column has headings and its first row has servers."""
+    corner, *servers = table.heads
+    figures = [row[corner] for row in table.rows]
+    is_turned = (
+        len(set(figures)) == len(figures)
+        and all(read_number(head) is None and read_rate(head) is None for head in figures)
+        and len([column for head in figures if (column := column_of(head, [])) is not None]) > 1
+        and any((column := column_of(head, [])) is not None and column.field == "rps" for head in figures)
+        and not any((column := column_of(head, [])) is not None and column.field == "rps" for head in servers)
+    )
+    if not is_turned:
+        return table
+    rows = [{_COLUMN: server, **{row[corner]: row[server] for row in table.rows}} for server in servers]
+    kept = [row for row in rows if not _CHANGE.search(row[_COLUMN])]
+    return RawTable([_COLUMN, *figures], kept, table.title, table.before)
+
+
+def _joined(tables: Sequence[RawTable]) -> list[RawTable]:
+    """Return the tables, those of one row with the same headings under one title as one."""
+    joined: list[RawTable] = []
+    for table in tables:
+        last = joined[-1] if joined else None
+        if last is not None and len(table.rows) == 1 and (last.heads, last.title) == (table.heads, table.title):
+            joined[-1] = RawTable(last.heads, [*last.rows, *table.rows], last.title, last.before)
+        else:
+            joined.append(table)
+    return joined
 
 
 def _read(table: RawTable, text: str, where: str) -> PublishedTable:
@@ -85,7 +121,7 @@ def _read(table: RawTable, text: str, where: str) -> PublishedTable:
     results: list[PublishedResult] = []
     for number, row in enumerate(table.rows, start=1):
         figures = {head: column.read(row[head], decimal) for head, column in columns.items()}
-        label = row[named] if named and row[named] else f"row {number}"
+        label = row[named] if named is not None and row[named] else f"row {number}"
         test = row[tested] if tested and row[tested] != label else None
         if servers:
             results += [
@@ -97,9 +133,15 @@ def _read(table: RawTable, text: str, where: str) -> PublishedTable:
             ]
         else:
             results += _results(label, test, columns, figures, is_whole=is_whole)
-    context = _MULTIPLEXED.search(f"{where} {table.title or ''}") is not None
+    context, marks = f"{where} {table.title or ''}", marks_of_text(f"{table.title or ''} {table.before}")
     marked = [
-        each.model_copy(update={"is_multiplexed": True}) if context or _MULTIPLEXED.search(each.test or "") else each
+        each.model_copy(
+            update={
+                "is_multiplexed": _MULTIPLEXED.search(f"{context} {each.test or ''}") is not None,
+                "is_open": marks.is_open,
+                "connections": each.connections or marks.connections,
+            }
+        )
         for each in results
     ]
     used = {named, tested, KEY}
@@ -153,11 +195,11 @@ def _labels(
         and max(map(len, cells[head]), default=0) <= _SENTENCE
     ]
     tested = next((head for head in heads if is_test(head)), KEY if KEY in table.heads else None)
-    named = next((head for head in heads if is_name(head)), None)
+    named = next((head for head in sorted(heads, key=_COLUMN.__eq__) if is_name(head)), None)
     if named is None and tested == KEY and not texts:
         return KEY, None
     if named is None:
-        named = next((head for head in texts if head != tested), None) or tested
+        named = next((head for head in texts if head != tested), tested)
     return named, None if tested == named else tested
 
 
@@ -209,7 +251,7 @@ def _results(
                 test=test,
                 rps=value,
                 connections=column.connections or _whole(common.get("connections")),
-                streams=_whole(common.get("streams")),
+                streams=_streams(common.get("streams")),
                 repetition=number if column.repeats else None,
             )
     if "rps" in common and not any(column.repeats for column, _ in several):
@@ -234,7 +276,7 @@ def _result(name: str, test: str | None, common: Mapping[str, float], *, is_whol
         max_s=common.get("max_s") or None,
         percentiles={float(field[1:]): value for field, value in times.items()},
         connections=_whole(common.get("connections")),
-        streams=_whole(common.get("streams")),
+        streams=_streams(common.get("streams")),
         target_rate=common.get("target_rate") or None,
         rate_ratio=common.get("rate_ratio"),
         requests=_whole(common.get("requests", answered or None)),
@@ -247,6 +289,11 @@ def _result(name: str, test: str | None, common: Mapping[str, float], *, is_whol
         dropped=_whole(common.get("dropped")),
         bytes_per_s=common.get("bytes_per_s"),
     )
+
+
+def _streams(number: float | None) -> int | None:
+    """Return stated requests in flight on a connection; a pipeline of one says nothing of the streams of HTTP/2."""
+    return None if number is None or number <= 1 else round(number)
 
 
 def _whole(number: float | None) -> int | None:

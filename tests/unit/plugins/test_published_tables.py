@@ -179,6 +179,37 @@ def test_repetitions_as_columns_and_as_rows() -> None:
         read_table(times, "t")
 
 
+def test_figures_as_rows_and_servers_as_columns() -> None:
+    turned = (
+        "| 指标 | stdx | Tang | 差异 |\n|-|-|-|-|\n| **吞吐量 RPS** | **122,157** | 121,148 | ↓ 0.8% |\n"
+        "| 总请求数 | 36.6M | 36.3M | -0.8% |\n| 平均延迟 | 5.1ms | 5.26ms | ↑ 3% |\n"
+    )
+    stdx, tang = read_table(turned, "t").results
+    assert (stdx.name, stdx.rps, stdx.requests) == ("stdx", 122157.0, 36_600_000)
+    assert stdx.mean_s == pytest.approx(0.0051)
+    assert (tang.name, tang.rps) == ("Tang", 121148.0)
+    one = "Results:\n\n| Param | Value |\n|-|-|\n| Framework | {} |\n| Requests/sec | {} |\n| Latency (Avg.) | 1.11s |\n\n"
+    assert rates(one.format("kemal", 213) + one.format("sinatra", 69)) == [
+        ("kemal", None, None, 213.0),
+        ("sinatra", None, None, 69.0),
+    ]
+
+
+def test_names_under_an_empty_heading_and_the_load_in_the_text_above() -> None:
+    assert rates("| | Version | Requests/sec |\n|-|-|-|\n| hyper | 1.4.0 | 54,852.57 |\n")[0][0] == "hyper"
+    table = "\n\n| s | rps |\n|-|-|\n| a | 10 |\n"
+    loads = {
+        "Command: `bombardier -c 250 -n 1000 http://localhost:8080`": (250, False),
+        "hey -c 8 http://x, then hey -c 64 http://x": (None, False),
+        "Run by `wrk2 -c 100 -R 500 http://x`": (100, True),
+        "Measured with k6.": (None, True),
+        "Nothing is said of the load.": (None, False),
+    }
+    for text, expected in loads.items():
+        (result,) = read_table(text + table, "t").results
+        assert (result.connections, result.is_open) == expected, text
+
+
 def test_several_columns_of_rates_are_servers_or_tests() -> None:
     servers = "| connections | nginx (req/s) | Go, req/s |\n|-|-|-|\n| 8 | 10 | 12 |\n| 64 | 20 | 22 |\n"
     results = read_table(servers, "t").results
