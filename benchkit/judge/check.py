@@ -31,7 +31,8 @@ CPU = (
 )
 MEMORY = ("server_memory_bytes",)
 WAITS = ("goroutine_wait_mean_s",)
-ALL = (*LOAD, *CPU, *MEMORY, *WAITS)
+OF_TOOL = ("generator_cpu_s_per_request",)
+ALL = (*LOAD, *CPU, *OF_TOOL, *MEMORY, *WAITS)
 GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "all figures": ALL,

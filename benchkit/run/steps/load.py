@@ -33,6 +33,8 @@ from benchkit.run.steps.state import Block, Trial
 from benchkit.run.steps.telemetry import schedule_slices, snapshot_hosts, watch_generators
 from benchkit.store.trial_tables import pack_slices
 
+PROBED_AT = 0.4
+"""Share of a window, or of the middle slice, at which its server is probed: apart from the instants at which connections are counted."""
 MESSAGE_S = 0.001
 """Time to send one planned start to its host, in the estimate of when the first can be."""
 
@@ -100,7 +102,7 @@ def _measure_window(block: Block, probes: MiddleProbes) -> None:
         watch_generators(block, processes)
         start_captures(trial, started_s)
         if duration_s is not None:
-            probes.add(trial, started_s + duration_s / 2)
+            probes.add(trial, started_s + PROBED_AT * duration_s)
 
     before = {} if block.watched_hosts else _cpu_s_of_services(trial)
     with blame_ended_service(trial):
@@ -153,7 +155,8 @@ def _measure_slices(block: Block, slice_s: float, probes: MiddleProbes) -> None:
     schedule_slices(block)
     for trial in block.trials:
         own = block.turns_of(trial)
-        probes.add(trial, block.began_s + sum(own[len(own) // 2].window_s) / 2)
+        began_s, ended_s = own[len(own) // 2].window_s
+        probes.add(trial, block.began_s + began_s + PROBED_AT * (ended_s - began_s))
     runs = run_slices(block.hosts, slices, block.folder, block.began_s)
     for trial in block.trials:
         pairs = zip(block.turns, runs, strict=True)

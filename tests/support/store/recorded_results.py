@@ -41,7 +41,7 @@ RATIO = ("cell_id", "baseline", "value", "baseline_value", "ratio", "low", "high
 CLAIMED = ("metric", "cell", "baseline", "ratio", "low", "high", "state")
 
 
-NEWER = frozenset({"cost_per_million"})
+NEWER = frozenset({"cost_per_million", "generator_cpu_s_per_request"})
 """Metrics of findings that the version of the fixture did not have."""
 
 
