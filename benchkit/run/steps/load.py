@@ -34,7 +34,7 @@ from benchkit.run.steps.telemetry import schedule_slices, snapshot_hosts, watch_
 from benchkit.store.trial_tables import pack_slices
 
 PROBED_AT = 0.4
-"""Share of a window, or of the middle slice, at which its server is probed: apart from the instants at which connections are counted."""
+"""Share of a window, or of the middle slice, at which its server is probed: apart from when connections are counted."""
 MESSAGE_S = 0.001
 """Time to send one planned start to its host, in the estimate of when the first can be."""
 
