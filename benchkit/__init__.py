@@ -6,6 +6,7 @@ when they are first used, so that `import benchkit` is fast:
 - `load(table)`: a stored table as a DataFrame; `load("trials", run="latest", valid_for="rps")` for figures
 - `runs()`, `find(run)`: the stored runs, and the id of one
 - `compare(run)`, `claims(run)`, `trends(run, factor)`: ratios, results of claims, trends over a factor
+- `found(run)`: its answer and claims in prose
 - `why(run)`: what each difference consists of: cores used, CPU time per request by service and category
 - `scalability(run)`: the Universal Scalability Law over connections
 - `rate_curves(run)`: latency against the target rate, with the capacity and the knee
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from benchkit.comparison.rate_curves import rate_curves
     from benchkit.comparison.stored_tables import load
     from benchkit.comparison.trends import scalability, trends
-    from benchkit.explore import claims, figure, figures, find, history_figure, percentiles, published, runs, why
+    from benchkit.explore import claims, figure, figures, find, found, history_figure, percentiles, published, runs, why
     from benchkit.run_history.series import history
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "figure",
     "figures",
     "find",
+    "found",
     "history",
     "history_figure",
     "load",
@@ -61,6 +63,7 @@ _MODULES: Mapping[str, str] = MappingProxyType(
         "figure": "benchkit.explore",
         "figures": "benchkit.explore",
         "find": "benchkit.explore",
+        "found": "benchkit.explore",
         "history": "benchkit.run_history.series",
         "history_figure": "benchkit.explore",
         "load": "benchkit.comparison.stored_tables",

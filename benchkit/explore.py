@@ -16,6 +16,7 @@ import pandas as pd
 from benchkit.comparison.claims import judge_claims
 from benchkit.comparison.components import Component, components_of
 from benchkit.comparison.published_figures import published_figures
+from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.run_data import read_run_data
 from benchkit.comparison.stored_tables import load
 from benchkit.errors import InputError
@@ -24,6 +25,7 @@ from benchkit.report.figures.registry import FIGURES, get_figure
 from benchkit.report.notebook_figure import NotebookFigure, notebook_figure, notebook_series
 from benchkit.report.stored_run import StoredRun, read_run
 from benchkit.run_history.series import history
+from benchkit.safe_text import clean
 from benchkit.store.store import Store, open_store
 
 LATEST = "latest"
@@ -144,6 +146,32 @@ def claims(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFram
         ]
         rows += [{**fields, **each} for each in measured or [{}]]
     return pd.DataFrame(rows, columns=columns)
+
+
+class Prose(str):
+    """Markdown that notebooks show as text."""
+
+    __slots__ = ()
+
+    def _repr_markdown_(self) -> str:
+        return str(self)
+
+
+def found(run: str = LATEST, *, store: str | Path | None = None) -> Prose:
+    """Return what a run found in prose: its answer, then each claim with its ratios and the blocks that they use."""
+    view = _view(run, store)
+    lines = [*view.answer.sentences, view.answer.trust_sentence]
+    claimed = [
+        f"- {' '.join(each.text.split())}: **{each.state}** ({', '.join(_shown(ratio) for ratio in each.ratios) or each.reason})."
+        for each in view.claims
+    ]
+    return Prose("\n".join((" ".join(lines), "", *map(clean, claimed))))
+
+
+def _shown(ratio: Ratio) -> str:
+    if ratio.ratio is None or ratio.low is None or ratio.high is None:
+        return ratio.reason or "no interval"
+    return f"{ratio.ratio:.3g} [{ratio.low:.3g}, {ratio.high:.3g}], n={ratio.blocks}"
 
 
 def published(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFrame:

@@ -46,3 +46,14 @@ def test_published_figures_stand_beside_measured_ones() -> None:
     rps = trials.loc[trials["cell_id"] == "stack=go,gomaxprocs=1", "rps"]
     assert measured["measured"] == pytest.approx(rps.median())
     assert rows["stack=go,gomaxprocs=all", "rps"]["note"] == "on these hosts the same as stack=go,gomaxprocs=1"
+
+
+def test_findings_in_prose_state_the_claims_with_the_blocks_they_use() -> None:
+    run = benchkit.find(scenario="fasthttp-conditions", store=RECORDED)
+    text = benchkit.found(run, store=RECORDED)
+    table = benchkit.claims(run, store=RECORDED)
+    assert text.count("\n- ") == table["text"].nunique()
+    row = table[table["text"] == "fasthttp is not twice as fast as net/http"].iloc[0]
+    figures = f"{row['ratio']:.3g} [{row['low']:.3g}, {row['high']:.3g}], n={row['n']}"
+    assert f"- {row['text']}: **{row['state']}** ({figures})." in text
+    assert text._repr_markdown_() == text

@@ -116,3 +116,32 @@ def test_the_figure_of_a_series_names_its_runs_and_shifts(store: Store) -> None:
     values = history("small", store=store.path, values=True)
     assert {series.scale for series in values.series} == {"lab"}
     assert all(render_series(values, each).svg for each in values.series)
+
+
+def test_the_site_opens_with_questions_and_answers_and_scenarios_with_claims(tmp_path: Path) -> None:
+    claim = {"text": "new is slower", "ratio": {"of": {"stack": "new"}, "to": {"stack": "old"}}, "at_most": 0.9}
+    scenario = {"question": "Is the new one slower?", "claims": [claim]}
+    generator = np.random.default_rng(5)
+    for number in range(2):
+        run_id = f"r{number:02}"
+        manifest = manifest_of(
+            [{"stack": "old"}, {"stack": "new"}],
+            run_id=run_id,
+            started_at=STARTED + timedelta(days=number),
+            scenario=scenario,
+        )
+        noise = np.exp(0.01 * generator.standard_normal((2, 8)))
+        rates = {"stack=old": 1000 * noise[0], "stack=new": 800 * noise[1]}
+        store_run(tmp_path / "store", manifest, trials_of(rates, run_id=run_id, tool="wrk"))
+    written = write_site(Store(tmp_path / "store"), tmp_path / "site")
+    index = BeautifulSoup(written.page.read_text(), "html.parser")
+    assert [section["id"] for section in index.select("section")] == ["scenarios", "figures", "runs"]
+    first = index.select("#scenarios li")[0].text
+    assert "Is the new one slower?" in first
+    assert "serves 0.80 times the requests of old" in first
+    assert "Claims: 1 holds." in first
+    (page,) = (tmp_path / "site" / "scenarios").iterdir()
+    scenario_page = BeautifulSoup(page.read_text(), "html.parser")
+    assert [section["id"] for section in scenario_page.select("section")] == ["answer", "runs"]  # two runs: no history
+    assert "new is slower: holds" in scenario_page.select("#answer")[0].text
+    assert scenario_page.select("#answer svg")
