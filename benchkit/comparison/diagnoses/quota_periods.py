@@ -23,11 +23,12 @@ COUNTERS = (("quota_throttled_total", "quota_periods_total"), ("cgroup_throttled
 
 def _find(cell: CellEvidence, other: CellEvidence) -> Iterator[Symptom]:
     share, others = _throttled(cell), _throttled(other)
-    quota, used = _quota(cell), mean(cell.cores_used)
+    quota, others_quota, used = _quota(cell), _quota(other), mean(cell.cores_used)
+    is_equal = math.isfinite(quota) and quota == others_quota  # one that all cells have explains no difference
     seen = []
-    if share >= LEAST and share >= TIMES * others:
+    if share >= LEAST and share >= TIMES * others and not is_equal:
         seen.append(f"{units.share(share)} of the quota's periods end throttled")
-    if used is not None and quota < _quota(other) and used >= FULL * quota:
+    if used is not None and quota < others_quota and used >= FULL * quota:
         seen.append(f"it uses {units.ratio(used)} of the {quota:g} CPUs of its quota")
     late = cell.latency.share(*PERIOD_S)
     if seen and late >= LEAST / 10:

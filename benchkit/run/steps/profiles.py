@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
+from pathlib import PurePosixPath
 
 from benchkit.errors import HostError, LostError
+from benchkit.hosts.host import Host
 from benchkit.hosts.profilers import start_perf, start_pprof
 from benchkit.models.profile import Profiler
 from benchkit.models.trial import ProfileRecord
@@ -19,6 +21,8 @@ logger = logging.getLogger(__name__)
 TAIL_S: dict[Profiler, float] = {"pprof": 0.3, "perf": 0.1}
 """Time between the end of a capture and that of the window: Go needs up to 0.2 s to collect its last samples."""
 
+GO_NOTE, GO_NOTE_BYTES = b"\x04\0\0\0Go\0\0", 32 << 10
+"""Type and name of the note with a Go program's build id, and the part of the file that it is in (cmd/link of Go)."""
 _SUFFIX: dict[Profiler, str] = {"pprof": "pb.gz", "perf": "perf.txt.gz"}
 """Suffixes of profile files; both kinds are gzipped."""
 
@@ -95,6 +99,16 @@ def _perf_map_services(trial: Trial) -> list[Service]:
     return [service for service in trial.cell.services if trial.profile is not None and writes_perf_map(service)]
 
 
+def _is_go_program(host: Host, running: RunningService) -> bool:
+    """Return True for a program that Go built: it has frame pointers, and perf cannot read its unwind tables."""
+    for pid in host.processes.members(running.process):
+        program = PurePosixPath("/", "proc", str(pid), "exe")  # of the host, not of the controller
+        start = host.processes.run(["head", "-c", str(GO_NOTE_BYTES), str(program)])
+        if GO_NOTE in start.stdout:
+            return True
+    return False
+
+
 def _start_capture(trial: Trial, options: ProfilePass, running: RunningService, ends_s: float) -> ProfileCapture:
     service, host = running.service, trial.hosts[running.service.host]
     profiler = profiler_of(service)
@@ -111,7 +125,7 @@ def _start_capture(trial: Trial, options: ProfilePass, running: RunningService, 
             host,
             running.process,
             frequency_hz=options.frequency_hz,
-            call_graph=call_graph_of(service),
+            call_graph="fp" if _is_go_program(host, running) else call_graph_of(service),
             after_s=options.settle_s,
             seconds=duration_s,
             folder=trial.folder / f"profile.{service.name}",

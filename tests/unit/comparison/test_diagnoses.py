@@ -134,6 +134,8 @@ def test_a_smaller_quota_that_is_used_up_is_a_cause(tmp_path: Path) -> None:
     small, large = Side(service={"quota": 0.55}), Side(service={"quota": 1.1})
     assert codes(tmp_path / "used", small, large) == [("quota-periods", CELL)]
     assert codes(tmp_path / "unused", Side(service={"quota": 0.9}), large) == []
+    throttled = Side(SEEN["quota-periods"][0].counters, service={"quota": 1.1})
+    assert codes(tmp_path / "equal", throttled, large) == []
 
 
 def test_the_answer_names_the_cause_of_an_undecided_ratio(tmp_path: Path) -> None:
