@@ -66,7 +66,7 @@ def test_outputs_become_a_run_that_is_marked_judged_and_compared(
     assert ratio["ratio"] == pytest.approx(1.25, rel=0.01)
     history = cli("history", "elsewhere")
     assert "! 1 run imported: measured elsewhere" in history.out
-    assert "imported" in next(line for line in history.out.splitlines() if line.startswith(run_id))
+    assert any(line.startswith("- ") and run_id in line and "imported" in line for line in history.out.splitlines())
     assert cli("report", "--all", "--json").document()["pages"] == 3  # the first one, the scenario's, the run's
     assert cli("report", run_id, "--all").code == 2
     page = Path(cli("report", run_id).out.strip()).read_text()
