@@ -108,14 +108,15 @@ def use_sockets(ask: Asker, link: AgentLink, workdir: Path) -> None:
 def use_processes(ask: Asker, link: AgentLink) -> None:
     completed = ask(link, ops.RunCommand(ops.CommandSpec(["cat"]), 5, 99, b"in"))
     assert (completed.body, completed.timed_out) == (b"in", False)
-    sleeper = ask(link, ops.StartProcess(ops.CommandSpec(["sleep", "60"])))
+    seconds = f"60.{os.getpid()}"  # its command line is that of no other process here
+    sleeper = ask(link, ops.StartProcess(ops.CommandSpec(["sleep", seconds])))
     assert ask(link, ops.WaitForProcess(sleeper.id, 0)).ended is None
     (tree,) = ask(link, ops.ListTrees())
     assert (tree.process.id, tree.members[0].pid) == (sleeper.id, sleeper.pid)
     assert sleeper.pid in {each.pid for each in ask(link, ops.ListProcesses()).processes}
     assert ask(link, ops.ReadCpuTimes([sleeper.id]))[sleeper.id].processes == 1
     assert ask(link, ops.FindListeners(sleeper.id)) == []
-    assert ask(link, ops.WatchProcesses(pattern="^sleep 60")).pid == sleeper.pid
+    assert ask(link, ops.WatchProcesses(pattern=f"^sleep {seconds}")).pid == sleeper.pid
     ask(link, ops.CountByCgroup(ask(link, ops.StartProcess(ops.CommandSpec(["true"]))).id, "/nowhere"))
     use_telemetry(ask, link, sleeper)
     (stopped,) = ask(link, ops.StopProcesses([sleeper.id], signal.SIGTERM, 5)).processes
