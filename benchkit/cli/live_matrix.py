@@ -240,6 +240,12 @@ class LiveProgress(SilentProgress):
         for planned_trial, verdict in finished.items():
             self._mark(planned_trial, verdict)
 
+    def block_added(self, trials: Sequence[PlannedTrial], lost: int) -> None:
+        """Add a column for the block, and print the reason above the matrix."""
+        super().block_added(trials, lost)
+        self.picture.blocks = max(self.picture.blocks, trials[0].block)
+        self.picture.total += len(trials)
+
     def block_interrupted(self, block: int) -> None:
         """Remove the marks of the block, and print the reason above the matrix."""
         super().block_interrupted(block)

@@ -100,6 +100,7 @@ def _document(plan: RunPlan, errors: Sequence[BenchkitError]) -> dict[str, objec
         "design": plan.design,
         "design_reason": plan.design_reason,
         "blocks": plan.blocks,
+        "spare_blocks": plan.spare_blocks,
         "groups": plan.groups,
         "seconds": plan.seconds,
         "roles": plan.roles,
@@ -203,6 +204,8 @@ def _length(plan: RunPlan) -> str:
     if until is not None:
         blocks = f"{until.min_blocks} to {blocks} (until every interval reaches at most {until.precision:.1%})"
         trials, time = f"at most {trials}", f"at most {time.removeprefix('about ')}"
+    elif plan.spare_blocks:
+        blocks += f" and up to {plan.spare_blocks} more in place of those that invalid trials lose"
     reason = f" ({plan.design_reason})" if plan.experiment.scenario.design == "sliced" else ""
     return f"design {plan.design}{reason}, {blocks}, {trials}, {time}"
 

@@ -55,6 +55,10 @@ class SilentProgress(RunObserver):
         retrying = f"retrying in {pause_s:g} s" if pause_s else "retrying"
         self.print_line(f"block {planned_trial.block}  {planned_trial.title}  {retrying}: {reason}")
 
+    def block_added(self, trials: Sequence[PlannedTrial], lost: int) -> None:
+        """Print that a block was added."""
+        self.print_line(f"block {trials[0].block} is added, as invalid trials lost block {lost}")
+
     def block_interrupted(self, block: int) -> None:
         """Print that a block was interrupted by a pause."""
         self.print_line(f"block {block} was interrupted by a pause and is repeated")
@@ -99,7 +103,7 @@ class PlainProgress(SilentProgress):
     """Display with one line per finished trial."""
 
     def __init__(self, plan: RunPlan) -> None:
-        self._plan = plan
+        self._total = len(plan.planned_trials)
         self._done = 0
         self._over: Positions = frozenset()
         self._began = time.monotonic()
@@ -107,6 +111,11 @@ class PlainProgress(SilentProgress):
     def run_resumed(self, over: Mapping[PlannedTrial, str]) -> None:
         """Count the trials that were finished before."""
         self._over = frozenset(map(position_of, over))
+
+    def block_added(self, trials: Sequence[PlannedTrial], lost: int) -> None:
+        """Print it, and count its trials."""
+        self._total += len(trials)
+        super().block_added(trials, lost)
 
     def block_interrupted(self, block: int) -> None:
         """Print it, and no longer count the trials of the block."""
@@ -143,7 +152,7 @@ class PlainProgress(SilentProgress):
 
     def _line(self, planned_trial: PlannedTrial, outcome: str, reason: str = "") -> None:
         """Print a line; a reason, which may have several lines, stands after the times."""
-        total, over = len(self._plan.planned_trials), len(self._over)
+        total, over = self._total, len(self._over)
         elapsed = time.monotonic() - self._began
         remaining = max(0.0, elapsed / self._done * (total - over))
         self.print_line(

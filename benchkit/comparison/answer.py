@@ -27,7 +27,14 @@ from benchkit.safe_text import clean
 from benchkit.stats.cell_pairs import ComparedCells
 from benchkit.stats.samples import INVALID, ExcludedTrial, Reals, geometric_mean, take_samples
 
-Trust = Literal["yes", "with care", "no"]
+Trust = Literal["yes", "with care", "undecided", "no"]
+"""Degree of trust in an answer; `undecided`: nothing speaks against its trials, and they decide none of it."""
+
+_VERDICTS: Mapping[Trust, str] = {
+    "with care": "It can be believed with care",
+    "undecided": "It is not decided",
+    "no": "It cannot be believed",
+}
 
 MAX_SENTENCES = 2
 """Ratios that get a sentence of their own; the others are counted."""
@@ -48,8 +55,7 @@ class Answer(Frozen):
         """Sentence that says if the others can be believed, and why not."""
         if self.trust == "yes":
             return "It can be believed: no check found a fault in the trials that it uses."
-        verdict = "It can be believed with care" if self.trust == "with care" else "It cannot be believed"
-        return f"{verdict}: {self._listed_reasons()}."
+        return f"{_VERDICTS[self.trust]}: {self._listed_reasons()}."
 
     @property
     def text(self) -> str:
@@ -281,10 +287,14 @@ def _judge(
         *(reason for ratio in used if ratio.uses_invalid for reason in ratio.doubts),
     ]
     undecided = [_why_undecided(ratio) for ratio in chosen if ratio.outcome == "undecided"]
-    if len(undecided) == len(chosen):
+    if all(ratio.is_unusable or ratio.ratio is None for ratio in chosen):
         fatal += undecided
     reasons = [*fatal, *alarms, *undecided, *changed, *_doubts(used, runs)]
-    return ("no" if fatal else "with care" if reasons else "yes"), reasons
+    if fatal:
+        return "no", reasons
+    if len(undecided) == len(chosen):
+        return "undecided", reasons
+    return ("with care" if reasons else "yes"), reasons
 
 
 def _why_undecided(ratio: Ratio) -> str:
@@ -323,7 +333,7 @@ def _answer_without_ratios(runs: Sequence[RunData], names: Mapping[str, str]) ->
             reasons=("no cell has a baseline cell to be compared with",) if cells else ("these hosts support no cell",),
         )
     (cell_id,) = cells
-    samples = take_samples(run.trials, RPS, run.exclusions)
+    samples = run.samples(RPS)
     values = samples.known(cell_id)
     excluded = samples.excluded_of(cell_id)
     if not len(values):

@@ -86,7 +86,7 @@ def doubts_about(data: RunData, verdicts: pd.DataFrame) -> list[str]:
 
 
 def _capacity(data: RunData, rows: pd.DataFrame, cell_id: str, label: str, objective: str | None) -> CellCapacity:
-    excluded = take_samples(data.trials, CAPACITY, data.exclusions).excluded_of(cell_id)
+    excluded = data.samples(CAPACITY).excluded_of(cell_id)
     reasons = {each.trial_id for each in excluded}
     bounded = rows[rows["capacity_high"].notna()]
     usable = bounded[~bounded["trial_id"].isin(reasons)]

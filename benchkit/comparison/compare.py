@@ -201,7 +201,7 @@ def compare_cells(data: RunData, metrics: Sequence[str], baseline: str | None = 
     levels = levels_of(baseline, cells) if baseline is not None else scenario_baseline(data.manifest.scenario, cells)
     pairs, unpaired = baseline_pairs(cells, levels)
     estimate = sequential_ratios if data.design == "sequential" else block_ratios
-    samples = [take_samples(data.trials, metric, data.exclusions) for metric in metrics]
+    samples = [data.samples(metric) for metric in metrics]
     ratios = [
         ratio if ratio.blocks else _with_measured(ratio, data)
         for of_metric in samples

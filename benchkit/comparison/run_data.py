@@ -19,7 +19,7 @@ from benchkit.models.metrics import CAPACITY, CPU, GOODPUT, RPS
 from benchkit.models.profile import CUMULATIVE, HEADLINE, PROFILE_METRICS, SHARE, STUDIED, WAITING
 from benchkit.models.run import Manifest
 from benchkit.stats.inference import ALPHA
-from benchkit.stats.samples import Exclusion
+from benchkit.stats.samples import Exclusion, Samples, take_samples
 from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
 from benchkit.store.tables import load, load_columns, load_trials
@@ -67,6 +67,14 @@ class RunData:
     """Function that reads another table of the run by its name; None: it has these trials alone."""
     folder: RunFolder | None = None
     """Folder with its raw files, which may be missing; None: it has tables alone."""
+
+    def samples(self, metric: str) -> Samples:
+        """Return the samples of a metric of its measured trials: the one rule of which trials no result uses.
+
+        Ratios, claims, capacities and the decision on further blocks all take them. Raises InputError for a metric
+        that is no numeric column.
+        """
+        return take_samples(self.trials, metric, self.exclusions)
 
     @cached_property
     def basis(self) -> RatioBasis:

@@ -167,6 +167,12 @@ class RunPlan:
         """Number of blocks: those of the scenario, for each group of cells."""
         return self.experiment.scenario.blocks * max(1, len(self.groups))
 
+    @property
+    def spare_blocks(self) -> int:
+        """Largest number of further blocks in place of those that invalid trials lose."""
+        scenario = self.experiment.scenario
+        return 0 if self.design == "sequential" else scenario.most_spare_blocks * max(1, len(self.groups))
+
     @cached_property
     def seconds(self) -> float | None:
         """Estimated duration of the run; None if that of a cell is unknown."""

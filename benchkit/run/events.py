@@ -44,6 +44,9 @@ class RunObserver:
     def trial_retrying(self, planned_trial: PlannedTrial, reason: str, pause_s: float) -> None:
         """Show that a trial failed and is about to be retried after this pause."""
 
+    def block_added(self, trials: Sequence[PlannedTrial], lost: int) -> None:
+        """Show that a block was added, with these trials, in place of one that invalid trials lost."""
+
     def block_interrupted(self, block: int) -> None:
         """Show that a pause interrupted a block: all of its trials are repeated."""
 
@@ -76,6 +79,10 @@ class _OneAtATime(RunObserver):
     def trial_retrying(self, planned_trial: PlannedTrial, reason: str, pause_s: float) -> None:
         with self._lock:
             self._observer.trial_retrying(planned_trial, reason, pause_s)
+
+    def block_added(self, trials: Sequence[PlannedTrial], lost: int) -> None:
+        with self._lock:
+            self._observer.block_added(trials, lost)
 
     def block_interrupted(self, block: int) -> None:
         with self._lock:

@@ -19,11 +19,12 @@ from benchkit.plan.adaptation import Adaptation
 from benchkit.run.judge import Judge, judge_stored_run
 from benchkit.run.run_log import run_log
 from benchkit.run.steps.state import trial_id_of
-from benchkit.run.trial_queue import hash_order
+from benchkit.run.trial_queue import AddedBlock, hash_order
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.stats.samples import Exclusion
 from benchkit.store.checksums import remove_checksums, write_checksums
 from benchkit.store.journal import (
+    BlockAdded,
     BlockEnded,
     BlockInterrupted,
     FailureCause,
@@ -252,6 +253,12 @@ class RunRecorder:
                 self.tables.mark_interrupted(trials)
             failed = [trial for trial in trials if self.outcome.failures.pop(trial, None) is not None]
             self.outcome.trials -= len(trials) - len(failed)
+
+    def record_added_block(self, added: AddedBlock) -> None:
+        """Record a block in place of a lost one, also as a note for readers of the results."""
+        logger.info("block %d: added, as invalid trials lost block %d", added.block, added.lost)
+        self.journal.append(BlockAdded(block=added.block, lost=added.lost))
+        self.add_note(f"Block {added.block} was added, as invalid trials lost block {added.lost}.")
 
     def record_decision(self, decision: StopDecision | None) -> None:
         """Record the decision after a block, where one was made."""

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from benchkit.comparison.adaptive import stop_rule
+from benchkit.comparison.lost_blocks import SpareBlocks
 from benchkit.errors import InputError, ParseError
 from benchkit.hosts.connections import Hosts
 from benchkit.judge.run_differences import FactDifference, fact_differences, setting_differences
@@ -19,7 +20,7 @@ from benchkit.run.judge import rebuild_tables
 from benchkit.run.manifest import make_manifest
 from benchkit.run.recorder import RunRecorder
 from benchkit.run.steps.state import trial_id_of
-from benchkit.run.trial_queue import TrialQueue, hash_order
+from benchkit.run.trial_queue import AddedBlock, TrialQueue, hash_order
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.store.journal import BlockInterrupted, TrialEnded, TrialFailed
 from benchkit.store.progress import RunProgress, read_progress
@@ -72,7 +73,8 @@ def check_resumption(
             or "another version of benchkit made it",
             hint="start a new run; this one keeps its results",
         )
-    is_complete = all(_is_finished(run.run_id, trial, progress) for trial in plan.planned_trials)
+    trials = _with_added_blocks(plan.planned_trials, progress)
+    is_complete = all(_is_finished(run.run_id, trial, progress) for trial in trials)
     if is_complete and progress.status is not None and not (retry_failed and _failed_trials(progress)):
         raise _finished(run, progress, retry_failed=retry_failed)
     changes = tuple(_changes(before, plan, hosts))
@@ -95,21 +97,24 @@ def resume_queue(plan: RunPlan, resumption: Resumption, recorder: RunRecorder) -
     run = recorder.run
     recorder.record_resumption(change.text for change in resumption.changes)
     _resolve_unfinished_trials(run, recorder)
+    planned_trials = _with_added_blocks(plan.planned_trials, read_progress(run.history()))
     if resumption.retry_failed:
-        _repeat_failed_blocks(plan.planned_trials, recorder)
-    _repeat_interrupted_blocks(plan.planned_trials, recorder)
+        _repeat_failed_blocks(planned_trials, recorder)
+    _repeat_interrupted_blocks(planned_trials, recorder)
     progress = read_progress(run.history())
     manifest = _reopen_manifest(run, resumption.changes)
     rebuild_tables(recorder.store, run, recorder.judge)
     recorder.outcome.count_finished_trials(progress)
     rows = {row.trial_id: row for row in recorder.tables.trials()}
-    order = _latest_rounds(plan.planned_trials, progress)
+    order = _latest_rounds(planned_trials, progress)
     queue = TrialQueue(
         order,
         stop_rule(manifest),
         together=plan.design == "sliced",
         testbeds=[each.testbed for each in plan.by_testbed],
         homes=plan.homes,
+        spare=spare_blocks(plan, manifest),
+        added=progress.added,
     )
     for trial in order:
         if _is_finished(run.run_id, trial, progress):
@@ -196,6 +201,18 @@ def _reopen_manifest(run: RunFolder, changes: Collection[FactDifference]) -> Man
     manifest = manifest.model_copy(update={"status": "running", "ended_at": None, "notes": notes})
     run.write_manifest(manifest)
     return manifest
+
+
+def spare_blocks(plan: RunPlan, manifest: Manifest) -> SpareBlocks:
+    """Return the rule for blocks in place of those that invalid trials lose."""
+    return SpareBlocks(plan.spare_blocks, manifest, max(1, len(plan.groups)))
+
+
+def _with_added_blocks(planned_trials: Sequence[PlannedTrial], progress: RunProgress) -> tuple[PlannedTrial, ...]:
+    trials = planned_trials
+    for block, lost in progress.added.items():
+        trials = (*trials, *AddedBlock(block, lost).trials(trials))
+    return tuple(trials)
 
 
 def _latest_rounds(planned_trials: Sequence[PlannedTrial], progress: RunProgress) -> tuple[PlannedTrial, ...]:

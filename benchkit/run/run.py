@@ -38,7 +38,7 @@ from benchkit.run.attempt import AttemptResult, attempt_block
 from benchkit.run.events import RunObserver, heard_one_at_a_time
 from benchkit.run.manifest import code_of, controller_placement, make_manifest, new_run_id
 from benchkit.run.recorder import RunOutcome, RunRecorder, recording
-from benchkit.run.resume import Resumption, check_resumption, finished_verdicts, resume_queue
+from benchkit.run.resume import Resumption, check_resumption, finished_verdicts, resume_queue, spare_blocks
 from benchkit.run.target_rates import TargetRates
 from benchkit.run.testbed import Testbed
 from benchkit.run.trial_queue import TrialQueue, run_concurrently
@@ -208,9 +208,11 @@ def _make_queue(
             together=plan.design == "sliced",
             testbeds=[each.testbed for each in plan.by_testbed],
             homes=plan.homes,
+            spare=spare_blocks(plan, run.folder.manifest()),
         )
     queue = resume_queue(plan, resumption, recorder)
     observer.run_resumed(finished_verdicts(queue, recorder))
+    _add_block(queue, recorder, observer)
     logger.info("run %s: %s had finished", run_id, counted(len(queue.finished), "trial"))
     return queue
 
@@ -254,8 +256,17 @@ def _run_blocks(queue: TrialQueue, testbed: Testbed, recorder: RunRecorder, obse
             for planned_trial in planned_trials:
                 decision = queue.finish(planned_trial, results[planned_trial].row, took_s, recorder.exclusions)
                 recorder.record_decision(decision)
+            _add_block(queue, recorder, observer)
         if is_given_up:
             return
+
+
+def _add_block(queue: TrialQueue, recorder: RunRecorder, observer: RunObserver) -> None:
+    """Add a block in place of one that invalid trials lost, where the queue allows it."""
+    added = queue.add_block(recorder.exclusions)
+    if added is not None:
+        recorder.record_added_block(added)
+        observer.block_added(queue.trials_of(added.block), added.lost)
 
 
 def _repeat_block(

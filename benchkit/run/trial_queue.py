@@ -1,21 +1,24 @@
 """The trials of a run that are still to run, in their order, given the outcome of those before.
 
 The plan draws the order before anything runs. This is the only place that changes it afterwards: a rule may end the run
-early, a pause or a lost testbed may repeat a block, and a resumed run skips what has finished. What testbeds share that
+early, invalid trials may have a block added, a pause or a lost testbed may repeat one, and a resumed run skips what has
+finished. What testbeds share that
 run at the same time is here too, under one lock, and how they run, a thread for each (`run_concurrently`).
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from benchkit.comparison.adaptive import StopDecision, StopRule
+from benchkit.comparison.lost_blocks import SpareBlocks
 from benchkit.models.rows import TrialRow
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.stats.samples import Exclusion
@@ -28,6 +31,18 @@ def hash_order(planned_trials: Iterable[PlannedTrial]) -> str:
     """Return a hash of the order of trials, without the rounds of their blocks."""
     text = "\n".join(f"{trial.block} {trial.position} {trial.kind} {trial.cell_id}" for trial in planned_trials)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class AddedBlock:
+    """A block that was added in place of one that invalid trials had lost."""
+
+    block: int
+    lost: int
+
+    def trials(self, planned: Iterable[PlannedTrial]) -> tuple[PlannedTrial, ...]:
+        """Return its trials, those of the lost block in the same order, from those that are planned."""
+        return tuple(replace(trial, block=self.block, round=1) for trial in planned if trial.block == self.lost)
 
 
 class TrialQueue:
@@ -45,11 +60,14 @@ class TrialQueue:
         together: bool = False,
         testbeds: Collection[str | None] = (None,),
         homes: Mapping[int, str | None] = MappingProxyType({}),
+        spare: SpareBlocks | None = None,
+        added: Mapping[int, int] = MappingProxyType({}),
     ) -> None:
         """Take the planned order, the rule by which the measured blocks may end early, and the testbeds.
 
         With `together` all measured trials of a block run at the same time, as in a sliced design. A block with a
-        testbed in `homes` runs on no other one.
+        testbed in `homes` runs on no other one. `spare` is the rule for blocks in place of lost ones; None: there are
+        none. `added` are those among the planned trials already, each with the lost one.
         """
         self._together = together
         self._planned = tuple(planned_trials)
@@ -57,14 +75,16 @@ class TrialQueue:
         self._finished: set[PlannedTrial] = set()
         self._rule = rule
         self._unfinished = Counter(trial.block for trial in planned_trials)
-        self._measured_blocks = frozenset(trial.block for trial in planned_trials if trial.is_measured)
+        self._measured_blocks = {trial.block for trial in planned_trials if trial.is_measured}
         self._contiguous = _contiguous_blocks(self._planned)
         self._rows: list[TrialRow] = []
         self._finished_blocks = 0
         self._elapsed_s = 0.0
         self._testbeds = set(testbeds)
         self._speed = len(self._testbeds)
-        self._homes = homes
+        self._homes = {**homes, **{block: homes[lost] for block, lost in added.items() if lost in homes}}
+        self._spare = spare
+        self._added = dict(added)
         self._owners: dict[int, str | None] = {}
         self._kept_blocks: frozenset[int] = frozenset()
         self._is_stopped = False
@@ -167,6 +187,42 @@ class TrialQueue:
             self._kept_blocks = frozenset(unfinished & self._owners.keys())
             self.early_stop = decision.model_copy(update={"blocks": self._finished_blocks + len(self._kept_blocks)})
         return decision
+
+    def add_block(self, exclusions: Iterable[Exclusion]) -> AddedBlock | None:
+        """Add a block in place of one that invalid trials lost, once all measured ones have finished.
+
+        `exclusions` are those of all trials so far. Returns None where no block is lost, or no further one is allowed.
+        """
+        with self._changed:
+            if self._spare is None or len(self._added) >= self._spare.most:
+                return None
+            if any(self._unfinished[block] for block in self._measured_blocks):
+                return None
+            lost = self._spare.lost_block(self._rows, exclusions, self._added)
+            if lost is None:
+                return None
+            same_group = (lost - 1) % self._spare.groups
+            after = max(trial.block for trial in self._planned) + 1
+            number = next(block for block in itertools.count(after) if (block - 1) % self._spare.groups == same_group)
+            added = AddedBlock(number, lost)
+            self._append(added)
+            return added
+
+    def trials_of(self, block: int) -> tuple[PlannedTrial, ...]:
+        """Return the trials of a block, finished or not."""
+        return tuple(trial for trial in self._planned if trial.block == block)
+
+    def _append(self, added: AddedBlock) -> None:
+        trials = added.trials(self._planned)
+        self._planned = (*self._planned, *trials)
+        self._pending.extend(trials)
+        self._added[added.block] = added.lost
+        self._unfinished[added.block] = len(trials)
+        self._measured_blocks.add(added.block)
+        self._contiguous |= {added.block}
+        if added.lost in self._homes:
+            self._homes[added.block] = self._homes[added.lost]
+        self._changed.notify_all()
 
     def skip_finished(
         self, trial: PlannedTrial, row: TrialRow | None, duration_s: float, exclusions: Iterable[Exclusion] = ()

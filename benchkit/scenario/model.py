@@ -24,6 +24,8 @@ LOAD_ROLE = "load"
 """The role of the hosts that generate the load."""
 REFERENCE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_-]*)\Z")
 """A value `$name` stands for the level of factor `name`; `$$name` for the text `$name`."""
+_BLOCKS_FOR_A_SPARE = 3
+"""Blocks of a scenario for each further one that it may have, unless it says otherwise."""
 NO_PROFILE = "none"
 """Level of a factor of tuning profiles whose cells have the tuning of the run alone."""
 
@@ -188,6 +190,12 @@ class Scenario(Frozen):
     blocks: PositiveInt = Field(
         le=10_000, description="repetitions of every cell; the maximum if `until` may end the run early", examples=[10]
     )
+    spare_blocks: Annotated[int, Field(strict=True, ge=0, le=10_000)] | None = Field(
+        default=None,
+        description="largest number of further blocks in place of those that invalid trials lose; absent: a third of "
+        "`blocks`, rounded down; none with `until` or a sequential design",
+        examples=[2],
+    )
     until: StopCondition | None = Field(
         default=None,
         description="condition under which the run ends before its last block; absent: it never does",
@@ -226,6 +234,16 @@ class Scenario(Frozen):
     @classmethod
     def _tuning_of_factor(cls, value: object) -> object:
         return ({"profile": value},) if isinstance(value, str) and REFERENCE.match(value) else value
+
+    @property
+    def most_spare_blocks(self) -> int:
+        """Largest number of further blocks in place of lost ones.
+
+        A run that ends by its intervals has further blocks anyway; one of a sequential design runs no blocks whole.
+        """
+        if self.until is not None or self.design == "sequential":
+            return 0
+        return self.blocks // _BLOCKS_FOR_A_SPARE if self.spare_blocks is None else self.spare_blocks
 
     def has_control(self, levels: Levels) -> bool:
         """Return whether the cell with these levels runs a second time as its own control."""

@@ -237,6 +237,15 @@ class BlockInterrupted(JournalEvent):
     why: Literal["pause", "retry-failed"] = "pause"
 
 
+class BlockAdded(JournalEvent):
+    """A block that runs in place of one that invalid trials had lost."""
+
+    event: Literal["block-added"] = "block-added"
+    block: int
+    lost: int
+    """Block whose trials it repeats."""
+
+
 class BlockEnded(JournalEvent):
     """The decision after a block whether the run ends early."""
 
@@ -270,6 +279,7 @@ _KINDS: dict[str, type[JournalEvent]] = {
         TrialFailed,
         TrialSkipped,
         BlockInterrupted,
+        BlockAdded,
         BlockEnded,
     )
 }

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from benchkit.store.journal import (
+    BlockAdded,
     BlockInterrupted,
     HostFactsRead,
     JournalEvent,
@@ -46,6 +47,8 @@ class RunProgress:
     """Trials whose block was interrupted by a pause and repeated: stored, and in no ratio."""
     rounds: dict[int, int] = field(default_factory=dict)
     """The latest round of each block that was repeated."""
+    added: dict[int, int] = field(default_factory=dict)
+    """Blocks that were added, each with the lost one that it repeats."""
     order_hash: str | None = None
     """Hash of the planned order of trials."""
     status: str | None = None
@@ -81,6 +84,8 @@ class RunProgress:
             case TrialSkipped():
                 self.positions[event.trial_id] = _position(event)
                 self.skipped[event.trial_id] = event.why
+            case BlockAdded():
+                self.added[event.block] = event.lost
             case BlockInterrupted():
                 self.interrupted.update(event.trials)
                 self.rounds[event.block] = event.round

@@ -90,9 +90,9 @@ def test_the_answer_precedes_everything_but_title_and_question(whole: BeautifulS
     assert text.index(answer.sentences[0]) < text.index("Scenario") < text.index("Compared cells and results")
 
 
-def test_an_answer_that_cannot_be_believed_is_marked(make_run: MakeRun) -> None:
+def test_an_answer_that_is_not_decided_is_marked(make_run: MakeRun) -> None:
     section = one(report(make_run(blocks=2)), "#answer")
-    assert "cannot be believed: 2 blocks have usable trials" in one(section, "p.trust.doubt").get_text()
+    assert "not decided: 2 blocks have usable trials" in one(section, "p.trust.doubt").get_text()
     assert section.select("figure") == []
 
 

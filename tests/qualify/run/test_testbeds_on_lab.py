@@ -51,6 +51,7 @@ def small(**changes: object) -> Experiment:
         "factors": {"stack": ["go", "fast"]},
         "load": load(tool="h2load", duration_s=0.3, warmup_s=0.1),
         "blocks": BLOCKS,
+        "spare_blocks": 0,
     }
     return experiment(**(fields | changes))
 

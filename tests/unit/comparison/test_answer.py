@@ -102,7 +102,7 @@ def test_too_few_blocks_decide_nothing(two_cells: Callable[..., RunData]) -> Non
     assert sentence.startswith("Undecided: nginx-go served 0.4")
     assert sentence.endswith("; its p99 latency was 1.75 times as long.")
     assert answer.trust_sentence == (
-        "It cannot be believed: 2 blocks have usable trials of both cells; an interval needs 3."
+        "It is not decided: 2 blocks have usable trials of both cells; an interval needs 3."
     )
 
 
@@ -110,7 +110,7 @@ def test_few_blocks_show_a_very_large_difference_only(two_cells: Callable[..., R
     assert answer_of(two_cells(67.0, blocks=5)).sentences[0].startswith("nginx-go serves 6")
     answer = answer_of(two_cells(1.02, blocks=4))
     assert answer.sentences[0].startswith("Undecided: nginx-go served 1.0")
-    assert answer.trust == "no"
+    assert answer.trust == "undecided"
     assert answer.reasons[0] == "4 blocks can show a very large difference only; 6 blocks show smaller ones"
 
 

@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 from benchkit.comparison.capacities import CellCapacity, cell_capacities
+from benchkit.comparison.claims import judge_claim
+from benchkit.comparison.compare import compare_cells
 from benchkit.comparison.run_data import RunData
+from benchkit.models.claims import CellPair, Claim
 from benchkit.stats.samples import Exclusion
 from tests.support.comparison.fixtures import manifest_of, trials_of
 
@@ -73,3 +76,28 @@ def test_a_search_that_saw_nothing_kept_is_unknown() -> None:
 def test_other_runs_have_no_capacities(load: dict[str, object]) -> None:
     trials = trials_of({"stack=go": [1.0]})
     assert cell_capacities(RunData(manifest_of([{"stack": "go"}], scenario={"load": load}), trials)) == ()
+
+
+def test_ratios_claims_and_capacities_exclude_the_same_trials() -> None:
+    """One rule: a search that is invalid in one of six blocks is in none of them, and the other five are in all."""
+    noise = np.exp(0.02 * np.random.default_rng(3).standard_normal((2, 6)))
+    trials = trials_of({"stack=go": list(100 * noise[0]), "stack=nginx": list(50 * noise[1])}, metric="capacity_rps")
+    trials["capacity_low"], trials["capacity_high"] = 0.9 * trials["capacity_rps"], 1.1 * trials["capacity_rps"]
+    lost = str(trials["trial_id"][trials["cell_id"] == "stack=go"].iloc[2])
+    exclusion = Exclusion(lost, "invalid: capacity-found", frozenset({"capacity_rps"}), frozenset({"capacity-found"}))
+    manifest = manifest_of([{"stack": "go"}, {"stack": "nginx"}], scenario={**SEARCH, "baseline": {"stack": "go"}})
+    data = RunData(manifest, trials, (exclusion,))
+    pair = CellPair(of={"stack": "nginx"}, to={"stack": "go"})
+    claim = Claim(text="half", ratio=pair, metric="capacity_rps", at_most=0.75)
+    (compared,) = compare_cells(data, ["capacity_rps"]).ratios
+    result = judge_claim(claim, data)
+    (claimed,) = result.ratios
+    capacity = {each.cell_id: each for each in cell_capacities(data)}
+    usable = trials[(trials["cell_id"] == "stack=go") & (trials["trial_id"] != lost)]
+    assert compared.blocks == claimed.blocks == len(usable) == 5
+    assert [each.trial_id for each in compared.exclusions] == [each.trial_id for each in claimed.exclusions] == [lost]
+    assert (compared.ratio, compared.low, compared.high) == (claimed.ratio, claimed.low, claimed.high)
+    assert compared.is_shown
+    assert result.state == "holds"
+    assert capacity["stack=go"].doubts is None
+    assert capacity["stack=go"].rps == pytest.approx(np.exp(np.log(usable["capacity_rps"]).mean()))

@@ -11,6 +11,7 @@ from benchkit.run.steps.state import trial_id_of
 from benchkit.run.trial_queue import TrialQueue, hash_order
 from benchkit.scenario.trial_order import PlannedTrial, planned_trials
 from benchkit.store.journal import (
+    BlockAdded,
     BlockInterrupted,
     JournalEvent,
     RunStarted,
@@ -162,6 +163,7 @@ def test_the_progress_of_a_journal_is_the_outcome_of_each_trial() -> None:
         skipped("t4"),
         started("t5"),
         BlockInterrupted(block=1, round=2, trials=("t1", "t2")),
+        BlockAdded(block=7, lost=1),
     ]
     progress = read_progress(events)
     assert progress.order_hash == "o"
@@ -172,6 +174,7 @@ def test_the_progress_of_a_journal_is_the_outcome_of_each_trial() -> None:
     assert progress.unresolved == {"t5"}
     assert progress.interrupted == {"t1", "t2"}
     assert progress.rounds == {1: 2}
+    assert progress.added == {7: 1}
 
 
 def test_a_skipped_trial_that_starts_in_a_resumed_run_is_unresolved() -> None:

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
 from benchkit.cli.progress import SilentProgress
 from benchkit.comparison.adaptive import StopDecision, StopRule, stop_rule
+from benchkit.comparison.lost_blocks import SpareBlocks
 from benchkit.models.design import StopCondition
 from benchkit.models.rows import TrialRow
 from benchkit.models.run import CellRecord, Manifest
 from benchkit.run.run import note_early_stop
-from benchkit.run.trial_queue import TrialQueue
+from benchkit.run.trial_queue import AddedBlock, TrialQueue
 from benchkit.scenario.trial_order import PlannedTrial, ProfilePass, planned_trials, profile_trials
 from benchkit.stats.cell_pairs import ComparedCells
 from benchkit.stats.samples import Exclusion
@@ -18,6 +21,20 @@ from tests.support.run.fixtures import OpenRecorder
 BLOCKS = 20
 ORDER = planned_trials("blocks", ["a", "b"], BLOCKS, 1)
 RULE = StopRule(StopCondition(precision=0.05), (("rps", ComparedCells("b", "a")),), BLOCKS)
+
+MANIFEST = Manifest.model_validate(
+    {
+        "run_id": "r1",
+        "scenario": {"name": "small", "baseline": {"cell": "a"}},
+        "scale": "lab",
+        "seed": 1,
+        "blocks": 6,
+        "cells": [{"cell_id": name, "levels": {"cell": name}} for name in "ab"],
+        "hosts": (),
+        "versions": {},
+        "started_at": "2026-03-01T10:00:00Z",
+    }
+)
 
 
 class Messages(SilentProgress):
@@ -202,3 +219,77 @@ def test_an_interrupted_batch_comes_again_whole() -> None:
     assert queue.interrupt(first[0]) == ()
     again = next(batches)
     assert [(trial.cell_id, trial.block, trial.round) for trial in again] == [(trial.cell_id, 1, 2) for trial in first]
+
+
+def run_with_lost_blocks(order: Sequence[PlannedTrial], lost: dict[str, set[int]], most: int) -> list[PlannedTrial]:
+    """Run a queue in which cells have invalid trials in these blocks; return the trials that ran."""
+    queue = TrialQueue(order, spare=SpareBlocks(most, MANIFEST))
+    ran: list[PlannedTrial] = []
+    out: list[Exclusion] = []
+    for (trial,) in queue.batches():
+        ran.append(trial)
+        made = row(trial, 0.01)
+        if trial.block in lost.get(trial.cell_id, ()):
+            out.append(Exclusion(made.trial_id, "invalid: noisy-host"))
+        queue.finish(trial, made, 1.0, out)
+        queue.add_block(out)
+    return ran
+
+
+SIX = planned_trials("blocks", ["a", "b"], 6, 1)
+
+
+@pytest.mark.parametrize(
+    ("lost", "most", "added"),
+    [
+        ({}, 2, []),
+        ({"b": {4}}, 2, [(7, 4)]),
+        ({"a": {4}, "b": {4}}, 2, [(7, 4)]),  # one block makes up for both
+        ({"a": {2}, "b": {4, 5}}, 2, [(7, 4), (8, 5)]),
+        ({"b": {4, 7}}, 2, [(7, 4), (8, 4)]),  # the added block is lost, too
+        ({"b": {2, 4, 5}}, 2, [(7, 2), (8, 4)]),  # no more than allowed
+        ({"b": {4}}, 0, []),
+        ({"b": set(range(1, 9))}, 2, []),  # what makes all of its trials invalid would do so again
+    ],
+)
+def test_a_block_is_added_for_each_that_invalid_trials_lost(
+    lost: dict[str, set[int]], most: int, added: list[tuple[int, int]]
+) -> None:
+    ran = run_with_lost_blocks(SIX, lost, most)
+    assert tuple(ran[:12]) == SIX
+    cells = {trial.block: [each.cell_id for each in ran if each.block == trial.block] for trial in ran}
+    assert [block for block in cells if block > 6] == [block for block, _ in added]
+    for block, replaced in added:
+        assert cells[block] == cells[replaced]
+
+
+def test_added_blocks_come_after_the_profile_pass_with_numbers_of_their_own() -> None:
+    profiled = profile_trials(ProfilePass(blocks=1), ["a", "b"], 6, 1)
+    ran = run_with_lost_blocks((*SIX, *profiled), {"a": {1}}, 2)
+    assert [trial.block for trial in ran[-2:]] == [8, 8]
+    assert tuple(ran[:-2]) == (*SIX, *profiled)
+
+
+def test_an_added_block_has_the_cells_of_the_group_of_the_lost_one() -> None:
+    order = planned_trials("sliced", ["a", "b"], 3, 1, groups=[["a"], ["b"]])
+    queue = TrialQueue(order, spare=SpareBlocks(2, MANIFEST, groups=2))
+    for (trial,) in queue.batches():
+        queue.finish(trial, row(trial, 0.01), 1.0)
+    added = queue.add_block([Exclusion("t4.1", "invalid: noisy-host")])
+    assert added is not None
+    assert (added.block, added.lost) == (8, 4)  # 7 would be of the other group
+    assert [trial.cell_id for trial in queue.trials_of(8)] == ["b"]
+
+
+def test_a_resumed_queue_counts_the_blocks_that_were_added_before() -> None:
+    out = [Exclusion("t4.1", "invalid: noisy-host"), Exclusion("t5.1", "invalid: noisy-host")]
+    order = (*SIX, *AddedBlock(7, 4).trials(SIX))
+    queue = TrialQueue(order, spare=SpareBlocks(1, MANIFEST), added={7: 4})
+    for trial in SIX:
+        queue.skip_finished(trial, row(trial, 0.01), 1.0, out)
+    assert queue.add_block(out) is None  # block 7 has not finished
+    assert [trial.block for (trial,) in queue.batches() if queue.finish(trial, row(trial, 0.01), 1.0, out) is None] == [
+        7,
+        7,
+    ]
+    assert queue.add_block(out) is None  # no more than one

@@ -1,0 +1,59 @@
+"""Rule for further blocks in place of those that invalid trials lose, so that a run has the blocks it was planned with.
+
+Which trials are lost is decided by `RunData.samples`, as for every result. A cell without any usable trial asks for
+none: what makes all of its trials invalid would do so again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchkit.comparison.run_data import RunData
+from benchkit.judge.verdicts.exclusions import run_check_exclusions
+from benchkit.models.rows import TrialRow
+from benchkit.models.run import Manifest
+from benchkit.stats.samples import INVALID, Exclusion
+from benchkit.store.parquet_files import arrow_table
+
+
+@dataclass(frozen=True)
+class SpareBlocks:
+    """The largest number of further blocks of a run, and the rule for which of its blocks they replace."""
+
+    most: int
+    manifest: Manifest
+    groups: int = 1
+    """Groups of cells of which its blocks have one each, in turn."""
+
+    def lost_block(
+        self, rows: Sequence[TrialRow], exclusions: Iterable[Exclusion], added: Collection[int]
+    ) -> int | None:
+        """Return a block that is to be repeated, from rows of `trials` while they are written; None: there is none.
+
+        `exclusions` are those of checks on single trials; those of checks on the whole run are added here. `added` are
+        the blocks added so far.
+        """
+        trials = arrow_table(TrialRow.TABLE, rows).to_pandas()
+        data = RunData(self.manifest, trials, (*exclusions, *run_check_exclusions(trials, self.manifest)))
+        return lost_block(data, added)
+
+
+def lost_block(data: RunData, added: Collection[int]) -> int | None:
+    """Return the planned block to repeat next: one of the cell that has the fewest usable blocks of those planned.
+
+    Only invalid trials count as lost, in the metric that comparisons of the run open with: a failed trial has retries
+    of its own.
+    """
+    samples = data.samples(data.primary_metric)
+    shortfalls: list[list[int]] = []
+    for cell in samples.cells:
+        usable = {block for block, log in zip(samples.blocks, samples.of(cell), strict=True) if not np.isnan(log)}
+        invalid = {each.block for each in samples.excluded_of(cell) if each.reason.startswith(INVALID)}
+        lost = sorted(invalid - usable - set(added))
+        replaced = len(usable & set(added))
+        if usable and lost[replaced:]:
+            shortfalls.append(lost[replaced:])
+    return max(shortfalls, key=len)[0] if shortfalls else None
