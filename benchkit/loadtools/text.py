@@ -68,8 +68,8 @@ def decode(data: bytes) -> str:
         if data.startswith(mark):
             return data[len(mark) :].decode(encoding, errors="replace")
     head = data[:200]
-    zeros = head[::2].count(0), head[1::2].count(0)
-    if max(zeros) > len(head) // 4 and not min(zeros):  # UTF-16 without a mark: every other byte of ASCII is zero
+    halves = sum((one == 0) != (other == 0) for one, other in zip(head[::2], head[1::2], strict=False))
+    if halves > 3 * len(head) // 8:  # UTF-16 without a mark: one byte of nearly every character is zero
         return data.decode("utf-16-be" if head[:1] == b"\x00" else "utf-16-le", errors="replace")
     return data.decode("utf-8", errors="replace")
 
@@ -217,6 +217,16 @@ class Reader:
     def add_unread(self, match: re.Match[str]) -> None:
         """Record a line that the tool printed and that could not be read."""
         self.unread.append(match[0])
+
+
+PART_OF_RUN = Note(
+    code="part-of-run", message="the text lacks a part of the run: figures are of the requests that it has"
+)
+
+
+def no_end_mark(what: str) -> Note:
+    """Return the note on a file of rows, which looks whole wherever it was cut between two of them."""
+    return Note(code="no-end-mark", message=f"{what} has no end mark: whether it has the whole run cannot be known")
 
 
 def unread_notes(unread: Sequence[str]) -> Iterator[Note]:

@@ -31,6 +31,7 @@ from benchkit.loadtools.text import (
     has_line,
     latency_of,
     line_with,
+    no_end_mark,
     not_output_of,
     parse_count,
     parse_number,
@@ -439,7 +440,10 @@ def _percentages(lines: list[str]) -> LoadResult:
             corrected=False,
         ),
         complete=not unread and max(times) in _LAST_PERCENTAGES and len(times) == max(times) + 1,
-        notes=tuple(unread_notes(unread)),
+        notes=(
+            *([no_end_mark("a file of ab -e")] if max(times) == _LAST_PERCENTAGES[0] else []),
+            *unread_notes(unread),
+        ),
     )
 
 
@@ -469,7 +473,7 @@ def _requests(lines: list[str]) -> LoadResult:
         requests=len(times),
         latency=latency_of(times, 1e-3, resolution_s=1e-3),
         complete=not unread,
-        notes=tuple(unread_notes(unread)),
+        notes=(no_end_mark("a file of ab -g"), *unread_notes(unread)),
     )
 
 

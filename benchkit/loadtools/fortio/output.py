@@ -62,6 +62,10 @@ def _number(token: str) -> float | None:
     return float(token) if _NUMBER.fullmatch(token) else None
 
 
+_Ended = tuple[float | None, int | None, float | None]
+"""Elapsed seconds, calls and rate."""
+
+
 class _FortioReader(Reader):
     """Figures of the text by fortio's own labels; times in seconds, sizes in bytes."""
 
@@ -71,9 +75,9 @@ class _FortioReader(Reader):
     target_rate: float | None = None
     url: str | None = None
     threads: int | None = None
-    ended: tuple[float | None, int | None, float | None] | None = None
+    ended: _Ended | None = None
     """Elapsed seconds, calls and rate, as printed."""
-    logged: tuple[float | None, int | None, float | None] | None = None
+    logged: _Ended | None = None
     """The same, as logged: with more digits."""
     done: tuple[int | None, float | None] | None = None
     """Calls and rate of the last line."""
@@ -166,7 +170,7 @@ class _FortioReader(Reader):
 
     def result(self) -> LoadResult:
         calls = self.counters.get(_CALLS)
-        duration, requests, rate = self.logged or self.ended or (None, *(self.done or (None, None)))
+        duration, requests, rate = self.logged or _without_rounding(self.ended) or (None, *(self.done or (None, None)))
         if requests is None and calls:
             requests = int(calls[0])
         errors = self.counters.get(_ERRORS, ()) if _ERRORS in self.counters else ()
@@ -201,11 +205,22 @@ class _FortioReader(Reader):
             yield Note(
                 code="target-rate", message=f"{self.target_rate:g} calls/s were asked for; times count from sending"
             )
+        if self.done and not self.ended and not self.logged:
+            yield Note(code="rate-rounded", message="the last line of fortio rounds the rate to 0.1/s")
         if self.behind is not None:
             yield Note(
                 code="rate-not-held", message=f"fortio was late for {self.behind:g} % of its calls, and caught up"
             )
         yield from unread_notes(self.unread)
+
+
+def _without_rounding(ended: _Ended | None) -> _Ended | None:
+    """Return elapsed seconds, calls and rate with all digits of the rate, where the printed one is its rounding."""
+    elapsed, calls, rate = ended or (None, None, None)
+    if not elapsed or calls is None or rate is None:
+        return ended
+    exact = calls / elapsed
+    return elapsed, calls, exact if float(f"{exact:.5g}") == rate else rate
 
 
 BUCKETS = Note(

@@ -203,6 +203,8 @@ class _GatlingReader(Reader):
             yield FAILURES_INCLUDED
         if self.has_global and self.elapsed is not None:
             yield Note(code="whole-seconds", message="the duration is rounded down to whole seconds")
+        elif self.has_global:
+            yield Note(code="duration-implied", message="the duration is that of the rate: rounded up to whole seconds")
         if not self.has_global:
             yield Note(code="progress", message="the text has only what Gatling prints during a run")
         yield from unread_notes(self.unread)

@@ -27,6 +27,7 @@ from benchkit.loadtools.text import (
     has_line,
     latency_of,
     line_with,
+    no_end_mark,
     not_output_of,
     parse_count,
     parse_number,
@@ -320,7 +321,7 @@ def _result(times: list[int], statuses: Counter[str], unread: list[str]) -> Load
         status=dict(sorted(statuses.items())),
         non_2xx=sum(n for code, n in statuses.items() if code[0] != "2") if statuses and not capped else None,
         complete=bool(times) and not unread,
-        notes=(*notes, *unread_notes(unread)),
+        notes=(*notes, no_end_mark("a CSV of hey"), *unread_notes(unread)),
     )
 
 

@@ -34,6 +34,7 @@ from benchkit.loadtools.json_text import JsonOutput, find_document, read_documen
 from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import (
     MAX_LINE,
+    PART_OF_RUN,
     Count,
     Figure,
     errors_of,
@@ -41,6 +42,7 @@ from benchkit.loadtools.text import (
     implied_duration,
     latency_of,
     line_with,
+    no_end_mark,
     not_output_of,
     of_unit,
     parse_count,
@@ -113,7 +115,7 @@ def _start(text: str | None) -> float | None:
     return None
 
 
-def _of_rows(rows: _Rows, *, complete: bool) -> LoadResult:
+def _of_rows(rows: _Rows, *, complete: bool, notes: tuple[Note, ...] = ()) -> LoadResult:
     samples = rows.samples
     starts = [sample.start_ms for sample in samples if sample.start_ms is not None]
     ends = [sample.start_ms + sample.elapsed_ms for sample in samples if sample.start_ms is not None]
@@ -125,14 +127,9 @@ def _of_rows(rows: _Rows, *, complete: bool) -> LoadResult:
     judged = bool(samples) and all(sample.is_success is not None for sample in samples)
     is_coded = sum(statuses.values()) == len(samples) or any(sample.code.startswith("Non HTTP") for sample in samples)
     threads = max((sample.threads for sample in samples if sample.threads is not None), default=None)
-    notes = list(unread_notes(rows.unread))
     if rows.transactions:
-        notes.insert(
-            0,
-            Note(
-                code="transactions", message=f"{rows.transactions:,} rows of transactions are not counted as requests"
-            ),
-        )
+        message = f"{rows.transactions:,} rows of transactions are not counted as requests"
+        notes = (Note(code="transactions", message=message), *notes)
     return LoadResult(
         tool="jmeter",
         duration_s=duration,
@@ -150,7 +147,7 @@ def _of_rows(rows: _Rows, *, complete: bool) -> LoadResult:
         non_2xx=sum(n for code, n in statuses.items() if code[0] != "2") if samples and is_coded else None,
         failed=sum(1 for sample in samples if not sample.is_success) if judged else None,
         complete=complete and bool(samples) and not rows.unread,
-        notes=tuple(notes),
+        notes=(*notes, *unread_notes(rows.unread)),
     )
 
 
@@ -211,7 +208,7 @@ def _parse_csv(text: str) -> LoadResult | None:
             rows.add(dict(zip(names, row, strict=True)), delimiter.join(row))
         else:
             rows.unread.append(delimiter.join(row))
-    return _of_rows(rows, complete=True)
+    return _of_rows(rows, complete=True, notes=(no_end_mark("a JTL in CSV"),))
 
 
 _TAG = re.compile(r"<(/?)(httpSample|sample)((?:\s+[\w:.-]{1,40}=(?:\"[^\"]*\"|'[^']*'))*)\s*(/?)>")
@@ -252,7 +249,8 @@ def _parse_xml(text: str) -> LoadResult | None:
             rows.add(figures, tag[0])
         if not tag[4]:
             counted.append(is_transaction)
-    return _of_rows(rows, complete=_CLOSE_XML.search(text) is not None)
+    is_whole = begins == 1 and _CLOSE_XML.search(text) is not None
+    return _of_rows(rows, complete=is_whole, notes=() if is_whole else (PART_OF_RUN,))
 
 
 _SUMMARY = re.compile(
@@ -353,6 +351,7 @@ def _of_summary(last: re.Match[str], threads: int | None, *, complete: bool, unr
         notes=(
             Note(code="summariser", message="times are whole milliseconds; the summariser states no percentiles"),
             *([] if decimal else [Note(code="whole-seconds", message="the duration is rounded down to whole seconds")]),
+            *([] if complete else [PART_OF_RUN]),
             *unread_notes(unread),
         ),
     )

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from benchkit.errors import ParseError
 from benchkit.loadtools.json_text import JsonOutput
-from benchkit.loadtools.text import Figure, latency_of, several_runs, unread_notes
+from benchkit.loadtools.text import Figure, latency_of, no_end_mark, several_runs, unread_notes
 from benchkit.models.load_result import LoadResult, Note
 
 _POINT = re.compile(
@@ -93,6 +93,7 @@ def read_points(text: str) -> LoadResult:
         complete=not unread,
         notes=(
             Note(code="k6-points", message="the points are of single requests: benchkit counts and sorts them itself"),
+            no_end_mark("a file of points"),
             *unread_notes(unread),
         ),
     )

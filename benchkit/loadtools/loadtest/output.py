@@ -50,7 +50,7 @@ _FIGURES = {
 }
 """Labels in front of figures, each with the name of its attribute."""
 _LINE = re.compile(rf"({'|'.join(map(re.escape, _FIGURES))}):\s*(.*)")
-_PERCENTILE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?)%\s+(\S+) ms(?: \(longest request\))?")
+_PERCENTILE = re.compile(r"(50|90|95|99|100)%\s+(\S+) ms(?: \(longest request\))?")
 _ERROR = re.compile(r"(-?\w+):\s+([0-9]{1,18}) errors")
 _SETTINGS_END = "Completed requests"
 
@@ -151,7 +151,9 @@ class _LoadtestReader(Reader):
             errors=errors_of(others, sum(self.statuses.values())) if counted and "-1" not in others else Errors(),
             status=self.statuses,
             failed=self.errors,
-            complete=not self.unread and {"requests", "time", "rate", "longest"} <= self.stated,
+            complete=not self.unread
+            and {"requests", "time", "rate", "longest"} <= self.stated
+            and (counted or not self.errors or "-1" in others),
             notes=tuple(self._notes()),
         )
 

@@ -26,6 +26,7 @@ from benchkit.loadtools.text import (
     errors_of,
     has_line,
     implied_duration,
+    no_end_mark,
     not_output_of,
     of_unit,
     parse_count,
@@ -90,7 +91,7 @@ class _LocustReader(Reader):
         return self.result()
 
     def read_line(self, line: str) -> None:
-        if self.errors is not None and (match := _ERROR.fullmatch(line)):
+        if self.errors is not None and not self.unterminated and (match := _ERROR.fullmatch(line)):
             self.errors[match[2].strip()] = self.errors.get(match[2].strip(), 0) + int(match[1])
         else:
             super().read_line(line)
@@ -169,9 +170,16 @@ class _LocustReader(Reader):
             ),
             errors=errors_of(unanswered, (failed or 0) - sum(unanswered.values())) if counted else Errors(),
             failed=failed,
-            complete=not self.unread and (self.is_final or self.version is None),
+            complete=not self.unread and self._has_end(counted=counted),
             notes=tuple(self._notes()),
         )
+
+    def _has_end(self, *, counted: bool) -> bool:
+        """Return whether nothing is missing: an excerpt, which lacks the first line, may lack tables too."""
+        has_percentiles = self.is_final and (bool(self.percentiles) or self.counts == (0, 0))
+        if self.version is None:
+            return has_percentiles or not self.is_final
+        return has_percentiles and counted
 
     def _notes(self) -> Iterator[Note]:
         if self.percentiles:
@@ -245,6 +253,7 @@ def _of_history(rows: list[Mapping[str, str]], *, unread: list[str]) -> LoadResu
                 code="history",
                 message="rates and percentiles of a history are of ten seconds each: only its totals are stated",
             ),
+            no_end_mark("a history of locust"),
             *unread_notes(unread),
         ),
     )

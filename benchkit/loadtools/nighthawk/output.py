@@ -122,13 +122,14 @@ class _NighthawkReader(Reader):
             {name: value for name, (value, _) in self.counters.items()},
             rates={name: rate for name, (_, rate) in self.counters.items()},
             complete=self.counting and not self.unread and self._has_last_counter(),
+            counted=self._has_last_counter(),
             notes=(TEXT_LIMITS, *unread_notes(self.unread)),
         )
 
     def _has_last_counter(self) -> bool:
         """Return whether the counter is there that every run has, near the end; names of tests are not known."""
         known = any(name.startswith(_PREFIXES) for name in self.counters)
-        return not known or any(name.endswith("upstream_rq_total") for name in self.counters)
+        return any(name.endswith("upstream_rq_total") for name in self.counters) or (bool(self.counters) and not known)
 
     def read_line(self, line: str) -> None:
         super().read_line(line)
@@ -206,6 +207,7 @@ def _result(
     rates: Mapping[str, float | None],
     complete: bool,
     notes: tuple[Note, ...],
+    counted: bool = True,
     duration_s: float | None = None,
     more: Mapping[str, object] | None = None,
 ) -> LoadResult:
@@ -217,8 +219,8 @@ def _result(
     connect, resets = plain.get("benchmark.pool_connection_failure", 0), plain.get("benchmark.stream_resets", 0)
     above = sum(n for name, n in answers.items() if name.removeprefix("benchmark.http_") in {"4xx", "5xx", "xxx"})
     summed = [rate for name in answers if (rate := per_second.get(name)) is not None]
-    requests = sum(answers.values()) if known else None
-    rate = float(f"{sum(summed):.12g}") if summed and len(summed) == len(answers) else None
+    requests = sum(answers.values()) if known and counted else None
+    rate = float(f"{sum(summed):.12g}") if counted and summed and len(summed) == len(answers) else None
     return LoadResult(
         tool="nighthawk",
         duration_s=implied_duration(requests, rate) if duration_s is None else duration_s,

@@ -31,6 +31,7 @@ from benchkit.loadtools.text import (
     has_line,
     latency_of,
     line_with,
+    no_end_mark,
     not_output_of,
     parse_count,
     parse_number,
@@ -351,6 +352,7 @@ def _read_csv(lines: list[str]) -> LoadResult:
         complete=bool(times) and not unread,
         notes=(
             Note(code="oha-csv", message="only answered requests have a row: the CSV has no failures and no duration"),
+            no_end_mark("a CSV of oha"),
             *unread_notes(unread),
         ),
     )

@@ -108,7 +108,8 @@ class _RewrkReader(Reader):
         self.set_once(match[0], connections=parse_count(match[1]), target=match[2])
 
     def read_times(self, match: re.Match[str]) -> None:
-        times = [parse_scaled(token, SECONDS) for token in match.groups()]
+        mean = None if self.starts_mid_number else match[1]
+        times = [parse_scaled(token, SECONDS) for token in (mean, *match.groups()[1:])]
         self.set_once(match[0], times=None if None in times else tuple(time[0] for time in times if time))
 
     def read_requests(self, match: re.Match[str]) -> None:

@@ -27,6 +27,7 @@ from benchkit.loadtools.text import (
     excerpt,
     has_line,
     line_with,
+    no_end_mark,
     not_output_of,
     parse_count,
     parse_duration,
@@ -228,6 +229,7 @@ class _VegetaReader(Reader):
     def _notes(self) -> Iterator[Note]:
         if self.kind == "hist":
             yield Note(code="vegeta-hist", message="a histogram report states only the number of requests, by bucket")
+            yield no_end_mark("a histogram report")
         if self.errors:
             examples = "; ".join(self.errors[:3])
             yield Note(

@@ -65,7 +65,7 @@ def test_the_first_nighthawk_printed_seconds() -> None:
 def test_counters_of_a_truncated_text_of_nighthawk_are_not_zero() -> None:
     text = _text("nighthawk/text")
     result = _read("nighthawk", text[: text.index("benchmark.http_5xx")])
-    assert (result.requests, result.errors.read, result.failed, result.complete) == (1990, None, None, False)
+    assert (result.requests, result.errors.read, result.failed, result.complete) == (None, None, None, False)
     cut = _read("nighthawk", text[: text.index("Counter ")])
     assert (cut.requests, cut.failed, cut.errors.read, cut.complete) == (None, None, None, False)
 
