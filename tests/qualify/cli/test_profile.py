@@ -83,7 +83,10 @@ def test_shares_add_up() -> None:
     assert list(found["cumulative"]) == ["mcall", "schedule", "findrunnable", "netpoll", "epollwait"]
     assert document("shares", NGINX)["categories"]["kernel network"] == 0
     assert document("shares", NGINX, "--kernel", "apart")["categories"]["kernel network"] > 0.3
-    assert " waiting: finding and waiting for work (scheduler, netpoll and epoll)" in benchkit_profile("shares", NET_HTTP).stdout
+    assert (
+        " waiting: finding and waiting for work (scheduler, netpoll and epoll)"
+        in benchkit_profile("shares", NET_HTTP).stdout
+    )
 
 
 def test_a_profile_without_samples_has_no_shares(tmp_path: Path) -> None:

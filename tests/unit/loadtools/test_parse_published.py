@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from benchkit.errors import ParseError
 from benchkit.loadtools.formats import read_runs
 from benchkit.models.load_result import LoadResult
 
@@ -81,3 +82,36 @@ def test_wide_cells_of_the_first_autocannon_have_one_blank_between() -> None:
         0.127,
     )
     assert result.complete
+
+
+def test_the_first_interval_of_jmeter_is_the_run_so_far() -> None:
+    line = "summary +   2802 in 00:00:06 =  433.7/s Avg:    66 Min:     9 Max:  1053 Err:     0 (0.00%) Active: 102 Started: 102 Finished: 0\n"
+    result = _only(f"Creating summariser <summary>\n{line}...\n")
+    assert (result.requests, result.rps, result.latency.mean_s, result.latency.max_s) == (2802, 433.7, 0.066, 1.053)
+    assert not result.complete
+    with pytest.raises(ParseError, match="intervals only"):
+        _only(line + line)
+
+
+def test_an_interrupt_stands_before_the_heading_of_wrk() -> None:
+    result = _only(
+        "Running 30s test @ http://127.0.0.1/\n  2 threads and 40 connections\n^C  Thread Stats   Avg      Stdev     Max   +/- Stdev\n"
+        "    Latency   635.91us    0.89ms  12.92ms   93.69%\n    Req/Sec    56.20k     8.07k   62.00k    86.54%\n"
+        "  1124608 requests in 10.05s, 1.08GB read\nRequests/sec: 111903.94\nTransfer/sec:    110.14MB\n"
+    )
+    assert (result.latency.max_s, result.duration_s) == (0.01292, 10.05)
+    assert not any(note.code == "unread" for note in result.notes)
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        ("k6", "metric_name,timestamp,metric_value,check\nhttp_reqs,1709287200,1.000000,\n"),
+        ("nighthawk", "worker_0.stat_id.samples: 3\nworker_0.stat_id.mean: 2000\n"),
+        ("nighthawk", '# TYPE nighthawk_bar counter\nnighthawk_bar{scope="worker_0"} 2\n'),
+        ("nighthawk", "options:\n  termination_predicates:\n    {}\n"),
+    ],
+)
+def test_forms_that_are_not_read_are_refused_by_name(tool: str, text: str) -> None:
+    with pytest.raises(ParseError, match=tool):
+        read_runs(text, where="here")
