@@ -103,6 +103,12 @@ def test_an_interrupt_stands_before_the_heading_of_wrk() -> None:
     assert not any(note.code == "unread" for note in result.notes)
 
 
+def test_the_prefix_of_a_container_runtime_is_removed() -> None:
+    lines = [f"2024-03-01T10:00:00.123456789Z stdout F {line}\n" for line in SUMMARY.splitlines()]
+    result = _only("".join(lines))
+    assert (result.requests, result.complete) == (58712, True)
+
+
 @pytest.mark.parametrize(
     ("tool", "text"),
     [
