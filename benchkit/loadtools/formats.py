@@ -72,6 +72,10 @@ FORMATS: Registry[OutputFormat] = Registry(
 """Every output format, those of plugins too, by the name of its tool."""
 
 UNSUPPORTED: Mapping[str, Callable[[str], bool]] = {
+    "k6 --out csv": has_line("metric_name,timestamp,metric_value,"),
+    "nighthawk in its forms dotted, prometheus or yaml": has_line(
+        r"(?:global|worker_[0-9]+)\.\S+\.(?:samples|pstdev): ", "# TYPE nighthawk_", "termination_predicates:"
+    ),
     "artillery": has_line(
         r"http\.(?:response_time|codes\.[0-9]+|request_rate|requests):? ?\.{2,}", "Summary report @ "
     ),
@@ -84,7 +88,7 @@ UNSUPPORTED: Mapping[str, Callable[[str], bool]] = {
     "tsung": has_line(r"stats: [a-z0-9_]+ [0-9.]+", "# stats: dump at"),
     "weighttp": has_line("weighttp - ", r"finished in .* millisec and .* req/s, .* kbyte/s$"),
 }
-"""Tools whose output is refused by name, each with its recogniser."""
+"""Tools whose output, or a form of it, is refused by name, each with its recogniser."""
 
 MAX_SAMPLE = 1 << 20
 """Characters at the beginning and at the end of a text in which marks are looked for."""

@@ -44,7 +44,9 @@ _PREFIXES = (
     _Prefix(
         "journald", re.compile(rf"(?:[A-Z][a-z]{{2}} [ 0-9][0-9] {_TIME}|{_STAMP}) \S{{1,80}} [^\s:]{{1,80}}:(?: |$)")
     ),
-    _Prefix("time", re.compile(rf"(?:{_STAMP}|{_TIME})(?:{_END}(?:[0-9]{{2}}[OE](?:[ +]|$))?)")),
+    _Prefix(
+        "time", re.compile(rf"(?:{_STAMP}|{_TIME})(?:{_END}(?:(?:[0-9]{{2}}[OE]|std(?:out|err) [FP])(?:[ +]|$))?)")
+    ),
     _Prefix("time", re.compile(rf"\[[^\]]{{0,40}}{_TIME}[^\]]{{0,40}}\](?:[ \t]{{1,4}}{_LEVEL}\b)?:?(?: |$)")),
     _Prefix("level", re.compile(rf"\[?{_LEVEL}\]?:?(?:[ \t]|$)")),
     _Prefix("name", re.compile(r"\[[\w.@/:-]{1,80}\](?: |$)"), share=1),

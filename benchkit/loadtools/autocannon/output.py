@@ -58,6 +58,8 @@ _CONNECTIONS = re.compile(r"([0-9]+) connections?(?: with ([0-9]+) pipelining fa
 _WORKERS = re.compile(r"([0-9]+) workers?")
 _HEADER = re.compile(rf"[{_BORDERS}]?\s*Stat\b.*")
 _ROW = re.compile(rf"[{_BORDERS}]?\s*(Latency(?: \(ms\))?|Req/Sec|Bytes/Sec)(?![\w/])\s*(.*)")
+_CELL = re.compile(r"[0-9]+(?:\.[0-9]+)?(?: ?[kKMGTP]?B)?(?= |$)")
+"""A cell of a table without borders, where a wide one leaves a single blank before the next: `28023.28 1132.03`."""
 _STATUS = re.compile(rf"[{_BORDERS}]?\s*([1-5][0-9]{{2}})\s*[{_BORDERS}]\s*([0-9]+)\s*[{_BORDERS}]?")
 _POINT = re.compile(
     rf"[{_BORDERS}]?\s*([0-9]{{1,2}}(?:\.[0-9]{{1,3}})?)%?\s*[{_BORDERS}\s]\s*([0-9]+(?:\.[0-9]+)?)\s*[{_BORDERS}]?"
@@ -163,6 +165,8 @@ class _AutocannonReader(Reader):
 
     def read_row(self, match: re.Match[str]) -> None:
         label, cells = match[1], _cells(match[2])
+        if len(cells) != len(self.columns):
+            cells = _CELL.findall(match[2])
         if self.unterminated or len(cells) != len(self.columns):
             self.unread.append(match[0])
             return

@@ -1,4 +1,4 @@
-"""Parser of Gatling's figures (2 to 3.15): what it prints, `js/stats.json` and `js/global_stats.json`.
+"""Parser of Gatling's figures (2 to 3.15): what it prints, `js/stats.json`, `js/stats.js` and `js/global_stats.json`.
 
 Meaning of the figures, read from its source (charts/template/ConsoleTemplate.scala, GlobalStatsJsonTemplate.scala):
 
@@ -8,7 +8,7 @@ Meaning of the figures, read from its source (charts/template/ConsoleTemplate.sc
   elapsed" is rounded down. Old versions print plain figures, new ones have thousands separated by commas.
 - JSON names its percentiles 1 to 4. They are 50, 75, 95 and 99 unless `gatling.conf` says otherwise; the two of
   early versions were 95 and 99, or 50 and 75, and are not stated. JSON has 0 where a kind of request has no times, text
-  has "-". Since 3.10 Gatling writes no JSON.
+  and `stats.js` have "-". Since 3.10 Gatling writes no JSON.
 - Users arrive at rates (open) or are kept at a number (closed): the figures do not say which.
 - `simulation.log` is binary since 3.10, and text of its own kind before: neither is read.
 """
@@ -17,12 +17,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from json import JSONDecodeError, JSONDecoder
+from typing import Annotated
 
-from pydantic import ConfigDict
+from pydantic import BeforeValidator, ConfigDict
 from pydantic.alias_generators import to_camel
 
 from benchkit.errors import ParseError
-from benchkit.loadtools.json_text import JsonOutput, find_document, read_document
+from benchkit.loadtools.json_text import JsonOutput, LaxJsonOutput, find_document, read_document
 from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import (
     Figure,
@@ -39,6 +41,8 @@ from benchkit.models.load_result import Errors, Latency, LoadResult, Note
 
 _JSON = re.compile(r'"numberOfRequests"\s*:\s*\{\s*"total"')
 _TREE = re.compile(r'\{\s*"type"\s*:\s*"GROUP"')
+_SCRIPT = re.compile(r"^\s*(?:var stats = \{|stats: (?=\{))", re.MULTILINE)
+"""Beginning of `stats.js`, or of the figures of all requests in it."""
 _BINARY_LOG = re.compile(r"\A\x00*[\x05-\x0c][0-9]{1,2}\.[0-9]{1,2}\.[0-9]")
 _TEXT_LOG = re.compile(r"\A(?:RUN|ASSERTION|[\w.$]+\t[\w.$]*\tRUN)\t")
 _GLOBAL = re.compile(r"-{4} Global Information -.*")
@@ -48,7 +52,7 @@ _PLAIN = r"[0-9]{1,15}(?:\.[0-9]{1,3})?|-"
 _OLD_ROW = re.compile(rf"> (\S.*?)\s+({_PLAIN}) +\(OK=({_PLAIN}) *KO=({_PLAIN}) *\)")
 _NEW_ROW = re.compile(rf"> (\S.*?)\s*\|\s*({_NUMBER})\s*\|\s*({_NUMBER})\s*\|\s*({_NUMBER})")
 _OLD_PROGRESS = re.compile(rf"> Global\s+\(OK=({_PLAIN}) *KO=({_PLAIN}) *\)")
-_ERROR = re.compile(r"> (\S.*?)\s+([0-9][0-9,]*) +\( *[0-9.]+ ?%\)")
+_ERROR = re.compile(r"> (\S.*?)\s+([0-9][0-9,]*) +\( *[0-9.,]+ ?%\)")
 _ELAPSED = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8}.*?\s([0-9]{1,9})s elapsed")
 _USERS = re.compile(r"(?:waiting: *([0-9,]+) */ )?active: *([0-9,]+) */ done: *([0-9,]+)")
 _END = re.compile(r"={20,}")
@@ -236,9 +240,13 @@ def _errors(messages: Mapping[str, int], failed: float | None) -> Errors:
     return errors_of({text: number for text, number in messages.items() if not _CHECK.match(text)}, checks)
 
 
-class _GatlingFigure(JsonOutput):
-    total: Figure
-    ko: Figure = 0
+_Number = Annotated[Figure | None, BeforeValidator(lambda value: None if value == "-" else value)]
+"""A figure, which `stats.js` has as text; `-` where a kind of request has none."""
+
+
+class _GatlingFigure(LaxJsonOutput):
+    total: _Number
+    ko: _Number = 0
 
 
 class _GatlingStats(JsonOutput):
@@ -264,8 +272,8 @@ class _GatlingTree(JsonOutput):
 
 def _of_document(stats: _GatlingStats) -> LoadResult:
     found = (stats.percentiles1, stats.percentiles2, stats.percentiles3, stats.percentiles4)
-    values = [each.total for each in found if each is not None]
-    requests, failed = int(stats.number_of_requests.total), int(stats.number_of_requests.ko)
+    values = [each.total for each in found if each is not None and each.total is not None]
+    requests, failed = int(stats.number_of_requests.total or 0), int(stats.number_of_requests.ko or 0)
     times = {
         "min": stats.min_response_time.total,
         "mean": stats.mean_response_time.total,
@@ -296,12 +304,22 @@ def parse(text: str) -> LoadResult:
     """Return the result of a run. Raises ParseError for other text, for several runs, and for simulation.log."""
     if _BINARY_LOG.match(text) or _TEXT_LOG.match(text):
         raise ParseError("this is simulation.log of gatling, which benchkit does not read", hint=f"give {_WRITES}")
+    if (script := [match for match in _SCRIPT.finditer(text) if match[0].endswith("stats: ")]) and _JSON.search(text):
+        return _of_document(read_document(_first_object(text[script[0].end() :]), _GatlingStats, "gatling"))
     document = find_document(text, _JSON, "gatling")
     if document is not None and _TREE.match(document):
         return _of_document(read_document(document, _GatlingTree, "gatling").stats)
     if document is not None:
         return _of_document(read_document(document, _GatlingStats, "gatling"))
     return _GatlingReader().read(text)
+
+
+def _first_object(text: str) -> str:
+    """Return the object at the beginning of a text; the whole text where it is truncated."""
+    try:
+        return text[: JSONDecoder().raw_decode(text)[1]]
+    except JSONDecodeError:
+        return text
 
 
 _MARK = line_with(

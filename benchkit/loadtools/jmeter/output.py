@@ -269,6 +269,8 @@ class _Summariser:
     def __init__(self) -> None:
         self.last: re.Match[str] | None = None
         """The last line with `=`."""
+        self.first: re.Match[str] | None = None
+        """The first line with `+`: its interval begins with the run, so that JMeter prints no `=` after it."""
         self.intervals = 0
         self.is_parted = False
         """True where other text, and no line with `+`, follows the last one: as between the lines of two runs."""
@@ -298,6 +300,7 @@ class _Summariser:
             self.active, self.threads = int(match[12]), max(self.threads or 0, int(match[13] or match[12]))
         if match[1] == "+":
             self.intervals, self.is_parted = self.intervals + 1, False
+            self.first = self.first or match
             return
         if self.last is not None and (int(match[2]) < int(self.last[2]) or self.is_parted):
             raise several_runs("jmeter", match[0])
@@ -310,6 +313,8 @@ def _parse_summary(text: str) -> LoadResult | None:
     for line in split_lines(text):
         if len(line) <= MAX_LINE:
             lines.read_line(line.strip())
+    if lines.last is None and lines.first is not None and lines.intervals == 1:
+        return _of_summary(lines.first, lines.threads, complete=False, unread=lines.unread)
     if lines.last is None:
         if lines.intervals:
             raise ParseError(

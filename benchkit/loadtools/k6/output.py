@@ -58,10 +58,12 @@ _METRICS = (
     "http_req_duration|http_req_failed|http_req_waiting|http_reqs|iterations|dropped_iterations|vus|data_received"
 )
 _ROW = re.compile(rf"(?:\S{{1,6}}\s+)?({_METRICS})\.{{2,}}:\s*(\S.*)")
-_OTHER_ROW = re.compile(r"(?:\S{1,6}\s+)?[a-z][\w ]*\.{2,}:.*")
+_OTHER_ROW = re.compile(r"(?:\S{1,6}\s+)?([a-z][\w ]*)\.{2,}:.*")
 _SUBMETRIC = re.compile(r"(?:\S{1,6}\s+)?\{\s*(\S.*?)\s*\}\.{2,}:\s*(\S.*)")
 _CELL = re.compile(r"(avg|min|med|max|p\(([0-9]{1,2}(?:\.[0-9]{1,5})?)\))=(\S+)")
 _COUNTER = re.compile(r"([0-9]{1,18})\s+([0-9]+(?:\.[0-9]+)?(?:e[+-][0-9]+)?)/s")
+_FAILED_SHARE = re.compile(r"[0-9.]+%")
+"""A row without its counts, as excerpts have it."""
 _FAILED = re.compile(r"[0-9.]+%\s+\D{0,8}?([0-9]+)\s+(?:out of\s+|\D{0,8}?\s*)([0-9]+)")
 _GAUGE = re.compile(r"[0-9]+\s+min=[0-9]+\s+max=([0-9]+)")
 _DATA = re.compile(r"([0-9.]+) ?([kMGTP]?B)\s+([0-9.]+) ?([kMGTP]?B)/s")
@@ -163,6 +165,7 @@ class _K6Reader(Reader):
         """Metric of the row before, to which a row in braces belongs."""
         self.has_beginning = False
         self.has_end = False
+        """True after the line of progress with no user at work, or the last row of a summary."""
         self._rules = (
             (_RUNNING, self.read_running),
             (_ROW, self.read_row),
@@ -207,7 +210,7 @@ class _K6Reader(Reader):
         if metric == "http_req_failed":
             failed = _FAILED.match(cells)
             figures.failed = int(failed[1]) if failed else None
-            return failed is not None
+            return failed is not None or _FAILED_SHARE.fullmatch(cells) is not None
         if metric == "data_received":
             data = _DATA.match(cells)
             figures.bytes_total = _size(data[1], data[2]) if data else None
@@ -228,8 +231,9 @@ class _K6Reader(Reader):
         if self.metric == "http_req_duration" and match[1].replace(" ", "") == "expected_response:true":
             self.figures.expected = None if self.unterminated else _trend(match[2])
 
-    def read_other(self, _match: re.Match[str]) -> None:
+    def read_other(self, match: re.Match[str]) -> None:
         self.metric = ""
+        self.has_end = self.has_end or match[1] == ("data_sent" if "total" in self.stated else "vus_max")
 
     def read_section(self, _match: re.Match[str]) -> None:
         """Skip the rows of a group or scenario: the totals have them too."""
@@ -246,7 +250,7 @@ class _K6Reader(Reader):
         """Read a line of progress: that of the end has no user at work."""
         self.has_beginning = True
         at_work, users, interrupted = match.groups()
-        if at_work == "0" and not self.ends_mid_number(match[0]):
+        if int(at_work) == 0 and not self.ends_mid_number(match[0]):  # padded: `000/200 VUs`
             self.has_end = True
             self.figures.interrupted = int(interrupted)
             self.figures.users = int(users) if self.figures.users is None else self.figures.users

@@ -54,7 +54,7 @@ _SHARE = r"(-?nan|[0-9.]{1,24})%?"
 _VERSION = re.compile(r"wrk\s+(\S+) \[\w+\] Copyright.*")
 _RUNNING = re.compile(r"(?:Running \S+ test @|Making \S+ requests to) (\S.*)")
 _CONNECTIONS = re.compile(r"(\S+) threads? and (\S+) connections?")
-_COLUMNS = re.compile(r"Thread Stats\s+Avg\s+Stdev\s+(\S+)\s+\+/- Stdev")
+_COLUMNS = re.compile(r"(?:\^C\s*)?Thread Stats\s+Avg\s+Stdev\s+(\S+)\s+\+/- Stdev")
 _ROW = re.compile(  # 999.995 ms and more fills the third column, without a blank before it
     rf"(Latency|Req/Sec)\s+{_FIGURE}\s+{_FIGURE}(?:\s+|(?=1000\.00ms)){_FIGURE}\s+{_SHARE}"
 )

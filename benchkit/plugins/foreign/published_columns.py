@@ -34,7 +34,12 @@ _BYTES = re.compile(
 _BETTER = re.compile(
     r"[(\[]?\b(?:higher|lower|more|less|bigger|smaller)\b[^)\]]*\bbetter\b[)\]]?|[<>▲▼⇧⇩]", re.IGNORECASE
 )
-_MEAN = {"mean", "avg", "average", "平均", "durchschnitt", "mittel", "moyenne", "média", "media", "среднее"}
+_AT_CONNECTIONS = re.compile(
+    r"(?:c\s*=\s*)?(\d{1,3}(?:[ ,.'\u2019]\d{3})+|\d+)\s*(?:(?:concurrent )?(?:connections?|conns?|clients?|users?|vus|"
+    r"connexions?|verbindungen|conex(?:iones|ão|ões))|并发(?:连接)?数?|连接数?)",
+    re.IGNORECASE,
+)
+_MEAN = {"mean", "avg", "average", "平均", "durchschnitt", "mittel", "mittlere", "moyenne", "média", "media", "среднее"}
 _MEDIAN = {"median", "med", "中位数", "mediana", "médiane"}
 _MAX = {"max", "maximum", "slowest", "longest", "最大", "最长", "最慢"}
 _ABOUT_TIME = {
@@ -71,7 +76,7 @@ _ABOUT_TIME = {
     *("latence", "latência", "latencia", "задержка", "分位", "分位数"),
 }
 _COUNTS = {
-    "connections": r"(?:concurrent )?(?:connections?|conns?|clients?|users?)|concurrency|(?:vus|virtual users)|c|并发数?|连接数?|并发连接数?",
+    "connections": r"(?:concurrent )?(?:connections?|conns?|clients?|users?)|connexions|verbindungen|conexiones|conexões|concurrency|(?:vus|virtual users)|c|并发数?|连接数?|并发连接数?",
     "requests": r"(?:total |completed? |# ?)?(?:requests?|reqs)(?: total| count)?|total requests|请求总?数|总请求数?",
     "failures": r"(?:total |failed )?(?:errors?|failures?|failed|failed requests)(?: count)?|错误数?|失败数?|错误请求数?",
     "errors_connect": r"(?:socket )?(?:connect(?:ion)?|conn) errors?",
@@ -92,11 +97,12 @@ _COUNTS = {
 _COUNT_PATTERNS = {field: re.compile(pattern, re.IGNORECASE) for field, pattern in _COUNTS.items()}
 _TARGET = re.compile(r"(?:target|offered|requested|held) (?:rate|rps|qps|throughput|load)(?: rps)?", re.IGNORECASE)
 _RATE = re.compile(
-    r"(?:achieved |actual |total |mean |avg |average |平均)?(?:throughput|speed|rate|吞吐量?|每秒请求数|性能|tps)",
+    r"(?:achieved |actual |total |mean |avg |average |平均)?(?:throughput|speed|rate|吞吐量?|每秒请求数|性能|tps)|best performance",
     re.IGNORECASE,
 )
 _WINDOW = re.compile(
-    r"(?:test |total |run )?(?:duration|elapsed|time taken)|total time|持续时间|测试时长|时长", re.IGNORECASE
+    r"(?:test |total |run )?(?:duration|elapsed|time taken(?: for tests?)?)|total time|持续时间|测试时长|时长",
+    re.IGNORECASE,
 )
 _UNIT_AT_END = re.compile(r"(?:^|[\s(\[,:/])\s*(" + "|".join(map(re.escape, SECONDS)) + r")\s*[)\]]?$", re.IGNORECASE)
 _WORD = re.compile(r"p\s?\d[\d.]*|\d[\d.]*\s?(?:%|th)?|[^\W\d_]+", re.IGNORECASE)
@@ -162,7 +168,7 @@ def column_of(head: str, cells: Sequence[str]) -> Column | None:
     return (
         _bytes_column(words, cells)
         or _count_column(words)
-        or _time_column(bare, scale)
+        or (None if PER_SECOND.search(words) else _time_column(bare, scale))  # `Mean requests per second`
         or (Column("duration_s", kind="time", scale=scale) if _WINDOW.fullmatch(bare) else None)
         or (Column("rps", kind="rate") if _is_rate(words) else None)
     )
@@ -180,6 +186,12 @@ def owner_of(head: str) -> str:
     """Return the words of a heading beside those of its rate: `nginx` of `nginx (req/s)`; empty for `Avg RPS`."""
     words = re.sub(r"[()\[\],:]", " ", PER_SECOND.sub(" ", words_of(head)))
     return " ".join(word for word in words.split() if word.lower() not in _MEAN | {"rate", "throughput", "speed", "in"})
+
+
+def connections_of(head: str) -> int | None:
+    """Return the connections that are a heading, `1 000 connections`; None for others."""
+    match = _AT_CONNECTIONS.fullmatch(words_of(head))
+    return int(re.sub(r"\D", "", match[1])) if match else None
 
 
 def has_time_unit(head: str) -> bool:

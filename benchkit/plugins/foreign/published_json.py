@@ -20,11 +20,27 @@ from benchkit.plugins.foreign.published_tables import RawTable
 
 KEY = "benchkit key"
 """Heading of the column with the key under which a row stands."""
+OUTER_KEY = "benchkit outer key"
+"""Heading of the column with the key around it."""
 LONGEST_TIME_S = 10.0
 """Median time above which times without a unit are no seconds: no published server takes ten of them."""
 LONGEST_WINDOW_MS = 1e6
 """`duration_ms` above which it states microseconds, as that of wrk's scripts does."""
-_WRAPPERS = {"results", "data", "rows", "items", "benchmarks", "result", "stats", "metrics", "summary", "runs"}
+_WRAPPERS = {
+    "results",
+    "data",
+    "frameworks",
+    "servers",
+    "tests",
+    "rows",
+    "items",
+    "benchmarks",
+    "result",
+    "stats",
+    "metrics",
+    "summary",
+    "runs",
+}
 _MAX_DEPTH = 8
 
 
@@ -51,7 +67,7 @@ def _rows(node: object, around: Mapping[str, str], keys: tuple[str, ...]) -> Ite
         with_rate = [key for key, value in below.items() if isinstance(value, dict) and _has_rate(_scalars(value))]
         if (_has_rate(own) or (own and len(with_rate) == 1)) and not any(map(_has_rows, below.values())):
             inner = {f"{key} {each}": text for key, value in below.items() for each, text in _flat(value)}
-            yield dict(around) | own | inner | ({KEY: keys[-1]} if keys else {})
+            yield dict(around) | own | inner | dict(zip((KEY, OUTER_KEY), keys[::-1], strict=False))
             return
         for key, value in below.items():
             is_wrapper = key.lower() in _WRAPPERS or (len(below) == 1 and isinstance(value, list))

@@ -19,6 +19,7 @@ from benchkit.plugins.foreign.published import PublishedResult, PublishedTable
 from benchkit.plugins.foreign.published_columns import (
     Column,
     column_of,
+    connections_of,
     has_time_unit,
     is_index,
     is_name,
@@ -27,8 +28,8 @@ from benchkit.plugins.foreign.published_columns import (
     owner_of,
     words_of,
 )
-from benchkit.plugins.foreign.published_json import KEY, json_table
-from benchkit.plugins.foreign.published_numbers import PER_SECOND, Decimal, decimal_of, read_number, read_rate
+from benchkit.plugins.foreign.published_json import KEY, OUTER_KEY, json_table
+from benchkit.plugins.foreign.published_numbers import PER_SECOND, Decimal, decimal_of, is_size, read_number, read_rate
 from benchkit.plugins.foreign.published_tables import RawTable, tables_of
 
 _MULTIPLEXED = re.compile(r"(?<![a-z0-9])(?:h2c?|h3|http[/ ]?[23]|quic|grpc)(?![a-z0-9])", re.IGNORECASE)
@@ -36,6 +37,7 @@ _COLUMN = "column"
 """Heading of the names of servers that stood in the first row."""
 _CHANGE = re.compile(r"diff|delta|change|ratio|improve|vs\.?\b|winner|差异|提升|[Δ%±]", re.IGNORECASE)
 """Heading of a column that compares others."""
+_SHARE = re.compile(r"[\d.,]+ ?%")
 _SENTENCE = 60
 """Characters of a cell that is no name."""
 
@@ -122,7 +124,7 @@ def _read(table: RawTable, text: str, where: str) -> PublishedTable:
     for number, row in enumerate(table.rows, start=1):
         figures = {head: column.read(row[head], decimal) for head, column in columns.items()}
         label = row[named] if named is not None and row[named] else f"row {number}"
-        test = row[tested] if tested and row[tested] != label else None
+        test = row[tested] if tested is not None and row[tested] and row[tested] != label else None
         if servers:
             results += [
                 PublishedResult(
@@ -144,7 +146,7 @@ def _read(table: RawTable, text: str, where: str) -> PublishedTable:
         )
         for each in results
     ]
-    used = {named, tested, KEY}
+    used = {named, tested, KEY, OUTER_KEY}
     return PublishedTable(marked, [head for head in names if head and head not in used])
 
 
@@ -167,6 +169,9 @@ def _rates_by_cells(
         and any(Column("rps", kind="rate").read(cell, decimal) is not None for cell in cells[head])
     ]
     about = " ".join((table.title or "", table.before, *table.heads))
+    at = {head: number for head in heads if (number := connections_of(head)) is not None}
+    if at and not has_rate and (PER_SECOND.search(about) or _are_rates(cells, list(at), decimal)):
+        return {head: Column("rps", connections=number, kind="rate") for head, number in at.items()}
     if len(repeats) > 1 and (has_rate or PER_SECOND.search(about) or _are_rates(cells, repeats, decimal)):
         return {head: Column("rps", kind="rate", repeats=True) for head in repeats}
     if has_rate:
@@ -191,16 +196,25 @@ def _labels(
         head
         for head in heads
         if head != KEY
-        and any(cell and read_number(cell, decimal) is None for cell in cells[head])
+        and any(_is_label(cell, decimal, is_first=head == table.heads[0]) for cell in cells[head])
         and max(map(len, cells[head]), default=0) <= _SENTENCE
     ]
     tested = next((head for head in heads if is_test(head)), KEY if KEY in table.heads else None)
-    named = next((head for head in sorted(heads, key=_COLUMN.__eq__) if is_name(head)), None)
+    outer = OUTER_KEY if OUTER_KEY in table.heads else None
+    named = next((head for head in sorted(heads, key=_COLUMN.__eq__) if is_name(head)), outer)
     if named is None and tested == KEY and not texts:
         return KEY, None
     if named is None:
-        named = next((head for head in texts if head != tested), tested)
+        varied = [head for head in texts if head != tested and (len(set(cells[head])) > 1 or len(table.rows) == 1)]
+        named = varied[0] if varied else tested
     return named, None if tested == named else tested
+
+
+def _is_label(cell: str, decimal: Decimal, *, is_first: bool) -> bool:
+    """Return whether a cell may be a name; a share or size is one in the first column alone: `64Mi`, `100m`."""
+    if is_first:
+        return re.search(r"[^\W\d_]", cell) is not None
+    return bool(cell) and read_number(cell, decimal) is None and not (_SHARE.fullmatch(cell) or is_size(cell))
 
 
 def _rates_by_owner(columns: Mapping[str, Column]) -> dict[str, Column]:

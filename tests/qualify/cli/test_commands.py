@@ -42,7 +42,7 @@ def test_every_command_has_its_help_in_the_order_of_the_list(cli: Cli) -> None:
         ("benchkit run quickstart --scale s", ["smoke"]),
         ("benchkit compare lat", ["latest"]),
         ("benchkit compare latest --metric latency_p50", ["latency_p50_s"]),
-        ("benchkit parse w", ["wrk"]),
+        ("benchkit parse w", ["wrk", "wrk2"]),
     ],
 )
 def test_the_shell_completes_values(

@@ -256,7 +256,7 @@ def test_claims_stand_under_the_ratios_of_their_run(store: Path) -> None:
     place = shown.index("Claims:")
     assert shown[place + 1] == "- nginx costs a third"
     assert re.fullmatch(
-        r"  refuted: 0\.[78]\d+ \[0\.7\d+, 0\.8\d+\]: outside about 0\.67 \(within 10%\), published 0\.67",
+        r"  refuted: 0\.[78]\d+ \[0\.7\d+, 0\.8\d+\] \(n=8\): outside about 0\.67 \(within 10%\), published 0\.67",
         shown[place + 2],
     )
     assert shown[place + 4].startswith("  not testable here: no level 'node' of stack")

@@ -78,18 +78,22 @@ def test_top_prints_a_table() -> None:
 def test_shares_add_up() -> None:
     found = document("shares", NET_HTTP)
     assert sum(found["categories"].values()) == pytest.approx(1)
-    assert found["scheduling"] == found["categories"]["scheduler"] + found["categories"]["netpoll"]
+    parts = (found["categories"][name] for name in ("scheduler", "netpoll", "epoll"))
+    assert found["waiting"] == pytest.approx(sum(parts))
     assert list(found["cumulative"]) == ["mcall", "schedule", "findrunnable", "netpoll", "epollwait"]
     assert document("shares", NGINX)["categories"]["kernel network"] == 0
     assert document("shares", NGINX, "--kernel", "apart")["categories"]["kernel network"] > 0.3
-    assert " scheduling: scheduler and netpoll together" in benchkit_profile("shares", NET_HTTP).stdout
+    assert (
+        " waiting: finding and waiting for work (scheduler, netpoll and epoll)"
+        in benchkit_profile("shares", NET_HTTP).stdout
+    )
 
 
 def test_a_profile_without_samples_has_no_shares(tmp_path: Path) -> None:
     idle = tmp_path / "idle.pb"
     idle.write_bytes(b"\x0a\x04\x08\x01\x10\x02" + b"\x32\x00\x32\x03cpu\x32\x0bnanoseconds")
     found = document("shares", str(idle))
-    assert (found["total"], found["scheduling"], found["categories"], found["cumulative"]) == (0, None, None, None)
+    assert (found["total"], found["waiting"], found["categories"], found["cumulative"]) == (0, None, None, None)
     assert benchkit_profile("shares", str(idle)).stdout.splitlines()[-1] == "the profile has no samples"
 
 

@@ -274,3 +274,40 @@ def test_related_lists_in_seconds_and_in_microseconds(p50: float, duration_ms: f
 def test_nothing_read_is_an_error(text: str) -> None:
     with pytest.raises(InputError):
         read_table(text, "t")
+
+
+def test_headings_that_are_connections() -> None:
+    text = (
+        "| CPU limit | 1 connection | 1 000 connections |\n|---|---|---|\n| 100m | 1 814 req/s | 1 221 req/s |\n"
+        "| 1 000m | 8 688 req/s | **16 051 req/s — OOMKilled** |\n"
+    )
+    results = read_table(text, "here").results
+    assert [(each.name, each.connections, each.rps) for each in results] == [
+        ("100m", 1, 1814.0),
+        ("100m", 1000, 1221.0),
+        ("1 000m", 1, 8688.0),
+        ("1 000m", 1000, 16051.0),
+    ]
+
+
+def test_shares_sizes_and_constant_words_are_no_names() -> None:
+    text = "| Test | Conn | RPS | CPU | Mem | Δ RPS |\n|--|--|--|--|--|--|\n| h3 | 64 | 1,429 | 5.2% | 288MiB | NEW |\n| static | 64 | 1,159 | 0.0% | 290MiB | NEW |\n"
+    assert [(each.name, each.test) for each in read_table(text, "here").results] == [("h3", None), ("static", None)]
+
+
+def test_a_mean_of_rates_is_no_latency() -> None:
+    assert column_of("Mean requests per second", []) == column_of("Requests per second [#/sec] (mean)", [])
+    assert (column := column_of("Avg req/s", [])) is not None
+    assert column.field == "rps"
+
+
+def test_json_by_server_and_connections() -> None:
+    text = json.dumps(
+        {"date": "2026-01-01", "frameworks": {name: {"64": {"rps": 9.5}, "256": {"rps": 11.5}} for name in "ab"}}
+    )
+    assert [(each.name, each.test) for each in read_table(text, "here").results] == [
+        ("a", "64"),
+        ("a", "256"),
+        ("b", "64"),
+        ("b", "256"),
+    ]
