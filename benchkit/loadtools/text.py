@@ -225,7 +225,7 @@ PART_OF_RUN = Note(
 
 
 def no_end_mark(what: str) -> Note:
-    """Return the note on a file of rows, which looks whole wherever it was cut between two of them."""
+    """Return the note on a file of rows, which looks whole wherever it ends between two of them."""
     return Note(code="no-end-mark", message=f"{what} has no end mark: whether it has the whole run cannot be known")
 
 
