@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated
 
 from pydantic import Field
@@ -213,23 +213,25 @@ class _AutocannonReader(Reader):
     def result(self) -> LoadResult:
         whole = None not in (self.sent, self.times, self.rate) and not self.unread
         zero = 0 if whole else None
-        return _result(
-            latency=self._latency(),
-            url=self.url,
-            connections=self.connections,
-            workers=self.workers,
+        no_errors = zero if self._is_answered() else None
+        stated = LoadResult(
+            tool="autocannon",
+            target=self.url,
             duration_s=self.duration_s,
             requests=self.sent,
-            rate=self.rate,
+            rps=self.rate,
+            connections=self.connections,
+            threads=self.workers or None,
             bytes_total=self.bytes_read,
             bytes_per_s=self.bytes_per_s,
-            errors=self.errors if self.errors is not None or not self._is_answered() else zero,
-            timeouts=self.timeouts if self.timeouts is not None or not self._is_answered() else zero,
+            latency=self._latency(),
+            status=self.statuses,
             non_2xx=zero if self.non_2xx is None else self.non_2xx,
-            statuses=self.statuses,
+            failed=no_errors if self.errors is None else self.errors,
             complete=whole and (self.samples is None or self.errors is not None or self._is_answered()),
-            notes=self._notes(),
+            notes=tuple(self._notes()),
         )
+        return _with_common(stated, no_errors if self.timeouts is None else self.timeouts)
 
     def _is_answered(self) -> bool:
         """Return whether all requests sent have an answer or were in flight: else the line with errors is missing.
@@ -287,46 +289,21 @@ def _pipelining(requests: int) -> Note:
     return Note(code="pipelining", message=f"each connection had up to {requests} requests in flight (pipelining)")
 
 
-def _result(
-    *,
-    latency: Latency,
-    url: str | None,
-    connections: int | None,
-    workers: int | None,
-    duration_s: float | None,
-    requests: int | None,
-    rate: float | None,
-    bytes_total: float | None,
-    bytes_per_s: float | None,
-    errors: int | None,
-    timeouts: int | None,
-    non_2xx: int | None,
-    statuses: Mapping[str, int],
-    complete: bool,
-    notes: Iterable[Note],
-) -> LoadResult:
-    """Return the result; `errors` include timeouts, and without an answer no time was measured."""
-    latency = latency.model_copy(update={"resolution_s": 1e-3, "covers": "request"})
-    unanswered = None if errors is None else errors - (timeouts or 0)
+def _with_common(stated: LoadResult, timeouts: int | None) -> LoadResult:
+    """Return a result with what text and JSON have in common; without an answer no time was measured.
+
+    `failed` are the errors that autocannon states, `timeouts` included.
+    """
+    latency = stated.latency.model_copy(update={"resolution_s": 1e-3, "covers": "request"})
+    unanswered = None if stated.failed is None else stated.failed - (timeouts or 0)
     coarse = latency.mean_s is not None and latency.mean_s < 10e-3  # noqa: PLR2004 - a step of 1 ms is more than a tenth
     resolution = Note(code="resolution", message="autocannon's times are whole milliseconds, cut off")
-    return LoadResult(
-        tool="autocannon",
-        target=url,
-        duration_s=duration_s,
-        requests=requests,
-        rps=rate,
-        connections=connections,
-        threads=workers or None,
-        bytes_total=bytes_total,
-        bytes_per_s=bytes_per_s,
-        latency=without_times(latency) if not rate and not latency.max_s else latency,
-        errors=Errors(timeout=timeouts, other=unanswered),
-        status=statuses,
-        non_2xx=non_2xx,
-        failed=errors,
-        complete=complete,
-        notes=(*([resolution] if coarse and rate else []), *notes),
+    return stated.model_copy(
+        update={
+            "latency": without_times(latency) if not stated.rps and not latency.max_s else latency,
+            "errors": Errors(timeout=timeouts, other=unanswered),
+            "notes": (*([resolution] if coarse and stated.rps else []), *stated.notes),
+        }
     )
 
 
@@ -367,7 +344,16 @@ def _read_json(text: str) -> LoadResult:
     notes = []
     if document.pipelining > 1:
         notes.append(_pipelining(document.pipelining))
-    return _result(
+    stated = LoadResult(
+        tool="autocannon",
+        target=document.url,
+        duration_s=document.duration,
+        requests=document.requests.total,
+        rps=document.requests.average,
+        connections=document.connections,
+        threads=document.workers or None,
+        bytes_total=document.throughput.total,
+        bytes_per_s=document.throughput.average,
         latency=Latency(
             min_s=times.get("min"),
             mean_s=times.get("average"),
@@ -379,21 +365,12 @@ def _read_json(text: str) -> LoadResult:
                 if re.fullmatch(r"p[0-9]{1,2}(?:_[0-9]{1,3})?", name) and time is not None
             },
         ),
-        url=document.url,
-        connections=document.connections,
-        workers=document.workers,
-        duration_s=document.duration,
-        requests=document.requests.total,
-        rate=document.requests.average,
-        bytes_total=document.throughput.total,
-        bytes_per_s=document.throughput.average,
-        errors=document.errors,
-        timeouts=document.timeouts,
+        status={code: each.count for code, each in document.statuses.items() if each.count},
         non_2xx=document.non_2xx,
-        statuses={code: each.count for code, each in document.statuses.items() if each.count},
-        complete=True,
-        notes=notes,
+        failed=document.errors,
+        notes=tuple(notes),
     )
+    return _with_common(stated, document.timeouts)
 
 
 def parse(text: str) -> LoadResult:

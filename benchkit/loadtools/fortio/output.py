@@ -297,7 +297,6 @@ class _FortioDocument(LaxJsonOutput):
     Version: str | None = None
     URL: str | None = None
     Destination: str | None = None
-    RunType: str | None = None
     RequestedQPS: str | float | None = None
     RequestedDuration: str | None = None
     ActualQPS: Figure

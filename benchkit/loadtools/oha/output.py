@@ -38,7 +38,7 @@ from benchkit.loadtools.text import (
     several_runs,
     unread_notes,
 )
-from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+from benchkit.models.load_result import Latency, LoadResult, Note
 
 DEADLINE = "aborted due to deadline"
 """Error of the requests in flight at the end of a run by time (`ClientError::Deadline`)."""
@@ -193,18 +193,20 @@ class _OhaReader(Reader):
             resolution_s=self.step if self.percentiles or self.slowest is not None else None,
             covers="connect+request",
         )
-        return _result(
-            latency,
-            self.statuses,
-            self.errors if counted else None,
-            requests=requests if counted else None,
+        stated = LoadResult(
+            tool="oha",
             duration_s=self.total,
-            rate=self.requests_per_s,
+            requests=requests if counted else None,
+            rps=self.requests_per_s,
             bytes_total=self.total_data,
             bytes_per_s=self.size_per_s,
-            success_rate=self.success_rate,
-            unread=self.unread,
+            latency=latency,
+            status=self.statuses,
+            availability=_share(self.success_rate),
+            complete=not self.unread,
+            notes=tuple(unread_notes(self.unread)),
         )
+        return _with_counts(stated, self.errors if counted else None)
 
     def _all_counted(self) -> bool:
         """Return whether statuses and errors account for every request of the rate: in truncated text they do not."""
@@ -215,55 +217,41 @@ class _OhaReader(Reader):
         return abs(self.requests_per_s * self.total - counted) <= rounding
 
 
-def _result(
-    latency: Latency,
-    statuses: Mapping[str, int],
-    errors: Mapping[str, int] | None,
-    *,
-    requests: int | None,
-    duration_s: float | None,
-    rate: float | None,
-    bytes_total: float | None,
-    bytes_per_s: float | None,
-    success_rate: float | None,
-    unread: list[str],
-) -> LoadResult:
-    """Return the result; `requests` and `rate` count the aborted ones, and `errors` is None where they are unknown."""
-    aborted = None if errors is None else errors.get(DEADLINE, 0)
-    failures = {message: number for message, number in (errors or {}).items() if message != DEADLINE}
-    notes = []
+def _with_counts(stated: LoadResult, errors: Mapping[str, int] | None) -> LoadResult:
+    """Return a result without the aborted requests, which its `requests` and `rps` count, and with its failures.
+
+    `errors` are counts by message; None where their number is unknown.
+    """
+    if errors is None:
+        message = "oha's rate counts aborted requests too, whose number is missing here"
+        unknown = Note(code="oha-aborted-unknown", message=message)
+        return stated.model_copy(update={"complete": False, "notes": (unknown, *stated.notes)})
+    aborted, rate, duration_s = errors.get(DEADLINE, 0), stated.rps, stated.duration_s
+    failures = {message: number for message, number in errors.items() if message != DEADLINE}
+    answered = None if stated.requests is None else stated.requests - aborted
+    notes = stated.notes
     if aborted and rate is not None and duration_s:
-        notes.append(
-            Note(
-                code="oha-aborted",
-                message=f"the end of the run aborted {aborted} requests, which oha's rate of {rate:.6g}/s counts: left out here",
-            )
+        message = (
+            f"the end of the run aborted {aborted} requests, which oha's rate of {rate:.6g}/s counts: left out here"
         )
-    elif errors is None:
-        notes.append(
-            Note(
-                code="oha-aborted-unknown",
-                message="oha's rate counts aborted requests too, whose number is missing here",
-            )
-        )
-    answered = None if requests is None else requests - (aborted or 0)
-    return LoadResult(
-        tool="oha",
-        duration_s=duration_s,
-        requests=answered,
-        rps=answered / duration_s if answered is not None and aborted and duration_s else rate,
-        bytes_total=bytes_total,
-        bytes_per_s=bytes_per_s,
-        latency=latency,
-        errors=Errors() if errors is None else errors_of(failures),
-        status=statuses,
-        non_2xx=None if errors is None else sum(n for code, n in statuses.items() if code[0] != "2"),
-        failed=None if errors is None else sum(failures.values()),
-        aborted=aborted,
-        availability=success_rate if success_rate is None or success_rate <= 1 else None,
-        complete=errors is not None and not unread and bool(latency.percentiles or not statuses),
-        notes=(*notes, *unread_notes(unread)),
+        notes = (Note(code="oha-aborted", message=message), *notes)
+    return stated.model_copy(
+        update={
+            "requests": answered,
+            "rps": answered / duration_s if answered is not None and aborted and duration_s else rate,
+            "errors": errors_of(failures),
+            "non_2xx": sum(n for code, n in stated.status.items() if code[0] != "2"),
+            "failed": sum(failures.values()),
+            "aborted": aborted,
+            "complete": stated.complete and bool(stated.latency.percentiles or not stated.status),
+            "notes": notes,
+        }
     )
+
+
+def _share(rate: float | None) -> float | None:
+    """Return a success rate that is a share; an old one is not."""
+    return rate if rate is None or rate <= 1 else None
 
 
 class _Summary(JsonOutput):
@@ -299,8 +287,14 @@ class _Document(JsonOutput):
 def _read_json(text: str) -> LoadResult:
     document = read_document(text, _Document, "oha")
     summary = document.summary
-    result = _result(
-        Latency(
+    stated = LoadResult(
+        tool="oha",
+        duration_s=summary.total,
+        requests=sum(document.statuses.values()) + sum(document.errors.values()),
+        rps=summary.requests_per_s,
+        bytes_total=summary.total_data,
+        bytes_per_s=summary.size_per_s,
+        latency=Latency(
             min_s=summary.fastest,
             mean_s=summary.average,
             max_s=summary.slowest,
@@ -310,21 +304,12 @@ def _read_json(text: str) -> LoadResult:
             resolution_s=None if summary.average is None else 1e-9,
             covers="connect+request",
         ),
-        document.statuses,
-        document.errors,
-        requests=sum(document.statuses.values()) + sum(document.errors.values()),
-        duration_s=summary.total,
-        rate=summary.requests_per_s,
-        bytes_total=summary.total_data,
-        bytes_per_s=summary.size_per_s,
-        success_rate=summary.success_rate,
-        unread=[],
+        connect_mean_s=document.details.dialup.average,
+        first_byte_mean_s=document.details.first_byte.average,
+        status=document.statuses,
+        availability=_share(summary.success_rate),
     )
-    means = {
-        "connect_mean_s": document.details.dialup.average,
-        "first_byte_mean_s": document.details.first_byte.average,
-    }
-    return result.model_copy(update=means)
+    return _with_counts(stated, document.errors)
 
 
 _ROW = re.compile(r"[0-9.e-]+,[0-9.e-]+,[0-9.e-]+,[0-9.e-]+,([0-9]{1,9}(?:\.[0-9]{1,9})?),[0-9]+,([0-9]{3})")

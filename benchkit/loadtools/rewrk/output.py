@@ -42,7 +42,6 @@ _BYTES = {"B": 1.0, "KB": 1024.0, "MB": 1024.0**2, "GB": 1024.0**3}
 
 _JSON = re.compile(r'"latency_std_deviation"\s*:')
 _BENCHMARKING = re.compile(r"Benchmarking (\S+) connections? @ (\S+) for (\S.*)")
-_COLUMNS = re.compile(r"Avg\s+Stdev\s+Min\s+Max")
 _TIMES = re.compile(r"(\S+ms)\s+(\S+ms)\s+(\S+ms)\s+(\S+ms)")
 _REQUESTS = re.compile(r"Total:\s*(\S+)\s+Req/Sec:\s*(\S+)")
 _TRANSFER = re.compile(r"Total:\s*(\S+ [KMG]?B)\s+Transfer Rate:\s*(\S+ [KMG]?B)/Sec")
