@@ -12,13 +12,7 @@ from benchkit.loadtools.autocannon.output import parse_local
 from benchkit.loadtools.formats import AUTO, read_output
 from benchkit.loadtools.text import decode
 from benchkit.models.load_result import LoadResult
-from tests.support.paths import TESTS
-
-FIXTURES = TESTS / "fixtures" / "load"
-
-
-def _text(name: str) -> str:
-    return (FIXTURES / f"{name}.txt").read_text()
+from tests.support.loadtools.outputs import recorded
 
 
 def _read(text: str) -> LoadResult:
@@ -30,7 +24,7 @@ def _without_notes(result: LoadResult) -> LoadResult:
 
 
 def test_oha_0_4_has_heys_headings_and_a_share_without_percent() -> None:
-    text = _text("oha/v1-seconds").replace(" sec\n", " secs\n").replace("100.00%\n", "1.0000\n")
+    text = recorded("oha/v1-seconds").replace(" sec\n", " secs\n").replace("100.00%\n", "1.0000\n")
     text = text.replace("Response time distribution", "Latency distribution").replace(".00% in", "% in")
     text = re.sub(r"  99\.9[09]% in .*\n", "", re.sub(r"( [0-9.]+) sec ", r"\1 ", text))
     result = _read(text)
@@ -39,10 +33,10 @@ def test_oha_0_4_has_heys_headings_and_a_share_without_percent() -> None:
 
 
 def test_oha_aborts_requests_that_are_no_failures() -> None:
-    result = _read(_text("oha/v1-deadline"))
+    result = _read(recorded("oha/v1-deadline"))
     assert (result.requests, result.failed, result.aborted) == (244, 0, 4)
     assert result.rps == pytest.approx(244 / 2.007736)
-    whole = _text("oha/v1-deadline")
+    whole = recorded("oha/v1-deadline")
     cut = _read(whole[: whole.index("\nError distribution")])
     assert (cut.aborted, cut.failed, cut.complete) == (None, None, False)
 
@@ -74,7 +68,7 @@ def test_a_rate_is_read_in_any_locale(cell: str, value: float | None) -> None:
 
 
 def test_autocannons_table_is_read_in_a_locale_and_with_lost_borders() -> None:
-    text = _text("autocannon/v8-statuses")
+    text = recorded("autocannon/v8-statuses")
     plain = _read(text)
     assert (plain.rps, plain.non_2xx, plain.status) == (5378.5, 10757, {"404": 10757})
     german = re.sub(
@@ -107,7 +101,7 @@ Bytes/Sec    1.6 MB  122 kB  1.7 MB
 
 
 def test_k6_before_1_0_has_ticks_for_failures() -> None:
-    text = _text("k6/v18-legacy")
+    text = recorded("k6/v18-legacy")
     plain = _read(text)
     for failures in ("✓ 100       ✗ 200", "\u00e2\u0153\u201c 100 \u00e2\u0153\u2014 200", "\ufffd 100 \ufffd 200"):
         old = re.sub(r"100 out of 300", failures, text).replace("     http_req_duration", "   ✓ http_req_duration")
@@ -128,23 +122,23 @@ def test_k6_states_its_times_in_one_unit_where_asked() -> None:
 
 
 def test_the_forms_of_k6_agree() -> None:
-    export = _read(_text("k6/v18-export"))
+    export = _read(recorded("k6/v18-export"))
     assert export.failed == 100  # `passes`: `fails` are the 200 that did not fail
-    points = _read(_text("k6/v18-points"))
+    points = _read(recorded("k6/v18-points"))
     assert (points.requests, points.failed, points.status) == (12, 4, {"200": 8, "503": 4})
-    dropped = _read(_text("k6/v18-dropped"))
+    dropped = _read(recorded("k6/v18-dropped"))
     assert (dropped.dropped, dropped.users, dropped.connections) == (295, 2, None)
     with pytest.raises(ParseError, match="no requests of HTTP"):
         read_output("k6", '{"metrics": {"http_req_blocked": {"avg": 1, "max": 2}}}', where="a", command="{tool}")
 
 
 def test_bombardier_1_has_no_brackets_and_progress_on_one_line() -> None:
-    text = _text("bombardier/v2-plain").replace("request(s)", "requests").replace("connection(s)", "connections")
-    assert _read(text.replace("\nDone!", " Done!")) == _read(_text("bombardier/v2-plain"))
+    text = recorded("bombardier/v2-plain").replace("request(s)", "requests").replace("connection(s)", "connections")
+    assert _read(text.replace("\nDone!", " Done!")) == _read(recorded("bombardier/v2-plain"))
 
 
 def test_h2load_renamed_its_rows_and_may_lack_its_threads() -> None:
-    old = _text("h2load/v152-duration")
+    old = recorded("h2load/v152-duration")
     new = old.replace("time for request:", "request     :").replace("time for connect:", "connect     :")
     new = new.replace("time to 1st byte:", "TTFB        :")
     assert _read(new) == _read(old)

@@ -10,22 +10,7 @@ from benchkit.errors import ParseError
 from benchkit.loadtools.registry import TOOLS
 from benchkit.loadtools.text import SECONDS, decode, parse_duration, parse_number, parse_scaled
 from benchkit.loadtools.wrk.output import BYTES
-from benchkit.models.load_result import LoadResult
-from tests.support.paths import TESTS
-
-FIXTURES = TESTS / "fixtures" / "load"
-
-
-def _text(name: str) -> str:
-    return (FIXTURES / f"{name}.txt").read_text()
-
-
-def _read(tool: str, text: str) -> LoadResult:
-    return TOOLS[tool].parse(text)
-
-
-def _codes(result: LoadResult) -> list[str]:
-    return [note.code for note in result.notes]
+from tests.support.loadtools.outputs import codes, parsed, recorded
 
 
 def test_units_of_wrk() -> None:
@@ -55,46 +40,46 @@ def test_durations_of_go() -> None:
 
 
 def test_wrks_version_decides_whether_it_corrected() -> None:
-    four, three = _read("wrk", _text("wrk/v410-latency-version")), _read("wrk", _text("wrk/v312-latency"))
-    unnamed = _read("wrk", _text("wrk/v410-plain"))
+    four, three = parsed("wrk", recorded("wrk/v410-latency-version")), parsed("wrk", recorded("wrk/v312-latency"))
+    unnamed = parsed("wrk", recorded("wrk/v410-plain"))
     assert [result.latency.corrected for result in (four, three, unnamed)] == [True, False, None]
-    assert "wrk-version-unknown" in _codes(unnamed)
+    assert "wrk-version-unknown" in codes(unnamed)
 
 
 def test_wrk_truncates_a_mean_just_below_a_second() -> None:
     row = "Latency   1000.00m   17.76ms1000.00ms   91.67%"
-    result = _read("wrk", re.sub(r"Latency .*%", row, _text("wrk/v410-plain")))
+    result = parsed("wrk", re.sub(r"Latency .*%", row, recorded("wrk/v410-plain")))
     assert (result.latency.mean_s, result.latency.stdev_s, result.latency.max_s) == (1.0, 0.01776, 1.0)
     assert result.complete
 
 
 def test_a_fork_of_wrk2_has_the_99th_percentile_where_others_have_the_maximum() -> None:
-    text = _text("wrk/wrk2-short").replace("Stdev     Max ", "Stdev     99% ")
-    result = _read("wrk", text)
+    text = recorded("wrk/wrk2-short").replace("Stdev     Max ", "Stdev     99% ")
+    result = parsed("wrk", text)
     assert result.latency.max_s is None
     assert result.latency.percentiles == {"99": 0.00449}
-    without = _read("wrk", re.sub(r"  Thread Stats.*\n", "", text))
+    without = parsed("wrk", re.sub(r"  Thread Stats.*\n", "", text))
     assert without.latency.max_s is None
     assert not without.complete
 
 
 def test_hyperfoils_clone_of_wrk() -> None:
-    text = _text("wrk/v410-plain").replace("2.31MB", "164.41kB")
+    text = recorded("wrk/v410-plain").replace("2.31MB", "164.41kB")
     text = re.sub(r"requests in \S+, ", "requests in 10.006s,   ", text).replace("66.67%", "66.67")
-    result = _read("wrk", text)
+    result = parsed("wrk", text)
     assert (result.duration_s, result.bytes_per_s) == (10.006, 164.41 * 1024)
 
 
 def test_text_of_a_script_after_wrks_own_is_ignored() -> None:
-    text = _text("wrk/v410-plain")
+    text = recorded("wrk/v410-plain")
     script = text + "Requests/sec: 5.00\n  5 requests in 1.00s, 1.00GB read\n 50%  1.00s\n"
-    assert _read("wrk", script) == _read("wrk", text)
+    assert parsed("wrk", script) == parsed("wrk", text)
 
 
 def test_figures_in_the_url_are_ignored() -> None:
     decoy = "?q=Requests/sec:999999.99&x=5 requests in 1.00s, 1.00GB read"
-    text = _text("wrk/v410-plain")
-    result = _read("wrk", re.sub(r"(test @ \S+)", rf"\1{decoy}", text))
+    text = recorded("wrk/v410-plain")
+    result = parsed("wrk", re.sub(r"(test @ \S+)", rf"\1{decoy}", text))
     assert (result.requests, result.rps) == (20454, 18605.37)
 
 
@@ -117,95 +102,95 @@ def test_figures_in_the_url_are_ignored() -> None:
 def test_a_malformed_figure_is_none_and_makes_the_result_incomplete(
     tool: str, name: str, stated: str, damaged: str
 ) -> None:
-    text = _text(name)
+    text = recorded(name)
     assert stated in text
-    result = _read(tool, text.replace(stated, damaged))
+    result = parsed(tool, text.replace(stated, damaged))
     assert None in (result.rps, result.requests)
     assert not result.complete
 
 
 def test_ab_2_does_not_pad_microseconds() -> None:
-    text = _text("ab/v23-keepalive").replace("0.114 seconds", "3.73261 seconds").replace("17479.31", "650.77")
-    result = _read("ab", text)
+    text = recorded("ab/v23-keepalive").replace("0.114 seconds", "3.73261 seconds").replace("17479.31", "650.77")
+    result = parsed("ab", text)
     assert result.duration_s == 3.073261
-    assert "ab-unpadded-time" in _codes(result)
-    padded = _read("ab", text.replace("3.73261 ", "3.073261 "))
-    assert (padded.duration_s, _codes(padded)) == (3.073261, ["resolution"])
+    assert "ab-unpadded-time" in codes(result)
+    padded = parsed("ab", text.replace("3.73261 ", "3.073261 "))
+    assert (padded.duration_s, codes(padded)) == (3.073261, {"resolution"})
 
 
 def test_ab_before_2_3_has_no_receive_failures() -> None:
     old = (
-        _text("ab/v23-length")
+        recorded("ab/v23-length")
         .replace("Receive: 0, ", "")
         .replace("HTML transferred:", "Write errors: 3\nHTML transferred:")
     )
-    errors = _read("ab", old).errors
+    errors = parsed("ab", old).errors
     assert (errors.connect, errors.read, errors.write, errors.other) == (0, None, 3, 0)
 
 
 def test_ab_2_wrote_percentages_with_an_exponent_and_stopped_at_99() -> None:
     rows = "".join(f"{i},{i + 1:e}\n" for i in range(100))
-    result = _read("ab", f"Percentage served,Time in ms\n{rows}")
+    result = parsed("ab", f"Percentage served,Time in ms\n{rows}")
     assert (result.latency.min_s, result.latency.percentiles["99"], result.latency.max_s) == (0.001, 0.1, None)
     assert result.complete
 
 
 def test_ab_states_the_requests_of_an_aborted_run() -> None:
-    text = _text("ab/v23-refused").replace("(111)", "(104)") + "Total of 1159 requests completed\n"
-    result = _read("ab", text)
+    text = recorded("ab/v23-refused").replace("(111)", "(104)") + "Total of 1159 requests completed\n"
+    result = parsed("ab", text)
     assert (result.requests, result.complete) == (1159, False)
-    assert "aborted" in _codes(result)
+    assert "aborted" in codes(result)
 
 
 def test_booms_summary_has_full_stops_and_another_order() -> None:
-    text = _text("hey/v014-plain")
+    text = recorded("hey/v014-plain")
     boom = (
         text.replace(" secs\n", " secs.\n")
         .replace("Total data", "Total Data Recieved")
         .replace(" bytes\n", " bytes.\n")
     )
-    assert _read("hey", f"1000 / 1000 [====] 100.00 %\n{boom}\tSpeed index:\tMeh\n") == _read("hey", text)
+    assert parsed("hey", f"1000 / 1000 [====] 100.00 %\n{boom}\tSpeed index:\tMeh\n") == parsed("hey", text)
 
 
 def test_hey_of_2016_repeats_average_fastest_and_slowest_for_each_phase() -> None:
     phases = "\n\tDNS+dialup:\n  \t\tAverage:\t1.0000 secs\n  \t\tFastest:\t0.5000 secs\n  \t\tSlowest:\t9.0000 secs\n"
-    text = _text("hey/v014-plain")
+    text = recorded("hey/v014-plain")
     detailed = re.sub(r"\nDetails .*?\n\n", f"\nDetailed Report:\n{phases}\n\n", text, flags=re.DOTALL)
     assert detailed != text
-    assert _read("hey", detailed) == _read("hey", text)
+    assert parsed("hey", detailed) == parsed("hey", text)
 
 
 def test_hey_keeps_a_million_results() -> None:
-    text = _text("hey/v014-plain").replace("1000 responses", "1000000 responses").replace("7157.5938", "24000.0000")
-    capped = _read("hey", text.replace("0.1397 secs", "100.0000 secs"))
+    text = recorded("hey/v014-plain").replace("1000 responses", "1000000 responses").replace("7157.5938", "24000.0000")
+    capped = parsed("hey", text.replace("0.1397 secs", "100.0000 secs"))
     assert (capped.requests, capped.latency.mean_s, capped.non_2xx) == (None, None, None)
     assert capped.status == {"200": 1_000_000}
-    assert "hey-cap" in _codes(capped)
-    whole = _read("hey", text.replace("0.1397 secs", "41.6667 secs"))
+    assert "hey-cap" in codes(capped)
+    whole = parsed("hey", text.replace("0.1397 secs", "41.6667 secs"))
     assert (whole.requests, whole.latency.mean_s) == (1_000_000, 0.0005)
 
 
 def test_statuses_that_do_not_add_up_are_incomplete() -> None:
-    result = _read("hey", _text("hey/v014-503").replace("  [503]\t100 responses\n", ""))
+    result = parsed("hey", recorded("hey/v014-503").replace("  [503]\t100 responses\n", ""))
     assert (result.requests, result.non_2xx, result.complete) == (None, None, False)
 
 
 def test_early_versions_of_hey_rate_answers_alone() -> None:
-    text = _text("hey/v014-statuses-errors")
-    now = _read("hey", text)
+    text = recorded("hey/v014-statuses-errors")
+    now = parsed("hey", text)
     assert now.rps is not None
     assert now.duration_s is not None
     assert now.requests is not None
     assert now.failed
     answered = (now.requests - now.failed) / now.duration_s
-    then = _read("hey", re.sub(r"(Requests/sec:\s+)\S+", rf"\g<1>{answered:.4f}", text))
+    then = parsed("hey", re.sub(r"(Requests/sec:\s+)\S+", rf"\g<1>{answered:.4f}", text))
     assert (then.requests, then.failed, then.errors, then.complete) == (now.requests, now.failed, now.errors, True)
     assert then.rps == pytest.approx(answered, abs=1e-4)
 
 
 def test_wrk2_prints_nan_with_a_unit() -> None:
-    text = re.sub(r"Latency .*", "Latency    -nanus    -nanus   0.00us    0.00%", _text("wrk/wrk2-short"))
-    result = _read("wrk", text)
+    text = re.sub(r"Latency .*", "Latency    -nanus    -nanus   0.00us    0.00%", recorded("wrk/wrk2-short"))
+    result = parsed("wrk", text)
     assert result.complete
     assert result.latency.mean_s is None
 
@@ -222,60 +207,60 @@ def test_wrk2_prints_nan_with_a_unit() -> None:
     ],
 )
 def test_a_few_lines_are_an_incomplete_output(tool: str, lines: str, field: str, value: object) -> None:
-    result = _read(tool, lines)
+    result = parsed(tool, lines)
     assert not result.complete
     assert value is None or getattr(result, field) == value
 
 
 def test_booms_csv_numbers_its_rows() -> None:
-    result = _read("hey", "1,0.1000\n2,0.3000\n3,0.2000\n")
+    result = parsed("hey", "1,0.1000\n2,0.3000\n3,0.2000\n")
     assert (result.requests, result.latency.mean_s, result.latency.max_s) == (3, 0.2, 0.3)
     with pytest.raises(ParseError):
-        _read("hey", "4,0.1000\n5,0.3000\n")
+        parsed("hey", "4,0.1000\n5,0.3000\n")
 
 
 def test_siege_2_prints_bytes() -> None:
-    text = _text("siege/v407-verbose")
+    text = recorded("siege/v407-verbose")
     text = re.sub(r"Data transferred:.*", "Data transferred:\t13040 bytes", text)
     text = re.sub(r"Throughput:.*", "Throughput:\t3309.64 bytes/sec", text).replace("** SIEGE 4.0.7", "** Siege 2.59")
-    result = _read("siege", text)
+    result = parsed("siege", text)
     assert (result.bytes_total, result.bytes_per_s, result.tool_version) == (13040, 3309.64, "2.59")
 
 
 def test_siege_may_print_its_text_and_its_json() -> None:
-    text, json = _text("siege/v417-text"), _text("siege/v417-json")
+    text, json = recorded("siege/v417-text"), recorded("siege/v417-json")
     both = text + json.replace("388", "296")
-    assert _read("siege", both) == _read("siege", text)
+    assert parsed("siege", both) == parsed("siege", text)
     with pytest.raises(ParseError, match="more than one run"):
-        _read("siege", text + json)
+        parsed("siege", text + json)
 
 
 def test_log_lines_within_sieges_json_are_ignored() -> None:
-    json = _text("siege/v407-json")
+    json = recorded("siege/v407-json")
     noisy = json.replace(",\n", ",\n[alert] Zip encoding disabled; siege requires zlib support to enable it\n")
-    assert _read("siege", noisy) == _read("siege", json)
+    assert parsed("siege", noisy) == parsed("siege", json)
 
 
 def test_a_run_that_siege_aborted_is_incomplete() -> None:
-    text = _text("siege/v407-verbose").replace(
+    text = recorded("siege/v407-verbose").replace(
         "\nTransactions:", "siege aborted due to excessive socket failure; you\n\nTransactions:"
     )
-    result = _read("siege", text)
+    result = parsed("siege", text)
     assert not result.complete
-    assert "aborted" in _codes(result)
+    assert "aborted" in codes(result)
 
 
 def test_without_a_transaction_siege_has_no_mean() -> None:
-    text = re.sub(r"(Transactions:\s+)\S+", r"\g<1>0", _text("siege/v407-verbose"))
+    text = re.sub(r"(Transactions:\s+)\S+", r"\g<1>0", recorded("siege/v407-verbose"))
     text = re.sub(r"(Response time:\s+)\S+", r"\g<1>nan", text)
-    result = _read("siege", text)
+    result = parsed("siege", text)
     assert result.latency.mean_s is None
     assert result.complete
 
 
 def test_early_vegeta_has_one_duration() -> None:
-    text = re.sub(r"Duration .*", "Duration      [total]  1.99s", _text("vegeta/v12-text"))
-    result = _read("vegeta", text)
+    text = re.sub(r"Duration .*", "Duration      [total]  1.99s", recorded("vegeta/v12-text"))
+    result = parsed("vegeta", text)
     assert (result.duration_s, result.complete) == (1.99, True)
 
 
@@ -283,9 +268,9 @@ def test_early_vegeta_has_fewer_latencies() -> None:
     text = re.sub(
         r"Latencies .*",
         "Latencies     [mean, 50, 95, 99, max]  30.587ms, 30.558ms, 30.731ms, 31.347ms, 31.381ms",
-        _text("vegeta/v12-text"),
+        recorded("vegeta/v12-text"),
     )
-    latency = _read("vegeta", text).latency
+    latency = parsed("vegeta", text).latency
     assert (latency.min_s, latency.mean_s, latency.max_s) == (None, 0.030587, 0.031381)
     assert latency.percentiles == {"50": 0.030558, "95": 0.030731, "99": 0.031347}
 
@@ -295,14 +280,14 @@ def test_h2load_has_quantiles_since_1_68() -> None:
         "                 min         max         median      p95         p99         mean        sd         +/- sd"
     )
     row = "request     :       53us      2.23ms       300us      1.00ms      1.50ms       341us       173us    75.60%"
-    text = re.sub(r" +min +max .*", columns, _text("h2load/v152-count"))
-    latency = _read("h2load", re.sub(r"time for request.*", row, text)).latency
+    text = re.sub(r" +min +max .*", columns, recorded("h2load/v152-count"))
+    latency = parsed("h2load", re.sub(r"time for request.*", row, text)).latency
     assert latency.percentiles == {"50": 0.0003, "95": 0.001, "99": 0.0015}
     assert (latency.mean_s, latency.max_s) == (0.000341, 0.00223)
 
 
 def test_utf_16_as_powershell_writes_it_is_decoded() -> None:
-    text = _text("wrk/v410-plain")
+    text = recorded("wrk/v410-plain")
     assert decode(text.encode("utf-16")) == decode(text.encode("utf-16-le")) == decode(text.encode("utf-16-be")) == text
     assert decode(b"\xef\xbb\xbf" + text.encode()) == text
     assert decode(b"Latency \xb5s") == "Latency \ufffds"
@@ -311,9 +296,9 @@ def test_utf_16_as_powershell_writes_it_is_decoded() -> None:
 @pytest.mark.parametrize("tool", TOOLS)
 def test_empty_text_and_usage_are_refused(tool: str) -> None:
     with pytest.raises(ParseError, match="the output is empty"):
-        _read(tool, " \n\n")
+        parsed(tool, " \n\n")
     with pytest.raises(ParseError, match=f"this is no output of {tool}"):
-        _read(tool, f"Usage: {tool} [options] <url>\n\nOptions:\n  -c  Number of connections (default 50)\n")
+        parsed(tool, f"Usage: {tool} [options] <url>\n\nOptions:\n  -c  Number of connections (default 50)\n")
 
 
 @pytest.mark.parametrize("attributes", ["", "border=1"])
@@ -324,5 +309,5 @@ def test_the_html_of_ab_is_named_with_the_remedy(attributes: str) -> None:
         f"<tr {attributes}><th colspan=2 bgcolor=white>Complete requests:</th><td colspan=2>20</td></tr>\n</table>\n"
     )
     with pytest.raises(ParseError, match="HTML that ab wrote because of -w") as raised:
-        _read("ab", text)
+        parsed("ab", text)
     assert raised.value.hint == "run ab without -w, -x, -y and -z, and give its plain text"

@@ -9,37 +9,22 @@ import pytest
 from benchkit.errors import ParseError
 from benchkit.loadtools.formats import FORMATS
 from benchkit.loadtools.text import decode
-from benchkit.models.load_result import LoadResult
-from tests.support.paths import TESTS
-
-FIXTURES = TESTS / "fixtures" / "load"
-
-
-def _text(name: str) -> str:
-    return (FIXTURES / f"{name}.txt").read_text()
-
-
-def _read(tool: str, text: str) -> LoadResult:
-    return FORMATS[tool].parse(text)
-
-
-def _codes(result: LoadResult) -> set[str]:
-    return {note.code for note in result.notes}
+from tests.support.loadtools.outputs import codes, parsed, recorded
 
 
 def test_the_times_of_nighthawk_are_text() -> None:
-    text = _text("nighthawk/text").replace("mean: 0s 000ms 598us", "mean: 12s 034ms 005us")
-    assert _read("nighthawk", text).latency.mean_s == 12.034005
-    damaged = _read("nighthawk", text.replace("12s 034ms 005us", "12s 34ms 5us"))
+    text = recorded("nighthawk/text").replace("mean: 0s 000ms 598us", "mean: 12s 034ms 005us")
+    assert parsed("nighthawk", text).latency.mean_s == 12.034005
+    damaged = parsed("nighthawk", text.replace("12s 034ms 005us", "12s 34ms 5us"))
     assert (damaged.latency.mean_s, damaged.complete) == (None, False)
-    assert "unread" in _codes(damaged)
+    assert "unread" in codes(damaged)
 
 
 def test_nighthawk_without_a_statistic_of_requests_has_no_latency() -> None:
-    text = re.sub(r"Request start to response end", "foo_latency", _text("nighthawk/text"))
-    result = _read("nighthawk", text)
+    text = re.sub(r"Request start to response end", "foo_latency", recorded("nighthawk/text"))
+    result = parsed("nighthawk", text)
     assert (result.latency.mean_s, result.latency.percentiles) == (None, {})
-    assert "no-latency" in _codes(result)
+    assert "no-latency" in codes(result)
 
 
 def test_the_first_nighthawk_printed_seconds() -> None:
@@ -51,7 +36,7 @@ def test_the_first_nighthawk_printed_seconds() -> None:
         "client.benchmark.http_2xx               9999        1999.80\n"
         "client.upstream_rq_total                9999        1999.80\n"
     )
-    result = _read("nighthawk", text)
+    result = parsed("nighthawk", text)
     assert FORMATS["nighthawk"].recognise(text)
     assert (result.requests, result.rps, result.latency.mean_s, result.latency.max_s) == (
         9999,
@@ -63,10 +48,10 @@ def test_the_first_nighthawk_printed_seconds() -> None:
 
 
 def test_counters_of_a_truncated_text_of_nighthawk_are_not_zero() -> None:
-    text = _text("nighthawk/text")
-    result = _read("nighthawk", text[: text.index("benchmark.http_5xx")])
+    text = recorded("nighthawk/text")
+    result = parsed("nighthawk", text[: text.index("benchmark.http_5xx")])
     assert (result.requests, result.errors.read, result.failed, result.complete) == (None, None, None, False)
-    cut = _read("nighthawk", text[: text.index("Counter ")])
+    cut = parsed("nighthawk", text[: text.index("Counter ")])
     assert (cut.requests, cut.failed, cut.errors.read, cut.complete) == (None, None, None, False)
 
 
@@ -77,53 +62,53 @@ def test_the_summariser_of_jmeter_before_3_and_in_other_locales() -> None:
         "2015/02/21 13:31:45 INFO  - jmeter.reporters.Summariser: Generate Summary Results =   433 in  15.2s =   28,5/s "
         "Avg:   110 Min:    10 Max:  1126 Err:    13 (3,00%)\n"
     )
-    result = _read("jmeter", old)
+    result = parsed("jmeter", old)
     assert (result.requests, result.duration_s, result.rps, result.failed) == (433, 15.2, 28.5, 13)
     assert (result.latency.mean_s, result.latency.max_s, result.complete) == (0.11, 1.126, False)
 
 
 def test_the_intervals_of_jmeters_summariser_are_no_result() -> None:
-    lines = [line for line in _text("jmeter/v56-summary").splitlines(keepends=True) if "summary = " not in line]
+    lines = [line for line in recorded("jmeter/v56-summary").splitlines(keepends=True) if "summary = " not in line]
     with pytest.raises(ParseError, match="intervals only"):
-        _read("jmeter", "".join(lines))
-    cut = _text("jmeter/v56-summary")
-    result = _read("jmeter", cut[: cut.index("summary +    258")])
+        parsed("jmeter", "".join(lines))
+    cut = recorded("jmeter/v56-summary")
+    result = parsed("jmeter", cut[: cut.index("summary +    258")])
     assert (result.requests, result.complete) == (942, False)
 
 
 def test_lines_of_several_runs_of_jmeter_are_not_taken_for_one() -> None:
     line = "summary = {:6} in 00:00:01 = 1811.6/s Avg:     0 Min:     0 Max:    15 Err:     0 (0.00%)\n"
     with pytest.raises(ParseError, match="more than one run"):
-        _read("jmeter", f"== 1 thread ==\n{line.format(1000)}== 10 threads ==\n{line.format(2000)}")
-    assert _read("jmeter", line.format(1000) + line.format(2000)).requests == 2000
+        parsed("jmeter", f"== 1 thread ==\n{line.format(1000)}== 10 threads ==\n{line.format(2000)}")
+    assert parsed("jmeter", line.format(1000) + line.format(2000)).requests == 2000
 
 
 def test_a_jtl_may_have_other_columns_delimiters_and_dates() -> None:
     rows = "2017/07/12 10:00:00.100;20;a;200;true\n2017/07/12 10:00:01.000;100;a;Non HTTP response code: X;false\n"
-    result = _read("jmeter", f"timeStamp;elapsed;label;responseCode;success\n{rows}")
+    result = parsed("jmeter", f"timeStamp;elapsed;label;responseCode;success\n{rows}")
     assert (result.requests, result.duration_s, result.failed) == (2, 1.0, 1)
     assert (result.status, result.errors.other, result.complete) == ({"200": 1}, 1, True)
 
 
 def test_a_jtl_without_a_heading_and_one_cut_in_a_row() -> None:
-    heading, _, rows = _text("jmeter/v56-csv").partition("\n")
-    assert _read("jmeter", rows) == _read("jmeter", f"{heading}\n{rows}")
-    cut = _read("jmeter", f"{heading}\n{rows}"[:-30])
+    heading, _, rows = recorded("jmeter/v56-csv").partition("\n")
+    assert parsed("jmeter", rows) == parsed("jmeter", f"{heading}\n{rows}")
+    cut = parsed("jmeter", f"{heading}\n{rows}"[:-30])
     assert (cut.requests, cut.rps, cut.complete) == (None, None, False)
 
 
 def test_transactions_of_jmeter_are_no_requests() -> None:
-    heading, first, *_ = _text("jmeter/v56-csv").splitlines(keepends=True)
+    heading, first, *_ = recorded("jmeter/v56-csv").splitlines(keepends=True)
     message = '"Number of samples in transaction : 1, number of failing samples : 0"'
-    result = _read("jmeter", heading + first + first.replace(",OK,", f",{message},"))
+    result = parsed("jmeter", heading + first + first.replace(",OK,", f",{message},"))
     assert result.requests == 1
-    assert "transactions" in _codes(result)
+    assert "transactions" in codes(result)
     inner = '<httpSample t="{}" ts="1{:012}" s="true" rc="200" rm="OK" by="9" na="1">\n{}</httpSample>\n'
     redirect = inner.format(30, 0, inner.format(10, 0, "") + inner.format(20, 10, ""))
     transaction = f'<sample t="50" ts="1{0:012}" s="true" rc="200" rm="{message[1:-1]}">\n{redirect}</sample>\n'
-    xml = _read("jmeter", f'<testResults version="1.2">\n{transaction}</testResults>\n')
+    xml = parsed("jmeter", f'<testResults version="1.2">\n{transaction}</testResults>\n')
     assert (xml.requests, xml.latency.max_s, xml.complete) == (1, 0.03, True)
-    single = _read("jmeter", "<testResults>\n<sample t='976' ts='1330418007548' s='true' rc='200'/>\n</testResults>\n")
+    single = parsed("jmeter", "<testResults>\n<sample t='976' ts='1330418007548' s='true' rc='200'/>\n</testResults>\n")
     assert (single.requests, single.latency.mean_s, single.status) == (1, 0.976, {"200": 1})
 
 
@@ -141,15 +126,15 @@ def test_locust_before_1_has_no_figures_in_its_total() -> None:
         "--------------------------------------------------------------------------------------------\n"
         " Total                  1880    130    290    470    560    800    980   1100   1200   1258\n"
     )
-    result = _read("locust", table + percentiles)
+    result = parsed("locust", table + percentiles)
     assert (result.requests, result.failed, result.rps, result.latency.mean_s) == (1880, 3, 108.9, None)
     assert result.latency.percentiles["99"] == 1.2
     assert "100" not in result.latency.percentiles
-    named = _read("locust", table + percentiles.replace(" Total    ", " None     Aggregated"))
+    named = parsed("locust", table + percentiles.replace(" Total    ", " None     Aggregated"))
     assert named.latency.percentiles == result.latency.percentiles
-    live = _read("locust", table)
+    live = parsed("locust", table)
     assert (live.rps, live.requests) == (None, 1880)
-    assert "live-table" in _codes(live)
+    assert "live-table" in codes(live)
 
 
 def test_the_csv_of_early_locust_has_other_headings() -> None:
@@ -158,40 +143,40 @@ def test_the_csv_of_early_locust_has_other_headings() -> None:
         '"Max response time","Average Content Size","Requests/s"\n'
         '"GET","/",120,2,9,12,3,80,100,40.00\n"None","Total",120,2,9,12,3,80,100,40.00\n'
     )
-    result = _read("locust", text.replace('"None"', '""'))
+    result = parsed("locust", text.replace('"None"', '""'))
     assert (result.requests, result.failed, result.rps, result.latency.mean_s) == (120, 2, 40.0, 0.012)
-    assert _read("locust", text) == result
+    assert parsed("locust", text) == result
 
 
 def test_a_file_of_locust_without_its_total_states_nothing() -> None:
-    lines = _text("locust/v247-csv").splitlines(keepends=True)
-    result = _read("locust", "".join(lines[:-1]))
+    lines = recorded("locust/v247-csv").splitlines(keepends=True)
+    result = parsed("locust", "".join(lines[:-1]))
     assert (result.requests, result.rps, result.complete) == (None, None, False)
 
 
 def test_gatling_prints_thousands_and_dashes() -> None:
-    text = _text("gatling/v313-console")
+    text = recorded("gatling/v313-console")
     text = re.sub(r"(max response time \(ms\) +\| +)766", r"\g<1>12,766", text)
     text = re.sub(r"(99th percentile \(ms\) +\| +)766", r"\g<1>-", text)
-    latency = _read("gatling", text).latency
+    latency = parsed("gatling", text).latency
     assert latency.max_s == 12.766
     assert "99" not in latency.percentiles
-    old = re.sub(r"(mean requests/sec +)40 ", r"\g<1>40,5 ", _text("gatling/v39-console"))
-    assert (_read("gatling", old).rps, _read("gatling", old).complete) == (None, False)
+    old = re.sub(r"(mean requests/sec +)40 ", r"\g<1>40,5 ", recorded("gatling/v39-console"))
+    assert (parsed("gatling", old).rps, parsed("gatling", old).complete) == (None, False)
 
 
 def test_what_gatling_prints_during_a_run_is_incomplete() -> None:
     for name in ("gatling/v39-console", "gatling/v313-console"):
-        text = _text(name)
-        result = _read("gatling", text[: text.index("Parsing log")])
+        text = recorded(name)
+        result = parsed("gatling", text[: text.index("Parsing log")])
         assert (result.requests, result.rps, result.complete) == (120, None, False)
 
 
 def test_the_percentiles_of_gatlings_early_json_are_unknown() -> None:
-    text = re.sub(r'    "percentiles[34]": \{[^}]*\},\n', "", _text("gatling/v39-global"))
-    result = _read("gatling", text)
+    text = re.sub(r'    "percentiles[34]": \{[^}]*\},\n', "", recorded("gatling/v39-global"))
+    result = parsed("gatling", text)
     assert result.latency.percentiles == {}
-    assert "ranks-unknown" in _codes(result)
+    assert "ranks-unknown" in codes(result)
 
 
 def test_the_binary_log_of_gatling_is_refused_with_what_to_give_instead() -> None:
@@ -207,31 +192,33 @@ def test_the_binary_log_of_gatling_is_refused_with_what_to_give_instead() -> Non
     text = decode(log)
     assert FORMATS["gatling"].recognise(text)
     with pytest.raises(ParseError, match=r"simulation\.log of gatling") as raised:
-        _read("gatling", text)
+        parsed("gatling", text)
     assert "Global Information" in (raised.value.hint or "")
 
 
 def test_a_part_of_fortios_text_is_incomplete_only_where_its_beginning_is_seen() -> None:
-    text = _text("fortio/v163-text")
+    text = recorded("fortio/v163-text")
     end = text.index("All done")
-    assert not _read("fortio", text[:end]).complete
-    assert _read("fortio", text[text.index("Aggregated Function") : end]).complete
+    assert not parsed("fortio", text[:end]).complete
+    assert parsed("fortio", text[text.index("Aggregated Function") : end]).complete
 
 
 def test_fortios_protobuf_counts_are_text() -> None:
-    text = re.sub(r'"Count": (\d+)', r'"Count": "\1"', _text("fortio/v163-json"))
-    assert _read("fortio", text) == _read("fortio", _text("fortio/v163-json"))
+    text = re.sub(r'"Count": (\d+)', r'"Count": "\1"', recorded("fortio/v163-json"))
+    assert parsed("fortio", text) == parsed("fortio", recorded("fortio/v163-json"))
 
 
 def test_an_interrupted_run_of_fortio_is_incomplete_in_json_too() -> None:
-    text = _text("fortio/v163-json")
-    assert _read("fortio", text).complete
-    assert not _read("fortio", text.replace('"RequestedDuration": "2s"', '"RequestedDuration": "30s"')).complete
+    text = recorded("fortio/v163-json")
+    assert parsed("fortio", text).complete
+    assert not parsed("fortio", text.replace('"RequestedDuration": "2s"', '"RequestedDuration": "30s"')).complete
 
 
 def test_rewrk_prints_errors_since_0_4() -> None:
-    text = _text("rewrk/v03-drop").rstrip("\n") + "\n\n12 Errors: connection closed\n3 Errors: operation timed out\n\n"
-    result = _read("rewrk", text)
+    text = (
+        recorded("rewrk/v03-drop").rstrip("\n") + "\n\n12 Errors: connection closed\n3 Errors: operation timed out\n\n"
+    )
+    result = parsed("rewrk", text)
     assert (result.failed, result.errors.timeout, result.errors.other) == (15, 3, 12)
 
 
@@ -241,33 +228,35 @@ def test_the_text_and_the_series_of_zrk_are_refused_with_what_to_give_instead() 
     for each in (text, series):
         assert FORMATS["zrk"].recognise(each)
         with pytest.raises(ParseError, match="not its summary") as raised:
-            _read("zrk", each)
+            parsed("zrk", each)
         assert "--format json" in (raised.value.hint or "")
 
 
 def test_a_closed_loop_of_zrk_is_not_corrected() -> None:
-    text = _text("zrk/v01-readme").replace('"config": {', '"config": { "closed": true,')
-    result = _read("zrk", text)
+    text = recorded("zrk/v01-readme").replace('"config": {', '"config": { "closed": true,')
+    result = parsed("zrk", text)
     assert result.latency.corrected is False
-    assert "open-loop" not in _codes(result)
+    assert "open-loop" not in codes(result)
 
 
 def test_a_ramp_of_zrk_has_the_rate_of_its_last_window() -> None:
-    text = _text("zrk/v01-readme").replace('"target_rate": 1000,\n', '"target_rate": 1000, "target_rate_end": 3000,\n')
+    text = recorded("zrk/v01-readme").replace(
+        '"target_rate": 1000,\n', '"target_rate": 1000, "target_rate_end": 3000,\n'
+    )
     new = text.replace('"achieved_rate": 999.80', '"end_window_s": 1.0, "achieved_rate": 2950.00')
-    result = _read("zrk", new)
+    result = parsed("zrk", new)
     assert result.rps == pytest.approx(19998 / 20.002)
     assert result.bytes_per_s is None
-    assert "ramp" in _codes(result)
-    closed = _read("zrk", new.replace('"config": {', '"config": { "closed": true,'))
-    assert (closed.rps, _codes(closed) & {"ramp", "open-loop"}) == (2950.0, set())
+    assert "ramp" in codes(result)
+    closed = parsed("zrk", new.replace('"config": {', '"config": { "closed": true,'))
+    assert (closed.rps, codes(closed) & {"ramp", "open-loop"}) == (2950.0, set())
 
 
 def test_loadtest_prints_false_and_nan_for_what_it_did_not_measure() -> None:
-    text = _text("loadtest/v8-count").replace("27 ms", "false ms")
-    assert "99" not in _read("loadtest", text).latency.percentiles
-    assert _read("loadtest", text).complete
-    nothing = _read("loadtest", text.replace("7.2 ms", "NaN ms")).latency
+    text = recorded("loadtest/v8-count").replace("27 ms", "false ms")
+    assert "99" not in parsed("loadtest", text).latency.percentiles
+    assert parsed("loadtest", text).complete
+    nothing = parsed("loadtest", text.replace("7.2 ms", "NaN ms")).latency
     assert (nothing.mean_s, nothing.max_s, nothing.percentiles) == (None, None, {})
 
 
@@ -282,9 +271,9 @@ def test_loadtest_prints_false_and_nan_for_what_it_did_not_measure() -> None:
     ],
 )
 def test_a_malformed_rate_is_none_or_makes_the_result_incomplete(name: str, stated: str, damaged: str) -> None:
-    text = _text(name)
+    text = recorded(name)
     assert stated in text
     tool = name.partition("/")[0]
-    whole, result = _read(tool, text), _read(tool, text.replace(stated, damaged))
+    whole, result = parsed(tool, text), parsed(tool, text.replace(stated, damaged))
     assert result.rps in {None, whole.rps}
     assert result.rps == whole.rps or not result.complete
