@@ -68,9 +68,10 @@ def decode(data: bytes) -> str:
         if data.startswith(mark):
             return data[len(mark) :].decode(encoding, errors="replace")
     head = data[:200]
-    zeros = head[::2].count(0), head[1::2].count(0)
-    if max(zeros) > len(head) // 4 and not min(zeros):  # UTF-16 without a mark: every other byte of ASCII is zero
-        return data.decode("utf-16-be" if head[:1] == b"\x00" else "utf-16-le", errors="replace")
+    if head.count(0) > len(head) // 4:  # UTF-16 without a mark: every other byte of ASCII is zero
+        encoding = "utf-16-be" if head[:1] == b"\x00" else "utf-16-le"
+        if all(each.isprintable() or each.isspace() for each in head.decode(encoding, errors="ignore")):
+            return data.decode(encoding, errors="replace")
     return data.decode("utf-8", errors="replace")
 
 
