@@ -68,9 +68,10 @@ def decode(data: bytes) -> str:
         if data.startswith(mark):
             return data[len(mark) :].decode(encoding, errors="replace")
     head = data[:200]
-    halves = sum((one == 0) != (other == 0) for one, other in zip(head[::2], head[1::2], strict=False))
-    if halves > 3 * len(head) // 8:  # UTF-16 without a mark: one byte of nearly every character is zero
-        return data.decode("utf-16-be" if head[:1] == b"\x00" else "utf-16-le", errors="replace")
+    if head.count(0) > len(head) // 4:  # UTF-16 without a mark: every other byte of ASCII is zero
+        encoding = "utf-16-be" if head[:1] == b"\x00" else "utf-16-le"
+        if all(each.isprintable() or each.isspace() for each in head.decode(encoding, errors="ignore")):
+            return data.decode(encoding, errors="replace")
     return data.decode("utf-8", errors="replace")
 
 

@@ -188,11 +188,7 @@ class _GatlingReader(Reader):
         complete = (self.ended or (self.has_global and "rate" in figures and self.elapsed is None)) and not self.unread
         return LoadResult(
             tool="gatling",
-            duration_s=(
-                implied_duration(int(requests or 0), figures.get("rate")) if self.elapsed is None else self.elapsed
-            )
-            if self.has_global
-            else None,
+            duration_s=self.elapsed if self.has_global else None,
             requests=None if requests is None else int(requests),
             rps=figures.get("rate"),
             latency=_latency(times, self.percentiles),
@@ -207,8 +203,6 @@ class _GatlingReader(Reader):
             yield FAILURES_INCLUDED
         if self.has_global and self.elapsed is not None:
             yield Note(code="whole-seconds", message="the duration is rounded down to whole seconds")
-        elif self.has_global:
-            yield Note(code="duration-implied", message="the duration is that of the rate: rounded up to whole seconds")
         if not self.has_global:
             yield Note(code="progress", message="the text has only what Gatling prints during a run")
         yield from unread_notes(self.unread)

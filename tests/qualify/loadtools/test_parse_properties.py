@@ -119,7 +119,6 @@ OF_A_PART = {"no-end-mark", "part-of-run", "live-table"}
 DIFFERENT = {
     "oha-aborted-unknown": ("rps",),
     "rate-rounded": ("rps", "duration_s"),
-    "duration-implied": ("duration_s",),
 }
 """Notes which say that figures are others than those of the whole text, which states them better."""
 
