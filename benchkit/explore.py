@@ -14,13 +14,14 @@ import numpy as np
 import pandas as pd
 
 from benchkit.comparison.claims import judge_claims
-from benchkit.comparison.components import Component, components_of
+from benchkit.comparison.components import cell_parts_of, components_of
 from benchkit.comparison.published_figures import published_figures
 from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.run_data import read_run_data
 from benchkit.comparison.stored_tables import load
 from benchkit.errors import InputError
 from benchkit.models.metrics import P50
+from benchkit.models.rows import column_names
 from benchkit.report.figures.registry import FIGURES, get_figure
 from benchkit.report.notebook_figure import NotebookFigure, notebook_figure, notebook_series
 from benchkit.report.stored_run import StoredRun, read_run
@@ -78,11 +79,13 @@ def why(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFrame:
 
     Columns: cell_id, baseline_id, level, service, component, unit, value, baseline_value, difference, low, high, blocks
     (`benchkit.comparison.components`). The rows of a level add up to its sum, except those of level `activity`.
+    A cell that is compared with nothing has the parts of its value, without a difference.
     The table `components` has the same rows of runs that were judged since it exists.
     """
     where = _store(store)
-    found = components_of(read_run_data(where, where.run(run)))
-    return pd.DataFrame([each.model_dump() for each in found], columns=list(Component.model_fields))
+    data = read_run_data(where, where.run(run))
+    found = (*components_of(data), *cell_parts_of(data))
+    return pd.DataFrame([each.model_dump() for each in found], columns=column_names("components"))
 
 
 def figures(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFrame:

@@ -43,6 +43,7 @@ PROGRAMS: Mapping[str, VersionQuery] = MappingProxyType(
         "vegeta": VersionQuery(("vegeta", "-version"), r"Version:\s*v?([0-9]\S*)"),
         "h2load": VersionQuery(("h2load", "--version"), r"nghttp2/(\S+)"),
         "perf": VersionQuery(("perf", "--version"), r"perf version (\S+)"),
+        "bpftrace": VersionQuery(("bpftrace", "--version"), r"bpftrace v(\S+)"),
         "go": VersionQuery(("go", "version"), r"go version go(\S+)"),
         "git": VersionQuery(("git", "--version"), r"git version ([0-9][0-9.]*)"),
         "ssh": VersionQuery(("ssh", "-V"), r"OpenSSH_(\S+?),?\s"),

@@ -87,6 +87,10 @@ PROGRAMS: Mapping[str, ProgramPackages] = MappingProxyType(
             {"apt": "linux-perf", "dnf": "perf", "apk": "perf", "pacman": "perf"},
             "https://perfwiki.github.io",
         ),
+        "bpftrace": ProgramPackages(
+            {"apt": "bpftrace", "dnf": "bpftrace", "apk": "bpftrace", "pacman": "bpftrace"},
+            "https://github.com/bpftrace/bpftrace",
+        ),
         "python3": ProgramPackages(
             {"apt": "python3", "dnf": "python3", "apk": "python3", "pacman": "python", "brew": "python"},
             "https://www.python.org",
@@ -125,7 +129,7 @@ PROGRAMS: Mapping[str, ProgramPackages] = MappingProxyType(
 )
 """Programs by the name of their binary."""
 
-LINUX_ONLY = frozenset({"ip", "tc", "perf", "taskset"})
+LINUX_ONLY = frozenset({"ip", "tc", "perf", "bpftrace", "taskset"})
 """Programs that a lab on another system does not need: its hosts are ports of the loopback interface."""
 
 SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")

@@ -264,7 +264,7 @@ class Service:
         return (*self.files, *self.folders)
 
 
-PERF = "perf"
+PERF, BPFTRACE = "perf", "bpftrace"
 """Program that a host needs to profile services without a profiler of their own."""
 
 PERF_MAPS = "perf-maps"

@@ -30,7 +30,6 @@ _ALL = (
     against_factor.LOAD,
     cpu_time.COST,
     against_factor.SCHEDULER,
-    cpu_time.CATEGORY_SHARES,
     telemetry.HOST_ACTIVITY,
     telemetry.ACCEPT_QUEUES,
     verdicts.VERDICTS,

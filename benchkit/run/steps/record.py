@@ -57,6 +57,7 @@ def make_record(trial: Trial, wall_s: float) -> TrialRecord:
         probe_rounds=trial.probe_rounds,
         watched=trial.watch_records,
         profiles=trial.profiles,
+        traces=trial.traces,
         price=_price(trial),
         external=tuple(service.name for service in trial.cell.spec.external if not service.watch),
         other_programs=trial.other_programs,
