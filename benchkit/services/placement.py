@@ -155,6 +155,8 @@ class ServicePlacement:
     service_account: tuple[str, str] | None = None
     """User and group for processes that root starts and that need no root; None: no root, or no such user there."""
     quota: CpuQuota | None = None
+    has_cpu_groups: bool = True
+    """False: the host cannot enforce a CPU quota."""
     port_shift: int = 0
     """Number that is added to the ports of the scenario, so that stacks of several cells can be up side by side."""
 
