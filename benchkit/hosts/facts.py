@@ -55,6 +55,7 @@ PROGRAMS: Mapping[str, VersionQuery] = MappingProxyType(
         "podman": VersionQuery(("podman", "--version"), r"podman version (\S+)"),
         "docker": VersionQuery(("docker", "--version"), r"Docker version ([^\s,]+)"),
         "runc": VersionQuery(("runc", "--version"), r"runc version (\S+)"),
+        "postgres": VersionQuery(("postgres", "--version"), r"PostgreSQL\) ([0-9.]+)"),
         "sudo": VersionQuery(("sudo",)),
         "sysctl": VersionQuery(("sysctl",)),
     }

@@ -121,6 +121,10 @@ PROGRAMS: Mapping[str, ProgramPackages] = MappingProxyType(
             {"apt": "iptables", "dnf": "iptables-nft", "apk": "iptables", "pacman": "iptables"},
             "https://www.netfilter.org",
         ),
+        "postgres": ProgramPackages(
+            {"apt": "postgresql", "dnf": "postgresql-server", "apk": "postgresql", "pacman": "postgresql"},
+            "https://www.postgresql.org",
+        ),
         "chromium": ProgramPackages(
             {"apt": "chromium", "dnf": "chromium", "apk": "chromium", "pacman": "chromium", "brew": "chromium"},
             "https://www.chromium.org",

@@ -184,7 +184,7 @@ class Container:
     ready: tuple[str, ...] = ()
     """Command in the container that ends with 0 once it is ready; empty: none."""
     userland_proxy: bool | None = None
-    """How its engine must publish ports: with a process of its own, or by rules alone; None: either."""
+    """True: its engine must publish ports with a process of its own; False: by rules alone; None: either."""
     prepare: tuple[str, ...] = ()
     """Command in the container that prepares its data once it is ready; empty: none."""
 

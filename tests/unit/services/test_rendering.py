@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -206,9 +207,13 @@ def config_text(service: Service) -> str:
 def test_a_service_has_a_quota_of_its_own_below_that_of_its_role(tmp_path: Path) -> None:
     app = {"backend": "nethttp", "listen": 8080, "quota": 0.25}
     specs = read_scenario(tmp_path, stacks={"one": {"entry": "app", "services": {"app": app}}}).cells[0].services
-    own = CpuQuota("sut-app", 0.25)
-    for of_role, expected in ((None, own), (CpuQuota("sut", 0.5), own), (CpuQuota("sut", 0.2), CpuQuota("sut", 0.2))):
-        (service,) = render_services(specs, lambda spec, quota=of_role: replace(place(spec), quota=quota))
-        assert service.process.quota == expected
+    own, of_role = CpuQuota("sut-app", 0.25), CpuQuota("sut", 0.2)
+    for given, expected in ((None, own), (CpuQuota("sut", 0.5), own), (of_role, of_role)):
+        at = replace(place(specs[0]), quota=given)
+        assert [each.process.quota for each in render_services(specs, partial(_at, at))] == [expected]
     with pytest.raises(UnsupportedError, match="may not create a control group"):
-        render_services(specs, lambda spec: replace(place(spec), has_cpu_groups=False))
+        render_services(specs, partial(_at, replace(place(specs[0]), has_cpu_groups=False)))
+
+
+def _at(at: ServicePlacement, _spec: ServiceSpec) -> ServicePlacement:
+    return at
