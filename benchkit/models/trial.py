@@ -35,7 +35,7 @@ class ServiceRecord(Frozen):
         default=None,
         description="CPU quota shared by the services of its role on the host, in CPUs; None: no quota",
     )
-    has_own_quota: bool = Field(default=False, description="true: the quota is that of its container alone")
+    has_own_quota: bool = Field(default=False, description="true: the quota is that of this service alone")
     parallelism: int | None = Field(
         default=None, description="CPUs that its options allow it to use at once (GOMAXPROCS, workers); None: no limit"
     )

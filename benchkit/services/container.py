@@ -410,7 +410,7 @@ def _builder(field: str) -> EngineName:
 
 def _quota(options: ContainerOptions, place: ServicePlacement) -> CpuQuota | None:
     limits = [quota for quota in (options.quota, place.quota.cpus if place.quota else None) if quota is not None]
-    return CpuQuota(options.role, min(limits)) if limits else None
+    return CpuQuota(options.role, min(limits), is_own=True) if limits else None
 
 
 def _cell_digest(place: ServicePlacement) -> str:

@@ -127,10 +127,12 @@ class HostProgram:
 
 @dataclass(frozen=True)
 class CpuQuota:
-    """CPU time that all services of a role on one host share, in CPUs."""
+    """CPU time that all services of a role on one host share, in CPUs, or that of one service."""
 
     role: str
     cpus: float
+    is_own: bool = False
+    """True: one service has it for itself; `role` then names its control group, where it is a process."""
 
 
 @dataclass(frozen=True)

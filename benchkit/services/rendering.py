@@ -105,4 +105,4 @@ def _quota(spec: ServiceSpec, place: ServicePlacement) -> CpuQuota | None:
         raise UnsupportedError(f"quota {own:g}: {place.user} on {place.host} may not create a control group for it")
     if place.quota is not None and place.quota.cpus <= own:
         return place.quota
-    return CpuQuota(f"{spec.options.role}-{spec.name}", own)
+    return CpuQuota(f"{spec.options.role}-{spec.name}", own, is_own=True)

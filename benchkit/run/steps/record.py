@@ -41,7 +41,7 @@ def make_record(trial: Trial, wall_s: float) -> TrialRecord:
                 cpus=each.service.process.cpus,
                 parallelism=each.service.parallelism,
                 quota=each.service.process.quota.cpus if each.service.process.quota else None,
-                has_own_quota=each.service.container is not None,
+                has_own_quota=each.service.process.quota is not None and each.service.process.quota.is_own,
                 pids_before=_lasting_processes(each, trial.processes_before),
                 pids_after=_lasting_processes(each, trial.processes_after),
                 escape=trial.escapes.get(each.service.name),

@@ -207,7 +207,7 @@ def config_text(service: Service) -> str:
 def test_a_service_has_a_quota_of_its_own_below_that_of_its_role(tmp_path: Path) -> None:
     app = {"backend": "nethttp", "listen": 8080, "quota": 0.25}
     specs = read_scenario(tmp_path, stacks={"one": {"entry": "app", "services": {"app": app}}}).cells[0].services
-    own, of_role = CpuQuota("sut-app", 0.25), CpuQuota("sut", 0.2)
+    own, of_role = CpuQuota("sut-app", 0.25, is_own=True), CpuQuota("sut", 0.2)
     for given, expected in ((None, own), (CpuQuota("sut", 0.5), own), (of_role, of_role)):
         at = replace(place(specs[0]), quota=given)
         assert [each.process.quota for each in render_services(specs, partial(_at, at))] == [expected]
