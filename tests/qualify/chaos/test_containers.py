@@ -35,7 +35,7 @@ def test_nothing_is_left_of_containers_whose_controller_was_killed(bench: Bench,
 def test_a_killed_run_of_containers_is_resumed_and_leaves_nothing(bench: Bench) -> None:
     before = engine_state(bench.lab, "sut")
     assert bench.run(SCENARIO, crash="rows-written").code == -signal.SIGKILL
-    resumed = bench.run("--resume")
+    resumed = bench.run("--resume", "latest")
     assert resumed.code == 0, resumed.err
     assert bench.progress().status == "done"
     assert engine_state(bench.lab, "sut") == before
