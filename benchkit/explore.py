@@ -54,13 +54,18 @@ def runs(*, store: str | Path | None = None) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def find(run: str | None = None, *, scenario: str | None = None, store: str | Path | None = None) -> str:
+def find(
+    run: str | None = None, *, scenario: str | None = None, sound: bool = False, store: str | Path | None = None
+) -> str:
     """Return the id of a run: the given one, else BENCHKIT_RUN, else the latest; with `scenario`, the latest of that.
 
-    Raises InputError if there is none.
+    With `sound` the latest is that without invalid trials, where there is one. Raises InputError if there is none.
     """
     where = _store(store)
     if scenario is None:
+        if sound and run is None and not os.environ.get(RUN):
+            newest_first = reversed([each.run_id for each in where.runs()])
+            run = next((each for each in newest_first if _is_sound(each, where)), None)
         return where.run(run if run is not None else os.environ.get(RUN) or LATEST).run_id
     found = [each for each in where.runs() if each.manifest().scenario["name"] == scenario]
     named = [each.run_id for each in found if run is None or each.run_id.startswith(run)]
@@ -72,6 +77,10 @@ def find(run: str | None = None, *, scenario: str | None = None, store: str | Pa
         )
     wanted = os.environ.get(RUN)
     return wanted if wanted in named else named[-1]
+
+
+def _is_sound(run_id: str, store: Store) -> bool:
+    return bool(load("trials", store=store, run_id=run_id)["verdict"].isin(["valid", "suspect"]).all())
 
 
 def why(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFrame:

@@ -164,7 +164,7 @@ def test_the_section_of_profiles_marks_invalid_figures(wild: StoredRun) -> None:
         return records(content.scheduler)[0]
 
     shown = first(invalidated(wild, *excluded_trials(wild)))
-    assert (shown["Profiles"], shown["Scheduler"]) == ("1 (1 invalid excluded)", "21.0 %")
+    assert (shown["Profiles"], shown["Waiting"]) == ("1 (1 invalid excluded)", "21.0 %")
     everything = first(invalidated(wild, *map(str, wild.trials["trial_id"])))
-    assert (everything["Profiles"], everything["Scheduler"]) == ("2", "20.0 %, invalid")
+    assert (everything["Profiles"], everything["Waiting"]) == ("2", "20.0 %, invalid")
     assert all(everything[name].endswith(", invalid") for name in ("Goroutines", "RPS", "CPU per request"))

@@ -245,6 +245,6 @@ def test_the_server_is_shown_as_dstat_and_expvarmon_do(make_run: MakeRun) -> Non
     for name, wanted in {"disk": 1e6, "network": 1e6, "memory used": 2.0**30, "live heap": 2.0**20}.items():
         assert len(drawn[name]) == 2  # a line for each cell, of the host of its servers alone
         for line in drawn[name]:
-            at, values = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
-            np.testing.assert_allclose(values[(at >= 1) & (at <= 4)], wanted)
+            seconds, drawn_values = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
+            np.testing.assert_allclose(drawn_values[(seconds >= 1) & (seconds <= 4)], wanted)
     assert "go: disk at most 1.00 MB/s; network at most 1.00 MB/s" in get_figure("as-watched").alt(run)
