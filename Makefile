@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE # each process that tests would compile every t
 .NOTPARALLEL: # nothing here may run beside a benchmark
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test qualify check check-pythons snapshots studies audits figures bench faults chaos format lock clean system
+.PHONY: help demo test qualify check check-pythons snapshots studies audits figures notebooks bench faults chaos format lock clean system
 
 help:
 	@echo 'make demo    a lab on this machine, a real comparison, its report'
@@ -24,6 +24,7 @@ help:
 	@echo 'make check-pythons  types and pure tests on every supported version of Python that can be had here'
 	@echo 'make snapshots   the printed texts that tests compare, written again'
 	@echo 'make figures the notebooks as pages, on the runs that ship with them, in build/figures'
+	@echo 'make notebooks  the pictures that are kept in the notebooks, from the runs that ship'
 	@echo 'make studies the pages of the studies, from the runs that ship'
 	@echo 'make audits  the pages of the audits, from the snapshots that ship'
 	@echo 'make bench   the figures that the README states, measured'
@@ -110,6 +111,12 @@ PAGES = build/figures
 figures: .venv/installed
 	BENCHKIT_STORE="$${BENCHKIT_STORE:-$(CURDIR)/notebooks/recorded}" PATH="$(CURDIR)/.venv/bin:$$PATH" \
 	  .venv/bin/python -m nbconvert --execute --to html --output-dir $(PAGES) $(NOTEBOOKS)
+
+notebooks: .venv/installed
+	mkdir -p $(PAGES)
+	BENCHKIT_STORE="$(CURDIR)/notebooks/recorded" PATH="$(CURDIR)/.venv/bin:$$PATH" \
+	  .venv/bin/python tests/qualify/notebooks/in_one_kernel.py --keep $(PAGES) $(NOTEBOOKS)
+	git status --short notebooks
 
 bench: system
 	.venv/bin/python -m pytest -o python_files='bench_*.py' --capture=no $(ARGS) tests/bench

@@ -14,13 +14,14 @@ import numpy as np
 import pandas as pd
 
 from benchkit.comparison.claims import judge_claims
-from benchkit.comparison.components import Component, components_of
+from benchkit.comparison.components import cell_parts_of, components_of
 from benchkit.comparison.published_figures import published_figures
 from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.run_data import read_run_data
 from benchkit.comparison.stored_tables import load
 from benchkit.errors import InputError
 from benchkit.models.metrics import P50
+from benchkit.models.rows import column_names
 from benchkit.report.figures.registry import FIGURES, get_figure
 from benchkit.report.notebook_figure import NotebookFigure, notebook_figure, notebook_series
 from benchkit.report.stored_run import StoredRun, read_run
@@ -53,13 +54,18 @@ def runs(*, store: str | Path | None = None) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def find(run: str | None = None, *, scenario: str | None = None, store: str | Path | None = None) -> str:
+def find(
+    run: str | None = None, *, scenario: str | None = None, sound: bool = False, store: str | Path | None = None
+) -> str:
     """Return the id of a run: the given one, else BENCHKIT_RUN, else the latest; with `scenario`, the latest of that.
 
-    Raises InputError if there is none.
+    With `sound` the latest is that without invalid trials, where there is one. Raises InputError if there is none.
     """
     where = _store(store)
     if scenario is None:
+        if sound and run is None and not os.environ.get(RUN):
+            newest_first = reversed([each.run_id for each in where.runs()])
+            run = next((each for each in newest_first if _is_sound(each, where)), None)
         return where.run(run if run is not None else os.environ.get(RUN) or LATEST).run_id
     found = [each for each in where.runs() if each.manifest().scenario["name"] == scenario]
     named = [each.run_id for each in found if run is None or each.run_id.startswith(run)]
@@ -73,16 +79,22 @@ def find(run: str | None = None, *, scenario: str | None = None, store: str | Pa
     return wanted if wanted in named else named[-1]
 
 
+def _is_sound(run_id: str, store: Store) -> bool:
+    return bool(load("trials", store=store, run_id=run_id)["verdict"].isin(["valid", "suspect"]).all())
+
+
 def why(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFrame:
     """Return what the difference of each cell to its baseline consists of, a row for each component.
 
     Columns: cell_id, baseline_id, level, service, component, unit, value, baseline_value, difference, low, high, blocks
     (`benchkit.comparison.components`). The rows of a level add up to its sum, except those of level `activity`.
+    A cell that is compared with nothing has the parts of its value, without a difference.
     The table `components` has the same rows of runs that were judged since it exists.
     """
     where = _store(store)
-    found = components_of(read_run_data(where, where.run(run)))
-    return pd.DataFrame([each.model_dump() for each in found], columns=list(Component.model_fields))
+    data = read_run_data(where, where.run(run))
+    found = (*components_of(data), *cell_parts_of(data))
+    return pd.DataFrame([each.model_dump() for each in found], columns=column_names("components"))
 
 
 def figures(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFrame:

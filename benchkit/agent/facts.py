@@ -37,6 +37,16 @@ SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin", "/usr/local/g
 """Folders of programs that are often missing in the PATH of an ordinary user, or of a shell without a login."""
 
 
+VERSIONED = Path("/usr/lib/postgresql")
+"""Folder of programs that Debian installs by their major version, beside each other."""
+
+
+def _versioned_folders() -> List[str]:
+    """Return the folders of its programs, the newest version first."""
+    versions = [path for path in VERSIONED.glob("*/bin") if path.parent.name.isdigit()]
+    return [str(path) for path in sorted(versions, key=lambda path: int(path.parent.name), reverse=True)]
+
+
 def interfaces() -> List[JsonObject]:
     """Return the network interfaces: name, MTU, rate in bits per second where known, up or not, addresses.
 
@@ -226,7 +236,7 @@ class FactsReader:
         )
 
     def _find_program(self, name: str, argv: List[str], programs: Dict[str, JsonObject]) -> None:
-        folders = os.pathsep.join((os.environ.get("PATH", os.defpath), *SBIN))
+        folders = os.pathsep.join((os.environ.get("PATH", os.defpath), *SBIN, *_versioned_folders()))
         path = shutil.which(argv[0], path=folders)
         if path is not None:
             programs[name] = {"path": path, "text": self._version(path, argv[1:])}

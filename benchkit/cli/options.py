@@ -157,6 +157,9 @@ Seed = Annotated[int | None, typer.Option("--seed", help="Seed of the order of t
 Profile = Annotated[
     bool, typer.Option("--profile", help="Add a pass of profiled trials for every cell, even if the scenario has none.")
 ]
+Trace = Annotated[
+    bool, typer.Option("--trace", help="Add a pass of traced trials: system calls, and what threads wait for.")
+]
 
 # Hosts
 InventoryFile = Annotated[

@@ -38,6 +38,7 @@ def plan(
     settings: options.Set = None,
     seed: options.Seed = None,
     profile: options.Profile = False,
+    trace: options.Trace = False,
     pilot: Annotated[
         bool, typer.Option("--pilot", help="Run a few short trials of two cells to measure the noise of these hosts.")
     ] = False,
@@ -52,10 +53,10 @@ def plan(
     """
     from benchkit.hosts.connections import connect_all
     from benchkit.plan.planner import draft_plan
-    from benchkit.scenario.read import WITH_PROFILES, read_experiment
+    from benchkit.scenario.read import WITH_PROFILES, WITH_TRACES, read_experiment
     from benchkit.store.store import open_store
 
-    requested = [*(settings or ()), *([WITH_PROFILES] if profile else [])]
+    requested = [*(settings or ()), *([WITH_PROFILES] if profile else []), *([WITH_TRACES] if trace else [])]
     experiment = read_experiment(scenario, scale_named(scale), requested)
     where = open_store(store)
     chosen = inventory_of(inventory, lab, quiet=quiet)
@@ -247,7 +248,8 @@ def _show_order(plan: RunPlan) -> None:
             print(f"  … ({plan.planned_trials[-1].block - number} more blocks; --json lists all trials)")
             break
         planned_trials = list(trials)
-        purpose = ", for profiles" if any(planned_trial.kind == "profile" for planned_trial in planned_trials) else ""
+        kinds = {planned_trial.kind for planned_trial in planned_trials}
+        purpose = ", for profiles" if "profile" in kinds else ", for traces" if "trace" in kinds else ""
         named = [planned_trial.title for planned_trial in planned_trials]
         if len(named) > MAX_TRIALS_SHOWN:
             named[MAX_TRIALS_SHOWN:] = [f"… ({len(named) - MAX_TRIALS_SHOWN} more)"]

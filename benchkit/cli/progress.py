@@ -172,8 +172,8 @@ def without_block(over: Positions, block: int) -> Positions:
 
 
 def rate_with_verdict(planned_trial: PlannedTrial, rps: float | None, verdict: str, checks: Sequence[str]) -> str:
-    """Return the rate of a trial, unless valid with its verdict and checks; a profiled trial's rate is never judged."""
-    if verdict == "valid" or planned_trial.kind == "profile":
+    """Return the rate of a trial, unless valid with its verdict and checks; an observed trial's is never judged."""
+    if verdict == "valid" or planned_trial.kind in {"profile", "trace"}:
         return units.requests_per_s(rps)
     return f"{units.requests_per_s(rps)} ({verdict}{': ' if checks else ''}{', '.join(checks)})"
 

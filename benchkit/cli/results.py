@@ -25,7 +25,7 @@ app = typer.Typer(help="What is stored: runs, their trials, and their tables.", 
 
 
 MARKS: Mapping[str, str] = MappingProxyType(
-    {"profile": " (profiled)", "probe": " (probe)", "calibrate": " (calibration)"}
+    {"profile": " (profiled)", "trace": " (traced)", "probe": " (probe)", "calibrate": " (calibration)"}
 )
 """Marks of cells by the kinds of trials that are in no ratio."""
 

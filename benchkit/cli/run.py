@@ -24,6 +24,7 @@ from benchkit.cli.options import (
     Set,
     StoreFolder,
     Tags,
+    Trace,
     WaitIdle,
     complete_scenario,
 )
@@ -50,6 +51,7 @@ def run(
     tag: Tags = None,
     seed: Seed = None,
     profile: Profile = False,
+    trace: Trace = False,
     resume: Resume = None,
     retry_failed: RetryFailed = False,
     accept_changes: AcceptChanges = False,
@@ -82,16 +84,16 @@ def run(
     from benchkit.hosts.connections import RECONNECT_S
     from benchkit.run.resume import require_unfinished
     from benchkit.run.run import ResumeOptions, RunOptions
-    from benchkit.scenario.read import WITH_PROFILES, read_experiment, stored_experiment
+    from benchkit.scenario.read import WITH_PROFILES, WITH_TRACES, read_experiment, stored_experiment
     from benchkit.store.store import Store, store_path
 
     tags = parse_tags(tag or [])
     stored_in = Store(store_path(store))
-    requested = [*(settings or ()), *([WITH_PROFILES] if profile else [])]
+    requested = [*(settings or ()), *([WITH_PROFILES] if profile else []), *([WITH_TRACES] if trace else [])]
     run_folder = None if resume is None else stored_in.run(resume)
     if run_folder is not None:
         if requested or tags or seed is not None or scale is not None:
-            raise InputError("--scale, --set, --tag, --seed and --profile cannot change a resumed run")
+            raise InputError("--scale, --set, --tag, --seed, --profile and --trace cannot change a resumed run")
         require_unfinished(run_folder, retry_failed=retry_failed)
         manifest = run_folder.manifest()
         seed, requested, of_run = manifest.seed, list(manifest.settings), scale_named(manifest.scale)

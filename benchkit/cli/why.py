@@ -10,7 +10,7 @@ import typer
 from benchkit.cli.options import Json, StoreToRead, complete_run
 
 if TYPE_CHECKING:
-    from benchkit.comparison.components import Component
+    from benchkit.comparison.components import CellPart, Component
     from benchkit.comparison.diagnoses.diagnosis import Cause
     from benchkit.comparison.run_data import RunData
 
@@ -21,6 +21,8 @@ TITLES = {
     "mode": "CPU time per request in user code and in the kernel",
     "category": "CPU time per request by category, from profiles",
     "function": "CPU time per request by the functions that differ most, from profiles",
+    "system calls": "system calls per request, from traces",
+    "waiting": "time that threads are off the CPU per request by what they wait for, from traces",
     "activity": "what else happens per request",
 }
 
@@ -38,11 +40,12 @@ def why(
 
     Requests per second are the CPU cores that the servers use, divided by their CPU time per request. That time is
     divided by service, and where the run has profiles (`benchkit run --profile`) by category. The rows of each of these
-    tables add up. Known causes that one of the two cells has alone are named, with their figures and the next step.
+    tables add up. A cell that is compared with nothing has the parts of its own CPU time. Known causes that one of the
+    two cells has alone are named, with their figures and the next step.
     """
     from benchkit.cli.console import print_json
     from benchkit.comparison.cell_labels import cell_views
-    from benchkit.comparison.components import components_of
+    from benchkit.comparison.components import cell_parts_of, components_of
     from benchkit.comparison.diagnoses.causes import causes_of
     from benchkit.comparison.run_data import read_run_data
     from benchkit.comparison.why import components_by_pair, explanation, profile_note
@@ -53,13 +56,15 @@ def why(
     folder = where.run(run)
     names = {view.cell_id: view.label for view in cell_views(folder.manifest())}
     data = read_run_data(where, folder)
-    components, causes = components_by_pair(components_of(data)), causes_of(data)
+    found = components_of(data)
+    components, causes = components_by_pair(found), causes_of(data)
     by_pair = {
         pair: [each for each in causes if each.is_of(pair)]
         for pair in compared_with_baseline(data.manifest.scenario, data.manifest.cells)
     }
     explained = [pair for pair, of_pair in by_pair.items() if of_pair or pair in components]
-    if not explained:
+    alone = cell_parts_of(data)
+    if not explained and not alone:
         raise _nothing_to_say(data, compares=bool(by_pair))
     sentences = {
         pair: f"{names[pair.cell_id]} differs from {names[pair.baseline]} {reason}."
@@ -72,7 +77,7 @@ def why(
                 "run_id": folder.run_id,
                 "sentences": list(sentences.values()),
                 "causes": [each.model_dump(mode="json") for each in causes],
-                "components": [each.model_dump(mode="json") for parts in components.values() for each in parts],
+                "components": [each.model_dump(mode="json") for each in (*found, *alone)],
             }
         )
         return
@@ -86,11 +91,29 @@ def why(
         note = profile_note(components.get(pair, ()))
         if note is not None:
             print(f"{note}\n")
-    if not any(each.level == "category" for parts in components.values() for each in parts):
+    for cell_id in dict.fromkeys(each.cell_id for each in alone):
+        print(f"{names[cell_id]} is compared with nothing.")
+        _print_tables([each for each in alone if each.cell_id == cell_id])
+    _print_notes(data, has_categories=any(each.level == "category" for each in (*found, *alone)))
+
+
+def _print_notes(data: RunData, *, has_categories: bool) -> None:
+    """Print the cost of tracing, and what a pass would add."""
+    from benchkit.comparison.cpu_profiles import profiler_costs
+    from benchkit.comparison.run_data import profile_pass_exclusions
+    from benchkit.models.metrics import RPS
+
+    if data.table is not None:
+        exclusions = profile_pass_exclusions(data.trials, data.table("verdicts"), data.manifest)
+        for cost in profiler_costs(data.trials, RPS, exclusions, "trace")[:1]:
+            print(cost.sentence)
+    if not has_categories:
         if (data.trials["kind"] == "profile").any():
-            print(f"No profiled trial can be used: `benchkit results trials {folder.run_id}` says why.")
+            print(f"No profiled trial can be used: `benchkit results trials {data.manifest.run_id}` says why.")
         else:
             print("`benchkit run --profile` divides the CPU time by category.")
+    if not (data.trials["kind"] == "trace").any():
+        print("`benchkit run --trace` counts system calls, and what threads wait for.")
 
 
 def _nothing_to_say(data: RunData, *, compares: bool) -> Exception:
@@ -120,15 +143,29 @@ def _cause_lines(causes: Sequence[Cause], names: Mapping[str, str]) -> Iterator[
         yield ""
 
 
-def _print_tables(parts: Sequence[Component]) -> None:
+def _print_tables(parts: Sequence[CellPart]) -> None:
     from benchkit.cli.console import print_table
+    from benchkit.comparison.components import Component
 
     for level, title in TITLES.items():
         rows = [each for each in parts if each.level == level]
         if rows:
             print(f"\n{title}")
-            print_table(("", "baseline", "cell", "difference", "95 %"), map(_row, rows), right=(1, 2, 3, 4))
+            compared = [_row(each) for each in rows if isinstance(each, Component)]
+            if compared:
+                print_table(("", "baseline", "cell", "difference", "95 %"), compared, right=(1, 2, 3, 4))
+            else:
+                print_table(("", "cell", "95 %"), map(_row_alone, rows), right=(1, 2))
     print()
+
+
+def _row_alone(part: CellPart) -> tuple[str, ...]:
+    from benchkit import units
+    from benchkit.comparison.why import part_name
+
+    shown = units.seconds if part.unit == "sec/req" else units.ratio
+    ends = [shown(end) for end in (part.low, part.high) if end is not None]
+    return "sum" if part.is_sum else part_name(part), shown(part.value), " to ".join(ends)
 
 
 def _row(component: Component) -> tuple[str, ...]:

@@ -41,6 +41,8 @@ OF_HOSTS: Mapping[str, tuple[str, str]] = {
     "tcp_passive_opens_total": ("connections arrived", "1/req"),
 }
 """The same of the hosts of services; their `service` is the host's name."""
+LIMITS = frozenset({"generator-saturated", "link-saturated", "server-idle", "throttled"})
+"""Checks of what limits the rate: the system calls of a request are the same at any rate."""
 COLUMNS = ["trial_id", "cell_id", "block", "service", "component", "value"]
 
 
@@ -111,6 +113,24 @@ class TrialCosts:
         joined["value"] = joined["value"] * joined["share"].fillna(1.0)
         known = joined.merge(shares[["cell_id", "block"]].drop_duplicates(), on=["cell_id", "block"])
         return known[COLUMNS]
+
+    @cached_property
+    def traces(self) -> pd.DataFrame:
+        """System calls, and seconds that threads wait, per request of traced trials; `level` has which of the two."""
+        trials, run = self.run.trials, self.run
+        traced = trials[trials["kind"] == "trace"]
+        rows = pd.DataFrame() if traced.empty or run.table is None else run.table("trace")
+        if rows.empty or run.table is None:
+            return pd.DataFrame(columns=[*COLUMNS, "level"])
+        exclusions = profile_pass_exclusions(trials, run.table("verdicts"), run.manifest)
+        excluded = {
+            each.trial_id for each in exclusions if each.covers(RPS) and not (each.checks and each.checks <= LIMITS)
+        }
+        usable = _usable(traced, excluded)
+        rows = rows.merge(usable[["trial_id", "cell_id", "block", RPS]], on="trial_id")
+        return rows.assign(
+            component=rows["name"], value=rows["value"] / rows["traced_s"] / rows[RPS].astype("float64")
+        )[[*COLUMNS, "level"]]
 
     @cached_property
     def functions(self) -> pd.DataFrame:

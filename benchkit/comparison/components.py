@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -19,16 +19,20 @@ import pandas as pd
 from benchkit.comparison.component_costs import SUM, TrialCosts
 from benchkit.comparison.run_data import RunData
 from benchkit.models.base import Frozen
+from benchkit.models.design import controlled
 from benchkit.models.metrics import CPU, RPS
 from benchkit.stats.cell_pairs import ComparedCells, compared_with_baseline
 from benchkit.stats.inference import MIN_BLOCKS, mean_interval
 from benchkit.stats.samples import Reals
 
-Level = Literal["rate", "cores", "service", "mode", "category", "function", "activity"]
+Level = Literal["rate", "cores", "service", "mode", "category", "function", "system calls", "waiting", "activity"]
 """rate: logarithms that add up to that of the ratio of rates; cores: those that add up to that of the cores used;
-service, mode, category, function: parts of the CPU time per request; activity: what else happens per request, which
+service, mode, category, function: parts of the CPU time per request; system calls, waiting: calls, and the time that
+threads are off the CPU, per request of traced trials; activity: what else happens per request, which
 adds up to nothing."""
 LOGARITHMIC: frozenset[Level] = frozenset({"rate", "cores"})
+TRACED: Mapping[Level, str] = {"system calls": "1/req", "waiting": "sec/req"}
+"""Levels of traced trials, with their units."""
 FINEST: tuple[Level, ...] = ("category", "mode", "service")
 """Levels by which sentences and figures divide the CPU time: the first that the run has."""
 
@@ -38,23 +42,19 @@ TOP_FUNCTIONS = 10
 OTHER_FUNCTIONS = "all other functions"
 
 
-class Component(Frozen):
-    """A part of the difference between a cell and its baseline.
+class CellPart(Frozen):
+    """A part of what a cell needs per request.
 
-    `value` and `baseline_value` are means over blocks in `unit`: geometric ones of rates, arithmetic ones of times per
-    request. `difference` is theirs: of logarithms at level `rate`, else in `unit`. `low` and `high` are the ends of its
-    t interval over blocks; None: too few blocks.
+    `value` is its mean over blocks in `unit`. `low` and `high` are the ends of its t interval over blocks; None: too
+    few blocks.
     """
 
     cell_id: str
-    baseline_id: str
     level: Level
     service: str | None
     component: str
     unit: str
     value: float
-    baseline_value: float
-    difference: float
     low: float | None = None
     high: float | None = None
     blocks: int
@@ -63,6 +63,21 @@ class Component(Frozen):
     def is_sum(self) -> bool:
         """True for the sum of a level."""
         return self.component == SUM and self.service is None
+
+
+class Component(CellPart):
+    """A part of the difference between a cell and its baseline.
+
+    `value` and `baseline_value` are means over blocks: geometric ones of rates, arithmetic ones of times per request.
+    `difference` is theirs: of logarithms at level `rate`, else in `unit`. The interval is that of the difference.
+    """
+
+    baseline_id: str
+    baseline_value: float
+    difference: float
+
+
+Part = TypeVar("Part", bound=CellPart)
 
 
 def components_of(run: RunData, pairs: Sequence[ComparedCells] | None = None) -> tuple[Component, ...]:
@@ -81,11 +96,55 @@ def components_of(run: RunData, pairs: Sequence[ComparedCells] | None = None) ->
         found += _additive("mode", costs.modes, pair, run.alpha)
         found += _additive("category", costs.categories, pair, run.alpha)
         found += _functions(costs.functions, pair, run.alpha)
+        for level, unit in TRACED.items():
+            found += _additive(level, costs.traces[costs.traces["level"] == level], pair, run.alpha, unit)
         found += _activities(costs.activities, pair, run.alpha)
     return tuple(found)
 
 
-def finest_parts(components: Sequence[Component]) -> list[Component]:
+def cell_parts_of(run: RunData) -> tuple[CellPart, ...]:
+    """Return the parts of the CPU time of cells that are compared with nothing. Level by level, largest first."""
+    if run.table is None or not run.trials[CPU].notna().any():
+        return ()
+    costs, cells = TrialCosts(run), run.manifest.cells
+    pairs = compared_with_baseline(run.manifest.scenario, cells)
+    compared = {name for pair in pairs for name in (pair.cell_id, pair.baseline)}
+    alone = [each.cell_id for each in cells if each.cell_id not in compared and controlled(each.cell_id) is None]
+    levels: dict[Level, pd.DataFrame] = {
+        "service": costs.services,
+        "mode": costs.modes,
+        "category": costs.categories,
+    }
+    levels |= {level: costs.traces[costs.traces["level"] == level] for level in TRACED}
+    return tuple(
+        part
+        for cell_id in alone
+        for level, rows in levels.items()
+        for part in _parts_of_cell(level, rows[rows["cell_id"] == cell_id], cell_id, run.alpha)
+    )
+
+
+def _parts_of_cell(level: Level, rows: pd.DataFrame, cell_id: str, alpha: float) -> Iterator[CellPart]:
+    if rows.empty:
+        return
+    parts = _by_block(rows)
+    for service, name in [*parts.mean().sort_values(ascending=False).index, (None, SUM)]:
+        values = parts.sum(axis="columns") if service is None else parts[service, name]
+        value, low, high = _interval(values.to_numpy(dtype=np.float64), alpha)
+        yield CellPart(
+            cell_id=cell_id,
+            level=level,
+            service=service or None,
+            component=name,
+            unit=TRACED.get(level, "sec/req"),
+            value=value,
+            low=low,
+            high=high,
+            blocks=len(values),
+        )
+
+
+def finest_parts(components: Sequence[Part]) -> list[Part]:
     """Return the parts of the CPU time at the finest level that sentences name, with their sum, which is last."""
     levels = {each.level for each in components}
     level = next((each for each in FINEST if each in levels), None)
@@ -175,15 +234,14 @@ def _activities(rows: pd.DataFrame, pair: ComparedCells, alpha: float) -> Iterat
             )
 
 
-def _additive(level: Level, rows: pd.DataFrame, pair: ComparedCells, alpha: float) -> list[Component]:
-    """Return the parts of the CPU time per request, the largest difference first, and their sum, which is exact."""
+def _additive(
+    level: Level, rows: pd.DataFrame, pair: ComparedCells, alpha: float, unit: str = "sec/req"
+) -> list[Component]:
+    """Return the parts of a level per request, the largest difference first, and their sum, which is exact."""
     of_pair = rows[rows["cell_id"].isin([pair.cell_id, pair.baseline])]
     if of_pair.empty:
         return []
-    parts = of_pair.pivot_table(
-        index=["cell_id", "block"], columns=["service", "component"], values="value", aggfunc="mean", fill_value=0.0
-    )
-    parts = parts.loc[:, parts.ne(0).any()]
+    parts = _by_block(of_pair)
     both = _sides(parts, pair)
     if both is None:
         return []
@@ -197,13 +255,21 @@ def _additive(level: Level, rows: pd.DataFrame, pair: ComparedCells, alpha: floa
             level=level,
             service=str(service) or None,
             component=str(name),
-            unit="sec/req",
+            unit=unit,
         )
         for service, name in zip(*(parts.columns.get_level_values(level) for level in (0, 1)), strict=True)
     ]
     found.sort(key=lambda each: -abs(each.difference))
     cell, baseline = (side.sum(axis="columns").to_numpy(dtype=np.float64) for side in both)
-    return [*found, _component(cell, baseline, alpha, pair, level=level, service=None, component=SUM, unit="sec/req")]
+    return [*found, _component(cell, baseline, alpha, pair, level=level, service=None, component=SUM, unit=unit)]
+
+
+def _by_block(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each cell and block, and a column for each service and component that is not zero throughout."""
+    parts = rows.pivot_table(
+        index=["cell_id", "block"], columns=["service", "component"], values="value", aggfunc="mean", fill_value=0.0
+    )
+    return parts.loc[:, parts.ne(0).any()]
 
 
 def _component(own: Reals, other: Reals, alpha: float, pair: ComparedCells, **what: str | None) -> Component:

@@ -17,6 +17,7 @@ from benchkit.models.base import Frozen
 from benchkit.models.design import controlled
 from benchkit.models.metrics import GOROUTINES, metric_named
 from benchkit.models.profile import CATEGORIES, WAITING
+from benchkit.models.run import PassKind
 from benchkit.stats.inference import ALPHA, t_quantile
 from benchkit.stats.samples import Exclusion
 from benchkit.units import counted
@@ -196,14 +197,16 @@ def _median(column: pd.Series) -> float | None:
 
 
 class ProfilerCost(Frozen):
-    """Ratio of profiled trials to their partners in one metric, of a cell or (`cell_id` None) of all cells together.
+    """Ratio of observed trials to their partners in one metric, of a cell or (`cell_id` None) of all cells together.
 
-    Below 1 in RPS means that profiling slowed the server. Figures that need more pairs are absent, with the `reason`.
+    Below 1 in RPS means that profiling or tracing (`kind`) slowed the server. Figures that need more pairs are absent,
+    with the `reason`.
     """
 
     metric: str
     cell_id: str | None
     pairs: int
+    kind: PassKind = "profile"
     ratio: float | None = None
     low: float | None = None
     high: float | None = None
@@ -215,7 +218,8 @@ class ProfilerCost(Frozen):
         """Ratio with its interval, or the reason why it has none, as a sentence."""
         title, pairs = metric_named(self.metric).title, counted(self.pairs, "pair")
         of = "" if self.cell_id is None else f" of {self.cell_id}"
-        subject = f"{title}{of} of profiled trials relative to their partners"
+        observed = "traced" if self.kind == "trace" else "profiled"
+        subject = f"{title}{of} of {observed} trials relative to their partners"
         if self.ratio is None:
             return f"{subject} is unknown: {self.reason}."
         if self.low is None or self.high is None:
@@ -224,9 +228,9 @@ class ProfilerCost(Frozen):
 
 
 def profiler_costs(
-    trials: pd.DataFrame, metric: str = "rps", exclusions: Iterable[Exclusion] = ()
+    trials: pd.DataFrame, metric: str = "rps", exclusions: Iterable[Exclusion] = (), kind: PassKind = "profile"
 ) -> tuple[ProfilerCost, ...]:
-    """Return the cost over all cells, then that of each, from the pairs of the profile pass; empty without one.
+    """Return the cost over all cells, then that of each, from the pairs of a pass; empty without one.
 
     `trials` has rows of one run as `benchkit.load("trials")` gives them, `exclusions` the excluded ones. A pair is both
     trials of a cell in a block. A cell's interval is Student's t about the mean of its log-ratios, with the variance
@@ -234,37 +238,39 @@ def profiler_costs(
     few blocks, and its cells have the same noise. The one over all cells uses every pair as a sample, so that
     differences between cells widen it.
     """
-    rows = trials[in_profile_pass(trials)]
+    rows = trials[in_profile_pass(trials, kind)]
     if rows.empty:
         return ()
     excluded = {each.trial_id: each.reason for each in exclusions if each.covers(metric)}
-    pairs = _log_ratios(rows, metric, set(excluded))
+    pairs = _log_ratios(rows, metric, set(excluded), kind)
     if pairs.empty:
         lost = int(rows["trial_id"].isin(list(excluded)).sum())
         why = f"{lost} of its {len(rows)} trials are invalid" if lost else f"no pair has {metric} of both trials"
-        return (ProfilerCost(metric=metric, cell_id=None, pairs=0, reason=f"no usable pair: {why}"),)
+        return (ProfilerCost(metric=metric, cell_id=None, pairs=0, kind=kind, reason=f"no usable pair: {why}"),)
     groups = {str(cell_id): found.to_numpy(dtype=float) for cell_id, found in pairs.groupby("cell_id")["log"]}
     everything = np.concatenate(list(groups.values()))
     over_all = _cost(metric, None, everything, _pooled_deviation([everything]))
     spread = _pooled_deviation(list(groups.values()))
-    return (over_all, *(_cost(metric, cell_id, logs, spread) for cell_id, logs in groups.items()))
+    costs = (over_all, *(_cost(metric, cell_id, logs, spread) for cell_id, logs in groups.items()))
+    return tuple(each.model_copy(update={"kind": kind}) for each in costs)
 
 
-def in_profile_pass(trials: pd.DataFrame) -> pd.Series[bool]:
-    """Return a mask of the trials of the profile pass: profiled trials and their partners."""
+def in_profile_pass(trials: pd.DataFrame, kind: PassKind = "profile") -> pd.Series[bool]:
+    """Return a mask of the trials of a pass: observed trials and their partners, in the same blocks."""
     own = trials["cell_id"].map(lambda cell_id: controlled(str(cell_id)) is None).astype(bool)
-    return (trials["kind"] == "profile") | ((trials["kind"] == "control") & own)
+    observed = trials["kind"] == kind
+    return observed | ((trials["kind"] == "control") & own & trials["block"].isin(trials["block"][observed]))
 
 
-def _log_ratios(rows: pd.DataFrame, metric: str, excluded: set[str]) -> pd.DataFrame:
-    """Return a row for each pair: its cell, and the logarithm of profiled over not; `rows` are those of the pass."""
+def _log_ratios(rows: pd.DataFrame, metric: str, excluded: set[str], kind: PassKind) -> pd.DataFrame:
+    """Return a row for each pair: its cell, and the logarithm of observed over not; `rows` are those of the pass."""
     rows = rows[~rows["trial_id"].isin(excluded)]
     values = pd.to_numeric(rows[metric]).astype("float64")
     rows = rows[values > 0].assign(log=np.log(values[values > 0]))
     wide = rows.pivot_table(index=["cell_id", "block"], columns="kind", values="log", sort=False)
-    if not {"profile", "control"} <= set(wide.columns):
+    if not {kind, "control"} <= set(wide.columns):
         return pd.DataFrame({"cell_id": [], "log": []})
-    return (wide["profile"] - wide["control"]).dropna().rename("log").reset_index()
+    return (wide[kind] - wide["control"]).dropna().rename("log").reset_index()
 
 
 def _pooled_deviation(groups: Sequence[np.ndarray]) -> tuple[float, int]:

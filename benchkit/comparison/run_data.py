@@ -207,12 +207,12 @@ def studied_functions(functions: pd.DataFrame) -> Iterator[tuple[str, pd.DataFra
 
 
 def profile_pass_exclusions(trials: pd.DataFrame, verdicts: pd.DataFrame, manifest: Manifest) -> tuple[Exclusion, ...]:
-    """Return the exclusions in the pass, except for findings that profiling itself causes.
+    """Return the exclusions in the passes, except for findings that observing itself causes.
 
-    Excluding the trials that profiling slowed most would make it look cheap.
+    Excluding the trials that it slowed most would make it look cheap.
     """
-    profiled = verdicts["trial_id"].isin(trials["trial_id"][trials["kind"] == "profile"])
-    return verdict_exclusions(trials, verdicts[~(profiled & verdicts["check"].isin(IGNORED_CHECKS))], manifest)
+    observed = verdicts["trial_id"].isin(trials["trial_id"][trials["kind"].isin(["profile", "trace"])])
+    return verdict_exclusions(trials, verdicts[~(observed & verdicts["check"].isin(IGNORED_CHECKS))], manifest)
 
 
 def _single_service(rows: pd.DataFrame) -> pd.DataFrame:

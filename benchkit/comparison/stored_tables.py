@@ -52,7 +52,7 @@ class Selection:
 ENGINES: Registry[Callable[[Selection], Any]] = Registry("benchkit.engines", {}, Callable)
 """Functions of plugins that return a selection as a table of another library than pandas, by the library's name."""
 
-StoredKind = Literal["measure", "control", "profile", "calibrate", "probe", "split"]
+StoredKind = Literal["measure", "control", "profile", "trace", "calibrate", "probe", "split"]
 """Kind of a trial; `split` is one whose block was interrupted and repeated."""
 
 

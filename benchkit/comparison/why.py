@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from benchkit import units
 from benchkit.comparison.component_costs import REST, SUM
-from benchkit.comparison.components import ALLOWED, CORES, COST, Component, finest_parts
+from benchkit.comparison.components import ALLOWED, CORES, COST, CellPart, Component, finest_parts
 from benchkit.comparison.diagnoses.diagnosis import Cause
 from benchkit.stats.cell_pairs import ComparedCells
 
@@ -85,7 +85,7 @@ def _part(component: Component) -> str:
     return f"{units.seconds(abs(component.difference))} {more} for {part_name(component)}"
 
 
-def part_name(component: Component) -> str:
+def part_name(component: CellPart) -> str:
     """Return the name of a part of the CPU time: a service, or what a service does."""
     if component.service is None:
         return "what no service accounts for" if component.component == REST else component.component

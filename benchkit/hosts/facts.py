@@ -43,6 +43,7 @@ PROGRAMS: Mapping[str, VersionQuery] = MappingProxyType(
         "vegeta": VersionQuery(("vegeta", "-version"), r"Version:\s*v?([0-9]\S*)"),
         "h2load": VersionQuery(("h2load", "--version"), r"nghttp2/(\S+)"),
         "perf": VersionQuery(("perf", "--version"), r"perf version (\S+)"),
+        "bpftrace": VersionQuery(("bpftrace", "--version"), r"bpftrace v(\S+)"),
         "go": VersionQuery(("go", "version"), r"go version go(\S+)"),
         "git": VersionQuery(("git", "--version"), r"git version ([0-9][0-9.]*)"),
         "ssh": VersionQuery(("ssh", "-V"), r"OpenSSH_(\S+?),?\s"),
@@ -54,6 +55,7 @@ PROGRAMS: Mapping[str, VersionQuery] = MappingProxyType(
         "podman": VersionQuery(("podman", "--version"), r"podman version (\S+)"),
         "docker": VersionQuery(("docker", "--version"), r"Docker version ([^\s,]+)"),
         "runc": VersionQuery(("runc", "--version"), r"runc version (\S+)"),
+        "postgres": VersionQuery(("postgres", "--version"), r"PostgreSQL\) ([0-9.]+)"),
         "sudo": VersionQuery(("sudo",)),
         "sysctl": VersionQuery(("sysctl",)),
     }

@@ -87,6 +87,10 @@ PROGRAMS: Mapping[str, ProgramPackages] = MappingProxyType(
             {"apt": "linux-perf", "dnf": "perf", "apk": "perf", "pacman": "perf"},
             "https://perfwiki.github.io",
         ),
+        "bpftrace": ProgramPackages(
+            {"apt": "bpftrace", "dnf": "bpftrace", "apk": "bpftrace", "pacman": "bpftrace"},
+            "https://github.com/bpftrace/bpftrace",
+        ),
         "python3": ProgramPackages(
             {"apt": "python3", "dnf": "python3", "apk": "python3", "pacman": "python", "brew": "python"},
             "https://www.python.org",
@@ -117,6 +121,10 @@ PROGRAMS: Mapping[str, ProgramPackages] = MappingProxyType(
             {"apt": "iptables", "dnf": "iptables-nft", "apk": "iptables", "pacman": "iptables"},
             "https://www.netfilter.org",
         ),
+        "postgres": ProgramPackages(
+            {"apt": "postgresql", "dnf": "postgresql-server", "apk": "postgresql", "pacman": "postgresql"},
+            "https://www.postgresql.org",
+        ),
         "chromium": ProgramPackages(
             {"apt": "chromium", "dnf": "chromium", "apk": "chromium", "pacman": "chromium", "brew": "chromium"},
             "https://www.chromium.org",
@@ -125,7 +133,7 @@ PROGRAMS: Mapping[str, ProgramPackages] = MappingProxyType(
 )
 """Programs by the name of their binary."""
 
-LINUX_ONLY = frozenset({"ip", "tc", "perf", "taskset"})
+LINUX_ONLY = frozenset({"ip", "tc", "perf", "bpftrace", "taskset"})
 """Programs that a lab on another system does not need: its hosts are ports of the loopback interface."""
 
 SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")

@@ -50,6 +50,9 @@ class EngineFact(Frozen):
     cgroup_manager: str | None = Field(default=None, description="cgroupfs or systemd")
     cgroup_version: str | None = None
     rootless: bool = False
+    userland_proxy: bool | None = Field(
+        default=None, description="a process of docker's passes connections to published ports on; null: not docker"
+    )
 
 
 class RecordedFacts(Frozen):

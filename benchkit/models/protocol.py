@@ -15,7 +15,7 @@ from benchkit.models.base import Frozen
 HttpProtocol = Literal["http1", "https1", "h2", "h2c"]
 """HTTP/1.1, HTTP/1.1 over TLS, HTTP/2 over TLS, HTTP/2 without TLS (with prior knowledge, RFC 9113, 3.3)."""
 
-Protocol = HttpProtocol | Literal["fastcgi", "ssh"]
+Protocol = HttpProtocol | Literal["fastcgi", "ssh", "postgres"]
 """Every protocol that a service may speak."""
 
 TlsVersion = Literal["1.2", "1.3"]

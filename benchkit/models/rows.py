@@ -43,7 +43,7 @@ class TrialRow(Row):
     kind: Annotated[
         str,
         Column(
-            description="measure, control, profile, calibrate, probe; split: its block was interrupted and repeated"
+            description="measure, control, profile, trace, calibrate, probe; split: its block was interrupted and repeated"
         ),
     ]
     testbed: Annotated[
@@ -426,6 +426,21 @@ class ProfileShareRow(Row):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TraceRow(Row):
+    """A system call, or what threads wait for, in a trace."""
+
+    TABLE: ClassVar[str] = "trace"
+
+    trial_id: Annotated[str, Column(description="trial")]
+    host: Annotated[str, Column(description="host")]
+    service: Annotated[str, Column(description="service")]
+    level: Annotated[str, Column(description="system calls, or waiting")]
+    name: Annotated[str, Column(description="name of the system call, or what threads wait for")]
+    value: Annotated[float, Column(description="calls, or seconds off the CPU of all threads, in the traced time")]
+    traced_s: Annotated[float, Column(description="traced time", unit="sec")]
+
+
+@dataclass(frozen=True, kw_only=True)
 class LatencyRow(Row):
     """A histogram bucket of a trial."""
 
@@ -526,27 +541,35 @@ class FactorRow(Row):
 
 @dataclass(frozen=True, kw_only=True)
 class ComponentRow(Row):
-    """A part of the difference between a cell and its baseline (`benchkit.comparison.components`)."""
+    """A part of the difference between a cell and its baseline, or of a cell without one (`comparison.components`)."""
 
     TABLE: ClassVar[str] = "components"
 
     cell_id: Annotated[str, Column(description="cell")]
-    baseline_id: Annotated[str, Column(description="cell that it is compared with")]
+    baseline_id: Annotated[str | None, Column(description="cell that it is compared with; null: none")] = None
     level: Annotated[
         str,
         Column(
             description="rate and cores: logarithms, which add up to that of the ratio of rates and of cores used; service, "
-            "mode, category, function: parts of the CPU time per request; activity: what adds up to nothing"
+            "mode, category, function: parts of the CPU time per request; system calls, waiting: of traced trials; activity: "
+            "what adds up to nothing"
         ),
     ]
     service: Annotated[str | None, Column(description="service, or host; null: all of them")]
     component: Annotated[str, Column(description="name of the part; `all` without a service is the sum of the level")]
     unit: Annotated[str, Column(description="unit of the value")]
     value: Annotated[float, Column(description="mean of the cell over blocks")]
-    baseline_value: Annotated[float, Column(description="mean of the baseline over the same blocks")]
-    difference: Annotated[float, Column(description="their difference, of logarithms at the levels rate and cores")]
-    low: Annotated[float | None, Column(description="lower end of its interval; null: too few blocks")]
-    high: Annotated[float | None, Column(description="upper end of its interval")]
+    baseline_value: Annotated[float | None, Column(description="mean of the baseline over the same blocks")] = None
+    difference: Annotated[
+        float | None, Column(description="their difference, of logarithms at the levels rate and cores")
+    ] = None
+    low: Annotated[
+        float | None,
+        Column(
+            description="lower end of the interval of the difference, or of a value without one; null: too few blocks"
+        ),
+    ]
+    high: Annotated[float | None, Column(description="upper end of it")]
     blocks: Annotated[int, Column(description="blocks with both cells")]
 
 
@@ -573,6 +596,7 @@ TABLES: Mapping[str, type[Row]] = MappingProxyType(
             TelemetryRow,
             ProfileRow,
             ProfileShareRow,
+            TraceRow,
             LatencyRow,
             SliceRow,
             SeriesRow,

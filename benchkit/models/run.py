@@ -45,7 +45,9 @@ TagValue = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{1,200}$"
 CALIBRATION = "-calibration"
 """End of the names of scenarios whose runs only find the settings of the run that follows them."""
 
-TrialKind = Literal["measure", "control", "profile", "calibrate", "probe"]
+PassKind = Literal["profile", "trace"]
+"""Kind of the observed trials of a pass after the measured ones."""
+TrialKind = Literal["measure", "control", PassKind, "calibrate", "probe"]
 """Kind of a trial; `calibrate`: at full speed or at a capacity, from which target rates of the others follow; `probe`:
 at a rate that a search for a capacity tries."""
 RunStatus = Literal["running", "done", "failed", "interrupted"]

@@ -35,7 +35,7 @@ class ServiceRecord(Frozen):
         default=None,
         description="CPU quota shared by the services of its role on the host, in CPUs; None: no quota",
     )
-    has_own_quota: bool = Field(default=False, description="true: the quota is that of its container alone")
+    has_own_quota: bool = Field(default=False, description="true: the quota is that of this service alone")
     parallelism: int | None = Field(
         default=None, description="CPUs that its options allow it to use at once (GOMAXPROCS, workers); None: no limit"
     )
@@ -148,6 +148,10 @@ class WatchRecord(Frozen):
     unseen: tuple[str, ...] = Field(default=(), description="metrics that could not be sampled, with the reason")
 
 
+Tracer = Literal["bpftrace", "perf"]
+"""Program that traces the kernel; perf is `perf trace -s`, which knows system calls alone."""
+
+
 class ProfileRecord(Frozen):
     """A profile of a service in a profile trial, or the reason why it is missing."""
 
@@ -160,6 +164,20 @@ class ProfileRecord(Frozen):
     cpu_s: float | None = Field(
         default=None, description="CPU time of perf, a separate process; that of pprof belongs to the service"
     )
+    why_not: str | None = Field(default=None, description="reason why it is missing")
+
+
+class TraceRecord(Frozen):
+    """A trace of services on a host in a trace trial, or the reason why it is missing."""
+
+    services: tuple[str, ...] = Field(description="names of the services, which the trace numbers from 1")
+    host: str
+    tracer: Tracer
+    machine: str = Field(description="architecture, which numbers the system calls")
+    file: RawFileName | None = Field(default=None, description="name of its raw file")
+    started_s: float | None = Field(default=None, description="start, from that of the measured window")
+    ended_s: float | None = Field(default=None, description="end, likewise")
+    cpu_s: float | None = Field(default=None, description="CPU time of the tracer")
     why_not: str | None = Field(default=None, description="reason why it is missing")
 
 
@@ -260,6 +278,7 @@ class TrialRecord(Frozen):
     )
     watched: tuple[WatchRecord, ...] = Field(default=(), description="hosts with telemetry; empty: telemetry was off")
     profiles: tuple[ProfileRecord, ...] = Field(default=(), description="profiles of services, in a profile trial")
+    traces: tuple[TraceRecord, ...] = Field(default=(), description="traces of services, in a trace trial")
     capacity: CapacityEstimate | None = Field(
         default=None, description="search for its capacity that it followed, at whose result it ran"
     )

@@ -144,7 +144,7 @@ def _require_applicable(tuning: Iterable[TuningPlan]) -> None:
 def _http_protocol(service: str, protocol: Protocol) -> HttpProtocol:
     """Return the protocol of the entry. Raises UnsupportedError for one that no load tool speaks."""
     match protocol:
-        case "fastcgi" | "ssh":
+        case "fastcgi" | "ssh" | "postgres":
             raise UnsupportedError(f"the load goes to {service}, and no load tool speaks {protocol}")
         case _:
             return protocol

@@ -99,6 +99,7 @@ def place_on(host: HostCapabilities, folder: PurePosixPath, role: str, cpus: Cpu
         goarch=facts.goarch,
         nofile=host.nofile,
         programs={name: program(host, name) for name in facts.programs},
+        has_cpu_groups=bool(facts.cpu_groups),
     )
     return replace(place, cpus=place.select_cpus(cpus, f"role {role}: cpus"))
 

@@ -15,7 +15,7 @@ from benchkit.models.load import Load
 from benchkit.plan.slice_timetable import slice_count
 from benchkit.plan.tuning_plan import tuning_required_error
 from benchkit.scenario.experiment import Cell, Experiment
-from benchkit.scenario.trial_order import PlannedTrial, is_profile_pass
+from benchkit.scenario.trial_order import PlannedTrial, is_of_pass
 from benchkit.services.builds import Build, list_builds
 from benchkit.services.placement import Endpoint
 from benchkit.services.service import Service
@@ -130,6 +130,8 @@ class RunPlan:
     """All commands that run with sudo."""
     profiled: tuple[PlannedCell, ...] = ()
     """The cells as the profile pass runs them."""
+    traced: tuple[PlannedCell, ...] = ()
+    """The cells as the trace pass runs them."""
     design: Design = "blocks"
     """Design of the measured trials; not that of the scenario where these hosts or cells need another."""
     design_reason: str = ""
@@ -206,7 +208,7 @@ class RunPlan:
         cell = self.cell_of(trial)
         if trial.kind == "calibrate" and cell.load.share_of_capacity is not None:
             return cell.calibrated.seconds
-        if cell.seconds is None or self.slice_s is None or is_profile_pass(trial.kind, trial.cell_id):
+        if cell.seconds is None or self.slice_s is None or is_of_pass(trial.kind, trial.cell_id):
             return cell.seconds
         duration_s = cell.load.duration_s or 0.0
         return cell.seconds - duration_s + slice_count(duration_s, self.slice_s) * turn_s(cell.pauses, self.slice_s)
@@ -247,8 +249,13 @@ class RunPlan:
 
     def cell_of(self, trial: PlannedTrial) -> PlannedCell:
         """Return the cell of a trial, as that trial runs it."""
-        cells = self._profiled_by_id if is_profile_pass(trial.kind, trial.cell_id) else self._cells_by_id
-        return cells[trial.cell_id]
+        if not is_of_pass(trial.kind, trial.cell_id):
+            return self._cells_by_id[trial.cell_id]
+        return (self._traced_by_id if trial.block in self._traced_blocks else self._profiled_by_id)[trial.cell_id]
+
+    @cached_property
+    def _traced_blocks(self) -> frozenset[int]:
+        return frozenset(trial.block for trial in self.planned_trials if trial.kind == "trace")
 
     @cached_property
     def _cells_by_id(self) -> Mapping[str, PlannedCell]:
@@ -257,6 +264,10 @@ class RunPlan:
     @cached_property
     def _profiled_by_id(self) -> Mapping[str, PlannedCell]:
         return {cell.cell_id: cell for cell in self.profiled}
+
+    @cached_property
+    def _traced_by_id(self) -> Mapping[str, PlannedCell]:
+        return {cell.cell_id: cell for cell in self.traced}
 
     def require_tuning(self, host: str, not_applied: Sequence[str]) -> None:
         """Raise HostError if settings were not applied on a host whose tuning the scenario requires.

@@ -1,4 +1,4 @@
-"""The order of a run's trials: its design applied to the cells that the hosts support, controls and profile pass."""
+"""The order of a run's trials: its design applied to the cells that the hosts support, controls and passes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchkit.plan.design import PlannedDesign
 from benchkit.plan.host_capabilities import HostCapabilities
 from benchkit.plan.model import PlannedCell, cells_with_capacity
 from benchkit.scenario.experiment import Experiment
-from benchkit.scenario.trial_order import PlannedTrial, calibration_trials, planned_trials, profile_trials
+from benchkit.scenario.trial_order import ObservationPass, PlannedTrial, calibration_trials, pass_trials, planned_trials
 from benchkit.services.service import PERF, needs_perf
 
 
@@ -44,47 +44,49 @@ def calibrations(cells: Iterable[PlannedCell]) -> tuple[PlannedTrial, ...]:
     return calibration_trials([*at_full_speed, *dict.fromkeys(cells_with_capacity(cells).values())])
 
 
-def profile_cells(experiment: Experiment, cells: Sequence[PlannedCell]) -> tuple[PlannedCell, ...]:
-    """Return the cells as the trials of the pass run them; empty without a pass."""
-    profile = experiment.scenario.profile
-    if profile is None:
+def cells_of_pass(options: ObservationPass | None, cells: Sequence[PlannedCell]) -> tuple[PlannedCell, ...]:
+    """Return the cells as the trials of a pass run them; empty without one."""
+    if options is None:
         return ()
     return tuple(
         replace(
             cell,
-            load=profile.load(cell.load),
-            generators=tuple(generator.with_window(profile.window(cell.load)) for generator in cell.generators),
+            load=options.load(cell.load),
+            generators=tuple(generator.with_window(options.window(cell.load)) for generator in cell.generators),
         )
         for cell in cells
         if cell.unsupported is None and controlled(cell.cell_id) is None
     )
 
 
-def profile_order(
+def pass_order(
     experiment: Experiment, cells: Sequence[PlannedCell], measured: Sequence[PlannedTrial], seed: int
 ) -> tuple[PlannedTrial, ...]:
-    """Return the trials of the pass, which follow the measured ones; empty without a pass."""
-    profile = experiment.scenario.profile
-    if profile is None:
-        return ()
+    """Return the trials of all passes, which follow the measured ones."""
     last = max((trial.block for trial in measured), default=0)
-    return profile_trials(profile, [cell.cell_id for cell in cells if cell.unsupported is None], last, seed)
+    supported = [cell.cell_id for cell in cells if cell.unsupported is None]
+    trials: list[PlannedTrial] = []
+    for kind, options in experiment.scenario.passes.items():
+        trials += pass_trials(options, supported, last, seed, kind)
+        last += options.blocks
+    return tuple(trials)
 
 
-def profile_notes(
+def pass_notes(
     experiment: Experiment, cells: Sequence[PlannedCell], capabilities: Mapping[str, HostCapabilities]
 ) -> Iterator[str]:
-    """Yield a note about lengthened windows, and one for each host on which services cannot be profiled."""
+    """Yield notes about lengthened windows, and one for each host on which services cannot be profiled."""
+    for kind, options in experiment.scenario.passes.items():
+        lengthened = sorted({options.load(cell.load).duration_s or 0 for cell in cells if options.lengthens(cell.load)})
+        if lengthened:
+            windows = ", ".join(f"{window_s:g} s" for window_s in lengthened)
+            yield (
+                f"Trials of the {kind} pass have a window of {windows}, as that of the load is too short for a {kind}; "
+                f"`--set {kind}.duration_s=…` sets another one."
+            )
     profile = experiment.scenario.profile
     if profile is None:
         return
-    lengthened = sorted({profile.load(cell.load).duration_s or 0 for cell in cells if profile.lengthens(cell.load)})
-    if lengthened:
-        windows = ", ".join(f"{window_s:g} s" for window_s in lengthened)
-        yield (
-            f"Trials of the profile pass have a window of {windows}, as that of the load is too short for a profile; "
-            "`--set profile.duration_s=…` sets another one."
-        )
     services = [service for cell in cells for service in needs_perf(cell.services) if profile.includes(service.name)]
     without_perf: dict[str, list[str]] = {}
     for service in services:

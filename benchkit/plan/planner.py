@@ -15,7 +15,7 @@ from benchkit.plan.cells import missing_program_error, name_equal_builds, plan_c
 from benchkit.plan.design import plan_design
 from benchkit.plan.host_capabilities import HostCapabilities, host_capabilities, quota_not_applied
 from benchkit.plan.model import SWITCH_S, PlannedCell, RunPlan
-from benchkit.plan.order import calibrations, control_cells, order_trials, profile_cells, profile_notes, profile_order
+from benchkit.plan.order import calibrations, cells_of_pass, control_cells, order_trials, pass_notes, pass_order
 from benchkit.plan.records import cell_record, inventory_facts, used_programs
 from benchkit.plan.reserved_ports import plan_reserved_ports
 from benchkit.plan.secret_headers import missing_secrets, secret_notes
@@ -109,14 +109,14 @@ def _draft_testbed(experiment: Experiment, hosts: Hosts, seed: int | None) -> tu
         testbed=next(iter(hosts.inventory.testbeds), None),
         roles=roles,
         cells=cells,
-        planned_trials=(*calibrations(cells), *measured, *profile_order(experiment, cells, measured, seed)),
+        planned_trials=(*calibrations(cells), *measured, *pass_order(experiment, cells, measured, seed)),
         notes=(
             *design.notes,
             *(note for record in map(cell_record, supported) for note in record.notes),
             *_tool_notes(cells),
             *_price_notes(cells, hosts),
             *secret_notes(cells),
-            *profile_notes(experiment, cells, capabilities),
+            *pass_notes(experiment, cells, capabilities),
             *hosts.inventory.limits,
             *(note for host in hosts for note in host.notes),
             *(sentence for plan in tuning for sentence in plan.sentences()),
@@ -124,7 +124,8 @@ def _draft_testbed(experiment: Experiment, hosts: Hosts, seed: int | None) -> tu
         ),
         tuning=tuning,
         tuning_required=required,
-        profiled=profile_cells(experiment, cells),
+        profiled=cells_of_pass(experiment.scenario.profile, cells),
+        traced=cells_of_pass(experiment.scenario.trace, cells),
     )
     plan = replace(
         plan,

@@ -14,13 +14,13 @@ from benchkit.hosts.host import Host
 from benchkit.plan.model import PlannedCell
 from benchkit.scenario.experiment import Experiment
 from benchkit.services.builds import BuiltFolder
-from benchkit.services.container_engine import engine_name, read_engine
+from benchkit.services.container_engine import engine_name, proxy_fault, read_engine
 from benchkit.services.deploy import config_fault
 from benchkit.services.go_build import release_unavailable_reason
 from benchkit.services.go_servers import GoServerOptions
 from benchkit.services.images import Image
 from benchkit.services.node import NodeProgram
-from benchkit.services.service import ConfigTest, ControllerFolder, Service
+from benchkit.services.service import ConfigTest, Container, ControllerFolder, Service
 
 
 def check_go_releases(experiment: Experiment) -> None:
@@ -85,20 +85,21 @@ def check_engines(cells: Iterable[PlannedCell], hosts: Hosts) -> list[PlannedCel
         why = cell.unsupported
         for service in cell.services if why is None else ():
             if service.container is not None:
-                why = why or _engine_fault(service.container.engine, hosts[service.host], failures)
+                why = why or _engine_fault(service.container, hosts[service.host], failures)
         checked.append(replace(cell, unsupported=why))
     return checked
 
 
-def _engine_fault(path: str, host: Host, known: dict[tuple[str, str], str]) -> str | None:
+def _engine_fault(container: Container, host: Host, known: dict[tuple[str, str], str]) -> str | None:
     """Add an engine to the facts of a host, unless that was done or failed before; return why it cannot be used."""
-    name = engine_name(path)
+    name = engine_name(container.engine)
     if name not in host.facts.engines and (host.name, name) not in known:
         try:
             host.add_engine(name, read_engine(host, name))
         except HostError as error:
             known[host.name, name] = str(error)
-    return known.get((host.name, name))
+    fault = known.get((host.name, name))
+    return proxy_fault(container, host.facts.engines[name], host.name) if fault is None else fault
 
 
 def check_configs(cells: Iterable[PlannedCell], hosts: Hosts) -> list[PlannedCell]:

@@ -74,6 +74,7 @@ def combine_plans(plans: Sequence[RunPlan]) -> RunPlan:
             planned_trials=tuple(trials),
             groups=tuple(chain.from_iterable(groups)),
             profiled=tuple(each for p in plans for each in p.profiled),
+            traced=tuple(each for p in plans for each in p.traced),
         )
     else:
         cells = tuple(_with_all_tuning(cell, plans) for cell in first.cells)
@@ -118,6 +119,7 @@ def _with_factor(plan: RunPlan, number: int, testbeds: int) -> RunPlan:
         groups=tuple(tuple(names[cell_id] for cell_id in group) for group in groups),
         cells=tuple(replace(cell, same_as=names.get(cell.same_as or "")) for cell in cells.values()),
         profiled=tuple(_with_level(cell, str(plan.testbed)) for cell in plan.profiled),
+        traced=tuple(_with_level(cell, str(plan.testbed)) for cell in plan.traced),
         planned_trials=tuple(
             replace(trial, cell_id=names[trial.cell_id], block=(trial.block - 1) * testbeds + number + 1)
             for trial in plan.planned_trials

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from dataclasses import dataclass, field
 
 from markupsafe import escape
@@ -30,9 +29,13 @@ class NotebookFigure:
     """Matplotlib's figure, which can be changed."""
 
     def _repr_html_(self) -> str:
-        source = base64.b64encode(self.svg).decode()
+        # Inline, as an image would not show the texts at the pointer.
+        drawing = self.svg[self.svg.index(b"<svg") :].decode()
+        drawing = drawing.replace(
+            "<svg", f'<svg role="img" aria-label="{escape(self.alt)}" style="max-width: 100%; height: auto"', 1
+        )
         return (
-            f'<figure><img alt="{escape(self.alt)}" src="data:image/svg+xml;base64,{source}">'
+            f"<figure>{drawing}"
             f"<figcaption><strong>{escape(self.see)}</strong> {escape(self.caption)}</figcaption></figure>"
         )
 

@@ -22,7 +22,7 @@ from benchkit.run.retries import Retry, TrialAttempts, cause_of
 from benchkit.run.steps.state import Block, Trial, make_trial
 from benchkit.run.target_rates import with_load
 from benchkit.run.testbed import Testbed
-from benchkit.scenario.trial_order import PlannedTrial, is_profile_pass
+from benchkit.scenario.trial_order import PlannedTrial, is_of_pass
 from benchkit.store.journal import FailureCause
 from benchkit.store.run_folder import RunFolder
 from benchkit.store.trial_tables import TrialTables, read_output
@@ -161,7 +161,7 @@ def _make_trial(
     """
     cell, capacity = testbed.cell_of(planned_trial), None
     goal = cell.load.capacity if cell.load.searches_capacity else None
-    if goal is not None and not is_profile_pass(planned_trial.kind, planned_trial.cell_id):
+    if goal is not None and not is_of_pass(planned_trial.kind, planned_trial.cell_id):
         capacity = _find_capacity(planned_trial, cell, goal, testbed, recorder, observer=observer)
         cell = with_load(cell, cell.load.model_copy(update={"rate": capacity.rps}))
     trial = make_trial(testbed.plan, planned_trial, cell, recorder.run.run_id, testbed.hosts)

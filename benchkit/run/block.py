@@ -44,6 +44,7 @@ from benchkit.run.steps.services import (
 )
 from benchkit.run.steps.state import Block, Trial
 from benchkit.run.steps.telemetry import collect_telemetry, unwatch_hosts, watch_hosts
+from benchkit.run.steps.traces import collect_traces, stop_traces
 
 logger = logging.getLogger(__name__)
 
@@ -68,11 +69,13 @@ STEPS: tuple[BlockStep | OfEachTrial, ...] = (
     measure,
     collect_load,
     collect_telemetry,
-    OfEachTrial((require_alive, require_load, probe_after, collect_profiles, collect_logs, measure_disk_usage)),
+    OfEachTrial(
+        (require_alive, require_load, probe_after, collect_profiles, collect_traces, collect_logs, measure_disk_usage)
+    ),
 )
 """The steps of a block."""
 
-TRIAL_CLEANUP: tuple[TrialStep, ...] = (stop_services, stop_captures, clean_up_external, remove_folders)
+TRIAL_CLEANUP: tuple[TrialStep, ...] = (stop_services, stop_captures, stop_traces, clean_up_external, remove_folders)
 """The steps at the end of every trial, also of one that failed at an earlier step."""
 
 

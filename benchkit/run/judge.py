@@ -10,7 +10,7 @@ from functools import cache, partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from benchkit.comparison.components import components_of
+from benchkit.comparison.components import cell_parts_of, components_of
 from benchkit.comparison.run_data import run_data_from_tables
 from benchkit.judge.checks.cold import first_over_last
 from benchkit.judge.checks.noisy_host import foreign_share
@@ -130,7 +130,7 @@ def judge_stored_run(store: Store, run: RunFolder) -> None:
     """
     manifest = run.manifest()
     tables = RunTables(store, str(manifest.scenario["name"]), run.run_id)
-    names = ("trials", "hosts", "slices", "verdicts", "unchecked", "telemetry", "profile", "profile_share")
+    names = ("trials", "hosts", "slices", "verdicts", "unchecked", "telemetry", "profile", "profile_share", "trace")
     stored = {table: tables.rows(table) for table in names}
     for table, rows in judge_together(manifest, stored, run).items():
         tables.replace(table, rows)
@@ -155,10 +155,10 @@ def judge_together(manifest: Manifest, tables: ContentByTable, run: RunFolder) -
 
 
 def _component_rows(manifest: Manifest, tables: ContentByTable, run: RunFolder) -> pa.Table:
-    """Return the components of the run's ratios; none of a run without baseline, or without CPU times."""
+    """Return the components of the run's ratios, and those of cells without one; none without CPU times."""
     frame = cache(lambda table: tables[table].to_pandas())
-    data = run_data_from_tables(manifest, frame("trials"), frame("verdicts"), table=frame)
-    found = components_of(replace(data, folder=run)) if manifest.cells else ()
+    data = replace(run_data_from_tables(manifest, frame("trials"), frame("verdicts"), table=frame), folder=run)
+    found = (*components_of(data), *cell_parts_of(data)) if manifest.cells else ()
     return arrow_table(ComponentRow.TABLE, [ComponentRow(**each.model_dump()) for each in found])
 
 

@@ -51,6 +51,7 @@ def pilot_experiment(experiment: Experiment, planned: Manifest) -> Experiment:
         "blocks": BLOCKS,
         "until": None,
         "profile": None,
+        "trace": None,
         "claims": [],
     }
     if isinstance(window_s, int | float) and window_s > MAX_WINDOW_S:

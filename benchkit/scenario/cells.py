@@ -180,7 +180,7 @@ def validate_generators(experiment: Experiment, load_hosts: int) -> None:
     unsupported.
     Raises InputError naming file, line and field.
     """
-    for faults in (_generator_faults(experiment, load_hosts), _profile_generator_faults(experiment, load_hosts)):
+    for faults in (_generator_faults(experiment, load_hosts), _pass_generator_faults(experiment, load_hosts)):
         if messages := list(dict.fromkeys(faults)):
             raise InputError("\n".join(messages))
 
@@ -192,15 +192,13 @@ def _generator_faults(experiment: Experiment, load_hosts: int) -> Iterator[str]:
                 yield cell.load_source.fault((unsupported.field,), unsupported.why)
 
 
-def _profile_generator_faults(experiment: Experiment, load_hosts: int) -> Iterator[str]:
-    profile = experiment.scenario.profile
-    if profile is None:
-        return
-    for cell in experiment.cells:
-        load = profile.load(cell.load)
-        for unsupported in unsupported_fields(get_tool(load.tool), load, load.processes * load_hosts):
-            if not unsupported.concerns_requests:
-                yield experiment.document.fault(("profile", unsupported.field), unsupported.why)
+def _pass_generator_faults(experiment: Experiment, load_hosts: int) -> Iterator[str]:
+    for kind, options in experiment.scenario.passes.items():
+        for cell in experiment.cells:
+            load = options.load(cell.load)
+            for unsupported in unsupported_fields(get_tool(load.tool), load, load.processes * load_hosts):
+                if not unsupported.concerns_requests:
+                    yield experiment.document.fault((kind, unsupported.field), unsupported.why)
 
 
 def typed_services(

@@ -23,7 +23,7 @@ from benchkit.models.load import Load
 from benchkit.scenario.model import LOAD_ROLE, NO_PROFILE, Scenario, TuningUse
 from benchkit.services.external import ExternalService
 from benchkit.services.rendering import ServiceSpec
-from benchkit.services.service import PERF
+from benchkit.services.service import BPFTRACE, PERF
 from benchkit.validation import Location
 
 SysctlKey = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*(\.[a-zA-Z0-9_-]+)+$")]
@@ -194,7 +194,7 @@ class Experiment:
 def needed_programs(experiment: Experiment) -> dict[str, set[str]]:
     """Return the programs that the hosts of each role need: for services, load tools and profilers."""
     needed: defaultdict[str, set[str]] = defaultdict(set)
-    profile = experiment.scenario.profile
+    profile, trace = experiment.scenario.profile, experiment.scenario.trace
     for cell in experiment.cells:
         if (program := load_program(cell.load.tool)) is not None:
             needed[LOAD_ROLE].add(program)
@@ -203,6 +203,8 @@ def needed_programs(experiment: Experiment) -> dict[str, set[str]]:
             programs.update(service.programs)
             if profile is not None and profile.includes(service.name) and not service.backend.has_own_profiler:
                 programs.add(PERF)
+            if trace is not None and trace.includes(service.name):
+                programs.add(BPFTRACE)
     return dict(needed)
 
 

@@ -15,8 +15,9 @@ from pydantic import BeforeValidator, Field, PositiveInt, StringConstraints, fie
 from benchkit.models.base import Cpus, Frozen, Level, Levels, Name
 from benchkit.models.claims import AskedRatio, Claim, Published
 from benchkit.models.design import SLICE_S, Design, Difference, StopCondition
+from benchkit.models.run import PassKind
 from benchkit.models.thresholds import Thresholds
-from benchkit.scenario.trial_order import ProfilePass
+from benchkit.scenario.trial_order import ObservationPass, ProfilePass, TracePass
 
 OFF = "off"
 
@@ -204,6 +205,11 @@ class Scenario(Frozen):
     profile: ProfilePass | None = Field(
         default=None, description="profiled trials after the measured ones", examples=[{"blocks": 2, "duration_s": 10}]
     )
+    trace: TracePass | None = Field(
+        default=None,
+        description="traced trials after the measured and the profiled ones: system calls, and what threads wait for",
+        examples=[{"blocks": 2, "duration_s": 10}],
+    )
     telemetry: TelemetryField = Field(
         default_factory=TelemetryOptions, validate_default=False, description="host telemetry during trials, or `off`"
     )
@@ -244,6 +250,12 @@ class Scenario(Frozen):
         if self.until is not None or self.design == "sequential":
             return 0
         return self.blocks // _BLOCKS_FOR_A_SPARE if self.spare_blocks is None else self.spare_blocks
+
+    @property
+    def passes(self) -> Mapping[PassKind, ObservationPass]:
+        """Passes after the measured trials, by the kind of their observed trials."""
+        options: Mapping[PassKind, ObservationPass | None] = {"profile": self.profile, "trace": self.trace}
+        return {kind: each for kind, each in options.items() if each is not None}
 
     def has_control(self, levels: Levels) -> bool:
         """Return whether the cell with these levels runs a second time as its own control."""

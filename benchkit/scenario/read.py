@@ -37,7 +37,7 @@ None for a stored scenario, whose other scales are unknown: any level may be nam
 
 SCALES: tuple[Scale, ...] = get_args(Scale)
 DEFAULT_SCALE: Scale = "lab"
-WITH_PROFILES = "profile={}"
+WITH_PROFILES, WITH_TRACES = "profile={}", "trace={}"
 """Setting behind `--profile`: adds a profile pass and keeps what the scenario says of one."""
 FIXED = ("name", "title", "question", "source", "stacks", "scales")
 """Fields that all scales of a scenario share."""
@@ -50,7 +50,7 @@ def validate_scenario(scenario: Scenario, document: Document, cells: Sequence[Le
         *_until_faults(scenario, document),
         *_role_faults(scenario, document),
         *_tool_faults(scenario, document),
-        *_profile_faults(scenario, document),
+        *_pass_faults(scenario, document),
     ]
     for i, excluded in enumerate(scenario.exclude):
         faults += _level_faults(excluded, ("exclude", i), document, factors)
@@ -70,7 +70,7 @@ def validate_scenario(scenario: Scenario, document: Document, cells: Sequence[Le
 
 def validate_cells(experiment: Experiment) -> None:
     """Check what depends on the typed services and loads of cells. Raises InputError naming file, line and field."""
-    faults = dict.fromkeys((*_quota_faults(experiment), *_profile_window_faults(experiment)))
+    faults = dict.fromkeys((*_quota_faults(experiment), *_pass_window_faults(experiment)))
     if faults:
         raise InputError("\n".join(faults))
 
@@ -84,8 +84,8 @@ def _design_faults(scenario: Scenario, document: Document, cells: Sequence[Level
     if scenario.design == "abba" and compared != CELLS_OF_ABBA:
         message = f"abba compares two cells; there are {compared}, controls included; use blocks"
         yield document.fault(("design",), message)
-    of_profile = 0 if scenario.profile is None else 2 * scenario.profile.blocks * len(cells)
-    trials = compared * scenario.blocks * (2 if scenario.design == "abba" else 1) + of_profile
+    of_passes = sum(2 * each.blocks * len(cells) for each in scenario.passes.values())
+    trials = compared * scenario.blocks * (2 if scenario.design == "abba" else 1) + of_passes
     if trials > MAX_TRIALS:
         message = (
             f"these are {trials:,} trials of {len(cells):,} cells; allowed: up to {MAX_TRIALS:,}; use fewer blocks"
@@ -128,13 +128,13 @@ def _tool_faults(scenario: Scenario, document: Document) -> Iterator[str]:
             yield document.fault(("tools", name, "tool"), message)
 
 
-def _profile_faults(scenario: Scenario, document: Document) -> Iterator[str]:
+def _pass_faults(scenario: Scenario, document: Document) -> Iterator[str]:
     services = dict.fromkeys(name for stack in scenario.stacks.values() for name in stack.services)
-    wanted = (scenario.profile.services if scenario.profile is not None else None) or ()
-    for i, name in enumerate(wanted):
-        if name not in services:
-            message = f"no stack has a service {name!r}; {suggestion(name, services)}"
-            yield document.fault(("profile", "services", i), message)
+    for kind, options in scenario.passes.items():
+        for i, name in enumerate(options.services or ()):
+            if name not in services:
+                message = f"no stack has a service {name!r}; {suggestion(name, services)}"
+                yield document.fault((kind, "services", i), message)
 
 
 def _claim_faults(i: int, claim: Claim, scenario: Scenario, document: Document, factors: Factors) -> Iterator[str]:
@@ -188,12 +188,11 @@ def _quota_faults(experiment: Experiment) -> Iterator[str]:
             yield experiment.document.fault(("roles", name, "quota"), message)
 
 
-def _profile_window_faults(experiment: Experiment) -> Iterator[str]:
-    profile = experiment.scenario.profile
-    if profile is None or profile.duration_s is None or profile.duration_s >= profile.needed_s:
-        return
-    message = f"found {profile.duration_s:g}; a profile needs a window of at least {profile.needed_s:g} s"
-    yield experiment.document.fault(("profile", "duration_s"), message)
+def _pass_window_faults(experiment: Experiment) -> Iterator[str]:
+    for kind, options in experiment.scenario.passes.items():
+        if options.duration_s is not None and options.duration_s < options.needed_s:
+            message = f"found {options.duration_s:g}; a {kind} needs a window of at least {options.needed_s:g} s"
+            yield experiment.document.fault((kind, "duration_s"), message)
 
 
 class _Scales(Frozen):
@@ -342,7 +341,8 @@ def _setting(setting: str, document: Document) -> Document:
     """Return a setting `a.b=value` as a document of its own; the value is read as YAML."""
     path, equals, text = setting.partition("=")
     keys = path.split(".")
-    source = "--profile" if setting == WITH_PROFILES else f"--set {path}" if "headers" in keys else f"--set {setting}"
+    source = f"--set {path}" if "headers" in keys else f"--set {setting}"
+    source = {WITH_PROFILES: "--profile", WITH_TRACES: "--trace"}.get(setting, source)
     if not equals or not all(keys):
         raise InputError("not of the form field=value", where=source, hint="for example --set load.connections=64")
     if keys[0] not in document.data and keys[0] not in Scenario.model_fields:

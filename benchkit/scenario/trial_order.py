@@ -1,6 +1,6 @@
-"""The order of a run's trials: randomised complete blocks, ABBA or sequential, then the profile pass.
+"""The order of a run's trials: randomised complete blocks, ABBA or sequential, then the passes.
 
-In a block of the profile pass, each cell runs twice in a row, profiled and unprofiled.
+In a block of a pass, each cell runs twice in a row, observed and unobserved.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
-from typing import Annotated
+from typing import Annotated, ClassVar, get_args
 
 from pydantic import Field, PositiveInt
 
@@ -18,13 +18,15 @@ from benchkit.errors import InputError
 from benchkit.models.base import Frozen, Name
 from benchkit.models.design import Design, controlled
 from benchkit.models.load import MAX_TIME_S, Load
-from benchkit.models.run import TrialKind
+from benchkit.models.run import PassKind, TrialKind
 
 CELLS_OF_ABBA = 2
 
 MIN_PROFILE_S = 2.0
 """Shortest time for a profile within a window: Go's profiler takes whole seconds, and has to end before the load
 does."""
+MIN_TRACE_S = 5.0
+"""Shortest window for a trace: its probes are attached within it, and removed after it."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class PlannedTrial:
     cell_id: str
     kind: TrialKind = "measure"
     """`calibrate`: at full speed or with a search for the capacity, before the first block as block 0. `control`: the
-    second run of a cell in the block, or the unprofiled partner of a profiled trial."""
+    second run of a cell in the block, or the unobserved partner of a trial of a pass."""
     round: int = 1
     """Repetition of the block: a block interrupted by a pause is repeated whole, as its next round."""
 
@@ -46,13 +48,13 @@ class PlannedTrial:
     @property
     def title(self) -> str:
         """Name of the cell as displayed, marked if the trial is profiled."""
-        notes = {"profile": " (profiled)", "calibrate": " (calibration)"}
+        notes = {"profile": " (profiled)", "trace": " (traced)", "calibrate": " (calibration)"}
         return self.cell_id + notes.get(self.kind, "")
 
     @property
     def is_measured(self) -> bool:
-        """True for trials of the design: neither calibrations nor those of the profile pass."""
-        return self.kind != "calibrate" and not is_profile_pass(self.kind, self.cell_id)
+        """True for trials of the design: neither calibrations nor those of a pass."""
+        return self.kind != "calibrate" and not is_of_pass(self.kind, self.cell_id)
 
 
 def planned_trials(
@@ -132,27 +134,26 @@ def sequential(cell_ids: Sequence[str], blocks: int) -> tuple[PlannedTrial, ...]
     )
 
 
-class ProfilePass(Frozen):
-    """Options of the profile pass: services, duration, repetitions.
+class ObservationPass(Frozen):
+    """Options of a pass: services, duration, repetitions.
 
-    Trials of the pass are never measured ones: profiled trials are of the kind `profile`, their partners in the same
-    block of the kind `control`. The ratio of the two is the cost of profiling.
+    Trials of a pass are never measured ones: observed trials are of a kind of their own, their partners in the same
+    block of the kind `control`. The ratio of the two is the cost of observing.
     """
 
-    blocks: PositiveInt = Field(default=2, description="repetitions of the profiled trials")
+    NEEDED_S: ClassVar[float] = MIN_PROFILE_S
+
+    blocks: PositiveInt = Field(default=2, description="repetitions of the observed trials")
     duration_s: Annotated[float, Field(gt=0, le=MAX_TIME_S)] | None = Field(
         default=None,
-        description="measured window of its trials; absent: that of the load, but long enough for the profiler",
+        description="measured window of its trials; absent: that of the load, but long enough for the pass",
         examples=[10],
     )
     settle_s: float = Field(
         default=0,
         ge=0,
         le=MAX_TIME_S,
-        description="time from the start of the window to the start of profiles, so that all connections are established",
-    )
-    frequency_hz: Annotated[int, Field(strict=True, ge=1, le=1000)] = Field(
-        default=99, description="samples per second and CPU where perf takes them; Go's own profiler takes 100"
+        description="time from the start of the window to that of the observation, so that all connections are established",
     )
     services: tuple[Name, ...] | None = Field(
         default=None, description="names of services; absent: all of each stack", examples=[["app"]]
@@ -172,41 +173,55 @@ class ProfilePass(Frozen):
 
     @property
     def needed_s(self) -> float:
-        """Shortest window in which a profile can be taken."""
-        return self.settle_s + MIN_PROFILE_S
+        """Shortest window in which the services can be observed."""
+        return self.settle_s + self.NEEDED_S
 
     def lengthens(self, load: Load) -> bool:
         """Return whether the load's own window is no time, or too short, so that the pass uses a longer one."""
         return self.duration_s is None and (load.duration_s is None or load.duration_s < self.needed_s)
 
     def includes(self, service: str) -> bool:
-        """Return whether the service of that name is profiled."""
+        """Return whether the service of that name is observed."""
         return self.services is None or service in self.services
 
 
-def profile_trials(
-    profile: ProfilePass, cell_ids: Sequence[str], after_block: int, seed: int
+class ProfilePass(ObservationPass):
+    """Options of the profile pass."""
+
+    frequency_hz: Annotated[int, Field(strict=True, ge=1, le=1000)] = Field(
+        default=99, description="samples per second and CPU where perf takes them; Go's own profiler takes 100"
+    )
+
+
+class TracePass(ObservationPass):
+    """Options of the trace pass: system calls, and what threads wait for, as the kernel sees them."""
+
+    NEEDED_S: ClassVar[float] = MIN_TRACE_S
+
+
+def pass_trials(
+    options: ObservationPass, cell_ids: Sequence[str], after_block: int, seed: int, kind: PassKind = "profile"
 ) -> tuple[PlannedTrial, ...]:
     """Return the trials of the pass in order; its blocks are numbered on from `after_block`.
 
     Every cell has a pair of adjacent trials in each block, so that both are affected by the same drift. The order
-    within each pair, and of the pairs, is drawn from the seed. Control cells are not profiled.
+    within each pair, and of the pairs, is drawn from the seed. Control cells are not observed.
     """
-    profiled = [cell_id for cell_id in cell_ids if controlled(cell_id) is None]
+    observed = [cell_id for cell_id in cell_ids if controlled(cell_id) is None]
     trials: list[PlannedTrial] = []
-    for block in range(1, profile.blocks + 1):
-        rng = random.Random(f"{seed}/profile/{block}")  # noqa: S311 - an order of trials, no secret
-        pairs = [(cell_id, kind) for cell_id in rng.sample(profiled, len(profiled)) for kind in _pair(rng)]
+    for block in range(1, options.blocks + 1):
+        rng = random.Random(f"{seed}/{kind}/{block}")  # noqa: S311 - an order of trials, no secret
+        pairs = [(cell_id, each) for cell_id in rng.sample(observed, len(observed)) for each in _pair(rng, kind)]
         trials += [PlannedTrial(after_block + block, place, *pair) for place, pair in enumerate(pairs, start=1)]
     return tuple(trials)
 
 
-def is_profile_pass(kind: TrialKind, cell_id: str) -> bool:
-    """Return whether a trial belongs to the pass: a profiled trial, or the partner of one."""
-    return kind == "profile" or (kind == "control" and controlled(cell_id) is None)
+def is_of_pass(kind: TrialKind, cell_id: str) -> bool:
+    """Return whether a trial belongs to a pass: an observed trial, or the partner of one."""
+    return kind in get_args(PassKind) or (kind == "control" and controlled(cell_id) is None)
 
 
-def _pair(rng: random.Random) -> list[TrialKind]:
-    kinds: list[TrialKind] = ["profile", "control"]
+def _pair(rng: random.Random, kind: PassKind) -> list[TrialKind]:
+    kinds: list[TrialKind] = [kind, "control"]
     rng.shuffle(kinds)
     return kinds

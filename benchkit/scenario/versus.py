@@ -139,6 +139,8 @@ class ServerComparison:
     """CPUs that a server may use, where the load tool would otherwise be the limit."""
     profile: Mapping[str, object] | None = None
     """Options of a profile pass; None: without one."""
+    has_trace: bool = False
+    """True with a trace pass."""
 
 
 def compare_commands(servers: Mapping[str, str], comparison: ServerComparison) -> dict[str, object]:
@@ -274,7 +276,7 @@ def calibration_fields(fields: Mapping[str, object]) -> dict[str, object]:
     if not isinstance(load, Mapping):
         raise TypeError("the load of a scenario is a mapping")
     window = load_times(CALIBRATION_S, CALIBRATION_S / 2, load["tool"])
-    kept = {name: value for name, value in fields.items() if name not in {"until", "profile"}}
+    kept = {name: value for name, value in fields.items() if name not in {"until", "profile", "trace"}}
     changes = {"name": f"{fields['name']}{CALIBRATION}", "load": {**load, **window}, "design": "blocks", "blocks": 1}
     return {**kept, **changes}
 
@@ -398,6 +400,7 @@ def _times(servers: int, comparison: ServerComparison) -> dict[str, object]:
         "blocks": blocks or MAX_BLOCKS,
         **({} if blocks else {"until": {"precision": comparison.precision, "budget_s": budget_s}}),
         **({} if comparison.profile is None else {"profile": dict(comparison.profile)}),
+        **({"trace": {}} if comparison.has_trace else {}),
     }
 
 

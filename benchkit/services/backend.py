@@ -57,6 +57,11 @@ class ServiceOptions(BackendOptions):
         description="its TLS, where its protocol has one",
         examples=[{"version": "1.2", "key": "rsa-2048", "resumption": False}],
     )
+    quota: Annotated[float, Field(gt=0, le=1024)] | None = Field(
+        default=None,
+        description="CPUs that it may use by itself, beside the quota of its role; absent: no quota but that",
+        examples=[0.5],
+    )
     outage: bool | Name = Field(
         default=False,
         description="stop it after the warm-up, to measure the others without it; a name: only if it is the name of "

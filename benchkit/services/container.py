@@ -13,6 +13,7 @@ from pydantic import ConfigDict, Field, StrictFloat, StrictInt, StrictStr, Strin
 
 from benchkit.document import SourceMap
 from benchkit.errors import FieldError, InputError, UnsupportedError
+from benchkit.files import BACKENDS
 from benchkit.hosts.processes import StopSignal
 from benchkit.models.base import Frozen
 from benchkit.models.protocol import is_tls
@@ -37,11 +38,14 @@ from benchkit.services.images import (
     EngineName,
     Image,
     LocalImage,
+    ServerImage,
     find_engine,
     find_image,
 )
 from benchkit.services.placement import MAX_PORT, CpuQuota, Endpoint, ServicePlacement
+from benchkit.services.server_options import ADMIN_SOCKET, VARS, admin_endpoint
 from benchkit.services.service import (
+    AdminPage,
     Container,
     ContainerNetwork,
     NetworkMode,
@@ -61,7 +65,8 @@ Mount = Annotated[str, StringConstraints(strict=True, pattern=r"^[^:]+:/[^:]*(:(
 
 FIRST_ADDRESS = 2
 """Host part of the first container's address on a bridge; the bridge itself has 1."""
-SETTINGS = ("image", "build")
+
+GoServerName = Literal["nethttp", "fasthttp", "gnet", "netpoll", "hertz"]
 
 
 class ImageBuildOptions(Frozen):
@@ -84,7 +89,7 @@ class ImageBuildOptions(Frozen):
 
 
 class ContainerOptions(ServiceOptions):
-    """Options of a container; one of `image` and `build` is required."""
+    """Options of a container; one of `image`, `build` and `server` is required."""
 
     image: ImageName | None = Field(
         default=None,
@@ -93,6 +98,11 @@ class ContainerOptions(ServiceOptions):
     )
     build: ImageBuildOptions | None = Field(
         default=None, description="image that is built on this machine", examples=[{"context": "../myserver"}]
+    )
+    server: GoServerName | None = Field(
+        default=None,
+        description="one of benchkit's Go servers, alone in an image: the executable that the backend of this name starts",
+        examples=["nethttp"],
     )
     source: SourceOptions | None = Field(
         default=None,
@@ -129,10 +139,10 @@ class ContainerOptions(ServiceOptions):
         description="host: that of the host; published: `listen` leads to `port`; bridge: an address of its own, which only "
         "its host reaches",
     )
-    quota: Annotated[float, Field(gt=0, le=1024)] | None = Field(
+    userland_proxy: bool | None = Field(
         default=None,
-        description="CPUs that it may use (`--cpus`); absent: no quota but that of its role",
-        examples=[0.5],
+        description="whether a process of docker's must pass connections to the published port on; absent: as it is there",
+        examples=[False],
     )
     memory: MemoryLimit | None = Field(
         default=None, description="bytes of memory that it may use, or a number with k, m or g", examples=["256m"]
@@ -176,8 +186,10 @@ class ContainerOptions(ServiceOptions):
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
-        if (self.image is None) == (self.build is None):
-            raise ValueError("one of `image` and `build` is required")
+        if sum(each is not None for each in (self.image, self.build, self.server)) != 1:
+            raise ValueError("one of `image`, `build` and `server` is required")
+        if self.userland_proxy is not None and self.network != "published":
+            raise ValueError("userland_proxy: it is a matter of `network: published`")
         if self.source is not None and self.build is None:
             raise ValueError("source: a version needs a `build`")
         if self.listen.port is None:
@@ -285,6 +297,7 @@ class ContainerBackend(Backend[ContainerOptions]):
             keeps_volumes=options.data == "kept",
             ready=() if options.ready_command is None else options.ready_command,
             prepare=() if options.prepare is None else options.prepare,
+            userland_proxy=options.userland_proxy,
         )
         # podman warns of a missing program for DNS, which nobody needs: names are in /etc/hosts of each container.
         quiet = ("--log-level", "error") if engine == "podman" else ()
@@ -304,9 +317,11 @@ class ContainerBackend(Backend[ContainerOptions]):
         if endpoint.tls is not None:
             folder = tls_paths(place.folder).certificate.parent
             argv += ["--volume", f"{folder}:{folder}:ro"]
+        own = {} if options.server is None else {"GOMAXPROCS": options.may_use_cpus or len(cpus)}
+        argv += ["--volume", f"{place.folder}:{place.folder}"] if options.server is not None else []
         argv += [
             word
-            for variable, value in options.environment.items()
+            for variable, value in (own | dict(options.environment)).items()
             for word in ("--env", f"{variable}={fill_in(str(value), values)}")
         ]
         return Service(
@@ -317,13 +332,14 @@ class ContainerBackend(Backend[ContainerOptions]):
             files=carried_files(options.files, place, values),
             folders=() if image is None else (ServiceFolder(place.folder / "image", image),),
             process=ServiceProcess(
-                (*argv, container.image, *(fill_in(word, values) for word in options.command or ())),
+                (*argv, container.image, *(fill_in(word, values) for word in _command(options, place))),
                 cpus,
                 limit,
                 quota=quota,
             ),
             endpoint=endpoint,
-            parallelism=options.may_use_cpus,
+            admin=None if options.server is None else AdminPage("expvar", admin_endpoint(place), VARS),
+            parallelism=options.may_use_cpus or (None if options.server is None else len(cpus)),
             ready_timeout_s=options.ready.within_s,
             ready_request=None
             if options.ready.path is None
@@ -342,11 +358,21 @@ def _engine(options: ContainerOptions, place: ServicePlacement) -> EngineName:
     return found
 
 
+def _command(options: ContainerOptions, place: ServicePlacement) -> Sequence[str]:
+    """Return the arguments of its program, with placeholders."""
+    own = (
+        () if options.server is None else ("-listen", "{host}:{port}", "-admin", f"unix:{place.folder / ADMIN_SOCKET}")
+    )
+    return (*own, *(options.command or ()))
+
+
 def _image(options: ContainerOptions, place: ServicePlacement) -> Image | None:
     """Return the image to carry to the host; None where the host pulls it.
 
     Raises UnsupportedError for an image of another platform, FieldError where this machine does not have it.
     """
+    if options.server is not None:
+        return ServerImage(_builder("server"), place.goarch, BACKENDS / options.server, "Dockerfile")
     if options.build is not None:
         return _built_image(options.build, options.source, place.goarch)
     name = options.image or ""
@@ -371,16 +397,20 @@ def _built_image(build: ImageBuildOptions, source: SourceOptions | None, goarch:
         state = resolve_ref(Path(source.git), source.ref)
         context = (Path(source.git) / build.context).resolve().relative_to(state.repository.resolve())
     args = tuple(sorted((name, str(value)) for name, value in build.args.items()))
+    return BuiltImage(_builder("build"), goarch, context, build.file, build.target, args, state)
+
+
+def _builder(field: str) -> EngineName:
+    """Return the engine of this machine that builds images. Raises FieldError where it has none."""
     try:
-        engine = find_engine()
+        return find_engine()
     except InputError as error:
-        raise FieldError("build", ": ".join(filter(None, (error.what, error.why))), hint=error.hint) from None
-    return BuiltImage(engine, goarch, context, build.file, build.target, args, state)
+        raise FieldError(field, ": ".join(filter(None, (error.what, error.why))), hint=error.hint) from None
 
 
 def _quota(options: ContainerOptions, place: ServicePlacement) -> CpuQuota | None:
     limits = [quota for quota in (options.quota, place.quota.cpus if place.quota else None) if quota is not None]
-    return CpuQuota(options.role, min(limits)) if limits else None
+    return CpuQuota(options.role, min(limits), is_own=True) if limits else None
 
 
 def _cell_digest(place: ServicePlacement) -> str:

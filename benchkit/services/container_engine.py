@@ -53,7 +53,7 @@ def read_engine(host: Host, name: str) -> EngineFact:
             "start its daemon, and let this user reach its socket" if name == "docker" else "correct that on the host"
         )
         raise HostError(f"{name} cannot be used", where=host.name, why=why, hint=hint)
-    return _podman_fact(info) if name == "podman" else _docker_fact(info)
+    return _podman_fact(info) if name == "podman" else _docker_fact(info, has_proxy=_has_userland_proxy(host))
 
 
 def _podman_fact(info: dict[str, dict[str, object]]) -> EngineFact:
@@ -69,7 +69,7 @@ def _podman_fact(info: dict[str, dict[str, object]]) -> EngineFact:
     )
 
 
-def _docker_fact(info: dict[str, object]) -> EngineFact:
+def _docker_fact(info: dict[str, object], *, has_proxy: bool) -> EngineFact:
     options = info.get("SecurityOptions")
     return EngineFact(
         version=_text(info, "ServerVersion"),
@@ -78,7 +78,36 @@ def _docker_fact(info: dict[str, object]) -> EngineFact:
         cgroup_manager=_text(info, "CgroupDriver"),
         cgroup_version=_text(info, "CgroupVersion"),
         rootless=isinstance(options, list) and any("rootless" in str(each) for each in options),
+        userland_proxy=has_proxy,
     )
+
+
+def proxy_fault(container: Container, fact: EngineFact, host: str) -> str | None:
+    """Return why an engine does not publish ports in the way that a container wants; None: it does."""
+    wanted = container.userland_proxy
+    if wanted is None or wanted == fact.userland_proxy:
+        return None
+    if fact.userland_proxy is None:
+        return f"userland_proxy: {engine_name(container.engine)} of {host} has none; it publishes ports by rules alone"
+    here, other = ("with", "false") if fact.userland_proxy else ("without", "true")
+    return (
+        f"userland_proxy: docker of {host} runs {here} it, as all of its containers do; "
+        f'write {{"userland-proxy": {other}}} in /etc/docker/daemon.json, and restart it'
+    )
+
+
+def _has_userland_proxy(host: Host) -> bool:
+    """Return whether docker's daemon has its proxy: by its arguments, else by its configuration (dockerd(8))."""
+    arguments = host.processes.run(("ps", "-o", "args=", "-C", "dockerd")).stdout.decode(errors="replace")
+    stated = re.search(r"--userland-proxy(?:=(\S+))?(?:\s|$)", arguments)
+    if stated is not None:
+        return (stated[1] or "true").lower() not in ("false", "0", "f")
+    named = re.search(r"--config-file[= ](\S+)", arguments)
+    file = host.processes.run(("cat", named[1] if named else "/etc/docker/daemon.json"))
+    try:
+        return bool(json.loads(file.stdout).get("userland-proxy", True)) if file.ok else True
+    except ValueError:
+        return True
 
 
 def _text(table: object, name: str) -> str | None:

@@ -234,7 +234,7 @@ def socket_of(endpoint: Endpoint) -> Tcp | Unix:
 def http_hop(endpoint: Endpoint, ca_file: PurePosixPath | None) -> HttpHop:
     """Return how a client speaks to an HTTP server; `ca_file` is on the client's host."""
     match endpoint.protocol:
-        case "fastcgi" | "ssh":
+        case "fastcgi" | "ssh" | "postgres":
             raise ValueError(f"{endpoint}: no HTTP server")
         case "https1" | "h2":
             return HttpHop(endpoint.protocol, ca_file, endpoint.server_name or endpoint.address or endpoint.host)

@@ -159,6 +159,14 @@ def build(source: Path, *, goos: str, goarch: str, go_version: str | None = None
     return BuiltBinary(entry / name, record.sha256, toolchain)
 
 
+def build_key(source: Path, goos: str, goarch: str) -> str:
+    """Return what identifies a build of a module by its pinned toolchain, without building it, in hexadecimal digits.
+
+    Raises InputError where there is no module.
+    """
+    return _key(source, _manifest(source), (goos, goarch, pinned_toolchain(source), "."))
+
+
 def pinned_toolchain(source: Path) -> str:
     """Return the toolchain that a module's go.mod names: `go1.26.8`. Raises InputError where it names none."""
     match = _TOOLCHAIN.search(_manifest(source))

@@ -12,9 +12,9 @@ from typing import Annotated, TypeVar
 from pydantic import Field, PositiveInt
 
 from benchkit.document import SourceMap
-from benchkit.errors import InputError, UnsupportedError
+from benchkit.errors import FieldError, InputError, UnsupportedError
 from benchkit.files import BACKENDS
-from benchkit.models.base import CpuCount
+from benchkit.models.base import CpuCount, Name
 from benchkit.models.protocol import HttpProtocol, Protocol
 from benchkit.services.backend import Backend, OptionsT, RenderRequest
 from benchkit.services.go_build import oldest_release, release_numbers
@@ -178,6 +178,35 @@ class FastHttpOptions(GoServerOptions):
     )
 
 
+class PgHttpOptions(GoServerOptions):
+    """Options of a server whose handlers ask a database."""
+
+    database: Name = Field(description="the service of backend `postgres` that it asks", examples=["database"])
+    pool: Annotated[int, Field(strict=True, ge=1, le=10_000)] = Field(
+        default=8, description="connections to the database, all open before the first request"
+    )
+    rows: Annotated[int, Field(strict=True, ge=1, le=10_000_000)] = Field(
+        default=10_000, description="rows of the table that it creates in the database at its start"
+    )
+
+
+class PgHttpServer(GoServer[PgHttpOptions]):
+    """A server whose handlers ask a PostgreSQL of the stack."""
+
+    def connects_to(self, options: PgHttpOptions) -> tuple[str, ...]:
+        """Return the database."""
+        return (options.database,)
+
+
+def _pghttp_arguments(request: RenderRequest[PgHttpOptions]) -> Sequence[str]:
+    """Return the database, the pool and the rows. Raises FieldError where the database is none."""
+    options, database = request.options, request.peers[request.options.database]
+    if database.protocol != "postgres":
+        raise FieldError("database", f"{options.database} speaks {database.protocol}; allowed: a service of postgres")
+    url = f"postgres://postgres@{database.authority}/postgres?sslmode=disable"
+    return ("-database", url, "-pool", str(options.pool), "-rows", str(options.rows))
+
+
 def _fileserver_arguments(request: RenderRequest[FileServerOptions]) -> Sequence[str]:
     listing = request.options.listing
     listed = [] if listing is None else ["-listing", str(listing)]
@@ -207,5 +236,7 @@ NETPOLL = GoServer("netpoll", GoServerOptions)
 """HTTP/1.1 on the event loops of cloudwego/netpoll."""
 HERTZ = GoServer("hertz", GoServerOptions)
 """The HTTP framework cloudwego/hertz, which is built on cloudwego/netpoll."""
+PGHTTP = PgHttpServer("pghttp", PgHttpOptions, arguments=_pghttp_arguments)
+"""Go's net/http with handlers that ask PostgreSQL by a pool of connections of jackc/pgx."""
 
-GO_SERVERS = (NETHTTP, FCGI, GOSTRING, FILESERVER, FASTHTTP, GNET, NETPOLL, HERTZ)
+GO_SERVERS = (NETHTTP, FCGI, GOSTRING, FILESERVER, FASTHTTP, GNET, NETPOLL, HERTZ, PGHTTP)

@@ -25,7 +25,8 @@ from benchkit.errors import BenchkitError, InputError
 from benchkit.services.builds import BUILD_TIMEOUT_S, LAST_LINES, BuildOutput
 from benchkit.services.controller_files import content_sha256
 from benchkit.services.git_source import GitState, checked_out
-from benchkit.services.go_build import cache_folder
+from benchkit.services.go_build import build as build_program
+from benchkit.services.go_build import build_key, cache_folder
 from benchkit.services.service import ControllerFolder
 
 EngineName = Literal["podman", "docker"]
@@ -175,6 +176,33 @@ class BuiltImage(Image):
     def __str__(self) -> str:
         """Return its Containerfile and ref."""
         return f"image of {self.context / self.file}" + (f" at {self.state.ref}" if self.state else "")
+
+
+@dataclass(frozen=True)
+class ServerImage(BuiltImage):
+    """An image of one of benchkit's own Go servers: its executable alone. `context` is the server's module."""
+
+    @functools.cached_property
+    def key(self) -> str:
+        """Identify the executable."""
+        return hashlib.sha256(json.dumps([FORMAT, self.engine, self._program_key]).encode()).hexdigest()
+
+    @property
+    def _program_key(self) -> str:
+        return build_key(self.context, "linux", self.goarch)
+
+    @contextmanager
+    def _context(self) -> Iterator[Path]:
+        program = build_program(self.context, goos="linux", goarch=self.goarch).path
+        with tempfile.TemporaryDirectory(prefix="benchkit-image-") as folder:
+            shutil.copy(program, Path(folder) / program.name)
+            lines = ("FROM scratch", f"COPY {program.name} /{program.name}", f'ENTRYPOINT ["/{program.name}"]')
+            (Path(folder) / self.file).write_text("\n".join(lines) + "\n", encoding="utf-8")
+            yield Path(folder)
+
+    def __str__(self) -> str:
+        """Return its server."""
+        return f"image of {self.context.name}"
 
 
 def find_engine() -> EngineName:

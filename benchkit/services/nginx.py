@@ -139,6 +139,7 @@ CountOrZero = Annotated[int, Field(strict=True, ge=0)]
 HostName = Annotated[
     str, StringConstraints(strict=True, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$")
 ]
+UrlPath = Annotated[str, StringConstraints(strict=True, pattern=r"^/[A-Za-z0-9._~/-]+$")]
 BinaryName = Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 
 ADMIN_SOCKET = "_status.sock"
@@ -171,6 +172,11 @@ class NginxOptions(ServiceOptions):
         default_factory=dict,
         description="further virtual hosts: the service for requests to each host name; all others go to `upstream`",
         examples=[{"two.example": "other"}],
+    )
+    paths: Mapping[UrlPath, Name] = Field(
+        default_factory=dict,
+        description="requests below these paths go to other services, over HTTP/1.1; all others to `upstream`",
+        examples=[{"/users": "users"}],
     )
     file_bytes: Annotated[int, Field(strict=True, ge=0, le=1 << 24)] | None = Field(
         default=None,
@@ -246,7 +252,7 @@ class NginxOptions(ServiceOptions):
             raise ValueError(
                 f"needs one of {', '.join(PURPOSES)}, or upstream with file_bytes; found {' and '.join(given) or 'none'}"
             )
-        for name in ("virtual_hosts", "cache_s"):
+        for name in ("virtual_hosts", "paths", "cache_s"):
             if getattr(self, name) and self.upstream is None:
                 raise ValueError(f"{name} needs an upstream")
         return self
@@ -272,7 +278,7 @@ class NginxBackend(Backend[NginxOptions]):
 
     def connects_to(self, options: NginxOptions) -> tuple[str, ...]:
         """Return the upstreams of all virtual hosts."""
-        return tuple(dict.fromkeys((*options.upstreams, *options.virtual_hosts.values())))
+        return tuple(dict.fromkeys((*options.upstreams, *options.virtual_hosts.values(), *options.paths.values())))
 
     def local_files(self, options: NginxOptions) -> tuple[Path, ...]:
         """Return the template."""
@@ -418,6 +424,8 @@ class VirtualHost:
     """Options of the upstream's TLS; None without TLS."""
     tls_name: str | None = None
     """Name that the upstream's certificate must be valid for; None without TLS."""
+    path: str | None = None
+    """Path of all virtual hosts below which requests go to the upstream; None: a virtual host."""
 
 
 def _virtual_hosts(request: RenderRequest[NginxOptions]) -> tuple[VirtualHost, ...]:
@@ -428,7 +436,8 @@ def _virtual_hosts(request: RenderRequest[NginxOptions]) -> tuple[VirtualHost, .
     options = request.options
     first = [_upstream(request, "upstream", name) for name in options.upstreams]
     others = {host: _upstream(request, "virtual_hosts", name) for host, name in options.virtual_hosts.items()}
-    protocols = list(dict.fromkeys(each.protocol for each in (*first, *others.values())))
+    below = {path: _upstream(request, "paths", name) for path, name in options.paths.items()}
+    protocols = list(dict.fromkeys(each.protocol for each in (*first, *others.values(), *below.values())))
     if len(protocols) > 1:
         raise FieldError("upstream", f"found {' and '.join(protocols)}; all upstreams have to speak the same protocol")
     if len({each.tls for each in (*first, *others.values())}) > 1:
@@ -436,8 +445,16 @@ def _virtual_hosts(request: RenderRequest[NginxOptions]) -> tuple[VirtualHost, .
     if options.cache_s is not None and protocols == ["fastcgi"]:
         raise FieldError("cache_s", "found a FastCGI upstream; responses of HTTP upstreams are kept only")
     protocol = protocols[0] if protocols else None
+    if options.paths and protocol != "http1":
+        raise FieldError("paths", f"the upstreams speak {protocol}; requests by path are passed on over HTTP/1.1 alone")
     upstreams = {"_": first, **{host: [endpoint] for host, endpoint in others.items()}}
-    return tuple(
+    routed = tuple(
+        VirtualHost(
+            "_", f"path_{number}", (quoted(relative_authority(endpoint, request.place.folder)),), protocol, path=path
+        )
+        for number, (path, endpoint) in enumerate(below.items(), 1)
+    )
+    hosts = tuple(
         VirtualHost(
             host,
             "backend" if number == 1 else f"backend_{number}",
@@ -448,6 +465,7 @@ def _virtual_hosts(request: RenderRequest[NginxOptions]) -> tuple[VirtualHost, .
         )
         for number, (host, endpoints) in enumerate(upstreams.items(), 1)
     )
+    return (*hosts, *routed)
 
 
 def _tls_name(upstreams: Sequence[Endpoint]) -> str | None:

@@ -127,10 +127,12 @@ class HostProgram:
 
 @dataclass(frozen=True)
 class CpuQuota:
-    """CPU time that all services of a role on one host share, in CPUs."""
+    """CPU time that all services of a role on one host share, in CPUs, or that of one service."""
 
     role: str
     cpus: float
+    is_own: bool = False
+    """True: one service has it for itself; `role` then names its control group, where it is a process."""
 
 
 @dataclass(frozen=True)
@@ -155,6 +157,8 @@ class ServicePlacement:
     service_account: tuple[str, str] | None = None
     """User and group for processes that root starts and that need no root; None: no root, or no such user there."""
     quota: CpuQuota | None = None
+    has_cpu_groups: bool = True
+    """False: the host cannot enforce a CPU quota."""
     port_shift: int = 0
     """Number that is added to the ports of the scenario, so that stacks of several cells can be up side by side."""
 

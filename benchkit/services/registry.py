@@ -13,8 +13,9 @@ from benchkit.services.external import EXTERNAL, ExternalOptions
 from benchkit.services.go_servers import GO_SERVERS
 from benchkit.services.nginx import NGINX
 from benchkit.services.node import NODE
+from benchkit.services.postgres import POSTGRES
 
-_BACKENDS: tuple[AnyBackend, ...] = (*GO_SERVERS, NODE, NGINX, COMMAND, CONTAINER)
+_BACKENDS: tuple[AnyBackend, ...] = (*GO_SERVERS, NODE, NGINX, POSTGRES, COMMAND, CONTAINER)
 
 BACKENDS: Registry[AnyBackend] = Registry(
     "benchkit.backends", {backend.name: backend for backend in _BACKENDS}, Backend, lambda backend: backend.name

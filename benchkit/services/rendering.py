@@ -12,7 +12,7 @@ from benchkit.models.protocol import HttpProtocol, Protocol
 from benchkit.services.backend import AnyBackend, RenderRequest, ServiceOptions
 from benchkit.services.certificates import tls_files
 from benchkit.services.external import ExternalService
-from benchkit.services.placement import Endpoint, ServicePlacement
+from benchkit.services.placement import CpuQuota, Endpoint, ServicePlacement
 from benchkit.services.service import Service
 
 
@@ -88,6 +88,21 @@ def _render(spec: ServiceSpec, request: RenderRequest[ServiceOptions]) -> Servic
         service = replace(service, files=(*service.files, *tls_files(request.endpoint, request.place.folder)))
     except FieldError as error:
         raise InputError(spec.source.fault((error.field,), error.what), hint=error.hint) from None
-    quota = request.place.quota if service.container is None else service.process.quota
+    quota = _quota(spec, request.place) if service.container is None else service.process.quota
     process = replace(service.process, quota=quota)
     return replace(service, process=process, outage=spec.options.outage in (True, spec.name))
+
+
+def _quota(spec: ServiceSpec, place: ServicePlacement) -> CpuQuota | None:
+    """Return the quota of a process: that of its role, or a lower one of its own in a group of its own.
+
+    Raises UnsupportedError where the host can enforce none.
+    """
+    own = spec.options.quota
+    if own is None:
+        return place.quota
+    if not place.has_cpu_groups:
+        raise UnsupportedError(f"quota {own:g}: {place.user} on {place.host} may not create a control group for it")
+    if place.quota is not None and place.quota.cpus <= own:
+        return place.quota
+    return CpuQuota(f"{spec.options.role}-{spec.name}", own, is_own=True)

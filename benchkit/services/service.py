@@ -183,6 +183,8 @@ class Container:
     """True: they outlive the container, up to the end of the connection."""
     ready: tuple[str, ...] = ()
     """Command in the container that ends with 0 once it is ready; empty: none."""
+    userland_proxy: bool | None = None
+    """True: its engine must publish ports with a process of its own; False: by rules alone; None: either."""
     prepare: tuple[str, ...] = ()
     """Command in the container that prepares its data once it is ready; empty: none."""
 
@@ -264,7 +266,7 @@ class Service:
         return (*self.files, *self.folders)
 
 
-PERF = "perf"
+PERF, BPFTRACE = "perf", "bpftrace"
 """Program that a host needs to profile services without a profiler of their own."""
 
 PERF_MAPS = "perf-maps"

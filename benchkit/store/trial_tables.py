@@ -25,6 +25,7 @@ from benchkit.models.rows import (
     SeriesRow,
     SliceRow,
     TelemetryRow,
+    TraceRow,
     TrialRow,
     UncheckedRow,
     VerdictRow,
@@ -41,6 +42,7 @@ from benchkit.store.telemetry_table import (
     switches,
     telemetry_columns,
 )
+from benchkit.store.trace_tables import trace_rows
 
 RawFile = Callable[[str], bytes]
 """Function that returns the content of a trial's raw file, by its name."""
@@ -63,6 +65,7 @@ class TrialTables:
     telemetry: Columns[TelemetryRow]
     profile: Columns[ProfileRow]
     profile_share: tuple[ProfileShareRow, ...] = ()
+    trace: tuple[TraceRow, ...] = ()
     slices: tuple[SliceRow, ...] = ()
     series: tuple[SeriesRow, ...] = ()
     verdicts: tuple[VerdictRow, ...] = ()
@@ -82,6 +85,7 @@ class TrialTables:
             TelemetryRow.TABLE: self.telemetry,
             ProfileRow.TABLE: self.profile,
             ProfileShareRow.TABLE: self.profile_share,
+            TraceRow.TABLE: self.trace,
             SliceRow.TABLE: self.slices,
             SeriesRow.TABLE: self.series,
             VerdictRow.TABLE: self.verdicts,
@@ -131,6 +135,7 @@ def build_trial_tables(
 ) -> TrialTables:
     """Build the rows of a trial; `interrupted` if its block was interrupted by a pause and repeated."""
     profiles = read_profiles(record, raw)
+    traces, trace_notes = trace_rows(record.trial_id, record.traces, raw)
     telemetry, telemetry_notes = telemetry_columns(record, raw)
     result = output.merged.result
     row = trial_row(record, result, output.merged.measurement, interrupted=interrupted)
@@ -146,6 +151,7 @@ def build_trial_tables(
         notes=(
             *note_rows(record.trial_id, result),
             *profiles.notes,
+            *trace_notes,
             *telemetry_notes,
             *_overload_notes(record, row),
             *(NoteRow(trial_id=record.trial_id, code=KILLED, message=sentence) for sentence in record.killed),
@@ -154,6 +160,7 @@ def build_trial_tables(
         telemetry=telemetry,
         profile=profiles.functions,
         profile_share=profiles.shares,
+        trace=traces,
         series=series_rows(record.trial_id, output.merged.measurement),
         slices=slice_rows(record, [each.result for each in output.slices]),
     )

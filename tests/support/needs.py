@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -27,3 +28,11 @@ shared_environment = pytest.mark.skipif(
     reason="needs a checkout elsewhere: hosts of a lab have such a folder for themselves, and cannot use its Python",
 )
 """Mark of tests in which lab hosts run the Python of this environment."""
+
+database = pytest.mark.skipif(
+    os.geteuid() != 0
+    or not (shutil.which("postgres") or list(Path("/usr/lib/postgresql").glob("*/bin/postgres")))
+    or shutil.which("go") is None,
+    reason="needs root, PostgreSQL (`apt install postgresql`) and Go",
+)
+"""Mark of tests with a PostgreSQL, which runs as the user of its package."""

@@ -14,7 +14,18 @@ from benchkit.models.trial import TrialRecord
 
 
 def _profiler(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
-    """Mark profile trials, whose figures are shown but never mixed with measured ones."""
+    """Mark trials of passes, whose figures are shown but never mixed with measured ones."""
+    if evidence.record.kind == "trace":
+        return [
+            Finding(
+                severity="invalid",
+                metrics=ALL,
+                seen="the trial ran under a tracer",
+                threshold="limit: no tracer",
+                means="A tracer uses CPU time at each system call: the figures are those of a traced server.",
+                advice="Read its trace, and take figures from the measured trials.",
+            )
+        ]
     if evidence.record.kind != "profile":
         return ()
     return [

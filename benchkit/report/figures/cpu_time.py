@@ -1,4 +1,4 @@
-"""Figures of costs: CPU time per request and per handshake, CPU samples by category, and parts of the response time."""
+"""Figures of costs: CPU time per request and per handshake, and parts of the response time."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from matplotlib.ticker import LogLocator
 
 from benchkit import units
 from benchkit.comparison.cell_labels import CellView
-from benchkit.comparison.cpu_profiles import ServiceProfile
 from benchkit.models.base import level_texts
 from benchkit.models.claims import published_of
-from benchkit.models.profile import CATEGORIES
 from benchkit.report.figures.figure import ReportFigure, more_in_table, name_extremes, provenance
 from benchkit.report.layout import (
     label_rows,
@@ -161,101 +159,6 @@ def _draw_cost_bars(axes: Axes, run: StoredRun, per: str, cells: Mapping[int, Ce
     every = pd.concat(points)
     draw_points(axes, every, area=2 * size, rim=0.06 * size)
     return float(every["x"].max())
-
-
-CATEGORY_TONES: Mapping[str, tuple[Tone, float]] = {
-    "scheduler": (SERIES[0], 1.0),
-    "netpoll": (SERIES[0], 0.5),
-    "epoll": (SERIES[5], 1.0),
-    "read/write": (SERIES[1], 1.0),
-    "accept/close": (SERIES[1], 0.5),
-    "gc": (SERIES[3], 1.0),
-    "allocation": (SERIES[3], 0.5),
-    "channel/lock": (SERIES[4], 1.0),
-    "http": (SERIES[2], 1.0),
-    "handler": (SERIES[2], 0.6),
-    "fastcgi": (SERIES[2], 0.3),
-    "kernel network": (MUTED, 1.0),
-    "other": (MUTED, 0.4),
-}
-"""Colour and opacity of each category; related ones share a colour."""
-_MAX_SERVICES_NAMED = 8
-
-
-def _categories_alt(run: StoredRun) -> str:
-    largest = []
-    for name, profile in list(_profiles(run).items())[:_MAX_SERVICES_NAMED]:
-        category, share = max(profile.categories.items(), key=lambda each: each[1])
-        largest.append(f"{name} most in {category} ({units.share(share)})")
-    return f"Stacked bars of CPU samples by category: {'; '.join(largest)}."
-
-
-def _categories_caption(run: StoredRun) -> str:
-    profiles = _profiles(run).values()
-    return (
-        "A bar is all CPU samples of a service, each in exactly one category by its stack, as the mean over the profiles "
-        f"of the cell ({units.counted(sum(each.profiles for each in profiles), 'profile')} in total). Kernel time within a "
-        "system call counts as that call: for services under perf as for those with a profiler of their own, which sees "
-        "no kernel."
-        + (
-            " All profiles of services marked invalid are excluded from comparisons."
-            if any("shares" in each.invalid_figures for each in profiles)
-            else ""
-        )
-    )
-
-
-@styled
-def _draw_categories(run: StoredRun) -> Figure:
-    profiles = _profiles(run)
-    used = [name for name in CATEGORIES if any(each.categories[name] > 0 for each in profiles.values())]
-    tones: dict[str, tuple[Tone, float]] = {name: CATEGORY_TONES[name] for name in used}
-    figure = new_figure(
-        rows_height(len(profiles)),
-        title=CATEGORY_SHARES.title,
-        subtitle=[
-            "each sample in one category; on the right finding and waiting for work: scheduler, netpoll and epoll"
-        ],
-        source=provenance(run),
-        legend=part_legend(tones),
-        legend_columns=5,
-    )
-    axes = figure.subplots()
-    label_rows(axes, dict(enumerate(profiles)), len(profiles))
-    shares = [
-        (y, category, share, f"{name}: {category} {units.share(share)}", False)
-        for y, (name, profile) in enumerate(profiles.items())
-        for category in used
-        for share in [profile.categories[category]]
-    ]
-    draw_shares(axes, pd.DataFrame(shares, columns=["y", "part", "share", "text", "faint"]), tones)
-    for y, profile in enumerate(profiles.values()):
-        write_beside(axes, y, units.share(profile.waiting), len(profiles))
-    axes.set_xlabel("share of the CPU samples")
-    return figure
-
-
-CATEGORY_SHARES = ReportFigure(
-    name="categories",
-    title="CPU samples by category",
-    is_available=lambda run: not run.profile_shares.empty,
-    alt=_categories_alt,
-    caption=_categories_caption,
-    see="The longest part of a bar is where this server spends most of its CPU time.",
-    draw=_draw_categories,
-    data="profiles",
-)
-
-
-def _profiles(run: StoredRun) -> dict[str, ServiceProfile]:
-    """Return the profiled services by the name of their row, in the order of the plan."""
-    has_several = len({each.service for each in run.service_profiles}) > 1
-    return {
-        each.annotated(
-            "shares", f"{run.labels[each.cell_id]}: {each.service}" if has_several else run.labels[each.cell_id]
-        ): each
-        for each in run.service_profiles
-    }
 
 
 _CONNECT, _PROCESSING, _FIRST_BYTE = "connect_mean_s", "processing_mean_s", "first_byte_mean_s"

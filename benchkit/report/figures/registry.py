@@ -6,6 +6,7 @@ from benchkit.errors import InputError
 from benchkit.registry import Registry
 from benchkit.report.figures import (
     against_factor,
+    as_watched,
     cpu_time,
     latency,
     latency_and_rate,
@@ -30,8 +31,8 @@ _ALL = (
     against_factor.LOAD,
     cpu_time.COST,
     against_factor.SCHEDULER,
-    cpu_time.CATEGORY_SHARES,
     telemetry.HOST_ACTIVITY,
+    as_watched.AS_WATCHED,
     telemetry.ACCEPT_QUEUES,
     verdicts.VERDICTS,
     ratios.TOOLS,

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from benchkit import units
-from benchkit.comparison.components import Component, components_of, finest_parts
+from benchkit.comparison.components import CellPart, Component, cell_parts_of, components_of, finest_parts
 from benchkit.comparison.diagnoses.causes import causes_of
 from benchkit.comparison.diagnoses.diagnosis import Cause
 from benchkit.comparison.why import cause_clause, components_by_pair, explanation, part_name, signed
@@ -47,6 +47,15 @@ def _components(run: StoredRun) -> tuple[Component, ...]:
 
 
 @cached_per_run
+def _alone(run: StoredRun) -> list[list[CellPart]]:
+    """Return the CPU time of each cell that is compared with nothing by its parts, the finest that the run has."""
+    parts = cell_parts_of(run.data)
+    return [
+        finest_parts([each for each in parts if each.cell_id == cell_id]) for cell_id in {p.cell_id: 0 for p in parts}
+    ]
+
+
+@cached_per_run
 def _causes(run: StoredRun) -> tuple[Cause, ...]:
     return causes_of(run.data)
 
@@ -62,19 +71,25 @@ def _pairs(run: StoredRun) -> list[tuple[ComparedCells, list[Component]]]:
 
 
 def _bars(run: StoredRun) -> list[_Bar]:
-    bars = []
+    bars: list[_Bar] = []
     for pair, (*parts, total) in _pairs(run)[:MAX_PAIRS]:
         cell, baseline = run.labels[pair.cell_id], run.labels[pair.baseline]
         bars += [_Bar(f"{cell} against {baseline}"), _Bar(baseline, 0.0, total.baseline_value, is_whole=True)]
-        place = total.baseline_value
-        shown, rest = parts[:MAX_PARTS], parts[MAX_PARTS:]
-        lengths = [(part_name(each), each.difference) for each in shown]
-        if rest:
-            lengths.append((f"{len(rest)} others", sum(each.difference for each in rest)))
-        for name, length in lengths:
-            bars.append(_Bar(name, place, length))
-            place += length
+        bars += _steps(total.baseline_value, [(part_name(each), each.difference) for each in parts])
         bars.append(_Bar(cell, 0.0, total.value, is_whole=True))
+    for *own, whole in _alone(run)[:MAX_PAIRS]:
+        bars += _steps(0.0, [(part_name(each), each.value) for each in own])
+        bars.append(_Bar(run.labels[whole.cell_id], 0.0, whole.value, is_whole=True))
+    return bars
+
+
+def _steps(start: float, lengths: list[tuple[str, float]]) -> list[_Bar]:
+    rest = lengths[MAX_PARTS:]
+    others = [(f"{len(rest)} others", sum(length for _, length in rest))] if rest else []
+    bars = []
+    for name, length in [*lengths[:MAX_PARTS], *others]:
+        bars.append(_Bar(name, start, length))
+        start += length
     return bars
 
 
@@ -85,21 +100,26 @@ def _alt(run: StoredRun) -> str:
         for pair, components in list(by_pair.items())[:MAX_PAIRS]
         if (why := explanation(components, run.labels)) is not None
     ]
-    return " ".join(["Waterfall of CPU time per request.", *sentences])
+    wholes = [
+        f"{run.labels[whole.cell_id]} takes {units.seconds(whole.value)}, most for {part_name(largest)}."
+        for largest, *_, whole in _alone(run)[:MAX_PAIRS]
+    ]
+    return " ".join(["Waterfall of CPU time per request.", *sentences, *wholes])
 
 
 def _caption(run: StoredRun) -> str:
     pairs = _pairs(run)
-    is_profiled = any(part.level == "category" for _, parts in pairs for part in parts)
+    levels = {parts[-1].level for _, parts in pairs} | {parts[-1].level for parts in _alone(run)}
     return (
-        "Each bar between the two cells is a part of the difference of their CPU time per request, the largest first; all "
-        "of them add up to it. "
+        "Each bar between two cells is a part of the difference of their CPU time per request, the largest first; all of "
+        "them add up to it. Of a cell that is compared with nothing they add up to its CPU time. "
         + (
             "Categories are those of profiles, scaled to the CPU time of unprofiled trials beside them."
-            if is_profiled
+            if "category" in levels
             else "A run with `--profile` divides it by category, too."
         )
         + more_in_table(len(pairs) - MAX_PAIRS, "pairs of cells")
+        + more_in_table(len(_alone(run)) - MAX_PAIRS, "cells")
         + "".join(
             f" Cause: {cause_clause(each, run.labels)}. {each.symptom.next_step}" for each in _causes(run)[:MAX_CAUSES]
         )
@@ -157,13 +177,27 @@ def _table(run: StoredRun) -> Table | None:
         }
         for each in _components(run)
     ]
-    return table("why", "What differences consist of", rows) if rows else None
+    rows += [
+        {
+            "cells": named(run.labels[each.cell_id]),
+            "level": Entry(each.level),
+            "part": Entry("sum" if each.is_sum else part_name(each)),
+            "baseline": number(None, "{:.4g}".format),
+            "cell": number(each.value, "{:.4g}".format),
+            "difference": number(None, "{:.4g}".format),
+            "low": number(each.low, "{:.4g}".format),
+            "high": number(each.high, "{:.4g}".format),
+            "unit": Entry(each.unit),
+        }
+        for each in cell_parts_of(run.data)
+    ]
+    return table("why", "What differences and CPU times consist of", rows) if rows else None
 
 
 WHY = ReportFigure(
     name="why",
     title="Why: CPU time per request from the baseline to the cell",
-    is_available=lambda run: bool(_pairs(run)),
+    is_available=lambda run: bool(_pairs(run) or _alone(run)),
     alt=_alt,
     caption=_caption,
     see="A long bar between the two cells is where the slower one spends its time.",

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 from benchkit import units
 from benchkit.comparison.cpu_profiles import METRICS, ProfilerCost, ServiceProfile, profiler_costs
 from benchkit.comparison.worker_balance import WorkerBalance, worker_balances
 from benchkit.models.metrics import metric_named
-from benchkit.models.profile import CATEGORIES, STUDIED
+from benchkit.models.profile import STUDIED
+from benchkit.models.run import PassKind
 from benchkit.report.sections.section import ReportInput, Section, TableContent
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.tables import Entry, Table, named, number, table
 from benchkit.safe_text import clean
 from benchkit.store.profile_tables import PROFILE_NOTES
+from benchkit.store.trace_tables import NO_TRACE
 
 WORKERS_NOTE = (
     "For services with several workers: the CPU time of the busiest one over the mean of all, as the median over trials, "
@@ -30,11 +33,10 @@ DISK_USAGE_NOTE = (
 
 @dataclass(frozen=True)
 class ProfilesContent:
-    """Notes on profiles, the share of waiting, all shares, and the cost of profiling as sentences and by cell."""
+    """Notes on profiles, the share of waiting, and the cost of profiling as sentences and by cell."""
 
     notes: tuple[str, ...]
     scheduler: Table | None
-    shares: Table | None
     costs: tuple[str, ...]
     costs_by_cell: Table | None
 
@@ -44,15 +46,20 @@ def build_profiles(report: ReportInput) -> ProfilesContent | None:
     run = report.run
     profiles = run.service_profiles
     costs: list[ProfilerCost] = []
-    if run.trials["kind"].isin(["profile", "control"]).any():
-        costs = [cost for metric in METRICS for cost in profiler_costs(run.trials, metric, run.profile_exclusions)]
-    notes = list(dict.fromkeys(map(str, run.notes["message"][run.notes["code"].isin(PROFILE_NOTES)])))
+    if run.trials["kind"].isin(get_args(PassKind)).any():
+        kinds: tuple[PassKind, ...] = get_args(PassKind)
+        costs = [
+            cost
+            for kind in kinds
+            for metric in METRICS
+            for cost in profiler_costs(run.trials, metric, run.profile_exclusions, kind)
+        ]
+    notes = list(dict.fromkeys(map(str, run.notes["message"][run.notes["code"].isin([*PROFILE_NOTES, NO_TRACE])])))
     if not (profiles or costs or notes):
         return None
     return ProfilesContent(
         notes=tuple(map(clean, notes)),
         scheduler=_scheduler_table(profiles, run) if profiles else None,
-        shares=_share_table(profiles, run) if profiles else None,
         costs=tuple(clean(cost.sentence) for cost in costs if cost.cell_id is None),
         costs_by_cell=_cost_table(costs, run) if costs else None,
     )
@@ -100,21 +107,10 @@ def _excluded(each: ServiceProfile) -> str:
     return f" ({units.count(each.excluded_profiles)} invalid excluded)" if each.excluded_profiles else ""
 
 
-def _share_table(profiles: Sequence[ServiceProfile], run: StoredRun) -> Table:
-    used = [name for name in CATEGORIES if any(each.categories[name] > 0 for each in profiles)]
-    rows = [
-        {
-            **_service_name(each, profiles, run),
-            **{str(name): number(each.categories[name], units.share) for name in used},
-        }
-        for each in profiles
-    ]
-    return table("profile-shares", "CPU samples by category, the mean over profiles", rows)
-
-
 def _cost_table(costs: Sequence[ProfilerCost], run: StoredRun) -> Table:
     rows = [
         {
+            "Pass": Entry(cost.kind),
             "Cell": named("all cells" if cost.cell_id is None else run.labels.get(cost.cell_id, cost.cell_id)),
             "Figure": Entry(metric_named(cost.metric).title),
             "Pairs": number(cost.pairs, units.count),
@@ -124,7 +120,7 @@ def _cost_table(costs: Sequence[ProfilerCost], run: StoredRun) -> Table:
         }
         for cost in costs
     ]
-    caption = "Cost of profiling: profiled trials relative to adjacent ones without a profiler"
+    caption = "Cost of profiling and tracing: observed trials relative to adjacent ones that are not"
     return table("profiler-costs", caption, rows)
 
 

@@ -31,6 +31,7 @@ from benchkit.run.steps.profiles import start_captures
 from benchkit.run.steps.services import blame_ended_service
 from benchkit.run.steps.state import Block, Trial
 from benchkit.run.steps.telemetry import schedule_slices, snapshot_hosts, watch_generators
+from benchkit.run.steps.traces import start_traces
 from benchkit.store.trial_tables import pack_slices
 
 PROBED_AT = 0.4
@@ -101,6 +102,7 @@ def _measure_window(block: Block, probes: MiddleProbes) -> None:
         started_s = min(process.started_s for process in processes)
         watch_generators(block, processes)
         start_captures(trial, started_s)
+        start_traces(trial, started_s)
         if duration_s is not None:
             probes.add(trial, started_s + PROBED_AT * duration_s)
 

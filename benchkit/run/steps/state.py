@@ -12,6 +12,7 @@ from benchkit.errors import HostError, InputError
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.host import Host
 from benchkit.hosts.profilers import ProfileInProgress
+from benchkit.hosts.tracers import TraceCapture
 from benchkit.loadtools.generators.execution import GeneratorRun
 from benchkit.models.capacity import CapacityEstimate
 from benchkit.models.profile import Profiler
@@ -23,13 +24,14 @@ from benchkit.models.trial import (
     ProcessId,
     ProfileRecord,
     SliceRecord,
+    TraceRecord,
     WatchRecord,
 )
 from benchkit.plan.model import PlannedCell, RunPlan
 from benchkit.plan.slice_timetable import Turn
 from benchkit.run.steps.slice_telemetry import block_service
 from benchkit.scenario.model import TelemetryOptions
-from benchkit.scenario.trial_order import PlannedTrial, ProfilePass
+from benchkit.scenario.trial_order import PlannedTrial, ProfilePass, TracePass
 from benchkit.services.deploy import RunningService
 from benchkit.services.external import ExternalService
 from benchkit.services.service import with_perf_map
@@ -43,6 +45,15 @@ class ProfileCapture:
     profiler: Profiler
     profile: ProfileInProgress | HostError
     """The profile being captured, or why there is none."""
+
+
+@dataclass(frozen=True)
+class TraceInProgress:
+    """Trace of the services of a host, with its record so far."""
+
+    record: TraceRecord
+    capture: TraceCapture | HostError
+    """The trace being taken, or why there is none."""
 
 
 @dataclass
@@ -62,6 +73,8 @@ class Trial:
     """Search for its capacity that it follows."""
     profile: ProfilePass | None = None
     """Options of its profile; None for other kinds of trials."""
+    trace: TracePass | None = None
+    """Options of its trace; None for other kinds of trials."""
     telemetry_options: TelemetryOptions | None = None
     """Options of telemetry; None where there is none."""
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -85,6 +98,8 @@ class Trial:
     perf_map_errors: dict[str, HostError] = field(default_factory=dict)
     """Reasons why perf cannot use the maps of compiled functions that a service writes, by service."""
     profiles: tuple[ProfileRecord, ...] = ()
+    traces_in_progress: list[TraceInProgress] = field(default_factory=list)
+    traces: tuple[TraceRecord, ...] = ()
     slices: tuple[SliceRecord, ...] = ()
     """Slices of its window, in a sliced block."""
     load_failures: tuple[str, ...] = ()
@@ -218,5 +233,6 @@ def make_trial(plan: RunPlan, planned_trial: PlannedTrial, cell: PlannedCell, ru
         folder=PurePosixPath("trials") / trial_id,
         testbed=plan.testbed,
         profile=profile,
+        trace=plan.experiment.scenario.trace if planned_trial.kind == "trace" else None,
         telemetry_options=plan.experiment.scenario.telemetry,
     )

@@ -57,3 +57,14 @@ def test_findings_in_prose_state_the_claims_with_the_blocks_they_use() -> None:
     figures = f"{row['ratio']:.3g} [{row['low']:.3g}, {row['high']:.3g}], n={row['n']}"
     assert f"- {row['text']}: **{row['state']}** ({figures})." in text
     assert text._repr_markdown_() == text
+
+
+def test_the_latest_sound_run_is_the_last_without_invalid_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BENCHKIT_RUN", raising=False)
+    trials = benchkit.load("trials", store=RECORDED)
+    invalid = set(trials.loc[trials["verdict"].eq("invalid"), "run_id"])
+    assert benchkit.find(store=RECORDED) in invalid
+    assert benchkit.find(sound=True, store=RECORDED) == max(set(trials["run_id"]) - invalid)
+    monkeypatch.setenv("BENCHKIT_RUN", "r20261124")
+    with pytest.raises(benchkit.InputError):  # several begin so: what was asked for is not replaced
+        benchkit.find(sound=True, store=RECORDED)

@@ -157,16 +157,6 @@ def test_a_huge_interval_does_not_dwarf_the_bars(make_run: MakeRun) -> None:
     assert axes.get_xlim()[1] < 2 * rates.max()
 
 
-def test_bars_of_invalid_profiles_are_marked(wild: StoredRun) -> None:
-    figure = get_figure("categories")
-    everything = invalidated(wild, *map(str, wild.trials["trial_id"]))
-    assert "nethttp, connections 200, invalid" in words(figure.draw(everything))
-    assert "marked invalid" in figure.caption(everything)
-    one = invalidated(wild, *excluded_trials(wild))
-    assert "invalid" not in words(figure.draw(one)) + figure.caption(one)
-    assert "7 profiles in total" in figure.caption(one)
-
-
 def test_the_section_of_profiles_marks_invalid_figures(wild: StoredRun) -> None:
     def first(run: StoredRun) -> dict[str, str]:
         content = build_profiles(ReportInput(run, ()))

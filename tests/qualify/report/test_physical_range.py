@@ -97,8 +97,6 @@ def test_shares_are_between_0_and_1(runs: list[StoredRun]) -> None:
         if get_figure("scheduler").is_available(run):
             low, high = get_figure("scheduler").draw(run).axes[0].get_ylim()
             assert 0 <= low < high <= 1.2
-        if get_figure("categories").is_available(run):
-            assert get_figure("categories").draw(run).axes[0].get_xlim()[1] <= 1.2
 
 
 def test_work_is_divided_among_the_workers_of_one_host(runs: list[StoredRun]) -> None:

@@ -8,10 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.collections import PathCollection, PolyCollection
+from matplotlib.collections import PathCollection
 
-from benchkit.models.profile import CATEGORIES
-from benchkit.report.figures.cpu_time import CATEGORY_TONES
 from benchkit.report.figures.registry import get_figure
 from benchkit.report.page import page
 from benchkit.report.rendering import render
@@ -20,7 +18,7 @@ from benchkit.report.sections.services import build_profiles
 from benchkit.report.stored_run import StoredRun
 from benchkit.store.parquet_files import empty_frame
 from benchkit.store.profile_tables import NO_PROFILE
-from tests.support.report.reading import cells, drawn_texts, records
+from tests.support.report.reading import cells, records
 from tests.support.report.variants import (
     with_profiles,
 )
@@ -83,29 +81,8 @@ def test_scheduler_needs_two_levels_and_profiles(make_run: MakeRun, run: StoredR
     assert not scheduler.is_available(make_run({"server": ["nethttp", "gnet"], "connections": [200, 4000]}))
 
 
-def test_categories_fill_every_bar(profiled: StoredRun) -> None:
-    (axes,) = get_figure("categories").draw(profiled).axes
-    widths: dict[float, float] = {}
-    for collection in axes.collections:
-        assert isinstance(collection, PolyCollection)
-        for path in collection.get_paths():
-            box = path.get_extents()
-            middle = round((box.y0 + box.y1) / 2, 6)
-            widths[middle] = widths.get(middle, 0.0) + box.width
-    assert widths == pytest.approx({0: 1.0, 1: 1.0, 2: 1.0, 3: 1.0})
-
-
-def test_categories_name_services_if_there_are_several(make_run: MakeRun) -> None:
-    run = make_run({"server": ["nethttp", "gnet"], "connections": [200, 4000]}, blocks=2)
-    shown = drawn_texts(get_figure("categories").draw(with_profiles(run, native=True)))
-    assert {"nethttp, connections 200: app", "nethttp, connections 200: front", "20.0 %", "netpoll"} <= set(shown)
-    assert "fastcgi" not in shown, "what no service has needs no key"
-    assert set(CATEGORY_TONES) == set(CATEGORIES)
-
-
-@pytest.mark.parametrize("name", ["scheduler", "categories"])
-def test_profile_figures_are_rendered(profiled: StoredRun, name: str) -> None:
-    drawing = render(get_figure(name), profiled)
+def test_the_figure_of_profiles_is_rendered(profiled: StoredRun) -> None:
+    drawing = render(get_figure("scheduler"), profiled)
     assert drawing.png.startswith(b"\x89PNG")
     assert drawing.element.startswith("<svg")
     assert drawing.figure.caption(profiled)
@@ -120,7 +97,6 @@ def test_the_section_has_shares_costs_and_measured_values(profiled: StoredRun) -
     assert row["95 % interval"] == "3.1 % to 66.3 %"
     assert (row["mcall"], row["netpoll"]) == ("20.0 %", "0.0 %")
     assert (row["Goroutines"], row["CPU per request"]) == ("215", "20.0 µs")
-    assert list(records(content.shares)[0]) == ["Cell", "scheduler", "netpoll", "read/write", "other"]
     assert content.costs[0] == (
         "RPS of profiled trials relative to their partners: 0.900, 95% interval 0.900 to 0.900, over 8 pairs."
     )
@@ -142,4 +118,3 @@ def test_failed_profiles_are_noted_in_the_section_of_profiles_only(profiled: Sto
 
 def test_a_run_without_profiles_has_no_section(run: StoredRun) -> None:
     assert build_profiles(ReportInput(run, ())) is None
-    assert not get_figure("categories").is_available(run)

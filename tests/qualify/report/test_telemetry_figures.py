@@ -223,3 +223,28 @@ def test_the_scalability_law_has_intervals_or_is_said_not_to_fit(make_run: MakeR
     assert "all trials: the law does not fit: at 8 it is " in caption
     few = make_run({"connections": levels[:3]}, blocks=6)
     assert "Scalability" not in figure.caption(few)
+
+
+def test_the_server_is_shown_as_dstat_and_expvarmon_do(make_run: MakeRun) -> None:
+    run = watched(make_run({"stack": ["go", "nginx-go"]}, blocks=3))
+    extra = []
+    for metric, service, value in (
+        ("memory_used_bytes", None, 2.0**30),
+        ("heap_bytes", "app", 2.0**20),
+        ("disk_written_bytes_total", None, None),
+    ):
+        rows = run.telemetry[(run.telemetry["metric"] == "net_sent_bytes_total") & (run.telemetry["host"] == "sut")]
+        values = rows["value"] if value is None else value
+        extra.append(rows.assign(metric=metric, service=service, value=values))
+    telemetry = pd.concat([run.telemetry, *extra])
+    table = run.table
+    run = replace(run, table=lambda name: telemetry if name == "telemetry" else table(name))
+    figure = get_figure("as-watched").draw(run)
+    drawn = {axes.get_title(loc="left"): axes.lines for axes in figure.axes if axes.get_visible()}
+    assert list(drawn) == ["disk", "network", "memory used", "live heap"]  # nothing is drawn without samples
+    for name, wanted in {"disk": 1e6, "network": 1e6, "memory used": 2.0**30, "live heap": 2.0**20}.items():
+        assert len(drawn[name]) == 2  # a line for each cell, of the host of its servers alone
+        for line in drawn[name]:
+            seconds, drawn_values = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
+            np.testing.assert_allclose(drawn_values[(seconds >= 1) & (seconds <= 4)], wanted)
+    assert "go: disk at most 1.00 MB/s; network at most 1.00 MB/s" in get_figure("as-watched").alt(run)

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+import jinja2
 import pandas as pd
 import pytest
 from scipy import stats
 
 from benchkit.comparison.ratios import Ratio
 from benchkit.models.profile import PROFILE_METRICS
-from tests.support.studies.study import RECORDED, read_studies
+from tests.support.studies.pages import page
+from tests.support.studies.study import RECORDED, RecordedStudy, read_studies
 
 STUDIES = read_studies().values()
 CLAIMED = [
@@ -111,3 +115,95 @@ def test_a_printed_ratio_is_that_of_plain_pandas(run_id: str, ratio: Ratio) -> N
 
 def test_most_of_the_printed_ratios_are_checked() -> None:
     assert len(RATIOS) >= 80
+
+
+def calls() -> Iterator[tuple[RecordedStudy, str, tuple[Any, ...], dict[str, Any], str]]:
+    """Yield each figure other than a ratio in the prose of a study: the function, its arguments, and its text."""
+    for recorded in STUDIES:
+        study = recorded.study
+        texts = [study.answer, study.found, study.chinese, *(each.found for each in study.sentences)]
+        seen: dict[str, tuple[str, tuple[Any, ...], dict[str, Any], str]] = {}
+
+        def spy(name: str, function: Callable[..., str], seen: dict[str, Any]) -> Callable[..., str]:
+            def called(*arguments: object, **levels: object) -> str:
+                text = function(*arguments, **levels)
+                seen[f"{name} {arguments} {levels}"] = (name, arguments, levels, text)
+                return text
+
+            return called
+
+        functions = {name: spy(name, function, seen) for name, function in recorded.functions.items()}
+        for text in texts:
+            jinja2.Template(text).render(functions)
+        yield from ((recorded, *call) for call in seen.values() if call[0] != "ratio")
+
+
+CALLS = list(calls())
+
+
+def cell_with(run_id: str, levels: dict[str, Any]) -> str:
+    """Return the one cell that has these levels."""
+    trials = table("trials", run_id)["cell_id"].drop_duplicates()
+    parts = [f"{name}={level}".lower() for name, level in levels.items()]
+    (cell,) = [each for each in trials if set(parts) <= set(each.lower().split(",")) and not each.endswith("~control")]
+    return str(cell)
+
+
+def number(text: str) -> float:
+    """Return the number that a text begins with, whose unit follows."""
+    return float(text.partition(" ")[0].replace(",", ""))
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: f"{call[0].name}-{call[1]}-{call[4]}")
+def test_a_figure_in_prose_is_that_of_plain_pandas(
+    call: tuple[RecordedStudy, str, tuple[Any, ...], dict[str, Any], str],
+) -> None:
+    recorded, name, arguments, levels, text = call
+    run_id = recorded.runs[arguments[0]].manifest.run_id
+    if name == "waiting":
+        cell = cell_with(run_id, levels)
+        logs = shares(run_id).xs(cell, level="cell_id")
+        found = 100 * logs.map(math.exp).mean()
+    elif name == "saved":
+        found = 1e6 * saved(run_id, *arguments[1:])
+    elif name == "mean":
+        found = math.exp(values(run_id, arguments[1]).xs(cell_with(run_id, levels), level="cell_id").mean())
+    else:
+        trials = table("trials", run_id)
+        found = (
+            trials.loc[trials["cell_id"] == cell_with(run_id, levels), arguments[1]].astype(float).map(math.log).mean()
+        )
+        found = math.exp(found)
+    assert number(text) == pytest.approx(found, rel=6e-3)  # three digits are printed
+
+
+def saved(run_id: str, of: dict[str, Any], to: dict[str, Any], *categories: str) -> float:
+    """Return the CPU time per request that one cell saves over another, in all or in categories of its profiles."""
+    trials = table("trials", run_id)
+    costs = trials.set_index(["cell_id", "block"])["server_cpu_s_per_request"].astype(float)
+    is_partner = (trials["kind"] == "control") & ~trials["cell_id"].str.endswith("~control")
+    partners = costs[is_partner.to_numpy()]
+    if categories:
+        rows = table("profile_share", run_id)
+        part = rows[rows["category"].isin(categories)].groupby("trial_id")["share"].sum()
+        profiled = trials[trials["kind"] == "profile"].set_index("trial_id")
+        keys = pd.MultiIndex.from_frame(profiled.loc[part.index, ["cell_id", "block"]])
+        partners = partners * part.set_axis(keys)
+    means = [partners.xs(cell_with(run_id, levels), level="cell_id").mean() for levels in (to, of)]
+    return float(means[0] - means[1])
+
+
+def test_the_published_profiles_stand_beside_those_of_plain_pandas() -> None:
+    (recorded,) = [each for each in STUDIES if each.name == "nethttp-vs-fasthttp"]
+    run_id = recorded.runs["scheduler-overhead"].manifest.run_id
+    profiled = table("trials", run_id)
+    profiled = profiled[(profiled["kind"] == "profile") & (profiled["cell_id"] == "server=fasthttp,connections=15000")]
+    calls_of = table("profile", run_id)
+    of_schedule = calls_of[
+        (calls_of["function"] == "runtime.schedule") & calls_of["trial_id"].isin(profiled["trial_id"])
+    ]
+    share = of_schedule["cum_share"].sum() / len(profiled)
+    assert "| function | the study, 8000 connections | the study, 16000 connections | here," in page(recorded)
+    (row,) = [line for line in page(recorded).splitlines() if line.startswith("| schedule |")]
+    assert row.split(" | ")[1:3] == ["39.8 %", "55.6 %"]
+    assert row.removesuffix(" |").split(" | ")[-1] == f"{100 * share:.1f} %"

@@ -258,7 +258,7 @@ def test_event_loops_need_few_goroutines_and_wait_for_the_network_outside_the_sc
         assert profile.server_cpu_s_per_request
     # net/http waits for the network within the scheduler, whose share includes that time.
     assert servers["nethttp"].categories["epoll"] == 0
-    figure = get_figure("categories")
+    figure = get_figure("why")
     assert figure.is_available(run)
     assert "nethttp" in figure.alt(run)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchkit import units
 from benchkit.comparison.claims import ClaimResult
 from benchkit.comparison.ratios import Ratio
+from benchkit.models.base import Level
+from benchkit.models.claims import Published, published_of
 from benchkit.models.metrics import metric_named
 from tests.support.paths import ROOT
 from tests.support.studies.study import FOLDER, RecordedStudy, Sentence, read_studies, with_interval
@@ -34,7 +37,14 @@ MADE = "<!-- Made from the recorded runs: `make studies` writes this page again,
 def page(recorded: RecordedStudy) -> str:
     """Return the page of a study in Markdown."""
     return "\n".join(
-        (*_head(recorded), *_sentences(recorded), *_impossible(recorded), *_rows(recorded), *_foot(recorded))
+        (
+            *_head(recorded),
+            *_sentences(recorded),
+            *_impossible(recorded),
+            *_profiles(recorded),
+            *_rows(recorded),
+            *_foot(recorded),
+        )
     )
 
 
@@ -76,6 +86,44 @@ def _impossible(recorded: RecordedStudy) -> Iterator[str]:
         yield from ("## Published figures that contradict each other", "")
         yield "`benchkit audit` finds in the published table:"
         yield from ("", *(f"- {text}" for text in found), "")
+
+
+def _profiles(recorded: RecordedStudy) -> Iterator[str]:
+    """Yield the published profiles beside ours: a row for each function, a column for each number of connections."""
+    for name, run in recorded.runs.items():
+        published = [entry for entry in published_of(run.manifest.scenario) if entry.shares]
+        measured = {each.cell_id: each.cumulative for each in run.service_profiles}
+        if not published or not measured:
+            continue
+        kinds = {factor: level for factor, level in published[0].cell.items() if isinstance(level, str)}
+        cells = [
+            cell for cell in run.manifest.cells if kinds.items() <= cell.levels.items() and cell.cell_id in measured
+        ]
+        yield f"## Profiles of {', '.join(kinds.values())}, as published and here"
+        yield ""
+        yield (
+            "Cumulative shares of the CPU samples below each function. Shares here are means over the profiles of a cell "
+            f"of `{name}`, on one core."
+        )
+        varied = [factor for factor in published[0].cell if factor not in kinds]
+        heads = [f"the study, {_published_levels(entry, varied)}" for entry in published]
+        heads += [f"here, {_levels(cell.levels, varied)}" for cell in cells]
+        yield from ("", f"| function | {' | '.join(heads)} |", "|---|" + "---|" * len(heads))
+        for function in dict.fromkeys(each for entry in published for each in entry.shares):
+            shares = [entry.shares.get(function) for entry in published]
+            shares += [measured[cell.cell_id].get(function) for cell in cells]
+            shown = " | ".join("" if share is None else units.share(share) for share in shares)
+            yield f"| {function} | {shown} |"
+        yield ""
+
+
+def _published_levels(entry: Published, factors: Sequence[str]) -> str:
+    """Return the levels that the study states, which the scale of a run may replace by its own."""
+    return (entry.note or "").partition(";")[0].removeprefix("published for ") or _levels(entry.cell, factors)
+
+
+def _levels(levels: Mapping[str, Level], factors: Sequence[str]) -> str:
+    return ", ".join(f"{levels[factor]} {factor}" for factor in factors)
 
 
 def _rows(recorded: RecordedStudy) -> Iterator[str]:

@@ -7,7 +7,7 @@ number is typed: each is a ratio of cells of a recorded run.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -117,14 +117,18 @@ class RecordedStudy:
     def filled(self, text: str) -> str:
         """Return a template with its figures filled in."""
         environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False)  # noqa: S701 - Markdown
-        functions = {
+        return " ".join(environment.from_string(text).render(self.functions).split())
+
+    @property
+    def functions(self) -> Mapping[str, Callable[..., str]]:
+        """Functions of the templates, each of which returns a figure as text."""
+        return {
             "ratio": self._ratio,
             "mean": self._mean,
             "waiting": self._waiting,
             "saved": self._saved,
             "measured": self._measured,
         }
-        return " ".join(environment.from_string(text).render(functions).split())
 
     def impossible(self) -> Iterator[str]:
         """Yield what an audit finds in the published figures: latencies that need more requests than connections."""

@@ -12,7 +12,7 @@ import pytest
 
 from benchkit.comparison.claims import judge_claim
 from benchkit.comparison.component_costs import REST, TrialCosts
-from benchkit.comparison.components import CORES, COST, Component, components_of
+from benchkit.comparison.components import CORES, COST, Component, cell_parts_of, components_of
 from benchkit.comparison.run_data import read_run_data
 from benchkit.comparison.why import components_by_pair, explanation, is_shown, profile_note
 from benchkit.models.base import Levels, cell_id
@@ -197,3 +197,21 @@ def test_intervals_of_components_cover_the_truth(run: str) -> None:
         mean, reach = mean_interval(differences, data.alpha)
         covered += abs(mean - truth) <= reach
     assert 0.93 <= covered / len(draws) <= 0.97
+
+
+def test_a_cell_that_is_compared_with_nothing_has_the_parts_of_its_cpu_time() -> None:
+    data = read_run_data(RECORDED, RECORDED.run(SCHEDULER))
+    pairs = components_of(data)
+    assert cell_parts_of(data) == (), "each cell is compared"
+    cells = tuple(each for each in data.manifest.cells if each.cell_id == pairs[0].baseline_id)
+    parts = cell_parts_of(replace(data, manifest=data.manifest.model_copy(update={"cells": cells})))
+    assert {each.level for each in parts} == {"service", "category"}
+    for level in ("service", "category"):
+        *of_level, total = (each for each in parts if each.level == level)
+        assert total.is_sum
+        assert math.fsum(each.value for each in of_level) == pytest.approx(total.value, rel=1e-12)
+        assert [each.value for each in of_level] == sorted((each.value for each in of_level), reverse=True)
+    expected = next(each for each in pairs if each.level == "category" and each.component == "http")
+    (found,) = (each for each in parts if each.component == "http")
+    assert found.value == pytest.approx(expected.baseline_value, rel=1e-9)
+    assert found.low is None or found.high is None or found.low < found.value < found.high

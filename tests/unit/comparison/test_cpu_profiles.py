@@ -269,6 +269,19 @@ def test_a_run_without_a_pass_has_no_costs(make_trials: MakeTrials) -> None:
     assert profiler_costs(make_trials({"a": [1, 2, 3], "a~control": [1, 2, 3]})) == ()
 
 
+def test_traced_trials_have_a_cost_of_their_own(make_pass: Callable[[Pairs], pd.DataFrame]) -> None:
+    profiled = make_pass({"a": [(100, 90), (100, 90)]})
+    traced = profiled.assign(block=profiled["block"] + 2, kind=profiled["kind"].replace("profile", "trace"))
+    is_traced = traced["kind"] == "trace"
+    traced["rps"] = traced["rps"].where(~is_traced, traced["rps"] / 2)
+    both = pd.concat([profiled, traced], ignore_index=True)
+    (of_profiles, *_), (of_traces, *_) = profiler_costs(both), profiler_costs(both, kind="trace")
+    assert (of_profiles.pairs, of_traces.pairs) == (2, 2)
+    assert of_profiles.ratio is not None
+    assert of_traces.ratio == pytest.approx(of_profiles.ratio / 2)
+    assert "traced trials" in of_traces.sentence
+
+
 def test_profile_pass_is_not_sampled(make_pass: Callable[[Pairs], pd.DataFrame]) -> None:
     trials = make_pass({"a": [(1, 2), (3, 4)]})
     assert in_profile_pass(trials).sum() == 4

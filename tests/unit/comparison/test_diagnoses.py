@@ -109,6 +109,15 @@ def test_a_cause_states_its_figures_and_the_next_step(tmp_path: Path) -> None:
     assert "keepalive" in cause.symptom.next_step
 
 
+def test_a_gateway_whose_services_share_the_requests_is_no_cache(tmp_path: Path) -> None:
+    services = ("app", "page", "front")
+    for shares, expected in (((0.5, 0.5), []), ((0.0, 0.9), []), ((0.1, 0.1), [("cached-answers", CELL)])):
+        counts = dict(zip((("requests_total", "app"), ("requests_total", "page")), shares, strict=True))
+        side = Side({key: share * RPS for key, share in counts.items()}, services=services)
+        other = Side({("requests_total", "app"): 0.9 * RPS, ("requests_total", "page"): 0.1}, services=services)
+        assert codes(tmp_path / str(shares[0] + shares[1] * 10), side, other) == expected
+
+
 def test_a_line_of_a_log_is_quoted(tmp_path: Path) -> None:
     symptom = only_cause(tmp_path, *SEEN["log-lines"]).symptom
     assert "512 worker_connections are not enough" in symptom.text

@@ -11,7 +11,7 @@ import pytest
 from benchkit.comparison.adaptive import StopDecision, StopRule
 from benchkit.models.design import StopCondition
 from benchkit.run.trial_queue import TrialQueue, run_concurrently
-from benchkit.scenario.trial_order import PlannedTrial, ProfilePass, calibration_trials, planned_trials, profile_trials
+from benchkit.scenario.trial_order import PlannedTrial, ProfilePass, calibration_trials, pass_trials, planned_trials
 from benchkit.stats.cell_pairs import ComparedCells
 from tests.unit.run.test_trial_queue import row
 
@@ -105,7 +105,7 @@ def test_all_wait_for_the_calibrations_of_one() -> None:
 
 
 def test_blocks_that_run_at_an_early_stop_are_finished_and_the_profile_pass_follows() -> None:
-    profiled = profile_trials(ProfilePass(blocks=1), CELLS, 20, 1)
+    profiled = pass_trials(ProfilePass(blocks=1), CELLS, 20, 1)
     rule = StopRule(StopCondition(precision=0.05), (("rps", ComparedCells("b", "a")),), 20)
     queue = queue_of(*planned_trials("blocks", CELLS, 20, 1), *profiled, rule=rule)
     x, y = queue.batches("x"), queue.batches("y")

@@ -13,7 +13,7 @@ from benchkit.models.rows import TrialRow
 from benchkit.models.run import CellRecord, Manifest
 from benchkit.run.run import note_early_stop
 from benchkit.run.trial_queue import AddedBlock, TrialQueue
-from benchkit.scenario.trial_order import PlannedTrial, ProfilePass, planned_trials, profile_trials
+from benchkit.scenario.trial_order import PlannedTrial, ProfilePass, pass_trials, planned_trials
 from benchkit.stats.cell_pairs import ComparedCells
 from benchkit.stats.samples import Exclusion
 from tests.support.run.fixtures import OpenRecorder
@@ -145,7 +145,7 @@ def test_a_resumed_queue_decides_as_an_uninterrupted_one() -> None:
 
 
 def test_the_profile_pass_runs_however_early_the_blocks_before_it_ended() -> None:
-    profiled = profile_trials(ProfilePass(blocks=1), ["a", "b"], BLOCKS, 1)
+    profiled = pass_trials(ProfilePass(blocks=1), ["a", "b"], BLOCKS, 1)
     queue = TrialQueue((*ORDER, *profiled), RULE)
     ran, decisions = run_queue(queue, 0.01)
     assert tuple(ran) == (*ORDER[: 2 * 7], *profiled)
@@ -199,7 +199,7 @@ def test_the_rule_of_a_run_has_the_ratios_to_its_baseline_and_of_its_claims(unti
 
 
 def test_the_trials_of_a_block_run_together_where_the_design_asks_for_it() -> None:
-    profiled = profile_trials(ProfilePass(blocks=1), ["a", "b"], 2, 1)
+    profiled = pass_trials(ProfilePass(blocks=1), ["a", "b"], 2, 1)
     order = (*planned_trials("sliced", ["a", "b"], 2, 1), *profiled)
     queue = TrialQueue(order, together=True)
     batches = []
@@ -264,7 +264,7 @@ def test_a_block_is_added_for_each_that_invalid_trials_lost(
 
 
 def test_added_blocks_come_after_the_profile_pass_with_numbers_of_their_own() -> None:
-    profiled = profile_trials(ProfilePass(blocks=1), ["a", "b"], 6, 1)
+    profiled = pass_trials(ProfilePass(blocks=1), ["a", "b"], 6, 1)
     ran = run_with_lost_blocks((*SIX, *profiled), {"a": {1}}, 2)
     assert [trial.block for trial in ran[-2:]] == [8, 8]
     assert tuple(ran[:-2]) == (*SIX, *profiled)

@@ -19,10 +19,11 @@ from benchkit.scenario.read import WITH_PROFILES, read_experiment
 from benchkit.scenario.trial_order import (
     PlannedTrial,
     ProfilePass,
+    TracePass,
     abba,
-    is_profile_pass,
+    is_of_pass,
+    pass_trials,
     planned_trials,
-    profile_trials,
     randomised_blocks,
     sequential,
 )
@@ -130,7 +131,7 @@ CELLS = ["server=a", "server=b", "server=c"]
 
 @given(st.integers(1, 5), st.integers(0, 10_000), st.integers(0, 9))
 def test_every_cell_has_a_pair_of_adjacent_trials_in_each_block(blocks: int, seed: int, after: int) -> None:
-    order = profile_trials(ProfilePass(blocks=blocks), CELLS, after, seed)
+    order = pass_trials(ProfilePass(blocks=blocks), CELLS, after, seed)
     assert [trial.block for trial in order] == [
         after + block for block in range(1, blocks + 1) for _ in range(2 * len(CELLS))
     ]
@@ -141,11 +142,11 @@ def test_every_cell_has_a_pair_of_adjacent_trials_in_each_block(blocks: int, see
         assert sorted(one.cell_id for one, _ in pairs) == CELLS
         assert all(one.cell_id == other.cell_id for one, other in pairs)
         assert all({one.kind, other.kind} == {"profile", "control"} for one, other in pairs)
-    assert profile_trials(ProfilePass(blocks=blocks), CELLS, after, seed) == order
+    assert pass_trials(ProfilePass(blocks=blocks), CELLS, after, seed) == order
 
 
 def test_the_order_within_pairs_and_of_cells_is_random() -> None:
-    order = profile_trials(ProfilePass(blocks=100), CELLS, 0, 1)
+    order = pass_trials(ProfilePass(blocks=100), CELLS, 0, 1)
     first = Counter(trial.kind for trial in order[::2])
     assert 100 < first["profile"] < 200
     first_cells = Counter(trial.cell_id for trial in order if trial.position == 1)
@@ -153,22 +154,30 @@ def test_the_order_within_pairs_and_of_cells_is_random() -> None:
 
 
 def test_a_longer_pass_begins_like_a_shorter_one_whatever_the_measured_blocks() -> None:
-    short, long = (profile_trials(ProfilePass(blocks=n), CELLS, 6, 3) for n in (1, 3))
+    short, long = (pass_trials(ProfilePass(blocks=n), CELLS, 6, 3) for n in (1, 3))
     assert long[: len(short)] == short
-    later = profile_trials(ProfilePass(blocks=1), CELLS, 9, 3)
+    later = pass_trials(ProfilePass(blocks=1), CELLS, 9, 3)
     assert [(s.cell_id, s.kind) for s in later] == [(s.cell_id, s.kind) for s in short]
 
 
+def test_trials_of_a_trace_pass_have_a_kind_of_their_own() -> None:
+    order = pass_trials(TracePass(blocks=2), CELLS, 4, 1, "trace")
+    assert Counter(trial.kind for trial in order) == {"trace": 6, "control": 6}
+    assert {trial.block for trial in order} == {5, 6}
+    assert not any(trial.is_measured for trial in order)
+
+
 def test_control_cells_are_not_profiled() -> None:
-    order = profile_trials(ProfilePass(blocks=1), [*CELLS, control_of(CELLS[0])], 6, 1)
+    order = pass_trials(ProfilePass(blocks=1), [*CELLS, control_of(CELLS[0])], 6, 1)
     assert {trial.cell_id for trial in order} == set(CELLS)
 
 
 def test_trials_of_the_pass_are_distinguished_from_measured_and_control_trials() -> None:
-    assert is_profile_pass("profile", "a")
-    assert is_profile_pass("control", "a")
-    assert not is_profile_pass("control", control_of("a"))
-    assert not is_profile_pass("measure", "a")
+    assert is_of_pass("profile", "a")
+    assert is_of_pass("control", "a")
+    assert is_of_pass("trace", "a")
+    assert not is_of_pass("control", control_of("a"))
+    assert not is_of_pass("measure", "a")
 
 
 def test_the_pass_may_have_a_window_of_its_own() -> None:

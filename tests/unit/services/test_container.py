@@ -5,9 +5,13 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from benchkit.errors import InputError, UnsupportedError
-from benchkit.services.placement import CpuQuota, HostProgram, ServicePlacement
+from benchkit.files import BACKENDS
+from benchkit.models.facts import EngineFact
+from benchkit.services.container_engine import proxy_fault
+from benchkit.services.images import ServerImage
+from benchkit.services.placement import CpuQuota, Endpoint, HostProgram, ServicePlacement
 from benchkit.services.rendering import ServiceSpec, render_services
-from benchkit.services.service import Service
+from benchkit.services.service import AdminPage, Service, profiler_of
 from tests.support.builders import read_scenario
 
 APP = {"backend": "container", "image": "me/app:1.2", "pull": "missing", "listen": 8080}
@@ -73,7 +77,7 @@ def test_a_container_is_a_command_of_its_engine(tmp_path: Path) -> None:
         *("--volume", "/etc/ssl:/ssl:rw", "--env", "MODE=production"),
         *("me/app:1.2", "--listen", "10.0.0.1:8081", "--threads", "1"),
     )
-    assert (service.process.nofile, service.process.quota) == (1000, CpuQuota("sut", 0.25))
+    assert (service.process.nofile, service.process.quota) == (1000, CpuQuota("sut", 0.25, is_own=True))
     assert (container.archive, container.volumes, container.bridge) == (None, (f"{container.name}-data",), None)
 
 
@@ -100,7 +104,9 @@ def test_containers_of_a_stack_reach_each_other_by_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"build": {}}, "one of `image` and `build` is required"),
+        ({"server": "nethttp"}, "one of `image`, `build` and `server` is required"),
+        ({"network": "host", "userland_proxy": True}, "it is a matter of `network: published`"),
+        ({"build": {}}, "one of `image`, `build` and `server` is required"),
         ({"listen": "unix"}, "a container needs a port"),
         ({"network": "host", "port": 80}, "on the host's network it is that of `listen`"),
         ({"source": {"ref": "v1"}}, "a version needs a `build`"),
@@ -118,3 +124,39 @@ def test_options_that_do_not_fit_are_named(tmp_path: Path, options: dict[str, ob
 def test_a_host_without_an_engine_is_unsupported(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="sut has no podman or docker"):
         render(tmp_path, programs={"python3": "/usr/bin/python3"}, app=APP)
+
+
+def test_a_server_of_ours_is_an_image_with_its_counters_and_profiles(tmp_path: Path) -> None:
+    (service,) = render(tmp_path, app={"backend": "container", "server": "nethttp", "listen": 8080, "port": 80})
+    admin = PurePosixPath("/w/stack/cell/app/_admin.sock")
+    assert service.container is not None
+    assert service.process.argv[-9:] == (
+        *("--volume", "/w/stack/cell/app:/w/stack/cell/app", "--env", "GOMAXPROCS=2", service.container.image),
+        *("-listen", "0.0.0.0:80", "-admin", f"unix:{admin}"),
+    )
+    assert service.admin == AdminPage("expvar", Endpoint("sut", "http1", path=admin), "/debug/vars")
+    assert profiler_of(service) == "pprof"
+    content = service.folders[0].content
+    assert isinstance(content, ServerImage)
+    assert service.container.image == content.reference
+    assert content.key != ServerImage(content.engine, content.goarch, BACKENDS / "fasthttp", "Dockerfile").key
+
+
+@pytest.mark.parametrize(
+    ("wanted", "engine", "fact", "fault"),
+    [
+        (None, "podman", None, None),
+        (True, "docker", True, None),
+        (False, "docker", False, None),
+        (True, "podman", None, "podman of sut has none; it publishes ports by rules alone"),
+        (True, "docker", False, 'runs without it, as all of its containers do; write {"userland-proxy": true}'),
+        (False, "docker", True, 'runs with it, as all of its containers do; write {"userland-proxy": false}'),
+    ],
+)
+def test_a_userland_proxy_is_that_of_the_engine(
+    tmp_path: Path, *, wanted: bool | None, engine: str, fact: bool | None, fault: str | None
+) -> None:
+    (service,) = render(tmp_path, programs={engine: f"/bin/{engine}"}, app={**APP, "userland_proxy": wanted})
+    assert service.container is not None
+    found = proxy_fault(service.container, EngineFact(userland_proxy=fact), "sut")
+    assert (found is None) if fault is None else (fault in str(found))

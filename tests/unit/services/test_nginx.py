@@ -216,6 +216,18 @@ def test_virtual_hosts_have_upstreams_of_their_own_and_several_upstreams_take_tu
     assert config.count("proxy_pass http://backend;") == config.count("proxy_pass http://backend_2;") == 1
 
 
+def test_requests_below_a_path_go_to_a_service_of_their_own() -> None:
+    config = config_text(
+        render("upstream: app\npaths: {/users: app, /orders/new: app}\nvirtual_hosts: {two.example: app}")
+    )
+    for number, path in enumerate(("/users", "/orders/new"), 1):
+        assert config.count(f"    upstream path_{number} {{\n        server 127.0.0.1:9001;") == 1
+        assert config.count(f"location {path} {{\n            proxy_pass http://path_{number};") == 2  # in both hosts
+    assert config.count("server_name") == 2
+    with pytest.raises(FieldError, match=r"passed on over HTTP/1\.1 alone"):
+        render("upstream: app\npaths: {/users: app}", protocol="fastcgi")
+
+
 def test_a_cache_is_empty_at_every_start() -> None:
     service = render("upstream: app\ncache_s: 60")
     assert service.scratch_folders == (PurePosixPath("/w/front/cache"),)
@@ -236,6 +248,8 @@ def test_a_file_beside_an_upstream_is_served_by_its_name() -> None:
         ("status: true\ncache_s: 60", "cache_s needs an upstream"),
         ("status: true\nvirtual_hosts: {a.example: app}", "virtual_hosts needs an upstream"),
         ("upstream: app\nvirtual_hosts: {A_b: app}", "virtual_hosts"),
+        ("status: true\npaths: {/users: app}", "paths needs an upstream"),
+        ("upstream: app\npaths: {users: app}", "paths"),
     ],
 )
 def test_options_of_upstreams_need_one(fields: str, message: str) -> None:

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 import pytest
 
 from benchkit.errors import InputError, UnsupportedError
 from benchkit.scenario.read import read_experiment
-from benchkit.services.placement import Endpoint, HostProgram, Listen, ServicePlacement
+from benchkit.services.placement import CpuQuota, Endpoint, HostProgram, Listen, ServicePlacement
 from benchkit.services.rendering import ServiceSpec, render_services
 from benchkit.services.service import AdminPage, ConfigTest, GoSource, Service
+from tests.support.builders import read_scenario
 
 SCENARIO = """\
 name: small
@@ -199,3 +202,18 @@ def config_text(service: Service) -> str:
     content = service.files[0].content
     assert isinstance(content, bytes)
     return content.decode()
+
+
+def test_a_service_has_a_quota_of_its_own_below_that_of_its_role(tmp_path: Path) -> None:
+    app = {"backend": "nethttp", "listen": 8080, "quota": 0.25}
+    specs = read_scenario(tmp_path, stacks={"one": {"entry": "app", "services": {"app": app}}}).cells[0].services
+    own, of_role = CpuQuota("sut-app", 0.25, is_own=True), CpuQuota("sut", 0.2)
+    for given, expected in ((None, own), (CpuQuota("sut", 0.5), own), (of_role, of_role)):
+        at = replace(place(specs[0]), quota=given)
+        assert [each.process.quota for each in render_services(specs, partial(_at, at))] == [expected]
+    with pytest.raises(UnsupportedError, match="may not create a control group"):
+        render_services(specs, partial(_at, replace(place(specs[0]), has_cpu_groups=False)))
+
+
+def _at(at: ServicePlacement, _spec: ServiceSpec) -> ServicePlacement:
+    return at

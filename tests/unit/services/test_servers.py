@@ -17,7 +17,7 @@ from benchkit.services.rendering import ServiceSpec, render_services
 from benchkit.services.server_options import ServerOptions
 from benchkit.services.service import AdminPage, GoSource, Service
 
-GO = ("nethttp", "fcgi", "gostring", "fileserver", "fasthttp", "gnet", "netpoll", "hertz")
+GO = ("nethttp", "fcgi", "gostring", "fileserver", "fasthttp", "gnet", "netpoll", "hertz", "pghttp")
 
 PLACE = ServicePlacement(
     host="sut",
@@ -52,7 +52,7 @@ def render(tmp_path: Path, service: str, place: ServicePlacement = PLACE) -> Ser
     return rendered
 
 
-@pytest.mark.parametrize("backend", [name for name in GO if name != "fcgi"])
+@pytest.mark.parametrize("backend", [name for name in GO if name not in ("fcgi", "pghttp")])
 def test_go_servers_differ_only_in_their_program(tmp_path: Path, backend: str) -> None:
     service = render(tmp_path, f"backend: {backend}, listen: 8080, body_size: 5, work: 'loop:7', gomaxprocs: 2")
     content = service.files[0].content

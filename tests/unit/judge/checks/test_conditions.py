@@ -60,6 +60,14 @@ def test_common_cpu_on_one_machine(cpus: tuple[int, ...], *, expected: bool) -> 
     assert found is None or (found.severity, found.metrics) == ("suspect", ALL)
 
 
+@pytest.mark.parametrize(("cpuset", "expected"), [((1,), False), ((0, 1), True)])
+def test_the_cpus_of_a_container_are_those_of_its_cpuset(cpuset: tuple[int, ...], *, expected: bool) -> None:
+    """A quota makes no CPU its own: only the cpuset does."""
+    container = build_service(cpus=cpuset, quota=0.5, has_own_quota=True)
+    load = build_generator(cpus=(0,))
+    assert (finding_of("shared-cpus", build_trial(services=(container,), generators=(load,))) is not None) == expected
+
+
 @pytest.mark.parametrize(
     ("machine", "cpus", "expected"),
     [("one machine", (1,), False), ("one machine", (0, 1), True), ("mine", (0,), False)],

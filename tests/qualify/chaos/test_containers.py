@@ -1,0 +1,41 @@
+"""Killed and failing runs of containers: nothing of an engine is left on their host."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+
+import pytest
+
+from tests.qualify.chaos.kit import HERE, SOON_S, Bench
+from tests.support.containers.fixtures import engine_state
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or not all(map(shutil.which, ("podman", "runc", "iptables", "go", "ab"))),
+    reason="needs root, podman with runc and iptables (`make system`), and ab",
+)
+
+SCENARIO = str(HERE / "containers.yaml")
+
+
+@pytest.mark.parametrize("point", ["deployed", "services-up", "under-load"])
+def test_nothing_is_left_of_containers_whose_controller_was_killed(bench: Bench, point: str) -> None:
+    """Count containers, networks, volumes, images, mounts, rules, control groups and forwarding, before and after."""
+    before = engine_state(bench.lab, "sut")
+    killed = bench.run(SCENARIO, "--set", "load.request_count=1000000", crash=point)
+    assert killed.code == -signal.SIGKILL
+    deadline = time.monotonic() + 2 * SOON_S  # an engine takes seconds for each of its commands on a busy machine
+    while (now := engine_state(bench.lab, "sut")) != before:
+        assert time.monotonic() < deadline, sorted({*before} ^ {*now})
+        time.sleep(0.5)
+
+
+def test_a_killed_run_of_containers_is_resumed_and_leaves_nothing(bench: Bench) -> None:
+    before = engine_state(bench.lab, "sut")
+    assert bench.run(SCENARIO, crash="rows-written").code == -signal.SIGKILL
+    resumed = bench.run("--resume", "latest")
+    assert resumed.code == 0, resumed.err
+    assert bench.progress().status == "done"
+    assert engine_state(bench.lab, "sut") == before

@@ -1,0 +1,58 @@
+"""The studies of containers and of a gateway at their smallest scale: networks, limits, profiles, a database."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+from benchkit.lab.lab import Lab
+from tests.qualify.studies.conftest import RunStudy, StudyRun
+from tests.support.needs import database
+
+needs_podman = pytest.mark.skipif(
+    os.geteuid() != 0 or not all(map(shutil.which, ("podman", "runc", "iptables", "go", "h2load"))),
+    reason="needs root, podman with runc and iptables (`make system`), and h2load",
+)
+
+NETWORKS = {"stack=process", "stack=host", "stack=published", "stack=process-half", "stack=container-half"}
+PROXIES = {"stack=proxy", "stack=no-proxy"}
+
+
+def unsupported(ran: StudyRun) -> dict[str, str]:
+    return {cell.cell_id: cell.unsupported for cell in ran.outcome.run.manifest().cells if cell.unsupported}
+
+
+@needs_podman
+def test_one_executable_answers_in_every_network(lab: Lab, run_study: RunStudy) -> None:
+    ran = run_study(lab.inventory(), "container-cost", "profile={blocks: 1, duration_s: 2}")
+    ran.check_verdicts()
+    refused = unsupported(ran)
+    assert set(refused) == PROXIES | {"stack=bridge"}
+    assert "only sut reaches" in refused["stack=bridge"]
+    assert all("podman of sut has none" in refused[cell] for cell in PROXIES)
+    trials = ran.trials[ran.trials["kind"] == "measure"]
+    assert set(trials.index) == NETWORKS
+    assert (trials["server_cpu_s_per_request"] > 0).all()
+    profiled = [record for record in ran.outcome.run.records() if record.kind == "profile"]
+    assert {each.cell_id for each in profiled} == NETWORKS
+    assert {profile.profiler for each in profiled for profile in each.profiles} == {"pprof"}
+    assert {profile.why_not for each in profiled for profile in each.profiles} == {None}
+
+
+@database
+@pytest.mark.skipif(shutil.which("h2load") is None, reason="h2load is not installed")
+def test_a_gateway_has_a_row_for_each_of_its_services(lab: Lab, run_study: RunStudy) -> None:
+    ran = run_study(lab.inventory(), "gateway")
+    ran.check_verdicts()
+    assert unsupported(ran) == {}
+    trials = ran.trials
+    assert (trials["non_2xx"].fillna(0) == 0).all()
+    cpu_s = {
+        cell: {each.name: (each.cpu_s or 0.0) / trials["rps"][cell] / record.window_s for each in record.services}
+        for cell, record in ran.records.items()
+    }
+    assert set(cpu_s["stack=gateway,request=one,pool=8"]) == {"database", "data", "hello", "page", "front"}
+    one, twenty = (cpu_s[f"stack=direct,request={request},pool=8"] for request in ("one", "twenty"))
+    assert twenty["database"] > 5 * one["database"] > 0
