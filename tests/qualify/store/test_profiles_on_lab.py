@@ -206,16 +206,16 @@ def test_commands_read_the_profiles_of_a_cell(ran: Ran, tmp_path: Path) -> None:
     output_of(["profile", "flame", *run, "--base-cell", "connections=16", "-o", str(picture)])
     assert "ngx_process_events_and_timers" in picture.read_text()
     cells = json.loads(output_of(["profile", "cells", "latest", *at, "--json"]))
-    scheduling = {each["service"]: each["scheduling"] for each in cells["services"]}
-    assert set(scheduling) == {"app", "front"}
-    assert scheduling["front"] == 0, "nginx has no such scheduler"
+    waiting = {each["service"]: each["waiting"] for each in cells["services"]}
+    assert set(waiting) == {"app", "front"}
+    assert waiting["front"] == pytest.approx(stored["epoll"]), "nginx has no scheduler, and waits in epoll"
     measured = table(store, "trials").query("kind == 'measure'").iloc[0]
     counts = table(store, "telemetry").query("metric == 'goroutines' and trial_id == @measured.trial_id and t_s >= 0")
     for each in cells["services"]:
         rows = counts[(counts["service"] == each["service"]) & (counts["t_s"] <= measured["duration_s"])]
         assert each["goroutines"] == (None if rows.empty else rows["value"].median())
     assert {cost["metric"] for cost in cells["profiler_cost"]} == {"rps", "server_cpu_s_per_request"}
-    assert "scheduler" in output_of(["profile", "cells", "latest", *at])
+    assert "waiting" in output_of(["profile", "cells", "latest", *at])
     refused = CliRunner().invoke(command_line, ["profile", "top", "latest", "--cell", CELL, *at])
     assert "several services" in str(refused.exception)
 
@@ -225,7 +225,7 @@ def test_the_report_shows_the_profiles(ran: Ran) -> None:
     drawing = render(FIGURES["flame"], view)
     assert "<title>net/http.(*conn).serve: " in drawing.element or "<title>do_syscall_64 (kernel): " in drawing.element
     written = page((view, []))
-    assert "The scheduler&#39;s share of the CPU samples" in written
+    assert "Finding and waiting for work: share of the CPU samples" in written
     assert "RPS of profiled trials relative to their partners" in written
 
 
