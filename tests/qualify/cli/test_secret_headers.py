@@ -31,9 +31,11 @@ Cli = Callable[..., CommandResult]
 SERVER = TESTS / "support/servers/echo.py"
 CREDENTIALS = "c0f3-planted-5e12-c0f3"
 VALUE = f"Bearer {CREDENTIALS}"
-IN_ARGUMENTS = {"ab", "hey", "h2load", "siege"}
+IN_ARGUMENTS = {"ab", "bombardier", "h2load", "hey", "oha", "siege"}
 """Tools that take headers as arguments alone."""
-HEADER_FILES = {"wrk": "benchkit.lua", "openloop": "openloop.requests", "vegeta": "vegeta.targets"}
+HEADER_FILES = {
+    "wrk": "benchkit.lua", "openloop": "openloop.requests", "vegeta": "vegeta.targets", "k6": "k6.load.json",
+}  # fmt: skip
 """Files from which the others read them."""
 
 

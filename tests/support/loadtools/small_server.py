@@ -2,8 +2,8 @@
 
 It prints its port. `/` answers 12 bytes. Paths that start with these words differ: `missing` answers 404, `fail` every
 third time 503, `vary` a different length each time, `slow` after 30 ms, `stall` after 1.5 s, `drop` closes every fourth
-connection without an answer, `echo` prints and answers the request's method, body, X-Test header and every value of its
-Content-Length, `count` counts such requests, whose numbers are printed at the end.
+connection without an answer, `outage` a hundred of two hundred, `echo` prints and answers the request's method, body,
+X-Test header and every value of its Content-Length, `count` counts such requests, whose numbers are printed at the end.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         elif word.startswith("count"):
             with _LOCK:
                 _SEEN[self.command, self.path, self.headers.get("X-Test"), request_body.hex()] += 1
-        elif word.startswith("drop") and number % 4 == 0:
+        elif (word.startswith("drop") and number % 4 == 0) or (word.startswith("outage") and number % 200 < 100):
             self.close_connection = True
             return
         closing = self.headers.get("Connection", "").lower()
