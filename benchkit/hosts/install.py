@@ -35,6 +35,7 @@ _DAEMONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "openssh-server": ("ssh.service", "ssh.socket"),
         "nginx": ("nginx.service",),
+        "postgresql": ("postgresql.service",),
         "podman": ("podman.socket", "podman.service", "podman-restart.service", "podman-auto-update.timer"),
     }
 )

@@ -26,7 +26,7 @@ class ProgramPackages:
     """The command that builds it, for a program without a package in most systems: a lab does without it."""
 
     file: str | None = None
-    """The file that shows it is there, for a module of another program; None: an executable of this name."""
+    """Pattern of a file that shows it is there, for what is not on PATH; None: an executable of this name."""
 
 
 PROGRAMS: Mapping[str, ProgramPackages] = MappingProxyType(
@@ -124,6 +124,7 @@ PROGRAMS: Mapping[str, ProgramPackages] = MappingProxyType(
         "postgres": ProgramPackages(
             {"apt": "postgresql", "dnf": "postgresql-server", "apk": "postgresql", "pacman": "postgresql"},
             "https://www.postgresql.org",
+            file="/usr/lib/postgresql/*/bin/postgres",
         ),
         "chromium": ProgramPackages(
             {"apt": "chromium", "dnf": "chromium", "apk": "chromium", "pacman": "chromium", "brew": "chromium"},
@@ -146,7 +147,7 @@ def find_here(programs: Iterable[str], path: str) -> frozenset[str]:
 
     def is_here(program: str) -> bool:
         file = PROGRAMS[program].file if program in PROGRAMS else None
-        return Path(file).is_file() if file is not None else shutil.which(program, path=folders) is not None
+        return shutil.which(program, path=folders) is not None or (file is not None and any(Path("/").glob(file[1:])))
 
     return frozenset(filter(is_here, programs))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from benchkit.models.base import Frozen
 from benchkit.models.facts import RecordedFacts
-from benchkit.models.run import Manifest
+from benchkit.models.run import BuildRecord, Manifest
 from benchkit.store.row_builders import flatten_facts
 
 if TYPE_CHECKING:
@@ -155,11 +155,23 @@ def _common_builds(run: Manifest, other: Manifest) -> dict[str, str]:
     """Return the commit and the output of the built services of a run, of cells that another run built too."""
     common = {(cell.cell_id, name) for cell in other.cells for name in cell.builds}
     return {
-        f"{cell.cell_id} {name}": f"{build.commit or 'files'} with output {build.output_sha256[:12]}"
+        f"{cell.cell_id} {name}": _build_text(build)
         for cell in run.cells
         for name, build in cell.builds.items()
         if (cell.cell_id, name) in common
     }
+
+
+def _build_text(build: BuildRecord) -> str:
+    if build.image is not None:
+        return f"image {build.image} with id {build.output_sha256[:12]}"
+    return f"{build.commit or 'files'} with output {build.output_sha256[:12]}"
+
+
+def image_ids(run: Manifest) -> dict[str, str]:
+    """Return the ids of the images that a scenario names: two runs of one tag may have different images."""
+    builds = [build for cell in run.cells for build in cell.builds.values()]
+    return {f"image {build.image}": f"id {build.output_sha256[:12]}" for build in builds if build.image is not None}
 
 
 def _hosts(rows: pd.DataFrame) -> dict[str, tuple[str, dict[str, str]]]:

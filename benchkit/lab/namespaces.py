@@ -231,6 +231,7 @@ def _host_configs(state: LabState, folder: LabFolder, programs: Mapping[str, str
                 "containers.conf": openssh.engine_config(
                     nofile=resource.getrlimit(resource.RLIMIT_NOFILE)[1],
                     nproc=resource.getrlimit(resource.RLIMIT_NPROC)[1],
+                    networks=_FOLDER / "networks",
                     has_runc=shutil.which("runc") is not None,
                 ),
             },

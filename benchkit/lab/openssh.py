@@ -163,13 +163,16 @@ def session_environment(
     return {MARK_VARIABLE: mark, "PATH": path, "SHLVL": "1", **engine}
 
 
-def engine_config(nofile: int, nproc: int, *, has_runc: bool) -> str:
-    """Return the text of podman's containers.conf on a host: without systemd, and within the limits of this process."""
+def engine_config(nofile: int, nproc: int, networks: Path, *, has_runc: bool) -> str:
+    """Return the text of podman's containers.conf on a host: without systemd, and within the limits of this process.
+
+    `networks`: the host's folder for the bridges that podman creates, which it otherwise keeps in /etc.
+    """
     runtime = '\nruntime = "runc"' if has_runc else ""
     return (
         f'[containers]\ndefault_ulimits = ["nofile={nofile}:{nofile}", "nproc={nproc}:{nproc}"]\n'
         f'[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "file"{runtime}\n'
-        '[network]\nnetwork_backend = "netavark"\n'
+        f'[network]\nnetwork_backend = "netavark"\nnetwork_config_dir = "{networks}"\n'
     )
 
 

@@ -54,12 +54,13 @@ RunStatus = Literal["running", "done", "failed", "interrupted"]
 
 
 class BuildRecord(Frozen):
-    """A service that a command of the scenario built for a cell."""
+    """The output of a build for a service of a cell, or the image that it runs."""
 
     ref: str | None = Field(default=None, description="ref of its sources; None: the files as they were")
     commit: str | None = Field(default=None, description="commit of that ref; of `worktree`, the one below it")
     diff_sha256: str | None = Field(default=None, description="hash of what `worktree` changed; None: another ref")
-    output_sha256: str = Field(description="hash of names, modes and contents of what was built")
+    image: str | None = Field(default=None, description="image that the scenario names; None: another kind of build")
+    output_sha256: str = Field(description="hash of names, modes and contents of what was built; of an image its id")
 
 
 class CodeState(Frozen):

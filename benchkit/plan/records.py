@@ -11,7 +11,7 @@ from benchkit.models.run import BuildRecord, CellRecord
 from benchkit.plan.model import PlannedCell, RunPlan
 from benchkit.services.builds import BuiltFolder
 from benchkit.services.controller_files import content_sha256
-from benchkit.services.images import Image
+from benchkit.services.images import Image, LocalImage
 
 
 def cell_record(cell: PlannedCell) -> CellRecord:
@@ -41,6 +41,7 @@ def _builds(cell: PlannedCell) -> Iterator[tuple[str, BuildRecord]]:
                         ref=source.ref if source else None,
                         commit=source.commit if source else None,
                         diff_sha256=source.diff_sha256 if source else None,
+                        image=folder.content.name if isinstance(folder.content, LocalImage) else None,
                         output_sha256=folder.content.build().sha256,
                     ),
                 )

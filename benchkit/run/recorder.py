@@ -13,7 +13,7 @@ from benchkit.errors import BenchkitError, InputError
 from benchkit.hosts.connections import RestoreOutcome
 from benchkit.hosts.host_changes import Leftovers
 from benchkit.models.facts import RecordedFacts
-from benchkit.models.run import RunStatus
+from benchkit.models.run import BuildRecord, RunStatus
 from benchkit.models.trial import TrialRecord
 from benchkit.plan.adaptation import Adaptation
 from benchkit.run.judge import Judge, judge_stored_run
@@ -177,6 +177,20 @@ class RunRecorder:
                 return False
             self.run.write_manifest(manifest.model_copy(update={"notes": (*manifest.notes, text)}))
             return True
+
+    def record_pulled_image(self, cell_id: str, service: str, build: BuildRecord) -> None:
+        """Record the image that a host pulled in the manifest; a note names it where it was another one before."""
+        with self._lock:
+            manifest = self.run.manifest()
+            cells = {cell.cell_id: cell for cell in manifest.cells}
+            before = cells[cell_id].builds.get(service)
+            builds = {**cells[cell_id].builds, service: build}
+            cells[cell_id] = cells[cell_id].model_copy(update={"builds": builds})
+            if before != build:
+                self.run.write_manifest(manifest.model_copy(update={"cells": tuple(cells.values())}))
+        if before is not None and before.output_sha256 != build.output_sha256:
+            ids = f"{before.output_sha256[:12]}, and is {build.output_sha256[:12]}"
+            self.add_note(f"The run went on with another image {build.image}: its id was {ids}.")
 
     def record_trial_started(self, planned_trial: PlannedTrial, attempt: int) -> None:
         """Record the start of an attempt at a trial. Raises BenchkitError where the run's folder is gone."""

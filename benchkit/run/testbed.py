@@ -28,7 +28,7 @@ from benchkit.run.run_log import log_step
 from benchkit.run.target_rates import TargetRates
 from benchkit.run.tuned_hosts import CellTuning, NotRestoredError, tune, tuned
 from benchkit.scenario.trial_order import PlannedTrial
-from benchkit.services import deploy
+from benchkit.services import container_engine, deploy
 from benchkit.services.service import ServiceFile
 from benchkit.store.journal import ClocksSet, HostReconnected, ProgramsInstalled, ServicesDeployed
 from benchkit.units import cores, share
@@ -299,6 +299,10 @@ class Testbed:
                         logger, f"deploy {', '.join(each.name for each in services)} of {cell.cell_id}", host
                     ):
                         placed = deploy.deploy(self.hosts[host], services)
+                    for service in services:
+                        if service.container is not None and service.container.archive is None:
+                            pulled = container_engine.pulled_image(self.hosts[host], service.container)
+                            self._recorder.record_pulled_image(cell.cell_id, service.name, pulled)
                     configs = {path: text for service in services for path, text in deploy.rendered_configs(service)}
                     self._recorder.journal.append(
                         ServicesDeployed(

@@ -24,7 +24,7 @@ from pydantic import ValidationError
 from benchkit.comparison.ratios import block_ratios, sequential_ratios
 from benchkit.errors import InputError
 from benchkit.files import read_regular
-from benchkit.judge.run_differences import COMPARED_SETTINGS, relevant_facts
+from benchkit.judge.run_differences import COMPARED_SETTINGS, image_ids, relevant_facts
 from benchkit.models.base import Frozen
 from benchkit.models.design import controlled
 from benchkit.models.run import CodeState, HostRecord, Manifest, RunStatus
@@ -84,7 +84,8 @@ def _host_facts(manifest: Manifest, host: HostRecord, tools: Iterable[str]) -> d
 
 def _settings(manifest: Manifest) -> dict[str, str]:
     flat = flatten_facts({name: manifest.scenario.get(name) for name in COMPARED_SETTINGS})
-    return {name: text for name, text in flat if text is not None and not _NO_CONDITION.fullmatch(name)}
+    named = {name: text for name, text in flat if text is not None and not _NO_CONDITION.fullmatch(name)}
+    return named | image_ids(manifest)
 
 
 def _differences(where: str, before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:

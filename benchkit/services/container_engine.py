@@ -8,10 +8,13 @@ import re
 import time
 from collections.abc import Sequence
 
+from benchkit.agent.containers import LABEL
 from benchkit.errors import HostError, HostStateError, LostError, ServiceError
 from benchkit.hosts.host import Host
 from benchkit.hosts.processes import Completed, HostProcess
 from benchkit.models.facts import EngineFact
+from benchkit.models.run import BuildRecord
+from benchkit.services.images import REPOSITORY
 from benchkit.services.service import Container, ContainerNetwork, Service
 from benchkit.units import size
 
@@ -153,20 +156,27 @@ def engine_notes(host: Host) -> tuple[str, ...]:
 
 
 def leftovers(host: Host, name: str) -> tuple[str, ...]:
-    """Return the containers that benchkit started with an engine of a host, as phrases."""
-    argv = (host.facts.programs[name].path, "ps", "-a", "--filter", "label=benchkit.owner")
-    done = host.processes.run((*argv, "--format", "{{.Names}}: {{.Status}}"), timeout_s=ENGINE_TIMEOUT_S)
-    return tuple(f"container {line}" for line in done.stdout.decode(errors="replace").splitlines() if done.ok)
+    """Return the containers, networks, volumes and images that benchkit left with an engine of a host, as phrases."""
+    program, is_ours = host.facts.programs[name].path, ("--filter", f"label={LABEL}")
+    listings = {
+        "container": ("ps", "-a", *is_ours, "--format", "{{.Names}}: {{.Status}}"),
+        "network": ("network", "ls", *is_ours, "--format", "{{.Name}}"),
+        "volume": ("volume", "ls", *is_ours, "--format", "{{.Name}}"),
+        "image": ("images", "--filter", f"reference={REPOSITORY}", "--format", "{{.Repository}}:{{.Tag}}"),
+    }
+    listed = {what: host.processes.run((program, *argv), timeout_s=ENGINE_TIMEOUT_S) for what, argv in listings.items()}
+    lines = ((what, done.stdout.decode(errors="replace").splitlines()) for what, done in listed.items() if done.ok)
+    return tuple(f"{what} {line}" for what, of_kind in lines for line in of_kind)
 
 
 def bring_image(host: Host, container: Container, backend: str) -> None:
     """Load or pull the image of a container, unless the host has it. Raises HostError."""
     if _ok(host, container, "image", "inspect", container.image):
         return
+    host.changes.track_containers(container.engine, [container.image])
     argv: tuple[str, ...] = (container.engine, "pull", "-q", container.image)
     what = f"cannot pull the image {container.image}"
     if container.archive is not None:
-        host.changes.track_containers(container.engine, [container.image])
         argv = (container.engine, "load", "-q", "-i", str(container.archive))
         what = f"cannot load the image {container.image} of {backend}"
     logger.info("%s: %s", host.name, " ".join(argv))
@@ -177,6 +187,15 @@ def bring_image(host: Host, container: Container, backend: str) -> None:
     if _NO_SPACE.search(why):
         raise HostStateError(what, where=host.name, why=f"the engine's image store is full: {why}")
     raise HostError(what, where=host.name, why=why)
+
+
+def pulled_image(host: Host, container: Container) -> BuildRecord:
+    """Return the record of an image that the host has by its name. Raises HostError."""
+    done = _run(host, container, "image", "inspect", "-f", "{{.Id}}", container.image)
+    if not done.ok:
+        raise HostError(f"the image {container.image} is gone", where=host.name, why=_output(done))
+    image_id = done.stdout.decode().strip().removeprefix("sha256:")
+    return BuildRecord(image=container.image, output_sha256=image_id)
 
 
 def start_arguments(host: Host, service: Service, container: Container, trial: str) -> tuple[str, ...]:

@@ -13,7 +13,8 @@ import pytest
 from benchkit.errors import HostError, HostStateError, InputError, ServiceError
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.host import Host
-from benchkit.lab.lab import Lab
+from benchkit.lab.lab import Lab, down, up
+from benchkit.lab.spec import LabSpec
 from benchkit.plan.model import RunPlan
 from benchkit.plan.planner import make_plan
 from benchkit.plan.records import cell_record
@@ -229,6 +230,27 @@ def test_each_service_of_a_compose_file_is_measured_on_its_own(hosts: Hosts, tmp
     assert all(0 < each.total_s < 5 for each in used.values())
     deploy.stop(host, running)
     host.sockets.require_free([PORT])
+
+
+def test_labs_share_no_networks_and_leave_none(lab: Lab) -> None:
+    def networks(*command: str) -> list[str]:
+        argv = [*command, "podman", "network", "ls", "-q"]
+        return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()
+
+    before = networks()
+    other = up(LabSpec(name=f"pytest-bridges-{os.getpid()}"), temporary=True)
+    try:
+        first, second = lab.ssh_command("sut"), other.ssh_command("sut")
+        for host in (first, second):
+            subprocess.run(
+                [*host, "podman network create --subnet 10.200.7.0/24 same"], check=True, capture_output=True
+            )
+        subprocess.run([*first, "podman network rm same"], check=True, capture_output=True)
+        assert "same" in networks(*second)
+        assert networks(*first) == networks() == before
+    finally:
+        down(other.name)
+    assert networks() == before
 
 
 def test_what_a_lost_connection_leaves_is_removed_by_the_watchdog(lab: Lab, tmp_path: Path, context: Path) -> None:

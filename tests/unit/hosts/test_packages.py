@@ -36,6 +36,11 @@ def test_a_module_of_another_program_is_found_by_its_file() -> None:
     assert find_here(("nginx-lua",), "/nowhere") == frozenset({"nginx-lua"} if module.is_file() else ())
 
 
+def test_a_program_beside_its_other_versions_is_found_by_a_pattern() -> None:
+    is_here = any(Path("/usr/lib/postgresql").glob("*/bin/postgres")) or shutil.which("postgres") is not None
+    assert ("postgres" in find_here(("postgres",), "/nowhere")) is is_here
+
+
 def test_what_no_package_has_is_named() -> None:
     assert packages_for(("nginx", "wrk", "hey"), "dnf") == (("nginx",), ("wrk", "hey"))
 

@@ -134,6 +134,17 @@ def test_another_build_of_the_same_cell_is_a_difference(make_manifest: MakeManif
     assert setting_differences(first, first) == ()
 
 
+def test_two_images_of_one_tag_are_a_difference(make_manifest: MakeManifest) -> None:
+    manifest = make_manifest([{"stack": "app"}])
+    (cell,) = manifest.cells
+    builds = [BuildRecord(image="me/app:1", output_sha256=digit * 64) for digit in "0f"]
+    first, second = (
+        manifest.model_copy(update={"cells": (cell.model_copy(update={"builds": {"app": build}}),)}) for build in builds
+    )
+    (change,) = setting_differences(first, second)
+    assert (change.before, change.after) == tuple(f"image me/app:1 with id {d * 12}" for d in "0f")
+
+
 def test_other_contents_of_the_same_file_are_a_difference(make_manifest: MakeManifest) -> None:
     manifest = make_manifest([{"ref": "main"}])
     (cell,) = manifest.cells
