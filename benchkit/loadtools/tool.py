@@ -231,6 +231,8 @@ class TlsSupport:
     """True: it asks for `Target.server_name`. False: for the host of the URL that it connects to alone."""
     resumes: bool
     """True: a new connection resumes an earlier session where the server lets it. False: every handshake is full."""
+    sends_early: bool = False
+    """True: it sends early data in resumed handshakes of HTTP/3 (`TlsOptions.early_data`)."""
 
 
 @dataclass(frozen=True)
@@ -287,6 +289,8 @@ class Tool:
     """Return the options with a value that the tool cannot do; pure."""
     protocols: frozenset[HttpProtocol] = frozenset({"http1"})
     """Protocols that it speaks."""
+    reconnects: frozenset[HttpProtocol] = frozenset({"http1", "https1"})
+    """Those of them in which it can open a connection for each request (`keepalive: false`)."""
     tls: TlsSupport | None = None
     """The way in which it uses TLS; None: it has none."""
     validate_target: Callable[[Load, Target], Iterable[str]] = field(default=lambda _load, _target: (), repr=False)
@@ -346,9 +350,11 @@ class Tool:
             yield f"tls.server_name: {self.name} asks for no other name than the address that it connects to"
         if load.streams > 1 and not is_http2(target.protocol):
             yield f"streams: {target.protocol} has no streams, a connection has one request in flight"
+        if target.tls is not None and target.tls.early_data:
+            yield f"tls.early_data: {self.name} sends no early data over {target.protocol}"
         if load.keepalive:
             return
-        if is_http2(target.protocol):
+        if target.protocol not in self.reconnects:
             yield f"keepalive: {self.name} keeps its connections of HTTP/2 open"
         if self.tls is not None and not self.tls.resumes and target.tls is not None and target.tls.resumption:
             yield f"tls.resumption: {self.name} never resumes a session on a new connection: set it to false, or keep them"

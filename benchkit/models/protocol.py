@@ -64,6 +64,11 @@ class TlsOptions(Frozen):
     resumption: bool = Field(
         default=True, description="issue session tickets, with which clients resume; false: every handshake is full"
     )
+    early_data: bool = Field(
+        default=False,
+        description="take the first request of a resumed connection of HTTP/3 within its handshake (0-RTT), and have the "
+        "load tool send it so; an attacker can repeat such a request",
+    )
     ciphers: Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Za-z0-9_+:-]+$")] | None = Field(
         default=None,
         description="allowed cipher suites by OpenSSL's names, with colons between them; absent: the server's own",
@@ -95,6 +100,8 @@ class TlsOptions(Frozen):
             raise ValueError("certificate and private_key need each other")
         if self.certificate is not None and self.key != type(self).model_fields["key"].default:  # stored with it
             raise ValueError("key is that of the certificate which benchkit makes: it excludes a certificate of yours")
+        if self.early_data and not self.resumption:
+            raise ValueError("early_data is sent in resumed handshakes: it excludes resumption: false")
         if self.session_cache_bytes is not None and not self.resumption:
             raise ValueError("session_cache_bytes is for resumed sessions: it excludes resumption: false")
         return self

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -11,16 +12,27 @@ import (
 	"time"
 )
 
-// request is a request as it is sent, with its method, on which the form of the response depends.
+// request is a request as HTTP/1.1 sends it, with its method, on which the form of the response depends.
 type request struct {
 	Method string
 	Bytes  []byte
+
+	parsed *http.Request // for other versions
+	body   []byte
+}
+
+// exchanger sends requests over a connection, and connects when it has to.
+type exchanger interface {
+	connect(deadline time.Time) error
+	exchange(r *request, deadline time.Time) (status int, received int64, err error)
+	close() error
 }
 
 // connection sends one request after the other to an address, and connects when it has to.
 type connection struct {
 	address   string
 	keepalive bool
+	tls       *tls.Config // nil without TLS
 	conn      net.Conn
 	reader    *bufio.Reader
 }
@@ -90,10 +102,23 @@ func (c *connection) connect(deadline time.Time) error {
 	if c.conn != nil {
 		return nil
 	}
-	dialer := net.Dialer{Deadline: deadline}
-	conn, err := dialer.Dial("tcp", c.address)
+	dialer := &net.Dialer{Deadline: deadline}
+	dial := dialer.Dial
+	if c.tls != nil {
+		dial = func(network, address string) (net.Conn, error) {
+			return tls.DialWithDialer(dialer, network, address, c.tls)
+		}
+	}
+	conn, err := dial("tcp", c.address)
 	if err == nil {
 		c.conn, c.reader = conn, bufio.NewReader(conn)
 	}
 	return err
+}
+
+func (c *connection) close() error {
+	if c.conn == nil {
+		return nil
+	}
+	return c.conn.Close()
 }

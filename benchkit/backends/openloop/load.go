@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"errors"
 	"math/rand/v2"
 	"slices"
@@ -25,7 +26,13 @@ type load struct {
 	requests    []request
 	connections int
 	keepalive   bool
-	timeout     time.Duration
+	// protocol is one of those in security.go, streams the requests in flight on each connection of HTTP/2 and HTTP/3, tls
+	// nil without TLS. isEarly sends first requests within resumed handshakes of HTTP/3 (0-RTT).
+	protocol string
+	streams  int
+	tls      *tls.Config
+	isEarly  bool
+	timeout  time.Duration
 	// stages are empty for a closed loop of this duration; random is nil for arrivals an interval apart.
 	stages   schedule
 	duration time.Duration
@@ -52,7 +59,10 @@ type arrival struct {
 // send sends the load and records it.
 func (l *load) send(recorder *recorder) error {
 	begins := time.Now().Add(l.lead)
-	connections := l.connect()
+	connections, err := l.connect(recorder.summary.Handshakes)
+	if err != nil {
+		return err
+	}
 	time.Sleep(time.Until(begins))
 	recorder.began = time.Now()
 	next, queue := l.closedLoop(recorder.began), make(chan arrival, maxWaiting)
@@ -64,28 +74,53 @@ func (l *load) send(recorder *recorder) error {
 	}
 	var serving sync.WaitGroup
 	for _, each := range connections {
-		serving.Go(func() { l.serve(each, next, recorder) })
+		for range max(1, l.streams) {
+			serving.Go(func() { l.serve(each, next, recorder) })
+		}
 	}
-	err := l.release(recorder.began, queue)
+	err = l.release(recorder.began, queue)
 	serving.Wait()
 	recorder.summary.Duration = time.Since(recorder.began).Seconds()
+	for _, each := range connections {
+		_ = each.close() // the last thing that it does
+	}
 	recorder.flush()
 	return errors.Join(err, recorder.failed)
 }
 
 // connect returns the connections, open where they are kept. Where that fails, the first request tries it again.
-func (l *load) connect() []*connection {
-	connections := make([]*connection, l.connections)
+func (l *load) connect(counts *handshakes) ([]exchanger, error) {
+	connections := make([]exchanger, l.connections)
 	deadline := time.Now().Add(max(l.lead, maxConnecting))
 	var opening sync.WaitGroup
+	defer opening.Wait()
 	for i := range connections {
-		connections[i] = &connection{address: l.address, keepalive: l.keepalive}
+		each, err := l.client(counts)
+		if err != nil {
+			return nil, err
+		}
+		connections[i] = each
 		if l.keepalive {
-			opening.Go(func() { _ = connections[i].connect(deadline) })
+			opening.Go(func() { _ = each.connect(deadline) })
 		}
 	}
-	opening.Wait()
-	return connections
+	return connections, nil
+}
+
+// client returns a connection that is not yet open.
+func (l *load) client(counts *handshakes) (exchanger, error) {
+	if l.tls == nil {
+		return &connection{address: l.address, keepalive: l.keepalive}, nil
+	}
+	config := remembering(l.tls)
+	switch l.protocol {
+	case h2:
+		return &multiplexed{open: openHTTP2(l.address, config), keepalive: l.keepalive}, nil
+	case h3:
+		open, err := openHTTP3(l.address, config, l.isEarly, counts)
+		return &multiplexed{open: open, keepalive: l.keepalive, isEarly: l.isEarly}, err
+	}
+	return &connection{address: l.address, keepalive: l.keepalive, tls: config}, nil
 }
 
 // release puts each request of the schedule into the queue when it is due, and closes it.
@@ -135,7 +170,7 @@ func (l *load) closedLoop(began time.Time) func() (arrival, bool) {
 }
 
 // serve sends requests over a connection until there is none.
-func (l *load) serve(c *connection, next func() (arrival, bool), recorder *recorder) {
+func (l *load) serve(c exchanger, next func() (arrival, bool), recorder *recorder) {
 	for {
 		l.free.Add(1)
 		each, more := next()

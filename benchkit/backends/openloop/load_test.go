@@ -24,15 +24,20 @@ type row struct {
 // sent sends a load to a server, by GET unless it has requests, and returns its rows and summary.
 func sent(t *testing.T, server *httptest.Server, load *load) ([]row, summary) {
 	t.Helper()
-	load.address = server.Listener.Addr().String()
 	if load.requests == nil {
 		load.requests = []request{get("/")}
 	}
+	return sentTo(t, server.Listener.Addr().String(), load, nil)
+}
+
+func sentTo(t *testing.T, address string, load *load, counts *handshakes) ([]row, summary) {
+	t.Helper()
+	load.address = address
 	if load.timeout == 0 {
 		load.timeout = 10 * time.Second
 	}
 	var out bytes.Buffer
-	recorder := &recorder{out: &out, summary: summary{Errors: map[string]int64{}}}
+	recorder := &recorder{out: &out, summary: summary{Errors: map[string]int64{}, Handshakes: counts}}
 	if err := load.send(recorder); err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +49,7 @@ func sent(t *testing.T, server *httptest.Server, load *load) ([]row, summary) {
 }
 
 func get(path string) request {
-	return request{"GET", []byte("GET " + path + " HTTP/1.1\r\nHost: here\r\n\r\n")}
+	return request{Method: "GET", Bytes: []byte("GET " + path + " HTTP/1.1\r\nHost: here\r\n\r\n")}
 }
 
 func started(t *testing.T, handler http.HandlerFunc) *httptest.Server {
@@ -168,8 +173,8 @@ func TestResponsesOfAnyForm(t *testing.T) {
 			io.Copy(w, r.Body)
 		}
 	})
-	head := request{"HEAD", []byte("HEAD /echo HTTP/1.1\r\nHost: here\r\n\r\n")}
-	post := request{"POST", []byte("POST /echo HTTP/1.1\r\nHost: here\r\nContent-Length: 4\r\n\r\nk=v\n")}
+	head := request{Method: "HEAD", Bytes: []byte("HEAD /echo HTTP/1.1\r\nHost: here\r\n\r\n")}
+	post := request{Method: "POST", Bytes: []byte("POST /echo HTTP/1.1\r\nHost: here\r\nContent-Length: 4\r\n\r\nk=v\n")}
 	requests := []request{get("/chunks"), get("/none"), get("/hint"), get("/close"), head, post}
 	rows, summary := sent(t, server, &load{connections: 1, keepalive: true, requests: requests, stages: schedule{{12, time.Millisecond}}})
 	if len(rows) != 12 || len(summary.Errors) > 0 {

@@ -1,4 +1,4 @@
-// Command openloop sends HTTP/1.1 requests when a schedule says, whatever is unanswered, and writes a row for each.
+// Command openloop sends HTTP requests when a schedule says, whatever is unanswered, and writes a row for each.
 //
 //	openloop -address 10.0.0.2:8080 -requests requests.json -connections 64 -stages 50000x100us > rows
 //
@@ -6,6 +6,9 @@
 // count from when it was due, and the program's own delay is known. With -due the instants are those of a file. With
 // -duration in place of both every connection sends its next request when the last one is answered. Rows go to stdout as
 // record.go has them, a summary to stderr.
+//
+// It speaks HTTP/1.1, and with -protocol HTTP/1.1 over TLS (https1), HTTP/2 (h2) or HTTP/3 (h3), strictly. A new connection
+// resumes the session of the one before it, where the server lets it.
 package main
 
 import (
@@ -15,6 +18,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"os"
 	"runtime/debug"
 	"time"
@@ -42,6 +46,11 @@ func main() {
 	flag.BoolVar(&load.keepalive, "keepalive", true, "keep connections open")
 	flag.DurationVar(&load.timeout, "timeout", 30*time.Second, "time after which a request that is due has failed")
 	flag.DurationVar(&load.lead, "lead", 0, "least time from the start to the first request; connections are opened in it")
+	flag.StringVar(&load.protocol, "protocol", http1, "`protocol`: http1, https1, h2 or h3")
+	flag.IntVar(&load.streams, "streams", 1, "requests in flight on each connection of HTTP/2 and HTTP/3")
+	authorities := flag.String("ca", "", "PEM `file` with the certificates that verify the server's")
+	name := flag.String("server-name", "", "`name` to ask for in the handshake and to verify; by default the host of the address")
+	flag.BoolVar(&load.isEarly, "early-data", false, "HTTP/3: send first requests within resumed handshakes (0-RTT)")
 	rows := flag.Bool("rows", true, "write a row for each request")
 	flag.Parse()
 	ways := 0
@@ -67,10 +76,39 @@ func main() {
 		fmt.Fprintf(os.Stderr, "openloop: %s\n", err)
 		os.Exit(exitFailed)
 	}
+	if err := secure(&load, *name, *authorities, recorder); err != nil {
+		fmt.Fprintf(os.Stderr, "openloop: %s\n", err)
+		os.Exit(exitFailed)
+	}
 	if err := run(&load, recorder); err != nil {
 		fmt.Fprintf(os.Stderr, "openloop: %s\n", err)
 		os.Exit(exitFailed)
 	}
+}
+
+// secure prepares a load of a protocol with TLS.
+func secure(load *load, name, authorities string, recorder *recorder) (err error) {
+	if load.protocol == http1 {
+		return nil
+	}
+	if nextProtocols[load.protocol] == "" {
+		return fmt.Errorf("unknown protocol %q", load.protocol)
+	}
+	if name == "" {
+		if name, _, err = net.SplitHostPort(load.address); err != nil {
+			return err
+		}
+	}
+	recorder.summary.Handshakes = new(handshakes)
+	if load.tls, err = security(load.protocol, name, authorities, recorder.summary.Handshakes); err != nil {
+		return err
+	}
+	for i := range load.requests {
+		if err := load.requests[i].parse(); err != nil {
+			return fmt.Errorf("request %d: %w", i+1, err)
+		}
+	}
+	return nil
 }
 
 // read reads a JSON file; no name is no file.

@@ -26,6 +26,8 @@ type summary struct {
 	Received int64            `json:"bytes"`
 	Errors   map[string]int64 `json:"errors"`
 	Seed     *uint64          `json:"seed,omitempty"`
+	// Handshakes is nil without TLS.
+	Handshakes *handshakes `json:"tls,omitempty"`
 }
 
 // recorder counts requests, and writes a row for each, many at a time.

@@ -12,6 +12,9 @@ Properties, of `backends/openloop`:
 - In a closed loop a request fails that took as long as the window, and longer than 30 s; answers to the last requests
   are waited for as long.
 - It gives up what it could not send within a second after the window.
+- Each of its connections is a client of its own: a new one resumes the session of its predecessor, where the server
+  issues tickets. Those of HTTP/3 come one after the other from one UDP port.
+- It closes its connections at the end: servers are not told otherwise of those of QUIC, and would keep them for 30 s.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from benchkit.loadtools.tool import (
     RequestRows,
     RequestSupport,
     Target,
+    TlsSupport,
     Tool,
     UnsupportedField,
     either_time_or_count,
@@ -37,10 +41,12 @@ from benchkit.loadtools.tool import (
     reserved_headers,
 )
 from benchkit.models.load import NS_PER_S, Load, RateStage
+from benchkit.models.protocol import HttpProtocol, is_http2
 from benchkit.models.request import CONTENT_LENGTH, Request, has_header
 
 REQUESTS, ORDER, DUE = "openloop.requests", "openloop.order", "openloop.due"
 PROGRAM = GoProgram(BACKENDS / "openloop", ".", "1", "openloop")
+PROTOCOLS: frozenset[HttpProtocol] = frozenset({"http1", "https1", "h2"})
 ROWS = RequestRows("openloop")
 """Every request that got a response, in nanoseconds from when it was due, or in a closed loop from when it was sent."""
 
@@ -55,6 +61,11 @@ def _validate_request(request: Request) -> Iterator[tuple[RequestPart, str]]:
     yield from reserved_headers(request, "openloop", "Connection", "Transfer-Encoding")
 
 
+def _validate_target(load: Load, _target: Target) -> Iterator[str]:
+    if load.streams > 1 and not load.keepalive:
+        yield "streams: with keepalive: false a connection has one request"
+
+
 def _files(load: Load, target: Target) -> Mapping[str, bytes]:
     requests = [
         {"Method": each.method, "Bytes": base64.b64encode(_message(load, each, target)).decode()}
@@ -65,11 +76,11 @@ def _files(load: Load, target: Target) -> Mapping[str, bytes]:
 
 
 def _message(load: Load, request: Request, target: Target) -> bytes:
-    headers = {} if has_header(request.headers, "Host") else {"Host": target.authority}
+    headers = {} if has_header(request.headers, "Host") else {"Host": target.server_name or target.authority}
     headers |= {name: str(value) for name, value in request.headers.items()}
     if request.content_length is not None:
         headers[CONTENT_LENGTH] = str(request.content_length)
-    if not load.keepalive:
+    if not load.keepalive and not is_http2(target.protocol):
         headers["Connection"] = "close"
     lines = [f"{request.method} {request.path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
     return "".join(f"{line}\r\n" for line in [*lines, ""]).encode() + (request.content or b"")
@@ -77,6 +88,7 @@ def _message(load: Load, request: Request, target: Target) -> bytes:
 
 def _argv(load: Load, target: Target) -> list[str]:
     argv = [PROGRAM.name, f"-address={target.authority}", f"-requests={REQUESTS}", f"-connections={load.connections}"]
+    argv += _protocol_arguments(load, target)
     if load.order:
         argv.append(f"-order={ORDER}")
     if load.due_ns:
@@ -97,6 +109,19 @@ def _argv(load: Load, target: Target) -> list[str]:
     if not load.histogram:
         argv.append("-rows=false")
     return argv
+
+
+def _protocol_arguments(load: Load, target: Target) -> Iterator[str]:
+    if target.protocol != "http1":
+        yield f"-protocol={target.protocol}"
+    if is_http2(target.protocol):
+        yield f"-streams={load.streams}"
+    if target.ca_file is not None:
+        yield f"-ca={target.ca_file}"
+    if target.server_name is not None:
+        yield f"-server-name={target.server_name}"
+    if target.tls is not None and target.tls.early_data:
+        yield "-early-data"
 
 
 def _constant(load: Load, rate: float) -> list[RateStage]:
@@ -120,5 +145,9 @@ TOOL = Tool(
     ),
     files=_files,
     validate=_validate,
+    protocols=PROTOCOLS,
+    reconnects=PROTOCOLS,
+    tls=TlsSupport(verifies=True, sends_name=True, resumes=True, sends_early=True),
+    validate_target=_validate_target,
     lead=lambda seconds: (f"-lead={seconds:g}s",),
 )

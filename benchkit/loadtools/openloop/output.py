@@ -3,16 +3,19 @@
 - `requests` got a response, whatever its status; those of `errors` got none. They are counted by message.
 - `duration_s` is from the first request that was due to the last response, `bytes` are those of bodies.
 - `seed` is that of random arrivals: with the flag `-seed` the same requests are due at the same instants again.
+- `tls` has the handshakes of its connections, also those before the first request is due; `early` are those of the
+  resumed ones in which the server took early data (0-RTT). What was negotiated is that of the last one.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
+from benchkit import units
 from benchkit.errors import ParseError
 from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import (
@@ -27,9 +30,29 @@ from benchkit.loadtools.text import (
 )
 from benchkit.models.base import Frozen
 from benchkit.models.load_result import Latency, LoadResult, Note
+from benchkit.models.protocol import HttpProtocol, Negotiated
 from benchkit.validation import first_fault
 
 _START = '{"openloop":'
+
+
+class _Handshakes(Frozen):
+    alpn: str
+    version: str
+    cipher: str
+    full: Count
+    resumed: Count
+    early: Count
+
+    @property
+    def negotiated(self) -> Negotiated | None:
+        """Protocol and cipher of the last connection; None where no handshake ended."""
+        if not self.full + self.resumed:
+            return None
+        names: Mapping[str, HttpProtocol | Literal["h3"]] = {"http/1.1": "https1", "h2": "h2", "h3": "h3"}
+        return Negotiated(
+            protocol=names.get(self.alpn), tls_version=self.version.removeprefix("TLS "), cipher=self.cipher
+        )
 
 
 class _Summary(Frozen):
@@ -40,6 +63,7 @@ class _Summary(Frozen):
     bytes: Count
     errors: Mapping[str, Count]
     seed: Annotated[int, Field(ge=0, lt=1 << 64)] | None = None
+    tls: _Handshakes | None = None
 
 
 def parse(text: str) -> LoadResult:
@@ -55,7 +79,6 @@ def parse(text: str) -> LoadResult:
     except ValidationError as error:
         raise ParseError("not a summary of openloop", why=first_fault(error, _Summary)) from None
     duration_s = output.duration_s or None
-    messages = [f"{message}: {count}" for message, count in output.errors.items()]
     return LoadResult(
         tool="openloop",
         duration_s=duration_s,
@@ -66,8 +89,20 @@ def parse(text: str) -> LoadResult:
         latency=Latency(covers="connect+request", corrected=False),
         errors=errors_of(output.errors),
         failed=sum(output.errors.values()),
-        notes=(Note(code="openloop-errors", message="; ".join(messages)),) if messages else (),
+        negotiated=None if output.tls is None else output.tls.negotiated,
+        notes=tuple(_notes(output)),
     )
+
+
+def _notes(output: _Summary) -> Iterator[Note]:
+    if output.errors:
+        messages = [f"{message}: {count}" for message, count in output.errors.items()]
+        yield Note(code="openloop-errors", message="; ".join(messages))
+    if output.tls is not None and output.tls.early:
+        handshakes = units.counted(output.tls.full + output.tls.resumed, "handshake")
+        yield Note(
+            code="openloop-early-data", message=f"{units.count(output.tls.early)} of {handshakes} had early data"
+        )
 
 
 FORMAT = OutputFormat("openloop", has_line(re.escape(_START)), parse, (line_with(re.escape(_START)),))

@@ -37,6 +37,8 @@ def _load(tool: str, protocol: HttpProtocol, **more: Any) -> Load:  # noqa: ANN4
         amount = {"duration_s": 1}
     if tool == "vegeta":
         amount = {"duration_s": 0.2}
+    if tool == "openloop":
+        amount["rate"] = 400
     single = is_http2(protocol) and tool in SINGLE_HTTP2
     streams = 4 if is_http2(protocol) and tool != "k6" else 1
     return Load.model_validate({"tool": tool, "connections": 1 if single else 3, "streams": streams, **amount, **more})
@@ -68,7 +70,7 @@ def test_a_load_reaches_the_server_in_the_protocol_and_is_measured(
     tls_versions, ciphers = ({getattr(each, name) for each in requests} for name in ("tls_version", "cipher"))
     assert tls_versions == {"TLSv1.3" if is_tls(protocol) else "-"}
     assert len(ciphers) == 1
-    if tool in {"ab", "h2load"}:
+    if tool in {"ab", "h2load", "openloop"}:
         stated = result.negotiated
         assert stated is not None
         assert (stated.protocol, stated.tls_version) == (protocol, "1.3" if is_tls(protocol) else None)

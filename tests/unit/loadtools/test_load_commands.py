@@ -32,6 +32,7 @@ SEND = "openloop -address=10.0.0.2:8080 -requests=openloop.requests -connections
 BEGINNINGS = {
     "ATTACK": ATTACK,
     "SEND": SEND,
+    "SECURE": SEND.replace("8080", "8443"),
     "OHA": "oha --no-tui --no-color --output-format=json --disable-compression --redirect=0",
     "K6": "k6 run --quiet --no-color --no-usage-report --address=",
     "BOMB": "bombardier --connections=4 --latencies --print=result",
@@ -224,6 +225,11 @@ PROTOCOLS: dict[str, tuple[HttpProtocol, TlsOptions | None, dict[str, Any], str]
     "oha": ("https1", TLS13, {}, "OHA -c4 -z5000ms --worker-threads=1 --cacert=/w/ca.pem"),
     "oha-h2c": ("h2c", None, {"streams": 8}, "OHA -c4 --http2 -p8 -z5000ms --worker-threads=1"),
     "k6-h2": ("h2", TLS13, PLAIN, "K6 load.js"),
+    "openloop": ("https1", TLS13, {}, "SECURE -protocol=https1 -ca=/w/ca.pem -duration=5.000000000s -timeout=5s"),
+    "openloop-h2": (
+        *("h2", TLS13, {"streams": 8, "rate": 2}),
+        "SECURE -protocol=h2 -streams=8 -ca=/w/ca.pem -stages=10x500000000ns",
+    ),
     "bombardier-h2": (
         *("h2", TLS13),
         {"connections": 1, "streams": 4, **PLAIN},
@@ -243,6 +249,7 @@ NAMED_COMMANDS = {
         "https://my.example/"
     ),
     "k6": "K6 load.js",
+    "openloop": "SECURE -protocol=https1 -ca=/w/ca.pem -server-name=my.example -duration=5.000000000s -timeout=5s -rows=false",
 }
 """Tool → argument list for a server with a name in TLS; the other tools cannot ask for it."""
 
@@ -257,7 +264,7 @@ def test_the_argument_list_for_a_protocol(name: str) -> None:
     tool, load, target = TOOLS[name.partition("-")[0]], _load(name.partition("-")[0], **fields), _target(protocol, tls)
     assert tool.unsupported_target(load, target) == ()
     url = f"{'https' if tls else 'http'}://10.0.0.2:8443/"
-    end = [] if tool.name in {"vegeta", "k6"} else [url]
+    end = [] if tool.name in {"vegeta", "openloop", "k6"} else [url]
     assert tool.command(load, target) == [*_words(shown), *end]
     if tool.name == "vegeta":
         assert tool.files(load, target)["vegeta.targets"] == f"GET {url}\n".encode()
@@ -298,7 +305,15 @@ UNSUPPORTED: dict[str, tuple[str, HttpProtocol, TlsOptions | None, dict[str, Any
         *("vegeta", "h2", TLS13, {"connections": 1, "streams": 2, "rate": {"share_of_slowest": 0.5}}),
         "streams: at a rate vegeta opens a stream for every request that is due, up to the server's limit",
     ),
-    "openloop has no TLS": ("openloop", "https1", TLS13, {}, "openloop does not speak https1 (it speaks: http1)"),
+    "openloop has no h2c": ("openloop", "h2c", None, {}, "openloop does not speak h2c (it speaks: h2, http1, https1)"),
+    "a new connection has one request": (
+        *("openloop", "h2", TLS13, {"streams": 2, "keepalive": False}),
+        "streams: with keepalive: false a connection has one request",
+    ),
+    "early data is of HTTP/3": (
+        *("openloop", "h2", TlsOptions(early_data=True), {}),
+        "tls.early_data: openloop sends no early data over h2",
+    ),
     "HTTP/2 keeps connections": (
         *("hey", "h2", TLS13, {"connections": 1, "keepalive": False}),
         "keepalive: hey keeps its connections of HTTP/2 open",
@@ -327,7 +342,7 @@ def test_a_plan_says_which_tools_verify_no_certificate() -> None:
     over_tls = {
         name: list(tool.plan_notes(_load(name), _target("https1", TLS13))) for name, tool in TOOLS.items() if tool.tls
     }
-    assert {name for name, notes in over_tls.items() if not notes} == {"vegeta"}
+    assert {name for name, notes in over_tls.items() if not notes} == {"vegeta", "openloop"}
     assert over_tls["wrk"] == [
         "wrk verifies no certificate, and cannot be told to: it sends its load to any server that answers."
     ]

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os"
+	"sync"
+)
+
+// Protocols, as -protocol has them.
+const (
+	http1  = "http1"
+	https1 = "https1"
+	h2     = "h2"
+	h3     = "h3"
+)
+
+// nextProtocols are the protocols with TLS, each with its name in the handshake (ALPN, RFC 7301).
+var nextProtocols = map[string]string{https1: "http/1.1", h2: "h2", h3: "h3"}
+
+// handshakes counts the handshakes of all connections, for the summary. Protocol, version and cipher are of the last one.
+type handshakes struct {
+	Protocol string `json:"alpn"`
+	Version  string `json:"version"`
+	Cipher   string `json:"cipher"`
+	Full     int64  `json:"full"`
+	Resumed  int64  `json:"resumed"`
+	// Early are the resumed ones in which the server took early data (0-RTT).
+	Early int64 `json:"early"`
+
+	lock sync.Mutex
+}
+
+// security returns the configuration of TLS: certificates are verified by those of a PEM file, for the name or, without one,
+// for the host of the address.
+func security(protocol, host, authorities string, counts *handshakes) (*tls.Config, error) {
+	text, err := os.ReadFile(authorities)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%s: no certificate", authorities)
+	}
+	wanted := nextProtocols[protocol]
+	return &tls.Config{
+		RootCAs:    pool,
+		ServerName: host,
+		NextProtos: []string{wanted},
+		VerifyConnection: func(state tls.ConnectionState) error {
+			if state.NegotiatedProtocol != wanted {
+				return fmt.Errorf("the server chose %q in the handshake, and not %q", state.NegotiatedProtocol, wanted)
+			}
+			counts.add(&state)
+			return nil
+		},
+	}, nil
+}
+
+func (h *handshakes) add(state *tls.ConnectionState) {
+	h.lock.Lock()
+	defer h.lock.Unlock()
+	h.Protocol, h.Version, h.Cipher = state.NegotiatedProtocol, tls.VersionName(state.Version), tls.CipherSuiteName(state.CipherSuite)
+	if state.DidResume {
+		h.Resumed++
+	} else {
+		h.Full++
+	}
+}
+
+func (h *handshakes) addEarly() {
+	h.lock.Lock()
+	defer h.lock.Unlock()
+	h.Early++
+}
+
+// remembering returns the configuration for one client, which resumes the session of its last connection.
+func remembering(config *tls.Config) *tls.Config {
+	config = config.Clone()
+	config.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+	return config
+}
