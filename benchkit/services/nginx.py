@@ -26,9 +26,12 @@ from benchkit.errors import FieldError, InputError, UnsupportedError
 from benchkit.models.base import CpuCount, Name
 from benchkit.models.protocol import Protocol, TlsOptions, is_http2
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
+from benchkit.services.builds import BuiltFolder
 from benchkit.services.certificates import authority_file, tls_paths, verified_name
+from benchkit.services.command import SourceOptions
+from benchkit.services.git_source import GitState, file_at, resolve_ref
 from benchkit.services.placement import MAX_SOCKET_PATH, Endpoint, ServicePlacement, is_loopback
-from benchkit.services.service import AdminPage, ConfigTest, Service, ServiceFile, ServiceProcess
+from benchkit.services.service import AdminPage, ConfigTest, Service, ServiceFile, ServiceFolder, ServiceProcess
 from benchkit.services.templates import quoted, render_config, validate_template
 
 HELLO = b"Hello World\n"
@@ -43,6 +46,7 @@ Reuseport = Literal["listen", "events"]
 Http2 = Literal["listen", "directive"]
 
 _PRODUCT = re.compile(r"version:\s*(?P<product>[A-Za-z]+)/(?P<version>[0-9]+(?:\.[0-9]+)*)")
+_SOURCE_VERSION = re.compile(r'NGINX_VERSION\s+"(?P<version>[0-9]+(?:\.[0-9]+)*)"')
 _CORE = re.compile(r"\bnginx/(?P<version>[0-9]+(?:\.[0-9]+)*)")
 
 TENGINE_LISTEN_REUSEPORT = (2, 3, 0)
@@ -142,6 +146,12 @@ HostName = Annotated[
 UrlPath = Annotated[str, StringConstraints(strict=True, pattern=r"^/[A-Za-z0-9._~/-]+$")]
 BinaryName = Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 
+BUILD = (
+    "auto/configure --with-http_stub_status_module --without-http_rewrite_module --without-http_gzip_module "
+    "&& make && cp objs/nginx {out}/"
+)
+"""Build of nginx in its repository: a C compiler and make are all that it needs."""
+
 ADMIN_SOCKET = "_status.sock"
 """File in the service's folder. No service has a socket of this name, because names begin with a letter."""
 
@@ -207,6 +217,12 @@ class NginxOptions(ServiceOptions):
         examples=["nginx.conf.j2"],
     )
     binary: BinaryName = Field(default="nginx", description="the host's nginx by the inventory's name for it")
+    source: SourceOptions | None = Field(
+        default=None,
+        description="version to build on the controller from a clone of nginx's repository, for HTTP/1.1 without gzip; absent: "
+        "the host's nginx",
+        examples=[{"git": "../nginx", "ref": "release-1.29.7"}],
+    )
     workers: CpuCount | Literal["auto"] = Field(default="auto", description="auto, all: one for each of its CPUs")
     pin_workers: bool = Field(default=False, description="pin each worker to one CPU, in turn")
     worker_connections: PositiveCount = Field(
@@ -228,9 +244,10 @@ class NginxOptions(ServiceOptions):
     keepalive_requests: PositiveCount = Field(
         default=10000, description="requests after which a connection of a client is closed"
     )
-    upstream_keepalive: CountOrZero = Field(
+    upstream_keepalive: CountOrZero | None = Field(
         default=300,
-        description="idle connections to the upstream that each worker keeps; 0: a new one for each request",
+        description="idle connections to the upstream that each worker keeps; 0: a new one for each request; null: what this "
+        "nginx does by default",
     )
     cache_s: PositiveCount | None = Field(
         default=None,
@@ -255,6 +272,8 @@ class NginxOptions(ServiceOptions):
         for name in ("virtual_hosts", "paths", "cache_s"):
             if getattr(self, name) and self.upstream is None:
                 raise ValueError(f"{name} needs an upstream")
+        if self.source is not None and (self.protocol != "http1" or self.gzip or self.lua_bytes):
+            raise ValueError("source: what is built has neither TLS, HTTP/2, gzip nor Lua")
         return self
 
     @property
@@ -274,7 +293,7 @@ class NginxBackend(Backend[NginxOptions]):
 
     def programs(self, options: NginxOptions) -> tuple[str, ...]:
         """Return the nginx to use; an optional one is none that a host must have."""
-        return () if options.optional else (options.binary,)
+        return () if options.optional or options.source else (options.binary,)
 
     def connects_to(self, options: NginxOptions) -> tuple[str, ...]:
         """Return the upstreams of all virtual hosts."""
@@ -285,7 +304,10 @@ class NginxBackend(Backend[NginxOptions]):
         return () if options.template is None else (Path(options.template),)
 
     def resolve(self, options: NginxOptions, source: SourceMap) -> NginxOptions:
-        """Return the options with the path of the template. Raises InputError where it is no template."""
+        """Return the options with paths of the template and of a clone. Raises InputError where one is none."""
+        if options.source is not None:
+            clone = (Path(source.origin(("source", "git")).source).parent / options.source.git).resolve()
+            options = options.model_copy(update={"source": options.source.model_copy(update={"git": str(clone)})})
         if options.template is None:
             return options
         path = (Path(source.origin(("template",)).source).parent / options.template).absolute()
@@ -299,10 +321,11 @@ class NginxBackend(Backend[NginxOptions]):
     def render(self, request: RenderRequest[NginxOptions]) -> Service:
         """Return one nginx."""
         options, place = request.options, request.place
-        if options.optional and options.binary not in place.programs:
+        built = None if options.source is None else _source_state(options.source)
+        if options.optional and built is None and options.binary not in place.programs:
             named = f"the inventory may name one (hosts.{place.host}.programs: {{{options.binary}: /path/to/nginx}})"
             raise UnsupportedError(f"{place.host} has no {options.binary}: {named}")
-        version = _nginx_version(options.binary, place)
+        version = _nginx_version(options.binary, place) if built is None else _version_of(built)
         if options.reuseport and version.reuseport is None:
             raise UnsupportedError(f"reuseport: {place.host} has {version}; nginx supports it from 1.9.1 on")
         tls = request.endpoint.tls
@@ -343,14 +366,18 @@ class NginxBackend(Backend[NginxOptions]):
             files.append(ServiceFile(place.folder / "html" / "index.html", hello_body(options.file_bytes)))
         if (upstream_tls := virtual_hosts[0].tls) is not None:
             files.append(authority_file(upstream_tls, upstream_ca))
-        argv = nginx_arguments(place.program(options.binary).path, version, config)
+        program = place.program(options.binary).path if built is None else str(place.folder / "nginx")
+        argv = nginx_arguments(program, version, config)
         return Service(
             name=request.name,
             backend=self.name,
             host=place.host,
             folder=place.folder,
             files=tuple(files),
-            config_tests=(
+            folders=() if built is None else (ServiceFolder(place.folder, _build(built, place)),),
+            config_tests=()
+            if built is not None
+            else (
                 ConfigTest(
                     (*argv, "-t", "-q"),
                     config,
@@ -394,6 +421,33 @@ def relative_authority(endpoint: Endpoint, folder: PurePosixPath) -> str:
     if endpoint.path is None:
         return endpoint.authority
     return f"unix:{posixpath.relpath(endpoint.path, folder)}"
+
+
+def _source_state(source: SourceOptions) -> GitState:
+    """Return the state to build. Raises UnsupportedError without a clone, FieldError where it has no such ref."""
+    if not Path(source.git).is_dir():
+        raise UnsupportedError(
+            f"{source.ref}: the controller has no clone of nginx at {source.git}",
+            hint=f"git clone https://github.com/nginx/nginx {source.git}",
+        )
+    try:
+        return resolve_ref(Path(source.git), source.ref)
+    except InputError as error:
+        raise FieldError("source.ref", ": ".join(filter(None, (error.where, error.what, error.why)))) from None
+
+
+def _version_of(state: GitState) -> NginxVersion:
+    """Return the version that the sources state. Raises FieldError where they are not nginx's."""
+    try:
+        match = _SOURCE_VERSION.search(file_at(state, "src/core/nginx.h"))
+    except InputError as error:
+        raise FieldError("source.git", f"{state.repository} has no sources of nginx", hint=error.why) from None
+    version = _numbers(match["version"]) if match else ()
+    return NginxVersion("nginx", version, version)
+
+
+def _build(state: GitState, place: ServicePlacement) -> BuiltFolder:
+    return BuiltFolder(("sh", "-c", BUILD), Path(), place.goos, place.goarch, state)
 
 
 def _nginx_version(binary: str, place: ServicePlacement) -> NginxVersion:

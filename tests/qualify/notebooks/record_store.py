@@ -2,11 +2,12 @@
 
     python tests/qualify/notebooks/record_store.py [--small] [--without TABLE]… results notebooks/recorded RUN…
     python tests/qualify/notebooks/record_store.py --claims notebooks/recorded
+    python tests/qualify/notebooks/record_store.py --compress notebooks/recorded
 
 In the first form, older runs of the same scenarios are removed there. `--small` leaves out large tables (histograms,
 samples, slices). The runs are real ones of a lab: `notebooks/recorded/README.md` has their commands. The second form
 gives the runs the questions, claims and published figures that their scenarios have today: these say how a run is
-read, and not what ran.
+read, and not what ran. The third writes the same tables again in as few bytes as the first one does.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import shutil
 import sys
 from collections.abc import Collection
 from pathlib import Path
@@ -23,13 +23,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pydantic import TypeAdapter
 from pydantic_core import to_json
 
 from benchkit.models import Scale
 from benchkit.models.rows import TABLES, LatencyRow, SliceRow, TelemetryRow
+from benchkit.models.run import SCHEMA_VERSION
 from benchkit.scenario.read import read_experiment
-from benchkit.store.parquet_files import arrow_schema, read_parquet, write_parquet
+from benchkit.store.durable_files import atomic_file
+from benchkit.store.parquet_files import VERSION_KEY, arrow_schema, read_parquet
 from benchkit.store.store import Store
 
 FOLDER = re.compile(rb'"/(?:[^"/]+/)*?(scenarios/)?(?=[a-z0-9-]+\.yaml")')
@@ -68,13 +71,28 @@ def record(source: Store, target: Store, names: list[str], without: Collection[s
                 for file in files:
                     copy = target.path / file.relative_to(source.path)
                     copy.parent.mkdir(parents=True, exist_ok=True)
+                    rows = read_parquet(file, arrow_schema(table))
                     if table == LatencyRow.TABLE:
-                        write_parquet(copy, coarsened(read_parquet(file, arrow_schema(table))))
+                        rows = coarsened(rows)
                     elif table == TelemetryRow.TABLE:
-                        samples = read_parquet(file, arrow_schema(table))
-                        write_parquet(copy, samples.filter(pc.is_in(samples["metric"], pa.array(SHOWN))))
-                    else:
-                        shutil.copyfile(file, copy)
+                        rows = rows.filter(pc.is_in(rows["metric"], pa.array(SHOWN)))
+                    write_small(copy, rows)
+
+
+def write_small(path: Path, rows: pa.Table) -> None:
+    """Write a table in few bytes: of few rows, dictionaries, statistics and the schema of Arrow are most of a file."""
+    options: dict[str, Any] = {"compression": "zstd", "compression_level": 19, "write_page_checksum": True}
+    options |= {"use_dictionary": False, "write_statistics": False, "store_schema": False}
+    with atomic_file(path) as file, pq.ParquetWriter(file, rows.schema, **options) as writer:
+        writer.write_table(rows)
+        writer.add_key_value_metadata({VERSION_KEY: str(SCHEMA_VERSION)})
+
+
+def compress(store: Store) -> None:
+    """Write every table of a store again in few bytes."""
+    for table in TABLES:
+        for file in sorted(store.path.glob(f"tables/{table}/*/*/*.parquet")):
+            write_small(file, read_parquet(file, arrow_schema(table)))
 
 
 def coarsened(rows: pa.Table) -> pa.Table:
@@ -113,8 +131,8 @@ def fields_today(name: str, scale: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--claims"]:
-        read_as_today(Store(Path(sys.argv[2])))
+    if sys.argv[1:2] in (["--claims"], ["--compress"]):
+        (read_as_today if sys.argv[1] == "--claims" else compress)(Store(Path(sys.argv[2])))
         sys.exit()
     parser = argparse.ArgumentParser()
     parser.add_argument("--small", action="store_true")

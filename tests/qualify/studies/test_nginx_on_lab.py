@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -86,6 +87,30 @@ def test_a_scenario_sweeps_the_binaries_of_its_inventory(
     assert argv["nginx-other"][0] == f"{folder}/nginx"
     assert set(ran.trials["probe_body_bytes"]) == {7}
     assert (ran.trials["requests"] > 0).all()
+
+
+AS_SOURCES = {
+    "auto/configure": "#!/bin/sh\nmkdir objs && printf 'all:\\n\\tcp %s objs/nginx\\n' > Makefile\n",
+    "src/core/nginx.h": '#define NGINX_VERSION      "1.29.7"\n',
+}
+"""Files of a repository whose build gives the machine's nginx."""
+
+
+def test_a_ref_of_a_repository_is_built_and_serves(lab: Lab, run_study: RunStudy, tmp_path: Path) -> None:
+    for name, text in AS_SOURCES.items():
+        (tmp_path / "nginx" / name).parent.mkdir(parents=True)
+        (tmp_path / "nginx" / name).write_text(text.replace("%s", str(NGINX)))
+    (tmp_path / "nginx" / "auto" / "configure").chmod(0o755)
+    author = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    for words in (("init", "-q"), ("add", "."), (*author, "commit", "-qm", "Start"), ("tag", "release-1.29.7")):
+        subprocess.run(["git", *words], cwd=tmp_path / "nginx", check=True)
+    page = {"source": {"git": "nginx", "ref": "release-1.29.7"}, "optional": True, "file_bytes": 7}
+    ran = run_study(lab.inventory(), write_page_scenario(tmp_path, **page), scale="lab")
+    (record,) = ran.records.values()
+    assert record.services[0].argv[0].endswith("/page/nginx")
+    (cell,) = (cell for cell in ran.outcome.run.manifest().cells)
+    assert cell.builds["page"].ref == "release-1.29.7"
+    assert set(ran.trials["probe_body_bytes"]) == {7}
 
 
 def test_the_error_for_a_program_that_cannot_run_names_the_inventory(lab: Lab, opt: HostSpec, tmp_path: Path) -> None:

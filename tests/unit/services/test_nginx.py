@@ -69,6 +69,20 @@ def test_fastcgi_has_the_standard_parameters_and_a_connection_pool() -> None:
     assert "fastcgi_keep_conn off;" in config_text(render("upstream: app\nupstream_keepalive: 0", protocol="fastcgi"))
 
 
+def test_without_a_pool_of_the_scenario_the_defaults_of_nginx_hold() -> None:
+    config = config_text(render("upstream: app\nupstream_keepalive: null"))
+    assert "proxy_pass http://backend;" in config
+    assert not {"keepalive 300;", "proxy_http_version", "proxy_set_header"} & set(config.replace(";", " ").split())
+
+
+def test_a_version_to_build_needs_a_clone_and_has_no_tls() -> None:
+    with pytest.raises(UnsupportedError, match=r"no clone of nginx at .*/no-nginx") as error:
+        render("status: true\noptional: true\nsource: {git: no-nginx, ref: release-1.29.7}")
+    assert str(error.value.hint).startswith("git clone https://github.com/nginx/nginx /")
+    with pytest.raises(InputError, match="neither TLS"):
+        render("status: true\nprotocol: https1\nsource: {ref: release-1.29.7}")
+
+
 def test_an_upstream_with_an_unsupported_protocol_is_rejected() -> None:
     with pytest.raises(
         FieldError, match="app speaks ssh; nginx is configured here for http1, https1, fastcgi"
