@@ -156,7 +156,19 @@ NEED_RATE: Final = ("share_of_slowest", "capacity", "share_of_capacity")
 
 ALWAYS: Final = (
     frozenset(
-        {"tool", "connections", "streams", "processes", "pin", "warmup_s", "histogram", "pace", "speed", *NEED_RATE}
+        {
+            "tool",
+            "connections",
+            "streams",
+            "processes",
+            "pin",
+            "warmup_s",
+            "histogram",
+            "pace",
+            "speed",
+            "noise",
+            *NEED_RATE,
+        }
     )
     | REQUEST_FIELDS
 )

@@ -10,6 +10,7 @@ from pydantic import Field, JsonValue, NonNegativeInt, PositiveFloat, PositiveIn
 
 from benchkit.models.base import Frozen
 from benchkit.models.capacity import CapacityGoal
+from benchkit.models.noise import Noise
 from benchkit.models.request import (
     CONTENT_LENGTH,
     Headers,
@@ -214,6 +215,11 @@ class Load(Frozen):
     )
     extra_args: tuple[str, ...] = Field(
         default=(), description="arguments that are passed on to the tool unchanged", examples=[["--latency"]]
+    )
+    noise: Noise | None = Field(
+        default=None,
+        description="slow and broken clients beside this load, whose connections and requests are not among its figures",
+        examples=[{"slow_readers": 50, "half_open": 20, "malformed": "1/s"}],
     )
     _script_files: Mapping[str, bytes] = PrivateAttr(default_factory=dict)
     _order: tuple[int, ...] = PrivateAttr(default=())

@@ -139,6 +139,11 @@ SERVICE_METRICS: tuple[TelemetryMetric, ...] = (
     ),
     TelemetryMetric("nginx_connections", "1", "state", "active, reading, writing, waiting (stub_status)", sparse=True),
     TelemetryMetric("folder_bytes", "B", "folder", "disk space of its own folder after the window"),
+    TelemetryMetric(
+        "noise_connections", "1", "kind", "slow and broken clients: open connections (slow_readers, half_open)"
+    ),
+    TelemetryMetric("noise_read_bytes_total", "B", None, "slow and broken clients: bytes that slow readers read"),
+    TelemetryMetric("noise_malformed_total", "1", "answer", "malformed requests, by the status of their answers"),
     TelemetryMetric("event_loop_lag_s", "s", "process", "Node: 99th percentile of the loop's delay", sparse=True),
 )
 """Metrics of a service (a process tree); load generators are services named by `generator_service`."""

@@ -12,6 +12,7 @@ from benchkit.models.base import Frozen
 from benchkit.models.capacity import CapacityEstimate
 from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult
+from benchkit.models.noise import NoiseRecord
 from benchkit.models.profile import Profiler
 from benchkit.models.protocol import HttpProtocol, Negotiated, TlsOptions
 from benchkit.models.request import ResponseHeaders
@@ -288,6 +289,9 @@ class TrialRecord(Frozen):
     )
     external: tuple[str, ...] = Field(
         default=(), description="names of the services that others deploy, and that the trial did not watch"
+    )
+    noise: NoiseRecord | None = Field(
+        default=None, description="what slow and broken clients did beside the load; None: there were none"
     )
     other_programs: tuple[OtherProgram, ...] = Field(
         default=(), description="programs that used CPU time of its hosts besides, the busiest first"

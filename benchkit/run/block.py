@@ -25,6 +25,7 @@ from benchkit.run.steps.load import (
     require_load,
     warm_up,
 )
+from benchkit.run.steps.noise import collect_noise, start_noise, stop_noise
 from benchkit.run.steps.probe import probe_after, probe_responses
 from benchkit.run.steps.profiles import check_perf_maps, collect_profiles, expect_perf_maps, stop_captures
 from benchkit.run.steps.record import make_record
@@ -65,8 +66,9 @@ STEPS: tuple[BlockStep | OfEachTrial, ...] = (
     OfEachTrial((watch_external,)),
     make_shared_folder,
     watch_hosts,
-    OfEachTrial((probe_responses, warm_up, cause_outages)),
+    OfEachTrial((probe_responses, start_noise, warm_up, cause_outages)),
     measure,
+    collect_noise,
     collect_load,
     collect_telemetry,
     OfEachTrial(
@@ -75,7 +77,14 @@ STEPS: tuple[BlockStep | OfEachTrial, ...] = (
 )
 """The steps of a block."""
 
-TRIAL_CLEANUP: tuple[TrialStep, ...] = (stop_services, stop_captures, stop_traces, clean_up_external, remove_folders)
+TRIAL_CLEANUP: tuple[TrialStep, ...] = (
+    stop_noise,
+    stop_services,
+    stop_captures,
+    stop_traces,
+    clean_up_external,
+    remove_folders,
+)
 """The steps at the end of every trial, also of one that failed at an earlier step."""
 
 

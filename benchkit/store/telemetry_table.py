@@ -11,9 +11,11 @@ import numpy.typing as npt
 from pydantic_core import from_json
 
 from benchkit.errors import ParseError
+from benchkit.models.noise import NOISE_FILE, NOISE_SERVICE
 from benchkit.models.rows import Columns, NoteRow, TelemetryRow
 from benchkit.models.telemetry import TELEMETRY_METRICS, generator_service
 from benchkit.models.trial import TrialRecord, WatchRecord
+from benchkit.store.noise_reports import NoiseReport, read_noise
 
 FORMAT = 1
 
@@ -56,6 +58,23 @@ def read_telemetry(content: bytes) -> dict[SeriesKey, SampleSeries]:
     return {key: series for key, series in found.items() if series.t_ns}
 
 
+def noise_series(reports: Sequence[NoiseReport]) -> dict[SeriesKey, SampleSeries]:
+    """Return the reports of slow and broken clients as series."""
+    found: dict[SeriesKey, SampleSeries] = {}
+    for report in reports:
+        values: dict[tuple[str, str | None], float] = {
+            ("cpu_s_total", None): report.cpu_s,
+            ("noise_read_bytes_total", None): report.done.get("read_bytes", 0),
+            **{("noise_connections", kind): number for kind, number in report.held.items()},
+            **{("noise_malformed_total", answer): number for answer, number in report.answers.items()},
+        }
+        for (metric, instance), value in values.items():
+            series = found.setdefault((NOISE_SERVICE, metric, instance), SampleSeries())
+            series.t_ns.append(report.t_ns)
+            series.numbers.append(value)
+    return found
+
+
 def _lines(content: bytes) -> Iterator[Mapping[str, Any]]:
     lines = content.split(b"\n")
     for i, line in enumerate(lines):
@@ -87,6 +106,8 @@ def telemetry_columns(
         except ParseError as error:
             missing.append(str(error))
         builder.add_disk_usage(watch, record)
+        if record.noise is not None and record.noise.host == watch.host:
+            builder.add_samples(watch, noise_series(read_noise(raw(NOISE_FILE))))
         notes += [
             NoteRow(trial_id=record.trial_id, code=NOT_WATCHED, message=f"{watch.host}: {text}") for text in missing
         ]
@@ -157,7 +178,7 @@ def mean_goroutine_wait_s(record: TrialRecord, telemetry: Columns[TelemetryRow])
 class _TelemetryBuilder:
     def __init__(self, record: TrialRecord) -> None:
         self._trial_id = record.trial_id
-        self._load_services = {generator_service(generator.number) for generator in record.generators}
+        self._load_services = {NOISE_SERVICE, *(generator_service(each.number) for each in record.generators)}
         self._texts: dict[str, list[str | None]] = {
             name: [] for name in ("host", "role", "service", "instance", "metric", "unit")
         }

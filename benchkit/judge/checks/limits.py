@@ -131,7 +131,7 @@ def _fewest_connections(evidence: Evidence, thresholds: Thresholds) -> Readings:
 
     Only for kept connections at full speed: some short connections are always being opened, and a tool with a target
     rate opens only those that it needs. In a window that ends after a number of requests, samples in its last tenth do
-    not count. It may be too short for more than one.
+    not count. It may be too short for more than one. Connections of slow and broken clients are deducted.
     """
     record, limit = evidence.record, thresholds.connections
     if not record.keeps_connections or not evidence.closed_loop:
@@ -146,14 +146,42 @@ def _fewest_connections(evidence: Evidence, thresholds: Thresholds) -> Readings:
     if not samples:
         yield SkippedCheck(why="the connections were not counted")
         return
-    fewest, requested, planned = min(samples), record.load.connections, len(SAMPLE_SHARES) if is_timed else 1
+    noise = 0 if record.noise is None else round(record.noise.connections)
+    fewest, requested, planned = (
+        max(0.0, min(samples) - noise),
+        record.load.connections,
+        len(SAMPLE_SHARES) if is_timed else 1,
+    )
     seen = (
         f"{units.count(fewest)} of {units.count(requested)} connections were established in one of "
         f"{units.counted(len(samples), 'sample')}"
+        f"{f', without {units.count(noise)} of slow and broken clients' if noise else ''}"
     )
     yield Reading(fewest, limit * requested, seen, units.share(limit))
     if len(samples) < planned:
         yield SkippedCheck(why=f"the connections were counted in {len(samples)} of {planned} samples")
+
+
+def _least_noise(evidence: Evidence, thresholds: Thresholds) -> Readings:
+    """Read what slow and broken clients held and sent, each beside what the cell asks for."""
+    wanted, limit = evidence.record.load.noise, thresholds.connections
+    if wanted is None or not wanted.is_any or evidence.record.imported is not None:
+        return
+    did = evidence.record.noise
+    if did is None:
+        yield SkippedCheck(why="what the slow and broken clients did is not recorded")
+        return
+    parts = [
+        (did.slow_readers, wanted.slow_readers, "connections of slow readers were open"),
+        (did.read_bytes, min(wanted.slow_readers, 1), "bytes were read by slow readers"),
+        (did.half_open, wanted.half_open, "connections with half of a request were open"),
+        (did.malformed, int(wanted.malformed * did.observed_s), "malformed requests were sent"),
+    ]
+    problems = [(did.refused, "could not be opened"), (did.closed, "were closed by the server")]
+    why = "".join(f"; {units.counted(number, 'connection')} {what}" for number, what in problems if number)
+    for amount, asked, what in parts:
+        if asked:
+            yield Reading(amount, limit * asked, f"{amount:.4g} of {asked} {what}{why}", units.share(limit))
 
 
 def _port(target: str) -> str:
@@ -359,6 +387,18 @@ LIMITS = (
             "Check the open-file limits and the ports of the load host, and the tool's errors.",
         ),
         reads="servers",
+    ),
+    Limit(
+        "missing-noise",
+        "there were fewer slow and broken clients than requested",
+        _least_noise,
+        lt,
+        Consequence(
+            "invalid",
+            ALL,
+            "The server was measured beside fewer slow and broken clients than the cell states.",
+            "Check the limits and time-outs of the server, and the open-file limit of the load host; or ask for less.",
+        ),
     ),
     Limit(
         "ports-exhausted",

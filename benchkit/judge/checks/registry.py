@@ -33,6 +33,7 @@ _ALL = (
     conditions.PROTOCOL_MISMATCH,
     LIMIT_CHECKS["handshake-share"],
     LIMIT_CHECKS["missing-connections"],
+    LIMIT_CHECKS["missing-noise"],
     LIMIT_CHECKS["ports-exhausted"],
     accept_overflow.CHECK,
     LIMIT_CHECKS["generator-saturated"],

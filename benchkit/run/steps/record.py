@@ -62,6 +62,7 @@ def make_record(trial: Trial, wall_s: float) -> TrialRecord:
         external=tuple(service.name for service in trial.cell.spec.external if not service.watch),
         other_programs=trial.other_programs,
         killed=tuple(trial.killed),
+        noise=trial.noise_record,
         capacity=trial.capacity,
         slices=trial.slices,
     )

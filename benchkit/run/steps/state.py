@@ -11,10 +11,12 @@ from pathlib import PurePosixPath
 from benchkit.errors import HostError, InputError
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.host import Host
+from benchkit.hosts.processes import HostProcess
 from benchkit.hosts.profilers import ProfileInProgress
 from benchkit.hosts.tracers import TraceCapture
 from benchkit.loadtools.generators.execution import GeneratorRun
 from benchkit.models.capacity import CapacityEstimate
+from benchkit.models.noise import NoiseRecord
 from benchkit.models.profile import Profiler
 from benchkit.models.trial import (
     GeneratorRecord,
@@ -114,6 +116,9 @@ class Trial:
     """Disk space of the services' own folders, by service and the folder's name."""
     other_programs: tuple[OtherProgram, ...] = ()
     """Programs that used CPU time of its hosts besides, the busiest first."""
+    noise: HostProcess | None = None
+    """Running program of slow and broken clients."""
+    noise_record: NoiseRecord | None = None
     killed: list[str] = field(default_factory=list)
     """Sentences on services that did not end by themselves when they were stopped."""
     files: dict[str, bytes] = field(default_factory=dict)

@@ -1,0 +1,110 @@
+"""Slow and broken clients as their program runs them, on the oldest Python too, against a server of this process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from benchkit.agent import noise
+from benchkit.store.noise_reports import NoiseReport, read_noise
+from tests.support.agent.fixtures import PYTHONS
+
+BODY = b"x" * 3000
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        if self.path == "/chunked":
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            self.wfile.write(b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY))
+        else:
+            self.send_header("Content-Length", str(len(BODY)))
+            self.end_headers()
+            self.wfile.write(BODY)
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    with Server(("127.0.0.1", 0), Handler) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        yield server.server_address[1]
+        server.shutdown()
+        serving.join()
+
+
+def run_noise(python: str, port: int, ends_by: str = "its time", **config: object) -> list[NoiseReport]:
+    """Run the program for 1.5 s, to the end of its time or a signal, and return its reports."""
+    wanted = {
+        "address": "127.0.0.1",
+        "port": port,
+        "tls": False,
+        "host": "localhost",
+        "path": "/",
+        "slow_readers": 0,
+        "half_open": 0,
+        "malformed_per_s": 0,
+        "read_bytes_per_s": 1000,
+        "seconds": 1.5 if ends_by == "its time" else 60,
+        **config,
+    }
+    argv = [python, "-I", "-S", str(Path(noise.__file__)), json.dumps(wanted)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        if ends_by == "a signal":
+            time.sleep(1.5)
+            process.terminate()
+        printed, errors = process.communicate(timeout=20)
+    assert (process.returncode, errors) == (0, b"")
+    return read_noise(printed)
+
+
+@pytest.mark.parametrize("ends_by", ["its time", "a signal"])
+@pytest.mark.parametrize("python", PYTHONS)
+def test_clients_hold_their_connections_and_read_slowly(port: int, python: str, ends_by: str) -> None:
+    reports = run_noise(python, port, ends_by, slow_readers=5, half_open=3)
+    last = reports[-2]  # the last one comes with the end
+    assert last.held == {"slow_readers": 5, "half_open": 3}
+    assert 5 * 100 <= last.done["read_bytes"] <= 5 * 1000 * 3
+    assert last.done["responses"] == 0
+    assert [each.t_ns for each in reports] == sorted(each.t_ns for each in reports)
+
+
+@pytest.mark.parametrize("path", ["/", "/chunked"])
+def test_readers_ask_again_on_the_same_connection(port: int, path: str) -> None:
+    last = run_noise(PYTHONS[0], port, slow_readers=2, read_bytes_per_s=100_000, path=path)[-1]
+    assert last.done["responses"] >= 4
+    assert last.done["read_bytes"] >= last.done["responses"] * len(BODY)
+    assert (last.done["closed"], last.done["refused"]) == (0, 0)
+
+
+def test_malformed_requests_are_counted_by_their_answers(port: int) -> None:
+    last = run_noise(PYTHONS[0], port, malformed_per_s=20)[-1]
+    assert last.done["malformed"] >= 15
+    assert sum(last.answers.values()) == last.done["malformed"]
+    assert last.answers["501"] > 0  # this server has no POST
+    assert last.answers["closed"] > 0  # and answers without a status line
+
+
+def test_a_server_that_is_down_refuses() -> None:
+    last = run_noise(PYTHONS[0], 1, slow_readers=2, malformed_per_s=5)[-1]
+    assert last.done["refused"] > 2
+    assert (last.held["slow_readers"], last.done["malformed"]) == (0, 0)
