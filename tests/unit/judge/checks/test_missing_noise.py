@@ -15,7 +15,7 @@ from benchkit.models.noise import Noise, NoiseRecord
 from benchkit.models.trial import TrialRecord
 from benchkit.store.noise_reports import noise_record, read_noise
 from benchkit.store.telemetry_table import telemetry_columns
-from tests.support.judge.builders import build_load, build_trial, build_watch, finding_of, skip_reason
+from tests.support.judge.builders import Telemetry, build_load, build_trial, build_watch, finding_of, skip_reason
 
 WANTED = {"slow_readers": 50, "half_open": 20, "malformed": "2/s"}
 DID = {
@@ -68,7 +68,9 @@ def test_nothing_is_checked_without_noise_and_skipped_without_a_record() -> None
 
 @pytest.mark.parametrize(("established", "is_found"), [(134, False), (130, True), (64, True)])
 def test_connections_of_noise_are_none_of_the_load(established: int, *, is_found: bool) -> None:
-    counts = {("connections_established", "sut", "app", "8080"): dict.fromkeys((0.5, 1.0, 1.5), float(established))}
+    counts: Telemetry = {
+        ("connections_established", "sut", "app", "8080"): dict.fromkeys((0.5, 1.0, 1.5), float(established))
+    }
     evidence = build_trial(counts, load=build_load(noise=WANTED), noise=NoiseRecord.model_validate(DID))
     assert (finding_of("missing-connections", evidence) is not None) == is_found
 
