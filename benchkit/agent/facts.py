@@ -25,6 +25,8 @@ from benchkit.agent.workdir import Workdir
 
 SIOCGIFCONF = 0x8912
 """Lists the IPv4 addresses of all interfaces, aliases included (netdevice(7))."""
+SIOCETHTOOL, ETHTOOL_GGSO, ETHTOOL_GGRO = 0x8946, 0x23, 0x2B
+"""Ask for settings of an interface: what `ethtool -k` shows as generic segmentation and receive offload."""
 REQUEST_BYTES = 40 if struct.calcsize("P") > 4 else 32  # noqa: PLR2004 - struct ifreq of 64-bit and 32-bit systems
 NAME_BYTES = 16
 IPV4 = slice(NAME_BYTES + 4, NAME_BYTES + 8)
@@ -70,10 +72,24 @@ def interfaces() -> List[JsonObject]:
                 "speed_bps": int(speed) * 1e6 if speed.isdigit() and int(speed) else None,
                 "virtual": not Path(f"/sys/class/net/{name}/device").exists(),
                 "up": None if state is None else state in ("up", "unknown"),
+                "gso": offload(name, ETHTOOL_GGSO),
+                "gro": offload(name, ETHTOOL_GGRO),
                 "addresses": addresses.get(name, []),
             }
         )
     return found
+
+
+def offload(interface: str, command: int) -> Optional[bool]:
+    """Return a setting of an interface; None where it does not tell."""
+    value = array.array("I", [command, 0])  # struct ethtool_value
+    request = struct.pack(f"{NAME_BYTES}sP", interface.encode(), value.buffer_info()[0])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as query:
+        try:
+            fcntl.ioctl(query, SIOCETHTOOL, request.ljust(REQUEST_BYTES, b"\0"))
+        except OSError:
+            return None
+    return bool(value[1])
 
 
 def _ipv4_addresses() -> Iterator[Tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Collectors of the network: interfaces, counters of TCP, and warnings of SYN flooding in the kernel's log.
+"""Collectors of the network: interfaces, counters of TCP and UDP, and warnings of SYN flooding in the kernel's log.
 
 Only counters are read: listing all sockets each second would cost more than all other collectors together.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, Iterator, List, Optional, Tuple
 
 from benchkit.agent.collector import Collector, KernelFile, UnavailableError, Values
 
@@ -21,7 +21,7 @@ INTERFACE_COLUMNS = (
     ("net_sent_drops_total", 11),
 )
 
-TCP_COUNTERS = {
+COUNTERS = {
     b"ActiveOpens": ("tcp_active_opens_total", None),
     b"PassiveOpens": ("tcp_passive_opens_total", None),
     b"RetransSegs": ("tcp_retransmits_total", None),
@@ -31,6 +31,11 @@ TCP_COUNTERS = {
     b"SyncookiesSent": ("syn_cookies_sent_total", None),
     b"TCPReqQFullDoCookies": ("req_queue_full_cookies_total", None),
     b"TCPReqQFullDrop": ("req_queue_full_drops_total", None),
+    b"InDatagrams": ("udp_received_total", None),
+    b"OutDatagrams": ("udp_sent_total", None),
+    b"InErrors": ("udp_in_errors_total", None),
+    b"RcvbufErrors": ("udp_receive_buffer_errors_total", None),
+    b"SndbufErrors": ("udp_send_buffer_errors_total", None),
 }
 SOCKET_STATES = {b"inuse": "in_use", b"orphan": "orphaned", b"tw": "time_wait", b"alloc": "allocated"}
 
@@ -70,34 +75,54 @@ class Interfaces(Collector):
 class ProtocolCounters(Collector):
     """A file with a line of names and a line of numbers for each protocol: snmp or netstat."""
 
-    def __init__(self, path: str, protocol: bytes) -> None:
+    def __init__(self, path: str, *protocols: bytes) -> None:
         self._file = KernelFile(path)
-        self.files = (self._file,)
-        self._start = b"\n" + protocol + b": "
-        self._names: List[Tuple[int, Tuple[str, Optional[str]]]] = []
-        header, _ = self._lines()
-        self._names = [(place, TCP_COUNTERS[name]) for place, name in enumerate(header.split()) if name in TCP_COUNTERS]
-        if not self._names:
-            raise UnavailableError(f"{path} has no known TCP counters")
+        self.files: List[KernelFile] = [self._file]
+        self._starts = [b"\n" + protocol + b": " for protocol in protocols]
+        headers = [names.split() for names, _ in self._lines()]
+        self._places = [
+            [(at, COUNTERS[name]) for at, name in enumerate(names) if name in COUNTERS] for names in headers
+        ]
+        if not any(self._places):
+            raise UnavailableError(f"{path} has no known counters")
 
     def sample(self) -> Values:
         """Return the known counters that this kernel has."""
-        numbers = self._lines()[1].split()
-        return {key: int(numbers[place]) for place, key in self._names}
+        found: Values = {}
+        for places, (_, line) in zip(self._places, self._lines()):  # noqa: B905 - Python 3.8 has no strict
+            numbers = line.split()
+            found.update({key: int(numbers[at]) for at, key in places})
+        return found
 
-    def _lines(self) -> Tuple[bytes, bytes]:
+    def _lines(self) -> Iterator[Tuple[bytes, bytes]]:
         content = b"\n" + self._file.read()
-        found = content.split(self._start, 2)
-        if len(found) != len(("before", "names", "numbers")):
-            raise UnavailableError(f"{self._file.path} has no {self._start.decode().strip()}")
-        return found[1].partition(b"\n")[0], found[2].partition(b"\n")[0]
+        for start in self._starts:
+            found = content.split(start, 2)
+            if len(found) != len(("before", "names", "numbers")):
+                raise UnavailableError(f"{self._file.path} has no {start.decode().strip()}")
+            yield found[1].partition(b"\n")[0], found[2].partition(b"\n")[0]
 
 
 class Snmp(ProtocolCounters):
-    """Connections opened and accepted, retransmitted segments, established connections."""
+    """Connections opened and accepted, retransmitted segments, established connections; datagrams of IPv4 and IPv6."""
+
+    IPV6 = b"Udp6"
 
     def __init__(self) -> None:
-        super().__init__("/proc/self/net/snmp", b"Tcp")
+        super().__init__("/proc/self/net/snmp", b"Tcp", b"Udp")
+        with contextlib.suppress(UnavailableError):  # a kernel without IPv6
+            self.files.append(KernelFile("/proc/self/net/snmp6"))
+
+    def sample(self) -> Values:
+        """Return the counters of TCP, which are of IPv4 and IPv6 together, and the sums of those of UDP."""
+        found = super().sample()
+        for file in self.files[1:]:
+            for line in file.read().split(b"\n"):
+                if line.startswith(self.IPV6):
+                    name, number = line[len(self.IPV6) :].split()
+                    if name in COUNTERS:
+                        found[COUNTERS[name]] += int(number)
+        return found
 
 
 class Netstat(ProtocolCounters):

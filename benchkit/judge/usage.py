@@ -196,6 +196,12 @@ class _Link:
     """True if the rate includes the overhead of packets on the wire; a cap counts bytes only."""
 
 
+def counter_increase(evidence: Evidence, host: str, metric: str) -> float | None:
+    """Return the increase of a counter of the host over the window; None without telemetry."""
+    increases = [each.increase_around(0, evidence.window_s) for each in evidence.telemetry.series(metric, host)]
+    return sum(increases) if increases else None
+
+
 def link_use(evidence: Evidence) -> Use | None:
     """Return the use of the fullest link in one direction; None where no link of known rate was watched."""
     loads = [

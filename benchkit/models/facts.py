@@ -22,6 +22,12 @@ class Interface(Frozen):
     )
     virtual: bool | None = Field(default=None, description="true: no hardware device; None: unknown")
     up: bool | None = None
+    gso: bool | None = Field(
+        default=None, description="generic segmentation offload: programs may hand over many packets at once"
+    )
+    gro: bool | None = Field(
+        default=None, description="generic receive offload: arriving packets of a flow may be merged; None: unknown"
+    )
     addresses: tuple[str, ...] = ()
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from benchkit import units
 from benchkit.judge.check import LOAD, Check, CheckResult, Finding, SkippedCheck
 from benchkit.judge.evidence import Evidence, Severity
+from benchkit.judge.usage import counter_increase
 from benchkit.models.thresholds import Thresholds
 
 DROPPED = ("listen_overflows_total", "listen_drops_total", "req_queue_full_drops_total")
@@ -22,13 +23,13 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     socket, and says neither how many connections it is about nor how long the state lasted.
     """
     counted = [
-        max((_increase(evidence, host, metric) or 0.0 for metric in metrics), default=0.0)
+        max((counter_increase(evidence, host, metric) or 0.0 for metric in metrics), default=0.0)
         for host in evidence.server_hosts
         for metrics in (DROPPED, COOKIES)
     ]
     lost, full_queues = sum(counted), list(_full_queues(evidence))
     if not lost and not full_queues:
-        unwatched = [host for host in evidence.server_hosts if _increase(evidence, host, DROPPED[0]) is None]
+        unwatched = [host for host in evidence.server_hosts if counter_increase(evidence, host, DROPPED[0]) is None]
         return SkippedCheck(why=f"no telemetry of {', '.join(unwatched)}") if unwatched else ()
     opened = _opened_connections(evidence)
     share = lost / (opened + lost)
@@ -54,12 +55,6 @@ CHECK = Check(
     of_trial=of_trial,
     reads="servers",
 )
-
-
-def _increase(evidence: Evidence, host: str, metric: str) -> float | None:
-    """Return the increase of a counter of the host over the window; None without telemetry."""
-    increases = [each.increase_around(0, evidence.window_s) for each in evidence.telemetry.series(metric, host)]
-    return sum(increases) if increases else None
 
 
 def _opened_connections(evidence: Evidence) -> float:

@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from benchkit.agent.facts import interfaces, memory_bytes, physical_cores
+from benchkit.agent.facts import ETHTOOL_GGRO, interfaces, memory_bytes, offload, physical_cores
 from benchkit.agent.operations import FileStatus, GatherFacts
 from benchkit.hosts.agent_link import AgentLink
 
@@ -34,6 +34,8 @@ def test_facts_are_those_of_this_machine(facts: Mapping[str, Any]) -> None:
     loopback = next(each for each in facts["interfaces"] if each["name"] == "lo")
     assert "127.0.0.1" in loopback["addresses"]
     assert loopback["virtual"] is True, "nothing holds it to a rate"
+    assert loopback["gso"] in (True, False)
+    assert offload("no-such", ETHTOOL_GGRO) is None
     assert facts["sysctls"]["kernel.ostype"]["value"] == "Linux"
     assert facts["sysctls"]["no.such"]["state"] == "absent"
     assert facts["glibc"] == platform.libc_ver()[1]

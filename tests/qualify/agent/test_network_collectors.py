@@ -1,14 +1,15 @@
-"""The kernel's warning of SYN flooding: parsed from recorded lines, and caused by a few half-open connections."""
+"""The kernel's warning of SYN flooding, caused by half-open connections, and counters of dropped datagrams."""
 
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 
 import pytest
 
-from benchkit.agent.network_collectors import KERNEL_LOG, SynFloodWarnings
+from benchkit.agent.network_collectors import KERNEL_LOG, Snmp, SynFloodWarnings
 
 ADDRESS, PORT = "192.0.2.1", 8099
 
@@ -48,3 +49,21 @@ def test_a_flooded_port_is_counted_and_no_other() -> None:
     assert (flooded.sample(), other.sample(), later.sample()) == ({key: 1}, {key: 0}, {key: 0})
     for collector in (flooded, other, later):
         collector.close()
+
+
+@pytest.mark.parametrize(("family", "address"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
+def test_datagrams_that_a_full_buffer_drops_are_counted(family: socket.AddressFamily, address: str) -> None:
+    counters = Snmp()
+    with socket.socket(family, socket.SOCK_DGRAM) as reader, socket.socket(family, socket.SOCK_DGRAM) as writer:
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)  # the kernel's least: two datagrams or so
+        reader.bind((address, 0))
+        before = counters.sample()
+        for _ in range(300):
+            writer.sendto(bytes(1000), reader.getsockname())
+        reader.recv(2000)
+        after = counters.sample()
+    counters.close()
+    increase = {name: after[name, instance] - before[name, instance] for name, instance in after}
+    assert increase["udp_sent_total"] >= 300
+    assert increase["udp_received_total"] >= 1
+    assert 250 <= increase["udp_receive_buffer_errors_total"] <= increase["udp_in_errors_total"]

@@ -316,6 +316,8 @@ def test_host_facts_are_flat_rows() -> None:
         "interfaces.0.speed_bps": None,
         "interfaces.0.virtual": None,
         "interfaces.0.up": None,
+        "interfaces.0.gso": None,
+        "interfaces.0.gro": None,
         "interfaces.0.addresses": "",
         "sysctls.net.core.somaxconn": "4096",
         "governor": None,
