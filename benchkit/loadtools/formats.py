@@ -24,7 +24,7 @@ from benchkit.loadtools.nighthawk import output as nighthawk
 from benchkit.loadtools.oha import output as oha
 from benchkit.loadtools.openloop import output as openloop
 from benchkit.loadtools.output_format import OutputFormat
-from benchkit.loadtools.preparation import PreparedText, prepare
+from benchkit.loadtools.preparation import PreparedText, prepare, prepare_further
 from benchkit.loadtools.registry import TOOLS
 from benchkit.loadtools.rewrk import output as rewrk
 from benchkit.loadtools.siege import output as siege
@@ -126,7 +126,7 @@ def read_output(tool: str, text: str, *, where: str, command: str, run: int | No
     Raises InputError for an unknown tool, ParseError for text that is no output of the tool, or has several runs: it
     names `where`, and the `command` with `{tool}` that reads the text, where another tool does.
     """
-    prepared = prepare(text)
+    prepared = _prepare(text)
     chosen = _choose(tool, prepared.text, where=where, command=command)
     runs = split_runs(chosen, prepared.text)
     if run is None and len(runs) > 1:
@@ -141,7 +141,7 @@ def read_output(tool: str, text: str, *, where: str, command: str, run: int | No
 
 def tool_of(tool: str, text: str, *, where: str, command: str) -> str:
     """Return the name of the tool that reads a text, also where `tool` is `AUTO`. Raises as `read_output` does."""
-    return _choose(tool, prepare(text).text, where=where, command=command).tool
+    return _choose(tool, _prepare(text).text, where=where, command=command).tool
 
 
 def read_runs(text: str, *, where: str) -> list[LoadResult]:
@@ -149,7 +149,7 @@ def read_runs(text: str, *, where: str) -> list[LoadResult]:
 
     Raises ParseError as `recognise` does, and for text that its tool's parser refuses.
     """
-    prepared = prepare(text)
+    prepared = _prepare(text)
     chosen = recognise(prepared.text, where=where)
     if chosen is None:
         return []
@@ -157,6 +157,22 @@ def read_runs(text: str, *, where: str) -> list[LoadResult]:
         return [_read(chosen, each, prepared) for each in split_runs(chosen, prepared.text)]
     except ParseError as error:
         raise ParseError(error.what, where=where, why=error.why, hint=error.hint) from None
+
+
+def _prepare(text: str) -> PreparedText:
+    """Return the prepared text, without a prefix that hides the marks of its tool."""
+    prepared = prepare(text)
+    if _has_marks(prepared.text):
+        return prepared
+    further = prepare_further(prepared)
+    return further if further is not None and _has_marks(further.text) else prepared
+
+
+def _has_marks(text: str) -> bool:
+    sample = _sample(text)
+    return any(each.recognise(sample) for each in FORMATS.values()) or any(
+        is_output(sample) for is_output in UNSUPPORTED.values()
+    )
 
 
 def split_runs(chosen: OutputFormat, text: str) -> list[str]:
@@ -189,13 +205,25 @@ def _is_read(chosen: OutputFormat, text: str) -> bool:
 
 
 def _read(chosen: OutputFormat, text: str, prepared: PreparedText) -> LoadResult:
-    result = chosen.parse(text)
-    return result.model_copy(update={"notes": (*result.notes, *prepared.notes)}) if prepared.notes else result
+    """Return the result of a run; where its format refuses it, without what its lines begin with."""
+    notes = prepared.notes
+    try:
+        result = chosen.parse(text)
+    except ParseError:
+        further = prepare_further(PreparedText(text, notes))
+        if further is None or not _is_read(chosen, further.text):
+            raise
+        result, notes = chosen.parse(further.text), further.notes
+    return result.model_copy(update={"notes": (*result.notes, *notes)}) if notes else result
+
+
+def _sample(text: str) -> str:
+    return text if len(text) <= 2 * MAX_SAMPLE else text[:MAX_SAMPLE] + "\n" + text[-MAX_SAMPLE:]
 
 
 def _marked(text: str, where: str) -> list[OutputFormat]:
     """Return all formats whose marks the text has. Raises ParseError for output of an unsupported tool."""
-    sample = text if len(text) <= 2 * MAX_SAMPLE else text[:MAX_SAMPLE] + "\n" + text[-MAX_SAMPLE:]
+    sample = _sample(text)
     refused = next((name for name, is_output in UNSUPPORTED.items() if is_output(sample)), None)
     if refused is not None:
         raise ParseError(

@@ -1,14 +1,17 @@
 """Preparation of a text before its tool is recognised: one kind of line end, no colour codes, no prefixes of a log.
 
 Logs put something before each line: docker compose the name of a service, kubectl the time and the container, CI
-systems and journald the time. A prefix is removed from the lines that have it, where nearly all have one, and a note
-says so.
+systems and journald the time. A known prefix is removed from the lines that have it, where most have one: banners of
+the log, and headings of the author, have none. Any other text with which most lines begin is a prefix only where it
+hides the marks of a tool (`prepare_further`): rows of figures begin alike too. A note names what was removed.
 """
 
 from __future__ import annotations
 
 import re
+import textwrap
 from collections import Counter
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from benchkit.loadtools.text import ESCAPES, excerpt, split_lines
@@ -35,6 +38,8 @@ class _Prefix(NamedTuple):
     name: str
     pattern: re.Pattern[str]
     share: float = MIN_SHARE
+    is_block: bool = False
+    """True for one that must be on each line from the first that has it to the last."""
 
 
 _PREFIXES = (
@@ -50,8 +55,12 @@ _PREFIXES = (
     _Prefix("time", re.compile(rf"\[[^\]]{{0,40}}{_TIME}[^\]]{{0,40}}\](?:[ \t]{{1,4}}{_LEVEL}\b)?:?(?: |$)")),
     _Prefix("level", re.compile(rf"\[?{_LEVEL}\]?:?(?:[ \t]|$)")),
     _Prefix("name", re.compile(r"\[[\w.@/:-]{1,80}\](?: |$)"), share=1),
-    _Prefix("quotation", re.compile(r"[ \t]{0,3}(?:>|\||#|//|\*)(?=[ \t]|$) ?"), share=1),
+    _Prefix("quotation", re.compile(r"[ \t]{0,3}(?:>|\||#|//|\*)(?=[ \t]|$) ?"), is_block=True),
 )
+_COMMAND = re.compile(r"##\[\w+\].*")
+"""Line of GitHub Actions and Azure Pipelines between those of a step."""
+_BOUNDARY = re.compile(r"[ \t:|>\]}-]")
+_LONGEST_PREFIX = 120
 _FIRST_WORD = re.compile(r"[a-z][\w.-]{0,80} ")
 _MIN_SHARE_OF_WORD = 0.9
 
@@ -68,21 +77,58 @@ def prepare(text: str) -> PreparedText:
     notes = []
     if ESCAPES.search(text):
         notes.append(Note(code="colours-removed", message="colour codes of a terminal were removed"))
-    lines = split_lines(text)
+    lines = textwrap.dedent("\n".join(split_lines(text))).split("\n")
     has_time = False
     for _ in range(MAX_LAYERS):
         prefix = _common_prefix(lines, has_time=has_time)
         if prefix is None:
             break
         has_time = has_time or prefix.name in {"time", "GitHub Actions"}
-        first = next(match[0] for line in lines if (match := prefix.pattern.match(line)))
-        lines = [prefix.pattern.sub("", line, count=1) for line in lines]
-        notes.append(
-            Note(
-                code="prefix-removed", message=f"a prefix of each line ({prefix.name}) was removed: {excerpt(first)!r}"
-            )
-        )
+        lines, note = _without(prefix, lines)
+        notes.append(note)
+    if has_time:
+        lines = ["" if _COMMAND.fullmatch(line) else line for line in lines]
     return PreparedText("\n".join(lines), tuple(notes))
+
+
+def prepare_further(prepared: PreparedText) -> PreparedText | None:
+    """Return a text without what most of its lines begin with, numbers in it apart; None where they begin with nothing.
+
+    It may be any prefix, such as that of a container's name. In a text of few lines it must be a known one.
+    """
+    lines = prepared.text.split("\n")
+    filled = [line for line in lines if line.strip()]
+    prefix = next((each for each in _PREFIXES if any(map(each.pattern.match, filled))), None)
+    if len(filled) >= MIN_LINES:
+        starts = Counter(start for line in filled for start in _starts_of(line))
+        most = max(starts.values(), default=0)
+        common = [
+            start for start, number in starts.items() if number == most >= max(MIN_LINES, MIN_SHARE * len(filled))
+        ]
+        longest = max(common, key=len, default=None)
+        prefix = None if longest is None else _Prefix("a common beginning", _pattern_of(longest))
+    if prefix is None:
+        return None
+    stripped, note = _without(prefix, lines)
+    return PreparedText("\n".join(stripped), (*prepared.notes, note))
+
+
+def _starts_of(line: str) -> Iterator[str]:
+    """Yield what a line may begin with, each number in it as a zero."""
+    head = re.sub("[0-9]+", "0", line[:_LONGEST_PREFIX])
+    yield from (head[: match.end()] for match in _BOUNDARY.finditer(head))
+
+
+def _pattern_of(start: str) -> re.Pattern[str]:
+    exact = re.escape(start.rstrip()).replace("0", "[0-9]+")
+    blanks = re.escape(start[len(start.rstrip()) :])
+    return re.compile(rf"{exact}(?:{blanks}|\s*$)")
+
+
+def _without(prefix: _Prefix, lines: list[str]) -> tuple[list[str], Note]:
+    first = next(match[0] for line in lines if (match := prefix.pattern.match(line)))
+    message = f"a prefix of each line ({prefix.name}) was removed: {excerpt(first)!r}"
+    return [prefix.pattern.sub("", line, count=1) for line in lines], Note(code="prefix-removed", message=message)
 
 
 def _common_prefix(lines: list[str], *, has_time: bool) -> _Prefix | None:
@@ -94,7 +140,9 @@ def _common_prefix(lines: list[str], *, has_time: bool) -> _Prefix | None:
     if len(filled) < MIN_LINES:
         return None
     for prefix in _PREFIXES:
-        if sum(1 for line in filled if prefix.pattern.match(line)) >= prefix.share * len(filled):
+        having = [position for position, line in enumerate(filled) if prefix.pattern.match(line)]
+        is_block = bool(having) and having[-1] - having[0] + 1 == len(having)
+        if having and len(having) >= prefix.share * len(filled) and (is_block or not prefix.is_block):
             return prefix
     if not has_time:
         return None

@@ -38,6 +38,10 @@ from benchkit.loadtools.text import (
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
 
 _JSON = re.compile(r'"DurationHistogram"\s*:')
+OF_NIGHTHAWK = re.compile(
+    r'"RequestedQPS"\s*:\s*[0-9]|"Count"\s*:\s*"[0-9]|"Percent"\s*:\s*0\s*[,}]|"Version"\s*:\s*"[^"]*/(?:Clean|Modified)/'
+)
+"""What Nighthawk writes in fortio's form, and fortio does not: counts as text, and a rate as none."""
 _RUNNING = re.compile(r"Fortio (\S+) running at (\S+) queries per second, .* for .*?: (\S.*)")
 _STARTING = re.compile(
     r"Starting at (\S+) qps with (\S+) thread\(s\) \[gomax [0-9]+\] (?:for ([0-9]\S*)(?: : .*\(total ([0-9]{1,18})\))?.*|.*)"
@@ -118,7 +122,8 @@ class _FortioReader(Reader):
 
     def read_running(self, match: re.Match[str]) -> None:
         url = None if self.unterminated else match[3].strip()
-        self.set_once(match[0], version=match[1], target_rate=_number(match[2]), url=url)
+        rate = 0.0 if match[2].startswith("-") else _number(match[2])  # -1: as fast as possible
+        self.set_once(match[0], version=match[1], target_rate=rate, url=url)
 
     def read_starting(self, match: re.Match[str]) -> None:
         self.set_once(match[0], threads=parse_count(match[2]))
@@ -291,7 +296,7 @@ class _FortioHistogram(LaxJsonOutput):
     Percentiles: list[_FortioPercentile] | None = None
 
 
-class _FortioDocument(LaxJsonOutput):
+class FortioDocument(LaxJsonOutput):
     """Document of `-json`; durations are nanoseconds, times of histograms seconds."""
 
     Version: str | None = None
@@ -305,6 +310,7 @@ class _FortioDocument(LaxJsonOutput):
     DurationHistogram: _FortioHistogram
     ErrorsDurationHistogram: _FortioHistogram | None = None
     RetCodes: dict[str, Count] | None = None
+    BytesReceived: Count | None = None
     Sizes: _FortioHistogram | None = None
     ConnectionStats: _FortioHistogram | None = None
 
@@ -314,7 +320,13 @@ def _planned_calls(rate: str, duration: float | None) -> float | None:
     return None if per_second is None or duration is None else per_second * duration
 
 
-def _of_document(document: _FortioDocument) -> LoadResult:
+def read_fortio(text: str) -> FortioDocument | None:
+    """Return the document in fortio's form; None for a text without one. Raises ParseError for several, or a part."""
+    document = find_document(text, _JSON, "fortio")
+    return None if document is None else read_document(document, FortioDocument, "fortio")
+
+
+def _of_document(document: FortioDocument) -> LoadResult:
     times, codes = document.DurationHistogram, document.RetCodes or {}
     is_http = all(re.fullmatch(r"-?[0-9]{1,3}", code) for code in codes)
     is_whole = bool(codes) and is_http and sum(codes.values()) == times.Count
@@ -348,10 +360,13 @@ def _of_document(document: _FortioDocument) -> LoadResult:
 
 def parse(text: str) -> LoadResult:
     """Return the result of a run. Raises ParseError for other text, for several runs, and where no run was made."""
-    document = find_document(text, _JSON, "fortio")
-    if document is None:
-        return _FortioReader().read(text)
-    return _of_document(read_document(document, _FortioDocument, "fortio"))
+    document = None if OF_NIGHTHAWK.search(text) else read_fortio(text)
+    return _FortioReader().read(text) if document is None else _of_document(document)
+
+
+def is_fortio_json(text: str) -> bool:
+    """Return whether a text has a document in fortio's form, whoever wrote it."""
+    return _JSON.search(text) is not None and '"ActualQPS"' in text
 
 
 _has_mark = has_line(
@@ -363,7 +378,7 @@ _has_mark = has_line(
 )
 FORMAT = OutputFormat(
     "fortio",
-    lambda text: _has_mark(text) or (_JSON.search(text) is not None and '"ActualQPS"' in text),
+    lambda text: _has_mark(text) or (is_fortio_json(text) and OF_NIGHTHAWK.search(text) is None),
     parse,
     (
         line_with(r"Fortio \S+ running at "),

@@ -30,6 +30,7 @@ from pydantic import ConfigDict, Field, RootModel
 from pydantic.alias_generators import to_camel
 
 from benchkit.errors import ParseError
+from benchkit.loadtools.jmeter.aggregate import heading_of, parse_aggregate
 from benchkit.loadtools.json_text import JsonOutput, find_document, read_document
 from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import (
@@ -100,7 +101,13 @@ class _Rows:
             )
 
 
-_FORMATS = ("%Y/%m/%d %H:%M:%S.%f", "%Y-%m-%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "%Y-%m-%d %H:%M:%S")
+_FORMATS = (
+    "%Y/%m/%d %H:%M:%S.%f",
+    "%Y-%m-%d %H:%M:%S.%f",
+    "%Y/%m/%d %H:%M:%S",
+    "%Y-%m-%d %H:%M:%S",
+    "%Y/%m/%d %H:%M:%S,%f",
+)
 
 
 def _start(text: str | None) -> float | None:
@@ -170,12 +177,42 @@ _COLUMNS = frozenset(
 )
 _MIN_COLUMNS = 3
 """Least number of `_COLUMNS` in the heading of a JTL, beside `elapsed`: which ones it has can be configured."""
-_PLAIN_ROW = re.compile(r"1[0-9]{12},[0-9]{1,9},[^,]*,[0-9]{0,3}[^,]*,[^,]*,[^,]*,[^,]*,(?:true|false),.*")
-"""Row of a JTL without a heading, with the default columns from 2.13 on."""
-_DEFAULT_COLUMNS = [
-    *("timeStamp", "elapsed", "label", "responseCode", "responseMessage", "threadName", "dataType", "success"),
-    *("failureMessage", "bytes", "sentBytes", "grpThreads", "allThreads", "URL", "Latency", "IdleTime", "Connect"),
-]
+_STAMP = re.compile(r"1[0-9]{12}|[0-9]{4}[/-][0-9]{2}[/-][0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,3})?")
+_CODE = re.compile(r"[1-5][0-9]{2}|Non HTTP response code: .*|")
+_FIRST = ("timeStamp", "elapsed", "label", "responseCode")
+_TO_SUCCESS = (*_FIRST, "responseMessage", "threadName", "dataType", "success")
+_COUNTS = ("bytes", "sentBytes", "grpThreads", "allThreads", "URL", "Latency", "IdleTime", "Connect")
+_BEHIND = {
+    8: _COUNTS,  # from 4.0 on
+    7: tuple(name for name in _COUNTS if name != "URL"),
+    6: tuple(name for name in _COUNTS if name not in {"URL", "sentBytes"}),
+    5: ("bytes", "grpThreads", "allThreads", "Latency", "IdleTime"),
+    4: ("bytes", "grpThreads", "allThreads", "Latency"),  # 2.13
+    2: ("bytes", "Latency"),
+}
+"""Columns behind `success`, and `failureMessage` which 3.0 added, by their number: the defaults of each version."""
+
+
+def _columns_of(line: str) -> tuple[list[str], str] | None:
+    """Return the columns and the delimiter of a JTL without a heading, by its first row; None for any other line.
+
+    Columns keep their order whichever of them are saved. Of those that no version has by default the first four and
+    `success` are known.
+    """
+    for delimiter in (",", ";", "\t", "|"):
+        cells = next(csv.reader([line], delimiter=delimiter))
+        at = next((i for i, cell in enumerate(cells) if cell in {"true", "false"}), 0)
+        if at < len(_FIRST) or not (_STAMP.fullmatch(cells[0]) and cells[1].isdigit() and _CODE.fullmatch(cells[3])):
+            continue
+        behind = cells[at + 1 :]
+        failure = ("failureMessage",) if behind and not behind[0].isdigit() else ()
+        known = _BEHIND.get(len(behind) - len(failure)) if at + 1 == len(_TO_SUCCESS) else None
+        if known is not None:
+            return [*_TO_SUCCESS, *failure, *known], delimiter
+        names = [*_FIRST, *(f"column {i}" for i in range(len(_FIRST), len(cells)))]
+        names[at] = "success"
+        return names, delimiter
+    return None
 
 
 def _heading(line: str) -> tuple[list[str], str] | None:
@@ -190,13 +227,11 @@ def _heading(line: str) -> tuple[list[str], str] | None:
 def _parse_csv(text: str) -> LoadResult | None:
     lines = [line for line in split_lines(text) if line.strip()]
     heading = _heading(lines[0]) if lines else None
+    body = lines[1:]
+    if heading is None and lines:
+        heading, body = _columns_of(lines[0]), lines
     if heading is None:
-        if not lines or not _PLAIN_ROW.fullmatch(lines[0]):
-            return None
-        heading = _DEFAULT_COLUMNS, ","
-        body = lines
-    else:
-        body = lines[1:]
+        return None
     if any(_heading(line) for line in body if line[:1] in 'te"lr' and "elapsed" in line):
         raise several_runs("jmeter", lines[0])
     names, delimiter = heading
@@ -430,11 +465,11 @@ def _parse_statistics(text: str) -> LoadResult | None:
 
 
 def parse(text: str) -> LoadResult:
-    """Return the result of a JTL, of the summariser's lines, or of `statistics.json`.
+    """Return the result of a JTL, of a report's table, of the summariser's lines, or of `statistics.json`.
 
     Raises ParseError for other text, and for several runs.
     """
-    for read in (_parse_csv, _parse_xml, _parse_statistics, _parse_summary):
+    for read in (_parse_csv, parse_aggregate, _parse_xml, _parse_statistics, _parse_summary):
         if (result := read(text)) is not None:
             return result
     raise not_output_of("jmeter", split_lines(text))
@@ -442,7 +477,7 @@ def parse(text: str) -> LoadResult:
 
 def _recognise(text: str) -> bool:
     first = next((line for line in text.split("\n", 50) if line.strip()), "")
-    if _heading(first) or _PLAIN_ROW.fullmatch(first):
+    if _heading(first) or _columns_of(first) or (heading_of(first) and parse_aggregate(text)):
         return True
     return any(mark.search(text) for mark in (_MARK, _STATISTICS))
 

@@ -1,4 +1,4 @@
-"""Parser of the output of Envoy's Nighthawk: its human text, old and new, and `--output-format json`.
+"""Parser of the output of Envoy's Nighthawk: its human text, old and new, and its JSON, also in fortio's form.
 
 Meaning of the figures, read from its source (source/client/output_formatter_impl.cc, docs/root/statistics.md):
 
@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from benchkit.errors import ParseError
+from benchkit.loadtools.fortio.output import OF_NIGHTHAWK, FortioDocument, is_fortio_json, read_fortio
 from benchkit.loadtools.json_text import LaxJsonOutput, find_document, read_document
 from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import (
@@ -337,8 +338,52 @@ def _of_json(statistic: _NighthawkStatistic) -> _Statistic:
     )
 
 
+def _of_fortio(document: FortioDocument) -> LoadResult:
+    """Return the result of `--output-format fortio`, whose rate is of all requests, and whose codes are 2xx alone."""
+    times, duration = document.DurationHistogram, document.ActualDuration / 1e9
+    answered = (document.RetCodes or {}).get("200", 0)
+    requests = round(document.ActualQPS * duration)
+    connections = document.NumThreads or None
+    return LoadResult(
+        tool="nighthawk",
+        target=document.URL,
+        duration_s=duration or None,
+        requests=requests,
+        rps=document.ActualQPS,
+        connections=connections,
+        bytes_total=document.BytesReceived,
+        latency=Latency(
+            min_s=times.Min,
+            mean_s=times.Avg,
+            stdev_s=times.StdDev,
+            max_s=times.Max,
+            percentiles={f"{each.Percentile:g}": each.Value for each in times.Percentiles or ()},
+            covers="request",
+            corrected=False,
+        )
+        if times.Count and times.Avg
+        else Latency(covers="request", corrected=False),
+        non_2xx=0 if answered == requests else None,
+        failed=0 if answered == requests else None,
+        notes=(_FORTIO_LIMITS, *_target_rate(document.RequestedQPS)),
+    )
+
+
+_FORTIO_LIMITS = Note(
+    code="nighthawk-fortio",
+    message="in fortio's form nighthawk counts answers of 2xx alone, and rounds the shares of percentiles down",
+)
+
+
+def _target_rate(rate: str | float | None) -> Iterator[Note]:
+    if rate and float(rate):
+        yield Note(code="target-rate", message=f"{float(rate):g}/s were asked for; times count from sending")
+
+
 def parse(text: str) -> LoadResult:
     """Return the result of a run. Raises ParseError for other text, for several runs, and for nighthawk's CSV."""
+    if OF_NIGHTHAWK.search(text) and (fortio := read_fortio(text)) is not None:
+        return _of_fortio(fortio)
     document = find_document(text, _JSON, "nighthawk")
     if document is None:
         return _NighthawkReader().read(text)
@@ -353,7 +398,11 @@ _MARK = line_with(
 )
 FORMAT = OutputFormat(
     "nighthawk",
-    lambda text: _MARK.search(text) is not None or all(mark.search(text) for mark in (_JSON, _DEVIATION)),
+    lambda text: (
+        _MARK.search(text) is not None
+        or all(mark.search(text) for mark in (_JSON, _DEVIATION))
+        or (is_fortio_json(text) and OF_NIGHTHAWK.search(text) is not None)
+    ),
     parse,
     (line_with(_TITLE.pattern),),
 )

@@ -76,7 +76,7 @@ _ABOUT_TIME = {
     *("latence", "latência", "latencia", "задержка", "分位", "分位数"),
 }
 _COUNTS = {
-    "connections": r"(?:concurrent )?(?:connections?|conns?|clients?|users?)|connexions|verbindungen|conexiones|conexões|concurrency|(?:vus|virtual users)|c|并发数?|连接数?|并发连接数?",
+    "connections": r"(?:concurrent )?(?:connections?|conns?|clients?|users?)|connexions|verbindungen|conexiones|conexões|concurrency|(?:vus|virtual users)|c|并发(?:用户|连接)?数?|连接数?",
     "requests": r"(?:total |completed? |# ?)?(?:requests?|reqs)(?: total| count)?|total requests|请求总?数|总请求数?",
     "failures": r"(?:total |failed )?(?:errors?|failures?|failed|failed requests)(?: count)?|错误数?|失败数?|错误请求数?",
     "errors_connect": r"(?:socket )?(?:connect(?:ion)?|conn) errors?",
@@ -97,7 +97,7 @@ _COUNTS = {
 _COUNT_PATTERNS = {field: re.compile(pattern, re.IGNORECASE) for field, pattern in _COUNTS.items()}
 _TARGET = re.compile(r"(?:target|offered|requested|held) (?:rate|rps|qps|throughput|load)(?: rps)?", re.IGNORECASE)
 _RATE = re.compile(
-    r"(?:achieved |actual |total |mean |avg |average |平均)?(?:throughput|speed|rate|吞吐量?|每秒请求数|性能|tps)|best performance",
+    r"(?:achieved |actual |total |mean |avg |average |平均)?(?:throughput|speed|rate|吞吐量?|每秒(?:请求|处理)(?:数|量)?|请求速率|性能|tps)|best performance",
     re.IGNORECASE,
 )
 _WINDOW = re.compile(
@@ -105,7 +105,7 @@ _WINDOW = re.compile(
     re.IGNORECASE,
 )
 _UNIT_AT_END = re.compile(r"(?:^|[\s(\[,:/])\s*(" + "|".join(map(re.escape, SECONDS)) + r")\s*[)\]]?$", re.IGNORECASE)
-_WORD = re.compile(r"p\s?\d[\d.]*|\d[\d.]*\s?(?:%|th)?|[^\W\d_]+", re.IGNORECASE)
+_WORD = re.compile(r"t?p\s?\d[\d.]*|\d[\d.]*\s?(?:%|th|分位)?|[^\W\d_]+", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -252,7 +252,7 @@ def _time_column(bare: str, scale: float | None) -> Column | None:
 
 def _percentile(word: str) -> str | None:
     """Return `p99.9` of `p99.9`, `p999`, `99.9%` and `99.9th`; None for other words."""
-    match = re.fullmatch(r"p(\d{2,6}(?:\.\d+)?)|(\d{2}(?:\.\d+)?)(?:%|th)", word)
+    match = re.fullmatch(r"t?p(\d{2,6}(?:\.\d+)?)|(\d{2}(?:\.\d+)?)(?:%|th|分位)", word)
     if match is None:
         return None
     digits = match[1] or match[2]

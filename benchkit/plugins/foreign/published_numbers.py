@@ -28,7 +28,7 @@ _DIGITS = r"\d{1,3}(?:[ '\u2019]\d{3})+(?:[.,]\d+)?(?!\d)|\d[\d.,]*\d(?:e[+-]?\d
 _NUMBER = rf"({_DIGITS})(?:\s?(k|m|mio|mln|万|萬)(?![a-z]))?"
 _PER_SECOND = (
     r"(?:(?:req(?:uest)?s?|requ[eê]tes|anfragen|requisi[cç][oõ]es|peticiones|запрос\w*|calls|hits|ops?|operations|"
-    r"trans(?:actions)?|r|请求|次|個|回)"
+    r"trans(?:actions)?|r|请求数?|次|個|回)"
     r"\s?(?:/|per|pro|par|por|в)\s?(?:s(?:ec(?:ond)?|ek(?:unde)?|eg(?:undo)?)?|秒|\u0441(?:ек)?)|rps|qps|tps)\b"
 )
 PER_SECOND = re.compile(_PER_SECOND, re.IGNORECASE)

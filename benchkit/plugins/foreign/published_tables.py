@@ -48,7 +48,7 @@ def _piped(lines: Sequence[str]) -> Iterator[RawTable]:
             before = []
         block = []
         if match := _TITLE.fullmatch(line):
-            title, before = plain(match[1] or match[2]), []
+            title, before = plain(match[1] or match[2] or ""), []
         elif line.strip():
             before.append(plain(line))
 

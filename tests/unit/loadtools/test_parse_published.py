@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import re
 
 import pytest
 
 from benchkit.errors import ParseError
 from benchkit.loadtools.formats import read_runs
 from benchkit.models.load_result import LoadResult
+from tests.support.loadtools.outputs import recorded
 
 SUMMARY = """\
      checks.........................: 97.10% ✓ 57012      ✗ 1700
@@ -91,6 +94,100 @@ def test_the_first_interval_of_jmeter_is_the_run_so_far() -> None:
     assert not result.complete
     with pytest.raises(ParseError, match="intervals only"):
         _only(line + line)
+
+
+DEFAULTS = "timeStamp elapsed label responseCode responseMessage threadName dataType success failureMessage bytes sentBytes grpThreads allThreads URL Latency IdleTime Connect"
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        DEFAULTS,
+        DEFAULTS.replace("URL ", ""),
+        DEFAULTS.replace("URL ", "").replace("sentBytes ", ""),
+        "timeStamp elapsed label responseCode responseMessage threadName dataType success bytes grpThreads allThreads Latency IdleTime",
+        "timeStamp elapsed label responseCode responseMessage threadName dataType success bytes grpThreads allThreads Latency",
+        "timeStamp elapsed label responseCode responseMessage threadName dataType success bytes Latency",
+        "timeStamp elapsed label responseCode threadName success",
+    ],
+    ids=["4.0", "3.1", "3.0", "2.13-idle", "2.13", "2.6", "few"],
+)
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_rows_of_jmeter_need_no_heading(columns: str, delimiter: str) -> None:
+    names, kept = DEFAULTS.split(), columns.split()
+    rows = list(csv.DictReader(recorded("jmeter/v56-csv").splitlines()))
+    assert list(rows[0]) == names
+    text = "".join(delimiter.join(f"{row[name]}" for name in kept) + "\n" for row in rows)
+    headed, bare = _only(delimiter.join(kept) + "\n" + text), _only(text)
+    shown = {"bytes_total", "first_byte_mean_s", "threads", "users"} if "bytes" not in kept else set()
+    assert bare.model_dump(exclude=shown) == headed.model_dump(exclude=shown)
+    assert (bare.requests, bare.failed) == (120, 24)
+
+
+AGGREGATE = """\
+Label,# Samples,Average,Median,90% Line,95% Line,99% Line,Min,Maximum,Error %,Throughput,Received KB/sec,Std. Dev.
+Home,500,123,110,200,240,300,20,350,0.400%,49.50495,100.25,10.5
+TOTAL,1000,173,160,280,320,390,20,650,0.700%,98.81423,150.5,48.71
+"""
+KEYS = "sampler_label,aggregate_report_count,average,aggregate_report_median,aggregate_report_90%_line,aggregate_report_95%_line,aggregate_report_99%_line,aggregate_report_min,aggregate_report_max,aggregate_report_error%,aggregate_report_rate,aggregate_report_bandwidth,aggregate_report_stddev"
+CHINESE = "Label,# 样本,平均值,中位数,90% 百分位,95% 百分位,99% 百分位,最小值,最大值,异常 %,吞吐量,接收 KB/sec,标准偏差"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        AGGREGATE,
+        AGGREGATE.replace(",", "\t"),
+        AGGREGATE.replace(AGGREGATE.partition("\n")[0], KEYS).replace("0.700%", "0.007"),
+        AGGREGATE.replace(AGGREGATE.partition("\n")[0], CHINESE).replace("TOTAL", "总体"),
+        "".join(
+            f"| {line.replace(',', ' | ')} |\n{'|---' * 13 * (not at)}|\n"
+            for at, line in enumerate(AGGREGATE.splitlines())
+        ),
+        AGGREGATE.replace("98.81423", "98.81423/sec"),
+    ],
+    ids=["window", "tabs", "keys", "chinese", "markdown", "copied"],
+)
+def test_the_report_of_jmeter_states_all_samples(text: str) -> None:
+    result = _only(text)
+    assert (result.tool, result.requests, result.rps, result.failed) == ("jmeter", 1000, 98.81423, 7)
+    assert result.latency.percentiles == {"50": 0.16, "90": 0.28, "95": 0.32, "99": 0.39}
+    times = result.latency
+    assert (times.mean_s, times.stdev_s, times.min_s, times.max_s) == (0.173, 0.04871, 0.02, 0.65)
+    assert (result.availability, result.bytes_per_s, result.complete) == (0.993, 150.5 * 1024, True)
+
+
+def test_a_rounded_share_of_failures_is_no_number_of_them() -> None:
+    result = _only(AGGREGATE.replace("1000,173", "1000000,173"))
+    assert (result.requests, result.failed, result.availability) == (1000000, None, 0.993)
+    without_total = AGGREGATE.replace("TOTAL", "Login")  # rows of single labels are a table
+    assert read_runs(without_total, where="here") == []
+
+
+NIGHTHAWK = """{
+ "Labels": "", "RequestedQPS": 30, "URL": "http://127.0.0.1/", "RequestedDuration": "2s",
+ "ActualQPS": 27.99999399400129, "ActualDuration": 2000000429, "NumThreads": 300,
+ "DurationHistogram": {"Count": "53", "Data": [{"Start": 0.05, "End": 0.05, "Percent": 0, "Count": "1"}],
+  "Min": 0.053, "Max": 0.31, "Avg": 0.078, "StdDev": 0.05, "Percentiles": [{"Percentile": 50, "Value": 0.065}]},
+ "RetCodes": {"200": "56"}, "BytesReceived": "2702142"
+}
+"""
+
+
+@pytest.mark.parametrize("quirks", [True, False])
+def test_nighthawk_writes_fortios_form_with_all_requests_in_its_rate(*, quirks: bool) -> None:
+    plain = re.sub(r'"(Count|200|BytesReceived)": "([0-9]+)"', r'"\1": \2', NIGHTHAWK).replace('QPS": 30', 'QPS": "30"')
+    result = _only(NIGHTHAWK if quirks else plain)
+    assert (result.tool, result.requests, result.rps, result.connections) == ("nighthawk", 56, 27.99999399400129, 300)
+    assert (result.latency.mean_s, result.latency.percentiles, result.bytes_total) == (0.078, {"50": 0.065}, 2702142)
+    assert {note.code for note in result.notes} == {"nighthawk-fortio", "target-rate"}
+
+
+def test_fortio_without_a_rate_prints_minus_one() -> None:
+    text = recorded("fortio/v163-text")
+    unlimited = re.sub(r"running at \S+ queries", "running at -1 queries", text)
+    assert unlimited != text
+    assert (_only(unlimited).complete, "target-rate" in {note.code for note in _only(unlimited).notes}) == (True, False)
 
 
 def test_an_interrupt_stands_before_the_heading_of_wrk() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from benchkit.loadtools.formats import read_runs
 from benchkit.loadtools.preparation import prepare
+from tests.support.loadtools.outputs import recorded
 from tests.support.paths import TESTS
 
 WRK = (TESTS / "fixtures" / "load" / "wrk" / "v410-plain.txt").read_text()
@@ -39,6 +41,37 @@ def test_a_prefix_of_each_line_is_removed_and_named(prefix: str, text: str) -> N
     assert prepared.text.rstrip() == text.rstrip()
     assert {note.code for note in prepared.notes} == {"prefix-removed"}
     assert prefix.split(maxsplit=1)[0] in prepared.notes[0].message
+
+
+BANNERS = {
+    "compose": (["[+] Running 2/2", "Attaching to wrk-1"], "wrk-1  | ", ["wrk-1 exited with code 0"]),
+    "kubectl": (['Defaulted container "wrk" out of: wrk, proxy'], "2026-01-31T10:11:12.123456789Z ", []),
+    "actions": (["Current runner version: '2.311.0'"], "2026-01-31T10:11:12.1234567Z ", ["##[error]Process completed"]),
+    "journald": (["-- Boot 0123456789abcdef --"], "Jan 31 10:11:12 load-1 wrk[4711]: ", ["-- End --"]),
+    "jenkins": (["Started by user admin"], "10:11:12  ", ["Finished: SUCCESS"]),
+    "mail": (["On Monday Joe wrote:", ""], "> ", ["Thanks!"]),
+    "npm": ([], "npm info ", []),
+    "stern": (["+ load-7f9c > wrk"], "load-7f9c wrk ", []),
+    "swarm": ([], "bench_wrk.1.abcdefghij@node1    | ", []),
+    "turbo": (["• Running bench"], "web:bench: ", [" Tasks:    1 successful, 1 total"]),
+    "concurrently": (["$ concurrently"], "[bench] ", ["[bench] exited"]),
+    "ts": (["$ wrk | ts"], "Jan 31 10:11:12 ", []),
+    "syslog": ([], "<14>1 2026-01-31T10:11:12.123Z host wrk 4711 - - ", []),
+    "teamcity": ([], "[10:11:12] :\t [Step 1/1] ", []),
+    "go-test": (["=== RUN   TestLoad"], "    load_test.go:42: ", ["--- PASS: TestLoad (10.00s)", "PASS"]),
+    "indented": (["TASK [run wrk] ****"], "    ", ["PLAY RECAP"]),
+}
+READ = ("wrk/v410-plain", "hey/v014-plain", "fortio/v163-json", "oha/v1-json", "gatling/v39-console")
+
+
+@pytest.mark.parametrize("name", READ)
+@pytest.mark.parametrize("kind", BANNERS)
+def test_banners_of_a_log_have_no_prefix(kind: str, name: str) -> None:
+    before, prefix, after = BANNERS[kind]
+    lines = recorded(name).rstrip("\n").split("\n")
+    text = "\n".join([*before, *(prefix + line for line in lines), *after]) + "\n"
+    (result,), (plain,) = read_runs(text, where="log"), read_runs(recorded(name), where="plain")
+    assert result.model_copy(update={"notes": ()}) == plain.model_copy(update={"notes": ()})
 
 
 def test_lines_of_the_author_between_those_of_a_log_stay() -> None:
