@@ -33,7 +33,7 @@ from benchkit.loadtools.vegeta import output as vegeta
 from benchkit.loadtools.wrk import output as wrk
 from benchkit.loadtools.wrk2 import output as wrk2
 from benchkit.loadtools.zrk import output as zrk
-from benchkit.models.load_result import LoadResult
+from benchkit.models.load_result import LoadResult, Note
 from benchkit.registry import Registry
 
 AUTO = "auto"
@@ -92,6 +92,8 @@ UNSUPPORTED: Mapping[str, Callable[[str], bool]] = {
 
 MAX_SAMPLE = 1 << 20
 """Characters at the beginning and at the end of a text in which marks are looked for."""
+BROKEN = frozenset({"unread", "aborted", "part-of-run", "no-total"})
+"""Codes of notes that say why a text, or its run, is incomplete."""
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
@@ -213,8 +215,18 @@ def _read(chosen: OutputFormat, text: str, prepared: PreparedText) -> LoadResult
         further = prepare_further(PreparedText(text, notes))
         if further is None or not _is_read(chosen, further.text):
             raise
-        result, notes = chosen.parse(further.text), further.notes
+        text, notes = further
+        result = chosen.parse(text)
+    if not result.complete and _is_excerpt(chosen, text, result):
+        message = f"the text has no beginning of a run of {chosen.tool}: an excerpt, whose end cannot be judged"
+        result, notes = result.model_copy(update={"complete": True}), (Note(code="excerpt", message=message), *notes)
     return result.model_copy(update={"notes": (*result.notes, *notes)}) if notes else result
+
+
+def _is_excerpt(chosen: OutputFormat, text: str, result: LoadResult) -> bool:
+    """Return whether a text lacks the first line of a run, and no note says that something broke off."""
+    is_begun = not chosen.starts or chosen.starts[0].search(text) is not None
+    return not is_begun and not BROKEN & {note.code for note in result.notes}
 
 
 def _sample(text: str) -> str:

@@ -38,10 +38,11 @@ from benchkit.loadtools.text import (
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
 
 _JSON = re.compile(r'"DurationHistogram"\s*:')
-OF_NIGHTHAWK = re.compile(
+_NIGHTHAWKS = re.compile(
     r'"RequestedQPS"\s*:\s*[0-9]|"Count"\s*:\s*"[0-9]|"Percent"\s*:\s*0\s*[,}]|"Version"\s*:\s*"[^"]*/(?:Clean|Modified)/'
 )
-"""What Nighthawk writes in fortio's form, and fortio does not: counts as text, and a rate as none."""
+"""Marks of Nighthawk in fortio's form: counts as text, a rate that is none, a first bucket without requests."""
+_OWN = re.compile(r'"(?:ErrorsDurationHistogram|Exactly|SocketCount|RunID)"\s*:')
 _RUNNING = re.compile(r"Fortio (\S+) running at (\S+) queries per second, .* for .*?: (\S.*)")
 _STARTING = re.compile(
     r"Starting at (\S+) qps with (\S+) thread\(s\) \[gomax [0-9]+\] (?:for ([0-9]\S*)(?: : .*\(total ([0-9]{1,18})\))?.*|.*)"
@@ -360,12 +361,16 @@ def _of_document(document: FortioDocument) -> LoadResult:
 
 def parse(text: str) -> LoadResult:
     """Return the result of a run. Raises ParseError for other text, for several runs, and where no run was made."""
-    document = None if OF_NIGHTHAWK.search(text) else read_fortio(text)
+    document = None if is_of_nighthawk(text) else read_fortio(text)
     return _FortioReader().read(text) if document is None else _of_document(document)
 
 
-def is_fortio_json(text: str) -> bool:
-    """Return whether a text has a document in fortio's form, whoever wrote it."""
+def is_of_nighthawk(text: str) -> bool:
+    """Return whether a text has a document in fortio's form that Nighthawk wrote."""
+    return _is_document(text) and _NIGHTHAWKS.search(text) is not None and _OWN.search(text) is None
+
+
+def _is_document(text: str) -> bool:
     return _JSON.search(text) is not None and '"ActualQPS"' in text
 
 
@@ -378,7 +383,7 @@ _has_mark = has_line(
 )
 FORMAT = OutputFormat(
     "fortio",
-    lambda text: _has_mark(text) or (is_fortio_json(text) and OF_NIGHTHAWK.search(text) is None),
+    lambda text: _has_mark(text) or (_is_document(text) and not is_of_nighthawk(text)),
     parse,
     (
         line_with(r"Fortio \S+ running at "),

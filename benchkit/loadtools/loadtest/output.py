@@ -181,5 +181,7 @@ FORMAT = OutputFormat(
         r"100%\s+[0-9]+ ms \(longest request\)$",
     ),
     parse,
-    (line_with(r"(?:INFO\s+)?Target URL:\s{2,}"),),
+    tuple(
+        line_with(rf"(?:INFO\s+)?{label}:\s{{1,}}") for label in ("Target URL", "Completed requests", "Effective rps")
+    ),
 )

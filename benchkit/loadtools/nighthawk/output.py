@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from benchkit.errors import ParseError
-from benchkit.loadtools.fortio.output import OF_NIGHTHAWK, FortioDocument, is_fortio_json, read_fortio
+from benchkit.loadtools.fortio.output import FortioDocument, is_of_nighthawk, read_fortio
 from benchkit.loadtools.json_text import LaxJsonOutput, find_document, read_document
 from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import (
@@ -382,7 +382,7 @@ def _target_rate(rate: str | float | None) -> Iterator[Note]:
 
 def parse(text: str) -> LoadResult:
     """Return the result of a run. Raises ParseError for other text, for several runs, and for nighthawk's CSV."""
-    if OF_NIGHTHAWK.search(text) and (fortio := read_fortio(text)) is not None:
+    if is_of_nighthawk(text) and (fortio := read_fortio(text)) is not None:
         return _of_fortio(fortio)
     document = find_document(text, _JSON, "nighthawk")
     if document is None:
@@ -401,7 +401,7 @@ FORMAT = OutputFormat(
     lambda text: (
         _MARK.search(text) is not None
         or all(mark.search(text) for mark in (_JSON, _DEVIATION))
-        or (is_fortio_json(text) and OF_NIGHTHAWK.search(text) is not None)
+        or is_of_nighthawk(text)
     ),
     parse,
     (line_with(_TITLE.pattern),),

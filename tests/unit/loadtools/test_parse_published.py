@@ -190,6 +190,24 @@ def test_fortio_without_a_rate_prints_minus_one() -> None:
     assert (_only(unlimited).complete, "target-rate" in {note.code for note in _only(unlimited).notes}) == (True, False)
 
 
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        ("loadtest", "Effective rps:       1234\n"),
+        ("autocannon", "│ Stat      │ 50%     │ Avg      │\n│ Req/Sec   │ 57343   │ 56798.55 │\n"),
+    ],
+)
+def test_an_excerpt_without_a_beginning_is_not_broken_off(tool: str, text: str) -> None:
+    result = _only(text)
+    assert (result.tool, result.complete) == (tool, True)
+    assert "excerpt" in {note.code for note in result.notes}
+
+
+def test_excerpts_of_several_runs_are_read_one_by_one() -> None:
+    rates = [each.rps for each in read_runs("Effective rps:  1234\nEffective rps:  2345\n", where="here")]
+    assert rates == [1234, 2345]
+
+
 def test_an_interrupt_stands_before_the_heading_of_wrk() -> None:
     result = _only(
         "Running 30s test @ http://127.0.0.1/\n  2 threads and 40 connections\n^C  Thread Stats   Avg      Stdev     Max   +/- Stdev\n"
