@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from benchkit.comparison.claims import ClaimResult
+    from benchkit.comparison.classes import ClassResult
     from benchkit.comparison.compare import RunComparison
     from benchkit.comparison.gate import GateLimits
     from benchkit.comparison.ratios import Ratio
@@ -127,6 +128,7 @@ def _show(found: RunComparison) -> None:
         _show_metric([ratio for ratio in found.ratios if ratio.metric == metric], found)
         if metric in found.resolution:
             print(found.resolution[metric].detects)
+    _show_classes(found.classes)
     print(f"\n{explain('cell', 'block', 'suspect')}")
     if found.level != found.alpha:
         print(f"{found.decides[0].upper()}{found.decides[1:]}.")
@@ -135,6 +137,25 @@ def _show(found: RunComparison) -> None:
         print(f"\nGate: {found.gate.verdict}")
         for line in found.gate.lines:
             print(f"- {line.verdict}: {line.cell_id}, {line.metric}: {line.full_text}")
+
+
+def _show_classes(classes: Sequence[ClassResult]) -> None:
+    """Print the classes of requests: their latencies in each cell, and the ratios of these."""
+    from benchkit.comparison.texts import interval, outcome
+    from benchkit.models.metrics import P99
+
+    if not classes:
+        return
+    print("\nClasses of requests")
+    rows = []
+    for each in classes:
+        ratio = next((ratio for ratio in each.ratios if ratio.metric == P99), None)
+        point = "" if ratio is None or ratio.ratio is None else f"{ratio.ratio:.3f}"
+        shown = ("", "") if ratio is None else (interval(ratio), outcome(ratio, brief=True))
+        times = (units.seconds(each.latency_p50_s), units.seconds(each.latency_p99_s))
+        rows.append((each.request_class, each.label, units.share(each.share), *times, point, *shown))
+    heads = ("class", "cell", "share", "p50", "p99", "p99 ratio", "95 % interval", "difference")
+    print_table(heads, rows, right=(2, 3, 4, 5, 6))
 
 
 def show_claims(claims: Sequence[ClaimResult]) -> None:

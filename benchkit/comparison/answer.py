@@ -38,6 +38,8 @@ _VERDICTS: Mapping[Trust, str] = {
 
 MAX_SENTENCES = 2
 """Ratios that get a sentence of their own; the others are counted."""
+MAX_NAMED_CLASSES = 3
+"""Classes of requests that a sentence names; the others are counted."""
 _MAX_REASONS = 2
 _SMALL, _LARGE = 0.1, 10.0
 """Ratios below and above which two decimals are too few or too many."""
@@ -73,11 +75,16 @@ class Answer(Frozen):
         return "; ".join((*shown, *([f"and {units.counted(more, 'more reason')}"] if more > 0 else [])))
 
 
-def write_answer(ratios: Sequence[Ratio], runs: Sequence[RunData], changes: Sequence[FactDifference] = ()) -> Answer:
+def write_answer(
+    ratios: Sequence[Ratio],
+    runs: Sequence[RunData],
+    changes: Sequence[FactDifference] = (),
+    by_class: Sequence[Ratio] = (),
+) -> Answer:
     """Return the answer of ratios within one run (cells relative to a baseline) or of two runs (second to first).
 
     The first metric among the ratios is the headline; the others are added to its sentences. `runs` are the runs
-    compared, `changes` the differences between their hosts and settings.
+    compared, `changes` the differences between their hosts and settings, `by_class` the ratios of classes of requests.
     """
     names = {view.cell_id: view.label for run in runs for view in cell_views(run.manifest)}
     compared = [ratio for ratio in ratios if not ratio.control]
@@ -101,6 +108,11 @@ def write_answer(ratios: Sequence[Ratio], runs: Sequence[RunData], changes: Sequ
     rest = [ratio for ratio in main if ratio not in chosen]
     if rest:
         sentences.append(_count_rest(rest))
+    for ratio in chosen:
+        of_pair = [each for each in by_class if (each.cell_id, each.baseline) == (ratio.cell_id, ratio.baseline)]
+        sentences += _class_sentence(
+            of_pair, f"For {names.get(ratio.cell_id, ratio.cell_id)}, " if len(chosen) > 1 else ""
+        )
     if len(runs) == 1 and headline == RPS:
         sentences += _explanations([ratio for ratio in chosen if ratio.outcome != "not shown"], runs[0], names)
     changed = [f"between the runs {each.text}" for each in changes]
@@ -186,6 +198,32 @@ class _Writer:
         cell, base = (", ".join(level_name(name, side[name]) for name in differing) for side in (one, other))
         common = ", ".join(level_name(name, one[name]) for name in varying if name not in differing)
         return cell, base, f" ({common})" if common else ""
+
+
+def _class_sentence(ratios: Sequence[Ratio], start: str) -> Iterator[str]:
+    """Yield the sentence on the classes of requests that differ, those that differ most first: in p99, else in p50."""
+    shown: dict[str | None, Ratio] = {}
+    for ratio in ratios:
+        if ratio.is_shown:
+            shown.setdefault(ratio.request_class, ratio)
+    others = len({ratio.request_class for ratio in ratios}) - len(shown)
+    ranked = sorted(shown.values(), key=lambda ratio: -abs(math.log(ratio.ratio or 1.0)))
+    clauses = [
+        f"{ratio.request_class} answers in {_number(ratio.ratio or 0.0)} times the {metric_named(ratio.metric).title}"
+        f"{_interval(ratio)}"
+        for ratio in ranked[:MAX_NAMED_CLASSES]
+    ]
+    if more := len(ranked) - len(clauses):
+        clauses.append(f"{units.counted(more, 'more class differs', 'more classes differ')}")
+    if ranked and others:
+        clauses.append(
+            "the other class is not shown to differ" if others == 1 else f"the {others} others are not shown to differ"
+        )
+    if clauses:
+        yield f"{start}{'; '.join(clauses)}."
+    elif others:
+        none = f"none of the {others} classes of requests is shown to differ in latency."
+        yield f"{start}{none}" if start else none.capitalize()
 
 
 def _predicate(ratio: Ratio, base: str, *, is_decided: bool) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -13,6 +12,7 @@ from pydantic import Field
 from benchkit.comparison.answer import Answer, write_answer
 from benchkit.comparison.capacities import CellCapacity, cell_capacities
 from benchkit.comparison.claims import ClaimResult, asked_ratios, judge_claims
+from benchkit.comparison.classes import ClassResult, class_ratios, class_results
 from benchkit.comparison.costs import CellCost, cell_costs
 from benchkit.comparison.gate import GateLimits, GateResult, default_limits, judge_ratios
 from benchkit.comparison.notes import (
@@ -77,6 +77,8 @@ class RunComparison(Frozen, serialize_by_alias=True):
     alpha: float
     level: float
     ratios: tuple[Ratio, ...]
+    classes: tuple[ClassResult, ...] = ()
+    """Classes of requests of each cell, of the second run in a comparison of two; empty for loads without classes."""
     capacities: tuple[CellCapacity, ...] = ()
     """Capacities of the cells, of the second run in a comparison of two; empty where none was searched for."""
     costs: tuple[CellCost, ...] = ()
@@ -170,20 +172,24 @@ def compare(
     chosen = tuple(map(metric_column, metrics)) or (primary_metric(*data),)
     limits = default_limits(chosen) if gated and thresholds is None else thresholds
     wanted = tuple(dict.fromkeys((*chosen, *(limits.metrics if limits else ()))))
-    if run2 is None:
-        compared = partial(compare_cells, data[0], baseline=baseline)
-    else:
-        facts = [load("hosts", store=where, run_id=side.manifest.run_id) for side in data]
-        compared = partial(compare_runs, data[0], data[1], baseline=baseline, facts=(facts[0], facts[1]))
-    comparison = compared(wanted)
+    facts = [load("hosts", store=where, run_id=side.manifest.run_id) for side in data] if run2 is not None else []
+
+    def compared(runs: Sequence[RunData], metrics: Sequence[str]) -> RunComparison:
+        if run2 is None:
+            return compare_cells(runs[0], metrics, baseline)
+        return compare_runs(runs[0], runs[1], metrics, baseline, facts=(facts[0], facts[1]))
+
+    comparison = compared(data, wanted)
     others = () if metrics or thresholds or gated else _answer_metrics(*data)[1:]
-    ratios = [*comparison.ratios, *(ratio for metric in others for ratio in compared([metric]).ratios)]
+    ratios = [*comparison.ratios, *(ratio for metric in others for ratio in compared(data, [metric]).ratios)]
+    by_class = class_ratios(data, lambda runs, metrics: compared(runs, metrics).ratios, comparison.level)
     if run2 is None and baseline is None and not (metrics or thresholds or gated):
         ratios = _asked_first(data[0], ratios)
     comparison = comparison.model_copy(
         update={
             "claims": judge_claims(data[0]) if run2 is None else (),
-            "answer": write_answer(ratios, data, (*comparison.drift, *comparison.asked)),
+            "answer": write_answer(ratios, data, (*comparison.drift, *comparison.asked), by_class),
+            "classes": class_results(data[-1], by_class),
             "capacities": cell_capacities(data[-1]),
             "costs": cell_costs(data[-1]),
         }
@@ -233,11 +239,22 @@ def primary_metric(*runs: RunData) -> str:
     return found.pop() if len(found) == 1 else RPS
 
 
-def answer_of_run(data: RunData, comparisons: Iterable[RunComparison] = ()) -> Answer:
-    """Return the answer of one run in sentences, as `compare` gives it; `comparisons` of single metrics are reused."""
+def answer_of_run(
+    data: RunData, comparisons: Iterable[RunComparison] = (), by_class: Sequence[Ratio] | None = None
+) -> Answer:
+    """Return the answer of one run in sentences, as `compare` gives it.
+
+    `comparisons` of single metrics, and the ratios `by_class` of `classes_of_run`, are reused.
+    """
     known = {comparison.metrics: comparison for comparison in comparisons}
     parts = [known.get((metric,)) or compare_cells(data, [metric]) for metric in _answer_metrics(data)]
-    return write_answer(_asked_first(data, [ratio for part in parts for ratio in part.ratios]), [data])
+    ratios = _asked_first(data, [ratio for part in parts for ratio in part.ratios])
+    return write_answer(ratios, [data], by_class=classes_of_run(data) if by_class is None else by_class)
+
+
+def classes_of_run(data: RunData) -> tuple[Ratio, ...]:
+    """Return the ratios of each class of requests of one run; empty for loads without classes."""
+    return class_ratios([data], lambda runs, metrics: compare_cells(runs[0], metrics).ratios, data.alpha)
 
 
 def _asked_first(data: RunData, ratios: Sequence[Ratio]) -> list[Ratio]:

@@ -68,6 +68,8 @@ class Ratio(Frozen, serialize_by_alias=True):
     metric: str
     cell_id: str
     baseline: str
+    request_class: str | None = None
+    """Class of requests that it is about; None: all requests."""
     relative_to: str | None = None
     """The divisor of both sides: between runs a cell of the same run; of a ratio of ratios the other pair of cells."""
     control: bool = False
@@ -157,6 +159,12 @@ class Ratio(Frozen, serialize_by_alias=True):
         title = metric_named(self.metric).title
         why = f"the {title} is rounded: all {self.blocks} blocks have the same ratio, from which no interval follows"
         return self.model_copy(update={"reason": self.with_exclusions(why)})
+
+    def without_outcome(self) -> Ratio:
+        """Return the ratio for another family: undecided, unless its blocks are too few in any."""
+        if self.p_t is None:
+            return self
+        return self.model_copy(update={"outcome": "undecided", "worth": None, "reason": None, "p_holm": None})
 
     def with_exclusions(self, text: str) -> str:
         """Return the text, with the reasons why trials of the ratio are excluded."""

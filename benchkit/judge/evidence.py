@@ -14,7 +14,7 @@ from benchkit.judge.trial_telemetry import TrialTelemetry
 from benchkit.models.base import STACK
 from benchkit.models.design import design_of
 from benchkit.models.facts import RecordedFacts
-from benchkit.models.rows import SliceRow, TrialRow
+from benchkit.models.rows import ClassRow, SliceRow, TrialRow
 from benchkit.models.run import ControllerRecord, Manifest
 from benchkit.models.trial import TrialRecord, WatchRecord
 from benchkit.stats.samples import SEARCH_KINDS
@@ -33,6 +33,8 @@ class Evidence:
     """Its row in `trials`; absent values are None."""
     slices: Sequence[SliceRow] = ()
     """Its rows in `slices`, in order; none in other designs."""
+    classes: Sequence[ClassRow] = ()
+    """Its rows in `classes`; none without classes of requests."""
     telemetry: TrialTelemetry = field(default_factory=TrialTelemetry)
     facts: Mapping[str, RecordedFacts] = field(default_factory=dict)
     """Facts of each host at the start, updated with the settings that the run applied."""

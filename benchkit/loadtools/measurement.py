@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from pydantic import Field
@@ -48,6 +48,21 @@ class Second:
     """Times of the requests that ended in it, to two digits; None where none did."""
 
 
+@dataclass(frozen=True)
+class ClassCounts:
+    """The requests of one class of a load."""
+
+    latency: Histogram | None
+    """Times of those with a response, to three digits; None without one."""
+    status: Mapping[str, int]
+    errors: int
+    """Requests without a response."""
+    other_sizes: int
+    """Responses with another size than expected."""
+    size: tuple[int, int] | None
+    """Fewest and most bytes of a response."""
+
+
 class Counters(Frozen):
     """Exact counts of one generator, or of many; `None` where the tool states no count."""
 
@@ -82,6 +97,8 @@ class Measurement:
     """Times by which requests were sent after they were due; None where the tool states no such instants."""
     seconds: tuple[Second, ...] = ()
     """Each second of the run; empty where the tool states no instants."""
+    classes: Mapping[int, ClassCounts] = field(default_factory=dict)
+    """Requests by the number of their class in the load, from 1; empty without classes."""
     sending: Sending | None = None
     """None where the tool states no instants, and for several generators."""
     achieved_rate: float | None = None

@@ -22,7 +22,7 @@ from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped] # the li
 from pydantic import Field, ValidationError
 
 from benchkit.errors import ParseError
-from benchkit.loadtools.measurement import Counters, Measurement, Second, Sending
+from benchkit.loadtools.measurement import ClassCounts, Counters, Measurement, Second, Sending
 from benchkit.loadtools.text import Count, excerpt
 from benchkit.loadtools.tool import ParsedOutput, RequestRows
 from benchkit.models.base import Frozen
@@ -36,6 +36,9 @@ LOWEST_US, HIGHEST_US, DIGITS = 1, 3_600_000_000, 4
 
 SERIES_DIGITS = 2
 """Significant digits of the histograms of single seconds (backends/reduce/series.go)."""
+
+CLASS_DIGITS = 3
+"""Significant digits of the histograms of classes (backends/reduce/class.go)."""
 
 _MAX_PAYLOAD = 40 + 9 * 400_000
 """Most bytes that a histogram can have: a header, and the longest number for each bucket of the layout."""
@@ -100,6 +103,18 @@ class SecondSeries(Frozen):
     """Starts and ends after the last second that a series can have."""
 
 
+class ReducedClass(Frozen):
+    """The requests of one class."""
+
+    number: Annotated[int, Field(alias="class", ge=1, le=255)]
+    latency: ReducedLatency | None
+    status: Mapping[str, Count]
+    bytes: tuple[Count, Count] | None
+    """Fewest and most of a response."""
+    other_sizes: Count
+    errors: Count
+
+
 class OtherText(Frozen):
     """Text that the tool printed apart from its rows."""
 
@@ -129,6 +144,8 @@ class ReducerOutput(Frozen):
     seconds: RequestsBySecond | None
     series: SecondSeries | None = None
     """Absent for tools without instants of requests; older reducers do not write it."""
+    classes: tuple[ReducedClass, ...] = ()
+    """Classes with a request; empty for loads without classes, and of other tools than openloop."""
     rest: OtherText
 
 
@@ -174,6 +191,7 @@ def measurement(output: ReducerOutput, rows: RequestRows) -> Measurement:
         latency_from="sent" if output.lag is None else "due",
         lag=None if output.lag is None else _histogram(output.lag, output.rows),
         seconds=() if output.series is None else tuple(map(_second, output.series.seconds)),
+        classes={each.number: _class(each) for each in output.classes},
         sending=None if output.span is None else _sending(output.span, output.rows),
     )
 
@@ -232,6 +250,17 @@ def _second(counts: SecondCounts) -> Second:
     return Second(counts.started, counts.ended, counts.errors, _bars(counts.bars) if counts.bars else None)
 
 
+def _class(counts: ReducedClass) -> ClassCounts:
+    answered = sum(counts.status.values())
+    return ClassCounts(
+        latency=None if counts.latency is None else _histogram(counts.latency, answered, CLASS_DIGITS),
+        status=counts.status,
+        errors=counts.errors,
+        other_sizes=counts.other_sizes,
+        size=counts.bytes,
+    )
+
+
 def _bars(bars: tuple[tuple[int, int], ...]) -> Histogram:
     """Return the histogram of these buckets. Raises ParseError where they do not ascend."""
     indexes, counts = (np.array(column, np.int64) for column in zip(*bars, strict=True))
@@ -254,7 +283,7 @@ def _notes(output: ReducerOutput) -> Iterator[Note]:
         yield Note(code="rows-cut", message=f"the rows are not complete: {output.ended}")
 
 
-def _histogram(latency: ReducedLatency, rows: int) -> Histogram:
+def _histogram(latency: ReducedLatency, rows: int, digits: int = DIGITS) -> Histogram:
     """Return the histogram of this number of rows, decoded by the library after its layout has been checked."""
     try:
         encoded = latency.histogram_us.encode("ascii")
@@ -262,11 +291,11 @@ def _histogram(latency: ReducedLatency, rows: int) -> Histogram:
         payload = HdrHistogramEncoder.decode(encoded)
         header = payload.payload
         layout = header.lowest_trackable_value, header.highest_trackable_value, header.significant_figures
-        if layout != (LOWEST_US, HIGHEST_US, DIGITS):
+        if layout != (LOWEST_US, HIGHEST_US, digits):
             raise ParseError(f"the histogram has an unknown layout: {layout}")
         counts = np.frombuffer(HdrHistogram(*layout, hdr_payload=payload).counts, np.int64)
         indexes = np.flatnonzero(counts != 0)  # numpy searches truth values several times as fast as numbers
-        histogram = Histogram(indexes, counts[indexes], DIGITS, latency.min_ns, latency.max_ns, latency.sum_ns)
+        histogram = Histogram(indexes, counts[indexes], digits, latency.min_ns, latency.max_ns, latency.sum_ns)
     except (
         HdrCookieException,
         HdrLengthException,

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from benchkit.errors import InputError
 from benchkit.loadtools import reducer_output
-from benchkit.loadtools.measurement import Measurement, Second
+from benchkit.loadtools.measurement import ClassCounts, Measurement, Second
 from benchkit.loadtools.tool import ParsedOutput, RateSupport, Tool, ToolOutput
 from benchkit.models.base import Frozen
 from benchkit.models.histogram import merge_histograms
@@ -149,6 +149,7 @@ def merge_measurements(measurements: Sequence[Measurement]) -> Measurement:
         notes=tuple(dict.fromkeys(note for measurement in measurements for note in measurement.notes)),
         latency_from=latency_from,
         seconds=_merge_seconds([measurement.seconds for measurement in measurements]),
+        classes=_merge_classes([measurement.classes for measurement in measurements]),
         lag=merge_histograms(lags) if (lags := [each.lag for each in measurements if each.lag is not None]) else None,
         achieved_rate=_add([measurement.achieved_rate for measurement in measurements]),
     )
@@ -169,6 +170,25 @@ def _add_seconds(generators: tuple[Second | None, ...]) -> Second:
         ended=sum(each.ended for each in known),
         errors=sum(each.errors for each in known),
         latency=merge_histograms(latencies) if latencies else None,
+    )
+
+
+def _merge_classes(classes: Sequence[Mapping[int, ClassCounts]]) -> Mapping[int, ClassCounts]:
+    return {
+        number: _add_class([each[number] for each in classes if number in each])
+        for number in sorted({number for each in classes for number in each})
+    }
+
+
+def _add_class(parts: Sequence[ClassCounts]) -> ClassCounts:
+    latencies = [each.latency for each in parts if each.latency is not None]
+    sizes = [each.size for each in parts if each.size is not None]
+    return ClassCounts(
+        latency=merge_histograms(latencies) if latencies else None,
+        status=_add([each.status for each in parts]),
+        errors=sum(each.errors for each in parts),
+        other_sizes=sum(each.other_sizes for each in parts),
+        size=(min(low for low, _ in sizes), max(high for _, high in sizes)) if sizes else None,
     )
 
 

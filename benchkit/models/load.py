@@ -36,6 +36,8 @@ MAX_STREAMS = 100
 RATE = "rate"
 RATE_SHARES = ("share_of_slowest", "share_of_capacity")
 """`rate: {share_of_slowest: 0.5}` is another form of `share_of_slowest: 0.5`, and likewise for the capacity."""
+MAX_CLASSES = 50
+"""Most classes of requests that have figures of their own."""
 MAX_SHARE = 10
 """Largest share of a capacity: more overload than that shows nothing else."""
 
@@ -281,6 +283,13 @@ class Load(Frozen):
             if copied.duration_s is not None and copied.due_ns:
                 return copied.model_copy(update={RATE: len(copied.due_ns) / copied.duration_s})
         return copied
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes of its requests; empty for more than `MAX_CLASSES`, and for one without a size."""
+        names = tuple(dict.fromkeys(request.class_name for request in self.requests))
+        is_sized = any(request.expect.size is not None for request in self.requests)
+        return names if (len(names) > 1 or is_sized) and len(names) <= MAX_CLASSES else ()
 
     @property
     def script_files(self) -> Mapping[str, bytes]:

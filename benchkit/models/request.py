@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Annotated, Self
 
 from pydantic import (
     BeforeValidator,
     Field,
+    NonNegativeInt,
     PositiveFloat,
     PrivateAttr,
     StringConstraints,
@@ -239,6 +240,23 @@ class Expectation(Frozen):
         description="SHA-256 of the body, in hexadecimal digits",
         examples=["d2a84f4b8b650937ec8f73cd8be2c74add5a911ba64df27458ed8229da804a26"],
     )
+    size: tuple[NonNegativeInt, NonNegativeInt] | None = Field(
+        default=None,
+        description="fewest and most bytes of the body, compared with every answer within the window, by openloop; others "
+        "are counted by class, of up to 50",
+        examples=[[100, 5000]],
+    )
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.size is not None and self.size[0] > self.size[1]:
+            raise ValueError("size is the fewest bytes, then the most")
+        return self
+
+
+def is_expected(status: int, expected: Collection[int | None]) -> bool:
+    """Return whether a status is one of those expected; None among them is any 2xx (RFC 9110, 15.3)."""
+    return status in expected or (None in expected and 200 <= status <= 299)  # noqa: PLR2004 - see above
 
 
 class Request(Frozen):
@@ -259,6 +277,11 @@ class Request(Frozen):
     weight: PositiveFloat = Field(
         default=1, description="share of this request among all, in relation to the weights of the others", examples=[3]
     )
+    kind: Annotated[str, StringConstraints(min_length=1)] | None = Field(
+        default=None,
+        description="class in which it is counted, with its own figures, by openloop; absent: method and path",
+        examples=["search"],
+    )
     expect: Expectation = Field(
         default_factory=Expectation,
         description="response that is checked once before every trial",
@@ -278,6 +301,11 @@ class Request(Frozen):
         if stated is not None and self.body_file is None and stated != str(size):
             raise ValueError(f"Content-Length is {stated}, but the body has {size} bytes: omit it, it is always sent")
         return self
+
+    @property
+    def class_name(self) -> str:
+        """Name of its class: of all requests that differ in ids alone, or of this request."""
+        return str(self) if self.kind is None else self.kind
 
     def __str__(self) -> str:
         """Return `POST /upload`, for messages."""

@@ -455,6 +455,33 @@ class LatencyRow(Row):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ClassRow(Row):
+    """A class of requests in a trial, of loads with several classes and a tool that counts them."""
+
+    TABLE: ClassVar[str] = "classes"
+
+    trial_id: Annotated[str, Column(description="trial")]
+    request_class: Annotated[
+        str, Column(description="class: method and path without ids, or the scenario's name of it")
+    ]
+    weight: Annotated[float, Column(description="share of the class in the load as it is stated", unit="share")]
+    requests: Annotated[int, Column(description="requests with a response", unit="requests")]
+    errors: Annotated[int, Column(description="requests without one", unit="requests")]
+    other_statuses: Annotated[
+        int,
+        Column(description="responses with another status than expected; without one: other than 2xx", unit="requests"),
+    ]
+    other_sizes: Annotated[
+        int | None, Column(description="responses with another size than expected; null: any is", unit="requests")
+    ]
+    size_low: Annotated[int | None, Column(description="fewest bytes of a response's body", unit="bytes")]
+    size_high: Annotated[int | None, Column(description="most bytes of a response's body", unit="bytes")]
+    latency_mean_s: Annotated[float | None, Column(description="mean response time", unit="sec")]
+    latency_p50_s: Annotated[float | None, Column(description="median response time", unit="sec")]
+    latency_p99_s: Annotated[float | None, Column(description="99th percentile of the response time", unit="sec")]
+
+
+@dataclass(frozen=True, kw_only=True)
 class SliceRow(Row):
     """A slice of a trial, in a sliced block (`benchkit.models.trial.SliceRecord`)."""
 
@@ -598,6 +625,7 @@ TABLES: Mapping[str, type[Row]] = MappingProxyType(
             ProfileShareRow,
             TraceRow,
             LatencyRow,
+            ClassRow,
             SliceRow,
             SeriesRow,
             NoteRow,

@@ -63,6 +63,11 @@ class Thresholds(Frozen):
         "that vary stay within it; an error page, a listing or an empty list in place of a result does not. The sizes are "
         "stated with a ratio, whose difference they can explain in part",
     )
+    other_sizes: Share = Field(
+        default=0.01,
+        description="share of the answers to a class of requests that may have another size than the scenario expects, such "
+        "as that of its log. Less than the differences that runs are meant to show",
+    )
     resumed_handshakes: Share = Field(
         default=0.01,
         description="share of TLS handshakes that may resume a session where full ones are wanted. A resumed one saves most "

@@ -31,6 +31,9 @@ class TrafficRequest(Frozen):
     status: Annotated[int, Field(ge=200, le=599)] | None = Field(
         default=None, description="status of most answers to its class; None: unknown"
     )
+    size: tuple[NonNegativeInt, NonNegativeInt] | None = Field(
+        default=None, description="fewest and most bytes of the bodies of these answers; None: unknown"
+    )
 
     @property
     def request(self) -> Request:
@@ -41,7 +44,8 @@ class TrafficRequest(Frozen):
             headers=self.headers,
             body=self.body if self.body_bytes is None else "x" * self.body_bytes,
             weight=self.weight,
-            expect=Expectation(status=self.status),
+            kind=self.kind,
+            expect=Expectation(status=self.status, size=self.size),
         )
 
 

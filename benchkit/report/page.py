@@ -24,6 +24,7 @@ SECTIONS: tuple[Section, ...] = (
     results.CLAIMS,
     results.PUBLISHED,
     results.RATIOS,
+    results.CLASSES,
     validity.VERDICTS,
     validity.TOOL_AGREEMENT,
     section.FIGURES,

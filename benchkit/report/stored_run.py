@@ -17,8 +17,9 @@ from benchkit.comparison.agreement import Agreement, agreements
 from benchkit.comparison.answer import Answer
 from benchkit.comparison.cell_labels import CellView, cell_views
 from benchkit.comparison.claims import ClaimResult, judge_claims
-from benchkit.comparison.compare import RunComparison, answer_of_run, compare_all_metrics
+from benchkit.comparison.compare import RunComparison, answer_of_run, classes_of_run, compare_all_metrics
 from benchkit.comparison.cpu_profiles import ProfileData, ServiceProfile, service_profiles
+from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.run_data import RunData, profile_pass_exclusions, read_table, run_data_from_tables
 from benchkit.models.profile import Profile
 from benchkit.models.run import Manifest
@@ -114,7 +115,12 @@ class StoredRun:
     @cached_property
     def answer(self) -> Answer:
         """The result in sentences, and whether they can be believed."""
-        return answer_of_run(self.data, self.comparisons)
+        return answer_of_run(self.data, self.comparisons, self.class_ratios)
+
+    @cached_property
+    def class_ratios(self) -> tuple[Ratio, ...]:
+        """Ratios of each class of requests; empty for loads without classes."""
+        return classes_of_run(self.data)
 
     @cached_property
     def claims(self) -> tuple[ClaimResult, ...]:

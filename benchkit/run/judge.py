@@ -73,6 +73,7 @@ class Judge:
             record=record,
             row=tables.trial,
             slices=tables.slices,
+            classes=tables.classes,
             telemetry=TrialTelemetry(tables.telemetry),
             facts=self._facts_of_trial(record),
             notes={note.code: note.message for note in tables.notes},

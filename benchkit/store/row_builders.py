@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchkit.loadtools.measurement import LatencyFrom, Measurement, overload_of
+from benchkit.loadtools.measurement import ClassCounts, LatencyFrom, Measurement, overload_of
 from benchkit.loadtools.registry import TOOLS
 from benchkit.models.base import level_text
 from benchkit.models.facts import RecordedFacts
@@ -17,7 +17,18 @@ from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult
 from benchkit.models.metrics import PERCENTILES
 from benchkit.models.protocol import Negotiated
-from benchkit.models.rows import Columns, FactorRow, HostRow, LatencyRow, NoteRow, SeriesRow, SliceRow, TrialRow
+from benchkit.models.request import is_expected
+from benchkit.models.rows import (
+    ClassRow,
+    Columns,
+    FactorRow,
+    HostRow,
+    LatencyRow,
+    NoteRow,
+    SeriesRow,
+    SliceRow,
+    TrialRow,
+)
 from benchkit.models.run import CellRecord
 from benchkit.models.trial import ProbeMoment, ProbeRecord, TrialRecord
 from benchkit.store.journal import HostFactsRead, JournalEvent
@@ -203,6 +214,38 @@ def latency_columns(trial_id: str, measurement: Measurement | None) -> Columns[L
         LatencyRow,
         {"trial_id": [trial_id] * len(series), "series": series, "low_s": low_s, "high_s": high_s, "count": counts},
     )
+
+
+def class_rows(record: TrialRecord, measurement: Measurement | None) -> tuple[ClassRow, ...]:
+    """Return the rows of `classes` of a trial, in the order of its load; a class without any request has one too."""
+    if measurement is None or not measurement.classes:
+        return ()
+    load, empty = record.load, ClassCounts(latency=None, status={}, errors=0, other_sizes=0, size=None)
+    total = sum(each.weight for each in load.requests)
+    rows = []
+    for number, name in enumerate(load.classes, 1):
+        requests = [each for each in load.requests if each.class_name == name]
+        counts = measurement.classes.get(number, empty)
+        expected = {each.expect.status for each in requests}
+        percentiles = {} if counts.latency is None else counts.latency.percentiles((50, 99))
+        low, high = counts.size or (None, None)
+        rows.append(
+            ClassRow(
+                trial_id=record.trial_id,
+                request_class=name,
+                weight=sum(each.weight for each in requests) / total,
+                requests=sum(counts.status.values()),
+                errors=counts.errors,
+                other_statuses=sum(n for code, n in counts.status.items() if not is_expected(int(code), expected)),
+                other_sizes=None if all(each.expect.size is None for each in requests) else counts.other_sizes,
+                size_low=low,
+                size_high=high,
+                latency_mean_s=None if counts.latency is None else counts.latency.mean_s,
+                latency_p50_s=percentiles.get("50"),
+                latency_p99_s=percentiles.get("99"),
+            )
+        )
+    return tuple(rows)
 
 
 def slice_rows(record: TrialRecord, results: Sequence[LoadResult]) -> tuple[SliceRow, ...]:

@@ -17,6 +17,7 @@ from benchkit.loadtools.trial_result import merge_generator_outputs, merge_slice
 from benchkit.models.load import Load
 from benchkit.models.rows import (
     TABLES,
+    ClassRow,
     Columns,
     LatencyRow,
     NoteRow,
@@ -34,7 +35,15 @@ from benchkit.models.rows import (
 from benchkit.models.trial import GeneratorRecord, TrialRecord
 from benchkit.store.parquet_files import Rows
 from benchkit.store.profile_tables import read_profiles
-from benchkit.store.row_builders import latency_columns, note_rows, sampled_requests, series_rows, slice_rows, trial_row
+from benchkit.store.row_builders import (
+    class_rows,
+    latency_columns,
+    note_rows,
+    sampled_requests,
+    series_rows,
+    slice_rows,
+    trial_row,
+)
 from benchkit.store.telemetry_table import (
     main_process_cpu_s,
     mean_goroutine_wait_s,
@@ -66,6 +75,7 @@ class TrialTables:
     profile: Columns[ProfileRow]
     profile_share: tuple[ProfileShareRow, ...] = ()
     trace: tuple[TraceRow, ...] = ()
+    classes: tuple[ClassRow, ...] = ()
     slices: tuple[SliceRow, ...] = ()
     series: tuple[SeriesRow, ...] = ()
     verdicts: tuple[VerdictRow, ...] = ()
@@ -86,6 +96,7 @@ class TrialTables:
             ProfileRow.TABLE: self.profile,
             ProfileShareRow.TABLE: self.profile_share,
             TraceRow.TABLE: self.trace,
+            ClassRow.TABLE: self.classes,
             SliceRow.TABLE: self.slices,
             SeriesRow.TABLE: self.series,
             VerdictRow.TABLE: self.verdicts,
@@ -161,6 +172,7 @@ def build_trial_tables(
         profile=profiles.functions,
         profile_share=profiles.shares,
         trace=traces,
+        classes=class_rows(record, output.merged.measurement),
         series=series_rows(record.trial_id, output.merged.measurement),
         slices=slice_rows(record, [each.result for each in output.slices]),
     )

@@ -16,9 +16,18 @@ import (
 type request struct {
 	Method string
 	Bytes  []byte
+	// Class is the number of the class that it is counted in, from 1; 0: none.
+	Class uint8
+	// Size has the fewest and the most bytes that the body of its response should have; nil: any.
+	Size *[2]int64
 
 	parsed *http.Request // for other versions
 	body   []byte
+}
+
+// hasOtherSize is true for a body of this size that should have another.
+func (r *request) hasOtherSize(received int64) bool {
+	return r.Size != nil && (received < r.Size[0] || received > r.Size[1])
 }
 
 // exchanger sends requests over a connection, and connects when it has to.

@@ -182,9 +182,9 @@ func (l *load) serve(c exchanger, next func() (arrival, bool), recorder *recorde
 			waited := time.Since(recorder.began) - each.start
 			each.start, each.late = each.start+waited, each.late+waited
 		}
-		done := outcome{arrival: each}
-		done.status, done.received, done.err = c.exchange(
-			l.request(each.number), recorder.began.Add(each.start+l.timeout))
+		request := l.request(each.number)
+		done := outcome{arrival: each, request: request}
+		done.status, done.received, done.err = c.exchange(request, recorder.began.Add(each.start+l.timeout))
 		done.took = time.Since(recorder.began) - each.start
 		recorder.add(&done)
 	}

@@ -19,6 +19,7 @@ import (
 type row struct {
 	Start, Late, Took, Received int64
 	Status                      uint16
+	Class, OtherSize            uint8
 }
 
 // sent sends a load to a server, by GET unless it has requests, and returns its rows and summary.
@@ -41,7 +42,7 @@ func sentTo(t *testing.T, address string, load *load, counts *handshakes) ([]row
 	if err := load.send(recorder); err != nil {
 		t.Fatal(err)
 	}
-	rows := make([]row, out.Len()/34)
+	rows := make([]row, out.Len()/36)
 	if err := binary.Read(&out, binary.LittleEndian, rows); err != nil || out.Len() > 0 {
 		t.Fatal(err, out.Len())
 	}
@@ -207,6 +208,21 @@ func TestRequestsAreSentWhenTheyAreDueInTheirOrder(t *testing.T) {
 	for i, each := range rows {
 		if at := time.Duration(each.Start - each.Late - first); at != due[i] {
 			t.Errorf("request %d was due at %s, not %s", i, at, due[i])
+		}
+	}
+}
+
+func TestRowsHaveTheClassAndWhetherTheSizeIsOther(t *testing.T) {
+	server := started(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
+	plain, small, exact, large := get("/"), get("/"), get("/"), get("/")
+	small.Class, small.Size = 1, &[2]int64{0, 4}
+	exact.Class, exact.Size = 2, &[2]int64{5, 5}
+	large.Class, large.Size = 255, &[2]int64{6, 9}
+	rows, _ := sent(t, server, &load{connections: 1, keepalive: true, stages: schedule{{4, time.Millisecond}},
+		requests: []request{plain, small, exact, large}})
+	for i, each := range rows {
+		if class := []uint8{0, 1, 2, 255}[i]; each.Class != class || each.OtherSize != []uint8{0, 1, 0, 1}[i] {
+			t.Errorf("request %d: %+v", i, each)
 		}
 	}
 }

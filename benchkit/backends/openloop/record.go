@@ -12,6 +12,7 @@ import (
 // outcome is the result of a request; times since the beginning of the run.
 type outcome struct {
 	arrival
+	request  *request
 	took     time.Duration
 	received int64 // bytes of the body
 	status   int   // 0 without a response
@@ -44,8 +45,9 @@ type recorder struct {
 // batch is the size of a write, which a pipe takes as a whole.
 const batch = 32 << 10
 
-// add records a request. Its row has 34 bytes, little endian: start in nanoseconds since the epoch, how late that was, time
-// and bytes of the response in 64 bits each, and the status in 16.
+// add records a request. Its row has 36 bytes, little endian: start in nanoseconds since the epoch, how late that was, time
+// and bytes of the response in 64 bits each, the status in 16, the class in 8, and 1 for a response of another size than
+// expected in 8.
 func (r *recorder) add(o *outcome) {
 	r.lock.Lock()
 	defer r.lock.Unlock()
@@ -58,7 +60,12 @@ func (r *recorder) add(o *outcome) {
 	for _, number := range []int64{r.began.Add(o.start).UnixNano(), int64(o.late), int64(o.took), o.received} {
 		r.rows = binary.LittleEndian.AppendUint64(r.rows, uint64(number))
 	}
-	if r.rows = binary.LittleEndian.AppendUint16(r.rows, uint16(o.status)); len(r.rows) >= batch {
+	r.rows = binary.LittleEndian.AppendUint16(r.rows, uint16(o.status))
+	var otherSize byte
+	if o.err == nil && o.request.hasOtherSize(o.received) {
+		otherSize = 1
+	}
+	if r.rows = append(r.rows, o.request.Class, otherSize); len(r.rows) >= batch {
 		r.flush()
 	}
 }

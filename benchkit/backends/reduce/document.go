@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"math/big"
 	"strconv"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 // version is the version of the document; readers reject others.
@@ -30,6 +28,7 @@ type report struct {
 	Span         *spanned         `json:"span"`
 	Seconds      *bySecond        `json:"seconds"`
 	Series       *secondsRead     `json:"series"`
+	Classes      []classRead      `json:"classes,omitempty"`
 	Rest         restSize         `json:"rest"`
 }
 
@@ -98,24 +97,24 @@ func document(from tool, tally *tally, ended ending) ([]byte, error) {
 	if tally.bytesOut != nil {
 		report.BytesOut = tally.bytesOut.whole()
 	}
+	var err error
 	if tally.rows > 0 {
-		encoded, err := tally.histogram.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
-		if err != nil {
+		if report.Latency, err = timesOf(tally.histogram, tally.min, tally.max, tally.sum.whole()); err != nil {
 			return nil, err
 		}
-		report.Latency = &latency{string(encoded), tally.min, tally.max, tally.sum.whole()}
 		if lag := tally.lag; lag != nil {
-			encoded, err := lag.histogram.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
-			if err != nil {
+			if report.Lag, err = timesOf(lag.histogram, lag.min, lag.max, lag.sum.whole()); err != nil {
 				return nil, err
 			}
-			report.Lag = &latency{string(encoded), lag.min, lag.max, lag.sum.whole()}
 		}
 	}
 	if tally.seconds.counts != nil {
 		span := &tally.span
 		report.Span = &spanned{from.origin, span.firstStart, span.lastStart, span.lastEnd, span.endedLater()}
 		report.Seconds = tally.seconds.document(from.event)
+	}
+	if report.Classes, err = tally.classDocuments(); err != nil {
+		return nil, err
 	}
 	written, err := json.Marshal(report)
 	return append(written, '\n'), err

@@ -9,7 +9,7 @@ func FuzzTools(f *testing.F) {
 	f.Add("vegeta", []byte(encoded(f, someResults()...)))
 	f.Add("hey", []byte(heyRows+"--- benchkit counters of hey 1\nrequests 2\n"))
 	f.Add("h2load", []byte("starting benchmark...\n1795204876699885\t200\t460\n1795204876699886\t-1\t7\nfinished in 1.00s\n"))
-	f.Add("openloop", []byte(openloopRows(exchange{1795204876699885000, 1000, 2000, 12, 200}, exchange{1795204876699885000, 0, 9, 0, 0})))
+	f.Add("openloop", []byte(openloopRows(exchange{1795204876699885000, 1000, 2000, 12, 200, 1, 0}, exchange{1795204876699885000, 0, 9, 0, 0, 0, 0})))
 	f.Add("k6", []byte(k6Rows+k6Refused+"\n    http_reqs: 2  1.5/s\n"))
 	f.Fuzz(func(t *testing.T, name string, input []byte) {
 		if _, known := tools[name]; !known {

@@ -7,12 +7,12 @@ import (
 	"io"
 )
 
-// openloop writes one row of 34 bytes for each request, little endian (backends/openloop/record.go): its start in
-// nanoseconds since the epoch, how late that was, the time and the bytes of the response in 64 bits each, and the status in
-// 16. The lateness is negative in a closed loop; the status is 0 without a response, and such requests have no response
-// time here.
+// openloop writes one row of 36 bytes for each request, little endian (backends/openloop/record.go): its start in
+// nanoseconds since the epoch, how late that was, the time and the bytes of the response in 64 bits each, the status in
+// 16, the class in 8, and 1 for a response of another size than expected in 8. The lateness is negative in a closed loop;
+// the status is 0 without a response, and such requests have no response time here.
 
-const openloopRow = 4*8 + 2
+const openloopRow = 4*8 + 2 + 1 + 1
 
 func readOpenloop(in io.Reader, to *tally) (ending, error) {
 	to.bytesIn = &sum{}
@@ -41,8 +41,9 @@ func takeOpenloop(row []byte, to *tally) bool {
 	}
 	start, late, took, received := figures[0], figures[1], figures[2], figures[3]
 	status := int64(binary.LittleEndian.Uint16(row[8*len(figures):]))
+	class, otherSize := row[openloopRow-2], row[openloopRow-1]
 	if start <= 0 || start/1e9 > maxUnixSecond || late < -1 || late > longest*unit || took < 0 || took > longest*unit ||
-		received < 0 || status != 0 && (status < 100 || status > 999) {
+		received < 0 || status != 0 && (status < 100 || status > 999) || otherSize > 1 {
 		return false
 	}
 	isDue := late >= 0
@@ -55,6 +56,9 @@ func takeOpenloop(row []byte, to *tally) bool {
 	if status == 0 {
 		to.addError("no response")
 		to.addTimes(start, start+took, -1, true)
+		if class > 0 {
+			to.class(class).errors++
+		}
 		return true
 	}
 	if !to.add(max(late, 0)+took, 1) {
@@ -64,5 +68,8 @@ func takeOpenloop(row []byte, to *tally) bool {
 	to.status[status]++
 	to.bytesIn.add(uint64(received), 1)
 	to.addTimes(start, start+took, max(late, 0)+took, isFailure(status))
+	if class > 0 {
+		to.class(class).add(max(late, 0)+took, status, received, int64(otherSize))
+	}
 	return true
 }

@@ -55,6 +55,9 @@ type tally struct {
 	seconds seconds
 	series  series
 
+	// classes has the requests by the number of their class.
+	classes map[uint8]*class
+
 	unread      int64
 	firstUnread string
 	rest        rest

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 
 from benchkit import units
 from benchkit.judge.check import ALL, Check, CheckResult, Finding, SkippedCheck
 from benchkit.judge.evidence import Evidence
+from benchkit.models.request import is_expected
 from benchkit.models.thresholds import Thresholds
 
 KINDS = {
@@ -19,6 +21,8 @@ KINDS = {
 }
 COLUMNS = ("errors_connect", "errors_read", "errors_write", "errors_timeout", "non_2xx")
 """Columns of `trials` with failures."""
+MAX_NAMED = 3
+"""Classes of requests that a finding names."""
 NOT_REQUESTS = ("errors_connect",)
 """Failures before a request was sent: no tool counts them among its requests."""
 
@@ -30,8 +34,11 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     """
     failures = {column: number for column in COLUMNS if (number := evidence.number(column)) is not None}
     is_unknown = False
+    if evidence.classes:
+        failures.pop("non_2xx", None)
+        failures["unexpected"] = float(sum(each.other_statuses for each in evidence.classes))
     expected = {request.expect.status for request in evidence.record.load.request_mix}
-    if any(status is not None and not _is_2xx(status) for status in expected) and failures.pop("non_2xx", 0.0):
+    if not all(status is None or is_expected(status, {None}) for status in expected) and failures.pop("non_2xx", 0.0):
         unexpected = _unexpected_statuses(evidence, expected)
         failures |= {} if unexpected is None else {"unexpected": unexpected}
         is_unknown = unexpected is None
@@ -51,7 +58,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
         Finding(
             severity="invalid" if share > thresholds.errors else "suspect",
             metrics=ALL,
-            seen=f"{kinds}: {100 * share:.3g} % of all attempts",
+            seen=f"{kinds}: {100 * share:.3g} % of all attempts{_by_class(evidence)}",
             threshold=f"any: suspect; above {100 * thresholds.errors:.3g} %: invalid",
             means="A failure takes other work than an answer: the rate includes failures.",
             advice="Read the server's log in the trial's raw files, and lower the load to what the server can handle.",
@@ -62,23 +69,24 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
 CHECK = Check("errors", "requests failed", of_trial=of_trial)
 
 
-def _is_2xx(status: int) -> bool:
-    return 200 <= status <= 299  # noqa: PLR2004 - RFC 9110, 15.3
-
-
 def _unexpected_statuses(evidence: Evidence, expected: Collection[int | None]) -> float | None:
     """Return the number of answers whose status no request expects; None where the tool does not count each status."""
     counts = [result.status for _, result in evidence.record.outputs]
     if not counts or not all(counts):
         return None
     return float(
-        sum(
-            number
-            for count in counts
-            for status, number in count.items()
-            if int(status) not in expected and not (None in expected and _is_2xx(int(status)))
-        )
+        sum(number for count in counts for status, number in count.items() if not is_expected(int(status), expected))
     )
+
+
+def _by_class(evidence: Evidence) -> str:
+    """Return the classes of requests with most failures as a clause; empty without classes."""
+    failed = Counter({each.request_class: each.errors + each.other_statuses for each in evidence.classes})
+    totals = {each.request_class: each.requests + each.errors for each in evidence.classes}
+    named = [
+        f"{100 * number / totals[name]:.3g} % of {name}" for name, number in failed.most_common(MAX_NAMED) if number
+    ]
+    return f" ({', '.join(named)})" if named else ""
 
 
 def _other_failures(evidence: Evidence, *, has_kinds: bool) -> dict[str, float]:

@@ -43,7 +43,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     At the end of the window every connection may have received part of an answer. Cells whose answers vary in length,
     as their scenario declares, are skipped; a declared difference between cells does not matter here.
     """
-    record, requests, received = evidence.record, evidence.number("requests"), evidence.number("bytes_total")
+    record, requests, received = _as_sent(evidence), evidence.number("requests"), evidence.number("bytes_total")
     if not record.probes:
         return SkippedCheck(why=NOT_PROBED)
     if not requests or received is None:
@@ -55,7 +55,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     counts_bytes = record.load.histogram and evidence.row.tool != "siege"
     rounding = 0.0 if counts_bytes else _ROUNDING_BYTES * len(record.generators) / requests
     unfinished, mixed = record.load.in_flight / requests, _mix_tolerance(record, requests)
-    for low, high in _accepted_sizes(evidence, thresholds.answer_size):
+    for low, high in _accepted_sizes(record, evidence.row.tool, thresholds.answer_size):
         tolerance = thresholds.bytes_per_request * low + rounding + mixed
         if low - tolerance <= per_request <= high * (1 + unfinished) + tolerance:
             return ()
@@ -135,6 +135,18 @@ def _finding(seen: str, baseline: str, thresholds: Thresholds) -> Finding:
     )
 
 
+def _as_sent(evidence: Evidence) -> TrialRecord:
+    """Return the record with the weights that its classes had: a window has a part of a log, with other shares."""
+    record = evidence.record
+    factors = {each.request_class: each.requests / each.weight for each in evidence.classes}
+    if not any(factors.values()):
+        return record
+    requests = tuple(
+        each.model_copy(update={"weight": each.weight * factors[each.class_name]}) for each in record.load.requests
+    )
+    return record.model_copy(update={"load": record.load.model_copy(update={"requests": requests})})
+
+
 def _varies(record: TrialRecord) -> bool:
     """Return True where the probes before and after the load saw different bodies: those of an idle server."""
     digests = [[probe.body_sha256 for probe in probes] for probes in _answered(record, ("before", "after"))]
@@ -148,13 +160,12 @@ def _answered(record: TrialRecord, moments: Collection[ProbeMoment]) -> list[tup
     return [record.probes, *(each for each in later if [probe.status for probe in each] == statuses)]
 
 
-def _accepted_sizes(evidence: Evidence, factor: float) -> Iterator[tuple[float, float]]:
+def _accepted_sizes(record: TrialRecord, tool: str | None, factor: float) -> Iterator[tuple[float, float]]:
     """Yield ranges of sizes that tools may count for an answer; of several requests, means by weight.
 
     These are its body, all of it, and all of an answer to HTTP/1.0; chunk frames may be counted too. Where bodies vary
     they are all sizes of one kind with those of the probes.
     """
-    record = evidence.record
     frames = _mean(record, map(_chunk_frames, record.probes))
     if _varies(record):
         bodies = [
@@ -165,7 +176,7 @@ def _accepted_sizes(evidence: Evidence, factor: float) -> Iterator[tuple[float, 
     elif is_http2(record.protocol):
         yield _http2_sizes(record)
     else:
-        by_probe = [_sizes_of_answer(probe, evidence.row.tool) for probe in record.probes]
+        by_probe = [_sizes_of_answer(probe, tool) for probe in record.probes]
         for sizes in zip(*by_probe, strict=True):
             yield _mean(record, sizes), _mean(record, sizes) + frames
 

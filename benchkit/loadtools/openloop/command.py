@@ -67,8 +67,10 @@ def _validate_target(load: Load, _target: Target) -> Iterator[str]:
 
 
 def _files(load: Load, target: Target) -> Mapping[str, bytes]:
+    numbers = {name: number for number, name in enumerate(load.classes, 1)}
     requests = [
         {"Method": each.method, "Bytes": base64.b64encode(_message(load, each, target)).decode()}
+        | ({"Class": numbers[each.class_name], "Size": each.expect.size} if numbers else {})
         for each in (load.request_mix if load.order else repeated_requests(load))
     ]
     files = {REQUESTS: requests, ORDER: load.order, DUE: load.due_ns}

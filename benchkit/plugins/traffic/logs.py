@@ -25,6 +25,8 @@ NAMED_FORMATS: Mapping[str, str] = {
 }
 """Format strings by name, as both servers document them."""
 
+HAR = "HAR"
+"""Form of HAR files, which have all headers of a request."""
 MAX_BYTES = 4 << 30
 """Longest log that is read, after unpacking; a compressed file may unpack to any size."""
 MAX_LINE = 64 << 10
@@ -37,14 +39,15 @@ _NGINX: Mapping[str, str] = {
     "uri": "target",
     "status": "status",
     "body_bytes_sent": "bytes",
-    "bytes_sent": "bytes",
     "request_length": "length",
     "content_length": "length",
     "time_local": "time",
     "time_iso8601": "time",
     "msec": "time",
 }
-"""Variables of nginx that are read; `$http_…` are headers, and all others are skipped."""
+"""Variables of nginx that are read; `$http_…` are headers, and all others are skipped.
+
+`$bytes_sent` is none of them, as it counts the headers of answers, too; so does Apache's `%O`."""
 
 _APACHE: Mapping[str, str] = {
     "r": "request",
@@ -53,7 +56,6 @@ _APACHE: Mapping[str, str] = {
     "s": "status",
     "b": "bytes",
     "B": "bytes",
-    "O": "bytes",
     "I": "length",
     "t": "time",
 }
@@ -64,7 +66,7 @@ _JSON: Mapping[str, tuple[str, ...]] = {
     "method": ("method", "request_method", "http_method", "verb"),
     "target": ("request_uri", "uri", "url", "path", "target"),
     "status": ("status", "status_code", "response_status", "code"),
-    "bytes": ("size", "body_bytes_sent", "bytes_sent", "bytes", "response_size"),
+    "bytes": ("size", "body_bytes_sent", "bytes", "response_size"),
     "length": ("bytes_read", "request_length", "content_length", "request_size"),
     "time": ("ts", "time", "timestamp", "@timestamp", "time_iso8601", "time_local", "msec"),
 }
@@ -85,6 +87,7 @@ class LoggedRequest:
     """Instant in seconds since 1970."""
     status: int | None = None
     response_bytes: int | None = None
+    """Size of the response's body as it was sent."""
     request_bytes: int | None = None
     """Size of its body."""
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -236,7 +239,7 @@ def _read_har(text: str) -> Log | None:
         entries: list[Any] = document["log"]["entries"]
     except (ValueError, RecursionError, KeyError, TypeError):
         return None
-    log = Log("HAR")
+    log = Log(HAR)
     for entry in entries:
         try:
             request, response = entry["request"], entry["response"]
@@ -246,7 +249,7 @@ def _read_har(text: str) -> Log | None:
                 "status": str(response["status"]),
                 "time": entry["startedDateTime"],
                 "length": str(request.get("bodySize", -1)),
-                "bytes": str(response["content"].get("size", "")),
+                "bytes": str(response.get("bodySize", -1)),
             }
             headers = {header["name"]: header["value"] for header in request["headers"]}
         except (KeyError, TypeError, AttributeError):

@@ -9,12 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from benchkit import units
+from benchkit.models.load import MAX_CLASSES
 from benchkit.models.traffic import MAX_BODY_BYTES, Traffic, TrafficRequest
 from benchkit.plugins.traffic.cleaning import Cleaner
-from benchkit.plugins.traffic.logs import Log, LoggedRequest
+from benchkit.plugins.traffic.logs import HAR, Log, LoggedRequest
 
-MAX_CLASSES = 50
-"""Classes that are kept, the most frequent ones: each has its own figures in a result."""
 SIZE_FACTOR = 4
 """Bodies whose sizes are within a power of this are of one size class, and get the largest size in it."""
 MANY_NAMES = 30
@@ -105,6 +104,7 @@ def _requests_of(kind: str, logged: Sequence[LoggedRequest], paths: int) -> Iter
     chosen = [logged[place * len(logged) // paths] for place in range(paths)] if len(logged) > paths else list(logged)
     statuses = Counter(each.status for each in logged if each.status is not None)
     status = statuses.most_common(1)[0][0] if statuses else None
+    answered = [each.response_bytes for each in logged if each.status == status and each.response_bytes is not None]
     sizes = [each.request_bytes for each in logged if each.request_bytes]
     alike: Counter[tuple[str, tuple[tuple[str, str], ...], int | None]] = Counter()
     for each in chosen:
@@ -119,6 +119,7 @@ def _requests_of(kind: str, logged: Sequence[LoggedRequest], paths: int) -> Iter
             headers=dict(headers),
             body_bytes=body,
             weight=len(logged) * number / len(chosen),
+            size=(min(answered), max(answered)) if answered else None,
             status=status if status is not None and 200 <= status < 600 else None,  # noqa: PLR2004 - final answers
         )
 
@@ -163,13 +164,16 @@ def _notes(
     distinct = len({(each.kind, each.request.target) for each in kept})
     if distinct > sent:
         yield f"{sent} of {distinct:,} different requests are sent: a cache answers more of them than in the log"
-    yield from _unknown([each.request for each in kept], is_whole=log.is_in_whole_seconds)
+    yield from _unknown([each.request for each in kept], log.form, is_whole=log.is_in_whole_seconds)
 
 
-def _unknown(requests: Sequence[LoggedRequest], *, is_whole: bool) -> Iterator[str]:
+def _unknown(requests: Sequence[LoggedRequest], form: str, *, is_whole: bool) -> Iterator[str]:
     """Yield what the log cannot tell."""
-    if not any(each.headers for each in requests):
+    headers = sorted({name for each in requests for name in each.headers})
+    if not headers:
         yield "the log has no headers of requests: they are sent without"
+    elif form != HAR:
+        yield f"of headers, the log has {', '.join(headers)} alone: requests are sent without others"
     with_content = [each for each in requests if each.method not in SAFE]
     if with_content and not any(each.request_bytes for each in with_content):
         yield f"the log has no sizes of bodies: {units.counted(len(with_content), 'request')} are sent without one"

@@ -12,13 +12,21 @@ from benchkit import units
 from benchkit.comparison.answer import Trust
 from benchkit.comparison.cell_labels import factors, level_name
 from benchkit.comparison.claims import ClaimResult
+from benchkit.comparison.classes import ClassResult, class_results
 from benchkit.comparison.compare import RunComparison
 from benchkit.comparison.published_figures import PublishedComparison, published_figures
 from benchkit.comparison.ratios import Ratio
-from benchkit.comparison.texts import outcome, p_value
-from benchkit.models.metrics import metric_named
+from benchkit.comparison.texts import interval, outcome, p_value
+from benchkit.models.metrics import P50, P99, metric_named
 from benchkit.report.metric_values import known
-from benchkit.report.sections.section import ANSWER_FIGURE, FigureContent, ReportInput, Section, figure_content
+from benchkit.report.sections.section import (
+    ANSWER_FIGURE,
+    FigureContent,
+    ReportInput,
+    Section,
+    TableContent,
+    figure_content,
+)
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.summary import CellSummary, cell_names, describe_cell, summarise
 from benchkit.report.tables import Entry, Table, named, number, prose, table
@@ -301,3 +309,40 @@ def _ratio_row(ratio: Ratio, names: Mapping[str, str], notes: Sequence[str]) -> 
         "Difference": Entry(outcome(ratio, brief=True)),
         "Notes": Entry(", ".join(str(notes.index(note) + 1) for note in _ratio_notes(ratio))),
     }
+
+
+CLASSES_NOTE = (
+    "Each class has the times of its own requests. Its ratios are decided at their level over all classes and cells of the "
+    "table, for each percentile."
+)
+
+
+def build_classes(report: ReportInput) -> TableContent | None:
+    """Return a row for each class of requests of each cell; None for loads without classes."""
+    results = class_results(report.run.data, report.run.class_ratios)
+    if not results:
+        return None
+    return TableContent(
+        table("classes", "Every class of requests", [_class_row(each) for each in results]), CLASSES_NOTE
+    )
+
+
+CLASSES = Section("classes", "Classes of requests", "table.html.j2", build_classes)
+
+
+def _class_row(result: ClassResult) -> dict[str, Entry]:
+    row = {
+        "Class": named(clean(result.request_class)),
+        "Cell": Entry(result.label),
+        "Share": number(result.share, units.share),
+    }
+    ratios = {ratio.metric: ratio for ratio in result.ratios}
+    for metric, seconds in ((P50, result.latency_p50_s), (P99, result.latency_p99_s)):
+        name, ratio = metric_named(metric).title.removesuffix(" latency"), ratios.get(metric)
+        row |= {
+            name: number(seconds, metric_named(metric).format),
+            f"Ratio of {name}": number(None if ratio is None else ratio.ratio, "{:.3f}".format),
+            f"Interval of {name}": Entry(ABSENT if ratio is None else interval(ratio)),
+            f"Difference in {name}": Entry(ABSENT if ratio is None else outcome(ratio, brief=True)),
+        }
+    return row

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import gzip
 import json
 import re
 import shutil
@@ -20,11 +19,11 @@ import pytest
 
 from benchkit.lab.lab import Lab
 from benchkit.loadtools.registry import TOOLS
-from benchkit.store.durable_files import decompress
 from tests.qualify.chaos.kit import on_host
 from tests.support.builders import load, write_scenario
 from tests.support.cli.fixtures import CommandResult
 from tests.support.paths import TESTS
+from tests.support.store.leaks import leaks, unpacked
 from tests.support.waiting import wait_until
 
 Cli = Callable[..., CommandResult]
@@ -37,22 +36,6 @@ HEADER_FILES = {
     "wrk": "benchkit.lua", "openloop": "openloop.requests", "vegeta": "vegeta.targets", "k6": "k6.load.json",
 }  # fmt: skip
 """Files from which the others read them."""
-
-
-def leaks(*folders: Path) -> list[Path]:
-    """Return the files with the secret, unpacked: compressed ones, and the cells of Parquet tables."""
-    return [path for folder in folders for path in folder.rglob("*") if path.is_file() and CREDENTIALS in _text(path)]
-
-
-def _text(path: Path) -> str:
-    content = path.read_bytes()
-    if path.suffix == ".parquet":
-        content += pd.read_parquet(path, partitioning=None).to_csv().encode()
-    elif path.suffix == ".zst":
-        content += decompress(path)
-    elif path.suffix == ".gz":
-        content += gzip.decompress(content)
-    return content.decode("latin-1")
 
 
 def _has_secret(text: str) -> bool:
@@ -151,10 +134,10 @@ def test_no_tool_leaves_a_secret_anywhere(
     assert not any(CREDENTIALS in each.out + each.err for each in outputs)
     notes = "\n".join(outputs[2].document()["notices"])
     assert {tool for tool in tools if f"{tool} takes headers as arguments alone" in notes} == IN_ARGUMENTS & set(tools)
-    logs = [_text(path) for path in store.rglob("app.*.log*")]
+    logs = [unpacked(path) for path in store.rglob("app.*.log*")]
     assert len(logs) == len(tools)
     assert all(f"authorized by {'*' * len(VALUE)}\n" in log for log in logs)
-    assert leaks(store, remote, exported) == []
+    assert leaks(CREDENTIALS, store, remote, exported) == []
     for host in lab.hosts:
         kept = f"grep -rl {CREDENTIALS} {host.workdir}; find {host.workdir} -maxdepth 0 -perm /077; true"
         assert on_host(lab, host.name, kept) == ""
@@ -179,7 +162,7 @@ def test_a_secret_in_clear_is_masked_and_has_to_be_given_again_to_resume(
         assert run.wait(60) == 130
     path.unlink()
     assert "write `Authorization: {env: AUTHORIZATION}`, on the command line --header-env" in printed.read_text()
-    assert leaks(folder) == []
+    assert leaks(CREDENTIALS, folder) == []
     assert not [each for each in store.rglob("*") if each.stat().st_mode & 0o002]
     resume = ("run", "--resume", "latest", "--lab", lab.name)
     unset = cli(*resume)
@@ -190,4 +173,4 @@ def test_a_secret_in_clear_is_masked_and_has_to_be_given_again_to_resume(
     environment["AUTHORIZATION"] = VALUE
     resumed = cli(*resume)
     assert resumed.code == 0, resumed.err
-    assert leaks(folder) == []
+    assert leaks(CREDENTIALS, folder) == []

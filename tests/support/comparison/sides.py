@@ -59,7 +59,13 @@ def compared(
     )
     run = Store(folder).create(manifest)
     trials = pd.concat([_trials(name, side) for name, side in sides.items()], ignore_index=True)
-    tables: dict[str, list[dict[str, Any]]] = {"telemetry": [], "latency": [], "profile_share": [], "verdicts": []}
+    tables: dict[str, list[dict[str, Any]]] = {
+        "telemetry": [],
+        "latency": [],
+        "profile_share": [],
+        "verdicts": [],
+        "classes": [],
+    }
     for trial_id, cell_id, kind in zip(trials["trial_id"], trials["cell_id"], trials["kind"], strict=True):
         side = sides[cell_id]
         if kind == "profile":

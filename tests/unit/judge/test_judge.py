@@ -43,6 +43,7 @@ def test_registry_has_every_check() -> None:
                 "missing-noise",
                 "noisy-host",
                 "observed",
+                "other-sizes",
                 "overran",
                 "plateau",
                 "ports-exhausted",

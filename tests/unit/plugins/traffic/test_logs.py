@@ -34,7 +34,7 @@ HAR = {
                     "bodySize": 17,
                     "headers": [{"name": "Accept", "value": "*/*"}],
                 },
-                "response": {"status": 201, "content": {"size": 2}},
+                "response": {"status": 201, "content": {"size": 90}, "bodySize": 2},
             }
         ]
     }

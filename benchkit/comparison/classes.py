@@ -1,0 +1,99 @@
+"""Comparison by class of requests: what each cell answers to a class, and the ratios of each class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pandas as pd
+
+from benchkit.comparison.cell_labels import cell_views
+from benchkit.comparison.ratios import Ratio, value_alone, with_outcomes
+from benchkit.comparison.run_data import RunData
+from benchkit.models.base import Frozen
+from benchkit.models.metrics import P50, P99
+from benchkit.stats.inference import ALPHA
+from benchkit.stats.samples import is_comparable, take_samples
+
+CLASS_METRICS = (P99, P50)
+"""Metrics of each class: in an open loop, and in the order of a log, all classes have the rates of the load."""
+
+Compare = Callable[[Sequence[RunData], Sequence[str]], Sequence[Ratio]]
+"""Function that compares the cells of one run, or two runs, in these metrics."""
+
+
+def class_ratios(runs: Sequence[RunData], compare: Compare, alpha: float = ALPHA) -> tuple[Ratio, ...]:
+    """Return the ratios of each class of requests that all `runs` have; empty without classes.
+
+    Each metric is a family of comparisons over all classes: one of them that differs by chance is as rare as one of a
+    run's cells.
+    """
+    frames = [_trials_by_class(run) for run in runs]
+    names = [name for name in frames[0] if all(name in each for each in frames)]
+    ratios = [
+        ratio.model_copy(update={"request_class": name})
+        for name in names
+        for ratio in compare(
+            [replace(run, trials=frame[name]) for run, frame in zip(runs, frames, strict=True)], CLASS_METRICS
+        )
+        if not ratio.control
+    ]
+    return tuple(
+        ratio
+        for metric in CLASS_METRICS
+        for ratio in with_outcomes([each.without_outcome() for each in ratios if each.metric == metric], alpha)
+    )
+
+
+class ClassResult(Frozen):
+    """One class of requests of a cell: latencies are geometric means over its usable trials; None where unknown."""
+
+    cell_id: str
+    label: str
+    request_class: str
+    share: float
+    """Share of the requests of these trials that are of this class."""
+    latency_p50_s: float | None
+    latency_p99_s: float | None
+    ratios: tuple[Ratio, ...] = ()
+    """Its ratios to the baseline, by metric: p99 first; none of a baseline."""
+
+
+def class_results(data: RunData, ratios: Sequence[Ratio]) -> tuple[ClassResult, ...]:
+    """Return each class of each cell, in the order of plan and load; `ratios` are those of `class_ratios`."""
+    frames = _trials_by_class(data)
+    if data.table is None or not frames:
+        return ()
+    trials = data.trials[is_comparable(data.trials)][["trial_id", "cell_id"]]
+    rows = data.table("classes").merge(trials, on="trial_id")
+    sent = (rows["requests"] + rows["errors"]).groupby([rows["cell_id"], rows["request_class"]]).sum()
+    samples = {
+        (name, metric): take_samples(frame, metric, data.exclusions)
+        for name, frame in frames.items()
+        for metric in CLASS_METRICS
+    }
+    return tuple(
+        ClassResult(
+            cell_id=view.cell_id,
+            label=view.label,
+            request_class=name,
+            share=float(sent[view.cell_id, name] / sent[view.cell_id].sum()),
+            **{metric: value_alone(samples[name, metric], view.cell_id, data.alpha).ratio for metric in CLASS_METRICS},
+            ratios=tuple(each for each in ratios if (each.cell_id, each.request_class) == (view.cell_id, name)),
+        )
+        for view in cell_views(data.manifest)
+        for name in frames
+        if (view.cell_id, name) in sent.index
+    )
+
+
+def _trials_by_class(run: RunData) -> dict[str, pd.DataFrame]:
+    """Return the trials of a run for each class, with the latencies of that class alone."""
+    rows = None if run.table is None else run.table("classes")
+    if rows is None or rows.empty:
+        return {}
+    frames = {}
+    for name, of_class in rows.groupby("request_class", sort=False):
+        latencies = of_class.set_index("trial_id")[list(CLASS_METRICS)].reindex(run.trials["trial_id"])
+        frames[str(name)] = run.trials.assign(**{metric: latencies[metric].to_numpy() for metric in CLASS_METRICS})
+    return frames
