@@ -393,6 +393,15 @@ class Tool:
             )
 
 
+def longest_answer_s(load: Load, *, is_open: bool) -> float:
+    """Return the time after its window in which a load tool may wait for the answers to its last requests, in seconds.
+
+    It is as long as the window: a server that takes longer than that answered nothing within it. Open loops wait for
+    as long as any does, since their late answers are a part of what they measure.
+    """
+    return LONGEST_ANSWER_S if is_open else min(load.duration_s or LONGEST_ANSWER_S, LONGEST_ANSWER_S)
+
+
 def either_time_or_count(load: Load) -> Iterable[UnsupportedField]:
     """Refuse a load with both a time and a count of requests, or with neither."""
     if (load.duration_s is None) == (load.request_count is None):

@@ -121,6 +121,13 @@ def _argv(load: Load, target: Target) -> list[str]:
     return [*argv, *load.extra_args, target.origin + request.path]
 
 
+def _load_notes(_load: Load) -> Iterator[str]:
+    yield (
+        "bombardier sends a request again, up to four times, whose connection closes without an answer, and does not say "
+        "so: its failures are a lower limit."
+    )
+
+
 TOOL = Tool(
     name="bombardier",
     binary="bombardier",
@@ -136,5 +143,6 @@ TOOL = Tool(
     protocols=frozenset({"http1", "https1", "h2"}),
     tls=TlsSupport(verifies=False, sends_name=False, resumes=False),
     validate_target=_validate_target,
+    load_notes=_load_notes,
     own_s=5.0,
 )

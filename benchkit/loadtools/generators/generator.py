@@ -14,7 +14,7 @@ from benchkit.errors import UnsupportedError
 from benchkit.files import BACKENDS
 from benchkit.loadtools.load_shares import divide_load, unsupported_fields, warm_up_load
 from benchkit.loadtools.registry import TOOLS, get_tool
-from benchkit.loadtools.tool import LONGEST_ANSWER_S, Target, Tool
+from benchkit.loadtools.tool import LONGEST_ANSWER_S, Target, Tool, longest_answer_s
 from benchkit.models.load import Load
 from benchkit.services.certificates import authority_file, authority_name
 from benchkit.services.placement import ServicePlacement
@@ -215,14 +215,9 @@ def _generator(number: int, count: int, load: Load, target: Target, placement: S
 
 
 def grace_s(load: Load) -> float:
-    """Return the time after its window in which a load tool may wait for the answers to its last requests, in seconds.
-
-    It is as long as the window: a server that takes longer than that answered nothing within it. Open loops wait for
-    as long as any does, since their late answers are a part of what they measure.
-    """
+    """Return the time after its window in which a generator may wait for the answers to its last requests."""
     rate = get_tool(load.tool).rate
-    is_open = load.rate is not None and rate is not None and rate.is_open
-    return LONGEST_ANSWER_S if is_open else min(load.duration_s or LONGEST_ANSWER_S, LONGEST_ANSWER_S)
+    return longest_answer_s(load, is_open=load.rate is not None and rate is not None and rate.is_open)
 
 
 def time_limit_s(load: Load) -> float:

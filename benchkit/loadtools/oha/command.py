@@ -4,9 +4,9 @@ Behaviour, read from its source (1.16.0: src/lib.rs, client.rs, printer.rs, tls_
 
 - At a rate (`-q`) requests are due at the ticks of one clock, and wait for a connection that is free. With
   `--latency-correction` their times count from when they were due. It does not say how much later it sent them.
-- Requests in flight at the end of the time are aborted: they count as errors ("aborted due to deadline"), and here not
-  at all. In HTTP/2 it waits for them. With `-w` it always would, and without end for a connection that the server's
-  queue dropped.
+- Requests in flight at the end of the time are waited for (`-w`; in HTTP/2 always): else it aborts them, and the server
+  counts more than it states. A connection that the server's queue dropped would be waited for without end, so that a
+  request may take as long as the window (`-t`).
 - `-p` streams of HTTP/2 on each connection; it asks for HTTP/2 strictly, without TLS with prior knowledge.
 - It keeps every time in memory and prints percentiles. Its rows (`--output-format csv`) lack failed requests: an error
   would be seen nowhere, and benchkit reads its JSON.
@@ -33,6 +33,7 @@ from benchkit.loadtools.tool import (
     body_files,
     either_time_or_count,
     header_lines,
+    longest_answer_s,
     repeated_requests,
     reserved_headers,
     with_zero_length,
@@ -90,7 +91,7 @@ def _argv(load: Load, target: Target) -> list[str]:
     argv.append(f"-c{load.connections}")
     if is_http2(target.protocol):
         argv += ["--http2", f"-p{load.streams}"]
-    argv += [f"-n{load.request_count}"] if load.duration_s is None else [f"-z{load.duration_s * 1000:.0f}ms"]
+    argv += [f"-n{load.request_count}"] if load.duration_s is None else [f"-z{load.duration_s * 1000:.0f}ms", "-w"]
     argv.append(f"--worker-threads={load.threads}")
     if load.rate is not None:
         argv += [f"-q{load.rate:.9g}", "--latency-correction"]
@@ -100,8 +101,11 @@ def _argv(load: Load, target: Target) -> list[str]:
         argv.append(f"--cacert={target.ca_file}")
     if target.server_name is not None:
         argv.append(f"--connect-to={target.server_name}:443:{target.authority}")
-    if load.timeout_s is not None:
-        argv.append(f"-t{load.timeout_s * 1000:.0f}ms")
+    timeout_s = load.timeout_s
+    if timeout_s is None and load.duration_s is not None:
+        timeout_s = longest_answer_s(load, is_open=load.rate is not None)
+    if timeout_s is not None:
+        argv.append(f"-t{timeout_s * 1000:.0f}ms")
     if first.method != "GET":
         argv.append(f"-m{first.method}")
     argv += [f"-H{line}" for line in header_lines(with_zero_length(first))]

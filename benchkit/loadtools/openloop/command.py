@@ -26,7 +26,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from benchkit.files import BACKENDS
 from benchkit.loadtools.openloop.output import parse
 from benchkit.loadtools.tool import (
-    LONGEST_ANSWER_S,
     GoProgram,
     RateSupport,
     RequestPart,
@@ -37,6 +36,7 @@ from benchkit.loadtools.tool import (
     Tool,
     UnsupportedField,
     either_time_or_count,
+    longest_answer_s,
     repeated_requests,
     reserved_headers,
 )
@@ -105,7 +105,7 @@ def _argv(load: Load, target: Target) -> list[str]:
         argv.append("-keepalive=false")
     timeout_s = load.timeout_s
     if timeout_s is None and load.rate is None and load.duration_s is not None:
-        timeout_s = min(load.duration_s, LONGEST_ANSWER_S)  # a later answer is outside of the window
+        timeout_s = longest_answer_s(load, is_open=False)  # a later answer is outside of the window
     if timeout_s is not None:
         argv.append(f"-timeout={timeout_s:g}s")
     if not load.histogram:

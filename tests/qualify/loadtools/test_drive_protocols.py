@@ -18,7 +18,7 @@ from tests.support.loadtools.tls_server import TlsServer, tls_server
 
 SINGLE_HTTP2 = {"hey", "vegeta", "bombardier"}
 """Tools whose requests share one connection of HTTP/2."""
-WAITING = {"k6", "bombardier"}
+WAITING = {"oha", "k6", "bombardier"}
 """Tools that wait for the answers to their last requests: they state as many as the server counts."""
 NAMES: dict[HttpProtocol, str] = {"http1": "HTTP/1.1", "https1": "HTTP/1.1", "h2": "HTTP/2.0", "h2c": "HTTP/2.0"}
 

@@ -108,7 +108,7 @@ def _served(trial: Trial, address: str) -> int:
     return int(json.loads(answer.body)["requests"])
 
 
-UNCOUNTED = {"wrk": 1, "ab": 1, "siege": 1, "h2load": 1, "oha": 1}
+UNCOUNTED = {"wrk": 1, "ab": 1, "siege": 1, "h2load": 1}
 """Requests per connection that a tool may leave open at the end of its time: answered, but counted by the server alone.
 
 The other tools wait for theirs.
