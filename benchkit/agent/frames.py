@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, Optional, Tuple
 
 JsonObject = Dict[str, Any]
 
-PROTOCOL = 4
+PROTOCOL = 5
 """Raised with every change of the messages; controller and agent must have the same."""
 
 FAILURE_PREFIX = "benchkit agent: "

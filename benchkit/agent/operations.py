@@ -540,10 +540,12 @@ class StopTimetable(Operation[None]):
 
 @dataclass
 class SocketAddress:
-    """A TCP address and port, or the path of a unix socket."""
+    """A TCP or UDP address and port, or the path of a unix socket."""
 
     tcp: Optional[Tuple[str, int]] = None
     unix: Optional[str] = None
+    udp: Optional[Tuple[str, int]] = None
+    """The address of a QUIC server."""
 
 
 @dataclass
@@ -643,6 +645,32 @@ class ProbeHttp(Operation[HttpProbe]):
     body: bytes = b""
 
 
+@dataclass
+class Datagrams:
+    """Datagrams that came back."""
+
+    session: int
+    error: Optional[str]
+    """Reason why the kernel has refused to send or receive, as an ICMP message says it."""
+    body: bytes = b""
+    """The datagrams, each after its size in two bytes."""
+
+
+@dataclass
+class ExchangeDatagrams(Operation[Datagrams]):
+    """Send datagrams to a UDP address; return those that come back once there are some, at the latest after `wait_s`.
+
+    Without a `session` it begins one, whose socket stays open until a request `ends` it.
+    """
+
+    at: SocketAddress
+    wait_s: float
+    session: Optional[int] = None
+    ends: bool = False
+    body: bytes = b""
+    """The datagrams, as those of `Datagrams`."""
+
+
 TIME_WAIT = "TIME-WAIT"
 """State in which the kernel keeps a port after a connection has ended, for a minute and without a process."""
 
@@ -676,16 +704,18 @@ class PortOwner:
 
 @dataclass
 class FindPortOwners(Operation[Dict[int, List[PortOwner]]]):
-    """Return what has each of these TCP ports: listeners, else connections; nothing for a free one."""
+    """Return what has each of these TCP or UDP ports: listeners, else connections; nothing for a free one."""
 
     ports: List[int]
+    udp: bool = False
 
 
 @dataclass
 class FindListeners(Operation[List[Tuple[str, int]]]):
-    """Return the TCP addresses on which a started process and its descendants listen."""
+    """Return the TCP or UDP addresses on which a started process and its descendants listen."""
 
     process: int
+    udp: bool = False
 
 
 # --- changes of the host ----------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from benchkit.agent import operations as ops
 from benchkit.agent.cgroups import Cgroups
 from benchkit.agent.common import OperationError, refusal_of, write_all
 from benchkit.agent.containers import Containers, find_cgroup
+from benchkit.agent.datagrams import DatagramSessions
 from benchkit.agent.facts import FactsReader
 from benchkit.agent.files import FileStore
 from benchkit.agent.frames import FAILURE_PREFIX, PROTOCOL, FrameError, FrameReader, JsonObject, pack
@@ -111,6 +112,7 @@ class Agent:
             ops.StopTimetable: timetable.stop,
             ops.ProbePort: sockets.probe_port,
             ops.ProbeHttp: sockets.probe_http,
+            ops.ExchangeDatagrams: DatagramSessions().exchange,
             ops.FindPortOwners: sockets.port_owners,
             ops.FindListeners: sockets.listeners,
             ops.ReadSysctls: lambda wanted: sysctls.read(wanted.keys),

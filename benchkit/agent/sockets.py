@@ -13,11 +13,15 @@ from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
 from benchkit.agent import operations as ops
 from benchkit.agent.common import OperationError, poll_until, read_text
+from benchkit.agent.datagrams import ask_versions
 from benchkit.agent.http_reader import Http2Stream, HttpResponse, connect, start_tls
 from benchkit.agent.proc import pids, proc_stat
 from benchkit.agent.processes import ProcessTable
 
+TCP, UDP = "tcp", "udp"
 TCP_LISTEN = "LISTEN"
+UDP_BOUND = "CLOSE"
+"""State of a UDP socket that receives from everybody, in /proc/net/udp."""
 TCP_STATES = {
     "01": "ESTAB",
     "02": "SYN-SENT",
@@ -40,8 +44,8 @@ MAX_OWNERS = 5
 """Sockets named for a port: a server that has just ended can leave thousands of connections."""
 
 
-class TcpSocket(NamedTuple):
-    """A TCP socket of the host, as /proc/net/tcp lists it."""
+class InternetSocket(NamedTuple):
+    """A TCP or UDP socket of the host, as /proc/net/tcp and udp list it."""
 
     port: int
     """The port at this end."""
@@ -99,41 +103,46 @@ class SocketProbes:
         return ops.HttpProbe(session, response.head(), bytes(response.body_start))
 
     def port_owners(self, wanted: ops.FindPortOwners) -> Dict[int, List[ops.PortOwner]]:
-        """Return what has each of these TCP ports, with its process where that is visible; nothing for a free one.
+        """Return what has each of these TCP or UDP ports, with its process where that is visible; none if free.
 
         That is the listeners; where there are none and no server could listen, the connections that have the port at
         this end: outgoing ones may have any port of ip_local_port_range, and keep it for a minute after their end
         (TIME-WAIT).
         """
-        bindable = {port: is_free(port) for port in wanted.ports}
+        kind, bound = (UDP, UDP_BOUND) if wanted.udp else (TCP, TCP_LISTEN)
+        bindable = {port: is_free(port, udp=wanted.udp) for port in wanted.ports}
         busy = [port for port in wanted.ports if not bindable[port]]
-        sockets = [each for each in _tcp_sockets() if each.port in busy] if busy else []
-        found: Dict[int, List[TcpSocket]] = {port: [] for port in wanted.ports}
+        sockets = [each for each in _sockets(kind) if each.port in busy] if busy else []
+        found: Dict[int, List[InternetSocket]] = {port: [] for port in wanted.ports}
         for port in busy:
             of_port = [each for each in sockets if each.port == port]
-            listeners = [each for each in of_port if each.state == TCP_LISTEN]
+            listeners = [each for each in of_port if each.state == bound]
             if listeners or bindable[port] is False:
                 # Without any, it is bound, and neither listening nor connected.
-                found[port] = listeners or of_port[:MAX_OWNERS] or [TcpSocket(port)]
+                found[port] = listeners or of_port[:MAX_OWNERS] or [InternetSocket(port)]
         inodes = {each.inode for of_port in found.values() for each in of_port} - {0}
         holders = holders_of(inodes) if inodes else {}
         return {port: [_owner(each, holders) for each in of_port] for port, of_port in found.items()}
 
     def listeners(self, wanted: ops.FindListeners) -> List[Tuple[str, int]]:
-        """Return the TCP addresses on which a started process and its descendants listen."""
+        """Return the TCP or UDP addresses on which a started process and its descendants listen."""
+        kind, bound = (UDP, UDP_BOUND) if wanted.udp else (TCP, TCP_LISTEN)
         tree = self._processes.trees().get(wanted.process, ())
         inodes = {inode for each in tree for inode in socket_inodes(each.pid)}
-        sockets = (each for each in _tcp_sockets() if each.state == TCP_LISTEN and each.inode in inodes)
+        sockets = (each for each in _sockets(kind) if each.state == bound and each.inode in inodes)
         return sorted({(each.address or "", each.port) for each in sockets})
 
 
 def _try_to_connect(at: ops.SocketAddress, timeout_s: float) -> Optional[str]:
-    """Try to connect; return the reason of a failure.
+    """Try to connect, or to have a QUIC server answer; return the reason of a failure.
 
     A port without a listener can connect to itself, where the kernel chooses it as source port too (RFC 9293,
     section 3.5, simultaneous open). Such a connection is reset at once, or the port would be in use for a minute.
     """
     try:
+        if at.udp is not None:
+            ask_versions(at, timeout_s)
+            return None
         with connect(at, min(timeout_s, 1.0)) as connection:
             if at.tcp is not None and connection.getsockname() == connection.getpeername():
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -145,9 +154,9 @@ def _try_to_connect(at: ops.SocketAddress, timeout_s: float) -> Optional[str]:
     return None
 
 
-def _tcp_sockets() -> Iterator[TcpSocket]:
-    """Yield all TCP sockets of the host: the port at this end, and the peer of a connection."""
-    for name, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
+def _sockets(kind: str) -> Iterator[InternetSocket]:
+    """Yield all TCP or UDP sockets of the host: the port at this end, and the peer of a connection."""
+    for name, family in ((kind, socket.AF_INET), (f"{kind}6", socket.AF_INET6)):
         for line in (read_text(f"/proc/net/{name}") or "").splitlines()[1:]:
             field = line.split()
             address, _, port = field[1].rpartition(":")
@@ -155,17 +164,17 @@ def _tcp_sockets() -> Iterator[TcpSocket]:
             state = TCP_STATES.get(field[3], field[3])
             text = kernel_address(peer, family)
             text = f"[{text}]" if family == socket.AF_INET6 else text
-            yield TcpSocket(
+            yield InternetSocket(
                 int(port, 16),
                 kernel_address(address, family),
                 int(field[7]),
                 int(field[9]),
                 state,
-                None if state == TCP_LISTEN else f"{text}:{int(peer_port, 16)}",
+                None if state in (TCP_LISTEN, UDP_BOUND) else f"{text}:{int(peer_port, 16)}",
             )
 
 
-def _owner(found: TcpSocket, holders: Dict[int, int]) -> ops.PortOwner:
+def _owner(found: InternetSocket, holders: Dict[int, int]) -> ops.PortOwner:
     process = proc_stat(holders.get(found.inode, 0))
     return ops.PortOwner(
         port=found.port,
@@ -179,15 +188,16 @@ def _owner(found: TcpSocket, holders: Dict[int, int]) -> ops.PortOwner:
     )
 
 
-def is_free(port: int) -> Optional[bool]:
+def is_free(port: int, *, udp: bool = False) -> Optional[bool]:
     """Return True where a server could listen on this port now; None where this user may not try.
 
     Less expensive than reading all sockets of the host.
     """
     for family, address in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):  # noqa: S104 - bound, not listening
         try:
-            with socket.socket(family, socket.SOCK_STREAM) as attempt:
-                attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with socket.socket(family, socket.SOCK_DGRAM if udp else socket.SOCK_STREAM) as attempt:
+                if not udp:  # it would share the port of a bound one
+                    attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 if family == socket.AF_INET6:
                     attempt.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
                 attempt.bind((address, port))

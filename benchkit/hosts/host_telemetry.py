@@ -9,7 +9,7 @@ from benchkit.agent import operations as ops
 from benchkit.hosts.agent_link import AgentLink
 from benchkit.hosts.files import HostPath
 from benchkit.hosts.processes import HostProcess
-from benchkit.hosts.sockets import Tcp, Unix, socket_address
+from benchkit.hosts.sockets import Address, socket_address
 
 SNAPSHOT_TIMEOUT_S = 5.0
 """Time for sampling everything once: milliseconds, more on a host that is stopped or overloaded."""
@@ -21,7 +21,7 @@ class CounterPage:
 
     kind: str
     """Format of the page: `expvar`, `node` or `nginx`."""
-    at: Tcp | Unix
+    at: Address
     path: str
     handshake_logs: Mapping[str, HostPath] = field(default_factory=dict)
     """Logs of TLS handshakes by their kind, a line of two bytes for each; empty where the page has them, or no TLS."""
@@ -34,7 +34,7 @@ class WatchedService:
     name: str
     process: HostProcess | None
     """None: all processes that a timetable starts under this name."""
-    listeners: Sequence[Tcp | Unix] = ()
+    listeners: Sequence[Address] = ()
     """Sockets whose accept queues and established connections are sampled."""
     threads: bool = False
     """True to sample the CPU time of each thread."""

@@ -65,12 +65,8 @@ class Http2Request:
                 why=f"the probe sends a request in one piece, and flow control begins with {FIRST_WINDOW} bytes",
                 hint="send a smaller body, or use http1 or https1",
             )
-        pairs = [(name.lower(), value) for name, value in headers]
-        authority = next((value for name, value in pairs if name == "host"), "")
-        pseudo = [(":method", method), (":scheme", scheme), (":authority", authority), (":path", path)]
         self._connection = _opened_connection()
-        sent = [*pseudo, *(pair for pair in pairs if pair[0] not in CONNECTION_FIELDS)]
-        self._connection.send_headers(STREAM, sent, end_stream=not body)
+        self._connection.send_headers(STREAM, request_fields(method, path, scheme, headers), end_stream=not body)
         size = self._connection.max_outbound_frame_size
         for start in range(0, len(body), size):
             self._connection.send_data(STREAM, body[start : start + size], end_stream=start + size >= len(body))
@@ -101,6 +97,14 @@ class Http2Request:
         except ProtocolError as error:
             raise ValueError(str(error) or type(error).__name__) from None
         return response
+
+
+def request_fields(method: str, path: str, scheme: str, headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the fields of a request in HTTP/2 and HTTP/3, from its headers in HTTP/1.1 with `Host`."""
+    pairs = [(name.lower(), value) for name, value in headers]
+    authority = next((value for name, value in pairs if name == "host"), "")
+    pseudo = [(":method", method), (":scheme", scheme), (":authority", authority), (":path", path)]
+    return [*pseudo, *(pair for pair in pairs if pair[0] not in CONNECTION_FIELDS)]
 
 
 def _opened_connection() -> H2Connection:

@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 from benchkit.errors import HostError
 from benchkit.hosts.host import Host
 from benchkit.hosts.processes import HostProcess, ProcessSpec, ToFile
-from benchkit.hosts.sockets import Tcp, Unix
+from benchkit.hosts.sockets import Address
 
 PPROF_TIMEOUT_S = 5.0
 """Time for a Go program to sum its samples up and to answer, beyond the requested seconds."""
@@ -73,7 +73,7 @@ class PprofCapture:
         """Do nothing: the request ends by itself, or with the program."""
 
 
-def start_pprof(host: Host, at: Tcp | Unix, path: str, *, after_s: float, seconds: int) -> PprofCapture:
+def start_pprof(host: Host, at: Address, path: str, *, after_s: float, seconds: int) -> PprofCapture:
     """Request a Go program's profile of `seconds` whole seconds, which start after `after_s`."""
     pool = ThreadPoolExecutor(1, thread_name_prefix=f"profile on {host.name}")
 
@@ -87,7 +87,7 @@ def start_pprof(host: Host, at: Tcp | Unix, path: str, *, after_s: float, second
         pool.shutdown(wait=False)
 
 
-def fetch_pprof(host: Host, at: Tcp | Unix, path: str, seconds: int) -> CapturedProfile:
+def fetch_pprof(host: Host, at: Address, path: str, seconds: int) -> CapturedProfile:
     """Return a Go program's profile of the next `seconds` seconds. Raises HostError where it gives none."""
     logger.debug("%s: profiling at %s for %d s", host.name, at, seconds)
     started_s = time.monotonic()

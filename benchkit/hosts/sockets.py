@@ -9,15 +9,19 @@ from benchkit.agent import operations as ops
 from benchkit.errors import HostError, HostStateError
 from benchkit.hosts.agent_link import AgentLink
 from benchkit.hosts.files import HostPath
-from benchkit.hosts.http2 import Http2Request
+from benchkit.hosts.http2 import Http2Request, Http2Response
+from benchkit.hosts.http3 import Http3Request, packed_datagrams
 from benchkit.hosts.processes import HostProcess
-from benchkit.models.protocol import HttpProtocol, Negotiated, is_http2, is_tls
+from benchkit.models.protocol import Alpn, HttpProtocol, Negotiated, alpn, is_http2, is_tls
 
 MAX_TOTAL = 64 << 20
 """Bytes of content after which a response over HTTP/1.1 is incomplete."""
 
 MAX_HTTP2 = 16 << 20
 """Bytes after which an HTTP/2 response is incomplete: all of them come to the controller, which decodes them."""
+
+MAX_AUTHORITY = 1 << 20
+"""Bytes of a file with certificates."""
 
 IPV4_MAPPED = "::ffff:"
 """Start of an IPv4 address as IPv6 sockets have it (RFC 4291, section 2.5.5.2)."""
@@ -36,6 +40,18 @@ class Tcp:
 
 
 @dataclass(frozen=True)
+class Udp:
+    """A UDP address on a host, where QUIC is spoken."""
+
+    address: str
+    port: int
+
+    def __str__(self) -> str:
+        """Return `UDP 10.0.0.1:8443`."""
+        return f"UDP {Tcp(self.address, self.port)}"
+
+
+@dataclass(frozen=True)
 class Unix:
     """A unix socket on a host."""
 
@@ -44,6 +60,10 @@ class Unix:
     def __str__(self) -> str:
         """Return `unix:/path`."""
         return f"unix:{self.path}"
+
+
+Address = Tcp | Udp | Unix
+"""A socket of a server."""
 
 
 @dataclass(frozen=True)
@@ -110,9 +130,9 @@ class Sockets:
         self._host = host
 
     def wait_open(
-        self, at: Tcp | Unix, timeout_s: float, process: HostProcess | None = None, *, waited_s: float = 0.0
+        self, at: Address, timeout_s: float, process: HostProcess | None = None, *, waited_s: float = 0.0
     ) -> float:
-        """Wait until a socket accepts connections; return the seconds it took.
+        """Wait until a socket accepts connections, or QUIC is spoken there; return the seconds it took.
 
         `waited_s` is the time that the caller has waited already, for messages. Raises HostError at the timeout, and at
         once where `process`, which should open the socket, has ended.
@@ -123,12 +143,12 @@ class Sockets:
             ended = process.wait(0)
             raise HostError(f"{process.argv[0]} ended before it listened on {at}", where=self._host, why=str(ended))
         if not probe.reached:
-            raise HostError(
-                f"cannot connect to {at}", where=self._host, why=f"{probe.error} for {waited_s + timeout_s:g} s"
-            )
+            hint = "does a firewall drop UDP, or does the server speak TCP alone?" if isinstance(at, Udp) else None
+            why = f"{probe.error} for {waited_s + timeout_s:g} s"
+            raise HostError(f"cannot connect to {at}", where=self._host, why=why, hint=hint)
         return probe.elapsed_s
 
-    def wait_closed(self, at: Tcp | Unix, timeout_s: float) -> float:
+    def wait_closed(self, at: Address, timeout_s: float) -> float:
         """Wait until a socket refuses connections; return the seconds it took. Raises HostError."""
         probe = self._link.request(ops.ProbePort(socket_address(at), timeout_s, "closed"), timeout_s=timeout_s)
         if not probe.reached:
@@ -137,7 +157,7 @@ class Sockets:
 
     def http(
         self,
-        at: Tcp | Unix,
+        at: Address,
         path: str = "/",
         *,
         method: str = "GET",
@@ -154,6 +174,8 @@ class Sockets:
         HostError.
         """
         pairs = list(headers)
+        if hop.protocol == "h3":
+            return self._http3(at, Http3Request(method, path, pairs, body), hop, timeout_s, max_body)
         over_http2 = (
             Http2Request(method, path, "https" if is_tls(hop.protocol) else "http", pairs, body)
             if is_http2(hop.protocol)
@@ -174,7 +196,7 @@ class Sockets:
             body=body + http2_content,
         )
         probe = self._link.request(wanted, timeout_s=timeout_s)
-        agreed = _negotiated(probe.tls, http2=probe.head is None)
+        agreed = _negotiated(probe.tls, "h2" if probe.head is None else "http/1.1")
         if probe.head is not None:
             fields = {**vars(probe.head), "headers": tuple(probe.head.headers)}
             return HttpAnswer(body=probe.body, negotiated=agreed, **fields)
@@ -183,16 +205,41 @@ class Sockets:
         return self._http2_answer(over_http2, probe.body, at, max_body, agreed)
 
     def _http2_answer(
-        self, request: Http2Request, received: bytes, at: Tcp | Unix, max_body: int, agreed: Negotiated
+        self, request: Http2Request, received: bytes, at: Address, max_body: int, agreed: Negotiated
     ) -> HttpAnswer:
         """Return the answer in the bytes that came back. Raises HostError for what is no response."""
         try:
             response = request.response(received)
         except ValueError as error:
             raise HostError(f"{at} breaks the protocol of HTTP/2", where=self._host, why=str(error)) from None
+        return self._answer("HTTP/2", response, at, max_body, agreed)
+
+    def _http3(self, at: Address, request: Http3Request, hop: HttpHop, timeout_s: float, max_body: int) -> HttpAnswer:
+        """Send a request over HTTP/3: this machine has the connection, and the host's agent its datagrams."""
+        if hop.ca_file is None or hop.server_name is None:
+            raise AssertionError("HTTP/3 without a certificate")
+        authority = self._link.request(ops.ReadChunk(str(hop.ca_file), 0, MAX_AUTHORITY)).body
+        session: int | None = None
+
+        def exchange(datagrams: Sequence[bytes], wait_s: float | None) -> ops.Datagrams:
+            nonlocal session
+            wanted = ops.ExchangeDatagrams(
+                socket_address(at), wait_s or 0.0, session, wait_s is None, packed_datagrams(datagrams)
+            )
+            received = self._link.request(wanted, timeout_s=wait_s or 0.0)
+            session = received.session
+            return received
+
+        try:
+            response, agreed = request.send(exchange, authority, hop.server_name, timeout_s)
+        except ValueError as error:
+            raise HostError(f"{at} does not answer over HTTP/3", where=self._host, why=str(error)) from None
+        return self._answer("HTTP/3", response, at, max_body, _negotiated(agreed, "h3"))
+
+    def _answer(self, name: str, response: Http2Response, at: Address, max_body: int, agreed: Negotiated) -> HttpAnswer:
         if not response.status:
             why = f"it ended the stream: {response.error}" if response.error else "it ended before the headers"
-            raise HostError(f"{at} sent no HTTP/2 response", where=self._host, why=why)
+            raise HostError(f"{at} sent no {name} response", where=self._host, why=why)
         return HttpAnswer(
             status=response.status,
             reason="",
@@ -205,34 +252,35 @@ class Sockets:
             negotiated=agreed,
         )
 
-    def owners(self, ports: Iterable[int]) -> Mapping[int, Sequence[ops.PortOwner]]:
-        """Return what has each of these TCP ports, on any address: listeners, else connections, if any."""
-        return self._link.request(ops.FindPortOwners(list(ports)))
+    def owners(self, ports: Iterable[int], *, udp: bool = False) -> Mapping[int, Sequence[ops.PortOwner]]:
+        """Return what has each of these TCP or UDP ports, on any address: listeners, else connections, if any."""
+        return self._link.request(ops.FindPortOwners(list(ports), udp))
 
-    def listeners(self, process: HostProcess) -> tuple[Tcp, ...]:
-        """Return the TCP addresses on which a process and its descendants listen. Raises HostError.
+    def listeners(self, process: HostProcess, *, udp: bool = False) -> tuple[Tcp | Udp, ...]:
+        """Return the TCP or UDP addresses on which a process and its descendants listen. Raises HostError.
 
         An IPv4 address of an IPv6 socket (`::ffff:10.0.0.1`), as Java binds it, is returned as an IPv4 address.
         """
-        found = self._link.request(ops.FindListeners(process.id))
-        return tuple(Tcp(address.removeprefix(IPV4_MAPPED), port) for address, port in found)
+        found = self._link.request(ops.FindListeners(process.id, udp))
+        return tuple((Udp if udp else Tcp)(address.removeprefix(IPV4_MAPPED), port) for address, port in found)
 
-    def require_free(self, ports: Iterable[int]) -> None:
-        """Raise PortTakenError, naming the owners, where one of these TCP ports is taken."""
-        taken = {port: owners for port, owners in self.owners(ports).items() if owners}
+    def require_free(self, ports: Iterable[int], *, udp: bool = False) -> None:
+        """Raise PortTakenError, naming the owners, where one of these TCP or UDP ports is taken."""
+        taken = {port: owners for port, owners in self.owners(ports, udp=udp).items() if owners}
         if taken:
             raise self._taken(taken)
 
-    def require_own_listener(self, process: HostProcess, port: int, wait_s: float, older_wait_s: float) -> None:
-        """Check that it is a process or its descendants that listen on a port which accepts connections.
+    def require_own_listener(self, process: HostProcess, at: Tcp | Udp, wait_s: float, older_wait_s: float) -> None:
+        """Check that it is a process or its descendants that listen on the port of an address that answers.
 
         Raises PortTakenError where another program does, and the process ends within `wait_s` seconds because of that,
         or `older_wait_s` where that program is older than the process, which most likely is not meant to listen for it.
         A process that stays has another program listen for it, as containers do.
         """
-        if any(at.port == port for at in self.listeners(process)):
+        port = at.port
+        if any(each.port == port for each in self.listeners(process, udp=isinstance(at, Udp))):
             return
-        owners = self.owners([port])
+        owners = self.owners([port], udp=isinstance(at, Udp))
         is_older = any(owner.start is not None and owner.start < process.start for owner in owners[port])
         ended = process.wait(older_wait_s if is_older else wait_s)
         if ended is None:
@@ -253,13 +301,13 @@ class Sockets:
         )
 
 
-def _negotiated(tls: ops.TlsSession | None, *, http2: bool) -> Negotiated:
-    """Return what was negotiated, from what the agent states of TLS; None without TLS."""
+def _negotiated(tls: ops.TlsSession | None, spoken: Alpn) -> Negotiated:
+    """Return what was negotiated, from what is known of TLS (None without TLS) and the version of HTTP."""
     if tls is None:
-        return Negotiated(protocol="h2c" if http2 else "http1")
+        return Negotiated(protocol="h2c" if spoken == "h2" else "http1")
     certificate = bytes.fromhex(tls.certificate)
     return Negotiated(
-        protocol="h2" if http2 else "https1",
+        protocol="https1" if spoken == "http/1.1" else spoken,
         tls_version=tls.version.removeprefix("TLSv") if tls.version else None,
         cipher=tls.cipher,
         key=key_kind(certificate) if certificate else None,
@@ -267,13 +315,19 @@ def _negotiated(tls: ops.TlsSession | None, *, http2: bool) -> Negotiated:
 
 
 def _tls_client(hop: HttpHop) -> ops.TlsClient:
-    offered = ["h2", "http/1.1"] if is_http2(hop.protocol) else ["http/1.1"]
+    offered: list[str] = list(dict.fromkeys([alpn(hop.protocol), "http/1.1"]))
     return ops.TlsClient(str(hop.ca_file), hop.server_name, offered)
 
 
-def socket_address(at: Tcp | Unix) -> ops.SocketAddress:
+def socket_address(at: Address) -> ops.SocketAddress:
     """Return an address as the agent takes it."""
-    return ops.SocketAddress(tcp=(at.address, at.port)) if isinstance(at, Tcp) else ops.SocketAddress(unix=str(at.path))
+    match at:
+        case Tcp(address=address, port=port):
+            return ops.SocketAddress(tcp=(address, port))
+        case Udp(address=address, port=port):
+            return ops.SocketAddress(udp=(address, port))
+        case Unix(path=path):
+            return ops.SocketAddress(unix=str(path))
 
 
 def key_kind(certificate: bytes) -> str | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from benchkit.errors import InputError
 from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult
-from benchkit.models.protocol import HttpProtocol, is_http2
+from benchkit.models.protocol import HttpProtocol, has_streams, is_http2
 
 if TYPE_CHECKING:
     from benchkit.loadtools.measurement import Measurement  # it imports numpy, which is slow and which no parser needs
@@ -316,6 +316,9 @@ class Tool:
     own_s: float = 2.0
     """Time for its own start and end, beside its load and the last answers, in seconds: wrk prints 10 MB of histogram
     for a million different times. A tool that takes longer is ended."""
+    lingers_s: Mapping[HttpProtocol, float] = field(default_factory=dict)
+    """Longest time by protocol for which it waits for nothing after its window, in seconds, and prints no result until
+    then. The time that it states includes it: the window counts instead, so that it takes no number of requests."""
     exit_codes: frozenset[int] = frozenset({0})
     """Exit codes of a run that generated its load to the end."""
     load_notes: Callable[[Load], Iterable[str]] = field(default=lambda _load: (), repr=False)
@@ -357,17 +360,23 @@ class Tool:
             return (f"{self.name} does not speak {target.protocol} (it speaks: {', '.join(sorted(self.protocols))})",)
         return (*self._unsupported_protocol(load, target), *self.validate_target(load, target))
 
+    def linger_s(self, protocol: HttpProtocol) -> float:
+        """Return the longest time for which it waits for nothing after its window, in seconds."""
+        return self.lingers_s.get(protocol, 0.0)
+
     def _unsupported_protocol(self, load: Load, target: Target) -> Iterator[str]:
         if target.server_name is not None and self.tls is not None and not self.tls.sends_name:
             yield f"tls.server_name: {self.name} asks for no other name than the address that it connects to"
-        if load.streams > 1 and not is_http2(target.protocol):
+        if self.linger_s(target.protocol) and load.duration_s is None:
+            yield f"request_count: {self.name} ends late over {target.protocol}, so that its own time is unknown: set duration_s"
+        if load.streams > 1 and not has_streams(target.protocol):
             yield f"streams: {target.protocol} has no streams, a connection has one request in flight"
         if target.tls is not None and target.tls.early_data:
             yield f"tls.early_data: {self.name} sends no early data over {target.protocol}"
         if load.keepalive:
             return
         if target.protocol not in self.reconnects:
-            yield f"keepalive: {self.name} keeps its connections of HTTP/2 open"
+            yield f"keepalive: {self.name} keeps its connections of HTTP/{3 if target.protocol == 'h3' else 2} open"
         if self.tls is not None and not self.tls.resumes and target.tls is not None and target.tls.resumption:
             yield f"tls.resumption: {self.name} never resumes a session on a new connection: set it to false, or keep them"
 

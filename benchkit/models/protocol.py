@@ -1,8 +1,4 @@
-"""The protocols of a hop: HTTP/1.1 and HTTP/2, each with and without TLS, the options of TLS, and what was negotiated.
-
-HTTP/3 would be a further `HttpProtocol`; no load tool and no server that benchkit knows is built with it here
-(`benchkit/services/README.md`).
-"""
+"""The protocols of a hop: HTTP/1.1 and HTTP/2, each with and without TLS, HTTP/3; TLS options; what was negotiated."""
 
 from __future__ import annotations
 
@@ -12,8 +8,10 @@ from pydantic import Field, StringConstraints, model_validator
 
 from benchkit.models.base import Frozen
 
-HttpProtocol = Literal["http1", "https1", "h2", "h2c"]
-"""HTTP/1.1, HTTP/1.1 over TLS, HTTP/2 over TLS, HTTP/2 without TLS (with prior knowledge, RFC 9113, 3.3)."""
+HttpProtocol = Literal["http1", "https1", "h2", "h2c", "h3"]
+"""HTTP/1.1, HTTP/1.1 over TLS, HTTP/2 over TLS, HTTP/2 without TLS (with prior knowledge, RFC 9113, 3.3).
+
+HTTP/3 (RFC 9114) is spoken at once to the UDP port, without discovery by `Alt-Svc`."""
 
 Protocol = HttpProtocol | Literal["fastcgi", "ssh", "postgres"]
 """Every protocol that a service may speak."""
@@ -23,7 +21,7 @@ TlsVersion = Literal["1.2", "1.3"]
 CertificateKey = Literal["ecdsa-p256", "rsa-2048", "rsa-4096"]
 """Kind of the key of a certificate."""
 
-Alpn = Literal["http/1.1", "h2"]
+Alpn = Literal["http/1.1", "h2", "h3"]
 """Name of a protocol in the handshake of TLS (ALPN, RFC 7301)."""
 
 DnsName = Annotated[
@@ -40,8 +38,8 @@ CertificateFile = Annotated[str, StringConstraints(strict=True, min_length=1, pa
 
 
 def is_tls(protocol: Protocol) -> bool:
-    """Return True for HTTP over TLS."""
-    return protocol in {"https1", "h2"}
+    """Return True for HTTP over TLS, or over QUIC, which has TLS inside."""
+    return protocol in {"https1", "h2", "h3"}
 
 
 def is_http2(protocol: Protocol) -> bool:
@@ -49,8 +47,15 @@ def is_http2(protocol: Protocol) -> bool:
     return protocol in {"h2", "h2c"}
 
 
+def has_streams(protocol: Protocol) -> bool:
+    """Return True where a connection can have many requests in flight: HTTP/2 and HTTP/3."""
+    return is_http2(protocol) or protocol == "h3"
+
+
 def alpn(protocol: Protocol) -> Alpn:
     """Return the name that TLS has for the version of HTTP of a protocol."""
+    if protocol == "h3":
+        return "h3"
     return "h2" if is_http2(protocol) else "http/1.1"
 
 
@@ -110,9 +115,8 @@ class TlsOptions(Frozen):
 class Negotiated(Frozen):
     """Protocol, TLS version, cipher suite and key of a connection, as one of its ends states them."""
 
-    protocol: HttpProtocol | Literal["h3"] | None = Field(
-        default=None,
-        description="version of HTTP, with or without TLS; None: unknown. HTTP/3 is read alone, not driven",
+    protocol: HttpProtocol | None = Field(
+        default=None, description="version of HTTP, with or without TLS; None: unknown"
     )
     tls_version: str | None = Field(default=None, description="version of TLS, as `1.3`; None: no TLS, or unknown")
     cipher: str | None = Field(default=None, description="cipher suite by OpenSSL's name; None: no TLS, or unknown")

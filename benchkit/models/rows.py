@@ -250,7 +250,7 @@ class TrialRow(Row):
     ] = None
     probe_after_sha256: Annotated[str | None, Column(description="the same, of the probe after the window")] = None
     protocol: Annotated[
-        str | None, Column(description="protocol in which the probe was answered: http1, https1, h2, h2c")
+        str | None, Column(description="protocol in which the probe was answered: http1, https1, h2, h2c, h3")
     ] = None
     tls_version: Annotated[str | None, Column(description="its version of TLS; null: no TLS")] = None
     cipher: Annotated[

@@ -49,7 +49,7 @@ class ServiceOptions(BackendOptions):
     protocol: HttpProtocol = Field(
         default="http1",
         description="protocol that it speaks: http1, https1 (HTTP/1.1 over TLS), h2 (HTTP/2 over TLS), h2c (HTTP/2 without "
-        "TLS); which of them a backend can speak is in benchkit/services/README.md",
+        "TLS), h3 (HTTP/3, on a UDP port); which of them a backend can speak is in benchkit/services/README.md",
         examples=["h2"],
     )
     tls: TlsOptions = Field(

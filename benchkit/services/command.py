@@ -167,7 +167,7 @@ class CommandBackend(Backend[CommandOptions]):
 
     name = "command"
     options = CommandOptions
-    protocols = frozenset({"http1", "https1", "h2", "h2c"})
+    protocols = frozenset({"http1", "https1", "h2", "h2c", "h3"})
 
     def programs(self, options: CommandOptions) -> tuple[str, ...]:
         """Return the program, and that of a build on the host, unless they are in the service's own folder."""

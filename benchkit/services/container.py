@@ -218,7 +218,7 @@ class ContainerBackend(Backend[ContainerOptions]):
 
     name = "container"
     options = ContainerOptions
-    protocols = frozenset({"http1", "https1", "h2", "h2c"})
+    protocols = frozenset({"http1", "https1", "h2", "h2c", "h3"})
 
     def endpoint(self, name: str, options: ContainerOptions, place: ServicePlacement, names: Sequence[str]) -> Endpoint:
         """Return the socket at which others reach it."""
@@ -437,7 +437,10 @@ def _network_arguments(request: RenderRequest[ContainerOptions], container: Cont
         address = _address(request.name, request.place, list(request.peers))
         yield from ("--network", container.bridge.name, "--ip", address)
     if options.network == "published":
-        yield from ("--publish", f"{endpoint.address}:{endpoint.port}:{options.container_port}/tcp")
+        published = f"{endpoint.address}:{endpoint.port}:{options.container_port}"
+        yield from ("--publish", f"{published}/tcp")
+        if endpoint.protocol == "h3":
+            yield from ("--publish", f"{published}/udp")
     for alias, peer in options.peers.items():
         if peer not in request.peers:
             raise FieldError("peers", f"{peer} is no service of this stack")

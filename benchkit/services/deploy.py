@@ -14,7 +14,7 @@ from benchkit.errors import HostError, HostStateError, LostError, ServiceError
 from benchkit.hosts.files import Placed, PlacedFile, hint_at_private_folder
 from benchkit.hosts.host import Host
 from benchkit.hosts.processes import Completed, HostProcess, ProcessSpec, StopSignal, ToFile
-from benchkit.hosts.sockets import HttpHop, Tcp, Unix
+from benchkit.hosts.sockets import Address, HttpHop, Tcp, Udp, Unix
 from benchkit.services import container_engine
 from benchkit.services.certificates import tls_paths
 from benchkit.services.controller_files import files_below, mode_of
@@ -204,7 +204,12 @@ def socket_files(service: Service) -> list[PurePosixPath]:
 def require_ports_free(host: Host, services: Iterable[Service]) -> None:
     """Raise HostError where a port that one of the services needs is in use, naming the process that has it."""
     own = [service for service in services if service.container is None or service.container.network != "bridge"]
-    host.sockets.require_free(service.endpoint.port for service in own if service.endpoint.port is not None)
+    of_tcp, of_udp = (
+        [each.port for service in own if isinstance(each := socket_of(service.endpoint), kind)] for kind in (Tcp, Udp)
+    )
+    host.sockets.require_free(of_tcp)
+    if of_udp:
+        host.sockets.require_free(of_udp, udp=True)
 
 
 def log_path(service: Service, logs: PurePosixPath) -> PurePosixPath:
@@ -222,13 +227,13 @@ def last_log_lines(host: Host, log: PurePosixPath) -> str | None:
     return "\n    ".join([f"{title}:", *shown])
 
 
-def socket_of(endpoint: Endpoint) -> Tcp | Unix:
+def socket_of(endpoint: Endpoint) -> Address:
     """Return the socket of an endpoint as the agent addresses it."""
     if endpoint.path is not None:
         return Unix(endpoint.path)
     if endpoint.address is None or endpoint.port is None:
         raise ValueError(f"{endpoint}: neither a path nor an address with a port")
-    return Tcp(endpoint.address, endpoint.port)
+    return (Udp if endpoint.protocol == "h3" else Tcp)(endpoint.address, endpoint.port)
 
 
 def http_hop(endpoint: Endpoint, ca_file: PurePosixPath | None) -> HttpHop:
@@ -236,7 +241,7 @@ def http_hop(endpoint: Endpoint, ca_file: PurePosixPath | None) -> HttpHop:
     match endpoint.protocol:
         case "fastcgi" | "ssh" | "postgres":
             raise ValueError(f"{endpoint}: no HTTP server")
-        case "https1" | "h2":
+        case "https1" | "h2" | "h3":
             return HttpHop(endpoint.protocol, ca_file, endpoint.server_name or endpoint.address or endpoint.host)
         case _:
             return HttpHop(endpoint.protocol)
@@ -271,8 +276,9 @@ def _wait_until_ready(host: Host, service: Service, process: HostProcess) -> Non
         container_engine.adopt(host, service.container, process)
     _wait_open(host, service, process)
     is_in_network = service.container is None or service.container.network == "host"
-    if service.endpoint.port is not None and is_in_network:
-        host.sockets.require_own_listener(process, service.endpoint.port, BIND_TIMEOUT_S, SLOW_BIND_TIMEOUT_S)
+    socket = socket_of(service.endpoint)
+    if not isinstance(socket, Unix) and is_in_network:
+        host.sockets.require_own_listener(process, socket, BIND_TIMEOUT_S, SLOW_BIND_TIMEOUT_S)
     if service.endpoint.path is not None:
         host.files.share_socket(service.endpoint.path)
     if service.container is not None:
@@ -325,7 +331,7 @@ def _wait_open(host: Host, service: Service, process: HostProcess) -> None:
             raise
         except HostError:
             waited_s += wait_s
-            is_elsewhere = _is_elsewhere(service, host.sockets.listeners(process))
+            is_elsewhere = _is_elsewhere(service, _listeners(host, service, process))
             has_failed = waited_s >= service.ready_timeout_s or process.wait(0) is not None
             if has_failed or (is_elsewhere and was_elsewhere):
                 raise
@@ -334,13 +340,18 @@ def _wait_open(host: Host, service: Service, process: HostProcess) -> None:
             return
 
 
-def _is_elsewhere(service: Service, listeners: Iterable[Tcp]) -> bool:
+def _listeners(host: Host, service: Service, process: HostProcess) -> Sequence[Tcp | Udp]:
+    """Return the addresses at which a process listens in the way of its service's protocol."""
+    return host.sockets.listeners(process, udp=service.endpoint.protocol == "h3")
+
+
+def _is_elsewhere(service: Service, listeners: Iterable[Tcp | Udp]) -> bool:
     """Return True if some of these listeners have the port of a service, and none covers its address."""
     at_port = [each for each in listeners if each.port == service.endpoint.port]
     return bool(at_port) and not any(_covers(each, service.endpoint) for each in at_port)
 
 
-def _covers(listener: Tcp, endpoint: Endpoint) -> bool:
+def _covers(listener: Tcp | Udp, endpoint: Endpoint) -> bool:
     """Return True if a listener certainly accepts connections to an endpoint.
 
     One on `::` may also accept those to IPv4 addresses, or not (IPV6_V6ONLY): only a connection tells.
@@ -363,7 +374,7 @@ def _accepts(host: Host, service: Service) -> bool:
 def _explain_failed_start(host: Host, running: RunningService, error: HostError) -> ServiceError:
     """Return the error of a service that is not ready, with the end of its log and what it does instead."""
     service, process = running.service, running.process
-    listeners = host.sockets.listeners(process)
+    listeners = _listeners(host, service, process)
     instead, hint = None, None
     if service.container is None and is_in_background(host, running):
         instead, hint = IN_BACKGROUND, STAY_IN_FOREGROUND

@@ -136,7 +136,7 @@ class ExternalOptions(BackendOptions):
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
         if is_tls(self.spoken) != self.url.startswith("https:"):
-            raise ValueError(f"protocol: {self.spoken} does not fit {self.url}: https1 and h2 are those of https")
+            raise ValueError(f"protocol: {self.spoken} does not fit {self.url}: https1, h2 and h3 are those of https")
         return self
 
 

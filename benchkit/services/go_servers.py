@@ -91,17 +91,23 @@ class GoServer(Backend[GoOptionsT]):
         *,
         protocol: Protocol | None = None,
         protocols: frozenset[HttpProtocol] = frozenset({"http1"}),
+        modules: Mapping[HttpProtocol, Path] | None = None,
         arguments: Callable[[RenderRequest[GoOptionsT]], Sequence[str]] | None = None,
     ) -> None:
         """Take the protocol of a server that speaks no HTTP, or those of HTTP that the server can speak.
 
-        `arguments` returns those that the server has in addition to the arguments of every server.
+        `modules` are those of protocols which `backends/<name>` does not speak itself. `arguments` returns those that
+        the server has in addition to the arguments of every server.
         """
         self.name = name
         self.options = options
         self.protocols = protocols
         self._protocol = protocol
         self._arguments = arguments
+        self._modules = modules or {}
+
+    def _module(self, options: GoOptionsT) -> Path:
+        return self._modules.get(options.protocol, BACKENDS / self.name)
 
     def protocol(self, options: GoOptionsT) -> Protocol:
         """Return the protocol that the server speaks."""
@@ -109,7 +115,7 @@ class GoServer(Backend[GoOptionsT]):
 
     def resolve(self, options: GoOptionsT, source: SourceMap) -> GoOptionsT:
         """Return the options unchanged if their Go release compiles the module. Raises InputError naming the field."""
-        wanted, oldest = options.go_version, oldest_release(BACKENDS / self.name)
+        wanted, oldest = options.go_version, oldest_release(self._module(options))
         if wanted is not None and release_numbers(wanted) < release_numbers(oldest):
             message = f"found {wanted!r}; {self.name} needs Go {oldest} or newer"
             raise InputError(source.fault(("go_version",), message))
@@ -118,7 +124,7 @@ class GoServer(Backend[GoOptionsT]):
     def render(self, request: RenderRequest[GoOptionsT]) -> Service:
         """Return the server."""
         options, place = request.options, request.place
-        executable = go_executable(request, self.name, BACKENDS / self.name, go_version=options.go_version)
+        executable = go_executable(request, self.name, self._module(options), go_version=options.go_version)
         argv = (
             str(executable.path),
             *server_arguments(request),
@@ -218,8 +224,13 @@ def _fasthttp_arguments(request: RenderRequest[FastHttpOptions]) -> Sequence[str
     return () if limit is None else ("-concurrency", str(limit))
 
 
-NETHTTP = GoServer("nethttp", GoServerOptions, protocols=frozenset({"http1", "https1", "h2", "h2c"}))
-"""Go's net/http without a front end."""
+NETHTTP = GoServer(
+    "nethttp",
+    GoServerOptions,
+    protocols=frozenset({"http1", "https1", "h2", "h2c", "h3"}),
+    modules={"h3": BACKENDS / "nethttp" / "h3"},
+)
+"""Go's net/http without a front end; over HTTP/3 its handler on quic-go."""
 FCGI = GoServer("fcgi", GoServerOptions, protocol="fastcgi")
 """Go's net/http/fcgi behind an nginx: the handler of `nethttp`, over TCP or a unix socket."""
 GOSTRING = GoServer("gostring", GoStringOptions)

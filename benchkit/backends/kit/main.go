@@ -47,6 +47,8 @@ type App struct {
 	Name string
 	// Body is the body of every response.
 	Body []byte
+	// HasNoConnectionField is true of HTTP/3, which forbids the field Connection (RFC 9114, 4.2). In HTTP/2 net/http drops it.
+	HasNoConnectionField bool
 	// Requests counts the responses.
 	Requests *Counter
 
@@ -132,6 +134,18 @@ func (a *App) Open() (net.Listener, error) {
 	a.closeAtEnd(listener)
 	a.Announce(listener.Addr())
 	return listener, nil
+}
+
+// OpenUDP opens the UDP socket named by -listen, and prints its address as [App.Open] does.
+func (a *App) OpenUDP() (net.PacketConn, error) {
+	a.Faults.waitToOpen()
+	socket, err := net.ListenPacket("udp", a.Listen)
+	if err != nil {
+		return nil, CannotListen(a.Listen, err)
+	}
+	a.closeAtEnd(socket)
+	a.Announce(socket.LocalAddr())
+	return socket, nil
 }
 
 // AboutToOpen replaces [App.Open] in backends whose library opens the socket: it waits for the fault open-after, removes a

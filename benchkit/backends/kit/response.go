@@ -70,7 +70,9 @@ func (a *App) Status(gone <-chan struct{}) int {
 // SetHeader sets the header fields that do not depend on the request.
 func (a *App) SetHeader(header http.Header) {
 	header.Set("Server", Server)
-	header.Set("Connection", Connection)
+	if !a.HasNoConnectionField {
+		header.Set("Connection", Connection)
+	}
 	header.Set("Content-Type", ContentType)
 	for _, field := range a.Faults.Headers {
 		header.Add(field.Name, field.Value)

@@ -16,6 +16,7 @@ const (
 	HTTPS1 = "https1" // HTTP/1.1 over TLS
 	H2     = "h2"     // HTTP/2 over TLS
 	H2C    = "h2c"    // HTTP/2 without TLS, with prior knowledge (RFC 9113, 3.3)
+	H3     = "h3"     // HTTP/3, over QUIC (RFC 9114)
 )
 
 // TLS is the protocol of a backend, with the options of its TLS. Backends that speak more than HTTP/1.1 pass
@@ -61,7 +62,7 @@ func (t *TLS) Define(protocols ...string) func(*flag.FlagSet) {
 }
 
 // IsOn reports whether the protocol has TLS.
-func (t *TLS) IsOn() bool { return t.Protocol == HTTPS1 || t.Protocol == H2 }
+func (t *TLS) IsOn() bool { return t.Protocol == HTTPS1 || t.Protocol == H2 || t.Protocol == H3 }
 
 // Config returns the configuration of crypto/tls, and has the admin page count the handshakes. It may be called once.
 func (t *TLS) Config() (*tls.Config, error) {
@@ -77,9 +78,9 @@ func (t *TLS) Config() (*tls.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	next := "http/1.1"
-	if t.Protocol == H2 {
-		next = "h2"
+	next := t.Protocol // which is its name in the handshake, too
+	if t.Protocol == HTTPS1 {
+		next = "http/1.1"
 	}
 	expvar.Publish("tls", expvar.Func(func() any {
 		return json.RawMessage(fmt.Sprintf(`{"handshakes":%d,"resumed":%d}`, t.full.Load()+t.resumed.Load(), t.resumed.Load()))

@@ -115,6 +115,8 @@ class GeneratorRun:
         """Time that it measured: to its own end, or to that of its window where that came first."""
         window_s = self.generator.load.duration_s
         took_s = self.ended_s - self.started_s
+        if window_s is not None and self.generator.linger_s:
+            return min(window_s, took_s)
         return window_s if self.overran and window_s is not None else took_s
 
     @property
@@ -149,7 +151,7 @@ class GeneratorProcess:
         Raises HostError where it fails, cannot be ended, or fills the disk, and at the limit of a count of requests.
         """
         process = _started(self.process)
-        limit_s = time_limit_s(self.generator.load)
+        limit_s = time_limit_s(self.generator.load, self.generator.target.protocol)
         self.ended = process.wait(limit_s)
         if self.ended is None:
             self.overran = True
@@ -179,7 +181,7 @@ class GeneratorProcess:
             ended=self.ended,
             ended_s=self.host.clock.to_controller_s(self.ended.at_ns),
             late_s=_started(self.process).late_s,
-            limit_s=time_limit_s(self.generator.load),
+            limit_s=time_limit_s(self.generator.load, self.generator.target.protocol),
             overran=self.overran,
         )
 
@@ -328,7 +330,7 @@ class PlannedSlice:
 
     def limit_s(self, generator: Generator) -> float:
         """Return the instant at which a generator is ended if it has not ended by itself."""
-        return self.window_end_s + grace_s(generator.load)
+        return self.window_end_s + grace_s(generator.load) + generator.linger_s
 
     def placed(self, folder: PurePosixPath) -> list[PlacedGenerator]:
         """Return its generators with the places of their files in the block's folder."""

@@ -16,6 +16,7 @@ from benchkit.loadtools.load_shares import divide_load, unsupported_fields, warm
 from benchkit.loadtools.registry import TOOLS, get_tool
 from benchkit.loadtools.tool import LONGEST_ANSWER_S, Target, Tool, longest_answer_s
 from benchkit.models.load import Load
+from benchkit.models.protocol import HttpProtocol
 from benchkit.services.certificates import authority_file, authority_name
 from benchkit.services.placement import ServicePlacement
 from benchkit.services.service import GoSource, ServiceFile
@@ -83,6 +84,11 @@ class Generator:
 
     def _argv(self, load: Load) -> tuple[str, ...]:
         return (self.program, *self.lead, *get_tool(self.tool).argv(load, self.target)[1:])
+
+    @property
+    def linger_s(self) -> float:
+        """Longest time for which its tool waits for nothing after its window, in seconds."""
+        return get_tool(self.tool).linger_s(self.target.protocol)
 
     @property
     def name(self) -> str:
@@ -220,9 +226,10 @@ def grace_s(load: Load) -> float:
     return longest_answer_s(load, is_open=load.rate is not None and rate is not None and rate.is_open)
 
 
-def time_limit_s(load: Load) -> float:
+def time_limit_s(load: Load, protocol: HttpProtocol = "http1") -> float:
     """Return the longest time that a generator with this load may take, in seconds."""
     if load.duration_s is not None:
-        return load.duration_s + grace_s(load) + get_tool(load.tool).own_s
+        tool = get_tool(load.tool)
+        return load.duration_s + grace_s(load) + tool.own_s + tool.linger_s(protocol)
     slowest_rps = SLOWEST_RPS if load.rate is None else min(load.rate, SLOWEST_RPS)
     return (load.request_count or 0) / slowest_rps + LONGEST_ANSWER_S

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Literal
 
 from pydantic import Field
 
@@ -231,7 +230,7 @@ class _H2loadReader(Reader):
         """Return what the first client negotiated; None where no connection was made."""
         if self.protocol is None:
             return None
-        names: Mapping[str, HttpProtocol | Literal["h3"]] = {"h2": "h2", "h2c": "h2c", "h3": "h3"}
+        names: Mapping[str, HttpProtocol] = {"h2": "h2", "h2c": "h2c", "h3": "h3"}
         if self.tls_protocol or self.cipher:
             names = {"h2": "h2", "http/1.1": "https1", "h3": "h3"}
         elif self.clients is not None:  # the text has its beginning, where the lines on TLS would be

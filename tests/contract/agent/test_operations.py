@@ -103,6 +103,8 @@ def use_sockets(ask: Asker, link: AgentLink, workdir: Path) -> None:
     assert found.head is not None
     assert (found.head.status, found.body) == (200, b"hi")
     assert ask(link, ops.FindPortOwners([1])) == {1: []}
+    with pytest.raises(RefusedError, match="unreachable"):  # in a network of its own
+        ask(link, ops.ExchangeDatagrams(ops.SocketAddress(udp=("127.0.0.1", 9)), 0))
 
 
 def use_processes(ask: Asker, link: AgentLink) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import socket
 import threading
 import time
@@ -12,6 +13,7 @@ import pytest
 
 from benchkit.agent import operations as ops
 from benchkit.hosts.agent_link import AgentLink, RefusedError
+from tests.support.waiting import wait_until
 
 Serve = Callable[[bytes], int]
 
@@ -77,6 +79,57 @@ def test_unix_sockets(agent: AgentLink, workdir: Path) -> None:
         made.bind(str(path))
         made.listen()
         assert probe(agent, ops.SocketAddress(unix=str(path))).reached
+
+
+@pytest.fixture
+def peer() -> Iterator[socket.socket]:
+    """A UDP socket, which is no server until a test answers."""
+    with socket.socket(type=socket.SOCK_DGRAM) as made:
+        made.bind(("127.0.0.1", 0))
+        yield made
+
+
+def udp(peer: socket.socket) -> ops.SocketAddress:
+    return ops.SocketAddress(udp=peer.getsockname())
+
+
+def test_datagrams_go_out_and_come_back_on_one_socket_until_the_session_ends(
+    agent: AgentLink, peer: socket.socket
+) -> None:
+    begun = agent.request(ops.ExchangeDatagrams(udp(peer), 0, body=b"\0\1a\0\2bc"), timeout_s=5)
+    received = [peer.recvfrom(9) for _ in range(2)]
+    assert [content for content, _ in received] == [b"a", b"bc"]
+    peer.sendto(b"def", received[0][1])
+    found = agent.request(ops.ExchangeDatagrams(udp(peer), 5, begun.session, ends=True), timeout_s=5)
+    assert (found.error, found.body) == (None, b"\0\3def")
+    with pytest.raises(RefusedError, match="no session"):
+        agent.request(ops.ExchangeDatagrams(udp(peer), 0, begun.session))
+
+
+def test_a_quic_server_is_ready_once_it_states_its_versions(agent: AgentLink, peer: socket.socket) -> None:
+    waiting = agent.submit(ops.ProbePort(udp(peer), 10))
+    for answer in (b"no QUIC", None):
+        asked, client = peer.recvfrom(2000)
+        assert (len(asked), asked[0] & 0x80) == (1200, 0x80)
+        identity = asked[6:14]  # of the server, as the client chose it; the client's own follows
+        versions = b"\0\0\0\1\x6b\x33\x43\xcf"
+        peer.sendto(answer or b"\x80" + bytes(4) + b"\x08" + asked[15:23] + b"\x08" + identity + versions, client)
+    assert agent.result(waiting, 10).reached
+    peer.close()
+    found = probe(agent, ops.SocketAddress(udp=("127.0.0.1", free_port())), 0.1)
+    assert (found.reached, found.error) == (False, "Connection refused")
+
+
+def test_a_bound_udp_port_is_taken_and_tcp_is_another_port(agent: AgentLink, peer: socket.socket) -> None:
+    port = peer.getsockname()[1]
+    (owner,) = agent.request(ops.FindPortOwners([port], udp=True))[port]
+    assert (owner.address, owner.pid) == ("127.0.0.1", os.getpid())
+    assert agent.request(ops.FindPortOwners([port])) == {port: []}
+    code = "import socket, time; s = socket.socket(type=socket.SOCK_DGRAM); s.bind(('127.0.0.1', 0)); time.sleep(60)"
+    bound = agent.request(ops.StartProcess(command=ops.CommandSpec(argv=["python3", "-c", code])))
+    wait_until(lambda: bool(agent.request(ops.FindListeners(bound.id, udp=True))), 10)
+    assert agent.request(ops.FindListeners(bound.id)) == []
+    agent.request(ops.StopProcesses([bound.id], signal.SIGTERM, 5), timeout_s=10)
 
 
 @pytest.fixture

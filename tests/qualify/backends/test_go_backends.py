@@ -16,7 +16,7 @@ from benchkit.services.go_build import find_go, go_environment, pinned_toolchain
 from benchkit.services.registry import BACKENDS as REGISTRY
 from benchkit.services.server_options import ServerOptions
 
-MODULES = sorted(manifest.parent for manifest in BACKENDS.glob("*/go.mod"))
+MODULES = sorted(manifest.parent for manifest in BACKENDS.rglob("go.mod"))
 MODULES_WITH_CODE = [module for module in MODULES if any(module.rglob("*.go"))]
 """Modules with Go code; the others only pin a published program."""
 

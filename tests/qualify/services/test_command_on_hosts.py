@@ -13,7 +13,7 @@ from benchkit.agent.operations import ListTrees
 from benchkit.errors import HostError, InputError, ServiceError
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.processes import HostProcess, ProcessSpec
-from benchkit.hosts.sockets import PortTakenError, Tcp
+from benchkit.hosts.sockets import PortTakenError, Tcp, Udp
 from benchkit.lab.lab import Lab
 from benchkit.plan.planner import draft_plan, make_plan
 from benchkit.services import deploy
@@ -116,7 +116,7 @@ def test_a_server_that_begins_to_listen_between_two_looks_at_it_is_ready(
     host = hosts["sut"]
     look = host.sockets.listeners
 
-    def listen_and_look(process: HostProcess) -> tuple[Tcp, ...]:
+    def listen_and_look(process: HostProcess, **_options: bool) -> tuple[Tcp | Udp, ...]:
         if not look(process):
             assert host.processes.run(["touch", f"/proc/{process.pid}/cwd/go"]).ok
             host.sockets.wait_open(Tcp(host.spec.address, PORT), 10, process)
@@ -150,7 +150,7 @@ def test_a_program_that_takes_the_port_while_a_server_starts_is_named(hosts: Hos
 def test_a_server_whose_failure_cannot_be_explained_is_stopped(
     hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def look(_: HostProcess) -> tuple[Tcp, ...]:
+    def look(_: HostProcess, **_options: bool) -> tuple[Tcp | Udp, ...]:
         raise HostError("cannot read its sockets")
 
     monkeypatch.setattr(hosts["sut"].sockets, "listeners", look)

@@ -224,6 +224,10 @@ PROTOCOLS: dict[str, tuple[HttpProtocol, TlsOptions | None, dict[str, Any], str]
     ),
     "oha": ("https1", TLS13, {}, "OHA -c4 -z5000ms -w --worker-threads=1 --cacert=/w/ca.pem -t5000ms"),
     "oha-h2c": ("h2c", None, {"streams": 8}, "OHA -c4 --http2 -p8 -z5000ms -w --worker-threads=1 -t5000ms"),
+    "oha-h3": (
+        *("h3", TLS13, {"streams": 8}),
+        "OHA -c4 --http-version=3 -p8 -z5000ms -w --worker-threads=1 --cacert=/w/ca.pem -t5000ms",
+    ),
     "k6-h2": ("h2", TLS13, PLAIN, "K6 load.js"),
     "openloop": ("https1", TLS13, {}, "SECURE -protocol=https1 -ca=/w/ca.pem -duration=5.000000000s -timeout=5s"),
     "openloop-h2": (
@@ -317,6 +321,18 @@ UNSUPPORTED: dict[str, tuple[str, HttpProtocol, TlsOptions | None, dict[str, Any
     "HTTP/2 keeps connections": (
         *("hey", "h2", TLS13, {"connections": 1, "keepalive": False}),
         "keepalive: hey keeps its connections of HTTP/2 open",
+    ),
+    "oha keeps those of HTTP/3, too": (
+        *("oha", "h3", TLS13, {"keepalive": False}),
+        "keepalive: oha keeps its connections of HTTP/3 open",
+    ),
+    "oha fails requests at its end": (
+        *("oha", "h3", TLS13, {"rate": 100}),
+        "rate: oha counts requests at its end as failed over h3; openloop holds a rate there",
+    ),
+    "oha states a time with its wait": (
+        *("oha", "h3", TLS13, {"duration_s": None, "request_count": 9}),
+        "request_count: oha ends late over h3, so that its own time is unknown: set duration_s",
     ),
     "ab never resumes": (
         *("ab", "https1", TlsOptions(), {"keepalive": False}),

@@ -7,11 +7,12 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from benchkit.errors import UnsupportedError
+from benchkit.errors import InputError, UnsupportedError
+from benchkit.files import BACKENDS
 from benchkit.scenario.read import read_experiment
 from benchkit.services.placement import HostProgram, ServicePlacement
 from benchkit.services.rendering import ServiceSpec, render_services
-from benchkit.services.service import Service
+from benchkit.services.service import GoSource, Service
 
 PLACE = ServicePlacement(
     host="sut",
@@ -60,6 +61,9 @@ def config(service: Service) -> str:
         ("backend: fasthttp, listen: 8080, protocol: h2", r"fasthttp does not speak it \(it speaks: http1, https1\)"),
         ("backend: nethttp, listen: 8080, protocol: h2c, go_version: 1.23.0", "net/http of Go 1.23.0 does not"),
         ("backend: nethttp, listen: 8080, protocol: h2, tls: {ciphers: TLS_AES_128_GCM_SHA256}", "suites of TLS 1.3"),
+        ("backend: nethttp, listen: 8080, protocol: h3, tls: {version: '1.2'}", r"QUIC has TLS 1\.3 inside"),
+        ("backend: nethttp, listen: unix, protocol: h3", "needs a UDP port"),
+        ("backend: node, listen: 8080, protocol: h3", "node does not speak it"),
         ("backend: node, listen: 8080, protocol: h2, tls: {session_cache_bytes: 1048576}", "keeps no cache"),
     ],
 )
@@ -81,6 +85,16 @@ def test_servers_are_told_their_protocol_and_certificate(tmp_path: Path) -> None
         assert [file.path.name for file in service.files[-3:]] == ["certificate.pem", "key.pem", "ca.pem"]
         (plain,) = render(tmp_path, f"backend: {backend}, listen: 8080")
         assert not [argument for argument in plain.process.argv if "tls" in argument or "protocol" in argument]
+
+
+def test_the_go_server_of_http3_is_a_module_of_its_own(tmp_path: Path) -> None:
+    (service,) = render(tmp_path, "backend: nethttp, listen: 8443, protocol: h3")
+    (source,) = (file.content for file in service.files if file.path.name == "nethttp")
+    assert isinstance(source, GoSource)
+    assert source.module == BACKENDS / "nethttp" / "h3"
+    assert service.process.argv[service.process.argv.index("-protocol") + 1] == "h3"
+    with pytest.raises(InputError, match=r"nethttp needs Go 1\.26\.0 or newer"):
+        render(tmp_path, "backend: nethttp, listen: 8443, protocol: h3, go_version: 1.24.0")
 
 
 def test_nginx_speaks_tls_and_http2_in_the_syntax_of_its_version(tmp_path: Path) -> None:
