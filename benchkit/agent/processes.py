@@ -193,9 +193,12 @@ class ProcessTable:
     def count_by_cgroup(self, wanted: ops.CountByCgroup) -> None:
         """Take an existing control group, or one that appears later, as that of a started process."""
         try:
-            self.child(wanted.id).foreign_group = Cgroup.at(wanted.path)
+            group = Cgroup.at(wanted.path)
         except UnavailableError as error:
             raise OperationError("not-found", str(error)) from None
+        if os.getpid() in group.pids():  # all that is left in the group is killed with the process
+            raise OperationError("not-found", f"{group.title}: it has the agent of this host, too")
+        self.child(wanted.id).foreign_group = group
 
     def has_ended(self, number: int) -> bool:
         """Return True where the started process itself has ended."""

@@ -313,7 +313,7 @@ class ContainerBackend(Backend[ContainerOptions]):
         argv += ["--user", options.user] if options.user is not None else []
         argv += ["--read-only"] if options.read_only else []
         argv += _network_arguments(request, container)
-        argv += [word for text in _mounts(options, place, name) for word in ("--volume", text)]
+        argv += _mounts(options, place, name)
         if endpoint.tls is not None:
             folder = tls_paths(place.folder).certificate.parent
             argv += ["--volume", f"{folder}:{folder}:ro"]
@@ -454,17 +454,21 @@ def _volumes(options: ContainerOptions) -> list[str]:
 
 
 def _mounts(options: ContainerOptions, place: ServicePlacement, name: str) -> Iterator[str]:
-    """Yield the mounts as engines take them. Raises FieldError for a source that is no file of `files`."""
+    """Yield the mounts as engines take them. Raises FieldError for a source that is no file of `files`.
+
+    With `--volume` docker creates a folder of the host that is missing, and leaves it.
+    """
     volumes = _volumes(options)
     for mount in options.mounts:
         source, target, *mode = mount.split(":")
         if source in volumes:
-            yield f"{name}-{source}:{target}"
+            yield from ("--volume", f"{name}-{source}:{target}")
             continue
         if not source.startswith(("/", "./")):
             raise FieldError("mounts", f"{mount}: write ./{source} for a file of `files`, or a name for a volume")
         path = PurePosixPath(source) if source.startswith("/") else place.folder / source
-        yield f"{path}:{target}:{mode[0] if mode else 'ro'}"
+        text = f"type=bind,source={path},target={target}"
+        yield from ("--mount", text if mode == ["rw"] else f"{text},readonly")
 
 
 CONTAINER = ContainerBackend()

@@ -28,6 +28,7 @@ KILLED = "137"
 PAUSE_S = 0.02
 PREPARED = "-prepared"
 """End of the name of an empty volume that marks the kept volumes of a container as prepared."""
+_UNKNOWN = re.compile("no such container|no container with", re.IGNORECASE)
 _NO_SPACE = re.compile("no space left on device", re.IGNORECASE)
 FORWARDING = {"net.ipv4.ip_forward": "1"}
 """Setting that bridges need, which engines set and leave; set before them, it is restored."""
@@ -51,7 +52,8 @@ def read_engine(host: Host, name: str) -> EngineFact:
         info = {}
     errors = info.get("ServerErrors") or ()
     if not done.ok or not info or errors:
-        why = "; ".join([_output(done) or f"it did not end within {ENGINE_TIMEOUT_S:g} s", *errors, *_lacking(host)])
+        causes = errors or [_output(done) or f"it did not end within {ENGINE_TIMEOUT_S:g} s"]
+        why = "; ".join([*causes, *_lacking(host)])
         hint = (
             "start its daemon, and let this user reach its socket" if name == "docker" else "correct that on the host"
         )
@@ -230,26 +232,31 @@ def _require_network(host: Host, container: Container, bridge: ContainerNetwork,
 def adopt(host: Host, container: Container, process: HostProcess) -> None:
     """Wait until a container runs, and count its processes as those of the engine's client. Raises HostError.
 
-    Returns without it where the client has ended, which the caller notices.
+    Returns without it where the client has ended, which the caller notices. The group of a container has its id in its
+    name. A process that has just ended seems to be in the group of all (kernel/cgroup/cgroup.c, proc_cgroup_show).
     """
     deadline = time.monotonic() + CREATE_TIMEOUT_S
     while time.monotonic() < deadline:
         state = _state(host, container)
         if state and state[0] != "0":
-            if (
-                path := host.processes.cgroup_of(int(state[0]))
-            ) is not None:  # else it has ended, which the caller notices
+            path = host.processes.cgroup_of(int(state[0]))
+            if path is not None and state[1] in path:
                 host.processes.count_by_cgroup(process, path)
-            return
+                return
         if process.wait(PAUSE_S) is not None:
             return
-    raise HostError(f"no process of the container started within {CREATE_TIMEOUT_S:g} s", where=host.name)
+    raise HostError(
+        f"no process of the container was in a control group of its own within {CREATE_TIMEOUT_S:g} s",
+        where=host.name,
+        why="its CPU time is that of its group",
+        hint="engines without root need version 2 of control groups, and systemd, which delegates one to the user",
+    )
 
 
 def remove(host: Host, container: Container) -> None:
     """Remove a container with its volumes, if there is one. Idempotent. Raises HostError."""
     done = _run(host, container, "rm", "-f", "-v", container.name)
-    if not done.ok and _state(host, container):
+    if not done.ok and not _UNKNOWN.search(_output(done)):
         raise HostError(f"the container {container.name} cannot be removed", where=host.name, why=_output(done))
     for volume in () if container.keeps_volumes else container.volumes:
         if _ok(host, container, "volume", "inspect", volume):
@@ -261,7 +268,7 @@ def why_ended(host: Host, container: Container, process: HostProcess) -> str | N
     state = _state(host, container)
     if not state:
         return "the engine does not know the container any more, or does not answer"
-    pid, is_killed_for_memory, code, limit, error = state[:5]
+    pid, _, is_killed_for_memory, code, limit, error = state
     ended = process.wait(0)
     has_killed = code == KILLED and limit not in ("0", "") and ended is not None and bool(ended.memory_kills)
     if is_killed_for_memory == "true" or has_killed:  # not every kernel tells the engine
@@ -299,10 +306,10 @@ def prepare(host: Host, service: Service, container: Container) -> None:
 
 
 def _state(host: Host, container: Container) -> list[str]:
-    """Return pid, end by memory, exit code, memory limit and error of a container; empty where there is none."""
-    form = "{{.State.Pid}}|{{.State.OOMKilled}}|{{.State.ExitCode}}|{{.HostConfig.Memory}}|{{.State.Error}}"
+    """Return pid, id, end by memory, exit code, memory limit and error of a container; empty where there is none."""
+    form = "{{.State.Pid}}|{{.Id}}|{{.State.OOMKilled}}|{{.State.ExitCode}}|{{.HostConfig.Memory}}|{{.State.Error}}"
     done = _run(host, container, "container", "inspect", "-f", form, container.name)
-    return done.stdout.decode(errors="replace").strip().split("|", 4) if done.ok else []
+    return done.stdout.decode(errors="replace").strip().split("|", 5) if done.ok else []
 
 
 def _require(host: Host, container: Container, what: str, *words: str) -> None:

@@ -29,6 +29,18 @@ shared_environment = pytest.mark.skipif(
 )
 """Mark of tests in which lab hosts run the Python of this environment."""
 
+containers = pytest.mark.skipif(
+    os.geteuid() != 0 or not all(map(shutil.which, ("podman", "runc", "iptables", "go"))),
+    reason="needs root, and podman with runc, iptables and Go (`benchkit lab prepare podman runc netavark iptables go`)",
+)
+"""Mark of tests whose images podman builds here."""
+
+docker = pytest.mark.skipif(
+    not all(map(shutil.which, ("docker", "dockerd", "containerd"))),
+    reason="needs the daemon of docker (Debian: `apt install docker.io`, which starts one here; the tests need none)",
+)
+"""Mark of tests with a daemon of docker on a lab host."""
+
 database = pytest.mark.skipif(
     os.geteuid() != 0
     or not (shutil.which("postgres") or list(Path("/usr/lib/postgresql").glob("*/bin/postgres")))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -13,11 +11,9 @@ import pytest
 from benchkit.lab.lab import Lab
 from tests.support.cli.fixtures import Cli
 from tests.support.containers.fixtures import build_image, engine_state, make_context
+from tests.support.needs import containers
 
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or not all(map(shutil.which, ("podman", "runc", "iptables", "go"))),
-    reason="needs root, and podman with runc and iptables (`make system`)",
-)
+pytestmark = containers
 
 
 def test_two_images_are_compared_with_an_interval(cli: Cli, tmp_path: Path) -> None:

@@ -74,3 +74,11 @@ def test_an_invalid_group_is_refused(quotas: Host, name: str, cpus: float) -> No
         quotas.changes.create_cgroup(name, cpus)
     with pytest.raises(HostError, match="no group 'other' was created by this agent"):
         quotas.processes.start(ProcessSpec(("true",), group="other"))
+
+
+def test_a_group_with_the_agent_in_it_is_refused(sut: Host) -> None:
+    """Whatever is left in a group is killed with its process: in the group of all, that is the host."""
+    process = sut.processes.start(ProcessSpec(("sleep", "60")))
+    with pytest.raises(HostError, match="control group /: it has the agent of this host, too"):
+        sut.processes.count_by_cgroup(process, "/")
+    sut.processes.stop([process])

@@ -1,35 +1,42 @@
-"""Containers on a lab host, and their usual faults: each has a clear message, and nothing of it stays."""
+"""Containers of both engines on a lab host, and their usual faults: each has a clear message, and nothing stays."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import pytest
 
+from benchkit.cli.progress import SilentProgress
 from benchkit.errors import HostError, HostStateError, InputError, ServiceError
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.host import Host
+from benchkit.judge.run_differences import setting_differences
 from benchkit.lab.lab import Lab, down, up
 from benchkit.lab.spec import LabSpec
 from benchkit.plan.model import RunPlan
 from benchkit.plan.planner import make_plan
 from benchkit.plan.records import cell_record
+from benchkit.run.run import execute
 from benchkit.services import container_engine, deploy
 from benchkit.services.deploy import RunningService
 from benchkit.services.service import Service
-from tests.support.builders import read_scenario
-from tests.support.containers.fixtures import build_image, engine_state, make_context
+from benchkit.store.store import Store
+from tests.support.builders import experiment, read_scenario
+from tests.support.containers.fixtures import build_image, docker_lab, engine_state, make_context, start_docker
+from tests.support.containers.registry import publish, registry
+from tests.support.needs import containers, docker
+from tests.support.run.opening import open_run
 
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or not all(map(shutil.which, ("podman", "runc", "iptables", "go"))),
-    reason="needs root, and podman with runc and iptables (`make system`)",
-)
+pytestmark = containers
+only_docker = pytest.mark.parametrize("engine", [pytest.param("docker", marks=docker)], indirect=True)
 
 PORT = 8792
+OPTIONS = ("--userland-proxy=false", "--insecure-registry=0.0.0.0/0")
+"""Options of docker's daemon: without processes that pass connections on, and with registries without TLS."""
 
 
 @pytest.fixture(scope="module")
@@ -37,32 +44,76 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_context(tmp_path_factory.mktemp("image"))
 
 
+@pytest.fixture(scope="module", params=["podman", pytest.param("docker", marks=docker)])
+def engine(request: pytest.FixtureRequest, lab: Lab) -> Iterator[Engine]:
+    """An engine on a lab: podman on that of the session, docker with a daemon on one of its own."""
+    if request.param == "podman":
+        yield Engine("podman", lab)
+    else:
+        with docker_lab(*OPTIONS) as made:
+            yield Engine("docker", made)
+
+
 @pytest.fixture
-def hosts(lab: Lab) -> Iterator[Hosts]:
+def bench(engine: Engine, tmp_path: Path) -> Iterator[Bench]:
     """Connect to the hosts; once they are restored, nothing is there that was not there before."""
-    before = engine_state(lab, "sut")
-    with connect_all(lab.inventory()) as connected:
-        yield connected
-    assert engine_state(lab, "sut") == before
+    before = engine.state()
+    with connect_all(engine.lab.inventory()) as hosts:
+        yield Bench(engine, hosts, tmp_path)
+    assert engine.state() == before
 
 
-def plan(hosts: Hosts, folder: Path, **options: object) -> RunPlan:
-    app = {"backend": "container", "listen": PORT, "port": 80, "ready": {"within_s": 15}, **options}
-    return make_plan(read_scenario(folder, stacks={"one": {"entry": "app", "services": {"app": app}}}), hosts)
+@dataclass(frozen=True)
+class Engine:
+    """An engine on the host `sut` of a lab."""
+
+    name: str
+    lab: Lab
+
+    def state(self) -> list[str]:
+        """Return all that it may leave there."""
+        return engine_state(self.lab, "sut", self.name)
+
+    def run(self, script: str) -> None:
+        """Run a command on its host."""
+        subprocess.run([*self.lab.ssh_command("sut"), script], check=True)
 
 
-def start(hosts: Hosts, service: Service) -> RunningService:
-    host = hosts[service.host]
-    deploy.deploy(host, [service])
-    logs = PurePosixPath("trials") / f"container-{os.getpid()}"
-    host.files.mkdir_temporary(logs)
-    return deploy.start(host, service, logs)
+@dataclass(frozen=True)
+class Bench:
+    """Hosts of a lab with an engine, and a folder for scenarios."""
 
+    engine: Engine
+    hosts: Hosts
+    folder: Path
 
-def plan_service(hosts: Hosts, folder: Path, **options: object) -> Service:
-    (cell,) = plan(hosts, folder, **options).cells
-    assert cell.unsupported is None
-    return cell.services[0]
+    @property
+    def host(self) -> Host:
+        """The host of the services."""
+        return self.hosts["sut"]
+
+    def plan(self, **services: dict[str, object]) -> RunPlan:
+        """Return the plan of one stack of these services, whose last one gets the load."""
+        named = {name: {"engine": self.engine.name, **options} for name, options in services.items()}
+        stacks = {"one": {"entry": list(named)[-1], "services": named}}
+        return make_plan(read_scenario(self.folder, stacks=stacks), self.hosts)
+
+    def plan_app(self, **options: object) -> RunPlan:
+        """Return the plan of a container with these options."""
+        return self.plan(app={"backend": "container", "listen": PORT, "port": 80, "ready": {"within_s": 15}, **options})
+
+    def service(self, **options: object) -> Service:
+        """Return a container with these options as a service."""
+        (cell,) = self.plan_app(**options).cells
+        assert cell.unsupported is None
+        return cell.services[0]
+
+    def start(self, service: Service) -> RunningService:
+        """Deploy and start a service."""
+        deploy.deploy(self.host, [service])
+        logs = PurePosixPath("trials") / f"container-{os.getpid()}"
+        self.host.files.mkdir_temporary(logs)
+        return deploy.start(self.host, service, logs)
 
 
 def fetch(host: Host, service: Service, path: str = "/") -> tuple[int, bytes]:
@@ -71,23 +122,11 @@ def fetch(host: Host, service: Service, path: str = "/") -> tuple[int, bytes]:
 
 
 @pytest.mark.parametrize("network", ["host", "published"])
-def test_a_container_answers_and_is_counted_as_its_control_group(
-    hosts: Hosts, tmp_path: Path, context: Path, network: str
-) -> None:
+def test_a_container_answers_and_is_counted_as_its_control_group(bench: Bench, context: Path, network: str) -> None:
     options = {"network": "host", "port": PORT, "command": "serve {host}:{port}"} if network == "host" else {}
-    running = start(
-        hosts,
-        plan_service(
-            hosts,
-            tmp_path,
-            build={"context": str(context)},
-            quota=0.5,
-            memory="64m",
-            environment={"WHO": "me"},
-            **options,
-        ),
-    )
-    host = hosts["sut"]
+    limits = {"quota": 0.5, "memory": "64m"}
+    service = bench.service(build={"context": str(context)}, environment={"WHO": "me"}, **limits, **options)
+    running, host = bench.start(service), bench.host
     assert fetch(host, running.service) == (200, b"Hello World me\n")
     used = host.processes.cpu_times([running.process])[running.process.id]
     assert used.processes == 2  # the client of the engine, whose CPU time is not counted, and the server
@@ -100,23 +139,25 @@ def test_a_container_answers_and_is_counted_as_its_control_group(
     host.sockets.require_free([PORT])
 
 
-def test_a_bridge_is_for_load_from_its_own_host(hosts: Hosts, tmp_path: Path, context: Path) -> None:
+def test_a_bridge_is_for_load_from_its_own_host(bench: Bench, context: Path) -> None:
     with pytest.raises(
         InputError, match=r"network bridge: only sut reaches 10\.\d+\.\d+\.2:80, and load sends the load"
     ):
-        plan(hosts, tmp_path, build={"context": str(context)}, network="bridge")
+        bench.plan_app(build={"context": str(context)}, network="bridge")
 
 
-def test_an_image_is_sent_once_and_known_by_its_id(hosts: Hosts, tmp_path: Path, context: Path) -> None:
+def test_an_image_is_sent_once_and_known_by_its_id(bench: Bench, context: Path) -> None:
     name = build_image(context, "localhost/benchkit-test:once", "--timestamp", "7")
-    planned = plan(hosts, tmp_path, image=name)
+    planned = bench.plan_app(image=name)
     (service,) = planned.cells[0].services
-    assert deploy.deploy(hosts["sut"], [service]).sent_bytes > 1 << 20
-    assert deploy.deploy(hosts["sut"], [service]).sent_bytes == 0
+    assert deploy.deploy(bench.host, [service]).sent_bytes > 1 << 20
+    assert deploy.deploy(bench.host, [service]).sent_bytes == 0
     inspected = subprocess.run(["podman", "inspect", "-f", "{{.Id}}", name], capture_output=True, text=True, check=True)
     assert cell_record(planned.cells[0]).builds["app"].output_sha256 == inspected.stdout.strip()
-    engine = hosts["sut"].facts.engines["podman"]
-    assert (engine.storage_driver, engine.cgroup_manager, engine.rootless) == ("overlay", "cgroupfs", False)
+    fact = bench.host.facts.engines[bench.engine.name]
+    driver = {"podman": "overlay", "docker": "vfs"}[bench.engine.name]
+    assert (fact.storage_driver, fact.cgroup_manager, fact.rootless) == (driver, "cgroupfs", False)
+    assert fact.userland_proxy is {"podman": None, "docker": False}[bench.engine.name]
 
 
 @pytest.mark.parametrize(
@@ -134,28 +175,28 @@ def test_an_image_is_sent_once_and_known_by_its_id(hosts: Hosts, tmp_path: Path,
     ids=["dies", "never listens", "memory", "read-only", "mount"],
 )
 def test_a_fault_of_a_container_is_named_and_leaves_nothing(
-    hosts: Hosts, tmp_path: Path, context: Path, options: dict[str, object], message: str
+    bench: Bench, context: Path, options: dict[str, object], message: str
 ) -> None:
-    service = plan_service(hosts, tmp_path, build={"context": str(context)}, **options)
+    service = bench.service(build={"context": str(context)}, **options)
     with pytest.raises(ServiceError, match=message):
-        start(hosts, service)
+        bench.start(service)
 
 
-def test_an_image_of_another_architecture_is_unsupported(hosts: Hosts, tmp_path: Path) -> None:
+def test_an_image_of_another_architecture_is_unsupported(bench: Bench, tmp_path: Path) -> None:
     context = make_context(tmp_path, goarch="arm64")
     name = build_image(context, "localhost/benchkit-test:arm64", "--platform", "linux/arm64")
     with pytest.raises(InputError, match="is for arm64, and sut is amd64"):
-        plan(hosts, tmp_path, image=name)
+        bench.plan_app(image=name)
 
 
-def test_an_image_that_nobody_has_is_named(hosts: Hosts, tmp_path: Path) -> None:
+def test_an_image_that_nobody_has_is_named(bench: Bench) -> None:
     with pytest.raises(InputError, match=r"app\.image: no engine of this machine has an image nobody/has:this"):
-        plan(hosts, tmp_path, image="nobody/has:this")
+        bench.plan_app(image="nobody/has:this")
 
 
-def test_an_engine_that_stops_is_named(hosts: Hosts, tmp_path: Path, context: Path) -> None:
-    running = start(hosts, plan_service(hosts, tmp_path, build={"context": str(context)}))
-    host = hosts["sut"]
+def test_a_client_that_is_killed_is_named(bench: Bench, context: Path) -> None:
+    running = bench.start(bench.service(build={"context": str(context)}))
+    host = bench.host
     host.processes.run(["kill", "-KILL", str(running.process.pid)])
     ended = running.process.wait(5)
     assert ended is not None
@@ -163,40 +204,90 @@ def test_an_engine_that_stops_is_named(hosts: Hosts, tmp_path: Path, context: Pa
     deploy.stop(host, [running])
 
 
-def test_a_full_image_store_is_a_state_of_the_host(lab: Lab, tmp_path: Path, context: Path) -> None:
-    mount = "mount -t tmpfs -o size=3m tmpfs /var/lib/containers"
-    subprocess.run([*lab.ssh_command("sut"), mount], check=True)
+@only_docker
+def test_a_daemon_that_stops_is_named_and_its_containers_are_removed_later(
+    engine: Engine, tmp_path: Path, context: Path
+) -> None:
+    before = engine.state()
+    with connect_all(engine.lab.inventory()) as hosts:
+        bench = Bench(engine, hosts, tmp_path)
+        running = bench.start(bench.service(build={"context": str(context)}))
+        engine.run("kill -KILL $(cat /run/docker.pid)")
+        try:
+            assert running.process.wait(10) is not None
+            assert "does not answer" in str(deploy.explain_end(bench.host, running))
+            with pytest.raises(HostError, match=r"(?s)cannot be removed.*Is the docker daemon running"):
+                deploy.stop(bench.host, [running])
+            with pytest.raises(HostError, match="docker cannot be used: Cannot connect to the Docker daemon"):
+                container_engine.read_engine(bench.host, "docker")
+            assert "could not be listed: is it running?" in hosts.close().not_restored["sut"]
+        finally:
+            start_docker(engine.lab, *OPTIONS)
+    with connect_all(engine.lab.inventory()) as hosts:
+        hosts.lock("after-a-crash")
+        assert hosts.leftovers["sut"].restored != ()
+    assert engine.state() == before
+
+
+def test_a_full_image_store_is_a_state_of_the_host(engine: Engine, tmp_path: Path, context: Path) -> None:
+    store = {"podman": "/var/lib/containers", "docker": "/run/docker-data/vfs/dir"}[engine.name]
+    engine.run(f"mount -t tmpfs -o size=3m tmpfs {store}")
     try:
-        with connect_all(lab.inventory()) as hosts:
-            service = plan_service(hosts, tmp_path, build={"context": str(context)})
+        with connect_all(engine.lab.inventory()) as hosts:
+            bench = Bench(engine, hosts, tmp_path)
+            service = bench.service(build={"context": str(context)})
             with pytest.raises(HostStateError, match="image store is full"):
-                deploy.deploy(hosts["sut"], [service])
+                deploy.deploy(bench.host, [service])
     finally:
-        subprocess.run([*lab.ssh_command("sut"), "umount -l /var/lib/containers"], check=True)
+        engine.run(f"umount -l {store}")
 
 
-def test_data_is_fresh_or_kept_and_prepared_once(hosts: Hosts, tmp_path: Path, context: Path) -> None:
-    host, options = hosts["sut"], {"mounts": ["data:/data"], "prepare": ["/server", "prepare"]}
+@only_docker
+def test_an_image_that_the_host_pulls_is_on_record_and_removed(engine: Engine, tmp_path: Path, context: Path) -> None:
+    """With docker alone: podman needs a setting of its own for a registry without TLS."""
+    before, shelf, ids = engine.state(), tmp_path / "registry", []
+    with connect_all(engine.lab.inventory()) as hosts:
+        address = hosts["sut"].facts.controller_address
+    assert address is not None
+    with registry(shelf, address) as name:
+        app = {"backend": "container", "image": f"{name}/app:latest", "pull": "missing", "engine": "docker"}
+        services = {"app": {**app, "listen": PORT, "port": 80}}
+        scenario = experiment(stacks={"one": {"entry": "app", "services": services}}, blocks=1)
+        manifests = []
+        for version in "12":
+            image = build_image(context, "localhost/benchkit-test:pulled", "--label", f"version={version}")
+            ids.append(publish(image, shelf, "app"))
+            with connect_all(engine.lab.inventory()) as hosts, open_run(scenario, hosts, Store(tmp_path)) as run:
+                outcome = execute(run, SilentProgress())
+            assert (outcome.status, outcome.failures) == ("done", {})
+            manifests.append(outcome.run.manifest())
+    assert [each.cells[0].builds["app"].output_sha256 for each in manifests] == ids
+    (change,) = setting_differences(*manifests)
+    assert (change.before, change.after) == tuple(f"image {name}/app:latest with id {each[:12]}" for each in ids)
+    assert engine.state() == before
+
+
+def test_data_is_fresh_or_kept_and_prepared_once(bench: Bench, context: Path) -> None:
+    host, options = bench.host, {"mounts": ["data:/data"], "prepare": ["/server", "prepare"]}
     for data, is_same in (("fresh", False), ("kept", True)):
-        service = plan_service(hosts, tmp_path, build={"context": str(context)}, data=data, **options)
+        service = bench.service(build={"context": str(context)}, data=data, **options)
         states = []
         for _ in range(2):
-            running = start(hosts, service)
+            running = bench.start(service)
             states.append(fetch(host, service, "/state"))
             deploy.stop(host, [running])
         assert states[0][0] == 200
         assert (states[0] == states[1]) is is_same
 
 
-def test_two_containers_reach_each_other_by_name(hosts: Hosts, tmp_path: Path, context: Path) -> None:
+def test_two_containers_reach_each_other_by_name(bench: Bench, context: Path) -> None:
     image = build_image(context, "localhost/benchkit-test:peers")
     services = {
         "back": {"backend": "container", "image": image, "listen": 81, "network": "bridge", "command": "serve :81"},
         "app": {"backend": "container", "image": image, "listen": PORT, "port": 80, "peers": {"db": "back"}},
     }
-    planned = make_plan(read_scenario(tmp_path, stacks={"one": {"entry": "app", "services": services}}), hosts)
-    host = hosts["sut"]
-    running = [start(hosts, service) for service in planned.cells[0].services]
+    planned, host = bench.plan(**services), bench.host
+    running = [bench.start(service) for service in planned.cells[0].services]
     assert fetch(host, running[1].service, "/peer?db:81/")[0] == 200
     deploy.stop(host, running)
 
@@ -218,13 +309,12 @@ volumes: {state: }
 """
 
 
-def test_each_service_of_a_compose_file_is_measured_on_its_own(hosts: Hosts, tmp_path: Path, context: Path) -> None:
-    (tmp_path / "compose.yaml").write_text(COMPOSE.replace("CONTEXT", str(context)))
+def test_each_service_of_a_compose_file_is_measured_on_its_own(bench: Bench, context: Path) -> None:
+    (bench.folder / "compose.yaml").write_text(COMPOSE.replace("CONTEXT", str(context)))
     app = {"backend": "compose", "file": "compose.yaml", "entry": "web:80", "listen": PORT}
-    planned = make_plan(read_scenario(tmp_path, stacks={"one": {"entry": "app", "services": {"app": app}}}), hosts)
-    services, host = planned.cells[0].services, hosts["sut"]
+    services, host = bench.plan(app=app).cells[0].services, bench.host
     assert [service.name for service in services] == ["app-db", "app"]
-    running = [start(hosts, service) for service in services]
+    running = [bench.start(service) for service in services]
     assert fetch(host, services[1], "/peer?db:5432/state") == (200, b"")
     used = host.processes.cpu_times([each.process for each in running])
     assert all(0 < each.total_s < 5 for each in used.values())
@@ -253,18 +343,22 @@ def test_labs_share_no_networks_and_leave_none(lab: Lab) -> None:
     assert networks() == before
 
 
-def test_what_a_lost_connection_leaves_is_removed_by_the_watchdog(lab: Lab, tmp_path: Path, context: Path) -> None:
-    before = engine_state(lab, "sut")
-    hosts = connect_all(lab.inventory())
-    running = start(hosts, plan_service(hosts, tmp_path, build={"context": str(context)}))
-    assert container_engine.leftovers(hosts["sut"], "podman") != ()
-    agent = hosts["sut"].processes.run(("sh", "-c", "echo $PPID")).stdout.decode().strip()
+def test_what_a_lost_connection_leaves_is_removed_by_the_watchdog(
+    engine: Engine, tmp_path: Path, context: Path
+) -> None:
+    before = engine.state()
+    hosts = connect_all(engine.lab.inventory())
+    bench = Bench(engine, hosts, tmp_path)
+    running = bench.start(bench.service(build={"context": str(context)}, mounts=["data:/data"]))
+    left = container_engine.leftovers(bench.host, engine.name)
+    assert [each.split()[0] for each in left] == ["container", "network", "volume", "image"]
+    agent = bench.host.processes.run(("sh", "-c", "echo $PPID")).stdout.decode().strip()
     with pytest.raises(HostError):
-        hosts["sut"].processes.run(("kill", "-9", agent))
+        bench.host.processes.run(("kill", "-9", agent))
     hosts["load"].close()
-    with connect_all(lab.inventory()) as others:
+    with connect_all(engine.lab.inventory()) as others:
         others.lock("after-a-crash")  # waits for the watchdog
-        assert container_engine.leftovers(others["sut"], "podman") == ()
+        assert container_engine.leftovers(others["sut"], engine.name) == ()
         with pytest.raises(HostError):
             others["sut"].sockets.wait_open(deploy.socket_of(running.service.endpoint), 0)
-    assert engine_state(lab, "sut") == before
+    assert engine.state() == before

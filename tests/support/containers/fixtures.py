@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from benchkit.lab.lab import Lab
+from benchkit.agent.facts import LAB_LINKS
+from benchkit.lab.lab import Lab, down, up
+from benchkit.lab.spec import LabSpec
 from tests.support.paths import TESTS
 
 SOURCES = TESTS / "support/containers"
 
 ENGINE_STATE = """
-podman ps -aq; podman network ls -q; podman volume ls -q; podman images -q
+ENGINE ps -aq; ENGINE network ls --format '{{.Name}}'; ENGINE volume ls -q; ENGINE images -q
 grep -v netns /proc/mounts
 iptables-save -t nat | grep -v '^[#:]'; iptables-save -t filter | grep -v '^[#:]'
 iptables-save | grep '^:NETAVARK'
@@ -43,10 +49,49 @@ def build_image(context: Path, name: str, *options: str) -> str:
     return name
 
 
-def engine_state(lab: Lab, host: str) -> list[str]:
+def engine_state(lab: Lab, host: str, engine: str = "podman") -> list[str]:
     """Return all that an engine may leave on a lab host, as lines, after it was used once."""
-    warm_up = "podman info >/dev/null 2>&1\n"
-    done = subprocess.run(
-        [*lab.ssh_command(host), "sh"], input=warm_up + ENGINE_STATE, capture_output=True, text=True, check=False
-    )
+    script = ("ENGINE info >/dev/null 2>&1\n" + ENGINE_STATE).replace("ENGINE", engine)
+    done = subprocess.run([*lab.ssh_command(host), "sh"], input=script, capture_output=True, text=True, check=False)
     return done.stdout.splitlines()
+
+
+DOCKERD = """
+echo '{}' >/run/docker.json; rm -f /run/docker.pid; limit=$(ulimit -Hn)
+exec dockerd --config-file /run/docker.json --storage-driver vfs --default-ulimit "nofile=$limit:$limit" \
+  --data-root /run/docker-data --exec-root /run/docker-exec --pidfile /run/docker.pid --host unix:///run/docker.sock \
+"""
+"""Start of a daemon with all that it writes in the host's own /run."""
+DOCKER_S = 60.0
+
+
+@contextmanager
+def docker_lab(*options: str) -> Iterator[Lab]:
+    """Give a lab with a daemon of docker on `sut`, which ends with it; check that this machine is as it was."""
+    before = machine_state()
+    made = up(LabSpec(name=f"pytest-docker-{os.getpid()}"), temporary=True)
+    try:
+        start_docker(made, *options)
+        yield made
+    finally:
+        down(made.name)
+    assert machine_state() == before
+
+
+def start_docker(lab: Lab, *options: str) -> None:
+    """Start docker's daemon on `sut`, and wait until it answers."""
+    log = "</dev/null >>/var/log/dockerd.log 2>&1"
+    script = f"setsid sh -c {shlex.quote(DOCKERD + shlex.join(options))} {log} &"
+    subprocess.run([*lab.ssh_command("sut"), script], check=True)
+    deadline = time.monotonic() + DOCKER_S
+    while subprocess.run([*lab.ssh_command("sut"), "docker info"], capture_output=True, check=False).returncode != 0:
+        assert time.monotonic() < deadline, subprocess.run(
+            [*lab.ssh_command("sut"), "tail -n 20 /var/log/dockerd.log"], capture_output=True, text=True, check=False
+        ).stdout
+
+
+def machine_state() -> list[str]:
+    """Return what an engine on a host of a lab might change on this machine, as lines."""
+    script = "iptables-save | grep -v '^[#:]'; cat /proc/sys/net/ipv4/ip_forward; ls /sys/class/net; grep docker /proc/mounts"
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
+    return [line for line in done.stdout.splitlines() if not line.startswith(LAB_LINKS)]

@@ -73,8 +73,9 @@ def test_a_container_is_a_command_of_its_engine(tmp_path: Path) -> None:
         ),
         *("--cgroups", "no-conmon", "--ulimit", "host", "--cpuset-cpus", "0", "--cpus", "0.25", "--memory", "64m"),
         *("--user", "1000:1000", "--read-only", "--network", "host"),
-        *("--volume", "/w/stack/cell/app/site:/srv:ro", "--volume", f"{container.name}-data:/var/lib/app"),
-        *("--volume", "/etc/ssl:/ssl:rw", "--env", "MODE=production"),
+        *("--mount", "type=bind,source=/w/stack/cell/app/site,target=/srv,readonly"),
+        *("--volume", f"{container.name}-data:/var/lib/app", "--mount", "type=bind,source=/etc/ssl,target=/ssl"),
+        *("--env", "MODE=production"),
         *("me/app:1.2", "--listen", "10.0.0.1:8081", "--threads", "1"),
     )
     assert (service.process.nofile, service.process.quota) == (1000, CpuQuota("sut", 0.25, is_own=True))
