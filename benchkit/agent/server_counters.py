@@ -61,7 +61,7 @@ def expvar(page: bytes, _own: BenchkitRequests) -> Values:
 
 
 def node(page: bytes, _own: BenchkitRequests) -> Values:
-    """Parse the page of the Node backend: the same for each worker, and the lag of its event loop."""
+    """Parse the page of the Node backend: the same for each worker, and the use and the lag of its event loop."""
     found: Values = {}
     document = _mapping(_document(page))
     _put_handshakes(found, document)
@@ -71,6 +71,7 @@ def node(page: bytes, _own: BenchkitRequests) -> Values:
         _put(found, "heap_bytes", pid, worker.get("heap_bytes"))
         _put(found, "gc_total", pid, worker.get("gc_total"))
         _put(found, "gc_pause_s_total", pid, worker.get("gc_pause_s"))
+        _put(found, "event_loop_active_s_total", pid, worker.get("event_loop_active_s"))
         _put(found, "event_loop_lag_s", pid, worker.get("event_loop_lag_p99_s"))
     return found
 

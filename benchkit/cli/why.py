@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 TITLES = {
     "rate": "the rate",
     "cores": "the cores used",
+    "counters": "CPU time per request by hardware counters: instructions, times cycles per instruction, divided by their rate",
     "service": "CPU time per request by service",
     "mode": "CPU time per request in user code and in the kernel",
     "category": "CPU time per request by category, from profiles",
@@ -98,15 +99,19 @@ def why(
 
 
 def _print_notes(data: RunData, *, has_categories: bool) -> None:
-    """Print the cost of tracing, and what a pass would add."""
+    """Print the cost of tracing, which hosts have no hardware counters, and what a pass would add."""
     from benchkit.comparison.cpu_profiles import profiler_costs
     from benchkit.comparison.run_data import profile_pass_exclusions
     from benchkit.models.metrics import RPS
+    from benchkit.store.trace_tables import NO_COUNTERS
 
     if data.table is not None:
         exclusions = profile_pass_exclusions(data.trials, data.table("verdicts"), data.manifest)
         for cost in profiler_costs(data.trials, RPS, exclusions, "trace")[:1]:
             print(cost.sentence)
+        notes = data.table("notes")
+        for sentence in dict.fromkeys(notes["message"][notes["code"] == NO_COUNTERS]):
+            print(sentence)
     if not has_categories:
         if (data.trials["kind"] == "profile").any():
             print(f"No profiled trial can be used: `benchkit results trials {data.manifest.run_id}` says why.")
@@ -175,14 +180,16 @@ def _row(component: Component) -> tuple[str, ...]:
     from benchkit.comparison.components import COST, LOGARITHMIC
     from benchkit.comparison.why import part_name, signed
 
-    shown = {"sec/req": units.seconds, "req/s": units.rate, "B/req": units.size}.get(component.unit, units.ratio)
+    shown = {"sec/req": units.seconds, "req/s": units.rate, "B/req": units.size, "Hz": units.rate}.get(
+        component.unit, units.ratio
+    )
     if component.level in LOGARITHMIC:
-        sign = -1 if component.component == COST else 1
+        sign = -1 if component.unit == "Hz" or component.component == COST else 1  # what divides the others
         ends = sorted(math.exp(sign * end) for end in (component.low, component.high) if end is not None)
         difference = f"{units.ratio(math.exp(sign * component.difference))} times"
         interval = " to ".join(map(units.ratio, ends))
         sums = {"rate": "requests per second", "cores": "CPU cores used"}
-        name = sums[component.level] if component.is_sum else component.component
+        name = sums[component.level] if component.is_sum else part_name(component)
     else:
         difference = signed(component.difference, shown)
         interval = (

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
+from typing import Any
 
 import pandas as pd
 
 from benchkit.comparison.increases import increases_of, of_servers
 from benchkit.comparison.run_data import RunData, profile_pass_exclusions
-from benchkit.models.base import STACK
 from benchkit.models.metrics import CPU, KERNEL, RPS, USER_CODE, ComponentMetric, part_in_claims
 from benchkit.models.trial import TrialRecord
+from benchkit.store.trace_tables import COUNTERS, CPU_CLOCK, CYCLES, INSTRUCTIONS
 
 ROUNDING = 1e-3
 """Share of the CPU time of a trial by which the sum of its services may differ: both are read within a millisecond."""
@@ -26,7 +28,6 @@ USER_CPU = "user_cpu_s_total"
 PER_REQUEST: Mapping[str, tuple[str, str]] = {
     "voluntary_switches_total": ("voluntary context switches", "1/req"),
     "involuntary_switches_total": ("involuntary context switches", "1/req"),
-    "connections_accepted_total": ("connections accepted", "1/req"),
     "storage_written_bytes_total": ("bytes written to files", "B/req"),
     "allocated_bytes_total": ("bytes allocated", "B/req"),
     "gc_cpu_s_total": ("CPU time of garbage collection", "sec/req"),
@@ -34,15 +35,20 @@ PER_REQUEST: Mapping[str, tuple[str, str]] = {
     "gc_total": ("garbage collections", "1/req"),
     "goroutine_wait_s_total": ("waits of runnable goroutines", "sec/req"),
     "mutex_wait_s_total": ("waits for locks", "sec/req"),
+    "event_loop_active_s_total": ("active time of event loops", "sec/req"),
 }
 """Counters of services with their names per request, and units."""
-OF_HOSTS: Mapping[str, tuple[str, str]] = {
-    "tcp_active_opens_total": ("connections opened", "1/req"),
-    "tcp_passive_opens_total": ("connections arrived", "1/req"),
-}
-"""The same of the hosts of services; their `service` is the host's name."""
+ACCEPTED = "connections_accepted_total"
+OPENED, ARRIVED = "tcp_active_opens_total", "tcp_passive_opens_total"
+"""Connections that a server counted, and those that its host opened and accepted."""
 LIMITS = frozenset({"generator-saturated", "link-saturated", "server-idle", "throttled"})
 """Checks of what limits the rate: the system calls of a request are the same at any rate."""
+PER_CYCLE: Mapping[str, str] = {
+    "instructions per request": "1/req",
+    "cycles per instruction": "ratio",
+    "cycles per second": "Hz",
+}
+"""Factors of the CPU time per request by hardware counters, with their units: the first two, divided by the third."""
 COLUMNS = ["trial_id", "cell_id", "block", "service", "component", "value"]
 
 
@@ -60,7 +66,7 @@ class TrialCosts:
 
     @cached_property
     def increases(self) -> pd.DataFrame:
-        """Increases of counters, of all hosts and instances: trial_id, service, metric, value, elapsed_s."""
+        """Increases of counters: trial_id, host, service (empty: of the host), metric, value, elapsed_s."""
         return _increases(pd.DataFrame() if self.run.table is None else self.run.table("telemetry"), self.run.trials)
 
     @cached_property
@@ -127,10 +133,26 @@ class TrialCosts:
             each.trial_id for each in exclusions if each.covers(RPS) and not (each.checks and each.checks <= LIMITS)
         }
         usable = _usable(traced, excluded)
-        rows = rows.merge(usable[["trial_id", "cell_id", "block", RPS]], on="trial_id")
-        return rows.assign(
-            component=rows["name"], value=rows["value"] / rows["traced_s"] / rows[RPS].astype("float64")
-        )[[*COLUMNS, "level"]]
+        rows = rows.merge(usable[["trial_id", "cell_id", "block", "requests", "duration_s"]], on="trial_id")
+        return rows.assign(component=rows["name"], value=_per_request(rows))[[*COLUMNS, "level"]]
+
+    @cached_property
+    def counters(self) -> pd.DataFrame:
+        """Factors of the CPU time per request of services in profiled trials, by hardware counters: see `PER_CYCLE`."""
+        trials, run = self.run.trials, self.run
+        profiled = trials[trials["kind"] == "profile"]
+        rows = pd.DataFrame() if profiled.empty or run.table is None else run.table("trace")
+        rows = rows[rows["level"] == COUNTERS] if len(rows) else rows
+        if rows.empty or run.table is None:
+            return pd.DataFrame(columns=["trial_id", "cell_id", "block", "service", *PER_CYCLE])
+        exclusions = profile_pass_exclusions(trials, run.table("verdicts"), run.manifest)
+        usable = _usable(profiled, {each.trial_id for each in exclusions if each.covers(RPS)})
+        rows = rows.merge(usable[["trial_id", "cell_id", "block", "requests", "duration_s"]], on="trial_id")
+        keys = ["trial_id", "cell_id", "block", "service"]
+        counts = rows.assign(value=_per_request(rows)).pivot_table(index=keys, columns="name", values="value").dropna()
+        instructions, cycles, cpu_s = (counts[name] for name in (INSTRUCTIONS, CYCLES, CPU_CLOCK))
+        factors = (instructions, cycles / instructions, cycles / cpu_s)
+        return counts.assign(**dict(zip(PER_CYCLE, factors, strict=True))).reset_index()
 
     @cached_property
     def functions(self) -> pd.DataFrame:
@@ -164,13 +186,10 @@ class TrialCosts:
 
         Some counters are sampled at the interval only, so that rates over the time between two samples are divided.
         """
-        names = {**PER_REQUEST, **OF_HOSTS}
-        rows = self.increases[self.increases["metric"].isin(list(names)) & (self.increases["elapsed_s"] > 0)]
-        rows = rows.merge(self.trials[["trial_id", "cell_id", "block", RPS]], on="trial_id")
+        rows = self._rates[self._rates["metric"].isin(list(PER_REQUEST))]
         rows = rows.assign(
-            value=rows["value"] / rows["elapsed_s"] / rows[RPS].astype("float64"),
-            component=rows["metric"].map(lambda metric: names[metric][0]),
-            unit=rows["metric"].map(lambda metric: names[metric][1]),
+            component=rows["metric"].map(lambda metric: PER_REQUEST[metric][0]),
+            unit=rows["metric"].map(lambda metric: PER_REQUEST[metric][1]),
         )
         sizes = self.trials.assign(
             service="",
@@ -179,7 +198,42 @@ class TrialCosts:
             value=self.trials["bytes_total"].astype("float64") / self.trials["requests"].astype("float64"),
         ).dropna(subset=["value"])
         columns = [*COLUMNS, "unit"]
-        return pd.concat([each[columns] for each in (rows, sizes) if len(each)] or [rows[columns]], ignore_index=True)
+        tables = (rows, sizes, self._hops)
+        return pd.concat([each[columns] for each in tables if len(each)] or [rows[columns]], ignore_index=True)
+
+    @cached_property
+    def _rates(self) -> pd.DataFrame:
+        """Increases of counters per request, with `cell_id` and `block`."""
+        rows = self.increases[self.increases["elapsed_s"] > 0]
+        rows = rows.merge(self.trials[["trial_id", "cell_id", "block", RPS]], on="trial_id")
+        return rows.assign(value=rows["value"] / rows["elapsed_s"] / rows[RPS].astype("float64"))
+
+    @cached_property
+    def _hops(self) -> pd.DataFrame:
+        """Connections opened per request from the load to the entry of a stack, and from there to the servers behind.
+
+        The entry's own count, else the kernel's of the servers' hosts: they accept the connections of both hops, and
+        open those of the second, unless the load is on one of them. A hop that only other cells have has none.
+        """
+        stacks = {cell.cell_id: self.run.stack_of(cell) for cell in self.run.manifest.cells}
+        hops = {cell_id: _hops_of(stack) for cell_id, stack in stacks.items() if stack.get("entry")}
+        load_hosts = {host.name for host in self.run.manifest.hosts if "load" in host.roles}
+        found = []
+        for (trial_id, cell_id, block), rows in self._rates.groupby(["trial_id", "cell_id", "block"]):
+            if cell_id not in hops:
+                continue
+            sums = rows.groupby("metric")["value"].sum()
+            of_entry = rows[(rows["metric"] == ACCEPTED) & (rows["service"] == stacks[cell_id]["entry"])]["value"]
+            arrived, opened = sums.get(ARRIVED), sums.get(OPENED)
+            to_entry = float(of_entry.sum()) if len(of_entry) else None
+            if to_entry is None and arrived is not None and opened is not None and load_hosts.isdisjoint(rows["host"]):
+                to_entry = max(0.0, arrived - opened)
+            if to_entry is None or arrived is None:
+                continue
+            values = dict.fromkeys(chain.from_iterable(hops.values()), 0.0)
+            values |= dict(zip(hops[cell_id], (to_entry, max(0.0, arrived - to_entry)), strict=False))
+            found += [(trial_id, cell_id, block, "", name, value, "1/req") for name, value in values.items()]
+        return pd.DataFrame(found, columns=[*COLUMNS, "unit"])
 
     def _of_services(self, trials: pd.DataFrame) -> pd.DataFrame:
         """Return the CPU time per request of the services of these trials.
@@ -189,11 +243,8 @@ class TrialCosts:
         cpu = self.increases[self.increases["metric"] == "cpu_s_total"]
         rows = cpu.merge(trials[["trial_id", "cell_id", "block", "requests"]], on="trial_id")
         rows = rows.assign(value=rows["value"] / rows["requests"].astype("float64"), component=SUM)
-        manifest = self.run.manifest
-        stacks = manifest.scenario.get("stacks") or {}
-        only = next(iter(stacks.values())) if len(stacks) == 1 else {"services": {}}
         services = {
-            cell.cell_id: [*stacks.get(str(cell.levels.get(STACK)), only)["services"]] for cell in manifest.cells
+            cell.cell_id: list(self.run.stack_of(cell).get("services") or ()) for cell in self.run.manifest.cells
         }
         unwatched = trials[~trials["trial_id"].isin(rows["trial_id"])]
         is_alone = unwatched["cell_id"].map(lambda cell_id: len(services.get(cell_id, ())) == 1).astype(bool)
@@ -201,6 +252,19 @@ class TrialCosts:
         names = unwatched["cell_id"].map(lambda cell_id: services[cell_id][0])
         alone = unwatched.assign(service=names, component=SUM, value=unwatched[CPU].astype("float64"))
         return pd.concat([each[COLUMNS] for each in (rows, alone) if len(each)] or [rows[COLUMNS]], ignore_index=True)
+
+
+def _hops_of(stack: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of the hops of a stack: to its entry, and from there to what is behind."""
+    entry, behind = stack["entry"], [name for name in stack["services"] if name != stack["entry"]]
+    first = f"connections opened, load \N{RIGHTWARDS ARROW} {entry}"
+    return (first, f"connections opened, {entry} \N{RIGHTWARDS ARROW} {' and '.join(behind)}") if behind else (first,)
+
+
+def _per_request(rows: pd.DataFrame) -> pd.Series[float]:
+    """Return sums of traces per request: of the whole load, or in older runs of a part of its window."""
+    window_s = rows["duration_s"].astype("float64")
+    return rows["value"] * (window_s / rows["traced_s"]).clip(lower=1.0) / rows["requests"].astype("float64")
 
 
 def component_trials(run: RunData, metric: ComponentMetric, column: str) -> pd.DataFrame:
@@ -243,14 +307,17 @@ def _usable(trials: pd.DataFrame, excluded: set[str]) -> pd.DataFrame:
 
 
 def _increases(telemetry: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
-    columns = ["trial_id", "service", "metric", "value", "elapsed_s"]
+    """Return increases of counters of services, and of those of their hosts, whose `service` is empty."""
+    columns = ["trial_id", "host", "service", "metric", "value", "elapsed_s"]
     if telemetry.empty:
         return pd.DataFrame(columns=columns)
-    of_services = telemetry["service"].notna() & telemetry["metric"].isin(["cpu_s_total", USER_CPU, *PER_REQUEST])
-    rows = telemetry[of_services | (telemetry["service"].isna() & telemetry["metric"].isin(list(OF_HOSTS)))]
+    of_services = telemetry["service"].notna() & telemetry["metric"].isin(
+        ["cpu_s_total", USER_CPU, ACCEPTED, *PER_REQUEST]
+    )
+    rows = telemetry[of_services | (telemetry["service"].isna() & telemetry["metric"].isin([OPENED, ARRIVED]))]
     found = increases_of(of_servers(rows), trials)
     hosts = found.loc[found["service"].notna(), ["trial_id", "host"]].drop_duplicates()
     found = found.merge(hosts, on=["trial_id", "host"])
-    found["service"] = found["service"].fillna(found["host"])
-    grouped = found.groupby(["trial_id", "service", "metric"], sort=False)
+    found["service"] = found["service"].fillna("")
+    grouped = found.groupby(["trial_id", "host", "service", "metric"], sort=False)
     return grouped.agg(value=("value", "sum"), elapsed_s=("elapsed_s", "max")).reset_index()

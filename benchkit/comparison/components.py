@@ -16,7 +16,7 @@ from typing import Literal, TypeVar
 import numpy as np
 import pandas as pd
 
-from benchkit.comparison.component_costs import SUM, TrialCosts
+from benchkit.comparison.component_costs import PER_CYCLE, SUM, TrialCosts
 from benchkit.comparison.run_data import RunData
 from benchkit.models.base import Frozen
 from benchkit.models.design import controlled
@@ -25,12 +25,15 @@ from benchkit.stats.cell_pairs import ComparedCells, compared_with_baseline
 from benchkit.stats.inference import MIN_BLOCKS, mean_interval
 from benchkit.stats.samples import Reals
 
-Level = Literal["rate", "cores", "service", "mode", "category", "function", "system calls", "waiting", "activity"]
-"""rate: logarithms that add up to that of the ratio of rates; cores: those that add up to that of the cores used;
+Level = Literal[
+    "rate", "cores", "counters", "service", "mode", "category", "function", "system calls", "waiting", "activity"
+]
+"""rate: logarithms that add up to that of the ratio of rates; cores, counters: those that add up to that of the cores
+used, and of the CPU time per request of each service by hardware counters;
 service, mode, category, function: parts of the CPU time per request; system calls, waiting: calls, and the time that
 threads are off the CPU, per request of traced trials; activity: what else happens per request, which
 adds up to nothing."""
-LOGARITHMIC: frozenset[Level] = frozenset({"rate", "cores"})
+LOGARITHMIC: frozenset[Level] = frozenset({"rate", "cores", "counters"})
 TRACED: Mapping[Level, str] = {"system calls": "1/req", "waiting": "sec/req"}
 """Levels of traced trials, with their units."""
 FINEST: tuple[Level, ...] = ("category", "mode", "service")
@@ -92,6 +95,7 @@ def components_of(run: RunData, pairs: Sequence[ComparedCells] | None = None) ->
     for pair in compared_with_baseline(run.manifest.scenario, run.manifest.cells) if pairs is None else pairs:
         found += _rate_terms(costs.trials, pair, run.alpha)
         found += _core_terms(costs, pair, run.alpha)
+        found += _counter_terms(costs.counters, pair, run.alpha)
         found += _additive("service", costs.services, pair, run.alpha)
         found += _additive("mode", costs.modes, pair, run.alpha)
         found += _additive("category", costs.categories, pair, run.alpha)
@@ -174,14 +178,33 @@ def _core_terms(costs: TrialCosts, pair: ComparedCells, alpha: float) -> Iterato
     yield from _logarithmic("cores", terms, trials, pair, alpha)
 
 
+def _counter_terms(counters: pd.DataFrame, pair: ComparedCells, alpha: float) -> Iterator[Component]:
+    """Yield the terms of the logarithm of the ratio of CPU times per request of each service, by hardware counters."""
+    instructions, per_instruction, per_second = PER_CYCLE
+    terms: Mapping[str, Term] = {
+        SUM: ("sec/req", lambda side: side[instructions] + side[per_instruction] - side[per_second], 1),
+        instructions: (PER_CYCLE[instructions], lambda side: side[instructions], 1),
+        per_instruction: (PER_CYCLE[per_instruction], lambda side: side[per_instruction], 1),
+        per_second: (PER_CYCLE[per_second], lambda side: side[per_second], -1),
+    }
+    for service, rows in counters.groupby("service"):
+        yield from _logarithmic("counters", terms, rows, pair, alpha, service=str(service))
+
+
 Term = tuple[str, Callable[[pd.DataFrame], "pd.Series[float]"], int]
 """Unit of a term, its logarithm from those of the columns of trials, and its sign in the sum."""
 
 
 def _logarithmic(
-    level: Level, terms: Mapping[str, Term], trials: pd.DataFrame, pair: ComparedCells, alpha: float
+    level: Level,
+    terms: Mapping[str, Term],
+    trials: pd.DataFrame,
+    pair: ComparedCells,
+    alpha: float,
+    *,
+    service: str | None = None,
 ) -> Iterator[Component]:
-    columns = [name for name in (RPS, CPU, ALLOWED) if name in trials]
+    columns = [name for name in (RPS, CPU, ALLOWED, *PER_CYCLE) if name in trials]
     logs = trials.assign(**{name: np.log(trials[name].astype("float64")) for name in columns})
     both = _sides(logs.groupby(["cell_id", "block"])[columns].mean(), pair)
     if both is None:
@@ -193,7 +216,7 @@ def _logarithmic(
             cell_id=pair.cell_id,
             baseline_id=pair.baseline,
             level=level,
-            service=None,
+            service=service,
             component=name,
             unit=unit,
             value=math.exp(own.mean()),

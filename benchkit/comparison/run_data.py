@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,12 +13,12 @@ import pandas as pd
 from benchkit.comparison.notes import RatioBasis, StoredFinding, disturbed_trials, findings_of, ratio_basis
 from benchkit.judge.checks import cold, conditions
 from benchkit.judge.verdicts.exclusions import exclusions as verdict_exclusions
-from benchkit.models.base import Frozen
+from benchkit.models.base import STACK, Frozen
 from benchkit.models.claims import asked_ratio_of, claims_of
 from benchkit.models.design import Design, design_of, until_of
 from benchkit.models.metrics import CAPACITY, CPU, GOODPUT, RPS
 from benchkit.models.profile import CUMULATIVE, HEADLINE, PROFILE_METRICS, SHARE, STUDIED, WAITING
-from benchkit.models.run import Manifest
+from benchkit.models.run import CellRecord, Manifest
 from benchkit.stats.inference import ALPHA
 from benchkit.stats.samples import Exclusion, Samples, take_samples
 from benchkit.store.run_folder import RunFolder
@@ -75,6 +76,12 @@ class RunData:
         that is no numeric column.
         """
         return take_samples(self.trials, metric, self.exclusions)
+
+    def stack_of(self, cell: CellRecord) -> Mapping[str, Any]:
+        """Return the stack of a cell as its scenario has it; empty where it is not known."""
+        stacks = self.manifest.scenario.get("stacks") or {}
+        only = next(iter(stacks.values())) if len(stacks) == 1 else {}
+        return stacks.get(str(cell.levels.get(STACK)), only) or {}
 
     @cached_property
     def basis(self) -> RatioBasis:

@@ -1,4 +1,8 @@
-"""Traces of the kernel on a host: system calls of services, and what their threads wait for, added up in the kernel."""
+"""Traces of the kernel on a host: system calls of services, and what their threads wait for, added up in the kernel.
+
+bpftrace has both. perf counts system calls, and the hardware counters of a host that has some: by `perf stat`, since
+`perf trace -s` copies each event, and loses most of them in silence.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +18,31 @@ from benchkit.hosts.processes import HostProcess, ProcessSpec, ToFile
 from benchkit.hosts.profilers import ENVIRONMENT, LARGEST_BYTES
 from benchkit.models.trial import Tracer
 
-TAIL_S = 0.5
-"""Time between the planned end of a trace and that of the window."""
+ATTACH_S = 4.0
+"""Time before the load in which a tracer attaches its probes: bpftrace compiles its program for one to two seconds."""
+ATTACH_COUNTERS_S = 1.0
+"""The same for perf and hardware counters."""
+AFTER_S = 1.0
+"""Time for which a trace goes on after the planned end of the load: it has the calls of all requests."""
 END_TIMEOUT_S = 30.0
 """Time for a tracer to remove its probes and to write its sums."""
 FRAMES = 8
 """Frames of kernel stacks that tell what a thread waits for."""
 TRACEFS = PurePosixPath("/", "sys", "kernel", "tracing")
 OUTPUT, LOG = "trace.txt", "trace.log"
-_TIMES = re.compile(rb"(began|ended) ([0-9]+)")
+_BEGAN, _ENDED = re.compile(rb"began ([0-9]+)"), re.compile(rb"ended [0-9]+")
+
+COUNTED = re.compile(
+    r"sys_enter_(accept4?|access|brk|clock_(gettime|nanosleep)|clone3?|close|connect|dup|epoll_(ctl|p?wait)|eventfd2|execve|exit|"
+    r"fcntl|fdatasync|fsync|futex|getdents64|getp{1,2}id|getrandom|getsock(name|opt)|gettid|io_uring_enter|ioctl|kill|lseek|"
+    r"madvise|mmap|mprotect|munmap|nanosleep|new(f?stat|fstatat)|open(at)?|pipe2|p?poll|p?select6?|p?(read|write)(64|v)?|"
+    r"recv(from|m?msg)|send(to|m?msg|file64)|rt_sig(action|procmask|return)|sched_yield|setsockopt|shutdown|socket|splice|"
+    r"statx|tgkill|timerfd_settime|unlink|v?fork|wait4)"
+)
+"""System calls of servers that perf counts by name, by their tracepoints; each is an event for each thread."""
+ALL_CALLS = "raw_syscalls:sys_enter"
+COUNTERS = ("instructions", "cycles", "task-clock")
+"""Hardware counters, and the CPU time that they are of."""
 
 INITIAL_PIDS = "pid:[4026531836]"
 """PID namespace of a system (PROC_PID_INIT_INO of Linux); in another one, process ids are not those of the kernel."""
@@ -46,7 +66,7 @@ tracepoint:raw_syscalls:sys_enter {{
 }}
 tracepoint:sched:sched_switch {{
   {id}
-  $prev = args->prev_pid; $next = args->next_pid; $now = nsecs;
+  $prev = args->prev_pid; $next = args->next_pid; $now = nsecs < {load_ns} ? (uint64){load_ns} : nsecs;
   if (@service[$id]) {{
     @of[$prev] = @service[$id]; @since[$prev] = $now; @where[$prev] = kstack({frames});
     if ((args->prev_state & 255) == 0) {{ @ready[$prev] = $now; }}
@@ -59,7 +79,7 @@ tracepoint:sched:sched_switch {{
     delete(@since[$next]); delete(@ready[$next]); delete(@where[$next]);
   }}
 }}
-tracepoint:sched:sched_wakeup /@since[args->pid]/ {{ @ready[args->pid] = nsecs; }}
+tracepoint:sched:sched_wakeup /@since[args->pid]/ {{ @ready[args->pid] = nsecs < {load_ns} ? (uint64){load_ns} : nsecs; }}
 interval:ms:50 /nsecs >= {until_ns}/ {{ exit(); }}
 END {{
   printf("ended %llu\\n", nsecs);
@@ -67,48 +87,50 @@ END {{
 }}
 """
 """Sums by the number of the service: calls by their number, and nanoseconds off the CPU by kernel stack: until a thread
-is woken (blocked), and from then on (runnable). A thread that is preempted is runnable at once."""
+is woken (blocked), and from then on (runnable). A thread that is preempted is runnable at once. Waits begin at the
+planned start of the load at the earliest. They are counted at their end: idle threads after the load do not count."""
 
 
 @dataclass(frozen=True)
 class CapturedTrace:
-    """A trace: what the tracer printed, and its period on the controller's `time.monotonic()`."""
+    """A trace: what the tracer printed, and the CPU time of the tracer."""
 
     content: bytes
-    started_s: float
-    ended_s: float
     cpu_s: float
 
 
 @dataclass(frozen=True)
 class TraceCapture:
-    """A trace that is being taken."""
+    """A trace that is being taken around a load, which starts at `load_s` of the controller's `time.monotonic()`."""
 
     host: Host
     tracer: Tracer
     process: HostProcess
     folder: PurePosixPath
-    started_s: float
-    """Start of what perf traces, as planned, on the controller's `time.monotonic()`."""
+    load_s: float
     until_s: float
 
-    def finish(self) -> CapturedTrace:
-        """Wait for the tracer, and return its sums. Raises HostError where there are none."""
+    def finish(self, load_ended_s: float) -> CapturedTrace:
+        """Wait for the tracer, and return its sums. Raises HostError where they are not those of all of the load."""
         ended = self.process.wait(max(0.0, self.until_s - time.monotonic()) + END_TIMEOUT_S)
         if ended is None:
             self.stop()
             raise HostError(f"{self.tracer} did not end", where=self.host.name, why=f"within {END_TIMEOUT_S:g} s")
         content = self.host.files.read(self.folder / OUTPUT)
-        cpu_s = ended.user_s + ended.system_s
-        if self.tracer == "perf":
-            if b"syscall" not in content:
-                raise self._recorded_nothing()
-            return CapturedTrace(content, self.started_s, self.until_s, cpu_s)
-        times = {name: int(ns) for name, ns in _TIMES.findall(content)}
-        if not {b"began", b"ended"} <= times.keys():
+        began_ns, is_whole = self.process.started_ns, b"counter-value" in content
+        if self.tracer == "bpftrace":
+            began = _BEGAN.search(content)
+            began_ns = int(began[1]) if began is not None else 0
+            is_whole = began is not None and _ENDED.search(content) is not None
+        if not is_whole:
             raise self._recorded_nothing()
-        began_s, ended_s = (self.host.clock.to_controller_s(times[name]) for name in (b"began", b"ended"))
-        return CapturedTrace(content, began_s, ended_s, cpu_s)
+        if self.host.clock.to_controller_s(began_ns) > self.load_s:
+            raise HostError(
+                f"{self.tracer} took too long to start", where=self.host.name, why=f"more than {ATTACH_S:g} s"
+            )
+        if min(self.until_s, self.host.clock.to_controller_s(ended.at_ns)) < load_ended_s:
+            raise HostError(f"{self.tracer} ended before the load", where=self.host.name)
+        return CapturedTrace(content, ended.user_s + ended.system_s)
 
     def stop(self) -> None:
         """Stop the tracer; does nothing where it has ended. Raises HostError."""
@@ -130,38 +152,37 @@ def tracer_of(host: Host) -> Tracer:
     raise HostError(what, where=host.name, hint="install them with `benchkit hosts prepare`")
 
 
-def start_trace(
-    host: Host,
-    tracer: Tracer,
-    services: Sequence[HostProcess],
-    *,
-    after_s: float,
-    until_s: float,
-    folder: PurePosixPath,
-) -> TraceCapture:
-    """Start to trace all processes of these services, after `after_s` until an instant of `time.monotonic()`.
+def require_counters(host: Host) -> None:
+    """Raise HostError where perf cannot read hardware counters on a host."""
+    program = host.facts.programs.get("perf")
+    if program is None:
+        raise HostError("perf is missing", where=host.name, hint="install it with `benchkit hosts prepare`")
+    tried = host.processes.run([program.path, "stat", "-j", "-e", "instructions,cycles", "true"])
+    if not tried.ok or b"<not" in tried.stderr:
+        why = "as on most virtual machines" if tried.ok else tried.stderr.decode(errors="replace").strip()[:200]
+        raise HostError("no hardware counters", where=host.name, why=why or None)
 
-    Attaching the probes takes bpftrace a second or more. perf takes one service. Raises HostError where the tracer
-    does not start.
+
+def start_trace(
+    host: Host, tracer: Tracer, services: Sequence[HostProcess], *, load_s: float, until_s: float, folder: PurePosixPath
+) -> TraceCapture:
+    """Start to trace all processes of services until `until_s` of `time.monotonic()`; its load starts at `load_s`.
+
+    perf takes one service at a time. Raises HostError where the tracer does not start.
     """
     host.files.mkdir(folder)
     _mount_tracefs(host)
     members = [host.processes.members(service) for service in services]
-    program, started_s = host.facts.programs[tracer].path, time.monotonic() + after_s
+    program = host.facts.programs["bpftrace" if tracer == "bpftrace" else "perf"].path
     if tracer == "bpftrace":
-        argv: tuple[str, ...] = (
-            "sh",
-            "-c",
-            f'sleep {after_s:.3f}; exec "$0" -f json -e "$1"',
-            program,
-            bpftrace_program(members, host.clock.to_host_ns(until_s), is_nested=_has_own_pids(host)),
-        )
+        load_ns, until_ns = (host.clock.to_host_ns(instant_s) for instant_s in (load_s, until_s))
+        text = bpftrace_program(members, load_ns, until_ns, is_nested=_has_own_pids(host))
+        argv: tuple[str, ...] = (program, "-f", "json", "-e", text)
     else:
         pids = ",".join(str(pid) for of_service in members for pid in of_service)
-        command = (
-            f'sleep {after_s:.3f}; exec timeout -s INT {until_s - started_s:.3f} "$0" trace -s -o {OUTPUT} -p "$1"'
-        )
-        argv = ("sh", "-c", command, program, pids)
+        seconds, events = f"{until_s - time.monotonic():.3f}", COUNTERS if tracer == "pmu" else _call_events(host)
+        argv = ("timeout", "-s", "INT", seconds, program)
+        argv = (*argv, "stat", "-j", "-e", ",".join(events), "-o", OUTPUT, "-p", pids)
     process = host.processes.start(
         ProcessSpec(
             argv,
@@ -171,11 +192,11 @@ def start_trace(
             stderr=ToFile(folder / LOG),
         )
     )
-    return TraceCapture(host, tracer, process, folder, started_s, until_s)
+    return TraceCapture(host, tracer, process, folder, load_s, until_s)
 
 
-def bpftrace_program(members: Sequence[Sequence[int]], until_ns: int, *, is_nested: bool) -> str:
-    """Return the program for services of these process ids, which are numbered from 1, until an instant of its clock.
+def bpftrace_program(members: Sequence[Sequence[int]], load_ns: int, until_ns: int, *, is_nested: bool) -> str:
+    """Return the program for services of these process ids, which are numbered from 1; the load starts at `load_ns`.
 
     `is_nested`: the process ids are those of a PID namespace, which takes the kernel's type information (BTF).
     """
@@ -185,7 +206,16 @@ def bpftrace_program(members: Sequence[Sequence[int]], until_ns: int, *, is_nest
         if is_nested
         else {"id": _PID, "namespace": ""}
     )
-    return _PROGRAM.format(**own, services=services, frames=FRAMES, until_ns=until_ns)
+    return _PROGRAM.format(**own, services=services, frames=FRAMES, load_ns=load_ns, until_ns=until_ns)
+
+
+def _call_events(host: Host) -> tuple[str, ...]:
+    """Return the tracepoints of system calls that the host's kernel has."""
+    listed = host.processes.run(["ls", str(TRACEFS / "events" / "syscalls")])
+    if not listed.ok:
+        why = listed.stderr.decode(errors="replace").strip()
+        raise HostError("perf cannot see tracepoints", where=host.name, why=why, hint="log in as root")
+    return (ALL_CALLS, *(f"syscalls:{name}" for name in listed.stdout.decode().split() if COUNTED.fullmatch(name)))
 
 
 def _has_own_pids(host: Host) -> bool:

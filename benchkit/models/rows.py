@@ -427,16 +427,19 @@ class ProfileShareRow(Row):
 
 @dataclass(frozen=True, kw_only=True)
 class TraceRow(Row):
-    """A system call, or what threads wait for, in a trace."""
+    """A system call, or what threads wait for, in a trace; or a hardware counter."""
 
     TABLE: ClassVar[str] = "trace"
 
     trial_id: Annotated[str, Column(description="trial")]
     host: Annotated[str, Column(description="host")]
     service: Annotated[str, Column(description="service")]
-    level: Annotated[str, Column(description="system calls, or waiting")]
-    name: Annotated[str, Column(description="name of the system call, or what threads wait for")]
-    value: Annotated[float, Column(description="calls, or seconds off the CPU of all threads, in the traced time")]
+    level: Annotated[str, Column(description="system calls, waiting, or counters")]
+    name: Annotated[str, Column(description="name of the system call or the counter, or what threads wait for")]
+    value: Annotated[
+        float,
+        Column(description="count, or seconds off the CPU of all threads (clock: on it), in the traced time"),
+    ]
     traced_s: Annotated[float, Column(description="traced time", unit="sec")]
 
 
@@ -577,7 +580,8 @@ class ComponentRow(Row):
     level: Annotated[
         str,
         Column(
-            description="rate and cores: logarithms, which add up to that of the ratio of rates and of cores used; service, "
+            description="rate, cores, counters: logarithms, which add up to that of the ratio of rates, of cores used, and of "
+            "the CPU time per request of a service by hardware counters; service, "
             "mode, category, function: parts of the CPU time per request; system calls, waiting: of traced trials; activity: "
             "what adds up to nothing"
         ),
@@ -588,7 +592,7 @@ class ComponentRow(Row):
     value: Annotated[float, Column(description="mean of the cell over blocks")]
     baseline_value: Annotated[float | None, Column(description="mean of the baseline over the same blocks")] = None
     difference: Annotated[
-        float | None, Column(description="their difference, of logarithms at the levels rate and cores")
+        float | None, Column(description="their difference, of logarithms at the levels rate, cores and counters")
     ] = None
     low: Annotated[
         float | None,

@@ -149,6 +149,13 @@ SERVICE_METRICS: tuple[TelemetryMetric, ...] = (
     ),
     TelemetryMetric("noise_read_bytes_total", "B", None, "slow and broken clients: bytes that slow readers read"),
     TelemetryMetric("noise_malformed_total", "1", "answer", "malformed requests, by the status of their answers"),
+    TelemetryMetric(
+        "event_loop_active_s_total",
+        "s",
+        "process",
+        "Node: time that the loop was active (eventLoopUtilization)",
+        sparse=True,
+    ),
     TelemetryMetric("event_loop_lag_s", "s", "process", "Node: 99th percentile of the loop's delay", sparse=True),
 )
 """Metrics of a service (a process tree); load generators are services named by `generator_service`."""

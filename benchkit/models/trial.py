@@ -149,8 +149,8 @@ class WatchRecord(Frozen):
     unseen: tuple[str, ...] = Field(default=(), description="metrics that could not be sampled, with the reason")
 
 
-Tracer = Literal["bpftrace", "perf"]
-"""Program that traces the kernel; perf is `perf trace -s`, which knows system calls alone."""
+Tracer = Literal["bpftrace", "perf", "pmu"]
+"""Program that traces the kernel; perf and pmu are `perf stat`, of system calls and of hardware counters."""
 
 
 class ProfileRecord(Frozen):
@@ -169,7 +169,7 @@ class ProfileRecord(Frozen):
 
 
 class TraceRecord(Frozen):
-    """A trace of services on a host in a trace trial, or the reason why it is missing."""
+    """A trace of services on a host in a trace trial, or their counters in a profile trial, or why it is missing."""
 
     services: tuple[str, ...] = Field(description="names of the services, which the trace numbers from 1")
     host: str

@@ -26,7 +26,7 @@ MIN_PROFILE_S = 2.0
 """Shortest time for a profile within a window: Go's profiler takes whole seconds, and has to end before the load
 does."""
 MIN_TRACE_S = 5.0
-"""Shortest window for a trace: its probes are attached within it, and removed after it."""
+"""Shortest window for a trace: starting connections and idle threads at its ends hardly show in it."""
 
 
 @dataclass(frozen=True)
@@ -149,12 +149,6 @@ class ObservationPass(Frozen):
         description="measured window of its trials; absent: that of the load, but long enough for the pass",
         examples=[10],
     )
-    settle_s: float = Field(
-        default=0,
-        ge=0,
-        le=MAX_TIME_S,
-        description="time from the start of the window to that of the observation, so that all connections are established",
-    )
     services: tuple[Name, ...] | None = Field(
         default=None, description="names of services; absent: all of each stack", examples=[["app"]]
     )
@@ -174,7 +168,7 @@ class ObservationPass(Frozen):
     @property
     def needed_s(self) -> float:
         """Shortest window in which the services can be observed."""
-        return self.settle_s + self.NEEDED_S
+        return self.NEEDED_S
 
     def lengthens(self, load: Load) -> bool:
         """Return whether the load's own window is no time, or too short, so that the pass uses a longer one."""
@@ -188,9 +182,20 @@ class ObservationPass(Frozen):
 class ProfilePass(ObservationPass):
     """Options of the profile pass."""
 
+    settle_s: float = Field(
+        default=0,
+        ge=0,
+        le=MAX_TIME_S,
+        description="time from the start of the window to that of the profile, so that all connections are established",
+    )
     frequency_hz: Annotated[int, Field(strict=True, ge=1, le=1000)] = Field(
         default=99, description="samples per second and CPU where perf takes them; Go's own profiler takes 100"
     )
+
+    @property
+    def needed_s(self) -> float:
+        """Shortest window in which the services can be profiled."""
+        return self.settle_s + self.NEEDED_S
 
 
 class TracePass(ObservationPass):

@@ -1,4 +1,4 @@
-"""The traces of trials as rows: system calls by name, and the time off the CPU by what threads wait for."""
+"""The traces of trials as rows: system calls by name, time off the CPU by what threads wait for, hardware counters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from benchkit.models.trial import TraceRecord
 
 NO_TRACE = "no-trace"
 """Code of the note on services without a trace."""
-CALLS, WAITING = "system calls", "waiting"
+NO_COUNTERS = "no-counters"
+"""The same of hardware counters."""
+CALLS, WAITING, COUNTERS = "system calls", "waiting", "counters"
 FOR_CPU, FOR_QUOTA, OTHERS = "a CPU, runnable", "the CPU quota", "others"
 ARCHITECTURES = {"aarch64": "arm64", "ppc64le": "powerpc64", "armv7l": "arm"}
 """Names of machines in the tables of system calls, where they differ."""
@@ -33,8 +35,9 @@ _REASONS = (
     ("other processes", re.compile(r"\bdo_wait\b|kernel_wait4|wait_for_completion")),
 )
 """Waits of a blocked thread, by functions of its kernel stack: the first that matches."""
-_SUMMARY = re.compile(r"^\s+([a-z_0-9]+)\s+([0-9]+)\s+[0-9]+\s+[0-9.]+\s", re.MULTILINE)
-"""A row of `perf trace -s`: name, calls, errors, milliseconds."""
+_ENTERED = re.compile(r"syscalls:sys_enter_(\w+)")
+INSTRUCTIONS, CYCLES, CPU_CLOCK = "instructions", "cycles", "clock"
+"""Parts of the names of events; a host with two kinds of cores has each twice, as `cpu_core/cycles/`."""
 
 
 def trace_rows(
@@ -47,8 +50,13 @@ def trace_rows(
         try:
             rows += _rows(trial_id, each, raw)
         except ParseError as error:
-            message = f"{', '.join(each.services)} on {each.host} has no trace: {error}"
-            notes.append(NoteRow(trial_id=trial_id, code=NO_TRACE, message=message))
+            code, message = NO_TRACE, f"{', '.join(each.services)} on {each.host} has no trace: {error}"
+            if each.tracer == "pmu":
+                code, message = (
+                    NO_COUNTERS,
+                    f"Instructions and cycles per request are not known on {each.host}: {error}.",
+                )
+            notes.append(NoteRow(trial_id=trial_id, code=code, message=message))
     return tuple(rows), tuple(notes)
 
 
@@ -56,10 +64,11 @@ def _rows(trial_id: str, record: TraceRecord, raw: Callable[[str], bytes]) -> It
     if record.file is None or record.started_s is None or record.ended_s is None:
         raise ParseError(record.why_not or "not recorded")
     text = raw(record.file).decode(errors="replace")
-    if record.tracer == "perf":
-        sums = {(1, CALLS, name): float(calls) for name, calls in read_summary(text).items()}
-    else:
+    if record.tracer == "bpftrace":
         sums = read_sums(text, record.machine)
+    else:
+        level, values = (CALLS, read_calls(text)) if record.tracer == "perf" else (COUNTERS, read_counters(text))
+        sums = {(1, level, name): value for name, value in values.items()}
     for (number, level, name), value in sums.items():
         yield TraceRow(
             trial_id=trial_id,
@@ -92,12 +101,46 @@ def read_sums(text: str, machine: str) -> dict[tuple[int, str, str], float]:
     return sums
 
 
-def read_summary(text: str) -> dict[str, int]:
-    """Return the calls by name that `perf trace -s` counted, over all threads."""
-    calls: dict[str, int] = {}
-    for name, count in _SUMMARY.findall(text):
-        calls[name] = calls.get(name, 0) + int(count)
-    return calls
+def read_calls(text: str) -> dict[str, float]:
+    """Return the calls by name that `perf stat -j` counted; those of no name that it knows are `others`."""
+    counts = _counts(text)
+    calls = {match[1]: calls for event, calls in counts if (match := _ENTERED.fullmatch(event)) and calls}
+    rest = sum(calls or 0.0 for event, calls in counts if event == "raw_syscalls:sys_enter") - sum(calls.values())
+    return calls | ({OTHERS: rest} if rest > 0 else {})
+
+
+def read_counters(text: str) -> dict[str, float]:
+    """Return instructions, cycles, and the CPU seconds that they are of, as `perf stat -j` counted them.
+
+    perf scales counts that shared a counter. Raises ParseError where one is not counted.
+    """
+    counts = _counts(text)
+    found: dict[str, float] = {}
+    for name in (INSTRUCTIONS, CYCLES, CPU_CLOCK):
+        values = [value for event, value in counts if name in event and value is not None]
+        if not sum(values):
+            raise ParseError(f"perf did not count {name}")
+        found[name] = sum(values) / (1e3 if name == CPU_CLOCK else 1.0)
+    return found
+
+
+def _counts(text: str) -> list[tuple[str, float | None]]:
+    """Return the events of `perf stat -j` with their counts, in milliseconds of a clock; None: not counted.
+
+    Its lines are documented in perf-stat(1), JSON FORMAT; lines without an event are metrics and comments.
+    """
+    found = []
+    for line in text.splitlines():
+        if not line.startswith("{"):
+            continue
+        try:
+            row = json.loads(line)
+            if "event" in row:
+                value = str(row["counter-value"])
+                found.append((str(row["event"]), None if value.startswith("<") else float(value)))
+        except (ValueError, KeyError) as error:
+            raise ParseError("a line of perf is incomplete", why=str(error)) from None
+    return found
 
 
 def system_calls(machine: str) -> dict[int, str]:

@@ -1,6 +1,6 @@
 // Metrics of a worker, in seconds, bytes and counts.
 
-import { PerformanceObserver, monitorEventLoopDelay } from 'node:perf_hooks';
+import { PerformanceObserver, monitorEventLoopDelay, performance } from 'node:perf_hooks';
 import { getHeapStatistics } from 'node:v8';
 
 /** Interval at which the delay of the event loop is sampled. */
@@ -32,6 +32,7 @@ export class Measures {
       heap_bytes: getHeapStatistics().used_heap_size,
       gc_total: this.#collections,
       gc_pause_s: this.#pauseMs / 1e3,
+      event_loop_active_s: performance.eventLoopUtilization().active / 1e3,
       event_loop_lag_p99_s: known ? Math.max(0, intervalNs / 1e9 - RESOLUTION_MS / 1e3) : null,
     };
   }

@@ -12,7 +12,6 @@ import pandas as pd
 from benchkit.comparison.increases import increases_of, of_servers
 from benchkit.comparison.run_data import RunData, profile_pass_exclusions
 from benchkit.errors import InputError
-from benchkit.models.base import STACK
 from benchkit.models.metrics import CPU, RPS
 from benchkit.models.run import CellRecord
 from benchkit.models.trial import ServiceRecord, TrialRecord
@@ -92,9 +91,7 @@ class CellEvidence:
 
     @cached_property
     def _stack(self) -> Mapping[str, object]:
-        stacks = self.tables.run.manifest.scenario.get("stacks") or {}
-        only = next(iter(stacks.values())) if len(stacks) == 1 else {}
-        return stacks.get(str(self.cell.levels.get(STACK)), only) or {}
+        return self.tables.run.stack_of(self.cell)
 
     @property
     def entry(self) -> str | None:

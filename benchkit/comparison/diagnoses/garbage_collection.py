@@ -16,7 +16,8 @@ def _find(cell: CellEvidence, _other: CellEvidence) -> Iterator[Symptom]:
     for name in cell.services:
         share, source = mean(cell.share_of("gc", name)), "by its profile"
         if share is None:
-            collecting = mean(cell.per_second("gc_cpu_s_total", name))
+            counted = (mean(cell.per_second(each, name)) for each in ("gc_cpu_s_total", "gc_pause_s_total"))
+            collecting = next((each for each in counted if each is not None), None)  # Node states its pauses
             used = mean(cell.per_second("cpu_s_total", name))
             share, source = (collecting / used if collecting is not None and used else None), "by its runtime"
         if share is not None and share >= LEAST:

@@ -102,10 +102,10 @@ def _measure_window(block: Block, probes: MiddleProbes) -> None:
         started_s = min(process.started_s for process in processes)
         watch_generators(block, processes)
         start_captures(trial, started_s)
-        start_traces(trial, started_s)
         if duration_s is not None:
             probes.add(trial, started_s + PROBED_AT * duration_s)
 
+    start_traces(trial)
     before = {} if block.watched_hosts else _cpu_s_of_services(trial)
     with blame_ended_service(trial):
         trial.runs = [list(run_generators(trial.hosts, trial.cell.generators, trial.folder / "measure", on_start))]

@@ -1,55 +1,62 @@
-"""The traces of a trace trial: taken within its window by one tracer on each host, fetched after the load."""
+"""The traces of a trace trial: their probes are attached before its load, and their sums fetched after it."""
 
 from __future__ import annotations
 
 import logging
+import time
 
 from benchkit.errors import HostError, LostError
 from benchkit.hosts.host import Host
-from benchkit.hosts.tracers import TAIL_S, start_trace, tracer_of
+from benchkit.hosts.tracers import AFTER_S, ATTACH_COUNTERS_S, ATTACH_S, require_counters, start_trace, tracer_of
 from benchkit.models.trial import Tracer, TraceRecord
 from benchkit.run.steps.state import TraceInProgress, Trial
-from benchkit.scenario.trial_order import TracePass
 from benchkit.services.deploy import RunningService
-
-LEAST_S = 0.5
-"""Shortest trace that is kept: attaching the probes took nearly the whole window of a shorter one."""
 
 logger = logging.getLogger(__name__)
 
 
-def start_traces(trial: Trial, started_s: float) -> None:
-    """Start to trace the services; the window has started at `started_s` of `time.monotonic()`.
+def start_traces(trial: Trial) -> None:
+    """Start to trace the services, and wait until the probes are attached: all of the load that starts then is traced.
 
-    A tracer that cannot start keeps the reason, and the trial continues.
+    A profile trial has hardware counters instead, where its hosts have some. A tracer that cannot start keeps the
+    reason, and the trial continues.
     """
-    if trial.trace is None:
+    options = trial.trace or trial.profile
+    if options is None:
         return
-    ends_s = started_s + (trial.cell.load.duration_s or 0.0)
+    load_s = time.monotonic() + (ATTACH_S if trial.trace else ATTACH_COUNTERS_S)
     for host, services in trial.services_by_host():
-        wanted = [each for each in services if trial.trace.includes(each.service.name)]
+        wanted = [each for each in services if options.includes(each.service.name)]
         if not wanted:
             continue
+        tracer: Tracer = "bpftrace" if trial.trace else "pmu"
         try:
-            tracer = tracer_of(host)
+            if trial.trace:
+                tracer = tracer_of(host)
+            else:
+                require_counters(host)
+        except LostError:
+            raise
         except HostError as error:
-            trial.traces_in_progress.append(_failed(host, wanted, "bpftrace", error))
+            trial.traces_in_progress.append(_failed(host, wanted, tracer, error))
             continue
         for group in [wanted] if tracer == "bpftrace" else [[each] for each in wanted]:
-            trial.traces_in_progress.append(_start(trial, trial.trace, group, tracer, ends_s))
+            trial.traces_in_progress.append(_start(trial, group, tracer, load_s))
+    if any(not isinstance(each.capture, HostError) for each in trial.traces_in_progress):
+        time.sleep(max(0.0, load_s - time.monotonic()))
 
 
 def collect_traces(trial: Trial) -> None:
-    """Wait for the tracers and fetch their sums."""
+    """Wait for the tracers and fetch their sums: those of the whole load, which all of its requests share."""
     window_s = min((run.started_s for of_slice in trial.runs for run in of_slice), default=0.0)
-    until_s = max((run.measured_until_s for of_slice in trial.runs for run in of_slice), default=0.0)
+    ended_s = max((run.measured_until_s for of_slice in trial.runs for run in of_slice), default=0.0)
     records = []
     for each in trial.traces_in_progress:
         record = each.record
         try:
             if isinstance(each.capture, HostError):
                 raise each.capture
-            trace = each.capture.finish()
+            trace = each.capture.finish(ended_s)
         except LostError:
             raise
         except HostError as error:
@@ -57,14 +64,9 @@ def collect_traces(trial: Trial) -> None:
             logger.info("%s: no trace of %s: %s", record.host, ", ".join(record.services), why_not)
             records.append(record.model_copy(update={"why_not": why_not}))
             continue
-        traced_s = min(trace.ended_s, until_s) - trace.started_s
-        if traced_s < LEAST_S or trace.ended_s > until_s:
-            why_not = f"only {traced_s:.1f} s of the load were traced"
-            records.append(record.model_copy(update={"why_not": why_not}))
-            continue
         name = f"{record.services[0]}.{record.host}.trace.txt"
         trial.files[name] = trace.content
-        times = {"started_s": trace.started_s - window_s, "ended_s": trace.ended_s - window_s}
+        times = {"started_s": 0.0, "ended_s": ended_s - window_s}
         records.append(record.model_copy(update={"file": name, "cpu_s": trace.cpu_s, **times}))
     trial.traces = tuple(records)
 
@@ -76,14 +78,13 @@ def stop_traces(trial: Trial) -> None:
             each.capture.stop()
 
 
-def _start(
-    trial: Trial, options: TracePass, services: list[RunningService], tracer: Tracer, ends_s: float
-) -> TraceInProgress:
+def _start(trial: Trial, services: list[RunningService], tracer: Tracer, load_s: float) -> TraceInProgress:
     host = trial.hosts[services[0].service.host]
     folder = trial.folder / f"trace.{services[0].service.name}"
     processes = [each.process for each in services]
     try:
-        capture = start_trace(host, tracer, processes, after_s=options.settle_s, until_s=ends_s - TAIL_S, folder=folder)
+        until_s = load_s + (trial.cell.load.duration_s or 0.0) + AFTER_S
+        capture = start_trace(host, tracer, processes, load_s=load_s, until_s=until_s, folder=folder)
     except LostError:
         raise
     except HostError as error:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchkit.comparison.components import Component, components_of, finest_parts
+from benchkit.comparison.components import LOGARITHMIC, Component, components_of, finest_parts
 from benchkit.comparison.diagnoses.causes import causes_of
 from benchkit.comparison.diagnoses.diagnosis import Cause
 from benchkit.comparison.run_data import read_run_data
@@ -77,7 +77,7 @@ def explain(pair: CausePair, lab: FaultLab, blocks: int = 3) -> Explained:
 
 
 def _adds_up(components: Sequence[Component]) -> bool:
-    levels = {each.level for each in components} - {"rate", "cores", "activity"}
+    levels = {each.level for each in components} - LOGARITHMIC - {"activity"}
     for level in levels:
         *parts, total = (each for each in components if each.level == level)
         if not math.isclose(

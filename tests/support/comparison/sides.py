@@ -36,6 +36,8 @@ class Side:
     """Buckets: low_s, high_s, count."""
     shares: Mapping[str, float] = field(default_factory=dict)
     """Shares of the profiles of `app`."""
+    traces: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Hardware counters of each service in the profiled trials."""
     services: tuple[str, ...] = ("app",)
     columns: Mapping[str, object] = field(default_factory=dict)
     """Columns of `trials`."""
@@ -60,11 +62,7 @@ def compared(
     run = Store(folder).create(manifest)
     trials = pd.concat([_trials(name, side) for name, side in sides.items()], ignore_index=True)
     tables: dict[str, list[dict[str, Any]]] = {
-        "telemetry": [],
-        "latency": [],
-        "profile_share": [],
-        "verdicts": [],
-        "classes": [],
+        name: [] for name in ("telemetry", "latency", "profile", "profile_share", "trace", "verdicts", "classes")
     }
     for trial_id, cell_id, kind in zip(trials["trial_id"], trials["cell_id"], trials["kind"], strict=True):
         side = sides[cell_id]
@@ -72,6 +70,18 @@ def compared(
             tables["profile_share"] += [
                 {"trial_id": trial_id, "service": "app", "category": name, "share": share}
                 for name, share in side.shares.items()
+            ]
+            tables["trace"] += [
+                {
+                    "trial_id": trial_id,
+                    "service": service,
+                    "level": "counters",
+                    "name": name,
+                    "value": value,
+                    "traced_s": WINDOW_S,
+                }
+                for service, counts in side.traces.items()
+                for name, value in counts.items()
             ]
             continue
         tables["telemetry"] += _samples(trial_id, side)

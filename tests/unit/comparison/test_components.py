@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from benchkit.comparison.claims import judge_claim
-from benchkit.comparison.component_costs import REST, TrialCosts
+from benchkit.comparison.component_costs import PER_CYCLE, REST, TrialCosts
 from benchkit.comparison.components import CORES, COST, Component, cell_parts_of, components_of
 from benchkit.comparison.run_data import read_run_data
 from benchkit.comparison.why import components_by_pair, explanation, is_shown, profile_note
@@ -20,7 +20,7 @@ from benchkit.models.claims import CellPair, Claim
 from benchkit.stats.inference import mean_interval
 from benchkit.stats.samples import Exclusion
 from benchkit.store.store import Store
-from tests.support.comparison.sides import Side, compared
+from tests.support.comparison.sides import Counter, Side, compared
 from tests.support.paths import ROOT
 
 RECORDED = Store(ROOT / "notebooks" / "recorded")
@@ -215,3 +215,33 @@ def test_a_cell_that_is_compared_with_nothing_has_the_parts_of_its_cpu_time() ->
     (found,) = (each for each in parts if each.component == "http")
     assert found.value == pytest.approx(expected.baseline_value, rel=1e-9)
     assert found.low is None or found.high is None or found.low < found.value < found.high
+
+
+def test_hardware_counters_divide_the_cpu_time_into_factors(tmp_path: Path) -> None:
+    counted = {"instructions": 4e9, "cycles": 5e9, "clock": 2.0}
+    cell = Side(shares={"http": 1.0}, traces={"app": {**counted, "cycles": 6e9, "clock": 3.0}})
+    baseline = Side(shares={"http": 1.0}, traces={"app": counted})
+    found = [each for each in components_of(compared(tmp_path, cell, baseline)) if each.level == "counters"]
+    total, *factors = found
+    assert [each.component for each in found] == ["all", *PER_CYCLE]
+    assert {each.service for each in found} == {"app"}
+    assert total.value == pytest.approx(3.0 / 20_000)
+    assert total.difference == pytest.approx(math.log(1.5))
+    assert math.fsum(each.difference for each in factors) == pytest.approx(total.difference, rel=1e-12)
+    assert [each.value for each in factors] == pytest.approx([200_000, 1.5, 2e9])
+    assert [each.baseline_value for each in factors] == pytest.approx([200_000, 1.25, 2.5e9])
+
+
+@pytest.mark.parametrize("accepted", [{}, {("connections_accepted_total", "front"): 20.0}])
+def test_connections_are_those_of_each_hop(tmp_path: Path, accepted: dict[Counter, float]) -> None:
+    opened: dict[Counter, float] = {
+        ("tcp_active_opens_total", None): 9_980.0,
+        ("tcp_passive_opens_total", None): 10_000.0,
+    }
+    cell = Side({**opened, **accepted}, services=("app", "front"))
+    baseline = Side({("tcp_active_opens_total", None): 0.0, ("tcp_passive_opens_total", None): 20.0})
+    found = {each.component: each for each in components_of(compared(tmp_path, cell, baseline))}
+    names = ["load \N{RIGHTWARDS ARROW} front", "front \N{RIGHTWARDS ARROW} app", "load \N{RIGHTWARDS ARROW} app"]
+    hops = [found[f"connections opened, {name}"] for name in names]
+    assert [each.value for each in hops] == pytest.approx([0.002, 0.998, 0.0], rel=0.01)
+    assert [each.baseline_value for each in hops] == pytest.approx([0.0, 0.0, 0.002], rel=0.01)

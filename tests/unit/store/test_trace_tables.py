@@ -9,11 +9,16 @@ from benchkit.hosts.tracers import bpftrace_program
 from benchkit.models.trial import Tracer, TraceRecord
 from benchkit.store.trace_tables import (
     CALLS,
+    COUNTERS,
+    CPU_CLOCK,
+    CYCLES,
     FOR_CPU,
     FOR_QUOTA,
+    INSTRUCTIONS,
+    NO_COUNTERS,
     NO_TRACE,
     WAITING,
-    read_summary,
+    read_calls,
     read_sums,
     trace_rows,
 )
@@ -67,14 +72,35 @@ def test_a_throttled_thread_waits_for_its_quota() -> None:
     assert read_sums(text, "x86_64") == {(1, WAITING, FOR_QUOTA): 1.0}
 
 
-def test_perf_counts_calls_over_all_threads() -> None:
-    text = (FIXTURES / "perf-trace.txt").read_text()
-    calls = read_summary(text)
-    assert (calls["wait4"], calls["clone"]) == (176, 87)
-    assert read_summary(text + text)["wait4"] == 2 * 176
+def test_perf_counts_calls_of_all_requests() -> None:
+    text = (FIXTURES / "perf-stat-calls.txt").read_text()
+    calls = read_calls(text)
+    assert (calls["write"], calls["getppid"]) == (15_123, 151_230)
+    assert sum(calls.values()) == 194_529
+    assert calls["others"] == 1459
     (rows, notes) = trace_rows("t", [record_of("perf")], lambda _: text.encode())
     assert {(row.service, row.level) for row in rows} == {("app", CALLS)}
     assert (notes, rows[0].traced_s) == ((), 3.0)
+
+
+@pytest.mark.parametrize(
+    ("file", "instructions", "cycles", "cpu_s"),
+    [("spr", 38_620_409, 48_433_482, 225.904823297), ("hybrid", 5_877_833, 9_416_275, 32.150838437)],
+)
+def test_hardware_counters_are_those_of_all_kinds_of_cores(
+    file: str, instructions: float, cycles: float, cpu_s: float
+) -> None:
+    text = (FIXTURES / f"perf-stat-{file}.txt").read_text()
+    rows, notes = trace_rows("t", [record_of("pmu")], lambda _: text.encode())
+    assert {row.name: row.value for row in rows} == {INSTRUCTIONS: instructions, CYCLES: cycles, CPU_CLOCK: cpu_s}
+    assert (notes, {row.level for row in rows}) == ((), {COUNTERS})
+
+
+def test_missing_counters_are_noted_once_for_a_host() -> None:
+    text = (FIXTURES / "perf-stat-without-pmu.txt").read_bytes()
+    rows, (note,) = trace_rows("t", [record_of("pmu")], lambda _: text)
+    assert (rows, note.code) == ((), NO_COUNTERS)
+    assert note.message == "Instructions and cycles per request are not known on sut: perf did not count instructions."
 
 
 def test_a_missing_trace_is_noted_with_its_reason() -> None:
@@ -93,10 +119,11 @@ def test_what_is_no_trace_is_refused() -> None:
 
 
 def test_the_program_takes_ids_of_a_namespace_only_where_there_is_one() -> None:
-    plain, nested = (bpftrace_program([[7, 8], [9]], 5, is_nested=nested) for nested in (False, True))
+    plain, nested = (bpftrace_program([[7, 8], [9]], 3, 5, is_nested=nested) for nested in (False, True))
     for program in (plain, nested):
         assert "@service[7] = 1; @service[8] = 1; @service[9] = 2;" in program
         assert program.count("{") == program.count("}")
         assert "/nsecs >= 5/" in program
+        assert "nsecs < 3 ? (uint64)3 : nsecs" in program
     assert "struct pid" in nested
     assert "struct pid" not in plain

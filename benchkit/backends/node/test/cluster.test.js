@@ -30,7 +30,8 @@ describe('a cluster', { concurrency: 4 }, () => {
 
   test('only a blocked event loop has a delay', async (t) => {
     const server = await start(t, ['-workers', '1', '-work', 'loop:100000000']);
-    const lag = async () => Object.values((await vars(server)).workers)[0].event_loop_lag_p99_s;
+    const worker = async () => Object.values((await vars(server)).workers)[0];
+    const lag = async () => (await worker()).event_loop_lag_p99_s;
     await lag(); // skips the delay of the start
     await new Promise((resolve) => { setTimeout(resolve, 200); });
     const free = await lag();
@@ -40,7 +41,8 @@ describe('a cluster', { concurrency: 4 }, () => {
     }
     const took = (performance.now() - began) / 3e3;
     await new Promise((resolve) => { setTimeout(resolve, 50); }); // waits for the next sample
-    const blocked = await lag();
+    const { event_loop_lag_p99_s: blocked, event_loop_active_s: active } = await worker();
+    assert.ok(active >= 3 * took, `${active} s active, of ${3 * took} s`);
     assert.ok(blocked > took / 2, `blocked for ${took} s, and late by ${blocked} s`);
     assert.ok(blocked > 2 * free, `late by ${blocked} s when blocked, by ${free} s when free`);
   });

@@ -1,0 +1,33 @@
+"""Traces of the kernel on a lab: system calls of a request are counted exactly, by bpftrace and by perf."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchkit.comparison.components import Component, components_of
+from benchkit.comparison.run_data import read_run_data
+from benchkit.models.trial import Tracer
+from tests.qualify.faults.fault_lab import FaultLab
+from tests.qualify.why.pairs import PAIRS
+
+(CALLS,) = (pair for pair in PAIRS if pair.name == "ten system calls more")
+TRACED = {"profile": None, "blocks": 1, "trace": {"blocks": 3, "duration_s": 5}}
+
+
+@pytest.mark.parametrize("tracer", ["bpftrace", "perf"])
+def test_ten_more_system_calls_are_named_and_counted(
+    tracer: Tracer, why_lab: FaultLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("benchkit.run.steps.traces.tracer_of", lambda _: tracer)
+    (first, *_) = why_lab.run({**CALLS.scenario, **TRACED})
+    run = why_lab.store.run(first.run_id)
+    records = [trace for record in run.records() for trace in record.traces]
+    assert {(each.tracer, each.why_not) for each in records} == {(tracer, None)}
+    found = components_of(read_run_data(why_lab.store, run, without=()))
+    calls = [each for each in found if each.level == "system calls"]
+    assert (calls[0].component, calls[0].blocks) == ("getppid", 3)
+    assert calls[0].difference == pytest.approx(10, rel=0.02)
+    by_name: dict[str, Component] = {each.component: each for each in calls}
+    assert by_name["write"].value == pytest.approx(1, rel=0.02)
+    assert by_name["write"].baseline_value == pytest.approx(1, rel=0.02)
+    assert bool([each for each in found if each.level == "waiting"]) == (tracer == "bpftrace")
