@@ -20,6 +20,8 @@ WRK2 = "wrk2"
 """A load tool that always holds a target rate, and does not state it."""
 HOLDS_RATE = frozenset({WRK2, "vegeta", "openloop"})
 """Load tools that always hold a target rate, or nearly always."""
+UNSTATED_RATE = frozenset({"autocannon", "bombardier", "h2load", "hey", "oha"})
+"""Tools that hold a rate where they are asked to, and do not print it: their connections may have been idle."""
 THINKS = frozenset({"k6", "locust", "jmeter", "gatling", "siege", "artillery"})
 """Load tools whose users may wait between requests, as their outputs do not state."""
 IDLE = "connections were idle, or latencies lack a part of a request, unless a target rate was held (--target-rate)"
@@ -163,7 +165,10 @@ def _held_rate(result: PublishedResult, context: AuditContext) -> AuditOutcome:
         return None
     ratio = result.rate_ratio
     if ratio is None and result.target_rate and result.rps is not None:
-        ratio = result.rps / result.target_rate
+        by_count = result.requests / result.duration_s if result.requests and result.duration_s else 0.0
+        ratio = (
+            max(result.rps, by_count) / result.target_rate
+        )  # bombardier's rate is a mean of those of short intervals
         if result.duration_s is not None and (1 - ratio) * result.duration_s < STARTUP_S:
             return None
     if ratio is None or ratio >= context.thresholds.rate_held:
@@ -307,7 +312,8 @@ def _contradiction(
         f"{units.requests_per_s(result.rps)} on {units.counted(result.connections or 0, 'connection')}{streams} are a mean of "
         f"{units.seconds(implied_s)}, {means}"
     )
-    return _finding("littles-law", severity, [result], text)
+    may_hold_rate = IDLE in means and result.tool in UNSTATED_RATE
+    return _finding("littles-law", "suspect" if may_hold_rate else severity, [result], text)
 
 
 def _link(result: PublishedResult, context: AuditContext) -> AuditOutcome:

@@ -17,16 +17,18 @@ _STREAMS: Mapping[str, str] = {
     "zrk": rf"\"streams\":\s*{_NUMBER}",
 }
 _RATES: Mapping[str, str] = {
-    "wrk": r"\swrk2?\b.*\s(?:-R\s*|--rate[= ])(\d+k?)\b",
-    "wrk2": r"\swrk2?\b.*\s(?:-R\s*|--rate[= ])(\d+k?)\b",
-    "oha": r"\soha\b.*\s-q\s*(\d+)",
-    "bombardier": r"\sbombardier\b.*\s(?:-r\s*|--rate[= ])(\d+)",
-    "autocannon": r"\sautocannon\b.*\s(?:-R\s*|--overallRate[= ])(\d+)",
+    "wrk": r"[\s/\\]wrk2?\b.*\s(?:-R\s*|--rate[= ])(\d+k?)\b",
+    "wrk2": r"[\s/\\]wrk2?\b.*\s(?:-R\s*|--rate[= ])(\d+k?)\b",
+    "oha": r"[\s/\\]oha\b.*\s-q\s*(\d+)",
+    "bombardier": r"[\s/\\]bombardier\b.*\s(?:-r\s*|--rate[= ])(\d+)",
+    "autocannon": r"[\s/\\]autocannon\b.*\s(?:-R\s*|--overallRate[= ])(\d+)",
     "fortio": rf"\"RequestedQPS\":\s*{_NUMBER}|\bat (\d+(?:\.\d+)?) q(?:ps|ueries per second)",
     "zrk": rf"\"target_rate\":\s*{_NUMBER}",
     "loadtest": r"Target rps:\s*(\d+)|Agent:[^\n]*\n[^\n]*Requests per second:\s*(\d+)",
-    "nighthawk": rf"\"requests_per_second\":\s*{_NUMBER}",
+    "nighthawk": rf"\"(?:requests_per_second|RequestedQPS)\":\s*{_NUMBER}",
 }
+_CONTINUED = re.compile(r"[\\`^]\n")
+"""End of a line of a command that goes on in the next one, in any shell."""
 _DROPPED = re.compile(
     r"dropped_iterations\W*?[.:]\s*(\d+)|\"dropped_iterations\":\s*\{(?:\s*\"(?:type|contains)\":\s*\"\w+\",)*"
     r"\s*(?:\"values\":\s*\{)?[^{}]*?\"count\":\s*(\d+)"
@@ -54,7 +56,7 @@ def marks_of(tool: str, text: str) -> OutputMarks:
     """Return what the text of one run of a tool says of its load."""
     if tool == "zrk" and _CLOSED.search(text):
         return OutputMarks(streams=_count(_STREAMS[tool], text))
-    rate = _first(_RATES.get(tool), "\n " + text)
+    rate = _first(_RATES.get(tool), "\n " + _CONTINUED.sub(" ", text))
     rate = None if rate == "0" else rate  # fortio: at full speed
     dropped = _count(_DROPPED.pattern, text) if tool == "k6" else None
     ratio = _RATIO.search(text) if tool == "zrk" else None

@@ -154,6 +154,24 @@ def is_repetition(head: str) -> bool:
     return _REPETITION.fullmatch(re.sub(r"\s*[(\[].*[)\]]", "", words_of(head))) is not None
 
 
+def is_bare_number(head: str) -> bool:
+    """Return whether a heading is a number alone, as of connections, or the first row of a file without headings."""
+    return re.fullmatch(r"\d+(?: #\d+)?", head) is not None
+
+
+def is_summary(label: str) -> bool:
+    """Return whether the label of a row, or a heading, is that of a mean or total of others."""
+    return words_of(label).lower() in _MEAN | _MEDIAN | _MAX | {
+        "min",
+        "total",
+        "sum",
+        "stdev",
+        "std dev",
+        "std",
+        "range",
+    }
+
+
 def is_index(head: str) -> bool:
     """Return whether a heading is that of the numbers of rows or repetitions."""
     return not words_of(head) or _INDEX.fullmatch(words_of(head)) is not None

@@ -35,6 +35,7 @@ PER_SECOND = re.compile(_PER_SECOND, re.IGNORECASE)
 """Text that names a rate of requests, in a heading or beside a number."""
 _WHOLE = re.compile(rf"[~≈]?\s*{_NUMBER}", re.IGNORECASE)
 _WITH_REMARK = re.compile(rf"[~≈]?\s*{_NUMBER}\s*(?:[(\[±]|\+/-).*", re.IGNORECASE)
+_REMARK = re.compile(r"\d[^(\[]*[(\[][^)\]]*\d[^)\]]*[)\]]")
 _BEFORE_UNIT = re.compile(rf"(?<![\d.,]){_NUMBER}\s*{_PER_SECOND}", re.IGNORECASE)
 _AFTER_NAME = re.compile(rf"{_PER_SECOND}\s*[:=]?\s*{_NUMBER}", re.IGNORECASE)
 _UNITS = "|".join(sorted(map(re.escape, SECONDS), key=len, reverse=True))
@@ -110,6 +111,11 @@ def read_rate(cell: str, decimal: Decimal = ".") -> float | None:
         if (number := _scaled(match[1], match[2], decimal)) is not None
     }
     return found.pop() if len(found) == 1 else None
+
+
+def has_remark(cell: str) -> bool:
+    """Return whether a plain cell has another figure in brackets behind its own, such as `12,345 req/s (99 %)`."""
+    return _REMARK.search(cell) is not None
 
 
 def read_time(cell: str, scale: float | None, decimal: Decimal = ".") -> float | None:

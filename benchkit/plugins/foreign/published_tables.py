@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from benchkit.plugins.foreign.published_numbers import plain
 
@@ -24,13 +24,18 @@ class RawTable:
     title: str | None = None
     """Heading above it."""
     before: str = ""
-    """Text between the heading, or the table before, and this one."""
+    """Text between the heading, or the table before, and this one; all text around it where it is the only one."""
 
 
 def tables_of(text: str) -> list[RawTable]:
     """Return the tables of a text; empty where it has none."""
     lines = text.translate(_DRAWN).splitlines()
     tables = list(_piped(lines))
+    if len(tables) == 1:  # what stands below a table may say its unit, too
+        around = " ".join(
+            plain(line) for line in lines if "|" not in line and line.strip() and not _TITLE.fullmatch(line)
+        )
+        tables = [replace(tables[0], before=around)]
     return tables or _separated([line.strip() for line in lines if line.strip()])
 
 

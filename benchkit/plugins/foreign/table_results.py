@@ -21,15 +21,25 @@ from benchkit.plugins.foreign.published_columns import (
     column_of,
     connections_of,
     has_time_unit,
+    is_bare_number,
     is_index,
     is_name,
     is_repetition,
+    is_summary,
     is_test,
     owner_of,
     words_of,
 )
 from benchkit.plugins.foreign.published_json import KEY, OUTER_KEY, json_table
-from benchkit.plugins.foreign.published_numbers import PER_SECOND, Decimal, decimal_of, is_size, read_number, read_rate
+from benchkit.plugins.foreign.published_numbers import (
+    PER_SECOND,
+    Decimal,
+    decimal_of,
+    has_remark,
+    is_size,
+    read_number,
+    read_rate,
+)
 from benchkit.plugins.foreign.published_tables import RawTable, tables_of
 
 _MULTIPLEXED = re.compile(r"(?<![a-z0-9])(?:h2c?|h3|http[/ ]?[23]|quic|grpc)(?![a-z0-9])", re.IGNORECASE)
@@ -106,6 +116,11 @@ def _joined(tables: Sequence[RawTable]) -> list[RawTable]:
 def _read(table: RawTable, text: str, where: str) -> PublishedTable:
     cells = {head: [row[head] for row in table.rows] for head in table.heads}
     columns = {head: column for head in table.heads if (column := column_of(head, cells[head])) is not None}
+    if not any(
+        head == "" or is_name(head) or is_test(head) or (head in columns and not is_bare_number(head))
+        for head in table.heads
+    ):
+        columns = {head: column for head, column in columns.items() if not is_bare_number(head)}
     decimal: Decimal = "." if text.lstrip().startswith(("[", "{")) else decimal_of(_figures(table, columns))
     others = [head for head in table.heads if head not in columns]
     columns |= _rates_by_cells(table, cells, others, decimal, has_rate=any(c.field == "rps" for c in columns.values()))
@@ -121,7 +136,7 @@ def _read(table: RawTable, text: str, where: str) -> PublishedTable:
         if (value := column.read(cell, decimal)) is not None
     )
     results: list[PublishedResult] = []
-    for number, row in enumerate(table.rows, start=1):
+    for number, row in enumerate(_measured(table.rows, named), start=1):
         figures = {head: column.read(row[head], decimal) for head, column in columns.items()}
         label = row[named] if named is not None and row[named] else f"row {number}"
         test = row[tested] if tested is not None and row[tested] and row[tested] != label else None
@@ -147,7 +162,18 @@ def _read(table: RawTable, text: str, where: str) -> PublishedTable:
         for each in results
     ]
     used = {named, tested, KEY, OUTER_KEY}
-    return PublishedTable(marked, [head for head in names if head and head not in used])
+    unused = [head for head in names if head and head not in used]
+    remarks = [head for head, column in columns.items() if column.kind == "rate" and any(map(has_remark, cells[head]))]
+    return PublishedTable(marked, [*unused, *(f"{head} (in brackets)" for head in remarks)])
+
+
+def _measured(rows: Sequence[Mapping[str, str]], named: str | None) -> Sequence[Mapping[str, str]]:
+    """Return the rows without those that sum up repetitions: `avg` below `1`, `2` and `3`."""
+    labels = [row[named] for row in rows] if named is not None else []
+    numbered = sum(label.isdigit() or is_repetition(label) for label in labels)
+    if numbered < 2:  # noqa: PLR2004 - repetitions
+        return rows
+    return [row for row, label in zip(rows, labels, strict=True) if not is_summary(label)]
 
 
 def _figures(table: RawTable, columns: Mapping[str, Column]) -> Iterator[str]:

@@ -307,3 +307,17 @@ def test_other_text_is_an_error(text: str, message: str) -> None:
 def test_json_results_have_their_own_names() -> None:
     document = json.dumps({"results": [{"framework": "a", "requests per second": "1,000"}]})
     assert [(each.name, each.rps) for each in read_table(document, "t").results] == [("a", 1000.0)]
+
+
+def test_tools_that_may_hold_a_rate_without_printing_it_are_suspect_of_idle_connections() -> None:
+    result = PublishedResult(name="a", tool="wrk", rps=1000, connections=100, mean_s=0.01, duration_s=30)
+    assert codes(result) == [("littles-law", "invalid")]
+    for tool in ("bombardier", "hey", "oha"):
+        assert codes(result.model_copy(update={"tool": tool})) == [("littles-law", "suspect")]
+
+
+def test_bombardiers_rate_is_held_by_its_count() -> None:
+    command = "docker run alpine/bombardier -c 50 -d 100s \\\n  --rate 50 http://a/\n"
+    assert marks_of("bombardier", command).target_rate == 50
+    held = {"name": "a", "tool": "bombardier", "target_rate": 50.0, "rps": 49.4, "requests": 5000, "duration_s": 100.0}
+    assert codes(PublishedResult.model_validate(held)) == []

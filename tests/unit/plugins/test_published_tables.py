@@ -311,3 +311,31 @@ def test_json_by_server_and_connections() -> None:
         ("b", "64"),
         ("b", "256"),
     ]
+
+
+def test_rows_and_columns_that_sum_up_repetitions_are_no_repetitions() -> None:
+    rows = "| Run | a | b |\n|-|-|-|\n| 1 | 100 req/s | 120 req/s |\n| 2 | 101 req/s | 121 req/s |\n| avg | 100.5 req/s | 120.5 req/s |\n"
+    assert [each.rps for each in read_table(rows, "t.md").results] == [100, 120, 101, 121]
+    below = "Server | Run 1 | Run 2 | Average\n--|--|--|--\na | 100 | 102 | 101\n\n(requests per second)\n"
+    assert [(each.rps, each.repetition) for each in read_table(below, "t.md").results] == [(100, 1), (102, 2)]
+
+
+def test_a_figure_in_brackets_behind_a_rate_is_named_as_not_read() -> None:
+    cells = "| Server | Result |\n|-|-|\n| a | 12,345 req/s (99 %) |\n| b | 9,876 req/s (80 %) |\n"
+    table = read_table(cells, "t.md")
+    assert [each.rps for each in table.results] == [12345, 9876]
+    assert table.unused == ["Result (in brackets)"]
+
+
+@pytest.mark.parametrize("text", ["1,2,45678,99\n3,4,5678,88\n", "20170712,28,OK,200\n20170713,29,OK,200\n"])
+def test_a_file_without_headings_is_no_table(text: str) -> None:
+    with pytest.raises(InputError, match="no column of the table is a rate"):
+        read_table(text, "t.csv")
+
+
+@pytest.mark.parametrize("head", ["每秒请求", "请求数/秒", "请求速率", "TPS"])
+def test_rates_and_ranks_in_chinese_tables(head: str) -> None:
+    (row,) = read_table(
+        f"框架 | {head} | 并发用户 | TP99(ms) | 90分位\n-|-|-|-|-\ngin | 4.5万 | 100 | 12 | 8ms\n", "t.md"
+    ).results
+    assert (row.name, row.rps, row.connections, row.percentiles) == ("gin", 45000, 100, {99: 0.012, 90: 0.008})
