@@ -43,7 +43,7 @@ NGINX = re.compile(
 
 
 def expvar(page: bytes, _own: BenchkitRequests) -> Values:
-    """Parse the page of benchkit's Go backends: `requests`, and `runtime` with values of runtime/metrics."""
+    """Parse the page of benchkit's Go backends: `runtime` has values of runtime/metrics, `connections` are QUIC's."""
     document = _mapping(_document(page))
     runtime = _mapping(document.get("runtime", {}))
     found: Values = {}
@@ -57,6 +57,9 @@ def expvar(page: bytes, _own: BenchkitRequests) -> Values:
     _put(found, "mutex_wait_s_total", None, runtime.get("mutex_wait_s"))
     _put_waits(found, runtime.get("scheduler_latencies"))
     _put_handshakes(found, document)
+    connections = _mapping(document.get("connections", {}))
+    _put(found, "connections_accepted_total", None, connections.get("accepted"))
+    _put(found, "quic_connections", None, connections.get("open"))
     return found
 
 

@@ -55,9 +55,15 @@ class Http3Request:
         """
         from aioquic.quic.configuration import QuicConfiguration  # noqa: PLC0415 - slow, and only HTTP/3 needs it
         from aioquic.quic.connection import QuicConnection  # noqa: PLC0415
+        from aioquic.quic.packet import QuicProtocolVersion  # noqa: PLC0415
 
         configuration = QuicConfiguration(
-            alpn_protocols=["h3"], server_name=server_name, cadata=authority, max_data=WINDOW, max_stream_data=WINDOW
+            alpn_protocols=["h3"],
+            server_name=server_name,
+            cadata=authority,
+            max_data=WINDOW,
+            max_stream_data=WINDOW,
+            supported_versions=[QuicProtocolVersion.VERSION_1],  # the one that load tools speak
         )
         connection = QuicConnection(configuration=configuration)
         deadline = time.monotonic() + timeout_s

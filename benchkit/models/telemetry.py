@@ -112,6 +112,7 @@ SERVICE_METRICS: tuple[TelemetryMetric, ...] = (
     TelemetryMetric("connections_established", "1", "port", "at three points of the window"),
     TelemetryMetric("requests_total", "1", "process", "requests served, as counted by the server", sparse=True),
     TelemetryMetric("connections_accepted_total", "1", "process", "as counted by the server", sparse=True),
+    TelemetryMetric("quic_connections", "1", None, "open ones of HTTP/3, as the server counts", sparse=True),
     TelemetryMetric(
         "tls_handshakes_total", "1", "kind", "TLS handshakes, full and resumed, as the server counts", sparse=True
     ),

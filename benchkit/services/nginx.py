@@ -24,7 +24,7 @@ from pydantic import Field, StringConstraints, model_validator
 from benchkit.document import SourceMap
 from benchkit.errors import FieldError, InputError, UnsupportedError
 from benchkit.models.base import CpuCount, Name
-from benchkit.models.protocol import Protocol, TlsOptions, is_http2
+from benchkit.models.protocol import Protocol, TlsOptions, has_streams, is_http2
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
 from benchkit.services.builds import BuiltFolder
 from benchkit.services.certificates import authority_file, tls_paths, verified_name
@@ -61,6 +61,9 @@ option nginx also opens the log of the host's own installation."""
 
 HTTP2_DIRECTIVE = (1, 25, 1)
 """First nginx with the directive `http2 on`, which replaced `listen … http2` (nginx change log, 1.25.1)."""
+
+QUIC = (1, 25, 0)
+"""First nginx with `listen … quic`, where it is built with http_v3_module (nginx change log, 1.25.0)."""
 
 CIPHERSUITES_COMMAND = (1, 19, 4)
 """First nginx with `ssl_conf_command`, which sets the suites of TLS 1.3 (nginx change log, 1.19.4)."""
@@ -289,7 +292,7 @@ class NginxBackend(Backend[NginxOptions]):
 
     name = "nginx"
     options = NginxOptions
-    protocols = frozenset({"http1", "https1", "h2", "h2c"})
+    protocols = frozenset({"http1", "https1", "h2", "h2c", "h3"})
 
     def programs(self, options: NginxOptions) -> tuple[str, ...]:
         """Return the nginx to use; an optional one is none that a host must have."""
@@ -331,6 +334,9 @@ class NginxBackend(Backend[NginxOptions]):
         tls = request.endpoint.tls
         if tls is not None and tls.ciphers is not None and tls.version == "1.3" and not version.has_ciphersuites:
             raise UnsupportedError(f"tls.ciphers: {place.host} has {version}; 1.19.4 sets the suites of TLS 1.3")
+        is_quic = options.protocol == "h3"
+        if is_quic and version.core < QUIC:
+            raise UnsupportedError(f"protocol h3: {place.host} has {version}; nginx speaks it from 1.25.0 on")
         cpus = place.select_cpus(options.cpus, "cpus")
         workers = options.workers if isinstance(options.workers, int) else len(cpus)
         nofile = place.file_limit(options.nofile)
@@ -349,9 +355,11 @@ class NginxBackend(Backend[NginxOptions]):
             worker_cpus=[cpus[worker % len(cpus)] for worker in range(workers)] if options.pin_workers else [],
             nofile=nofile,
             listen=quoted(request.endpoint.authority),
-            reuseport=version.reuseport if options.reuseport else None,
+            # A worker knows its own connections of QUIC alone, and each needs a socket for their datagrams.
+            reuseport=version.reuseport if options.reuseport or (is_quic and workers > 1) else None,
             tls=tls,
             http2=version.http2 if is_http2(options.protocol) else None,
+            quic=is_quic,
             certificate=_relative(paths.certificate, place),
             certificate_key=_relative(paths.key, place),
             full_log=_relative(logs["full"], place),
@@ -382,7 +390,7 @@ class NginxBackend(Backend[NginxOptions]):
                     (*argv, "-t", "-q"),
                     config,
                     "template" if options.template else None,
-                    is_optional=options.optional,
+                    is_optional=options.optional or is_quic,  # `-v` does not say if it has http_v3_module
                 ),
             ),
             process=ServiceProcess(argv, cpus, nofile),
@@ -542,7 +550,7 @@ def _upstream(request: RenderRequest[NginxOptions], field: str, name: str) -> En
             f"{name} listens on {upstream.authority} of {upstream.host}, where {host} cannot reach it",
             hint="give it a plain port, to listen on its host's address",
         )
-    if is_http2(upstream.protocol):
+    if has_streams(upstream.protocol):
         raise UnsupportedError(f"upstream: {name} speaks {upstream.protocol}; nginx speaks HTTP/1.1 to upstreams")
     if upstream.protocol not in UPSTREAM_PROTOCOLS:
         supported = ", ".join(UPSTREAM_PROTOCOLS)

@@ -131,26 +131,31 @@ def _fewest_connections(evidence: Evidence, thresholds: Thresholds) -> Readings:
 
     Only for kept connections at full speed: some short connections are always being opened, and a tool with a target
     rate opens only those that it needs. In a window that ends after a number of requests, samples in its last tenth do
-    not count. It may be too short for more than one. Connections of slow and broken clients are deducted.
+    not count. It may be too short for more than one. Connections of slow and broken clients are deducted. Those of QUIC
+    are in no table of the kernel: the server states them, where it does, at each reading of its page.
     """
     record, limit = evidence.record, thresholds.connections
     if not record.keeps_connections or not evidence.closed_loop:
         return
-    port, is_timed = _port(record.target or ""), record.load.duration_s is not None
+    is_quic, is_timed = record.protocol == "h3", record.load.duration_s is not None
+    metric, instance = (
+        ("quic_connections", None) if is_quic else ("connections_established", _port(record.target or ""))
+    )
     samples = [
         value
-        for each in evidence.telemetry.series("connections_established", service=evidence.entry)
-        if each.instance == port
+        for each in evidence.telemetry.series(metric, service=evidence.entry)
+        if each.instance == instance
         for value in each.in_window(record.window_s if is_timed else record.window_s * (1 - TAIL_SHARE))
     ]
     if not samples:
-        yield SkippedCheck(why="the connections were not counted")
+        quic = f": {evidence.entry} states none of QUIC, and the kernel knows none" if is_quic else ""
+        yield SkippedCheck(why=f"the connections were not counted{quic}")
         return
     noise = 0 if record.noise is None else round(record.noise.connections)
     fewest, requested, planned = (
         max(0.0, min(samples) - noise),
         record.load.connections,
-        len(SAMPLE_SHARES) if is_timed else 1,
+        len(SAMPLE_SHARES) if is_timed and not is_quic else 1,
     )
     seen = (
         f"{units.count(fewest)} of {units.count(requested)} connections were established in one of "
@@ -194,9 +199,10 @@ def _ports_in_use(evidence: Evidence, thresholds: Thresholds) -> Readings:
 
     A tool that finds no port gets EADDRNOTAVAIL, which it counts as a failed connect if it counts any. Kept
     connections that were opened without a failure need no more ports: their TIME_WAIT sockets are of earlier trials.
+    QUIC is none of TCP's: a connection of it leaves no socket.
     """
     failed, limit = evidence.number("errors_connect"), thresholds.ports
-    if evidence.record.keeps_connections and not failed:
+    if evidence.record.protocol == "h3" or (evidence.record.keeps_connections and not failed):
         return
     uses = {host: port_use(evidence, host) for host in evidence.load_hosts}
     known = [(*use, host) for host, use in uses.items() if use is not None]

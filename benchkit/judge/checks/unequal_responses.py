@@ -14,7 +14,7 @@ from benchkit.judge.check import ALL, Check, CheckResult, Finding, RunCheckResul
 from benchkit.judge.evidence import Evidence, RunEvidence
 from benchkit.judge.responses import ResponseKind, declared_traits, similar_sizes, varying_traits
 from benchkit.models.base import level_texts
-from benchkit.models.protocol import is_http2
+from benchkit.models.protocol import has_streams
 from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import ProbeMoment, ProbeRecord, TrialRecord
 from benchkit.stats.cell_pairs import baseline_pairs, scenario_baseline
@@ -173,7 +173,7 @@ def _accepted_sizes(record: TrialRecord, tool: str | None, factor: float) -> Ite
         ]
         headers = _mean(record, (probe.header_bytes for probe in record.probes))
         yield similar_sizes(min(bodies), factor)[0], similar_sizes(max(bodies), factor)[1] + headers + frames
-    elif is_http2(record.protocol):
+    elif has_streams(record.protocol):
         yield _http2_sizes(record)
     else:
         by_probe = [_sizes_of_answer(probe, tool) for probe in record.probes]
@@ -182,7 +182,7 @@ def _accepted_sizes(record: TrialRecord, tool: str | None, factor: float) -> Ite
 
 
 def _http2_sizes(record: TrialRecord) -> tuple[float, float]:
-    """Return the least and the most bytes of an answer over HTTP/2, means by weight.
+    """Return the least and the most bytes of an answer over HTTP/2 or HTTP/3, means by weight.
 
     Fields that were sent before take a byte or two each (HPACK, RFC 7541). An answer may therefore have any size from
     the body alone up to the uncompressed fields with the headers of all frames.

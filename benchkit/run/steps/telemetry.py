@@ -9,7 +9,7 @@ from benchkit.agent.operations import TelemetrySnapshot
 from benchkit.hosts.connections import run_on_hosts
 from benchkit.hosts.host import Host
 from benchkit.hosts.host_telemetry import CounterPage, WatchedService
-from benchkit.hosts.sockets import Tcp
+from benchkit.hosts.sockets import Tcp, Udp
 from benchkit.loadtools.generators.execution import GeneratorProcess
 from benchkit.loadtools.load_shares import turn_s
 from benchkit.models.telemetry import SAMPLE_SHARES, SAMPLE_TIMES_S, generator_service
@@ -175,7 +175,8 @@ def watched_service(running: RunningService, name: str) -> WatchedService:
     return WatchedService(
         name=name,
         process=running.process,
-        listeners=[] if service.backend == EXTERNAL else [at],  # its port may be that of a proxy in front
+        # Its port may be that of a proxy in front. A UDP socket has neither a queue of connections nor their table.
+        listeners=[] if service.backend == EXTERNAL or isinstance(at, Udp) else [at],
         counters=None
         if admin is None
         else CounterPage(admin.kind, socket_of(admin.endpoint), admin.path, admin.handshake_logs),

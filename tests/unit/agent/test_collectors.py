@@ -59,7 +59,7 @@ def test_a_missing_value_of_a_worker_is_absent() -> None:
 
 def test_what_servers_count_themselves_is_sparse() -> None:
     go = (
-        b'{"requests": 7, "tls": {"handshakes": 4, "resumed": 1}, "runtime": {"goroutines": 5, "heap_live_bytes": 4096, '
+        b'{"requests": 7, "tls": {"handshakes": 4, "resumed": 1}, "connections": {"accepted": 3, "open": 2}, "runtime": {"goroutines": 5, "heap_live_bytes": 4096, '
         b'"gc_cycles": 2, "gc_pause_s": 0.1, "gc_cpu_s": 0.2, "allocated_bytes": 512, "mutex_wait_s": 0.3, "scheduler_latencies": [{"low_s": 0, "high_s": 1e-6, "count": 2}]}}'
     )
     workers = b'{"workers": {"31": {"event_loop_lag_p99_s": 0.1, "event_loop_active_s": 0.5}}}'

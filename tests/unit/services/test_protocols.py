@@ -64,6 +64,7 @@ def config(service: Service) -> str:
         ("backend: nethttp, listen: 8080, protocol: h3, tls: {version: '1.2'}", r"QUIC has TLS 1\.3 inside"),
         ("backend: nethttp, listen: unix, protocol: h3", "needs a UDP port"),
         ("backend: node, listen: 8080, protocol: h3", "node does not speak it"),
+        ("backend: nginx, file_bytes: 10, listen: 8080, protocol: h3", r"sut has nginx 1\.22\.1; .* from 1\.25\.0 on"),
         ("backend: node, listen: 8080, protocol: h2, tls: {session_cache_bytes: 1048576}", "keeps no cache"),
     ],
 )
@@ -120,6 +121,11 @@ def test_nginx_speaks_tls_and_http2_in_the_syntax_of_its_version(tmp_path: Path)
     assert set(service.fresh_files) == set(service.admin.handshake_logs.values())
     (newer,) = render(tmp_path, text, place=replace(PLACE, programs=NGINX_1_25))
     assert "        listen 10.0.0.1:8443 ssl;\n        server_name _;\n        http2 on;\n" in config(newer)
+    quic = "backend: nginx, file_bytes: 10, listen: 8443, protocol: h3, workers: %d"
+    for workers, listen in ((1, "8443 quic;"), (2, "8443 quic reuseport;")):
+        (h3,) = render(tmp_path, quic % workers, place=replace(PLACE, programs=NGINX_1_25))
+        assert f"        listen 10.0.0.1:{listen}\n" in config(h3)
+        assert h3.config_tests[0].is_optional  # a binary without http_v3_module is found by it
     (h2c,) = render(tmp_path, "backend: nginx, file_bytes: 10, listen: 8080, protocol: h2c")
     assert "listen 10.0.0.1:8080 http2;" in config(h2c)
     assert "ssl" not in config(h2c)

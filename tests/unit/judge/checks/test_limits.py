@@ -136,6 +136,19 @@ def test_connections_of_another_port_do_not_count() -> None:
     assert skip_reason("missing-connections", build_trial(target="http://10.0.0.1:9000/"))
 
 
+def test_connections_of_quic_are_those_that_the_server_states() -> None:
+    """Ask no table of TCP: the builder's connections on the port are none of QUIC, nor are sockets in TIME_WAIT."""
+    none = "the connections were not counted: app states none of QUIC, and the kernel knows none"
+    assert skip_reason("missing-connections", build_trial(protocol="h3")) == none
+    for fewest, expected in ((64, False), (3, True)):
+        counts: Telemetry = {("quic_connections", "sut", "app", None): {0.5: 64, 1.5: fewest}}
+        found = finding_of("missing-connections", build_trial(counts, protocol="h3"))
+        assert (found is not None) == expected
+    sockets: Telemetry = {("tcp_sockets", "load", None, "time_wait"): {1.0: 836}}
+    short = build_load(keepalive=False)
+    assert finding_of("ports-exhausted", build_trial(sockets, load=short, protocol="h3")) is None
+
+
 @pytest.mark.parametrize(("waiting", "expected"), [(834, False), (836, True)])
 def test_sockets_near_the_port_range(waiting: int, *, expected: bool) -> None:
     sockets: Telemetry = {("tcp_sockets", "load", None, "time_wait"): {1.0: waiting}}
