@@ -128,7 +128,7 @@ def _show(found: RunComparison) -> None:
         _show_metric([ratio for ratio in found.ratios if ratio.metric == metric], found)
         if metric in found.resolution:
             print(found.resolution[metric].detects)
-    _show_classes(found.classes)
+    show_classes(found.classes)
     print(f"\n{explain('cell', 'block', 'suspect')}")
     if found.level != found.alpha:
         print(f"{found.decides[0].upper()}{found.decides[1:]}.")
@@ -139,9 +139,9 @@ def _show(found: RunComparison) -> None:
             print(f"- {line.verdict}: {line.cell_id}, {line.metric}: {line.full_text}")
 
 
-def _show_classes(classes: Sequence[ClassResult]) -> None:
+def show_classes(classes: Sequence[ClassResult]) -> None:
     """Print the classes of requests: their latencies in each cell, and the ratios of these."""
-    from benchkit.comparison.texts import interval, outcome
+    from benchkit.comparison.texts import NOT_USABLE, interval, outcome
     from benchkit.models.metrics import P99
 
     if not classes:
@@ -151,7 +151,8 @@ def _show_classes(classes: Sequence[ClassResult]) -> None:
     for each in classes:
         ratio = next((ratio for ratio in each.ratios if ratio.metric == P99), None)
         point = "" if ratio is None or ratio.ratio is None else f"{ratio.ratio:.3f}"
-        shown = ("", "") if ratio is None else (interval(ratio), outcome(ratio, brief=True))
+        mark = NOT_USABLE if each.is_unusable else ""
+        shown = ("", mark) if ratio is None else (interval(ratio), outcome(ratio, brief=True))
         times = (units.seconds(each.latency_p50_s), units.seconds(each.latency_p99_s))
         rows.append((each.request_class, each.label, units.share(each.share), *times, point, *shown))
     heads = ("class", "cell", "share", "p50", "p99", "p99 ratio", "95 % interval", "difference")

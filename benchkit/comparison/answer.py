@@ -206,7 +206,8 @@ def _class_sentence(ratios: Sequence[Ratio], start: str) -> Iterator[str]:
     for ratio in ratios:
         if ratio.is_shown:
             shown.setdefault(ratio.request_class, ratio)
-    others = len({ratio.request_class for ratio in ratios}) - len(shown)
+    decided = {ratio.request_class for ratio in ratios if ratio.outcome != "undecided"}
+    others, undecided = len(decided) - len(shown), len({ratio.request_class for ratio in ratios} - decided)
     ranked = sorted(shown.values(), key=lambda ratio: -abs(math.log(ratio.ratio or 1.0)))
     clauses = [
         f"{ratio.request_class} answers in {_number(ratio.ratio or 0.0)} times the {metric_named(ratio.metric).title}"
@@ -215,15 +216,17 @@ def _class_sentence(ratios: Sequence[Ratio], start: str) -> Iterator[str]:
     ]
     if more := len(ranked) - len(clauses):
         clauses.append(f"{units.counted(more, 'more class differs', 'more classes differ')}")
-    if ranked and others:
-        clauses.append(
-            "the other class is not shown to differ" if others == 1 else f"the {others} others are not shown to differ"
+    if others:
+        rest = units.counted(
+            others,
+            "other class is" if ranked else "class of requests is",
+            "other classes are" if ranked else "classes of requests are",
         )
+        clauses.append(f"{rest} not shown to differ in latency")
+    if clauses and undecided:
+        clauses.append(f"{units.counted(undecided, 'class is', 'classes are')} undecided")
     if clauses:
         yield f"{start}{'; '.join(clauses)}."
-    elif others:
-        none = f"none of the {others} classes of requests is shown to differ in latency."
-        yield f"{start}{none}" if start else none.capitalize()
 
 
 def _predicate(ratio: Ratio, base: str, *, is_decided: bool) -> str:

@@ -8,12 +8,12 @@ from dataclasses import replace
 import pandas as pd
 
 from benchkit.comparison.cell_labels import cell_views
-from benchkit.comparison.ratios import Ratio, value_alone, with_outcomes
+from benchkit.comparison.ratios import Ratio, measured_value, with_outcomes
 from benchkit.comparison.run_data import RunData
 from benchkit.models.base import Frozen
 from benchkit.models.metrics import P50, P99
 from benchkit.stats.inference import ALPHA
-from benchkit.stats.samples import is_comparable, take_samples
+from benchkit.stats.samples import is_comparable
 
 CLASS_METRICS = (P99, P50)
 """Metrics of each class: in an open loop, and in the order of a log, all classes have the rates of the load."""
@@ -46,7 +46,7 @@ def class_ratios(runs: Sequence[RunData], compare: Compare, alpha: float = ALPHA
 
 
 class ClassResult(Frozen):
-    """One class of requests of a cell: latencies are geometric means over its usable trials; None where unknown."""
+    """One class of requests of a cell: geometric means over its usable trials, or over all where none is."""
 
     cell_id: str
     label: str
@@ -55,6 +55,8 @@ class ClassResult(Frozen):
     """Share of the requests of these trials that are of this class."""
     latency_p50_s: float | None
     latency_p99_s: float | None
+    is_unusable: bool = False
+    """True if no trial has usable latencies: these are those of all."""
     ratios: tuple[Ratio, ...] = ()
     """Its ratios to the baseline, by metric: p99 first; none of a baseline."""
 
@@ -67,24 +69,27 @@ def class_results(data: RunData, ratios: Sequence[Ratio]) -> tuple[ClassResult, 
     trials = data.trials[is_comparable(data.trials)][["trial_id", "cell_id"]]
     rows = data.table("classes").merge(trials, on="trial_id")
     sent = (rows["requests"] + rows["errors"]).groupby([rows["cell_id"], rows["request_class"]]).sum()
-    samples = {
-        (name, metric): take_samples(frame, metric, data.exclusions)
-        for name, frame in frames.items()
-        for metric in CLASS_METRICS
-    }
-    return tuple(
-        ClassResult(
-            cell_id=view.cell_id,
-            label=view.label,
-            request_class=name,
-            share=float(sent[view.cell_id, name] / sent[view.cell_id].sum()),
-            **{metric: value_alone(samples[name, metric], view.cell_id, data.alpha).ratio for metric in CLASS_METRICS},
-            ratios=tuple(each for each in ratios if (each.cell_id, each.request_class) == (view.cell_id, name)),
-        )
-        for view in cell_views(data.manifest)
-        for name in frames
-        if (view.cell_id, name) in sent.index
-    )
+    results = []
+    for view in cell_views(data.manifest):
+        for name, frame in frames.items():
+            if (view.cell_id, name) not in sent.index:
+                continue
+            p99, p50 = (
+                measured_value(frame, each, view.cell_id, data.exclusions, data.alpha) for each in CLASS_METRICS
+            )
+            results.append(
+                ClassResult(
+                    cell_id=view.cell_id,
+                    label=view.label,
+                    request_class=name,
+                    share=float(sent[view.cell_id, name] / sent[view.cell_id].sum()),
+                    latency_p50_s=p50.ratio,
+                    latency_p99_s=p99.ratio,
+                    is_unusable=p50.is_unusable,
+                    ratios=tuple(each for each in ratios if (each.cell_id, each.request_class) == (view.cell_id, name)),
+                )
+            )
+    return tuple(results)
 
 
 def _trials_by_class(run: RunData) -> dict[str, pd.DataFrame]:

@@ -14,7 +14,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from pydantic import Field
@@ -39,7 +39,10 @@ from benchkit.stats.inference import (
     t_statistics,
     welch,
 )
-from benchkit.stats.samples import ExcludedTrial, Reals, Samples, describe_reasons
+from benchkit.stats.samples import ExcludedTrial, Exclusion, Reals, Samples, describe_reasons, take_samples
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Outcome = Literal["higher", "lower", "not shown", "undecided"]
 Direction = Literal["better", "worse"]
@@ -283,6 +286,17 @@ def value_alone(samples: Samples, cell_id: str, alpha: float = ALPHA) -> Ratio:
         return ratio
     (mean,), (error,) = t_statistics(logs[None, :])
     return ratio.with_interval(float(mean), float(error), len(logs) - 1, alpha)
+
+
+def measured_value(
+    trials: pd.DataFrame, metric: str, cell_id: str, exclusions: Sequence[Exclusion], alpha: float = ALPHA
+) -> Ratio:
+    """Estimate a metric over the usable trials of a cell; where none is usable, over all of them and marked."""
+    usable = value_alone(take_samples(trials, metric, exclusions), cell_id, alpha)
+    if usable.blocks:
+        return usable
+    measured = value_alone(take_samples(trials, metric), cell_id, alpha)
+    return measured.model_copy(update={"is_unusable": measured.blocks > 0})
 
 
 def sequential_ratios(samples: Samples, pairs: Sequence[ComparedCells], alpha: float = ALPHA) -> list[Ratio]:

@@ -9,12 +9,12 @@ import pandas as pd
 from benchkit import units
 from benchkit.comparison.cell_labels import cell_views
 from benchkit.comparison.compare import compare_cells
-from benchkit.comparison.ratios import Ratio, value_alone
+from benchkit.comparison.ratios import Ratio, measured_value
 from benchkit.comparison.run_data import RunData
 from benchkit.judge.verdicts.summary import VerdictCounts, count_verdicts
 from benchkit.models.base import Frozen
 from benchkit.models.metrics import CPU, P99, PERCENTILES, RPS
-from benchkit.stats.samples import is_comparable, take_samples
+from benchkit.stats.samples import is_comparable
 from benchkit.store.store import Store
 from benchkit.store.tables import load
 
@@ -143,9 +143,4 @@ def server_results(data: RunData) -> tuple[ServerResult, ...]:
 
 
 def _value(data: RunData, metric: str, cell_id: str) -> Ratio:
-    """Return a metric over the usable trials of a cell; where none is usable, over all of them and marked."""
-    usable = value_alone(take_samples(data.trials, metric, data.exclusions), cell_id, data.alpha)
-    if usable.blocks:
-        return usable
-    measured = value_alone(take_samples(data.trials, metric), cell_id, data.alpha)
-    return measured.model_copy(update={"is_unusable": measured.blocks > 0})
+    return measured_value(data.trials, metric, cell_id, data.exclusions, data.alpha)

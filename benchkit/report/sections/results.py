@@ -340,7 +340,7 @@ def _class_row(result: ClassResult) -> dict[str, Entry]:
     for metric, seconds in ((P50, result.latency_p50_s), (P99, result.latency_p99_s)):
         name, ratio = metric_named(metric).title.removesuffix(" latency"), ratios.get(metric)
         row |= {
-            name: number(seconds, metric_named(metric).format),
+            name: number(seconds, metric_named(metric).format, ", not usable" if result.is_unusable else ""),
             f"Ratio of {name}": number(None if ratio is None else ratio.ratio, "{:.3f}".format),
             f"Interval of {name}": Entry(ABSENT if ratio is None else interval(ratio)),
             f"Difference in {name}": Entry(ABSENT if ratio is None else outcome(ratio, brief=True)),

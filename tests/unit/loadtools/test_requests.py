@@ -16,7 +16,7 @@ from benchkit.loadtools.generators.execution import PlacedGenerator
 from benchkit.loadtools.generators.generator import plan_generators
 from benchkit.loadtools.registry import TOOLS
 from benchkit.loadtools.tool import Target
-from benchkit.models.load import Load
+from benchkit.models.load import MAX_CLASSES, Load
 from benchkit.models.request import MAX_CYCLE, Request, request_cycle
 from tests.support.loadtools.fixtures import place
 
@@ -135,6 +135,19 @@ def test_openloop_is_given_requests_as_they_are_sent() -> None:
     own_host = _load("openloop", {"method": "PUT", "path": "/", "headers": {"host": "a.example"}})
     (only,) = json.loads(TOOLS["openloop"].files(own_host, TARGET)["openloop.requests"])
     assert base64.b64decode(only["Bytes"]) == b"PUT / HTTP/1.1\r\nhost: a.example\r\nContent-Length: 0\r\n\r\n"
+
+
+def test_openloop_is_given_the_classes_of_requests_and_their_sizes() -> None:
+    sized = {"path": "/c", "kind": "page", "expect": {"size": [3, 9]}}
+    load = _load("openloop", {"path": "/a", "kind": "page"}, UPLOAD, sized)
+    assert load.classes == ("page", "POST /b")
+    requests = json.loads(TOOLS["openloop"].files(load, TARGET)["openloop.requests"])
+    assert [(each["Class"], each["Size"]) for each in requests] == [(1, None), (2, None), (1, [3, 9])]
+    assert _load("openloop", UPLOAD).classes == ()
+    assert _load("openloop", sized).classes == ("page",)
+    many = [{"path": f"/{number}"} for number in range(MAX_CLASSES + 1)]
+    assert _load("openloop", *many).classes == ()
+    assert len(_load("openloop", *many[1:]).classes) == MAX_CLASSES
 
 
 def test_h2load_is_given_uris() -> None:

@@ -1,0 +1,149 @@
+"""Ratios of classes of requests: families, sentences, and where no class is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchkit.cli.compare import show_classes
+from benchkit.comparison.classes import class_results
+from benchkit.comparison.compare import answer_of_run, classes_of_run
+from benchkit.comparison.run_data import RunData
+from benchkit.models.metrics import P50, P99
+from benchkit.report.sections.results import build_classes
+from benchkit.report.sections.section import ReportInput
+from benchkit.report.stored_run import StoredRun
+from benchkit.stats.samples import Exclusion
+from benchkit.store.parquet_files import empty_frame
+from tests.support.comparison.fixtures import manifest_of, trials_of
+
+BLOCKS = 8
+SERVERS = ("stack=go", "stack=nginx")
+
+
+def run_of(factors: Mapping[str, tuple[float, float]], *, blocks: int = BLOCKS) -> RunData:
+    """Return a run of two cells; `factors` are p50 and p99 of the second relative to the first, by class."""
+    draw = np.random.default_rng(3)
+    trials = trials_of({cell: 1000 * np.exp(draw.normal(0, 0.02, blocks)) for cell in SERVERS}, verdict="valid")
+    rows = [
+        {
+            "trial_id": trial.trial_id,
+            "request_class": name,
+            "requests": 100 * number,
+            "errors": 0,
+            P50: 0.001 * (p50 if trial.cell_id == SERVERS[1] else 1) * np.exp(draw.normal(0, 0.02)),
+            P99: 0.004 * (p99 if trial.cell_id == SERVERS[1] else 1) * np.exp(draw.normal(0, 0.02)),
+        }
+        for trial in trials.itertuples()
+        for number, (name, (p50, p99)) in enumerate(factors.items(), 1)
+    ]
+    frame = pd.DataFrame(rows)
+    return RunData(
+        manifest_of([{"stack": "go"}, {"stack": "nginx"}]),
+        trials,
+        table=lambda name: frame if name == "classes" else empty_frame(name),
+    )
+
+
+SAME = (1.0, 1.0)
+
+
+def test_a_class_that_changes_is_named_with_its_interval() -> None:
+    data = run_of({"GET /": SAME, "GET /search": (1.0, 1.8), "GET /items/{}": SAME})
+    ratios = {(each.request_class, each.metric): each for each in classes_of_run(data)}
+    search = ratios["GET /search", P99]
+    assert len(ratios) == 6
+    assert search.outcome == "higher"
+    assert search.ratio == pytest.approx(1.8, rel=0.05)
+    assert {key for key, each in ratios.items() if each.is_shown} == {("GET /search", P99)}
+    (sentence,) = [each for each in answer_of_run(data).sentences if "GET /search" in each]
+    assert sentence == (
+        f"GET /search answers in {search.ratio:.2f} times the p99 latency, {search.low:.2f} to {search.high:.2f}; "
+        "2 other classes are not shown to differ in latency."
+    )
+
+
+def test_all_classes_and_cells_are_one_family() -> None:
+    many = {f"GET /{number}": SAME for number in range(20)}
+    ratios = [each for each in classes_of_run(run_of({**many, "GET /search": (1.0, 1.03)})) if each.metric == P99]
+    (search,) = [each for each in ratios if each.request_class == "GET /search"]
+    (alone,) = [each for each in classes_of_run(run_of({"GET /search": (1.0, 1.03)})) if each.metric == P99]
+    assert alone.p_holm is not None
+    assert search.p_holm is not None
+    assert search.p_holm > alone.p_holm, "a class among many has to differ by more"
+    assert sum(each.is_shown for each in ratios if each is not search) == 0
+
+
+def test_those_that_differ_most_come_first_and_the_rest_is_counted() -> None:
+    factors = {f"GET /{number}": (1.0, 1.0 + number / 2) for number in range(1, 6)}
+    sentence = next(
+        each for each in answer_of_run(run_of({**factors, "GET /a": (1.5, 1.0)})).sentences if "GET" in each
+    )
+    named = [part.split()[1] for part in sentence.split("; ")[:3]]
+    assert named == ["/5", "/4", "/3"]
+    assert sentence.endswith("; 3 more classes differ.")
+
+
+def test_a_class_that_differs_in_its_median_alone_is_named_by_it() -> None:
+    sentences = answer_of_run(run_of({"GET /": SAME, "GET /a": (1.5, 1.0)})).sentences
+    assert any(each.startswith("GET /a answers in 1.") and " times the p50 latency, " in each for each in sentences)
+
+
+def test_classes_that_do_not_differ_are_counted() -> None:
+    assert (
+        "2 classes of requests are not shown to differ in latency."
+        in answer_of_run(run_of({"GET /": SAME, "GET /a": SAME})).sentences
+    )
+
+
+def test_nothing_is_said_of_classes_that_no_block_decides() -> None:
+    data = run_of({"GET /": SAME, "GET /a": (2.0, 2.0)}, blocks=2)
+    assert all(each.outcome == "undecided" for each in classes_of_run(data))
+    assert not any("class" in each for each in answer_of_run(data).sentences)
+
+
+def test_a_run_without_classes_has_none() -> None:
+    bare = replace(run_of({"GET /": SAME}), table=None)
+    assert classes_of_run(bare) == ()
+    assert class_results(bare, ()) == ()
+    assert classes_of_run(replace(bare, table=empty_frame)) == ()
+
+
+def test_each_class_has_its_share_and_latencies_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    data = run_of({"GET /": SAME, "GET /search": (1.0, 1.8)})
+    results = class_results(data, classes_of_run(data))
+    assert [(each.label, each.request_class) for each in results] == [
+        (cell, name) for cell in ("go", "nginx") for name in ("GET /", "GET /search")
+    ]
+    assert [each.share for each in results] == pytest.approx([1 / 3, 2 / 3] * 2)
+    assert results[3].latency_p99_s == pytest.approx(0.0072, rel=0.05)
+    assert [len(each.ratios) for each in results] == [0, 0, 2, 2]
+    show_classes(results)
+    line = capsys.readouterr().out.splitlines()[-1].split()
+    assert line[:4] == ["GET", "/search", "nginx", "66.7"]
+    assert line[-2:] == ["higher", "(worse)"]
+
+
+def test_unusable_latencies_are_shown_and_marked(capsys: pytest.CaptureFixture[str]) -> None:
+    data = run_of({"GET /": SAME})
+    excluded = tuple(Exclusion(each, "invalid: rate-held", frozenset({P50, P99})) for each in data.trials["trial_id"])
+    results = class_results(replace(data, exclusions=excluded), ())
+    assert all(each.is_unusable and each.latency_p50_s == pytest.approx(0.001, rel=0.05) for each in results)
+    show_classes(results)
+    assert capsys.readouterr().out.count("measured, not usable") == 2
+
+
+def test_the_report_has_a_row_for_each_class_of_each_cell() -> None:
+    data = run_of({"GET /": SAME, "GET /search": (1.0, 1.8)})
+    assert data.table is not None
+    content = build_classes(
+        ReportInput(StoredRun(data.manifest, data.trials, empty_frame("hosts"), table=data.table), ())
+    )
+    assert content is not None
+    rows = [[entry.text for entry in row] for row in content.table.rows]
+    assert [row[:2] for row in rows] == [[name, cell] for cell in ("go", "nginx") for name in ("GET /", "GET /search")]
+    assert rows[3][-1] == "higher (worse)"
