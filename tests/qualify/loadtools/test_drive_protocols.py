@@ -14,7 +14,7 @@ from benchkit.models.load import Load
 from benchkit.models.protocol import HttpProtocol, TlsOptions, is_http2, is_tls
 from benchkit.services.certificates import RunCertificate
 from tests.support.loadtools.fixtures import PERCENTILES_ONLY, run_generator
-from tests.support.loadtools.tls_server import TlsServer, tls_server
+from tests.support.loadtools.tls_server import LISTEN, TlsServer, tls_server
 
 SINGLE_HTTP2 = {"hey", "vegeta", "bombardier"}
 """Tools whose requests share one connection of HTTP/2."""
@@ -46,7 +46,12 @@ def _load(tool: str, protocol: HttpProtocol, **more: Any) -> Load:  # noqa: ANN4
 
 @pytest.mark.parametrize(
     ("tool", "protocol"),
-    [(name, each) for name, tool in TOOLS.items() for each in sorted(tool.protocols) if each != "http1"],
+    [
+        (name, each)
+        for name, tool in TOOLS.items()
+        for each in sorted(tool.protocols)
+        if each in LISTEN.keys() - {"http1"}
+    ],
 )
 def test_a_load_reaches_the_server_in_the_protocol_and_is_measured(
     tool: str, protocol: HttpProtocol, nginx: TlsServer, tmp_path: Path

@@ -14,8 +14,12 @@ import pytest
 import benchkit
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.lab.lab import Lab
-from tests.bench.real_runs import run_once
+from benchkit.run.run import execute
+from benchkit.store.store import Store
+from tests.bench.real_runs import QUIET, run_once
 from tests.support.builders import load, read_scenario
+from tests.support.loadtools.fixtures import skip_without
+from tests.support.run.opening import open_run
 from tests.unit.services.test_certificates import write_pair
 
 CADDY = os.environ.get("BENCHKIT_CADDY") or shutil.which("caddy")
@@ -73,6 +77,44 @@ def test_servers_speak_the_protocol_that_is_asked_of_them(lab: Lab, tmp_path: Pa
         trials = trials_of(hosts, tmp_path, stacks=every, factors={"stack": [*every]})
     asked = [stack.partition("-")[0] for stack in trials["factor_stack"]]
     assert trials["protocol"].tolist() == asked
+
+
+HTTP3 = load(tool="oha", connections=4, streams=4, duration_s=2)
+"""Two seconds: the page of the server's counters is read once in each."""
+
+
+def test_server_and_tool_count_the_same_requests_over_http3(lab: Lab, tmp_path: Path) -> None:
+    skip_without("oha")
+    stack = {"go": one(backend="nethttp", protocol="h3")}
+    with connect_all(lab.inventory()) as hosts:
+        run_id = run_once(tmp_path, read_scenario(tmp_path, load=HTTP3, stacks=stack, blocks=1), hosts)
+    loaded = {name: benchkit.load(name, store=tmp_path, run_id=run_id) for name in ("trials", "telemetry", "verdicts")}
+    (trial,) = loaded["trials"].to_dict("records")
+    assert (trial["protocol"], trial["tls_version"], trial["resumed_share"]) == ("h3", "1.3", 0)
+    of_server = loaded["telemetry"][loaded["telemetry"]["service"] == "app"].groupby("metric")["value"].max()
+    probes = 3  # twice before the load and once in its middle
+    assert of_server["requests_total"] == trial["requests"] + probes
+    assert of_server["connections_accepted_total"] == HTTP3["connections"] + probes
+    assert of_server["tls_handshakes_total"] == HTTP3["connections"] + probes
+    by_table = {"protocol-mismatch", "errors", "littles-law", "missing-connections", "overran", "unequal-responses"}
+    texts = loaded["verdicts"][loaded["verdicts"]["check"].isin(by_table)]["text"]
+    assert texts.empty, "\n".join(texts)
+
+
+@pytest.mark.skipif(shutil.which("iptables") is None, reason="no iptables, which blocks UDP: install iptables")
+def test_udp_that_is_blocked_on_the_way_says_so(lab: Lab, tmp_path: Path) -> None:
+    skip_without("oha")
+    stack = {"go": one(backend="nethttp", protocol="h3")}
+    experiment = read_scenario(tmp_path, load=HTTP3, stacks=stack, blocks=1)
+    with connect_all(lab.inventory()) as hosts:
+        rule = ["INPUT", "-p", "udp", "-s", hosts["load"].spec.address, "--dport", "8443", "-j", "DROP"]
+        assert hosts["sut"].processes.run(["iptables", "-I", *rule]).ok
+        try:
+            with open_run(experiment, hosts, Store(tmp_path / "store"), seed=1) as opened:
+                (failure,) = execute(opened, QUIET).failures.values()
+        finally:
+            assert hosts["sut"].processes.run(["iptables", "-D", *rule]).ok
+    assert "does not answer over HTTP/3: no datagram came back: UDP may be blocked on the way" in failure
 
 
 NAMED_SERVER = """

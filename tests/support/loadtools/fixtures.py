@@ -138,8 +138,9 @@ def run_generator(load: Load, target: Target, folder: Path) -> ParsedOutput:
         Path(program.path).symlink_to(built.path)
     printed = _run_tool(generator, folder)
     if generator.reducer is None:
-        return read_generator(tool, load, ToolOutput(decode(printed), (folder / "stderr").read_text()))
+        output = ToolOutput(decode(printed), (folder / "stderr").read_text())
+        return read_generator(tool, load, output, target.protocol)
     subprocess.run([*generator.reducer, PRINTED], cwd=folder, timeout=10, check=True)
     text, reduction = (folder / f"{PRINTED}.{suffix}" for suffix in ("txt", "json"))
     output = ToolOutput(text.read_text(), (folder / "stderr").read_text(), reduction.read_bytes())
-    return read_generator(tool, load, output)
+    return read_generator(tool, load, output, target.protocol)
