@@ -371,7 +371,8 @@ class Tool:
             yield f"request_count: {self.name} ends late over {target.protocol}, so that its own time is unknown: set duration_s"
         if load.streams > 1 and not has_streams(target.protocol):
             yield f"streams: {target.protocol} has no streams, a connection has one request in flight"
-        if target.tls is not None and target.tls.early_data:
+        is_early = target.tls is not None and target.tls.early_data
+        if is_early and not (target.protocol == "h3" and self.tls is not None and self.tls.sends_early):
             yield f"tls.early_data: {self.name} sends no early data over {target.protocol}"
         if load.keepalive:
             return

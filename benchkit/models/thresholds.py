@@ -94,6 +94,12 @@ class Thresholds(Frozen):
         description="share of opened connections that were dropped or answered with a SYN cookie, above which figures are "
         "unusable; any makes them suspect. As for errors: each costs its client a second (RFC 6298: initial timeout)",
     )
+    dropped_datagrams: Share = Field(
+        default=0.001,
+        description="share of the datagrams of HTTP/3 that full buffers dropped, above which figures are unusable; any makes "
+        "them suspect. At 0.1 % loss keeps some 39 packets of a connection in flight, 1.22/√p (Mathis et al., The "
+        "macroscopic behavior of the TCP congestion avoidance algorithm, 1997)",
+    )
     ports: Share = Field(
         default=0.90,
         description="share of the client's port range in use or in TIME_WAIT, above which finding a free port is slow",

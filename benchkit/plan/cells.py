@@ -80,7 +80,10 @@ def plan_cell(
         role = service.options.role
         host = capabilities[roles[role][0]]
         if missing := [name for name in service.programs if name not in host.facts.programs]:
-            raise missing_program_error(host, missing[0], experiment)
+            error = missing_program_error(host, missing[0], experiment)
+            if service.options.optional:
+                raise UnsupportedError(f"{error.what} on {error.where}: {error.hint}")
+            raise error
         folder = PurePosixPath(host.facts.workdir) / "stack" / digest / service.name
         wanted = experiment.scenario.roles[role]
         placed = with_quota(place_on(host, folder, role, wanted.cpus), role, wanted.quota, host)

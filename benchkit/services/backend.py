@@ -62,6 +62,10 @@ class ServiceOptions(BackendOptions):
         description="CPUs that it may use by itself, beside the quota of its role; absent: no quota but that",
         examples=[0.5],
     )
+    optional: bool = Field(
+        default=False,
+        description="where its host lacks its program, its cells are unsupported, and the others run",
+    )
     outage: bool | Name = Field(
         default=False,
         description="stop it after the warm-up, to measure the others without it; a name: only if it is the name of "

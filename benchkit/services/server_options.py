@@ -136,7 +136,8 @@ def protocol_arguments(request: RenderRequest[ServerOptions]) -> list[str]:
     argv += ["-tls-certificate", str(paths.certificate), "-tls-key", str(paths.key), "-tls-version", tls.version]
     if tls.ciphers is not None:
         argv += ["-tls-ciphers", tls.ciphers]
-    return [*argv, f"-tls-resumption={'true' if tls.resumption else 'false'}"]
+    argv.append(f"-tls-resumption={'true' if tls.resumption else 'false'}")
+    return [*argv, "-tls-early-data"] if tls.early_data and protocol == "h3" else argv
 
 
 def admin_endpoint(place: ServicePlacement) -> Endpoint:

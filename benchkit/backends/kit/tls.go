@@ -32,6 +32,8 @@ type TLS struct {
 	Ciphers string
 	// Resumption is whether the server issues session tickets.
 	Resumption bool
+	// EarlyData is whether a server of HTTP/3 takes requests within resumed handshakes (0-RTT).
+	EarlyData bool
 
 	full, resumed atomic.Uint64
 }
@@ -58,6 +60,7 @@ func (t *TLS) Define(protocols ...string) func(*flag.FlagSet) {
 		})
 		flags.StringVar(&t.Ciphers, "tls-ciphers", "", "cipher `suites` of TLS 1.2 by OpenSSL's names, with colons")
 		flags.BoolVar(&t.Resumption, "tls-resumption", true, "whether to issue session tickets")
+		flags.BoolVar(&t.EarlyData, "tls-early-data", false, "HTTP/3: whether to take requests within resumed handshakes (0-RTT)")
 	}
 }
 

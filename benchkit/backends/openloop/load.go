@@ -27,10 +27,12 @@ type load struct {
 	connections int
 	keepalive   bool
 	// protocol is one of those in security.go, streams the requests in flight on each connection of HTTP/2 and HTTP/3, tls
-	// nil without TLS. isEarly sends first requests within resumed handshakes of HTTP/3 (0-RTT).
+	// nil without TLS. isFull has every handshake a full one; isEarly sends first requests within resumed handshakes of HTTP/3
+	// (0-RTT).
 	protocol string
 	streams  int
 	tls      *tls.Config
+	isFull   bool
 	isEarly  bool
 	timeout  time.Duration
 	// stages are empty for a closed loop of this duration; random is nil for arrivals an interval apart.
@@ -112,7 +114,10 @@ func (l *load) client(counts *handshakes) (exchanger, error) {
 	if l.tls == nil {
 		return &connection{address: l.address, keepalive: l.keepalive}, nil
 	}
-	config := remembering(l.tls)
+	config := l.tls.Clone()
+	if !l.isFull { // each connection resumes the session of the one before it
+		config.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+	}
 	switch l.protocol {
 	case h2:
 		return &multiplexed{open: openHTTP2(l.address, config), keepalive: l.keepalive}, nil

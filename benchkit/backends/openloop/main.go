@@ -50,6 +50,7 @@ func main() {
 	flag.IntVar(&load.streams, "streams", 1, "requests in flight on each connection of HTTP/2 and HTTP/3")
 	authorities := flag.String("ca", "", "PEM `file` with the certificates that verify the server's")
 	name := flag.String("server-name", "", "`name` to ask for in the handshake and to verify; by default the host of the address")
+	flag.BoolVar(&load.isFull, "full-handshakes", false, "resume no session, whatever the server offers")
 	flag.BoolVar(&load.isEarly, "early-data", false, "HTTP/3: send first requests within resumed handshakes (0-RTT)")
 	rows := flag.Bool("rows", true, "write a row for each request")
 	flag.Parse()

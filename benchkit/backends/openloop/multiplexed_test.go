@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/pem"
 	"io"
 	"net"
@@ -26,14 +25,8 @@ type secured struct {
 
 func startSecured(t *testing.T, protocol string, handler http.HandlerFunc) *secured {
 	t.Helper()
-	return startWith(t, &tls.Config{}, protocol, handler)
-}
-
-// startWith starts a server with a configuration of TLS, to which certificates are added.
-func startWith(t *testing.T, config *tls.Config, protocol string, handler http.HandlerFunc) *secured {
-	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
-	server.EnableHTTP2, server.TLS = protocol == h2, config
+	server.EnableHTTP2 = protocol == h2
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	started := &secured{address: server.Listener.Addr().String(), name: "127.0.0.1",
@@ -48,7 +41,7 @@ func startWith(t *testing.T, config *tls.Config, protocol string, handler http.H
 			t.Fatal(err)
 		}
 		started.address = socket.LocalAddr().String()
-		config = http3.ConfigureTLSConfig(server.TLS)
+		config := http3.ConfigureTLSConfig(server.TLS)
 		server := &http3.Server{Handler: handler, TLSConfig: config, QUICConfig: &quic.Config{Allow0RTT: true}}
 		server.ConnContext = func(ctx context.Context, conn *quic.Conn) context.Context {
 			return context.WithValue(ctx, ownConnection{}, conn)
@@ -111,15 +104,14 @@ func TestStreamsShareAConnection(t *testing.T) {
 func TestNewConnectionsHaveFullAndResumedHandshakes(t *testing.T) {
 	for _, protocol := range securedProtocols {
 		for _, resumes := range []bool{false, true} {
-			config := &tls.Config{SessionTicketsDisabled: !resumes}
-			server := startWith(t, config, protocol, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") })
-			rows, summary := server.sent(t, &load{protocol: protocol, connections: 2, stages: schedule{{20, 5 * time.Millisecond}}})
+			server := startSecured(t, protocol, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") })
+			rows, summary := server.sent(t, &load{protocol: protocol, isFull: !resumes, connections: 2, stages: schedule{{20, 5 * time.Millisecond}}})
 			made := summary.Handshakes
 			if len(rows) != 20 || summary.Received != 100 || made.Full+made.Resumed != 20 || made.Early != 0 {
 				t.Errorf("%s: %d rows, %+v, %+v", protocol, len(rows), summary, made)
 			}
 			if resumes != (made.Resumed >= 10) || (!resumes && made.Resumed > 0) {
-				t.Errorf("%s, tickets %t: %+v", protocol, resumes, made)
+				t.Errorf("%s, resumption %t: %+v", protocol, resumes, made)
 			}
 		}
 	}

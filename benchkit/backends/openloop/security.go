@@ -74,10 +74,3 @@ func (h *handshakes) addEarly() {
 	defer h.lock.Unlock()
 	h.Early++
 }
-
-// remembering returns the configuration for one client, which resumes the session of its last connection.
-func remembering(config *tls.Config) *tls.Config {
-	config = config.Clone()
-	config.ClientSessionCache = tls.NewLRUClientSessionCache(1)
-	return config
-}

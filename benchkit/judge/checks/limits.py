@@ -18,6 +18,7 @@ from benchkit.judge.evidence import Evidence, Severity
 from benchkit.judge.handshakes import handshakes
 from benchkit.judge.usage import (
     STARVED,
+    counter_increase,
     generator_cores_busy,
     generator_use,
     is_crowded_out,
@@ -213,6 +214,46 @@ def _ports_in_use(evidence: Evidence, thresholds: Thresholds) -> Readings:
     unknown = ", ".join(host for host, use in uses.items() if use is None)
     if unknown:
         yield SkippedCheck(why=f"unknown: the sockets, the port range or the failed connects of {unknown}")
+
+
+UDP_DROPS = ("udp_receive_buffer_errors_total", "udp_send_buffer_errors_total")
+DROPS_SUSPECT = Consequence(
+    "suspect",
+    LOAD,
+    "A full buffer of a socket dropped packets of QUIC, which were sent again: their requests waited for that.",
+    "Raise net.core.rmem_max and net.core.wmem_max (tuning udp-buffers), or give the reader of the socket more CPU time.",
+)
+
+
+def _dropped_datagrams(evidence: Evidence, thresholds: Thresholds) -> Readings:
+    """Read the datagrams that full buffers of sockets dropped on any host, in a trial of HTTP/3."""
+    if evidence.record.protocol != "h3":
+        return
+    drops: dict[str, float] = {}
+    received, unwatched, limit = 0.0, [], thresholds.dropped_datagrams
+    for host in evidence.hosts:
+        counts = [counter_increase(evidence, host, metric) for metric in ("udp_received_total", *UDP_DROPS)]
+        known = [each for each in counts if each is not None]
+        if len(known) < len(counts):
+            unwatched.append(host)
+            continue
+        received += known[0]
+        drops[host] = sum(known[1:])
+    dropped = sum(drops.values())
+    where = ", ".join(host for host, number in drops.items() if number)
+    seen = (
+        f"buffers of sockets dropped {units.count(dropped)} of {units.count(received + dropped)} datagrams on {where}"
+    )
+    is_invalid = dropped > limit * (received + dropped)
+    yield Reading(
+        dropped,
+        0,
+        seen,
+        f"none, else suspect; above {100 * limit:.3g} % invalid",
+        DROPS_SUSPECT._replace(severity="invalid") if is_invalid else None,
+    )
+    if unwatched:
+        yield SkippedCheck(why=f"no telemetry of UDP on {', '.join(unwatched)}")
 
 
 STOP_OTHERS = "Stop what else runs there, or wait until it has ended (--wait-idle)."
@@ -417,6 +458,14 @@ LIMITS = (
             "The load host waited for free ports, so the rate is limited by its sockets in TIME_WAIT.",
             "Widen net.ipv4.ip_local_port_range, set net.ipv4.tcp_tw_reuse, or add load hosts.",
         ),
+    ),
+    Limit(
+        "udp-drops",
+        "the kernel dropped datagrams of HTTP/3",
+        _dropped_datagrams,
+        gt,
+        DROPS_SUSPECT,
+        reads="hosts",
     ),
     Limit(
         "generator-saturated",

@@ -38,6 +38,7 @@ _ALL = (
     LIMIT_CHECKS["missing-noise"],
     LIMIT_CHECKS["ports-exhausted"],
     accept_overflow.CHECK,
+    LIMIT_CHECKS["udp-drops"],
     LIMIT_CHECKS["generator-saturated"],
     load_tool.UNEVEN_LOAD,
     LIMIT_CHECKS["link-saturated"],

@@ -41,12 +41,12 @@ from benchkit.loadtools.tool import (
     reserved_headers,
 )
 from benchkit.models.load import NS_PER_S, Load, RateStage
-from benchkit.models.protocol import HttpProtocol, is_http2
+from benchkit.models.protocol import HttpProtocol, has_streams
 from benchkit.models.request import CONTENT_LENGTH, Request, has_header
 
 REQUESTS, ORDER, DUE = "openloop.requests", "openloop.order", "openloop.due"
 PROGRAM = GoProgram(BACKENDS / "openloop", ".", "1", "openloop")
-PROTOCOLS: frozenset[HttpProtocol] = frozenset({"http1", "https1", "h2"})
+PROTOCOLS: frozenset[HttpProtocol] = frozenset({"http1", "https1", "h2", "h3"})
 ROWS = RequestRows("openloop")
 """Every request that got a response, in nanoseconds from when it was due, or in a closed loop from when it was sent."""
 
@@ -82,7 +82,7 @@ def _message(load: Load, request: Request, target: Target) -> bytes:
     headers |= {name: str(value) for name, value in request.headers.items()}
     if request.content_length is not None:
         headers[CONTENT_LENGTH] = str(request.content_length)
-    if not load.keepalive and not is_http2(target.protocol):
+    if not load.keepalive and not has_streams(target.protocol):
         headers["Connection"] = "close"
     lines = [f"{request.method} {request.path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
     return "".join(f"{line}\r\n" for line in [*lines, ""]).encode() + (request.content or b"")
@@ -116,14 +116,15 @@ def _argv(load: Load, target: Target) -> list[str]:
 def _protocol_arguments(load: Load, target: Target) -> Iterator[str]:
     if target.protocol != "http1":
         yield f"-protocol={target.protocol}"
-    if is_http2(target.protocol):
+    if has_streams(target.protocol):
         yield f"-streams={load.streams}"
     if target.ca_file is not None:
         yield f"-ca={target.ca_file}"
     if target.server_name is not None:
         yield f"-server-name={target.server_name}"
-    if target.tls is not None and target.tls.early_data:
-        yield "-early-data"
+    if target.tls is not None:
+        yield from (() if target.tls.resumption else ("-full-handshakes",))
+        yield from (("-early-data",) if target.tls.early_data else ())
 
 
 def _constant(load: Load, rate: float) -> list[RateStage]:

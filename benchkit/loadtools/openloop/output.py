@@ -49,7 +49,7 @@ class _Handshakes(Frozen):
         """Protocol and cipher of the last connection; None where no handshake ended."""
         if not self.full + self.resumed:
             return None
-        names: Mapping[str, HttpProtocol | Literal["h3"]] = {"http/1.1": "https1", "h2": "h2", "h3": "h3"}
+        names: Mapping[str, HttpProtocol] = {"http/1.1": "https1", "h2": "h2", "h3": "h3"}
         return Negotiated(
             protocol=names.get(self.alpn), tls_version=self.version.removeprefix("TLS "), cipher=self.cipher
         )

@@ -87,13 +87,12 @@ def test_a_load_reaches_the_server_in_the_protocol_and_is_measured(
 def test_new_connections_resume_sessions_with_the_tools_that_do(tool: str, nginx: TlsServer, tmp_path: Path) -> None:
     """Compare the handshakes of a server that lets clients resume with what the tool states of itself."""
     before = len(nginx.log("https1"))
-    load, target = _load(tool, "https1", keepalive=False), nginx.target("https1")
-    full = replace(target, tls=TlsOptions(resumption=False))  # for the plan: the server issues tickets all the same
-    assert run_generator(load, full, tmp_path).result.requests
+    load, target, tls = _load(tool, "https1", keepalive=False), nginx.target("https1"), TOOLS[tool].tls
+    assert tls is not None
+    target = replace(target, tls=TlsOptions(resumption=tls.resumes))  # the server issues tickets in any case
+    assert run_generator(load, target, tmp_path).result.requests
     requests = nginx.log("https1")[before:]
     assert len({each.connection for each in requests}) == len(requests) > 3 * load.connections
-    tls = TOOLS[tool].tls
-    assert tls is not None
     resumed = sum(each.resumed for each in requests)
     assert resumed == (len(requests) - load.connections if tls.resumes else 0)
 

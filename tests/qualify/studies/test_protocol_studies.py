@@ -1,4 +1,4 @@
-"""Runs of the studies of TLS and HTTP/2 at their smallest scale: what was negotiated, handshakes, where keys are."""
+"""Smallest runs of the studies of TLS, HTTP/2 and HTTP/3: what was negotiated, handshakes, where keys are."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
+from benchkit.models.trial import TrialRecord
 from benchkit.report.report_files import write_report
 from benchkit.report.stored_run import read_run
 from tests.qualify.studies.conftest import RunStudy, StudyRun
@@ -91,3 +92,35 @@ def test_http2_sends_the_same_bodies_over_fewer_connections(lab: Lab, run_study:
     per_request = trials["bytes_total"] / trials["requests"]
     assert ((per_request >= 0.97 * sizes) & (per_request <= 1.1 * sizes + 200)).all()
     assert trials.groupby("factor_body")["probe_body_sha256"].nunique().eq(1).all()
+
+
+def test_http3_sends_the_same_bodies_over_udp_with_full_resumed_and_early_handshakes(
+    lab: Lab, run_study: RunStudy
+) -> None:
+    ran = run_study(lab.inventory(), "http3")
+    ran.check_verdicts()
+    trials = ran.trials
+    assert len(trials[trials["factor_stack"] == "nethttp"]) == 8
+    assert trials["protocol"].tolist() == trials["factor_protocol"].tolist()
+    assert set(trials["tls_version"]) == {"1.3"}
+    assert (trials["bytes_total"] == trials["requests"] * trials["factor_body"].astype(int)).all()
+    findings = ran.table("verdicts")
+    assert findings[findings["check"].isin([*PROTOCOL_CHECKS, "unequal-responses"])]["text"].tolist() == []
+    counted = trials[trials["factor_stack"] == "nethttp"]
+    new = counted[counted["factor_keepalive"] == "false"]
+    is_resumed = new["factor_resumption"] == "true"
+    assert (new[is_resumed]["resumed_share"] > 0.3).all()  # but for the first connection of each of 64
+    assert (new[~is_resumed]["resumed_share"] == 0).all()
+    assert (new["handshakes_per_s"] / new["rps"]).to_numpy() == pytest.approx(1, rel=0.3)
+    early = {cell: _notes(record) for cell, record in ran.records.items()}
+    assert {cell for cell, codes in early.items() if "openloop-early-data" in codes} == {
+        cell for cell, record in ran.records.items() if record.levels["early_data"]
+    }
+    telemetry = ran.table("telemetry")
+    sent = telemetry[telemetry["metric"] == "udp_sent_total"].groupby("trial_id")["value"].max()
+    is_udp = trials.set_index("trial_id")["protocol"] == "h3"
+    assert (sent[is_udp[is_udp].index] >= 50).all()
+
+
+def _notes(record: TrialRecord) -> set[str]:
+    return {note.code for each in record.generators if each.result is not None for note in each.result.notes}

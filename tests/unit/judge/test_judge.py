@@ -52,7 +52,7 @@ def test_registry_has_every_check() -> None:
             "capacity-found",
             "rate-held",
             *("server-idle", "service-restarted", "shared-cpus", "stalled", "throttled", "too-few-samples"),
-            *("tool-limit", "unequal-responses", "uneven-load", "unstable"),
+            *("tool-limit", "udp-drops", "unequal-responses", "uneven-load", "unstable"),
         ]
     )
 
@@ -91,7 +91,7 @@ def test_checks_that_need_the_host_of_an_external_server_are_skipped() -> None:
             "missing-connections",
             "noisy-host",
         ),
-        *("server-idle", "service-restarted", "shared-cpus", "stalled", "throttled"),
+        *("server-idle", "service-restarted", "shared-cpus", "stalled", "throttled", "udp-drops"),
     }
     saturated = build_trial(services=(), external=("app",), generators=(build_generator(cpu_s=0.95 * WINDOW_S),))
     assert [each.check for each in judge_trial(saturated, Thresholds()).findings] == ["generator-saturated"]

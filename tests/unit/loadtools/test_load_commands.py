@@ -229,10 +229,19 @@ PROTOCOLS: dict[str, tuple[HttpProtocol, TlsOptions | None, dict[str, Any], str]
         "OHA -c4 --http-version=3 -p8 -z5000ms -w --worker-threads=1 --cacert=/w/ca.pem -t5000ms",
     ),
     "k6-h2": ("h2", TLS13, PLAIN, "K6 load.js"),
-    "openloop": ("https1", TLS13, {}, "SECURE -protocol=https1 -ca=/w/ca.pem -duration=5.000000000s -timeout=5s"),
+    "openloop": (
+        "https1",
+        TLS13,
+        {},
+        "SECURE -protocol=https1 -ca=/w/ca.pem -full-handshakes -duration=5.000000000s -timeout=5s",
+    ),
     "openloop-h2": (
         *("h2", TLS13, {"streams": 8, "rate": 2}),
-        "SECURE -protocol=h2 -streams=8 -ca=/w/ca.pem -stages=10x500000000ns",
+        "SECURE -protocol=h2 -streams=8 -ca=/w/ca.pem -full-handshakes -stages=10x500000000ns",
+    ),
+    "openloop-h3": (
+        *("h3", TlsOptions(early_data=True), {"keepalive": False, "rate": 2}),
+        "SECURE -protocol=h3 -streams=1 -ca=/w/ca.pem -early-data -stages=10x500000000ns -keepalive=false",
     ),
     "bombardier-h2": (
         *("h2", TLS13),
@@ -253,7 +262,7 @@ NAMED_COMMANDS = {
         "https://my.example/"
     ),
     "k6": "K6 load.js",
-    "openloop": "SECURE -protocol=https1 -ca=/w/ca.pem -server-name=my.example -duration=5.000000000s -timeout=5s -rows=false",
+    "openloop": "SECURE -protocol=https1 -ca=/w/ca.pem -server-name=my.example -full-handshakes -duration=5.000000000s -timeout=5s -rows=false",
 }
 """Tool → argument list for a server with a name in TLS; the other tools cannot ask for it."""
 
@@ -309,7 +318,13 @@ UNSUPPORTED: dict[str, tuple[str, HttpProtocol, TlsOptions | None, dict[str, Any
         *("vegeta", "h2", TLS13, {"connections": 1, "streams": 2, "rate": {"share_of_slowest": 0.5}}),
         "streams: at a rate vegeta opens a stream for every request that is due, up to the server's limit",
     ),
-    "openloop has no h2c": ("openloop", "h2c", None, {}, "openloop does not speak h2c (it speaks: h2, http1, https1)"),
+    "openloop has no h2c": (
+        "openloop",
+        "h2c",
+        None,
+        {},
+        "openloop does not speak h2c (it speaks: h2, h3, http1, https1)",
+    ),
     "a new connection has one request": (
         *("openloop", "h2", TLS13, {"streams": 2, "keepalive": False}),
         "streams: with keepalive: false a connection has one request",

@@ -156,3 +156,12 @@ def test_a_command_gets_the_files_of_its_certificate_and_its_protocol(tmp_path: 
     (service,) = render(tmp_path, f'backend: command, listen: 8443, protocol: https1, run: "{run}"')
     certificate = ("--cert", "/w/app/tls/certificate.pem", "--key", "/w/app/tls/key.pem")
     assert service.process.argv[2:] == (*certificate, "--protocol", "https1")
+
+
+def test_early_data_is_of_http3_alone(tmp_path: Path) -> None:
+    flags = {}
+    for protocol in ("h2", "h3"):
+        (app,) = render(tmp_path, f"backend: nethttp, listen: 8443, protocol: {protocol}, tls: {{early_data: true}}")
+        assert app.process is not None
+        flags[protocol] = "-tls-early-data" in app.process.argv
+    assert flags == {"h2": False, "h3": True}

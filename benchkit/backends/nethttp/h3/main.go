@@ -47,7 +47,7 @@ func serve(app *kit.App) error {
 	server := &http3.Server{
 		Handler:     app,
 		TLSConfig:   config,
-		QUICConfig:  &quic.Config{MaxIncomingStreams: maxStreams, MaxIdleTimeout: idleTimeout},
+		QUICConfig:  &quic.Config{MaxIncomingStreams: maxStreams, MaxIdleTimeout: idleTimeout, Allow0RTT: hop.EarlyData},
 		ConnContext: count,
 	}
 	return server.Serve(socket)

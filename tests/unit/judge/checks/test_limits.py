@@ -317,3 +317,28 @@ def test_a_load_tool_that_had_to_be_ended_is_suspect() -> None:
     found = finding_of("overran", build_trial(generators=(ended, ended), slices=build_slices(12)))
     assert found is not None
     assert found.seen == "wrk did not end by itself in 4 of 24 slices, and was ended"
+
+
+def datagrams(host: str, received: float, dropped: float) -> Telemetry:
+    counts = {
+        "udp_received_total": received,
+        "udp_receive_buffer_errors_total": dropped,
+        "udp_send_buffer_errors_total": 0,
+    }
+    return {(metric, host, None, None): {-0.01: 7.0, 3.05: 7.0 + by} for metric, by in counts.items()}
+
+
+@pytest.mark.parametrize(("dropped", "severity"), [(0, None), (1, "suspect"), (100, "suspect"), (101, "invalid")])
+def test_dropped_datagrams_of_http3(dropped: int, severity: str | None) -> None:
+    counted = {**datagrams("sut", 49_900, dropped), **datagrams("load", 50_000, 0)}
+    found = finding_of("udp-drops", build_trial(counted, protocol="h3"))
+    assert (found.severity if found else None) == severity
+    if found:
+        assert found.metrics == LOAD
+        assert found.seen == f"buffers of sockets dropped {dropped} of {99_900 + dropped:,} datagrams on sut"
+    assert finding_of("udp-drops", build_trial(counted, protocol="h2")) is None
+
+
+def test_datagrams_that_were_not_counted() -> None:
+    evidence = build_trial(datagrams("sut", 9, 0), protocol="h3")
+    assert skip_reason("udp-drops", evidence) == "no telemetry of UDP on load"
