@@ -192,6 +192,27 @@ class Reader:
         for name, value in values.items():
             setattr(self, name, value)
 
+    def once(self, *, whole: bool = False, **readers: Callable[[str], object]) -> Action:
+        """Return the action that sets attributes once, each from the next group of the line by its reader.
+
+        `whole`: none is read where the text ends within the last figure.
+        """
+
+        def read(match: re.Match[str]) -> None:
+            is_cut = whole and self.ends_mid_number(match[0])
+            named = zip(readers.items(), match.groups(), strict=False)
+            self.set_once(match[0], **{name: None if is_cut else reader(token) for (name, reader), token in named})
+
+        return read
+
+    def mark(self, **values: object) -> Action:
+        """Return the action that sets attributes to these values, by a line that a run prints once."""
+        return lambda match: self.set_once(match[0], **values)
+
+    def put(self, **values: object) -> Action:
+        """Return the action that sets attributes to these values, however often the line occurs."""
+        return lambda _match: vars(self).update(values)
+
     def read_lines(self, text: str) -> list[str]:
         """Read every line of `text` by the rules, and return the lines."""
         lines = split_lines(text)

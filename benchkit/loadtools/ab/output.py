@@ -149,17 +149,17 @@ class _AbReader(Reader):
             (_COUNTS, self.read_counts),
             (_TAKEN, self.read_taken),
             (_SIZES, self.read_sizes),
-            (_RATE, self.read_rate),
+            (_RATE, self.once(requests_per_second=parse_number)),
             (_PER_REQUEST, self.read_per_request),
             (_TRANSFER, self.read_transfer),
             (_COLUMNS, self.read_header),
             (_TIMES, self.read_times),
             (_BREAKDOWN, self.read_breakdown),
-            (_SUM, self.read_sum),
+            (_SUM, self.once(completed_before_abort=parse_count)),
             (_COMPLETED, self.flag("progress")),
             (_FINISHED, self.flag("finished")),
             (_INTERRUPT, self.flag("interrupt")),
-            (_VERSION, self.read_version),
+            (_VERSION, self.once(version=str)),
             (_TEXTS, self.read_texts),
             (_ABORTED, self.read_aborted),
             (_DAMAGED, self.add_unread),
@@ -183,9 +183,6 @@ class _AbReader(Reader):
 
         return set_flag
 
-    def read_version(self, match: re.Match[str]) -> None:
-        self.set_once(match[0], version=match[1])
-
     def read_texts(self, match: re.Match[str]) -> None:
         if not self.unterminated:
             self.set_once(match[0], **{_field(match[1]): match[2].strip()})
@@ -198,9 +195,6 @@ class _AbReader(Reader):
 
     def read_taken(self, match: re.Match[str]) -> None:
         self.set_once(match[0], time_taken_s=parse_number(match[1]), time_taken_decimals=match[1].partition(".")[2])
-
-    def read_rate(self, match: re.Match[str]) -> None:
-        self.set_once(match[0], requests_per_second=parse_number(match[1]))
 
     def read_per_request(self, match: re.Match[str]) -> None:
         self.set_once(match[0], **{"time_per_request_all_s" if match[3] else "time_per_request_s": _ms(match[1])})
@@ -238,9 +232,6 @@ class _AbReader(Reader):
             self.unread.append(match[0])
         else:
             self.percentages[match[1]] = time
-
-    def read_sum(self, match: re.Match[str]) -> None:
-        self.set_once(match[0], completed_before_abort=parse_count(match[1]))
 
     def read_aborted(self, match: re.Match[str]) -> None:
         self.aborted = self.aborted or match[1]

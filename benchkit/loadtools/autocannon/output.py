@@ -129,7 +129,7 @@ class _AutocannonReader(Reader):
             (_CODES, self.start("codes")),
             (_ROW, self.read_row),
             (_END, self.read_end),
-            (_ANSWERS, self.read_answers),
+            (_ANSWERS, self.once(answers_2xx=int, non_2xx=int)),
             (_ERRORS, self.read_errors),
             (_RESETS, self.read_resets),
             (_SAMPLES, self.read_samples),
@@ -192,9 +192,6 @@ class _AutocannonReader(Reader):
         size = parse_scaled(match[4] + match[5], _SIZES)
         sent = None if self.starts_mid_number else self.count(match[1], match[2])
         self.set_once(match[0], sent=sent, duration_s=parse_number(match[3]), bytes_read=size and size[0])
-
-    def read_answers(self, match: re.Match[str]) -> None:
-        self.set_once(match[0], answers_2xx=int(match[1]), non_2xx=int(match[2]))
 
     def read_errors(self, match: re.Match[str]) -> None:
         self.set_once(match[0], errors=self.count(match[1], match[2]), timeouts=self.count(match[3], match[4]))

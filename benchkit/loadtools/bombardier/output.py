@@ -86,14 +86,14 @@ class _BombardierReader(Reader):
         self.errors: dict[str, int] | None = None
         self._rules = (
             (_START, self.read_start),
-            (_RATE, self.read_rate),
+            (_RATE, self.once(rate=parse_number)),
             (_LATENCY, self.read_latency),
             (_PERCENTILE, self.read_percentile),
             (_CODES, self.read_codes),
-            (_OTHERS, self.read_others),
+            (_OTHERS, self.once(others=parse_count, whole=True)),
             (_ERRORS, self.read_errors),
             (_THROUGHPUT, self.read_throughput),
-            (_FEW, self.read_few),
+            (_FEW, self.put(has_few=True)),
             (_DAMAGED, self.add_unread),
             (_ERROR, self.read_error),
         )
@@ -109,9 +109,6 @@ class _BombardierReader(Reader):
         self.set_once(match[0], url=url, connections=parse_count(connections))
         if requests is None:
             self.set_once(match[0], asked_s=parse_duration(duration))
-
-    def read_rate(self, match: re.Match[str]) -> None:
-        self.set_once(match[0], rate=parse_number(match[1]))
 
     def read_latency(self, match: re.Match[str]) -> None:
         cells = [parse_scaled(cell, SECONDS) for cell in match.groups()]
@@ -136,9 +133,6 @@ class _BombardierReader(Reader):
         whole = not self.ends_mid_number(match[0])
         self.set_once(match[0], codes=tuple(int(number) for number in match.groups()) if whole else None)
 
-    def read_others(self, match: re.Match[str]) -> None:
-        self.set_once(match[0], others=None if self.ends_mid_number(match[0]) else parse_count(match[1]))
-
     def read_errors(self, _match: re.Match[str]) -> None:
         self.errors = {}
 
@@ -149,9 +143,6 @@ class _BombardierReader(Reader):
     def read_throughput(self, match: re.Match[str]) -> None:
         size = parse_scaled(match[1], _SIZES)
         self.set_once(match[0], throughput=size and size[0])
-
-    def read_few(self, _match: re.Match[str]) -> None:
-        self.has_few = True
 
     def result(self) -> LoadResult:
         known = self.codes is not None and self.others is not None

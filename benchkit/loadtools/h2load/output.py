@@ -103,7 +103,7 @@ class _H2loadReader(Reader):
         self.columns: tuple[str, ...] | None = None
         self._rules = (
             (_SPAWNING, self.read_spawning),
-            (_STARTING, self.read_beginning),
+            (_STARTING, self.mark(has_beginning=True)),
             (_FINISHED, self.read_finished),
             (_FINISHED_OLD, self.read_finished_old),
             (_REQUESTS, self.read_requests),
@@ -124,9 +124,6 @@ class _H2loadReader(Reader):
         if "finished_in" in self.stated and self.clients_of and max(self.clients_of) == len(self.clients_of) - 1:
             self.threads, self.clients = len(self.clients_of), sum(self.clients_of.values())
         return self.result()
-
-    def read_beginning(self, match: re.Match[str]) -> None:
-        self.set_once(match[0], has_beginning=True)
 
     def read_spawning(self, match: re.Match[str]) -> None:
         thread, clients = parse_count(match[1]), parse_count(match[2])

@@ -172,7 +172,7 @@ class _K6Reader(Reader):
             (_SUBMETRIC, self.read_submetric),
             (_OTHER_ROW, self.read_other),
             (_SECTION, self.read_section),
-            (_TOTAL, self.read_total),
+            (_TOTAL, self.mark(total=True)),
             (_BEGINNING, self.read_beginning),
             (_ARRIVALS, self.read_arrivals),
             (_ABORTED, self.read_aborted),
@@ -238,9 +238,6 @@ class _K6Reader(Reader):
     def read_section(self, _match: re.Match[str]) -> None:
         """Skip the rows of a group or scenario: the totals have them too."""
         self._rules = tuple(rule for rule in self._rules if rule[0] not in {_ROW, _SUBMETRIC})
-
-    def read_total(self, match: re.Match[str]) -> None:
-        self.set_once(match[0], total=True)
 
     def read_beginning(self, match: re.Match[str]) -> None:
         self.set_once(match[0], execution=True)

@@ -102,14 +102,14 @@ class _NighthawkReader(Reader):
         self.current = _Statistic(0)
         self.previous = ""
         self._rules = (
-            (_TITLE, self.read_title),
+            (_TITLE, self.mark(title=True)),
             (_HEADING, self.read_heading),
             (_FIRST_HEADING, self.read_first_heading),
             (_OLD_SAMPLES, self.read_old_samples),
             (_OLD_FIGURE, self.read_old_figure),
             (_FIGURES, self.read_figures),
             (_PERCENTILE, self.read_percentile),
-            (_COUNTER_HEADING, self.read_counter_heading),
+            (_COUNTER_HEADING, self.mark(counting=True)),
             (_COUNTER, self.read_counter),
             (_CSV, self.read_csv),
         )
@@ -135,9 +135,6 @@ class _NighthawkReader(Reader):
     def read_line(self, line: str) -> None:
         super().read_line(line)
         self.previous = line
-
-    def read_title(self, match: re.Match[str]) -> None:
-        self.set_once(match[0], title=True)
 
     def _start(self, heading: str, samples: int) -> None:
         name = next((name for start, name in _NAMES.items() if heading.startswith(start)), heading)
@@ -179,9 +176,6 @@ class _NighthawkReader(Reader):
             self.current.times["max" if share else "min"] = time
         else:
             self.current.percentiles[_key(share)] = time
-
-    def read_counter_heading(self, match: re.Match[str]) -> None:
-        self.set_once(match[0], counting=True)
 
     def read_counter(self, match: re.Match[str]) -> None:
         if self.counting:

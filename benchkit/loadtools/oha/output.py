@@ -103,7 +103,7 @@ class _OhaReader(Reader):
             "Summary": (
                 *headings,
                 (_TIME, self.read_time),
-                (_RATE, self.read_rate),
+                (_RATE, self.once(requests_per_s=parse_number, whole=True)),
                 (_SUCCESS, self.read_success),
                 (_SIZE, self.read_size),
                 (_DAMAGED, self.add_unread),
@@ -142,9 +142,6 @@ class _OhaReader(Reader):
         if number in {"NaN", "inf", "-inf"}:  # no request was answered
             return
         self.set_once(match[0], **{name.lower(): self.seconds(number, unit)})
-
-    def read_rate(self, match: re.Match[str]) -> None:
-        self.set_once(match[0], requests_per_s=None if self.ends_mid_number(match[0]) else parse_number(match[1]))
 
     def read_success(self, match: re.Match[str]) -> None:
         """Read the share of answers; versions up to 0.4 print it without a percent sign."""

@@ -84,11 +84,11 @@ class _RewrkReader(Reader):
         super().__init__()
         self.errors: dict[str, int] = {}
         self._rules = (
-            (_BENCHMARKING, self.read_benchmarking),
+            (_BENCHMARKING, self.once(connections=parse_count, target=str)),
             (_TIMES, self.read_times),
             (_REQUESTS, self.read_requests),
             (_TRANSFER, self.read_transfer),
-            (_NONE, self.read_none),
+            (_NONE, self.mark(requests=0)),
             (_AVERAGES, self.read_averages),
             (_ERROR, self.read_error),
             (_FAILURE, self.read_failure),
@@ -103,9 +103,6 @@ class _RewrkReader(Reader):
             raise not_output_of("rewrk", lines)
         return self.result()
 
-    def read_benchmarking(self, match: re.Match[str]) -> None:
-        self.set_once(match[0], connections=parse_count(match[1]), target=match[2])
-
     def read_times(self, match: re.Match[str]) -> None:
         mean = None if self.starts_mid_number else match[1]
         times = [parse_scaled(token, SECONDS) for token in (mean, *match.groups()[1:])]
@@ -118,9 +115,6 @@ class _RewrkReader(Reader):
     def read_transfer(self, match: re.Match[str]) -> None:
         total, rate = (parse_scaled(token.replace(" ", ""), _BYTES) for token in match.groups())
         self.set_once(match[0], total_bytes=total and total[0], bytes_rate=rate and rate[0])
-
-    def read_none(self, match: re.Match[str]) -> None:
-        self.set_once(match[0], requests=0)
 
     def read_averages(self, match: re.Match[str]) -> None:
         if self.has_averages:

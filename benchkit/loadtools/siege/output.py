@@ -110,7 +110,7 @@ class _SiegeReader(Reader):
             (_LOG_ROW, self.read_row),
             (_USERS, self.read_users),
             (_VERSION, self.read_version),
-            (_ABORTED, self.read_aborted),
+            (_ABORTED, self.put(aborted=True)),
         )
 
     def read_line(self, line: str) -> None:
@@ -186,9 +186,6 @@ class _SiegeReader(Reader):
 
     def read_version(self, match: re.Match[str]) -> None:
         self.version = match[1]
-
-    def read_aborted(self, _match: re.Match[str]) -> None:
-        self.aborted = True
 
     def result(self) -> LoadResult:
         return LoadResult(

@@ -110,7 +110,10 @@ class _WrkReader(Reader):
         self.section: dict[str, float] | None = None
         self.step: float | None = None
         self.third: str | None = None
-        self._headings: Rules = ((_RUNNING, self.read_running), (_CONNECTIONS, self.read_connections))
+        self._headings: Rules = (
+            (_RUNNING, self.read_running),
+            (_CONNECTIONS, self.once(threads=parse_count, connections=parse_count)),
+        )
         self._rules = (
             *self._headings,
             (_PERCENTILE, self.read_percentile),
@@ -118,10 +121,10 @@ class _WrkReader(Reader):
             (_ROW, self.read_row),
             (_REQUESTS, self.read_requests),
             (_SOCKET_ERRORS, self.read_socket_errors),
-            (_NON_2XX, self.read_non_2xx),
+            (_NON_2XX, self.once(non_2xx_or_3xx=parse_count, whole=True)),
             (_PER_SECOND, self.read_per_second),
             (_DISTRIBUTION, self.read_distribution),
-            (_CALIBRATION, self.read_calibration),
+            (_CALIBRATION, self.put(is_wrk2=True)),
             (_VERSION, self.read_version),
             (_DAMAGED, self.add_unread),
             (_DAMAGED_PERCENTILE, self.read_damaged_percentile),
@@ -135,9 +138,6 @@ class _WrkReader(Reader):
 
     def read_running(self, match: re.Match[str]) -> None:
         self.set_once(match[0], url=None if self.unterminated else match[1].strip())
-
-    def read_connections(self, match: re.Match[str]) -> None:
-        self.set_once(match[0], threads=parse_count(match[1]), connections=parse_count(match[2]))
 
     def read_columns(self, match: re.Match[str]) -> None:
         self.third = match[1]
@@ -202,9 +202,6 @@ class _WrkReader(Reader):
         errors = Errors(connect=connect, read=read, write=write, timeout=timeout)
         self.set_once(match[0], socket_errors=errors if whole else None)
 
-    def read_non_2xx(self, match: re.Match[str]) -> None:
-        self.set_once(match[0], non_2xx_or_3xx=None if self.ends_mid_number(match[0]) else parse_count(match[1]))
-
     def read_per_second(self, match: re.Match[str]) -> None:
         token = match[2]
         if match[1] == "Transfer":
@@ -215,9 +212,6 @@ class _WrkReader(Reader):
         else:
             whole = not self.unterminated or re.search(r"\.[0-9]{2}$", token)  # always two decimals
             self.set_once(match[0], requests_per_s=parse_number(token) if whole else None)
-
-    def read_calibration(self, _match: re.Match[str]) -> None:
-        self.is_wrk2 = True
 
     def read_version(self, match: re.Match[str]) -> None:
         self.version = self.version or match[1]
