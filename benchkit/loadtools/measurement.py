@@ -12,7 +12,7 @@ from benchkit.models.base import Frozen
 from benchkit.models.capacity import Objective
 from benchkit.models.histogram import Histogram
 from benchkit.models.load import Load
-from benchkit.models.load_result import Errors, Latency, Note
+from benchkit.models.load_result import Errors, Latency, LoadResult, Note
 from benchkit.models.metrics import PERCENTILES
 
 LatencySeries = Literal["raw", "corrected"]
@@ -103,6 +103,25 @@ class Measurement:
     """None where the tool states no instants, and for several generators."""
     achieved_rate: float | None = None
     """Requests per second answered under a target rate; None without one."""
+
+    def result(self, *, duration_s: float | None, failed: int | None) -> LoadResult:
+        """Return the result by these exact figures; `duration_s` is the time by which the tool divides its requests."""
+        counters = self.counters
+        return LoadResult(
+            tool=self.tool,
+            duration_s=duration_s,
+            requests=counters.requests,
+            rps=counters.requests / duration_s if duration_s else None,
+            bytes_total=counters.bytes_total,
+            bytes_per_s=counters.bytes_total / duration_s if counters.bytes_total is not None and duration_s else None,
+            latency=self.latency(),
+            errors=counters.errors,
+            status=counters.status,
+            non_2xx=counters.non_2xx,
+            failed=failed,
+            complete=self.complete,
+            notes=self.notes,
+        )
 
     def latency(self, series: LatencySeries = "raw") -> Latency:
         """Return exact extremes and mean, and percentiles to p99.99, of a series; all None if nothing was recorded."""

@@ -13,7 +13,7 @@ from benchkit.loadtools.measurement import Counters, Measurement
 from benchkit.loadtools.text import errors_of, excerpt
 from benchkit.loadtools.tool import ParsedOutput, ToolOutput
 from benchkit.models.histogram import Histogram
-from benchkit.models.load_result import Latency, LoadResult, Note
+from benchkit.models.load_result import Latency, Note
 from benchkit.units import counted
 
 DIGITS = 5
@@ -54,22 +54,10 @@ class BombardierCounters:
 def measure(output: ToolOutput) -> ParsedOutput:
     """Return what bombardier measured. Raises ParseError where its counters are missing or contradict each other."""
     counters = read_counters(output.stdout)
-    answered, duration_s = sum(counters.statuses.values()), counters.duration_s
-    measured = _measurement(counters, answered) if counters.times or not counters.requests else None
-    notes = tuple(_notes(counters)) if measured is None else measured.notes
-    result = LoadResult(
-        tool="bombardier",
-        duration_s=duration_s,
-        requests=answered,
-        rps=answered / duration_s if duration_s else None,
-        bytes_total=counters.bytes_read,
-        bytes_per_s=counters.bytes_read / duration_s if duration_s else None,
-        latency=_latency(counters) if measured is None else measured.latency(),
-        errors=errors_of(counters.errors, max(0, counters.unanswered - sum(counters.errors.values()))),
-        non_2xx=answered - counters.statuses.get("2", 0),
-        failed=counters.unanswered,
-        notes=notes,
-    )
+    measured = _measurement(counters, sum(counters.statuses.values()))
+    result = measured.result(duration_s=counters.duration_s, failed=counters.unanswered)
+    if counters.requests and not counters.times:
+        return ParsedOutput(result.model_copy(update={"latency": _latency(counters)}), None)
     return ParsedOutput(result, measured)
 
 

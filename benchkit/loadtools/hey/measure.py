@@ -20,7 +20,7 @@ from benchkit.loadtools.measurement import Measurement
 from benchkit.loadtools.text import errors_of, excerpt
 from benchkit.loadtools.tool import ParsedOutput, ToolOutput
 from benchkit.models.base import Frozen
-from benchkit.models.load_result import LoadResult, Note
+from benchkit.models.load_result import Note
 from benchkit.units import counted
 
 _BLOCK = re.compile(
@@ -73,24 +73,11 @@ def measure(output: ToolOutput) -> ParsedOutput:
         duration_s=counters.duration_s,
         notes=tuple(_notes(of_rows, counters, capped=capped)),
     )
-    latency = measurement.latency()
+    result = measurement.result(duration_s=counters.duration_s, failed=counters.failed)
+    latency = result.latency
     if capped:  # the mean of all answers is known; the histogram has the first million
         latency = latency.model_copy(update={"mean_s": counters.time_s / answers})
-    result = LoadResult(
-        tool="hey",
-        duration_s=counters.duration_s,
-        requests=counters.requests,
-        rps=counters.requests / counters.duration_s if counters.duration_s else None,
-        bytes_total=counters.bytes_total,
-        bytes_per_s=counters.bytes_total / counters.duration_s if counters.duration_s else None,
-        latency=latency,
-        errors=exact.errors,
-        status=exact.status,
-        non_2xx=exact.non_2xx,
-        failed=counters.failed,
-        complete=of_rows.complete,
-        notes=measurement.notes,
-    )
+    result = result.model_copy(update={"latency": latency, "complete": of_rows.complete})
     return ParsedOutput(result, measurement)
 
 

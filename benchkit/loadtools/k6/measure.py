@@ -12,7 +12,7 @@ from benchkit.loadtools.k6.output import ROWS
 from benchkit.loadtools.text import errors_of, excerpt
 from benchkit.loadtools.tool import ParsedOutput, ToolOutput
 from benchkit.models.histogram import NS_PER_S
-from benchkit.models.load_result import LoadResult, Note
+from benchkit.models.load_result import Note
 from benchkit.units import counted
 
 _CROSSED = re.compile(r"level=error msg=\"(thresholds on metrics .*? have been crossed)")
@@ -32,19 +32,8 @@ def measure(output: ToolOutput) -> ParsedOutput:
     measured = replace(measured, counters=measured.counters.model_copy(update={"errors": errors}), notes=notes)
     span = rows.span
     duration_s = (span.last_end_ns - span.first_start_ns) / NS_PER_S if span else None
-    result = LoadResult(
-        tool="k6",
-        duration_s=duration_s,
-        requests=rows.rows,
-        rps=rows.rows / duration_s if duration_s else None,
-        latency=measured.latency(),
-        errors=errors,
-        status=measured.counters.status,
-        non_2xx=measured.counters.non_2xx,
-        failed=failed,
-        complete=measured.complete and rows.rows > 0,
-        notes=notes,
-    )
+    result = measured.result(duration_s=duration_s, failed=failed)
+    result = result.model_copy(update={"complete": result.complete and rows.rows > 0})
     return ParsedOutput(result, measured)
 
 

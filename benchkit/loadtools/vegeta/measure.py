@@ -13,7 +13,7 @@ from benchkit.loadtools.text import errors_of
 from benchkit.loadtools.tool import ParsedOutput, ToolOutput
 from benchkit.loadtools.vegeta.output import ROWS
 from benchkit.models.histogram import NS_PER_S
-from benchkit.models.load_result import LoadResult, Note
+from benchkit.models.load_result import Note
 
 _STATUS_LINE = re.compile(r"[1-9][0-9]{2}(?: .*)?")
 """Error message of an answer with a status below 200 or above 399; others are of requests without an answer."""
@@ -23,24 +23,15 @@ def measure(output: ToolOutput) -> ParsedOutput:
     """Return what vegeta measured, from the reducer's file; `duration_s` as vegeta defines it. Raises ParseError."""
     rows = reducer_output.read_file(output.reduction, "vegeta")
     measured, span = measurement(rows), rows.span
-    counters, duration_s = measured.counters, (span.last_start_ns - span.first_start_ns) / NS_PER_S if span else None
+    duration_s = (span.last_start_ns - span.first_start_ns) / NS_PER_S if span else None
     succeeded = sum(n for code, n in rows.status.items() if code[0] in "23")
-    result = LoadResult(
-        tool="vegeta",
-        duration_s=duration_s,
-        requests=rows.rows,
-        rps=rows.rows / duration_s if rows.rows and duration_s else None,
-        bytes_total=counters.bytes_total,
-        bytes_per_s=counters.bytes_total / duration_s if counters.bytes_total is not None and duration_s else None,
-        latency=measured.latency(),
-        errors=counters.errors,
-        status=counters.status,
-        non_2xx=counters.non_2xx,
-        failed=rows.rows - succeeded,
-        availability=succeeded / rows.rows if rows.rows else None,
-        complete=measured.complete and rows.rows > 0,
-        notes=measured.notes,
-    )
+    result = measured.result(duration_s=duration_s, failed=rows.rows - succeeded)
+    has_rows = {
+        "complete": result.complete and rows.rows > 0,
+        "availability": succeeded / rows.rows if rows.rows else None,
+        "rps": result.rps or None,
+    }
+    result = result.model_copy(update=has_rows)
     return ParsedOutput(result, measured)
 
 
