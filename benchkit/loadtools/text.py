@@ -7,6 +7,7 @@ gives `None`, so that a damaged output loses a value and never gets a wrong one.
 from __future__ import annotations
 
 import codecs
+import csv
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -83,6 +84,14 @@ def split_lines(text: str) -> list[str]:
     if "\x1b" in text:
         text = ESCAPES.sub("", text)
     return _LINE_ENDS.split(text.translate(_BLANKS))
+
+
+def csv_rows(lines: Iterable[str], delimiter: str = ",") -> Iterator[list[str]]:
+    """Yield the cells of each row of CSV. Raises ParseError for a cell without an end, behind a lone quotation mark."""
+    try:
+        yield from csv.reader(lines, delimiter=delimiter)
+    except csv.Error as error:
+        raise ParseError("this CSV cannot be read", why=str(error), hint="is a quotation mark missing?") from None
 
 
 def line_with(*patterns: str) -> re.Pattern[str]:

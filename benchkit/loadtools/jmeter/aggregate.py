@@ -10,11 +10,10 @@ Meaning of the figures, read from its source (SamplingStatCalculator, StatVisual
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Mapping, Sequence
 
-from benchkit.loadtools.text import implied_duration, of_unit, split_lines, unread_notes
+from benchkit.loadtools.text import MAX_LINE, csv_rows, implied_duration, of_unit, split_lines, unread_notes
 from benchkit.models.load_result import Latency, LoadResult
 
 _HEADINGS: Mapping[str, str] = {
@@ -78,7 +77,7 @@ def parse_aggregate(text: str) -> LoadResult | None:
 
 def heading_of(line: str) -> tuple[Sequence[str], str] | None:
     """Return a name for each column of a heading, empty for unused ones, and its delimiter; None for other lines."""
-    for delimiter in _DELIMITERS:
+    for delimiter in _DELIMITERS if len(line) <= MAX_LINE else ():
         cells = _cells(line, delimiter)
         names = [_name(cell) for cell in cells]
         if set(names) >= _NEEDED and _LABEL.fullmatch(cells[0]):
@@ -88,7 +87,7 @@ def heading_of(line: str) -> tuple[Sequence[str], str] | None:
 
 def _cells(line: str, delimiter: str) -> list[str]:
     bare = line.strip().strip("|") if delimiter == "|" else line
-    return [cell.strip() for cell in next(csv.reader([bare], delimiter=delimiter))]
+    return [cell.strip() for cell in next(csv_rows([bare], delimiter))]
 
 
 def _name(cell: str) -> str:

@@ -17,7 +17,6 @@ Meaning of the figures, read from its source (SampleResult, CSVSaveService, Summ
 
 from __future__ import annotations
 
-import csv
 import html
 import re
 from collections import Counter
@@ -38,6 +37,7 @@ from benchkit.loadtools.text import (
     PART_OF_RUN,
     Count,
     Figure,
+    csv_rows,
     errors_of,
     excerpt,
     implied_duration,
@@ -199,8 +199,8 @@ def _columns_of(line: str) -> tuple[list[str], str] | None:
     Columns keep their order whichever of them are saved. Of those that no version has by default the first four and
     `success` are known.
     """
-    for delimiter in (",", ";", "\t", "|"):
-        cells = next(csv.reader([line], delimiter=delimiter))
+    for delimiter in (",", ";", "\t", "|") if len(line) <= MAX_LINE else ():
+        cells = next(csv_rows([line], delimiter))
         at = next((i for i, cell in enumerate(cells) if cell in {"true", "false"}), 0)
         if at < len(_FIRST) or not (_STAMP.fullmatch(cells[0]) and cells[1].isdigit() and _CODE.fullmatch(cells[3])):
             continue
@@ -238,7 +238,7 @@ def _parse_csv(text: str) -> LoadResult | None:
     rows = _Rows()
     if body and not text.endswith("\n"):
         body[-1] = body[-1].rstrip("0123456789")  # its last figure may lack digits
-    for row in csv.reader(body, delimiter=delimiter):
+    for row in csv_rows(body, delimiter):
         if len(row) == len(names):
             rows.add(dict(zip(names, row, strict=True)), delimiter.join(row))
         else:

@@ -14,7 +14,6 @@ Meaning of the figures, read from its source (stats.py):
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -23,6 +22,7 @@ from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import (
     MAX_LINE,
     Reader,
+    csv_rows,
     errors_of,
     has_line,
     implied_duration,
@@ -290,7 +290,7 @@ _TABLES: Sequence[tuple[frozenset[str], Callable[..., LoadResult]]] = (
 def _parse_csv(text: str) -> LoadResult | None:
     """Return the result of a CSV file of locust; None for other text."""
     lines = [line for line in split_lines(text) if line.strip() and len(line) <= MAX_LINE]
-    rows = list(csv.reader(lines))
+    rows = list(csv_rows(lines))
     header = [name.strip() for name in rows[0]] if rows else []
     read = next((read for columns, read in _TABLES if columns <= set(header)), None)
     if read is None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from benchkit.loadtools.text import csv_rows
 from benchkit.plugins.foreign.published_numbers import plain
 
 _BORDER = re.compile(r"[\s|+:=\-─━│┃┌┐└┘├┤┬┴┼╔╗╚╝╠╣╦╩╬═║╞╪╡]*[-=─━═]{1,}[\s|+:=\-─━│┃┌┐└┘├┤┬┴┼╔╗╚╝╠╣╦╩╬═║╞╪╡]*")
@@ -76,7 +75,7 @@ def _cells(line: str) -> list[str]:
 
 def _separated(lines: Sequence[str]) -> list[RawTable]:
     delimiter = max(",;\t", key=lines[0].count) if lines else ","
-    rows = [row for row in csv.reader(io.StringIO("\n".join(lines)), delimiter=delimiter) if row]
+    rows = [row for row in csv_rows(lines, delimiter) if row]
     return [_raw(rows, None, "")] if len(rows) > 1 and len(rows[0]) > 1 else []
 
 

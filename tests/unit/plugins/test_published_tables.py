@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from benchkit.errors import InputError
+from benchkit.errors import InputError, ParseError
 from benchkit.plugins.foreign.published_columns import column_of
 from benchkit.plugins.foreign.published_numbers import (
     decimal_of,
@@ -339,3 +339,8 @@ def test_rates_and_ranks_in_chinese_tables(head: str) -> None:
         f"框架 | {head} | 并发用户 | TP99(ms) | 90分位\n-|-|-|-|-\ngin | 4.5万 | 100 | 12 | 8ms\n", "t.md"
     ).results
     assert (row.name, row.rps, row.connections, row.percentiles) == ("gin", 45000, 100, {99: 0.012, 90: 0.008})
+
+
+def test_a_lone_quotation_mark_before_a_long_text_is_refused() -> None:
+    with pytest.raises(ParseError, match="this CSV cannot be read"):
+        read_table('name,req/s\n"a,100\n' + "b,200\n" * 30_000, "t.csv")
