@@ -43,7 +43,7 @@ from benchkit.services.images import (
     find_image,
 )
 from benchkit.services.placement import MAX_PORT, CpuQuota, Endpoint, ServicePlacement
-from benchkit.services.server_options import ADMIN_SOCKET, VARS, admin_endpoint
+from benchkit.services.server_options import ADMIN_SOCKET, VARS, admin_endpoint, protocol_arguments
 from benchkit.services.service import (
     AdminPage,
     Container,
@@ -332,7 +332,7 @@ class ContainerBackend(Backend[ContainerOptions]):
             files=carried_files(options.files, place, values),
             folders=() if image is None else (ServiceFolder(place.folder / "image", image),),
             process=ServiceProcess(
-                (*argv, container.image, *(fill_in(word, values) for word in _command(options, place))),
+                (*argv, container.image, *(fill_in(word, values) for word in _command(request))),
                 cpus,
                 limit,
                 quota=quota,
@@ -358,11 +358,12 @@ def _engine(options: ContainerOptions, place: ServicePlacement) -> EngineName:
     return found
 
 
-def _command(options: ContainerOptions, place: ServicePlacement) -> Sequence[str]:
+def _command(request: RenderRequest[ContainerOptions]) -> Sequence[str]:
     """Return the arguments of its program, with placeholders."""
-    own = (
-        () if options.server is None else ("-listen", "{host}:{port}", "-admin", f"unix:{place.folder / ADMIN_SOCKET}")
-    )
+    options, own = request.options, list[str]()
+    if options.server is not None:
+        own = ["-listen", "{host}:{port}", "-admin", f"unix:{request.place.folder / ADMIN_SOCKET}"]
+        own += protocol_arguments(request)
     return (*own, *(options.command or ()))
 
 
@@ -372,7 +373,10 @@ def _image(options: ContainerOptions, place: ServicePlacement) -> Image | None:
     Raises UnsupportedError for an image of another platform, FieldError where this machine does not have it.
     """
     if options.server is not None:
-        return ServerImage(_builder("server"), place.goarch, BACKENDS / options.server, "Dockerfile")
+        module = BACKENDS / options.server / ("h3" if options.protocol == "h3" else "")
+        if not module.exists():
+            raise UnsupportedError(f"protocol h3: {options.server} does not speak it (nethttp does)")
+        return ServerImage(_builder("server"), place.goarch, module, "Dockerfile")
     if options.build is not None:
         return _built_image(options.build, options.source, place.goarch)
     name = options.image or ""

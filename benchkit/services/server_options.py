@@ -117,7 +117,7 @@ def server_arguments(request: RenderRequest[ServerOptions]) -> list[str]:
     return argv
 
 
-def protocol_arguments(request: RenderRequest[ServerOptions]) -> list[str]:
+def protocol_arguments(request: RenderRequest[ServiceOptions]) -> list[str]:
     """Return the arguments of a server that speaks more than HTTP/1.1; none for HTTP/1.1 without TLS.
 
     Raises UnsupportedError for a cache of sessions: these servers keep none, their tickets have the state.

@@ -95,6 +95,20 @@ def test_docker_publishes_a_port_and_the_quota_of_the_role_holds(tmp_path: Path)
     assert (service.endpoint.port, container.port) == (8081, 80)
 
 
+def test_http3_publishes_the_udp_port_and_has_the_server_of_that_module(tmp_path: Path) -> None:
+    app = {"backend": "container", "server": "nethttp", "listen": 8081, "port": 80, "protocol": "h3"}
+    (service,) = render(tmp_path, app=app)
+    argv = " ".join(service.process.argv)
+    assert "--publish 10.0.0.1:8082:80/tcp --publish 10.0.0.1:8082:80/udp" in argv
+    assert "-listen 0.0.0.0:80 " in argv
+    assert " -protocol h3 -tls-certificate /w/stack/cell/app/tls/certificate.pem " in argv
+    (folder,) = service.folders
+    assert isinstance(folder.content, ServerImage)
+    assert folder.content.context == BACKENDS / "nethttp" / "h3"
+    with pytest.raises(UnsupportedError, match="fasthttp does not speak it"):
+        render(tmp_path, app={**app, "server": "fasthttp"})
+
+
 def test_containers_of_a_stack_reach_each_other_by_name(tmp_path: Path) -> None:
     database = {**APP, "network": "bridge", "listen": 5432}
     app, db = render(tmp_path, app={**APP, "peers": {"db": "database"}}, database=database)
