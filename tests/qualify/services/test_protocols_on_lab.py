@@ -54,9 +54,14 @@ def stacks(address: str) -> dict[str, dict[str, Any]]:
     }
 
 
-def trials_of(hosts: Hosts, folder: Path, **scenario: Any) -> pd.DataFrame:  # noqa: ANN401 - fields of a scenario
+def trials_of(
+    hosts: Hosts,
+    folder: Path,
+    load: dict[str, Any] = VERIFYING,
+    **scenario: Any,  # noqa: ANN401 - fields of a scenario
+) -> pd.DataFrame:
     """Run a scenario once; return its trials, none of which may have spoken another protocol or have errors."""
-    experiment = read_scenario(folder, load=VERIFYING, blocks=1, **scenario)
+    experiment = read_scenario(folder, load=load, blocks=1, **scenario)
     run_id = run_once(folder / "store", experiment, hosts)
     found = benchkit.load("verdicts", store=folder / "store", run_id=run_id)
     texts = found[found["check"].isin(["protocol-mismatch", "errors"])]["text"]
@@ -64,7 +69,7 @@ def trials_of(hosts: Hosts, folder: Path, **scenario: Any) -> pd.DataFrame:  # n
     trials = benchkit.load("trials", store=folder / "store", run_id=run_id)
     assert len(trials) == len(experiment.cells)
     assert (trials["requests"] > 0).all()
-    encrypted = trials["protocol"].isin(["https1", "h2"])
+    encrypted = trials["protocol"].isin(["https1", "h2", "h3"])
     assert trials["tls_version"].fillna("none").tolist() == ["1.3" if each else "none" for each in encrypted]
     return trials
 
@@ -182,4 +187,9 @@ def test_caddy_by_the_example_of_the_documentation(lab: Lab, tmp_path: Path) -> 
     caddy = one(backend="command", protocol="$protocol", files=files, run=run)
     with connect_all(lab.inventory()) as hosts:
         trials = trials_of(hosts, tmp_path, stacks={"caddy": caddy}, factors={"protocol": ["https1", "h2"]})
+        if shutil.which("oha"):
+            factors = {"protocol": ["h3"]}
+            trials = pd.concat(
+                [trials, trials_of(hosts, tmp_path, stacks={"caddy": caddy}, factors=factors, load=HTTP3)]
+            )
     assert trials["protocol"].tolist() == trials["factor_protocol"].tolist()
