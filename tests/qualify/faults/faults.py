@@ -373,6 +373,13 @@ FAULTS = (
     ),
     Fault(expects("errors", "1 % of requests fail"), single_stack(go("fail:0.01"))),
     Fault(
+        expects("other-sizes", "a class of requests with a body of 12 bytes in place of 20 or more", "GET /a"),
+        {
+            **single_stack(go()),
+            "load": {"tool": "openloop", "requests": [{"path": "/a", "expect": {"size": [20, 99]}}, {"path": "/b"}]},
+        },
+    ),
+    Fault(
         (
             ExpectedFinding("unequal-responses", "one server with a larger body", of_stack("larger")),
             ExpectedFinding("unequal-responses", "one server with no body", of_stack("empty")),

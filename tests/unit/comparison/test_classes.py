@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,24 +12,28 @@ import pytest
 
 from benchkit.cli.compare import show_classes
 from benchkit.comparison.classes import class_results
-from benchkit.comparison.compare import answer_of_run, classes_of_run
+from benchkit.comparison.compare import answer_of_run, classes_of_run, compare
 from benchkit.comparison.run_data import RunData
 from benchkit.models.metrics import P50, P99
+from benchkit.models.rows import ClassRow
 from benchkit.report.sections.results import build_classes
 from benchkit.report.sections.section import ReportInput
 from benchkit.report.stored_run import StoredRun
 from benchkit.stats.samples import Exclusion
 from benchkit.store.parquet_files import empty_frame
-from tests.support.comparison.fixtures import manifest_of, trials_of
+from benchkit.store.store import Store
+from benchkit.store.tables import RunTables
+from tests.support.comparison.fixtures import StoreRun, manifest_of, trials_of
 
 BLOCKS = 8
 SERVERS = ("stack=go", "stack=nginx")
 
 
-def run_of(factors: Mapping[str, tuple[float, float]], *, blocks: int = BLOCKS) -> RunData:
+def run_of(factors: Mapping[str, tuple[float, float]], *, blocks: int = BLOCKS, run_id: str = "r1") -> RunData:
     """Return a run of two cells; `factors` are p50 and p99 of the second relative to the first, by class."""
     draw = np.random.default_rng(3)
-    trials = trials_of({cell: 1000 * np.exp(draw.normal(0, 0.02, blocks)) for cell in SERVERS}, verdict="valid")
+    rates = {cell: 1000 * np.exp(draw.normal(0, 0.02, blocks)) for cell in SERVERS}
+    trials = trials_of(rates, run_id=run_id, verdict="valid")
     rows = [
         {
             "trial_id": trial.trial_id,
@@ -43,7 +48,7 @@ def run_of(factors: Mapping[str, tuple[float, float]], *, blocks: int = BLOCKS) 
     ]
     frame = pd.DataFrame(rows)
     return RunData(
-        manifest_of([{"stack": "go"}, {"stack": "nginx"}]),
+        manifest_of([{"stack": "go"}, {"stack": "nginx"}], run_id=run_id),
         trials,
         table=lambda name: frame if name == "classes" else empty_frame(name),
     )
@@ -104,6 +109,31 @@ def test_nothing_is_said_of_classes_that_no_block_decides() -> None:
     data = run_of({"GET /": SAME, "GET /a": (2.0, 2.0)}, blocks=2)
     assert all(each.outcome == "undecided" for each in classes_of_run(data))
     assert not any("class" in each for each in answer_of_run(data).sentences)
+
+
+def test_two_stored_runs_are_compared_by_class(stored: StoreRun, tmp_path: Path) -> None:
+    for run_id, p99 in (("r1", 1.0), ("r2", 1.8)):
+        data = run_of({"GET /": SAME, "GET /search": (1.0, p99)}, run_id=run_id)
+        assert data.table is not None
+        stored(data.manifest, data.trials)
+        rows = data.table("classes").to_dict("records")
+        unknown = dict.fromkeys(
+            ("weight", "other_statuses", "other_sizes", "size_low", "size_high", "latency_mean_s"), 0
+        )
+        tables = RunTables(Store(tmp_path), "small", run_id)
+        tables.replace(
+            "classes", [ClassRow(**{**unknown, **{str(name): each for name, each in row.items()}}) for row in rows]
+        )
+    comparison = compare("r1", "r2", store=tmp_path)
+    ratios = {(each.cell_id, each.request_class): each.ratios[0] for each in comparison.classes}
+    assert {key for key, each in ratios.items() if each.is_shown} == {(SERVERS[1], "GET /search")}
+    assert ratios[SERVERS[1], "GET /search"].ratio == pytest.approx(1.8, rel=0.05)
+    assert comparison.answer is not None
+    named = [each for each in comparison.answer.sentences if "GET /search answers in" in each]
+    assert len(named) == 1
+    assert named[0].startswith("For nginx, GET /search answers in 1.8")
+    relative = compare("r1", "r2", store=tmp_path, baseline="stack=go")
+    assert {each.cell_id for each in relative.classes if each.ratios} == {SERVERS[1]}
 
 
 def test_a_run_without_classes_has_none() -> None:
