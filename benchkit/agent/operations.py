@@ -1008,6 +1008,23 @@ class ReadLatest(Operation[Dict[str, Dict[str, Tuple[int, float]]]]):
 
 
 @dataclass
+class IdlePower:
+    """Power of a host without load."""
+
+    watts: Dict[str, float]
+    """Mean power by zone of RAPL, or by meter."""
+    missing: Optional[str]
+    """Reason why nothing could be read; None where something was."""
+
+
+@dataclass
+class ReadIdlePower(Operation[IdlePower]):
+    """Measure the power of the host for this time, which it should spend without load; at once where it cannot."""
+
+    seconds: float
+
+
+@dataclass
 class TelemetrySummary:
     """The end of a telemetry session."""
 

@@ -18,6 +18,7 @@ from benchkit.agent.cgroups import Cgroups
 from benchkit.agent.common import OperationError, refusal_of, write_all
 from benchkit.agent.containers import Containers, find_cgroup
 from benchkit.agent.datagrams import DatagramSessions
+from benchkit.agent.energy import read_idle_power
 from benchkit.agent.facts import FactsReader
 from benchkit.agent.files import FileStore
 from benchkit.agent.frames import FAILURE_PREFIX, PROTOCOL, FrameError, FrameReader, JsonObject, pack
@@ -129,6 +130,7 @@ class Agent:
             ops.ScheduleSamples: telemetry.schedule_samples,
             ops.ReadLatest: telemetry.latest,
             ops.StopTelemetry: telemetry.stop,
+            ops.ReadIdlePower: lambda wanted: read_idle_power(workdir, wanted.seconds),
             ops.ListRecords: self._list_records,
             ops.Restore: self._restore,
             ops.DeleteReport: lambda wanted: records.delete_report(wanted.name),

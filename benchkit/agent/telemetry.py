@@ -6,11 +6,12 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
-from typing import Dict, Iterable, List, Optional, Tuple
+from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
 from benchkit.agent import operations as ops
 from benchkit.agent.cgroups import cpu_quota, own_cgroups
 from benchkit.agent.common import OperationError
+from benchkit.agent.energy import find_energy
 from benchkit.agent.process_collectors import ProcessTree, ProcessTrees, ScheduledProcesses
 from benchkit.agent.processes import ProcessTable
 from benchkit.agent.recorder import Recorder, SamplingSchedule, SeriesGroup
@@ -33,7 +34,14 @@ class Session:
     STOP_TIMEOUT_S = 2.0
 
     def __init__(
-        self, path: Path, interval_s: float, core_interval_s: float, processes: ProcessTable, timetable: Timetable
+        self,
+        path: Path,
+        interval_s: float,
+        core_interval_s: float,
+        processes: ProcessTable,
+        timetable: Timetable,
+        *,
+        energy: Sequence[Factory] = (),
     ) -> None:
         """Start to sample the host, into a new file; `core_interval_s` is the interval of core speeds."""
         self._processes, self._timetable = processes, timetable
@@ -41,7 +49,7 @@ class Session:
         self._recorder = Recorder(path, {"interval_s": interval_s, "began_ns": time.monotonic_ns()})
         self._process_trees, self._sockets = ProcessTrees(processes), ListeningSockets()
         self._sampler = Sampler(self._sampling, self._recorder, self._process_trees, self._sockets)
-        self._sampler.add(None, HOST)
+        self._sampler.add(None, [*HOST, *energy])
         self._sampler.add(AGENT, AGENT_ITSELF)
         self._service_trees: Dict[str, ProcessTree] = {}
         self._pollers: List[CounterPoller] = []
@@ -142,7 +150,8 @@ class TelemetryRequests:
                 raise OperationError("busy", "telemetry of this host is running already")
             file = self._workdir.inside(wanted.path, write=True)
             core_interval_s = wanted.core_interval_s or interval_s
-            session = Session(file, interval_s, core_interval_s, self._processes, self._timetable)
+            energy = find_energy(self._workdir)
+            session = Session(file, interval_s, core_interval_s, self._processes, self._timetable, energy=energy)
             try:
                 session.add(wanted.services)
             except BaseException:

@@ -168,12 +168,13 @@ def _print(outcome: RunOutcome, store: Store, save: Path | None, *, json: bool) 
     from benchkit.cli.run import write_run_report
     from benchkit.comparison.capacities import cell_capacities, doubts_about
     from benchkit.comparison.compare import answer_of_run
+    from benchkit.comparison.costs import cell_costs, cell_energies
     from benchkit.comparison.run_data import read_run_data
     from benchkit.stats.inference import MIN_BLOCKS
     from benchkit.store.tables import load
 
     data = read_run_data(store, outcome.run)
-    capacities = cell_capacities(data)
+    capacities, costs, energies = cell_capacities(data), cell_costs(data), cell_energies(data)
     notes = doubts_about(data, load("verdicts", store=store, run_id=outcome.run.run_id))
     answer = answer_of_run(data) if len(capacities) > 1 and data.manifest.blocks >= MIN_BLOCKS else None
     if json:
@@ -182,6 +183,8 @@ def _print(outcome: RunOutcome, store: Store, save: Path | None, *, json: bool) 
             "status": outcome.status,
             "store": store.path,
             "capacities": [capacity.model_dump(mode="json") for capacity in capacities],
+            "costs": [cost.model_dump(mode="json") for cost in costs],
+            "energies": [energy.model_dump(mode="json") for energy in energies],
             "notes": notes,
             "answer": None if answer is None else answer.model_dump(mode="json"),
             "failures": outcome.failures,
@@ -191,7 +194,8 @@ def _print(outcome: RunOutcome, store: Store, save: Path | None, *, json: bool) 
         }
         print_json(document)
     else:
-        print(*(capacity.sentence for capacity in capacities), *(f"! {note}" for note in notes), sep="\n")
+        taken = [each.sentence for each in (*costs, *energies)]
+        print(*(each.sentence for each in capacities), *taken, *(f"! {note}" for note in notes), sep="\n")
         if answer is not None:
             print(*answer.sentences, answer.trust_sentence, sep="\n")
         print(f"\nrun       {outcome.run.run_id}", flush=True)

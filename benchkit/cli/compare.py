@@ -119,7 +119,10 @@ def _show(found: RunComparison) -> None:
         for sentence in (*found.answer.sentences, found.answer.trust_sentence):
             print(sentence)
         print()
-    for sentence in [*(each.sentence for each in found.capacities), *(each.sentence for each in found.costs)]:
+    for sentence in [
+        *(each.sentence for each in found.capacities),
+        *(each.sentence for each in (*found.costs, *found.energies)),
+    ]:
         print(sentence)
     print(describe_runs(found))
     for note in found.notes:

@@ -25,7 +25,7 @@ def print_run_summary(
     from benchkit.comparison.capacities import cell_capacities
     from benchkit.comparison.claims import judge_claims
     from benchkit.comparison.compare import answer_of_run, compare_cells
-    from benchkit.comparison.costs import cell_costs
+    from benchkit.comparison.costs import cell_costs, cell_energies
     from benchkit.comparison.run_data import read_run_data
     from benchkit.models.design import explain
 
@@ -39,7 +39,7 @@ def print_run_summary(
     data = read_run_data(store, outcome.run)
     cells, claims = _cells(data, failed_blocks(outcome)), judge_claims(data)
     compared = compare_cells(data, [data.primary_metric])
-    capacities, costs = cell_capacities(data), cell_costs(data)
+    capacities, costs, energies = cell_capacities(data), cell_costs(data), cell_energies(data)
     if json:
         print_json(
             {
@@ -58,6 +58,7 @@ def print_run_summary(
                 "ratios": [ratio.model_dump(mode="json") for ratio in compared.ratios],
                 "capacities": [capacity.model_dump(mode="json") for capacity in capacities],
                 "costs": [cost.model_dump(mode="json") for cost in costs],
+                "energies": [energy.model_dump(mode="json") for energy in energies],
                 "claims": [claim.model_dump(mode="json") for claim in claims],
                 "report": report,
             }
@@ -69,7 +70,7 @@ def print_run_summary(
             *answer.sentences,
             answer.trust_sentence,
             *(each.sentence for each in capacities),
-            *(each.sentence for each in costs),
+            *(each.sentence for each in (*costs, *energies)),
             sep="\n",
             end="\n\n",
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -13,7 +13,15 @@ from benchkit.comparison.answer import Answer, write_answer
 from benchkit.comparison.capacities import CellCapacity, cell_capacities
 from benchkit.comparison.claims import ClaimResult, asked_ratios, judge_claims
 from benchkit.comparison.classes import ClassResult, class_ratios, class_results
-from benchkit.comparison.costs import CellCost, cell_costs
+from benchkit.comparison.costs import (
+    BASES,
+    CellCost,
+    CellEnergy,
+    basis_of,
+    cell_costs,
+    cell_energies,
+    on_other_bases,
+)
 from benchkit.comparison.gate import GateLimits, GateResult, default_limits, judge_ratios
 from benchkit.comparison.notes import (
     notes_on_latencies,
@@ -31,12 +39,13 @@ from benchkit.judge.run_differences import FactDifference, host_differences, mac
 from benchkit.models.base import Frozen
 from benchkit.models.claims import claims_of
 from benchkit.models.design import controlled, until_of
-from benchkit.models.metrics import CPU, METRICS, P99, RPS, metric_column
+from benchkit.models.metrics import ACTIVE_ENERGY, COST, CPU, ENERGY, METRICS, P99, RPS, metric_column
 from benchkit.stats.cell_pairs import baseline_pairs, cells_with_levels, levels_of, scenario_baseline
 from benchkit.stats.inference import ALPHA
-from benchkit.stats.samples import Exclusion, take_samples
+from benchkit.stats.samples import Exclusion, Samples, take_samples
 from benchkit.store.store import open_store
 from benchkit.store.tables import load
+from benchkit.store.telemetry_table import LOAD_ROLE
 
 _FRAME = (
     "metric",
@@ -83,6 +92,8 @@ class RunComparison(Frozen, serialize_by_alias=True):
     """Capacities of the cells, of the second run in a comparison of two; empty where none was searched for."""
     costs: tuple[CellCost, ...] = ()
     """Costs of a million requests, likewise; empty without prices in the inventory."""
+    energies: tuple[CellEnergy, ...] = ()
+    """Energies of a request, likewise; empty where no host of the servers has a counter."""
     resolution: Mapping[str, Resolution]
     """Resolution by metric, of comparisons within a run."""
     claims: tuple[ClaimResult, ...] = ()
@@ -145,6 +156,11 @@ OTHER_HOSTS = (
     "within each run are."
 )
 
+OTHER_HOSTS_COSTS = (
+    "The runs had different hosts ({differences}): their rates cannot be compared. What a request takes on each can: its "
+    "price and its energy are what a choice between such hosts is about."
+)
+
 
 def compare(
     run: str,
@@ -182,7 +198,9 @@ def compare(
     comparison = compared(data, wanted)
     others = () if metrics or thresholds or gated else _answer_metrics(*data)[1:]
     ratios = [*comparison.ratios, *(ratio for metric in others for ratio in compared(data, [metric]).ratios)]
-    by_class = class_ratios(data, lambda runs, metrics: compared(runs, metrics).ratios, comparison.level)
+    by_class: tuple[Ratio, ...] = ()
+    if not _are_costs(wanted):  # which may be of runs whose rates are not compared
+        by_class = class_ratios(data, lambda runs, metrics: compared(runs, metrics).ratios, comparison.level)
     if run2 is None and baseline is None and not (metrics or thresholds or gated):
         ratios = _asked_first(data[0], ratios)
     comparison = comparison.model_copy(
@@ -192,6 +210,8 @@ def compare(
             "classes": class_results(data[-1], by_class),
             "capacities": cell_capacities(data[-1]),
             "costs": cell_costs(data[-1]),
+            "energies": cell_energies(data[-1]),
+            "notes": (*comparison.notes, *_unknown_notes(data, wanted)),
         }
     )
     if limits is None:
@@ -201,13 +221,35 @@ def compare(
     return comparison.model_copy(update={"gate": result})
 
 
+def _are_costs(metrics: Sequence[str]) -> bool:
+    """Return True for metrics of what a request takes, which alone compare on different machines."""
+    return bool(metrics) and BASES.keys() >= set(metrics)
+
+
+def _unknown_notes(runs: Sequence[RunData], metrics: Sequence[str]) -> Iterator[str]:
+    """Yield why runs have no cost or no energy, of those that are compared in it: the hosts without, by name."""
+    for data in runs:
+        run, hosts = data.manifest.run_id, data.manifest.hosts
+        serving = [host for host in hosts if set(host.roles) - {LOAD_ROLE}] or hosts
+        missing = [host.name for host in serving if host.price_per_hour is None]
+        if COST in metrics and missing and data.trials[COST].isna().any():
+            yield f"{run}: no cost on {', '.join(missing)}: give price_per_hour of each host in the inventory."
+        if {ENERGY, ACTIVE_ENERGY} & set(metrics) and data.table is not None and data.trials[ENERGY].isna().any():
+            facts = data.table("hosts")
+            reasons = facts.loc[(facts["fact"] == "energy_missing") & facts["value"].notna(), ["host", "value"]]
+            for host, why in reasons.drop_duplicates("host").itertuples(index=False):
+                if host in {each.name for each in serving}:
+                    yield f"{run}: no energy is known of {host}, and none is estimated: {why}."
+
+
 def compare_cells(data: RunData, metrics: Sequence[str], baseline: str | None = None) -> RunComparison:
     """Compare the cells of one run with their baseline. Raises InputError."""
     cells = data.manifest.cells
     levels = levels_of(baseline, cells) if baseline is not None else scenario_baseline(data.manifest.scenario, cells)
     pairs, unpaired = baseline_pairs(cells, levels)
     estimate = sequential_ratios if data.design == "sequential" else block_ratios
-    samples = [data.samples(metric) for metric in metrics]
+    reference = [cell.cell_id for cell in cells_with_levels(levels, cells)]
+    samples = [_on_one_basis(data, metric, basis_of(data.trials, metric, reference)) for metric in metrics]
     ratios = [
         ratio if ratio.blocks else _with_measured(ratio, data)
         for of_metric in samples
@@ -222,6 +264,11 @@ def compare_cells(data: RunData, metrics: Sequence[str], baseline: str | None = 
         notes.append(f"No baseline cell for: {', '.join(unpaired)}.")
     notes += notes_on_testbeds(data.trials, samples, pairs, data.alpha)
     return _comparison("cells", [data], metrics, ratios, notes)
+
+
+def _on_one_basis(data: RunData, metric: str, basis: str | None) -> Samples:
+    """Return the samples of a metric without the values that are counted in something else than `basis`."""
+    return take_samples(data.trials, metric, (*data.exclusions, *on_other_bases(data.trials, metric, basis)))
 
 
 def _with_measured(ratio: Ratio, data: RunData) -> Ratio:
@@ -308,15 +355,23 @@ def compare_runs(
             why=f"{', '.join(names[0])}; {', '.join(names[1])}",
         )
     machines = machine_differences(before.manifest, after.manifest)
-    if machines and baseline is None:
+    if machines and baseline is None and not _are_costs(metrics):
         baseline = _common_baseline(before, after, common, machines)
     reference = None if baseline is None else _reference_cell(baseline, runs, common)
     compared = [name for name in dict.fromkeys((*names[0], *names[1])) if name != reference]
     alpha = min(data.alpha for data in runs)
     ratios: list[Ratio] = []
     for metric in metrics:
+        basis = basis_of(before.trials, metric)
         samples = [
-            take_samples(data.trials, metric, data.exclusions if reference else data.exclusions_between_runs)
+            take_samples(
+                data.trials,
+                metric,
+                (
+                    *(data.exclusions if reference else data.exclusions_between_runs),
+                    *on_other_bases(data.trials, metric, basis),
+                ),
+            )
             for data in runs
         ]
         ratios += run_ratios(samples[0], samples[1], compared, reference, alpha)
@@ -327,7 +382,9 @@ def compare_runs(
     changes = host_differences(*facts)
     asked = setting_differences(before.manifest, after.manifest)
     notes = []
-    if machines:
+    if machines and reference is None:
+        notes.append(OTHER_HOSTS_COSTS.format(differences=_listed(machines)))
+    elif machines:
         notes.append(OTHER_HOSTS.format(differences=_listed(machines), reference=reference))
     elif changes:
         notes.append(f"The hosts have drifted: {_listed(changes)}.")
@@ -369,7 +426,8 @@ def _common_baseline(before: RunData, after: RunData, common: Sequence[str], mac
     raise InputError(
         f"{before.manifest.run_id} and {after.manifest.run_id} ran on different hosts, whose rates cannot be compared",
         why=_listed(machines),
-        hint="name a cell that both runs have, and that did not change, as --baseline: ratios to it are compared",
+        hint="name a cell that both runs have, and that did not change, as --baseline: ratios to it are compared; or "
+        f"compare what a million requests cost on each (--metric {COST}), or their energy (--metric {ENERGY})",
     )
 
 

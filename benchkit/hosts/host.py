@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from types import MappingProxyType, TracebackType
 from typing import Self
 
-from benchkit.agent.operations import Clocks, GatherFacts, ReadClocks
+from benchkit.agent.operations import Clocks, GatherFacts, IdlePower, ReadClocks, ReadIdlePower
 from benchkit.errors import HostError
 from benchkit.hosts import clock as clocks
 from benchkit.hosts.agent_link import AgentLink
@@ -103,6 +103,13 @@ class Host:
         keys = sorted({*self.facts.sysctls, *sysctls})
         gathered = self.link.request(GatherFacts({}, keys, files=list(programs.values())))
         return parse_variable_facts(gathered, self.compare_clocks(), programs)
+
+    def idle_power(self, seconds: float) -> IdlePower:
+        """Measure the power of the host over a time without load; where no counter is readable, return at once why.
+
+        Raises HostError.
+        """
+        return self.link.request(ReadIdlePower(seconds), timeout_s=seconds)
 
     def close(self) -> tuple[str, ...]:
         """Have the agent stop its processes and restore its changes, and disconnect; return what it could not do."""

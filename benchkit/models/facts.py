@@ -115,6 +115,13 @@ class RecordedFacts(Frozen):
         default=None, description="address from which the controller's SSH connection comes; None: it was not over SSH"
     )
     link_bps: float | None = Field(default=None, description="capacity of its link, where the inventory states it")
+    idle_power_w: Mapping[str, float] = Field(
+        default_factory=dict,
+        description="mean power before the load of a block, by zone of RAPL or power meter, in watts",
+    )
+    energy_missing: str | None = Field(
+        default=None, description="reason why no energy of the host is known; None: not asked, or it is"
+    )
     executables: Mapping[str, str | None] = Field(
         default_factory=dict, description="size and time of change of programs, by name; None: missing"
     )

@@ -52,6 +52,7 @@ CAPACITY, GOODPUT = "capacity_rps", "overload_goodput_rps"
 """The metrics with which comparisons open, by what their load leaves free."""
 
 COST = "cost_per_million"
+ENERGY, ACTIVE_ENERGY = "energy_j_per_request", "active_energy_j_per_request"
 
 P50, P99 = percentile_column(50), percentile_column(99)
 """The median and the tail that summaries show."""

@@ -190,6 +190,33 @@ class TrialRow(Row):
         ),
     ] = None
     currency: Annotated[str | None, Column(description="currency of that cost (ISO 4217)")] = None
+    energy_j_per_request: Annotated[
+        float | None,
+        Metric(
+            description="energy of the servers' machines per request, as far as `energy_covers` says; null: no counter",
+            unit="J/req",
+            title="energy per request",
+            better="lower",
+            format=units.joules,
+        ),
+    ] = None
+    active_energy_j_per_request: Annotated[
+        float | None,
+        Metric(
+            description="the same without what the machines took before the block, without load",
+            unit="J/req",
+            title="energy per request over idle",
+            better="lower",
+            format=units.joules,
+        ),
+    ] = None
+    energy_covers: Annotated[
+        str | None,
+        Column(
+            description="parts whose energy that is: package, package + DRAM, or whole host; `with the load tool` where that "
+            "runs on the same machine"
+        ),
+    ] = None
     server_memory_bytes: Annotated[
         float | None,
         Metric(

@@ -143,6 +143,8 @@ class HostRecord(Frozen):
         default=None,
         description="group of hosts among which blocks are divided that it belongs to; None: there are none",
     )
+    price_per_hour: float | None = Field(default=None, description="price in the inventory; None: it has none")
+    currency: str | None = Field(default=None, description="currency of the price (ISO 4217)")
     facts: RecordedFacts
 
 

@@ -147,6 +147,12 @@ class WatchRecord(Frozen):
         default=None, description="CPU quota of the host by control groups, in CPUs; None: no quota"
     )
     unseen: tuple[str, ...] = Field(default=(), description="metrics that could not be sampled, with the reason")
+    machine: str | None = Field(
+        default=None, description="boot id of its machine, which hosts of a lab share; None: not recorded"
+    )
+    idle_power_w: Mapping[str, float] = Field(
+        default_factory=dict, description="its mean power before the block, by zone of RAPL or power meter, in watts"
+    )
 
 
 Tracer = Literal["bpftrace", "perf", "pmu"]

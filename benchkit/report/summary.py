@@ -11,7 +11,7 @@ import pandas as pd
 from benchkit import units
 from benchkit.comparison.capacities import CellCapacity, cell_capacities
 from benchkit.comparison.cell_labels import CellView
-from benchkit.comparison.costs import CellCost, cell_costs
+from benchkit.comparison.costs import CellCost, CellEnergy, cell_costs, cell_energies
 from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.texts import NOT_USABLE
 from benchkit.models.columns import Metric
@@ -63,8 +63,8 @@ class CellSummary:
     """Its result in the primary metric, where that is not the rate."""
     capacity: CellCapacity | None = None
     """Its capacity, where each trial searched for it."""
-    cost: CellCost | None = None
-    """Its cost, where its servers' hosts have prices."""
+    taken: tuple[CellCost | CellEnergy, ...] = ()
+    """Its cost where its servers' hosts have prices, and its energy where they have counters."""
 
     @property
     def is_usable(self) -> bool:
@@ -83,6 +83,7 @@ def summarise(run: StoredRun) -> tuple[CellSummary, ...]:
     ratios, measured = _ratios(run), run.measured
     capacities = {capacity.cell_id: capacity for capacity in cell_capacities(run.data)}
     costs = {cost.cell_id: cost for cost in cell_costs(run.data)}
+    energies = {energy.cell_id: energy for energy in cell_energies(run.data)}
     failures = pd.DataFrame({"errors": errors(measured), "non_2xx": numbers(measured["non_2xx"])})
     totals = failures.groupby(measured["cell_id"]).sum(min_count=1)
     return tuple(
@@ -93,7 +94,7 @@ def summarise(run: StoredRun) -> tuple[CellSummary, ...]:
             errors=_count(totals["errors"].get(view.cell_id, math.nan)),
             non_2xx=_count(totals["non_2xx"].get(view.cell_id, math.nan)),
             capacity=capacities.get(view.cell_id),
-            cost=costs.get(view.cell_id),
+            taken=tuple(each[view.cell_id] for each in (costs, energies) if view.cell_id in each),
         )
         for view in run.cells
     )
@@ -117,8 +118,7 @@ def describe_cell(cell: CellSummary, labels: Mapping[str, str], blocks: int) -> 
     parts = [f"mean of {units.counted(len(cell.rps), 'trial')}{shown}", *_describe_exclusions(cell)]
     if cell.ratio is not None:
         parts.insert(0, _describe_ratio(cell.ratio, labels[cell.ratio.baseline]))
-    if cell.cost is not None:
-        parts.append(cell.cost.clause)
+    parts += [each.clause for each in cell.taken]
     if cell.trials < blocks:
         parts.append(f"{cell.trials} of {blocks} trials ended")
     parts += _describe_failures(cell)
@@ -139,8 +139,7 @@ def _describe_capacity(cell: CellSummary, capacity: CellCapacity, labels: Mappin
     if capacity.doubts:
         yield f"excluded from comparisons ({capacity.doubts})"
     yield f"trials at that rate: mean of {units.requests_per_s(cell.mean_rps or 0.0)}"
-    if cell.cost is not None:
-        yield cell.cost.clause
+    yield from (each.clause for each in cell.taken)
     yield from _describe_failures(cell)
     yield from map(clean, cell.ratio.notes if cell.ratio is not None else ())
 
@@ -163,7 +162,7 @@ def _summarise_cell(
     errors: int | None,
     non_2xx: int | None,
     capacity: CellCapacity | None,
-    cost: CellCost | None,
+    taken: tuple[CellCost | CellEnergy, ...],
 ) -> CellSummary:
     trials, values = run.trials_of(view.cell_id), run.values("rps")
     return CellSummary(
@@ -178,7 +177,7 @@ def _summarise_cell(
         non_2xx=non_2xx,
         headline=_headline(run, view.cell_id),
         capacity=capacity,
-        cost=cost,
+        taken=taken,
     )
 
 

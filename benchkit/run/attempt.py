@@ -165,7 +165,7 @@ def _make_trial(
         capacity = _find_capacity(planned_trial, cell, goal, testbed, recorder, observer=observer)
         cell = with_load(cell, cell.load.model_copy(update={"rate": capacity.rps}))
     trial = make_trial(testbed.plan, planned_trial, cell, recorder.run.run_id, testbed.hosts)
-    trial.attempt, trial.capacity = attempt, capacity
+    trial.attempt, trial.capacity, trial.idle_power_w = attempt, capacity, testbed.idle_power_w
     return trial
 
 

@@ -20,7 +20,9 @@ import pytest
 
 from benchkit.agent import operations as ops
 from benchkit.hosts.agent_link import AgentLink, RefusedError
+from benchkit.store.telemetry_table import read_telemetry
 from tests.support.agent.fixtures import PYTHONS
+from tests.support.agent.sysfs import RANGE_UJ, SERVER, write_sysfs
 
 ResultT = TypeVar("ResultT")
 FIN = "net.ipv4.tcp_fin_timeout"
@@ -107,7 +109,7 @@ def use_sockets(ask: Asker, link: AgentLink, workdir: Path) -> None:
         ask(link, ops.ExchangeDatagrams(ops.SocketAddress(udp=("127.0.0.1", 9)), 0))
 
 
-def use_processes(ask: Asker, link: AgentLink) -> None:
+def use_processes(ask: Asker, link: AgentLink, workdir: Path) -> None:
     completed = ask(link, ops.RunCommand(ops.CommandSpec(["cat"]), 5, 99, b"in"))
     assert (completed.body, completed.timed_out) == (b"in", False)
     seconds = f"60.{os.getpid()}"  # its command line is that of no other process here
@@ -120,7 +122,7 @@ def use_processes(ask: Asker, link: AgentLink) -> None:
     assert ask(link, ops.FindListeners(sleeper.id)) == []
     assert ask(link, ops.WatchProcesses(pattern=f"^sleep {seconds}")).pid == sleeper.pid
     ask(link, ops.CountByCgroup(ask(link, ops.StartProcess(ops.CommandSpec(["true"]))).id, "/nowhere"))
-    use_telemetry(ask, link, sleeper)
+    use_telemetry(ask, link, sleeper, workdir)
     (stopped,) = ask(link, ops.StopProcesses([sleeper.id], signal.SIGTERM, 5)).processes
     assert stopped.ended is not None
     now_ns = ask(link, ops.ReadClocks()).monotonic_ns
@@ -131,14 +133,21 @@ def use_processes(ask: Asker, link: AgentLink) -> None:
     ask(link, ops.StopTimetable())
 
 
-def use_telemetry(ask: Asker, link: AgentLink, process: ops.ProcessReport) -> None:
+def use_telemetry(ask: Asker, link: AgentLink, process: ops.ProcessReport, workdir: Path) -> None:
+    counter = write_sysfs(workdir / "sys", SERVER) / "class/powercap/intel-rapl:0/energy_uj"
+    idle = ask(link, ops.ReadIdlePower(0.1))
+    assert (idle.missing, idle.watts["package-0"]) == (None, 0)
     ask(link, ops.StartTelemetry("watch.jsonl", 60))
     ask(link, ops.AddServices([ops.SampledService("app", process.id)]))
     assert ask(link, ops.TakeSnapshot()).processes == {"app": ((process.pid, process.start),)}
     ask(link, ops.ScheduleSamples([0]))
     ask(link, ops.ScheduleSnapshots([0]))
     assert "cpu_s_total" in ask(link, ops.ReadLatest())["app"]
+    counter.write_text("0\n")  # it has begun again
+    ask(link, ops.TakeSnapshot())
     assert ask(link, ops.StopTelemetry()) is not None
+    energy = read_telemetry((workdir / "watch.jsonl").read_bytes())[None, "energy_j_total", "package-0"].numbers
+    assert energy == pytest.approx([*[1.0] * (len(energy) - 1), RANGE_UJ / 1e6])
 
 
 def use_changes(ask: Asker, link: AgentLink) -> None:
@@ -174,7 +183,7 @@ def test_each_operation_is_executed(launch: Callable[..., AgentLink], inside: li
     assert ask(first, ops.LockHost("r1", "sut", "me@laptop")) == ops.LockResult(shared_with=None, waited=False)
     use_files(ask, first, workdir)
     use_sockets(ask, first, workdir)
-    use_processes(ask, first)
+    use_processes(ask, first, workdir)
     use_changes(ask, first)
     ask(first, ops.KeepStack())
     assert first.close(10) == []

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from benchkit.comparison.costs import cell_costs
+from benchkit import units
+from benchkit.comparison.compare import compare, compare_cells
+from benchkit.comparison.costs import cell_costs, cell_energies
 from benchkit.comparison.run_data import RunData
 from benchkit.stats.samples import Exclusion
-from tests.support.comparison.fixtures import manifest_of, trials_of
+from tests.support.comparison.fixtures import manifest_of, store_run, trials_of
 
 CELLS = [{"stack": "go"}, {"stack": "nginx"}]
 
@@ -41,3 +45,78 @@ def test_excluded_trials_have_no_part_in_it() -> None:
     data = run_with({"stack=go": "USD", "stack=nginx": "USD"})
     excluded = [Exclusion(trial_id, "invalid") for trial_id in data.trials["trial_id"][:1]]
     assert cell_costs(run_with({"stack=go": "USD", "stack=nginx": "USD"}, *excluded))[0].trials == 3
+
+
+def store_cost_run(
+    folder: Path,
+    run_id: str,
+    metric: str,
+    values: dict[str, list[float]],
+    cpus: int = 2,
+    **columns: str,
+) -> None:
+    """Store a run of this metric on a host of so many CPUs; the basis of the metric is among the columns."""
+    trials = trials_of(values, metric=metric, run_id=run_id)
+    for column, text in columns.items():
+        trials[column] = text
+    facts = {"cpus": list(range(cpus)), "machine": "x86_64" if cpus == 2 else "aarch64"}
+    store_run(folder, manifest_of(CELLS, run_id=run_id, facts=facts), trials)
+
+
+X86 = {"stack=go": [1.0, 1.1, 0.9, 1.0], "stack=nginx": [2.0, 2.1, 1.9, 2.0]}
+ARM = {name: [0.5 * value for value in values] for name, values in X86.items()}
+
+
+@pytest.mark.parametrize(
+    ("metric", "basis"),
+    [("cost_per_million", {"currency": "EUR"}), ("energy_j_per_request", {"energy_covers": "package"})],
+)
+def test_costs_and_energy_compare_on_different_hosts_whose_rates_do_not(
+    tmp_path: Path, metric: str, basis: dict[str, str]
+) -> None:
+    store_cost_run(tmp_path, "r1", metric, X86, 2, **basis)
+    store_cost_run(tmp_path, "r2", metric, ARM, 4, **basis)
+    found = compare("r1", "r2", store=tmp_path, metrics=[metric])
+    assert {ratio.cell_id for ratio in found.ratios} == {"stack=go", "stack=nginx"}
+    assert [ratio.ratio for ratio in found.ratios] == pytest.approx([0.5, 0.5])
+    assert all(ratio.low is not None and ratio.low < 0.5 < (ratio.high or 0) for ratio in found.ratios)
+    assert {ratio.relative_to for ratio in found.ratios} == {None}
+    assert found.notes[0].startswith(
+        "The runs had different hosts (host for sut: CPUs was 2, is 4; host for sut: architec"
+    )
+    assert "their rates cannot be compared. What a request takes on each can" in found.notes[0]
+    both = compare("r1", "r2", store=tmp_path, metrics=[metric, "rps"])
+    assert {ratio.relative_to for ratio in both.ratios} == {"stack=go"}, "rates need a common baseline"
+
+
+def test_values_of_two_currencies_or_of_other_parts_are_not_compared(tmp_path: Path) -> None:
+    store_cost_run(tmp_path, "r1", "cost_per_million", X86, currency="EUR")
+    store_cost_run(tmp_path, "r2", "cost_per_million", ARM, 4, currency="USD")
+    for ratio in compare("r1", "r2", store=tmp_path, metrics=["cost_per_million"]).ratios:
+        assert ratio.ratio is None
+        assert {each.reason for each in ratio.exclusions} == {"in USD, where EUR is compared"}
+    covers = {"stack=go": "package", "stack=nginx": "whole host"}
+    trials = trials_of(X86, metric="energy_j_per_request")
+    data = RunData(manifest_of(CELLS), trials.assign(energy_covers=trials["cell_id"].map(covers)))
+    (ratio,) = compare_cells(data, ["energy_j_per_request"]).ratios
+    assert (ratio.outcome, ratio.is_unusable) == ("undecided", True)
+    assert {each.reason for each in ratio.exclusions} == {"in whole host, where package is compared"}
+
+
+def test_a_host_without_a_price_is_named(tmp_path: Path) -> None:
+    store_cost_run(tmp_path, "r1", "cost_per_million", X86, currency="EUR")
+    store_cost_run(tmp_path, "r2", "rps", ARM, 4)
+    found = compare("r1", "r2", store=tmp_path, metrics=["cost_per_million"])
+    assert "r2: no cost on sut: give price_per_hour of each host in the inventory." in found.notes
+
+
+def test_energy_says_what_it_covers_and_how_much_is_over_idle() -> None:
+    trials = trials_of(X86, metric="energy_j_per_request")
+    trials["active_energy_j_per_request"] = trials["energy_j_per_request"] / 4
+    go, _ = cell_energies(RunData(manifest_of(CELLS), trials.assign(energy_covers="package + DRAM")))
+    assert go.low is not None
+    assert go.high is not None
+    assert go.sentence == (
+        f"go: 997 mJ a request, {units.joules(go.low)} to {units.joules(go.high)}, 249 mJ of it over idle "
+        "(package + DRAM) (4 trials)."
+    )
