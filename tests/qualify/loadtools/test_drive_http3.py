@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,12 @@ class Http3Server:
             "requests": found["requests"],
             "handshakes": found["tls"]["handshakes"],
             "connections": found["connections"]["accepted"],
+            "resumed": found["tls"]["resumed"],
         }
+
+    def increase(self, before: Mapping[str, int]) -> dict[str, int]:
+        """Return what it has counted since."""
+        return {name: number - before[name] for name, number in self.counts().items()}
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +57,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Http3Server]:
         path.write_bytes(RunCertificate("localhost", "127.0.0.1", "ecdsa-p256", part).read())  # type: ignore[arg-type]
     program = build(BACKENDS / "nethttp" / "h3", goos=sys.platform, goarch=GOARCH).path
     argv = [str(program), "-protocol", "h3", "-listen", "127.0.0.1:0", "-admin", "127.0.0.1:0"]
-    argv += ["-tls-certificate", str(paths["certificate"]), "-tls-key", str(paths["key"])]
+    argv += ["-tls-certificate", str(paths["certificate"]), "-tls-key", str(paths["key"]), "-tls-early-data"]
     with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         addresses: dict[str, str] = {}
@@ -70,8 +75,8 @@ def test_server_and_tool_count_the_same_requests(tool: str, streams: int, server
     before = server.counts()
     load = Load(tool=tool, connections=3, streams=streams, duration_s=1)
     result = run_generator(load, Target(server.authority, "h3", TlsOptions()), tmp_path).result
-    counted = {name: number - before[name] for name, number in server.counts().items()}
-    assert counted == {"requests": result.requests, "handshakes": 3, "connections": 3}
+    expected = {"requests": result.requests, "handshakes": 3, "connections": 3, "resumed": 0}
+    assert server.increase(before) == expected
     assert (result.complete, result.failed, result.non_2xx) == (True, 0, 0)
     assert result.duration_s == pytest.approx(1, abs=0.05)
     assert result.requests
@@ -81,3 +86,32 @@ def test_server_and_tool_count_the_same_requests(tool: str, streams: int, server
     assert result.latency.mean_s is not None
     in_flight = result.rps * result.latency.mean_s  # by Little's law, less a part of the time for opening connections
     assert 0.6 * load.in_flight < in_flight < 1.1 * load.in_flight
+
+
+def test_openloop_holds_a_rate_and_states_when_it_sent(server: Http3Server, tmp_path: Path) -> None:
+    load = Load(tool="openloop", connections=2, streams=4, rate=200, request_count=300, arrivals="poisson")
+    output = run_generator(load, Target(server.authority, "h3", TlsOptions()), tmp_path)
+    assert output.result.requests == 300
+    assert output.result.duration_s == pytest.approx(1.5, rel=0.2)
+    assert output.result.negotiated is not None
+    assert (output.result.negotiated.protocol, output.result.negotiated.tls_version) == ("h3", "1.3")
+    assert output.measurement is not None
+    assert output.measurement.histograms["raw"].total == 300
+    assert output.measurement.lag is not None
+    assert output.measurement.lag.total == 300
+
+
+@pytest.mark.parametrize(
+    ("tls", "resumed"),
+    [(TlsOptions(resumption=False), 0), (TlsOptions(), 38), (TlsOptions(early_data=True), 38)],
+    ids=["full", "resumed", "early"],
+)
+def test_openloop_opens_a_connection_for_each_request(
+    tls: TlsOptions, resumed: int, server: Http3Server, tmp_path: Path
+) -> None:
+    before = server.counts()
+    load = Load(tool="openloop", connections=2, keepalive=False, rate=40, request_count=40)
+    result = run_generator(load, Target(server.authority, "h3", tls), tmp_path).result
+    assert server.increase(before) == {"requests": 40, "handshakes": 40, "connections": 40, "resumed": resumed}
+    notes = [note.message for note in result.notes]
+    assert notes == (["38 of 40 handshakes had early data"] if tls.early_data else [])

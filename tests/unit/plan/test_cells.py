@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchkit.errors import InputError
+from benchkit.errors import HostError, InputError
 from benchkit.plan import cells
 from benchkit.plan.cells import plan_cell, skip_equal_cells
 from benchkit.plan.model import PlannedCell, describe_cell
@@ -77,3 +77,17 @@ def test_each_cell_is_described_once(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = list(range(1, 301))
     planned = planned_cells(experiment(factors={"n": sizes}, load=load(connections="$n")))
     assert len(list(skip_equal_cells(planned))) == len(described) == len(sizes)
+
+
+@pytest.mark.parametrize("optional", [True, False])
+def test_a_missing_program_of_an_optional_service_makes_its_cells_unsupported(*, optional: bool) -> None:
+    caddy = {"backend": "command", "listen": 8080, "run": "caddy run", "optional": optional}
+    made = experiment(stacks={"one": {"entry": "app", "services": {"app": caddy}}})
+    roles, hosts = {"sut": ("box",), "load": ("box",)}, {"box": capabilities()}
+    if optional:
+        unsupported = plan_cell(made, made.cells[0], roles, hosts).unsupported
+        assert unsupported is not None
+        assert unsupported.startswith("caddy is missing on ")
+    else:
+        with pytest.raises(HostError, match="caddy is missing"):
+            plan_cell(made, made.cells[0], roles, hosts)
