@@ -7,6 +7,7 @@ import logging
 import re
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from benchkit.agent.containers import LABEL
 from benchkit.errors import HostError, HostStateError, LostError, ServiceError
@@ -23,6 +24,10 @@ LOAD_TIMEOUT_S = 600.0
 """Time to load or pull an image."""
 CREATE_TIMEOUT_S = 30.0
 """Time for an engine to start the first process of a container."""
+_DOCKER_CONTROLLERS = {"cpu": "CpuCfsQuota", "cpuset": "CPUSet", "memory": "MemoryLimit"}
+"""Controllers that containers need, each with the field in which docker says that it has it."""
+_ROOTLESS_PROGRAMS = {"newuidmap": "uidmap", "newgidmap": "uidmap", "slirp4netns": "slirp4netns"}
+"""Programs that an engine without root needs, with their packages; the last one for bridges and published ports."""
 KILLED = "137"
 """Exit code of a container whose first process got SIGKILL: 128 + 9."""
 PAUSE_S = 0.02
@@ -58,7 +63,25 @@ def read_engine(host: Host, name: str) -> EngineFact:
             "start its daemon, and let this user reach its socket" if name == "docker" else "correct that on the host"
         )
         raise HostError(f"{name} cannot be used", where=host.name, why=why, hint=hint)
-    return _podman_fact(info) if name == "podman" else _docker_fact(info, has_proxy=_has_userland_proxy(host))
+    fact = _podman_fact(info) if name == "podman" else _docker_fact(info, has_proxy=_has_userland_proxy(host))
+    if fact.rootless and (lacking := _not_delegated(fact, info)):
+        why = "; ".join([lacking, *_lacking(host)])
+        raise HostError(f"{name} cannot limit and count containers without root", where=host.name, why=why)
+    return fact
+
+
+def _not_delegated(fact: EngineFact, info: dict[str, Any]) -> str | None:
+    """Return what the user of an engine without root lacks of control groups (podman-run(1), --cgroup-manager)."""
+    if fact.cgroup_version == "1":
+        return "control groups have version 1; boot with systemd.unified_cgroup_hierarchy=1"
+    if "host" in info:  # podman
+        delegated = set(info["host"].get("cgroupControllers") or ())
+    else:
+        delegated = {name for name, field in _DOCKER_CONTROLLERS.items() if info.get(field)}
+    if lacking := sorted(_DOCKER_CONTROLLERS.keys() - delegated):
+        file = "/etc/systemd/system/user@.service.d/delegate.conf"
+        return f"systemd delegates no {', '.join(lacking)} to the user: write [Service] Delegate=yes in {file}"
+    return None
 
 
 def _podman_fact(info: dict[str, dict[str, object]]) -> EngineFact:
@@ -134,10 +157,9 @@ def _lacking(host: Host) -> list[str]:
         lines = host.processes.run(("cat", file)).stdout.decode(errors="replace").splitlines()
         if not any(line.split(":")[0] in (host.facts.user, str(host.facts.uid)) for line in lines):
             lacking.append(f"{file} has no line for {host.facts.user}")
-    programs = ("newuidmap", "newgidmap")
-    found = {each for each in programs if host.processes.run(("sh", "-c", f"command -v {each}")).ok}
+    found = {each for each in _ROOTLESS_PROGRAMS if host.processes.run(("sh", "-c", f"command -v {each}")).ok}
     settings = host.changes.read_sysctls(("user.max_user_namespaces", "kernel.unprivileged_userns_clone"))
-    lacking += [f"{each} is missing (package uidmap)" for each in programs if each not in found]
+    lacking += [f"{each} is missing (package {of})" for each, of in _ROOTLESS_PROGRAMS.items() if each not in found]
     return lacking + [f"{key} is 0" for key, setting in settings.items() if setting.value == "0"]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import time
@@ -11,11 +10,9 @@ import pytest
 
 from tests.qualify.chaos.kit import HERE, SOON_S, Bench
 from tests.support.containers.fixtures import engine_state
+from tests.support.needs import containers
 
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or not all(map(shutil.which, ("podman", "runc", "iptables", "go", "ab"))),
-    reason="needs root, podman with runc and iptables (`make system`), and ab",
-)
+pytestmark = [containers, pytest.mark.skipif(shutil.which("ab") is None, reason="ab is not installed")]
 
 SCENARIO = str(HERE / "containers.yaml")
 

@@ -94,8 +94,7 @@ class Bench:
 
     def plan(self, **services: dict[str, object]) -> RunPlan:
         """Return the plan of one stack of these services, whose last one gets the load."""
-        named = {name: {"engine": self.engine.name, **options} for name, options in services.items()}
-        stacks = {"one": {"entry": list(named)[-1], "services": named}}
+        stacks = {"one": {"entry": list(services)[-1], "services": services}}
         return make_plan(read_scenario(self.folder, stacks=stacks), self.hosts)
 
     def plan_app(self, **options: object) -> RunPlan:
@@ -250,7 +249,7 @@ def test_an_image_that_the_host_pulls_is_on_record_and_removed(engine: Engine, t
         address = hosts["sut"].facts.controller_address
     assert address is not None
     with registry(shelf, address) as name:
-        app = {"backend": "container", "image": f"{name}/app:latest", "pull": "missing", "engine": "docker"}
+        app = {"backend": "container", "image": f"{name}/app:latest", "pull": "missing"}
         services = {"app": {**app, "listen": PORT, "port": 80}}
         scenario = experiment(stacks={"one": {"entry": "app", "services": services}}, blocks=1)
         manifests = []

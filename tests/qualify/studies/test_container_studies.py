@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 
 import pytest
 
 from benchkit.lab.lab import Lab
 from tests.qualify.studies.conftest import RunStudy, StudyRun
-from tests.support.needs import database
+from tests.support.containers.fixtures import docker_lab, engine_state
+from tests.support.needs import containers, database, docker
 
-needs_podman = pytest.mark.skipif(
-    os.geteuid() != 0 or not all(map(shutil.which, ("podman", "runc", "iptables", "go", "h2load"))),
-    reason="needs root, podman with runc and iptables (`make system`), and h2load",
-)
+needs_h2load = pytest.mark.skipif(shutil.which("h2load") is None, reason="h2load is not installed")
 
 NETWORKS = {"stack=process", "stack=host", "stack=published", "stack=process-half", "stack=container-half"}
 PROXIES = {"stack=proxy", "stack=no-proxy"}
@@ -24,7 +21,8 @@ def unsupported(ran: StudyRun) -> dict[str, str]:
     return {cell.cell_id: cell.unsupported for cell in ran.outcome.run.manifest().cells if cell.unsupported}
 
 
-@needs_podman
+@containers
+@needs_h2load
 def test_one_executable_answers_in_every_network(lab: Lab, run_study: RunStudy) -> None:
     ran = run_study(lab.inventory(), "container-cost", "profile={blocks: 1, duration_s: 2}")
     ran.check_verdicts()
@@ -41,8 +39,25 @@ def test_one_executable_answers_in_every_network(lab: Lab, run_study: RunStudy) 
     assert {profile.why_not for each in profiled for profile in each.profiles} == {None}
 
 
+@containers
+@docker
+@needs_h2load
+@pytest.mark.parametrize("cell", ["proxy", "no-proxy"])
+def test_docker_publishes_ports_with_its_proxy_or_without(run_study: RunStudy, cell: str) -> None:
+    setting = str(cell == "proxy").lower()
+    with docker_lab(f"--userland-proxy={setting}") as lab:
+        before = engine_state(lab, "sut", "docker")
+        ran = run_study(lab.inventory(), "container-cost", "profile=null")
+        assert engine_state(lab, "sut", "docker") == before
+    refused = unsupported(ran)
+    assert set(refused) == PROXIES - {f"stack={cell}"} | {"stack=bridge"}
+    trials = ran.trials[ran.trials["kind"] == "measure"]
+    assert set(trials.index) == NETWORKS | {f"stack={cell}"}
+    assert (trials["server_cpu_s_per_request"] > 0).all()
+
+
 @database
-@pytest.mark.skipif(shutil.which("h2load") is None, reason="h2load is not installed")
+@needs_h2load
 def test_a_gateway_has_a_row_for_each_of_its_services(lab: Lab, run_study: RunStudy) -> None:
     ran = run_study(lab.inventory(), "gateway")
     ran.check_verdicts()

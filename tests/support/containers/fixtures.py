@@ -67,10 +67,15 @@ DOCKER_S = 60.0
 
 @contextmanager
 def docker_lab(*options: str) -> Iterator[Lab]:
-    """Give a lab with a daemon of docker on `sut`, which ends with it; check that this machine is as it was."""
+    """Give a lab whose `sut` has docker, with a daemon that ends with the lab, and no podman.
+
+    A daemon forbids forwarding, which the bridges of podman need. At the end this machine is as it was.
+    """
     before = machine_state()
     made = up(LabSpec(name=f"pytest-docker-{os.getpid()}"), temporary=True)
     try:
+        hide = "mount --bind /dev/null $(command -v podman)"
+        subprocess.run([*made.ssh_command("sut"), hide], check=True)
         start_docker(made, *options)
         yield made
     finally:
