@@ -14,7 +14,7 @@ _NAMES = re.compile(
     r"(?:test )?(?:column|name|framework|server|library|lib|implementation|impl|框架|名称|服务器?)s?", re.IGNORECASE
 )
 _TESTS = re.compile(
-    r"test(?: ?case)?|benchmark|profile|scenario|endpoint|route|workload|path|case|cell(?: id)?|测试|场景|接口",
+    r"test(?: ?case)?|benchmark|quer(?:y|ies)|profile|scenario|endpoint|route|workload|path|case|cell(?: id)?|测试|场景|接口",
     re.IGNORECASE,
 )
 _REPETITION = re.compile(

@@ -33,7 +33,7 @@ _PER_SECOND = (
 )
 PER_SECOND = re.compile(_PER_SECOND, re.IGNORECASE)
 """Text that names a rate of requests, in a heading or beside a number."""
-_WHOLE = re.compile(rf"[~≈]?\s*{_NUMBER}", re.IGNORECASE)
+_WHOLE = re.compile(rf"[~≈]?\s*{_NUMBER}\+?", re.IGNORECASE)
 _WITH_REMARK = re.compile(rf"[~≈]?\s*{_NUMBER}\s*(?:[(\[±]|\+/-).*", re.IGNORECASE)
 _REMARK = re.compile(r"\d[^(\[]*[(\[][^)\]]*\d[^)\]]*[)\]]")
 _BEFORE_UNIT = re.compile(rf"(?<![\d.,]){_NUMBER}\s*{_PER_SECOND}", re.IGNORECASE)
@@ -42,13 +42,13 @@ _UNITS = "|".join(sorted(map(re.escape, SECONDS), key=len, reverse=True))
 _TIME = re.compile(rf"[~≈]?\s*{_NUMBER}\s*({_UNITS})(?![a-z])", re.IGNORECASE)
 _MINUTES = re.compile(r"(\d+)\s?m(?:in)?\s?(\d+(?:\.\d+)?)\s?s", re.IGNORECASE)
 _SIZE = re.compile(rf"[~≈]?\s*({_DIGITS})\s*([kmg]i?)?b(?:ytes)?(?:\s*(?:/|per)\s*s(?:ec)?)?(?![a-z])", re.IGNORECASE)
-_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|^\[([^\[\]]+)\](?:\[[^\]]*\])?$")
 _MARKS = re.compile(r"<[^<>]*>|\*\*|__|~~|[*`]|[\U0001f000-\U0001faff☀-➿⬀-⯿️↑↓]")
 
 
 def plain(text: str) -> str:
     """Return a cell without Markdown, HTML and emojis; each kind of blank is a space, and wide characters are ASCII."""
-    text = unicodedata.normalize("NFKC", _LINK.sub(r"\1", text))
+    text = unicodedata.normalize("NFKC", _LINK.sub(r"\1\2", text.strip()))
     return " ".join(_MARKS.sub("", text).split())
 
 

@@ -136,7 +136,7 @@ def _read(table: RawTable, text: str, where: str) -> PublishedTable:
         if (value := column.read(cell, decimal)) is not None
     )
     results: list[PublishedResult] = []
-    for number, row in enumerate(_measured(table.rows, named), start=1):
+    for number, row in enumerate(_measured(_filled(table, named, tested), named), start=1):
         figures = {head: column.read(row[head], decimal) for head, column in columns.items()}
         label = row[named] if named is not None and row[named] else f"row {number}"
         test = row[tested] if tested is not None and row[tested] and row[tested] != label else None
@@ -165,6 +165,17 @@ def _read(table: RawTable, text: str, where: str) -> PublishedTable:
     unused = [head for head in names if head and head not in used]
     remarks = [head for head, column in columns.items() if column.kind == "rate" and any(map(has_remark, cells[head]))]
     return PublishedTable(marked, [*unused, *(f"{head} (in brackets)" for head in remarks)])
+
+
+def _filled(table: RawTable, *labels: str | None) -> Sequence[Mapping[str, str]]:
+    """Return the rows, each empty label in the first column with the one above: it stands for a group of rows."""
+    first = table.heads[0]
+    if first not in labels:
+        return table.rows
+    filled: list[Mapping[str, str]] = []
+    for row in table.rows:
+        filled.append(row if row[first] or not filled else {**row, first: filled[-1][first]})
+    return filled
 
 
 def _measured(rows: Sequence[Mapping[str, str]], named: str | None) -> Sequence[Mapping[str, str]]:

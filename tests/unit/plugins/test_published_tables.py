@@ -344,3 +344,9 @@ def test_rates_and_ranks_in_chinese_tables(head: str) -> None:
 def test_a_lone_quotation_mark_before_a_long_text_is_refused() -> None:
     with pytest.raises(ParseError, match="this CSV cannot be read"):
         read_table('name,req/s\n"a,100\n' + "b,200\n" * 30_000, "t.csv")
+
+
+def test_a_label_stands_for_the_rows_below_it() -> None:
+    groups = "| Query | Server | req/s |\n|-|-|-|\n| 1 | `{ posts }` |\n|| [A] | `30` |\n|| [B][1] | `20+` |\n| 2 | `{ users }` |\n|| [A] | `10` |\n"
+    results = read_table(groups, "t.md").results
+    assert [(each.name, each.test, each.rps) for each in results] == [("A", "1", 30), ("B", "1", 20), ("A", "2", 10)]
