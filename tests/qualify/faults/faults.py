@@ -19,6 +19,7 @@ from tests.qualify.faults.disturbances import (
     busy_loop,
     command_of,
     cpus_of,
+    flood_udp,
     kill_nginx_worker,
     put_page_for,
     quota,
@@ -422,6 +423,21 @@ FAULTS = (
         expects("accept-overflow", "a backlog of 8 and short connections"),
         {"load": {"keepalive": False, "connections": 256}},
         context=short_queue,
+    ),
+    Fault(
+        expects("udp-drops", "a server of HTTP/3 that stands still while datagrams flood its port"),
+        {**single_stack(go(protocol="h3")), "load": {"tool": "openloop", "connections": 8}},
+        hook=lambda fault_lab: DelayedAction(
+            fault_lab.lab,
+            MID_WINDOW_S,
+            lambda: stop_for(
+                fault_lab.lab,
+                "sut",
+                0,
+                lambda each: "nethttp" in command_of(each),
+                meanwhile=lambda: flood_udp(fault_lab, 8080),
+            ),
+        ),
     ),
     Fault(
         expects("ports-exhausted", "200 local ports and short connections"),
