@@ -168,6 +168,29 @@ def physical_cores() -> Optional[int]:
     return len({read_text(str(path)) for path in siblings}) or None
 
 
+CPU_FOLDER = Path("/sys/devices/system/cpu")
+
+
+def shared_cores(folder: Path = CPU_FOLDER) -> List[List[int]]:
+    """Return the CPUs of each core that has several hardware threads (SMT)."""
+    lists = {read_text(str(path)) or "" for path in folder.glob("cpu[0-9]*/topology/thread_siblings_list")}
+    return sorted(cpus for cpus in map(_cpus_of, lists) if len(cpus) > 1)
+
+
+def turbo(folder: Path = CPU_FOLDER) -> Optional[bool]:
+    """Return True where cores may run above their base clock rate; None where the kernel does not say."""
+    disabled, boost = (read_text(str(folder / name)) for name in ("intel_pstate/no_turbo", "cpufreq/boost"))
+    if disabled is not None:
+        return disabled == "0"
+    return None if boost is None else boost == "1"
+
+
+def _cpus_of(text: str) -> List[int]:
+    """Return the CPUs of a list such as `0,4` or `0-1` (cpulists of the kernel)."""
+    ends = [part.partition("-") for part in text.split(",") if part]
+    return [cpu for first, _, last in ends for cpu in range(int(first), int(last or first) + 1)]
+
+
 def memory_bytes() -> Optional[int]:
     """Return the memory of the host, from /proc/meminfo."""
     for line in (read_text("/proc/meminfo") or "").splitlines():
@@ -238,6 +261,8 @@ class FactsReader:
             "boot_id": read_text("/proc/sys/kernel/random/boot_id"),
             "interfaces": interfaces(),
             "governor": governor(cpus),
+            "shared_cores": shared_cores(),
+            "turbo": turbo(),
             "virtualisation": virtualisation(),
             "sysctls": self._sysctls.read(wanted.sysctls),
             "workdir": str(self._workdir.root),

@@ -107,6 +107,12 @@ class RecordedFacts(Frozen):
         default_factory=dict, description="by name; None: the host has no such setting"
     )
     governor: str | None = Field(default=None, description="CPU frequency governor; None: there is none")
+    shared_cores: tuple[tuple[int, ...], ...] = Field(
+        default=(), description="CPUs of each core with several hardware threads (SMT)"
+    )
+    turbo: bool | None = Field(
+        default=None, description="true: cores may run above their base clock rate; None: the kernel does not say"
+    )
     virtualisation: str | None = Field(
         default=None, description="hypervisor or container of the host, if it can be detected"
     )

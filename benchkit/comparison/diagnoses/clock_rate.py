@@ -18,9 +18,10 @@ TIMES = 1.03
 def _find(cell: CellEvidence, other: CellEvidence) -> Iterator[Symptom]:
     own, theirs = _rates(cell), _rates(other)
     if all_above(theirs, own, TIMES):
+        is_turbo = any(host.facts.turbo for host in cell.host_records)
         yield Symptom(
             text="ran at a lower clock rate",
-            evidence=f"{own.mean() / 1e9:.2f} GHz against {theirs.mean() / 1e9:.2f} GHz",
+            evidence=f"{own.mean() / 1e9:.2f} GHz against {theirs.mean() / 1e9:.2f} GHz{'; turbo is on' if is_turbo else ''}",
             next_step=f"Turn turbo off and set the governor `performance`; {units.share(TIMES - 1)} is the limit.",
         )
 

@@ -13,7 +13,7 @@ from benchkit.comparison.increases import increases_of, of_servers
 from benchkit.comparison.run_data import RunData, profile_pass_exclusions
 from benchkit.errors import InputError
 from benchkit.models.metrics import CPU, RPS
-from benchkit.models.run import CellRecord
+from benchkit.models.run import CellRecord, HostRecord
 from benchkit.models.trial import ServiceRecord, TrialRecord
 from benchkit.stats.samples import Exclusion, Reals
 
@@ -145,10 +145,14 @@ class CellEvidence:
         return tuple(rows.loc[rows["service"].notna(), "host"].unique())
 
     @property
+    def host_records(self) -> tuple[HostRecord, ...]:
+        """The same, with their facts at the start of the run."""
+        return tuple(host for host in self.tables.run.manifest.hosts if host.name in self.hosts)
+
+    @property
     def shares_load_host(self) -> bool:
         """True where a host of its services has the load, too."""
-        hosts = self.tables.run.manifest.hosts
-        return any(host.name in self.hosts and {"load"} <= set(host.roles) for host in hosts)
+        return any("load" in host.roles for host in self.host_records)
 
     @property
     def cores_used(self) -> Reals:

@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from benchkit.agent.facts import ETHTOOL_GGRO, interfaces, memory_bytes, offload, physical_cores
+from benchkit.agent.facts import ETHTOOL_GGRO, interfaces, memory_bytes, offload, physical_cores, shared_cores, turbo
 from benchkit.agent.operations import FileStatus, GatherFacts
 from benchkit.hosts.agent_link import AgentLink
 
@@ -77,3 +77,30 @@ def test_the_kernel_lists_the_same_as_psutil() -> None:
         if not name.startswith("bk-")
     }
     assert {each["name"]: sorted(each["addresses"]) for each in interfaces()} == expected
+
+
+@pytest.mark.parametrize(
+    ("files", "cores", "is_on"),
+    [
+        ({"intel_pstate/no_turbo": "0\n"}, [[0, 4], [1, 5]], True),
+        ({"intel_pstate/no_turbo": "1\n", "cpufreq/boost": "1\n"}, [[0, 4], [1, 5]], False),
+        ({"cpufreq/boost": "1\n"}, [[0, 4], [1, 5]], True),
+        ({"cpufreq/boost": "0\n"}, [[0, 4], [1, 5]], False),
+        ({f"cpu{n}/topology/thread_siblings_list": f"{n}\n" for n in (0, 1, 4, 5)}, [], None),
+        (
+            {f"cpu{n}/topology/thread_siblings_list": f"{n - n % 2}-{n - n % 2 + 1}\n" for n in (0, 1, 4, 5)},
+            [[0, 1], [4, 5]],
+            None,
+        ),
+    ],
+)
+def test_hardware_threads_and_turbo_are_read_from_sysfs(
+    files: dict[str, str], cores: list[list[int]], *, is_on: bool | None, tmp_path: Path
+) -> None:
+    siblings = {f"cpu{n}/topology/thread_siblings_list": f"{n % 4},{n % 4 + 4}\n" for n in (0, 1, 4, 5)}
+    for name, text in {**siblings, **files}.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    assert shared_cores(tmp_path) == cores
+    assert turbo(tmp_path) is is_on

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from benchkit.comparison.components import LOGARITHMIC, Component, components_of, finest_parts
 from benchkit.comparison.diagnoses.causes import causes_of
 from benchkit.comparison.diagnoses.diagnosis import Cause
-from benchkit.comparison.run_data import read_run_data
+from benchkit.comparison.run_data import RunData, read_run_data
 from benchkit.comparison.why import is_shown
 from tests.qualify.faults.fault_lab import FaultLab
 from tests.support.paths import ROOT
@@ -64,16 +64,19 @@ class Explained:
 
 
 def explain(pair: CausePair, lab: FaultLab, blocks: int = 3) -> Explained:
-    """Run a pair of servers, and return the reasons of their difference.
-
-    Exclusions are not applied: they are about busy neighbours, which other tests are, and the causes do not depend on
-    them.
-    """
+    """Run a pair of servers, and return the reasons of their difference."""
     (first, *_) = lab.run({**pair.scenario, "blocks": blocks})
-    run = lab.store.run(first.run_id)
-    data = read_run_data(lab.store, run, without=())
+    data = read_without_verdicts(lab, first.run_id)
     components = components_of(data)
     return Explained(list(causes_of(data)), finest_parts(components)[:-1], _adds_up(components))
+
+
+def read_without_verdicts(lab: FaultLab, run_id: str) -> RunData:
+    """Return a run without exclusions: they are about busy neighbours, which other tests are, and not about causes."""
+    data = read_run_data(lab.store, lab.store.run(run_id), without=())
+    read = data.table
+    assert read is not None
+    return replace(data, table=lambda name: read(name).iloc[:0] if name == "verdicts" else read(name))
 
 
 def _adds_up(components: Sequence[Component]) -> bool:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from benchkit.comparison.components import Component, components_of
-from benchkit.comparison.run_data import read_run_data
 from benchkit.models.trial import Tracer
 from tests.qualify.faults.fault_lab import FaultLab
-from tests.qualify.why.pairs import PAIRS
+from tests.qualify.why.pairs import PAIRS, read_without_verdicts
 
 (CALLS,) = (pair for pair in PAIRS if pair.name == "ten system calls more")
 TRACED = {"profile": None, "blocks": 1, "trace": {"blocks": 3, "duration_s": 5}}
@@ -23,7 +22,7 @@ def test_ten_more_system_calls_are_named_and_counted(
     run = why_lab.store.run(first.run_id)
     records = [trace for record in run.records() for trace in record.traces]
     assert {(each.tracer, each.why_not) for each in records} == {(tracer, None)}
-    found = components_of(read_run_data(why_lab.store, run, without=()))
+    found = components_of(read_without_verdicts(why_lab, run.run_id))
     calls = [each for each in found if each.level == "system calls"]
     assert (calls[0].component, calls[0].blocks) == ("getppid", 3)
     assert calls[0].difference == pytest.approx(10, rel=0.02)

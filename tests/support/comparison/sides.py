@@ -43,6 +43,12 @@ class Side:
     """Columns of `trials`."""
     service: Mapping[str, object] = field(default_factory=dict)
     """Fields of the record of `app`."""
+    generator: Mapping[str, object] = field(default_factory=dict)
+    """Fields of the record of the load tool."""
+    host: str = "sut"
+    """Host of its services."""
+    facts: Mapping[str, object] = field(default_factory=dict)
+    """Facts of that host."""
     log: str = ""
     headers: tuple[tuple[str, str], ...] = ()
 
@@ -57,7 +63,11 @@ def compared(
         for name, side in sides.items()
     }
     manifest = manifest_of(
-        [{"stack": "base"}, {"stack": "cell"}], scenario={"stacks": stacks, "baseline": {"stack": "base"}, **scenario}
+        [{"stack": "base"}, {"stack": "cell"}],
+        scenario={"stacks": stacks, "baseline": {"stack": "base"}, **scenario},
+        hosts=tuple(
+            {side.host: {"name": side.host, "roles": ["sut"], "facts": side.facts} for side in sides.values()}.values()
+        ),
     )
     run = Store(folder).create(manifest)
     trials = pd.concat([_trials(name, side) for name, side in sides.items()], ignore_index=True)
@@ -133,7 +143,7 @@ def _samples(trial_id: str, side: Side) -> list[dict[str, Any]]:
             rows += [
                 {
                     "trial_id": trial_id,
-                    "host": "sut",
+                    "host": side.host,
                     "service": service,
                     "instance": instance,
                     "metric": metric,
@@ -146,7 +156,7 @@ def _samples(trial_id: str, side: Side) -> list[dict[str, Any]]:
     rows += [
         {
             "trial_id": trial_id,
-            "host": "sut",
+            "host": side.host,
             "service": name,
             "instance": None,
             "metric": metric,
@@ -171,8 +181,8 @@ def _record(trial_id: str, cell_id: str, side: Side) -> TrialRecord:
             "wall_s": WINDOW_S,
             "load": build_load(),
             "target": "http://10.0.0.1:8080/",
-            "services": (build_service(**side.service),),
-            "generators": (build_generator(),),
+            "services": (build_service(**{"host": side.host, **side.service}),),
+            "generators": (build_generator(**side.generator),),
             "probe": PROBE.model_copy(update={"headers": side.headers}),
         }
     )

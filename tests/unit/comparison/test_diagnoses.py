@@ -17,6 +17,7 @@ from tests.support.comparison.sides import BASELINE, BLOCKS, CELL, RPS, Side, co
 PROXY = ("app", "front")
 WORKERS = ("process_cpu_s_total", "app")
 SEVERAL = {"parallelism": 2, "cpus": (0, 1)}
+SMT = {"shared_cores": ((0, 1), (2, 3))}
 FAST = (0.0002, 0.0004, 900)
 
 SEEN: dict[str, tuple[Side, Side]] = {
@@ -66,6 +67,11 @@ SEEN: dict[str, tuple[Side, Side]] = {
         Side(columns={"bytes_total": 1e7}, headers=(("Content-Encoding", "gzip"),)),
         Side(columns={"bytes_total": 4e7}),
     ),
+    "shared-cores": (
+        Side(service={"cpus": (0,)}, generator={"host": "sut", "cpus": (1,)}, facts=SMT),
+        Side(service={"cpus": (2,)}, generator={"host": "sut", "cpus": (1,)}, facts=SMT),
+    ),
+    "turbo": (Side(host="other", facts={"turbo": True}), Side(facts={"turbo": False})),
     "clock-rate": (
         Side(states={("cpu_frequency_hz", None, "0"): 2.0e9}),
         Side(states={("cpu_frequency_hz", None, "0"): 2.5e9}),
