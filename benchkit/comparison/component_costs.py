@@ -226,9 +226,13 @@ class TrialCosts:
             of_entry = rows[(rows["metric"] == ACCEPTED) & (rows["service"] == stacks[cell_id]["entry"])]["value"]
             arrived, opened = sums.get(ARRIVED), sums.get(OPENED)
             to_entry = float(of_entry.sum()) if len(of_entry) else None
-            if to_entry is None and arrived is not None and opened is not None and load_hosts.isdisjoint(rows["host"]):
+            if arrived is None:
+                continue
+            if to_entry is None and len(hops[cell_id]) == 1:
+                to_entry = arrived
+            if to_entry is None and opened is not None and load_hosts.isdisjoint(rows["host"]):
                 to_entry = max(0.0, arrived - opened)
-            if to_entry is None or arrived is None:
+            if to_entry is None:
                 continue
             values = dict.fromkeys(chain.from_iterable(hops.values()), 0.0)
             values |= dict(zip(hops[cell_id], (to_entry, max(0.0, arrived - to_entry)), strict=False))

@@ -6,10 +6,13 @@ import pytest
 
 from benchkit.comparison.components import Component, components_of
 from benchkit.models.trial import Tracer
+from tests.qualify.cli.test_bisect import ON_A_BUSY_MACHINE
 from tests.qualify.faults.fault_lab import FaultLab
-from tests.qualify.why.pairs import PAIRS, read_without_verdicts
+from tests.qualify.why.pairs import PAIRS, SERVERS, read_without_verdicts
+from tests.support.cli.fixtures import Cli
 
 (CALLS,) = (pair for pair in PAIRS if pair.name == "ten system calls more")
+PLAIN = "node plain.js {port}"
 TRACED = {"profile": None, "blocks": 1, "trace": {"blocks": 3, "duration_s": 5}}
 
 
@@ -30,3 +33,16 @@ def test_ten_more_system_calls_are_named_and_counted(
     assert by_name["write"].value == pytest.approx(1, rel=0.02)
     assert by_name["write"].baseline_value == pytest.approx(1, rel=0.02)
     assert bool([each for each in found if each.level == "waiting"]) == (tracer == "bpftrace")
+
+
+def test_versus_traces_its_servers(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(SERVERS)
+    load = ("--connections", 8, "--blocks", 2, "--duration", 16, "--set", f"thresholds={{{ON_A_BUSY_MACHINE}}}")
+    done = cli("versus", PLAIN, f"{PLAIN} 20000", "--names", "plain,slow", "--trace", *load)
+    assert done.code in {0, 1}, "a busy machine may leave nothing to compare, and traces all the same"
+    parts = cli("why", "--json").document()["components"]
+    calls = {each["component"]: each for each in parts if each["level"] == "system calls"}
+    sent = [calls[name] for name in ("write", "writev", "sendto", "sendmsg") if name in calls]
+    assert sum(each["value"] for each in sent) == pytest.approx(1, rel=0.05)
+    assert sum(each["baseline_value"] for each in sent) == pytest.approx(1, rel=0.05)
+    assert {each["component"] for each in parts if each["level"] == "waiting"} > {"work in epoll"}

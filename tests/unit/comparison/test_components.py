@@ -17,13 +17,16 @@ from benchkit.comparison.run_data import read_run_data
 from benchkit.comparison.why import components_by_pair, explanation, is_shown, profile_note
 from benchkit.models.base import Levels, cell_id
 from benchkit.models.claims import CellPair, Claim
+from benchkit.models.metrics import CPU, RPS
 from benchkit.stats.inference import mean_interval
-from benchkit.stats.samples import Exclusion
+from benchkit.stats.samples import Exclusion, Reals
 from benchkit.store.store import Store
 from tests.support.comparison.sides import Counter, Side, compared
 from tests.support.paths import ROOT
 
 RECORDED = Store(ROOT / "notebooks" / "recorded")
+LONGEST = ("r20261126-124724-3a53", "r20261126-132502-f7b8")
+"""Recorded runs of 32 and 24 blocks: `fasthttp-conditions`, `fasthttp-unsaturated`."""
 QUICKSTART, SCHEDULER = "r20261126-021511-7f26", "r20261124-021804-5703"
 
 
@@ -181,22 +184,36 @@ def test_short_profiles_say_how_much_longer_they_would_have_to_be() -> None:
     assert profile_note(of_level(QUICKSTART, "service", "stack=nginx-go")) is None
 
 
-@pytest.mark.parametrize("run", [QUICKSTART, SCHEDULER])
-def test_intervals_of_components_cover_the_truth(run: str) -> None:
-    """Draw runs from the recorded blocks around a known difference: 95 % of the intervals have it."""
+def differences_by_block(run: str) -> list[Reals]:
+    """Return the differences over the blocks of a recorded run, of the terms of each rate and of each CPU time."""
     data = read_run_data(RECORDED, RECORDED.run(run))
-    services = TrialCosts(data).services
-    pair = next(iter(components_by_pair(components(run))))
-    wide = services.pivot_table(index="block", columns="cell_id", values="value", aggfunc="sum")
-    recorded = (wide[pair.cell_id] - wide[pair.baseline]).dropna().to_numpy()
-    deviation, truth, blocks = recorded.std(ddof=1), recorded.mean(), len(recorded)
+    costs = TrialCosts(data)
+    logs = costs.trials.set_index(["cell_id", "block"])[[RPS, CPU]].astype("float64").transform(np.log)
+    found = []
+    for pair in components_by_pair(components(run)):
+        rate, cost = ((logs.loc[pair.cell_id] - logs.loc[pair.baseline]).dropna()[name] for name in (RPS, CPU))
+        wide = costs.services.pivot_table(index="block", columns="cell_id", values="value", aggfunc="sum")
+        service = (wide[pair.cell_id] - wide[pair.baseline]).dropna()
+        found += [each.to_numpy() for each in (rate, cost, rate + cost, service)]
+    return found
+
+
+@pytest.mark.parametrize("blocks", [6, 24])
+def test_intervals_of_components_cover_the_truth(blocks: int) -> None:
+    """Draw runs from the blocks of the two longest recorded runs: 95 % of the intervals have the mean of all blocks.
+
+    Shorter runs have too few different blocks to draw from.
+    """
     rng = np.random.default_rng(20261127)
-    draws = rng.normal(truth, deviation, size=(4000, blocks))
-    covered = 0
-    for differences in draws:
-        mean, reach = mean_interval(differences, data.alpha)
-        covered += abs(mean - truth) <= reach
-    assert 0.93 <= covered / len(draws) <= 0.97
+    covered = []
+    for run in LONGEST:
+        recorded = differences_by_block(run)
+        assert len(recorded[0]) >= 24
+        for differences in recorded:
+            draws = differences[rng.integers(0, len(differences), (400, blocks))]
+            intervals = [mean_interval(draw, 0.05) for draw in draws]
+            covered += [abs(mean - differences.mean()) <= reach for mean, reach in intervals]
+    assert 0.93 <= np.mean(covered) <= 0.97
 
 
 def test_a_cell_that_is_compared_with_nothing_has_the_parts_of_its_cpu_time() -> None:
