@@ -191,10 +191,11 @@ def differences_by_block(run: str) -> list[Reals]:
     logs = costs.trials.set_index(["cell_id", "block"])[[RPS, CPU]].astype("float64").transform(np.log)
     found = []
     for pair in components_by_pair(components(run)):
-        rate, cost = ((logs.loc[pair.cell_id] - logs.loc[pair.baseline]).dropna()[name] for name in (RPS, CPU))
+        terms = (logs.loc[pair.cell_id] - logs.loc[pair.baseline]).dropna()
+        rate, cost = (np.asarray(terms[name], dtype=np.float64) for name in (RPS, CPU))
         wide = costs.services.pivot_table(index="block", columns="cell_id", values="value", aggfunc="sum")
-        service = (wide[pair.cell_id] - wide[pair.baseline]).dropna()
-        found += [each.to_numpy() for each in (rate, cost, rate + cost, service)]
+        service = np.asarray((wide[pair.cell_id] - wide[pair.baseline]).dropna(), dtype=np.float64)
+        found += [rate, cost, rate + cost, service]
     return found
 
 
