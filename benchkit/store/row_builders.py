@@ -113,8 +113,10 @@ def trial_row(
 
 
 def _cost_per_million(record: TrialRecord, result: LoadResult) -> float | None:
-    """Return the price of a million requests at the rate of a trial, or at the capacity that it found."""
+    """Return the price of a million requests at the rate of a trial, or at the capacity that it found, if any."""
     rate = result.rps if record.capacity is None else record.capacity.rps
+    if record.capacity is not None and record.capacity.low is None:
+        return None
     if record.price is None or not rate:
         return None
     return record.price.per_hour / (rate * SECONDS_PER_HOUR) * MILLION

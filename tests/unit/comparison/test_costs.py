@@ -10,8 +10,13 @@ from benchkit import units
 from benchkit.comparison.compare import compare, compare_cells
 from benchkit.comparison.costs import cell_costs, cell_energies
 from benchkit.comparison.run_data import RunData
+from benchkit.models.capacity import CapacityEstimate
+from benchkit.models.load_result import LoadResult
+from benchkit.models.trial import ServerPrice
 from benchkit.stats.samples import Exclusion
+from benchkit.store.row_builders import trial_row
 from tests.support.comparison.fixtures import manifest_of, store_run, trials_of
+from tests.support.judge.builders import build_trial
 
 CELLS = [{"stack": "go"}, {"stack": "nginx"}]
 
@@ -120,3 +125,37 @@ def test_energy_says_what_it_covers_and_how_much_is_over_idle() -> None:
         f"go: 997 mJ a request, {units.joules(go.low)} to {units.joules(go.high)}, 249 mJ of it over idle "
         "(package + DRAM) (4 trials)."
     )
+
+
+def test_testbeds_of_one_run_compare_in_cost(tmp_path: Path) -> None:
+    cells = [{"stack": "go", "testbed": name} for name in ("x86", "arm")]
+    values = {f"stack=go,testbed={name}": X86["stack=go"] for name in ("x86", "arm")}
+    values["stack=go,testbed=arm"] = ARM["stack=go"]
+    trials = trials_of(values, metric="cost_per_million")
+    trials["currency"] = "EUR"
+    store_run(tmp_path, manifest_of(cells), trials)
+    found = compare("r1", store=tmp_path, metrics=["cost_per_million"], baseline="testbed=x86")
+    (ratio,) = found.ratios
+    assert (ratio.cell_id, ratio.baseline) == ("stack=go,testbed=arm", "stack=go,testbed=x86")
+    assert ratio.ratio == pytest.approx(0.5)
+    assert ratio.low is not None
+    assert [cost.cell_id for cost in found.costs] == list(values)
+
+
+CAPACITY = CapacityEstimate(rps=800, low=780, high=820, reason="narrow", ceiling_rps=2000)
+
+
+@pytest.mark.parametrize(("capacity", "cost"), [(None, 1e6 / 3600 / 500), (CAPACITY, 1e6 / 3600 / 800)])
+def test_cost_is_that_of_the_held_rate_or_of_the_capacity(capacity: CapacityEstimate | None, cost: float) -> None:
+    record = build_trial(price=ServerPrice(per_hour=1, currency="EUR"), capacity=capacity).record
+    row = trial_row(record, LoadResult(tool="wrk", rps=500, requests=1500, duration_s=3))
+    assert (row.cost_per_million, row.currency) == (pytest.approx(cost), "EUR")
+    assert (
+        trial_row(record.model_copy(update={"price": None}), LoadResult(tool="wrk", rps=500)).cost_per_million is None
+    )
+
+
+def test_a_capacity_that_is_not_known_has_no_cost() -> None:
+    unknown = CAPACITY.model_copy(update={"low": None})
+    record = build_trial(price=ServerPrice(per_hour=1, currency="EUR"), capacity=unknown).record
+    assert trial_row(record, LoadResult(tool="wrk", rps=500)).cost_per_million is None
