@@ -7,6 +7,7 @@ it holds and has done since its start. It ends at SIGTERM, and in any case when 
 import asyncio
 import contextlib
 import json
+import os
 import signal
 import socket
 import ssl
@@ -21,6 +22,8 @@ RECEIVE_BUFFER_BYTES = 4096
 REOPEN_S = 0.1
 """Time after which a closed or refused connection is opened again."""
 REPORT_EVERY_S = 0.5
+NICE = 10
+"""Lower priority, so that the load tool on the same core is not kept waiting (nice(1))."""
 ANSWER_S = 2.0
 """Time for the answer to a malformed request."""
 ANSWER_BYTES = 65536
@@ -62,7 +65,9 @@ class Clients:
 
     async def run(self) -> None:
         """Run all clients until cancelled, and report."""
-        clients = [self._keep("slow_readers", self._read_slowly) for _ in range(self._config["slow_readers"])]
+        readers = self._config["slow_readers"]
+        # They read at instants of their own: all at once, they would keep the load tool from its core for a while.
+        clients = [self._keep("slow_readers", self._read_slowly, READ_EVERY_S * i / readers) for i in range(readers)]
         clients += [self._keep("half_open", self._send_half) for _ in range(self._config["half_open"])]
         if self._config["malformed_per_s"]:
             clients.append(self._send_malformed())
@@ -91,9 +96,13 @@ class Clients:
             raise
 
     async def _keep(
-        self, kind: str, use: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+        self,
+        kind: str,
+        use: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
+        delay_s: float = 0.0,
     ) -> None:
         """Hold a connection of this kind; open it again where the server closes it."""
+        await asyncio.sleep(delay_s)
         while True:
             try:
                 stream = await self._open(RECEIVE_BUFFER_BYTES if kind == "slow_readers" else None)
@@ -204,4 +213,5 @@ async def main(config: Dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
+    os.nice(NICE)
     asyncio.run(main(json.loads(sys.argv[1])))
