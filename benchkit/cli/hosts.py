@@ -189,7 +189,7 @@ def prepare(
     from benchkit.scenario.read import read_experiment
 
     experiment = read_experiment(scenario)
-    needed = needed_programs(experiment)
+    needed = needed_programs(experiment, optional=False)
     chosen = inventory_of(inventory, lab)
     require_roles(experiment, chosen)
     with connect_all(chosen, needs_python=False) as hosts:

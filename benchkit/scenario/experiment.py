@@ -191,8 +191,11 @@ class Experiment:
         return tuple(cell.cell_id for cell in self.cells if self.scenario.has_control(cell.levels))
 
 
-def needed_programs(experiment: Experiment) -> dict[str, set[str]]:
-    """Return the programs that the hosts of each role need: for services, load tools and profilers."""
+def needed_programs(experiment: Experiment, *, optional: bool = True) -> dict[str, set[str]]:
+    """Return the programs that the hosts of each role need: for services, load tools and profilers.
+
+    With `optional`, those of optional services too, which are used where a host has them.
+    """
     needed: defaultdict[str, set[str]] = defaultdict(set)
     profile, trace = experiment.scenario.profile, experiment.scenario.trace
     for cell in experiment.cells:
@@ -200,7 +203,8 @@ def needed_programs(experiment: Experiment) -> dict[str, set[str]]:
             needed[LOAD_ROLE].add(program)
         for service in cell.services:
             programs = needed[service.options.role]
-            programs.update(service.programs)
+            if optional or not service.options.optional:
+                programs.update(service.programs)
             if profile is not None and profile.includes(service.name) and not service.backend.has_own_profiler:
                 programs.add(PERF)
             if trace is not None and trace.includes(service.name):

@@ -335,6 +335,8 @@ class NginxBackend(Backend[NginxOptions]):
         if tls is not None and tls.ciphers is not None and tls.version == "1.3" and not version.has_ciphersuites:
             raise UnsupportedError(f"tls.ciphers: {place.host} has {version}; 1.19.4 sets the suites of TLS 1.3")
         is_quic = options.protocol == "h3"
+        if is_quic and options.tls.early_data:
+            raise UnsupportedError("tls.early_data: nginx is not told to take it; nethttp does")
         if is_quic and version.core < QUIC:
             raise UnsupportedError(f"protocol h3: {place.host} has {version}; nginx speaks it from 1.25.0 on")
         cpus = place.select_cpus(options.cpus, "cpus")

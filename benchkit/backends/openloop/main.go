@@ -101,6 +101,9 @@ func secure(load *load, name, authorities string, recorder *recorder) (err error
 		}
 	}
 	recorder.summary.Handshakes = new(handshakes)
+	if load.isEarly {
+		recorder.summary.Handshakes.Early = new(int64)
+	}
 	if load.tls, err = security(load.protocol, name, authorities, recorder.summary.Handshakes); err != nil {
 		return err
 	}

@@ -188,7 +188,7 @@ type quicConnection struct {
 func (q *quicConnection) Err() error { return context.Cause(q.conn.Context()) }
 
 func (q *quicConnection) Close() error {
-	if q.conn.ConnectionState().Used0RTT {
+	if q.counts.Early != nil && q.conn.ConnectionState().Used0RTT {
 		q.counts.addEarly()
 	}
 	return q.conn.CloseWithError(quic.ApplicationErrorCode(http3.ErrCodeNoError), "")

@@ -61,7 +61,7 @@ func (s *secured) sent(t *testing.T, load *load) ([]row, summary) {
 	if load.requests == nil {
 		load.requests = []request{get("/")}
 	}
-	counts := new(handshakes)
+	counts := &handshakes{Early: new(int64)}
 	var err error
 	if load.tls, err = security(load.protocol, s.name, s.authorities, counts); err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func TestNewConnectionsHaveFullAndResumedHandshakes(t *testing.T) {
 			server := startSecured(t, protocol, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") })
 			rows, summary := server.sent(t, &load{protocol: protocol, isFull: !resumes, connections: 2, stages: schedule{{20, 5 * time.Millisecond}}})
 			made := summary.Handshakes
-			if len(rows) != 20 || summary.Received != 100 || made.Full+made.Resumed != 20 || made.Early != 0 {
+			if len(rows) != 20 || summary.Received != 100 || made.Full+made.Resumed != 20 || *made.Early != 0 {
 				t.Errorf("%s: %d rows, %+v, %+v", protocol, len(rows), summary, made)
 			}
 			if resumes != (made.Resumed >= 10) || (!resumes && made.Resumed > 0) {
@@ -127,7 +127,7 @@ func TestEarlyDataIsSentWithinResumedHandshakes(t *testing.T) {
 		})
 		rows, summary := server.sent(t, &load{protocol: h3, connections: 1, isEarly: isEarly, stages: schedule{{20, 5 * time.Millisecond}}})
 		made := summary.Handshakes
-		if len(rows) != 20 || summary.Requests != 20 || isEarly != (made.Early >= 15) || isEarly != (early.Load() > 0) {
+		if len(rows) != 20 || summary.Requests != 20 || isEarly != (*made.Early >= 15) || isEarly != (early.Load() > 0) {
 			t.Errorf("early data %t: %d of the server, %+v, %+v", isEarly, early.Load(), summary, made)
 		}
 	}

@@ -26,8 +26,8 @@ type handshakes struct {
 	Cipher   string `json:"cipher"`
 	Full     int64  `json:"full"`
 	Resumed  int64  `json:"resumed"`
-	// Early are the resumed ones in which the server took early data (0-RTT).
-	Early int64 `json:"early"`
+	// Early are the resumed ones in which the server took early data (0-RTT); nil where none was to be sent.
+	Early *int64 `json:"early,omitempty"`
 
 	lock sync.Mutex
 }
@@ -72,5 +72,5 @@ func (h *handshakes) add(state *tls.ConnectionState) {
 func (h *handshakes) addEarly() {
 	h.lock.Lock()
 	defer h.lock.Unlock()
-	h.Early++
+	*h.Early++
 }

@@ -4,7 +4,8 @@
 - `duration_s` is from the first request that was due to the last response, `bytes` are those of bodies.
 - `seed` is that of random arrivals: with the flag `-seed` the same requests are due at the same instants again.
 - `tls` has the handshakes of its connections, also those before the first request is due; `early` are those of the
-  resumed ones in which the server took early data (0-RTT). What was negotiated is that of the last one.
+  resumed ones in which the server took early data (0-RTT), absent where none was asked for. What was negotiated is that
+  of the last one.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class _Handshakes(Frozen):
     cipher: str
     full: Count
     resumed: Count
-    early: Count
+    early: Count | None = None
 
     @property
     def negotiated(self) -> Negotiated | None:
@@ -98,7 +99,7 @@ def _notes(output: _Summary) -> Iterator[Note]:
     if output.errors:
         messages = [f"{message}: {count}" for message, count in output.errors.items()]
         yield Note(code="openloop-errors", message="; ".join(messages))
-    if output.tls is not None and output.tls.early:
+    if output.tls is not None and output.tls.early is not None:
         handshakes = units.counted(output.tls.full + output.tls.resumed, "handshake")
         yield Note(
             code="openloop-early-data", message=f"{units.count(output.tls.early)} of {handshakes} had early data"
