@@ -14,6 +14,7 @@ NO_TRACE = "no-trace"
 """Code of the note on services without a trace."""
 NO_COUNTERS = "no-counters"
 """The same of hardware counters."""
+TRACE_NOTES = (NO_TRACE, NO_COUNTERS)
 CALLS, WAITING, COUNTERS = "system calls", "waiting", "counters"
 FOR_CPU, FOR_QUOTA, OTHERS = "a CPU, runnable", "the CPU quota", "others"
 ARCHITECTURES = {"aarch64": "arm64", "ppc64le": "powerpc64", "armv7l": "arm"}

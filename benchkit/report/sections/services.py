@@ -17,7 +17,7 @@ from benchkit.report.stored_run import StoredRun
 from benchkit.report.tables import Entry, Table, named, number, table
 from benchkit.safe_text import clean
 from benchkit.store.profile_tables import PROFILE_NOTES
-from benchkit.store.trace_tables import NO_TRACE
+from benchkit.store.trace_tables import TRACE_NOTES
 
 WORKERS_NOTE = (
     "For services with several workers: the CPU time of the busiest one over the mean of all, as the median over trials, "
@@ -54,7 +54,8 @@ def build_profiles(report: ReportInput) -> ProfilesContent | None:
             for metric in METRICS
             for cost in profiler_costs(run.trials, metric, run.profile_exclusions, kind)
         ]
-    notes = list(dict.fromkeys(map(str, run.notes["message"][run.notes["code"].isin([*PROFILE_NOTES, NO_TRACE])])))
+    shown = run.notes["code"].isin([*PROFILE_NOTES, *TRACE_NOTES])
+    notes = list(dict.fromkeys(map(str, run.notes["message"][shown])))
     if not (profiles or costs or notes):
         return None
     return ProfilesContent(

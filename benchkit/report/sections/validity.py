@@ -26,6 +26,7 @@ from benchkit.safe_text import clean
 from benchkit.stats.samples import SEARCH_KINDS
 from benchkit.store.profile_tables import PROFILE_NOTES
 from benchkit.store.progress import RunProgress
+from benchkit.store.trace_tables import TRACE_NOTES
 from benchkit.units import ABSENT
 
 MARKS: Mapping[TrialState, tuple[str, float | None]] = {
@@ -268,7 +269,7 @@ FAILURES = Section("failures", "Trials that failed or were repeated", "table.htm
 def build_notes(report: ReportInput) -> TableContent | None:
     """Return a row for each kind of note and tool; None if no tool had any."""
     run = report.run
-    notes = run.notes[~run.notes["code"].isin(PROFILE_NOTES)]  # the section of profiles has these
+    notes = run.notes[~run.notes["code"].isin([*PROFILE_NOTES, *TRACE_NOTES])]  # the section of profiles has these
     if notes.empty:
         return None
     trials_of = {str(tool): len(trials) for tool, trials in run.trials.groupby("tool", sort=False)}
