@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE # each process that tests would compile every t
 .NOTPARALLEL: # nothing here may run beside a benchmark
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test qualify check check-pythons snapshots studies audits figures notebooks bench faults chaos format lock clean system
+.PHONY: help demo test qualify check check-pythons snapshots record studies audits figures notebooks bench faults chaos format lock clean system
 
 help:
 	@echo 'make demo    a lab on this machine, a real comparison, its report'
@@ -25,6 +25,7 @@ help:
 	@echo 'make snapshots   the printed texts that tests compare, written again'
 	@echo 'make figures the notebooks as pages, on the runs that ship with them, in build/figures'
 	@echo 'make notebooks  the pictures that are kept in the notebooks, from the runs that ship'
+	@echo 'make record  the runs that ship with the notebooks, measured again in two hours, and all that is made from them'
 	@echo 'make studies the pages of the studies, from the runs that ship'
 	@echo 'make audits  the pages of the audits, from the snapshots that ship'
 	@echo 'make bench   the figures that the README states, measured'
@@ -95,6 +96,18 @@ snapshots: .venv/installed
 	BENCHKIT_REWRITE_SNAPSHOTS=1 .venv/bin/python -m pytest --quiet $(ARGS) \
 	  $$(grep -rlw snapshot --include='test_*.py' tests/unit)
 	git status --short tests/fixtures/snapshots
+
+# On a quiet machine. The first picture of the README is that of the recorded quickstart.
+record: also = chromium
+record: system
+	PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/python -m tests.qualify.notebooks.record $(ARGS)
+	.venv/bin/python -m tests.support.store.recorded_results
+	BENCHKIT_REWRITE_SNAPSHOTS=1 .venv/bin/python -m pytest --quiet tests/unit/cli/test_why.py
+	$(MAKE) studies notebooks
+	run=$$(ls notebooks/recorded/tables/trials/scenario=quickstart); \
+	.venv/bin/benchkit report "$${run#run_id=}" --store notebooks/recorded --out build/picture
+	chromium --headless --hide-scrollbars $(if $(filter 0,$(shell id -u)),--no-sandbox) --window-size=1280,1700 \
+	  --screenshot=notebooks/pictures/report.png build/picture/report.html
 
 # From the recorded runs alone, so that no page can be older than its figures.
 studies: .venv/installed

@@ -42,6 +42,8 @@ class ClaimResult(Frozen):
     state: ClaimState
     reason: str
     ratios: tuple[Ratio, ...] = ()
+    alone: tuple[ClaimState, ...] = ()
+    """State of each of several ratios by its own interval, in their order: which of them hold."""
     p: float | None = None
     """Smallest level at which its intervals decide it; None: it has none, or these hosts cannot test it."""
     p_holm: float | None = None
@@ -105,6 +107,7 @@ class _Decision:
 
     state: ClaimState
     shown: str
+    alone: tuple[ClaimState, ...] = ()
     without: str = ""
     limitation: str | None = None
 
@@ -156,7 +159,8 @@ def _measure_claim(claim: Claim, data: RunData) -> tuple[_Decision, ClaimResult]
     without = f" (without {_describe_unsupported(missing, unsupported)})" if missing else ""
     decision, p = _decide(claim, ratios, data.alpha)
     decision = replace(decision, without=without, limitation=data.limitation)
-    result = result.model_copy(update={"ratios": tuple(ratios), "p": None if data.limitation else p})
+    found_ratios = {"ratios": tuple(ratios), "alone": decision.alone, "p": None if data.limitation else p}
+    result = result.model_copy(update=found_ratios)
     if result.p is None:
         reason = (data.limitation or decision.shown) + without
         result = result.model_copy(update={"state": "undecided", "reason": reason})
@@ -230,14 +234,14 @@ def _decide(claim: Claim, ratios: Sequence[Ratio], alpha: float) -> tuple[_Decis
         id(ratio): "refuted" if out <= alpha else "holds" if within <= alpha else "undecided"
         for ratio, within, out in zip(known, inside, outside, strict=True)
     }
-    several = len(ratios) > 1
-    shown = "; ".join(_interval(ratio, states.get(id(ratio), "undecided") if several else None) for ratio in ratios)
+    alone = tuple(states.get(id(ratio), "undecided") for ratio in ratios) if len(ratios) > 1 else ()
+    shown = "; ".join(map(_interval, ratios, alone or (None,)))
     if not known:
-        return _Decision("undecided", shown), None
+        return _Decision("undecided", shown, alone), None
     holds = max(inside) if len(known) == len(ratios) else 1.0
     p = min(holds, *outside)
     state: ClaimState = "undecided" if p > alpha else "holds" if holds < min(outside) else "refuted"
-    return _Decision(state, shown), p
+    return _Decision(state, shown, alone), p
 
 
 def _p_inside(ratio: Ratio, low: float | None, high: float | None, alpha: float) -> float:

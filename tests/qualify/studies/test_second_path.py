@@ -36,7 +36,9 @@ IN_PROSE = [
     pytest.param(recorded.runs[figure.scenario].manifest.run_id, ratio, id=f"{recorded.name}-{name}-{i}")
     for recorded in STUDIES
     for name, figure in recorded.study.figures.items()
+    if figure.scenario in recorded.runs
     for i, ratio in enumerate(recorded.figure(name).ratios)
+    if ratio.ratio is not None
 ]
 RATIOS = [*CLAIMED, *IN_PROSE]
 WAITING = ["scheduler", "netpoll", "epoll"]
@@ -124,10 +126,11 @@ def calls() -> Iterator[tuple[RecordedStudy, str, tuple[Any, ...], dict[str, Any
         texts = [study.answer, study.found, study.chinese, *(each.found for each in study.sentences)]
         seen: dict[str, tuple[str, tuple[Any, ...], dict[str, Any], str]] = {}
 
-        def spy(name: str, function: Callable[..., str], seen: dict[str, Any]) -> Callable[..., str]:
-            def called(*arguments: object, **levels: object) -> str:
-                text = function(*arguments, **levels)
-                seen[f"{name} {arguments} {levels}"] = (name, arguments, levels, text)
+        def spy(name: str, function: Callable[..., Any], seen: dict[str, Any]) -> Callable[..., Any]:
+            def called(*arguments: object, **levels: object) -> str | bool:
+                text: str | bool = function(*arguments, **levels)
+                if isinstance(text, str):
+                    seen[f"{name} {arguments} {levels}"] = (name, arguments, levels, text)
                 return text
 
             return called
@@ -164,6 +167,17 @@ def test_a_figure_in_prose_is_that_of_plain_pandas(
         cell = cell_with(run_id, levels)
         logs = shares(run_id).xs(cell, level="cell_id")
         found = 100 * logs.map(math.exp).mean()
+    elif name == "share":
+        rows = table("profile_share", run_id)
+        cells = table("trials", run_id).set_index("trial_id")["cell_id"]
+        of_cell = rows[rows["trial_id"].map(cells) == cell_with(run_id, levels)]
+        go = of_cell[of_cell["service"] == "app"]
+        found = 100 * go[go["category"].isin(arguments[1:])]["share"].sum() / go["trial_id"].nunique()
+    elif name == "connection":
+        logs = values(run_id, "server_memory_bytes")
+        few, many = (cell_with(run_id, {**levels, "connections": number}) for number in arguments[1:])
+        low, high = (math.exp(logs.xs(cell, level="cell_id").mean()) for cell in (few, many))
+        found = (high - low) / (arguments[2] - arguments[1]) / {"KiB": 1024, "B": 1}[text.split()[1]]
     elif name == "saved":
         found = 1e6 * saved(run_id, *arguments[1:])
     elif name == "mean":

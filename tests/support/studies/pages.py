@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from benchkit import units
 from benchkit.comparison.claims import ClaimResult
 from benchkit.comparison.ratios import Ratio
+from benchkit.files import shipped
 from benchkit.models.base import Level
 from benchkit.models.claims import Published, published_of
 from benchkit.models.metrics import metric_named
@@ -30,6 +31,8 @@ RESULTS = {
     "undecided": "undecided",
     "not testable here": "not testable here",
 }
+_OWN = {"holds": "holds", "refuted": "does not", "undecided": "undecided"}
+"""Of several ratios: what the interval of each says by itself."""
 CHINESE = {"holds": "成立", "refuted": "在此不成立", "undecided": "未决", "not testable here": "在此无法检验"}
 MADE = "<!-- Made from the recorded runs: `make studies` writes this page again, after runs are recorded or words changed. -->"
 
@@ -130,7 +133,8 @@ def _rows(recorded: RecordedStudy) -> Iterator[str]:
     yield from ("## Every claim", "")
     yield (
         "Ratios are of requests per second unless another figure is named, within blocks, with 95 % intervals and the number "
-        "of blocks used (n). Results are adjusted for the number of claims of their scenario (Holm)."
+        "of blocks used (n). Results are adjusted for the number of claims of their scenario (Holm). Where the ratios of a claim "
+        "differ in what they say, each has its own result, by its interval alone."
     )
     yield from ("", "| scenario | whose | claim | published | measured | result |", "|---|---|---|---|---|---|")
     last = ""
@@ -147,8 +151,10 @@ def _rows(recorded: RecordedStudy) -> Iterator[str]:
 
 def _measured(claim: ClaimResult) -> str:
     """Return the ratios of a claim: `0.43 [0.41, 0.45], n 6`; of several in a row, each with its own state."""
-    names = labels(claim)
-    return ", ".join(f"{name}{_ratio(each)}" for name, each in zip(names, claim.ratios, strict=True))
+    differ = len(set(claim.alone)) > 1
+    own = [f" *{_OWN[state]}*" if differ else "" for state in claim.alone] or [""] * len(claim.ratios)
+    parts = zip(labels(claim), claim.ratios, own, strict=True)
+    return ", ".join(f"{name}{_ratio(ratio)}{state}" for name, ratio, state in parts)
 
 
 def labels(claim: ClaimResult) -> list[str]:
@@ -187,6 +193,13 @@ def summary_table(studies: Sequence[RecordedStudy]) -> str:
         if each.name != OWN
     ]
     return "\n".join(("| source, with its page | answer |", "|---|---|", *rows))
+
+
+def not_recorded(studies: Sequence[RecordedStudy]) -> str:
+    """Return the sentence on shipped scenarios of which the store has no run."""
+    stored = {str(run.manifest().scenario["name"]) for run in studies[0].store.runs()}
+    names = sorted({path.stem for path in shipped("scenarios").glob("*.yaml")} - stored)
+    return f"Without a recorded run, so that their claims are predictions: {', '.join(f'`{name}`' for name in names)}."
 
 
 def draw(recorded: RecordedStudy) -> Figure:
@@ -258,7 +271,8 @@ def write(folder: Path = FOLDER, readme: Path = README) -> None:
     text = readme.read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    readme.write_text(f"{before}{BEGIN}\n{summary_table(list(studies.values()))}\n{END}{after}", encoding="utf-8")
+    made = f"{summary_table(list(studies.values()))}\n\n{not_recorded(list(studies.values()))}"
+    readme.write_text(f"{before}{BEGIN}\n{made}\n{END}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from pydantic import Field
 from benchkit import units
 from benchkit.comparison.claims import ClaimResult, judge_claim
 from benchkit.comparison.components import components_of
+from benchkit.comparison.cpu_profiles import ServiceProfile
 from benchkit.comparison.ratios import Ratio
 from benchkit.document import parse_document
 from benchkit.models.base import Frozen
@@ -120,14 +121,19 @@ class RecordedStudy:
         return " ".join(environment.from_string(text).render(self.functions).split())
 
     @property
-    def functions(self) -> Mapping[str, Callable[..., str]]:
-        """Functions of the templates, each of which returns a figure as text."""
+    def functions(self) -> Mapping[str, Callable[..., str | bool]]:
+        """Functions of the templates: each returns a figure as text, or tells if there is one."""
         return {
             "ratio": self._ratio,
             "mean": self._mean,
             "waiting": self._waiting,
             "saved": self._saved,
             "measured": self._measured,
+            "share": self._share,
+            "connection": self._connection,
+            "known": self._known,
+            "usable": self._usable,
+            "profiled": self._profiled,
         }
 
     def impossible(self) -> Iterator[str]:
@@ -169,11 +175,41 @@ class RecordedStudy:
 
     def _waiting(self, scenario: str, **levels: object) -> str:
         """Return the share of finding and waiting for work of a cell, with its interval over samples."""
+        profile = self._profile(scenario, levels)
+        low, high = profile.interval or profile.range
+        return f"{units.share(profile.waiting)} [{100 * low:.1f}, {100 * high:.1f}]"
+
+    def _share(self, scenario: str, *categories: str, **levels: object) -> str:
+        """Return the share of categories in the profiles of a cell's Go server."""
+        profile = self._profile(scenario, levels)
+        return units.share(sum(profile.categories[category] for category in categories))
+
+    def _profile(self, scenario: str, levels: Mapping[str, object]) -> ServiceProfile:
         run = self.runs[scenario]
         cell = self._cell(run, levels)
         (profile,) = [each for each in run.service_profiles if each.cell_id == cell]
-        low, high = profile.interval or profile.range
-        return f"{units.share(profile.waiting)} [{100 * low:.1f}, {100 * high:.1f}]"
+        return profile
+
+    def _connection(self, scenario: str, few: int, many: int, **levels: object) -> str:
+        """Return the memory of the server for each connection beyond a few, from means over usable trials."""
+        run = self.runs[scenario]
+        samples = take_samples(run.trials, "server_memory_bytes", run.data.exclusions)
+        cells = [self._cell(run, {**levels, "connections": number}) for number in (few, many)]
+        low, high = (geometric_mean(map(math.exp, samples.known(cell))) for cell in cells)
+        return units.size((high - low) / (many - few))
+
+    def _known(self, name: str) -> bool:
+        """Return True for a ratio that was measured."""
+        is_recorded = self.study.figures[name].scenario in self.runs
+        return is_recorded and any(ratio.ratio is not None for ratio in self.figure(name).ratios)
+
+    def _usable(self, scenario: str, metric: str, **levels: object) -> bool:
+        """Return True for a cell with a usable trial."""
+        run = self.runs[scenario]
+        return len(take_samples(run.trials, metric, run.data.exclusions).known(self._cell(run, levels))) > 0
+
+    def _profiled(self, scenario: str) -> bool:
+        return bool(self.runs[scenario].service_profiles)
 
     def _saved(self, scenario: str, of: Mapping[str, object], to: Mapping[str, object], *categories: str) -> str:
         """Return the CPU time per request that a cell saves, in all or in categories of its profile."""

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import benchkit
 from tests.support.cli.fixtures import CommandResult
 from tests.support.paths import ROOT
 from tests.support.snapshots import Snapshot
 
 Cli = Callable[..., CommandResult]
 RECORDED = str(ROOT / "notebooks" / "recorded")
+QUICKSTART = benchkit.find(scenario="quickstart", store=RECORDED)
 
 
 def test_sentences_and_tables_of_a_run(cli: Cli, snapshot: Snapshot) -> None:
-    result = cli("why", "r20261126-021511-7f26", "--store", RECORDED)
+    result = cli("why", QUICKSTART, "--store", RECORDED)
     assert (result.code, result.err) == (0, "")
     snapshot(result.out)
 
 
 def test_json_has_each_component(cli: Cli) -> None:
-    document = cli("why", "r20261126-021511-7f26", "--store", RECORDED, "--json").document()
-    assert document["run_id"] == "r20261126-021511-7f26"
+    document = cli("why", QUICKSTART, "--store", RECORDED, "--json").document()
+    assert document["run_id"] == QUICKSTART
     assert len(document["sentences"]) == 1
     assert [each["level"] for each in document["components"]] == ["rate"] * 3 + ["service"] * 3 + ["activity"]
     assert {"service", "component", "unit", "value", "low", "high"} <= document["components"][0].keys()
