@@ -21,7 +21,7 @@ from scipy import stats
 from benchkit.comparison.ratios import Ratio
 from benchkit.models.profile import PROFILE_METRICS
 from tests.support.studies.pages import page
-from tests.support.studies.study import RECORDED, RecordedStudy, read_studies
+from tests.support.studies.study import NOTHING, RECORDED, RecordedStudy, read_studies
 
 STUDIES = read_studies().values()
 CLAIMED = [
@@ -129,7 +129,7 @@ def calls() -> Iterator[tuple[RecordedStudy, str, tuple[Any, ...], dict[str, Any
         def spy(name: str, function: Callable[..., Any], seen: dict[str, Any]) -> Callable[..., Any]:
             def called(*arguments: object, **levels: object) -> str | bool:
                 text: str | bool = function(*arguments, **levels)
-                if isinstance(text, str):
+                if isinstance(text, str) and text != NOTHING:
                     seen[f"{name} {arguments} {levels}"] = (name, arguments, levels, text)
                 return text
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import jinja2
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from benchkit import units
@@ -34,6 +36,8 @@ from tests.support.paths import ROOT
 
 FOLDER = ROOT / "scenarios" / "studies"
 RECORDED = ROOT / "notebooks" / "recorded"
+NOTHING = "(no usable trial)"
+"""Text in place of a mean of nothing."""
 
 
 class Sentence(Frozen):
@@ -164,14 +168,12 @@ class RecordedStudy:
         """Return the mean of a metric over the usable trials of a cell, without a unit for rates."""
         run = self.runs[scenario]
         samples = take_samples(run.trials, metric, run.data.exclusions)
-        return _formatted(metric, geometric_mean(map(math.exp, samples.known(self._cell(run, levels)))))
+        return _formatted(metric, samples.known(self._cell(run, levels)))
 
     def _measured(self, scenario: str, metric: str, **levels: object) -> str:
         """Return the mean over all trials of a cell, invalid ones as well: a text that uses it must say so."""
         run = self.runs[scenario]
-        return _formatted(
-            metric, geometric_mean(map(math.exp, take_samples(run.trials, metric).known(self._cell(run, levels))))
-        )
+        return _formatted(metric, take_samples(run.trials, metric).known(self._cell(run, levels)))
 
     def _waiting(self, scenario: str, **levels: object) -> str:
         """Return the share of finding and waiting for work of a cell, with its interval over samples."""
@@ -195,7 +197,10 @@ class RecordedStudy:
         run = self.runs[scenario]
         samples = take_samples(run.trials, "server_memory_bytes", run.data.exclusions)
         cells = [self._cell(run, {**levels, "connections": number}) for number in (few, many)]
-        low, high = (geometric_mean(map(math.exp, samples.known(cell))) for cell in cells)
+        known = [samples.known(cell) for cell in cells]
+        if not all(map(len, known)):
+            return NOTHING
+        low, high = (geometric_mean(map(math.exp, logs)) for logs in known)
         return units.size((high - low) / (many - few))
 
     def _known(self, name: str) -> bool:
@@ -253,8 +258,9 @@ _SMALL, _LARGE = 0.1, 10
 """Ratios between them have two decimals, all others some digits."""
 
 
-def _formatted(metric: str, value: float) -> str:
-    return metric_named(metric).format(value)
+def _formatted(metric: str, logs: NDArray[np.float64]) -> str:
+    """Return the mean of values, given as logarithms."""
+    return metric_named(metric).format(geometric_mean(map(math.exp, logs))) if len(logs) else NOTHING
 
 
 def read_studies() -> dict[str, RecordedStudy]:
