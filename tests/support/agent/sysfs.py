@@ -29,6 +29,13 @@ SERVER: Mapping[str, str] = {
     "class/powercap/intel-rapl-mmio:0/energy_uj": "1000000",
 }
 """Zones of a server of two packages, with others that are parts of them, or the same once more."""
+LAPTOP: Mapping[str, str] = {
+    "class/powercap/intel-rapl:0/name": "package-0",
+    "class/powercap/intel-rapl:0/energy_uj": "240422366267",
+    "class/powercap/intel-rapl:0:0/name": "core",
+    "class/powercap/intel-rapl:0:0/energy_uj": "118821284256",
+}
+"""Readings of a real machine, as the fixtures of the project prometheus/procfs have them, with the range of 262 kJ."""
 METER: Mapping[str, str] = {
     "class/hwmon/hwmon0/name": "nvme",
     "class/hwmon/hwmon1/name": "power_meter",

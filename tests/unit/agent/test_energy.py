@@ -9,7 +9,7 @@ import pytest
 from benchkit.agent.collector import UnavailableError
 from benchkit.agent.energy import Energy, read_idle_power
 from benchkit.agent.workdir import Workdir
-from tests.support.agent.sysfs import METER, RANGE_UJ, SERVER, write_sysfs
+from tests.support.agent.sysfs import LAPTOP, METER, RANGE_UJ, SERVER, write_sysfs
 
 
 def test_packages_dram_and_the_meter_of_the_machine_are_read_and_nothing_twice(tmp_path: Path) -> None:
@@ -21,6 +21,12 @@ def test_packages_dram_and_the_meter_of_the_machine_are_read_and_nothing_twice(t
         ("energy_j_total", "dram-1"): pytest.approx(0.7),
         ("power_w", "power_meter.hwmon1"): pytest.approx(213),
     }
+
+
+def test_recorded_counters_of_a_real_machine_are_read(tmp_path: Path) -> None:
+    assert Energy(write_sysfs(tmp_path, LAPTOP)).sample() == {
+        ("energy_j_total", "package-0"): pytest.approx(240_422.366267)
+    }, "its cores are a part of the package"
 
 
 def test_a_counter_that_begins_again_goes_on(tmp_path: Path) -> None:
