@@ -97,8 +97,9 @@ def _alt(run: StoredRun) -> str:
     by_pair = components_by_pair(_components(run))
     sentences = [
         f"{run.labels[pair.cell_id]} differs from {run.labels[pair.baseline]} {why}."
-        for pair, components in list(by_pair.items())[:MAX_PAIRS]
         if (why := explanation(components, run.labels)) is not None
+        else f"{run.labels[pair.cell_id]} is not shown to differ from {run.labels[pair.baseline]}."
+        for pair, components in list(by_pair.items())[:MAX_PAIRS]
     ]
     wholes = [
         f"{run.labels[whole.cell_id]} takes {units.seconds(whole.value)}, most for {part_name(largest)}."

@@ -247,7 +247,7 @@ def test_figures_whose_data_no_section_has_bring_a_table(make_run: MakeRun) -> N
     assert (links["figure-host-activity"], links["figure-accept-queue"]) == ([], [])
     assert links["figure-connections"] == ["#trials"]
     assert attributes(root, "#figures details table", "id") == [
-        *("table-figure-connections", "table-figure-host-activity", "table-figure-accept-queue"),
+        f"table-figure-{name}" for name in ("connections", "host-activity", "as-watched", "accept-queue")
     ]
 
 

@@ -14,7 +14,6 @@ from benchkit.hosts.inventory import Inventory
 from benchkit.lab.lab import Lab, down, up
 from benchkit.lab.spec import LabHost, LabSpec
 from benchkit.models.profile import STUDIED
-from benchkit.report.figures.registry import get_figure
 from benchkit.report.stored_run import read_run
 from benchkit.services.go_servers import GoServerOptions
 from benchkit.services.registry import BACKENDS
@@ -258,9 +257,6 @@ def test_event_loops_need_few_goroutines_and_wait_for_the_network_outside_the_sc
         assert profile.server_cpu_s_per_request
     # net/http waits for the network within the scheduler, whose share includes that time.
     assert servers["nethttp"].categories["epoll"] == 0
-    figure = get_figure("why")
-    assert figure.is_available(run)
-    assert "nethttp" in figure.alt(run)
 
 
 def test_every_go_server_is_in_a_study() -> None:

@@ -130,6 +130,8 @@ def behind_nginx(**options: object) -> dict[str, Any]:
 PROFILED = {"profile": {"blocks": 3, "duration_s": 4, "frequency_hz": 999}}
 FEW = {"load": {"tool": "wrk", "connections": 4, "duration_s": 2}}
 """A load that leaves the CPU idle where requests wait."""
+TWO = {"load": {"tool": "wrk", "connections": 2, "duration_s": 2}}
+"""A load whose requests wait for the CPU for less than a millisecond, at 0.1 ms of CPU time each."""
 DIFFERS = [{"what": ["header_bytes", "body_bytes", "body"], "why": "one of them compresses"}]
 
 EQUAL = CausePair(
@@ -141,7 +143,7 @@ PAIRS = (
     CausePair("the answer in two pieces", go("none"), go("pieces"), part("read/write"), PROFILED),
     CausePair("64 KiB allocated", go("none"), go("allocate"), part("allocation", "gc"), PROFILED),
     CausePair("a lock held", one("nethttp"), one("nethttp", inject_fault=["lock:0.2ms"]), cause("lock-waits"), FEW),
-    CausePair("a wait of 1 ms", go("none"), go("wait"), cause("waits"), FEW),
+    CausePair("a wait of 1 ms", go("none"), go("wait"), cause("waits"), TWO),
     CausePair(
         "gzip",
         one("nginx", file_bytes=16384),

@@ -10,6 +10,9 @@ from tests.qualify.why.pairs import EQUAL, PAIRS, CausePair, explain
 
 @pytest.mark.parametrize("pair", [*PAIRS, EQUAL], ids=lambda pair: pair.name)
 def test_the_cause_is_named(pair: CausePair, why_lab: FaultLab) -> None:
-    explained = explain(pair, why_lab)
-    assert explained.adds_up
-    assert pair.is_named(explained.causes, explained.parts), explained
+    """Run a pair once; busy neighbours may hide a cause, but not in each of two more runs."""
+    runs = [explain(pair, why_lab)]
+    if not pair.is_named(runs[0].causes, runs[0].parts):
+        runs += [explain(pair, why_lab) for _ in range(2)]
+    assert all(each.adds_up for each in runs)
+    assert all(pair.is_named(each.causes, each.parts) for each in runs[1:]), runs
