@@ -2,7 +2,7 @@
 
 A request has a point in `http_reqs`, `http_req_duration` (milliseconds) and `http_req_failed` (1: it failed), whose
 time is when it ended. Its status is a tag, "0" without an answer. The run is taken to last from the first request's
-start to the end of the last one.
+start to the end of the last one. A line that is cut off makes it incomplete, one of another program does not.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def read_points(text: str) -> LoadResult:
         non_2xx=sum(n for code, n in statuses.items() if code[0] != "2"),
         failed=sums["http_req_failed"],
         dropped=sums["dropped_iterations"] or None,
-        complete=not unread,
+        complete=not any(line.lstrip().startswith("{") for line in unread),
         notes=(
             Note(code="k6-points", message="the points are of single requests: benchkit counts and sorts them itself"),
             no_end_mark("a file of points"),

@@ -126,6 +126,10 @@ def test_the_forms_of_k6_agree() -> None:
     assert export.failed == 100  # `passes`: `fails` are the 200 that did not fail
     points = _read(recorded("k6/v18-points"))
     assert (points.requests, points.failed, points.status) == (12, 4, {"200": 8, "503": 4})
+    assert points.complete
+    text = recorded("k6/v18-points")
+    assert _read(f"> k6 run --out json=- mine.js\n{text}").complete, "a line of another program is none of k6's"
+    assert not _read(text.rstrip()[:-20]).complete
     dropped = _read(recorded("k6/v18-dropped"))
     assert (dropped.dropped, dropped.users, dropped.connections) == (295, 2, None)
     with pytest.raises(ParseError, match="no requests of HTTP"):
