@@ -2,7 +2,7 @@
 
 A request has a point in `http_reqs`, `http_req_duration` (milliseconds) and `http_req_failed` (1: it failed), whose
 time is when it ended. Its status is a tag, "0" without an answer. The run is taken to last from the first request's
-start to the end of the last one. A line that is cut off makes it incomplete, one of another program does not.
+start to the end of the last one. An unfinished line makes it incomplete, one of another program does not.
 """
 
 from __future__ import annotations
