@@ -8,17 +8,17 @@ import socket
 import struct
 import threading
 import time
-from typing import Dict, Iterator, List, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from benchkit.agent import operations as ops
 from benchkit.agent.common import OperationError
+from benchkit.agent.frames import pack_datagrams, unpack_datagrams
 
 MAX_DATAGRAM = 65535
 MAX_DATAGRAMS = 256
 """Datagrams after which an exchange returns, though more are there."""
 SILENCE_S = 0.0005
 """Time without a datagram after which those that came are returned."""
-SIZE = struct.Struct(">H")
 INITIAL_BYTES = 1200
 """Smallest first datagram of a client (RFC 9000, 14.1)."""
 RESERVED_VERSION = 0x1A2A3A4A
@@ -40,7 +40,7 @@ class DatagramSessions:
         error: Optional[str] = None
         received: List[bytes] = []
         try:
-            for each in _unpacked(wanted.body):
+            for each in unpack_datagrams(wanted.body):
                 connection.send(each)
             deadline = time.monotonic() + wanted.wait_s
             while len(received) < MAX_DATAGRAMS:
@@ -54,7 +54,7 @@ class DatagramSessions:
             with self._lock:
                 del self._sockets[number]
             connection.close()
-        return ops.Datagrams(number, error, b"".join(SIZE.pack(len(each)) + each for each in received))
+        return ops.Datagrams(number, error, pack_datagrams(received))
 
     def _session(self, wanted: ops.ExchangeDatagrams) -> Tuple[int, socket.socket]:
         with self._lock:
@@ -96,11 +96,3 @@ def ask_versions(at: ops.SocketAddress, timeout_s: float) -> List[int]:
     if answer[1:5] != bytes(4) or not versions:
         raise OSError(f"it answers {answer[:16].hex()}, which is no QUIC")
     return [int.from_bytes(versions[start : start + 4], "big") for start in range(0, len(versions), 4)]
-
-
-def _unpacked(body: bytes) -> Iterator[bytes]:
-    start = 0
-    while start < len(body):
-        (size,) = SIZE.unpack_from(body, start)
-        start += SIZE.size + size
-        yield body[start - size : start]

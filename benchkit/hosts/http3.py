@@ -5,12 +5,12 @@ The library has no socket, so that the datagrams go through the agent of the hos
 
 from __future__ import annotations
 
-import struct
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from benchkit.agent import operations as ops
+from benchkit.agent.frames import unpack_datagrams
 from benchkit.hosts.http2 import Http2Response, request_fields
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from aioquic.quic.connection import QuicConnection
     from aioquic.quic.events import ConnectionTerminated, QuicEvent
 
-SIZE = struct.Struct(">H")
 PEER = ("server", 0)
 """Any address: there is one path, whose ends the carrier knows."""
 WINDOW = 16 << 20
@@ -92,7 +91,7 @@ class Http3Request:
             found = exchange(sent, max(0.0, timer - now))
             if found.error is not None:
                 raise ValueError(f"the UDP port is closed: {found.error}")
-            for datagram in unpacked_datagrams(found.body):
+            for datagram in unpack_datagrams(found.body):
                 has_answered = True
                 self._versions += _offered_versions(datagram)
                 connection.receive_datagram(datagram, PEER, time.monotonic())
@@ -174,17 +173,3 @@ def _offered_versions(datagram: bytes) -> list[int]:
     source = 6 + datagram[5]
     start = source + 1 + datagram[source]
     return [int.from_bytes(datagram[each : each + 4], "big") for each in range(start, len(datagram) - 3, 4)]
-
-
-def packed_datagrams(datagrams: Iterable[bytes]) -> bytes:
-    """Return datagrams as the agent takes them: each after its size."""
-    return b"".join(SIZE.pack(len(each)) + each for each in datagrams)
-
-
-def unpacked_datagrams(body: bytes) -> Iterator[bytes]:
-    """Yield the datagrams that the agent returns."""
-    start = 0
-    while start < len(body):
-        (size,) = SIZE.unpack_from(body, start)
-        start += SIZE.size + size
-        yield body[start - size : start]

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from benchkit.agent import operations as ops
+from benchkit.agent.frames import pack_datagrams
 from benchkit.errors import HostError, HostStateError
 from benchkit.hosts.agent_link import AgentLink
 from benchkit.hosts.files import HostPath
 from benchkit.hosts.http2 import Http2Request, Http2Response
-from benchkit.hosts.http3 import Http3Request, packed_datagrams
+from benchkit.hosts.http3 import Http3Request
 from benchkit.hosts.processes import HostProcess
 from benchkit.models.protocol import Alpn, HttpProtocol, Negotiated, alpn, is_http2, is_tls
 
@@ -224,7 +225,7 @@ class Sockets:
         def exchange(datagrams: Sequence[bytes], wait_s: float | None) -> ops.Datagrams:
             nonlocal session
             wanted = ops.ExchangeDatagrams(
-                socket_address(at), wait_s or 0.0, session, wait_s is None, packed_datagrams(datagrams)
+                socket_address(at), wait_s or 0.0, session, wait_s is None, pack_datagrams(datagrams)
             )
             received = self._link.request(wanted, timeout_s=wait_s or 0.0)
             session = received.session
