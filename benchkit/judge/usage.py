@@ -67,19 +67,18 @@ def generator_use(evidence: Evidence) -> Use | None:
     return max([*processes, *hosts])
 
 
-def is_crowded_out(evidence: Evidence, thresholds: Thresholds) -> bool:
-    """Return True if others filled the cores of the load tool, which was not at its own limit with all its packets.
+def crowded_use(evidence: Evidence, thresholds: Thresholds) -> float | None:
+    """Return the share of its cores that the load tool used, with all its packets, while others filled them.
 
-    False where the CPUs of a generator are not recorded: who filled them is not known. A load tool that used less than
-    its share beside many others was not starved: it waited.
+    None where it was at its own limit or the cores were not full, and where the CPUs of a generator are not recorded:
+    who filled them is not known.
     """
     if any(not each.cpus for each in evidence.record.generators):
-        return False
+        return None
     alone = [use.share for each in evidence.record.generators for use in _process_use(evidence, each)]
     busy = {host: share for host in evidence.load_hosts if (share := generator_cores_busy(evidence, host)) is not None}
-    own = [_own_share(evidence, host) for host in busy]
-    limit = thresholds.generator_cpu
-    return max(busy.values(), default=0.0) >= limit > max([*alone, *own]) >= STARVED
+    used = max([*alone, *(_own_share(evidence, host) for host in busy)], default=0.0)
+    return used if max(busy.values(), default=0.0) >= thresholds.generator_cpu > used else None
 
 
 def generator_cores_busy(evidence: Evidence, host: str) -> float | None:

@@ -19,9 +19,9 @@ from benchkit.judge.handshakes import handshakes
 from benchkit.judge.usage import (
     STARVED,
     counter_increase,
+    crowded_use,
     generator_cores_busy,
     generator_use,
-    is_crowded_out,
     link_use,
     port_use,
     server_use,
@@ -284,7 +284,7 @@ def _generator_use(evidence: Evidence, thresholds: Thresholds) -> Readings:
         yield SkippedCheck(why="the CPUs of the load tool are not recorded")
         return
     if limit < 1:
-        is_crowded = use.share >= limit and is_crowded_out(evidence, thresholds)
+        is_crowded = use.share >= limit and crowded_use(evidence, thresholds) is not None
         yield Reading(use.share, limit, use.text, units.share(limit), GENERATOR_CROWDED if is_crowded else None)
     unwatched = [host for host in evidence.load_hosts if generator_cores_busy(evidence, host) is None]
     if unwatched:
@@ -296,7 +296,7 @@ def _server_use(evidence: Evidence, thresholds: Thresholds) -> Readings:
 
     One full part is enough: a proxy waits while the server behind it works. Only for closed loops at full speed: at a
     target rate a server may well be idle. It may have waited for others: where it used most of what they left of its
-    cores, and where they filled the cores of the load tool.
+    cores, and where they filled the cores of the load tool, unless that waited, too.
     """
     if not evidence.closed_loop:
         return
@@ -305,7 +305,8 @@ def _server_use(evidence: Evidence, thresholds: Thresholds) -> Readings:
     if use is None or use_of_rest is None:
         yield SkippedCheck(why="the server's CPU time or its CPUs are not recorded")
         return
-    is_crowded = STARVED <= use.share < limit and (use_of_rest.share >= limit or is_crowded_out(evidence, thresholds))
+    starved_load = (crowded_use(evidence, thresholds) or 0.0) >= STARVED
+    is_crowded = STARVED <= use.share < limit and (use_of_rest.share >= limit or starved_load)
     yield Reading(use.share, limit, use.text, units.share(limit), SERVER_CROWDED if is_crowded else None)
 
 

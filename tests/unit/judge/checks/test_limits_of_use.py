@@ -229,6 +229,19 @@ def test_server_that_waits_for_a_load_tool_beside_others_is_disturbed(user: floa
     assert found.severity == severity
 
 
+@pytest.mark.parametrize(("share", "severity"), [(0.02, "invalid"), (0.12, "suspect")])
+def test_a_load_tool_that_waits_for_a_slow_server_beside_others_is_not_the_limit(share: float, severity: str) -> None:
+    """Fill the core of the load tool with work of others: it has little to do, or it is starved."""
+    taken: Telemetry = {("cpu_s_total", "sut", "app", None): {-0.01: 0, 3.05: 0.15 * WINDOW_S}}
+    others = {**core_counters("sut", 0, user=0.6), **core_counters("load", 1, user=0.95)}
+    trial = build_trial({**taken, **others}, generators=(build_generator(cpu_s=share * WINDOW_S),))
+    saturated, idle = finding_of("generator-saturated", trial), finding_of("server-idle", trial)
+    assert saturated is not None
+    assert saturated.severity == "suspect"
+    assert idle is not None
+    assert idle.severity == severity
+
+
 @pytest.mark.parametrize(("share", "severity"), [(0.11, "suspect"), (0.05, "invalid")])
 def test_a_server_that_uses_less_than_a_fair_share_beside_others_waits_for_something_else(
     share: float, severity: str
