@@ -199,11 +199,15 @@ def measurement(output: ReducerOutput, rows: RequestRows) -> Measurement:
 def summary_with_rows(summary: LoadResult, file: bytes | None, rows: RequestRows, load: Load) -> ParsedOutput:
     """Return a tool's summary with its rows: counts are the summary's, times those of the rows. Raises ParseError.
 
-    Where the tool was ended before it printed a summary, counts are those of the rows in the window of its load.
+    Where the tool was ended before it printed a summary, counts are those of the rows in the window of its load. The
+    last row may then be cut.
     """
-    measured = measurement(read_file(file, summary.tool), rows)
+    output = read_file(file, summary.tool)
+    measured = measurement(output, rows)
+    complete = summary.complete and measured.complete
     if summary.requests is None:
         summary = _summary_of_rows(summary, measured, load)
+        complete = output.ended != "damaged" and not output.unread.count
     counters = measured.counters
     notes = {note.code: note for note in (*measured.notes, *summary.notes)}
     if summary.requests is not None and counters.recorded != summary.requests:
@@ -213,7 +217,7 @@ def summary_with_rows(summary: LoadResult, file: bytes | None, rows: RequestRows
         "latency": measured.latency(),
         "status": summary.status or counters.status,
         "non_2xx": counters.non_2xx if summary.non_2xx is None else summary.non_2xx,
-        "complete": summary.complete and measured.complete,
+        "complete": complete,
         "notes": tuple(notes.values()),
     }
     return ParsedOutput(summary.model_copy(update=exact), measured)
@@ -232,7 +236,6 @@ def _summary_of_rows(summary: LoadResult, measured: Measurement, load: Load) -> 
             "rps": counted / load.duration_s,
             "connections": load.connections,
             "bytes_total": measured.counters.bytes_total,
-            "complete": True,
             "notes": (Note(code=NO_SUMMARY, message=message),),
         }
     )

@@ -16,9 +16,11 @@ from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped] # the li
 from benchkit.errors import ParseError
 from benchkit.loadtools.generators.generator import REDUCER
 from benchkit.loadtools.measurement import Measurement
-from benchkit.loadtools.reducer_output import ReducerOutput, measurement, read
+from benchkit.loadtools.reducer_output import ReducerOutput, measurement, read, summary_with_rows
 from benchkit.loadtools.registry import get_tool
 from benchkit.loadtools.vegeta import measure as vegeta_measure
+from benchkit.models.load import Load
+from benchkit.models.load_result import LoadResult
 from benchkit.services.go_build import build
 from tests.support.loadtools.fixtures import GOARCH
 
@@ -96,6 +98,25 @@ def test_a_histogram_encoded_by_hand_is_read() -> None:
     zeros_to_300, zeros_to_2000 = b"\xd7\x04", b"\xc5\x1a"  # zigzag: -300 and -1699
     numbers = zeros_to_300 + b"\x04" + zeros_to_2000 + b"\x02"
     assert measure_document(document_with_histogram(wrapped(payload(numbers)))) == measure_document(document())
+
+
+@pytest.mark.parametrize(
+    ("changed", "complete"),
+    [
+        ({"ended": "cut"}, True),
+        ({"ended": "damaged"}, False),
+        ({"ended": "cut", "unread": {"count": 1, "first": "x"}}, False),
+    ],
+)
+def test_the_last_row_of_a_tool_that_was_ended_may_be_cut(changed: dict[str, Any], *, complete: bool) -> None:
+    rows = get_tool("hey").rows
+    assert rows is not None
+    load = Load(tool="hey", connections=1, duration_s=2)
+    summary = LoadResult(tool="hey", complete=False)
+    found = summary_with_rows(summary, json.dumps(document(**changed)).encode(), rows, load).result
+    assert (found.complete, found.requests, found.rps) == (complete, 3, 1.5)
+    whole = summary.model_copy(update={"requests": 3, "complete": True})
+    assert not summary_with_rows(whole, json.dumps(document(**changed)).encode(), rows, load).result.complete
 
 
 @pytest.mark.parametrize(
