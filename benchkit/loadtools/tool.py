@@ -301,6 +301,8 @@ class Tool:
     """Return the options with a value that the tool cannot do; pure."""
     protocols: frozenset[HttpProtocol] = frozenset({"http1"})
     """Protocols that it speaks."""
+    builds: Mapping[HttpProtocol, str] = field(default_factory=dict)
+    """Those of them that only some builds speak → which; nothing that the program prints tells it."""
     reconnects: frozenset[HttpProtocol] = frozenset({"http1", "https1"})
     """Those of them in which it can open a connection for each request (`keepalive: false`)."""
     tls: TlsSupport | None = None
@@ -384,6 +386,8 @@ class Tool:
     def plan_notes(self, load: Load, target: Target) -> Iterator[str]:
         """Yield what the reader of a plan must know of the way in which this tool sends the load to the target."""
         yield from self.load_notes(load)
+        if target.protocol in self.builds:
+            yield f"{self.name} speaks {target.protocol} where it is {self.builds[target.protocol]}; otherwise no request arrives."
         if target.tls is not None and self.tls is not None and not self.tls.verifies:
             yield f"{self.name} verifies no certificate, and cannot be told to: it sends its load to any server that answers."
 

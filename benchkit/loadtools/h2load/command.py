@@ -11,6 +11,8 @@ Limits, read from its source (src/h2load.cc):
   the next one when the last is answered, and its time counts from then: a wait of those that were due is in no figure.
 - By itself it offers HTTP/2 and HTTP/1.1 in the handshake, and takes what the server chooses; `--npn-list`, in newer
   versions another name of `--alpn-list`, has it offer one. Without it connections end, and their requests are errors.
+- It speaks HTTP/3 if it is built with ngtcp2 and `h3` is the first protocol offered. Neither its version nor its help
+  says if it is: without, it asks by TCP for `h3`.
 - It offers only cipher suites of its own list, unless told others. Certificates are never verified, sessions never
   resumed.
 - It adds Content-Length to a request with a body, and to no other.
@@ -43,7 +45,7 @@ from benchkit.loadtools.tool import (
     with_zero_length,
 )
 from benchkit.models.load import Load
-from benchkit.models.protocol import is_http2
+from benchkit.models.protocol import has_streams
 from benchkit.models.request import Request
 
 URIS = "h2load.uris"
@@ -110,8 +112,9 @@ def _argv(load: Load, target: Target) -> list[str]:
 
 def _protocol_arguments(load: Load, target: Target) -> list[str]:
     """Return the arguments for the protocol, no other being offered in the handshake, and for the streams."""
-    argv = {"http1": ["--h1"], "https1": ["--h1"], "h2": ["--npn-list=h2"], "h2c": []}[target.protocol]
-    if is_http2(target.protocol):
+    offers = {"http1": ["--h1"], "https1": ["--h1"], "h2": ["--npn-list=h2"], "h2c": [], "h3": ["--npn-list=h3"]}
+    argv = offers[target.protocol]
+    if has_streams(target.protocol):
         argv = [*argv, f"-m{load.streams}"]
     if target.tls is not None and target.tls.ciphers is not None:
         argv = [*argv, f"--{'tls13-' if target.tls.version == '1.3' else ''}ciphers={target.tls.ciphers}"]
@@ -150,6 +153,7 @@ TOOL = Tool(
     files=_files,
     validate=_validate,
     lead=_lead,
-    protocols=frozenset({"http1", "https1", "h2", "h2c"}),
+    protocols=frozenset({"http1", "https1", "h2", "h2c", "h3"}),
+    builds={"h3": "built with ngtcp2, which Debian's is not"},
     tls=TlsSupport(verifies=False, sends_name=True, resumes=False),
 )

@@ -142,6 +142,7 @@ TOOL = Tool(
     validate=_validate,
     validate_target=_validate_target,
     protocols=frozenset({"http1", "https1", "h2", "h2c", "h3"}),
+    builds={"h3": "built with `--features http3`"},
     tls=TlsSupport(verifies=True, sends_name=True, resumes=True),
     lingers_s={"h3": 30.0},
     load_notes=_load_notes,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import urllib.request
@@ -69,14 +70,31 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Http3Server]:
         process.terminate()
 
 
+def skip_without_http3(tool: str) -> None:
+    """Skip the test where h2load is built without ngtcp2: it then warns of an option of QUIC."""
+    if tool == "h2load" and shutil.which("h2load"):
+        argv = ["h2load", "--npn-list=h3", "--qlog-file-base=/dev/null", "-n1", "-T1", "-N1", "https://127.0.0.1:1/"]
+        if (
+            "only effective in quic"
+            in subprocess.run(argv, capture_output=True, text=True, check=False, timeout=30).stderr
+        ):
+            pytest.skip("h2load is built without ngtcp2")
+
+
+OPEN_AT_THE_END = {"h2load": 1}
+"""Requests per stream that a tool may leave open at the end of its time: answered, but counted by the server alone."""
+
+
 @pytest.mark.parametrize("streams", [1, 8])
 @pytest.mark.parametrize("tool", HTTP3)
 def test_server_and_tool_count_the_same_requests(tool: str, streams: int, server: Http3Server, tmp_path: Path) -> None:
+    skip_without_http3(tool)
     before = server.counts()
     load = Load(tool=tool, connections=3, streams=streams, duration_s=1)
     result = run_generator(load, Target(server.authority, "h3", TlsOptions()), tmp_path).result
-    expected = {"requests": result.requests, "handshakes": 3, "connections": 3, "resumed": 0}
-    assert server.increase(before) == expected
+    counted = server.increase(before)
+    assert 0 <= counted.pop("requests") - (result.requests or 0) <= OPEN_AT_THE_END.get(tool, 0) * load.in_flight
+    assert counted == {"handshakes": 3, "connections": 3, "resumed": 0}
     assert (result.complete, result.failed, result.non_2xx) == (True, 0, 0)
     assert result.duration_s == pytest.approx(1, abs=0.05)
     assert result.requests

@@ -379,6 +379,12 @@ def test_a_plan_says_which_tools_verify_no_certificate() -> None:
     ]
     of_load = {"oha", "bombardier"}
     assert not any(list(tool.plan_notes(_load(name), TARGET)) for name, tool in TOOLS.items() if name not in of_load)
+    builds = {
+        name
+        for name, tool in TOOLS.items()
+        if any(" speaks h3 where it is " in note for note in tool.plan_notes(_load(name), _target("h3", TLS13)))
+    }
+    assert builds == {"h2load", "oha"}
 
 
 def test_k6_reads_the_load_from_a_file() -> None:
