@@ -9,6 +9,7 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -94,17 +95,18 @@ def transcript(cli: Cli, *commands: tuple[str | Path, ...]) -> str:
     return "\n".join(parts)
 
 
+def write_inventory(lab: Lab, folder: Path, **changes: dict[str, object]) -> Path:
+    """Write a lab as an inventory file; keyword arguments change fields of a host."""
+    hosts = {}
+    for spec in lab.inventory().hosts:
+        fields = spec.model_dump(mode="json", exclude={"name"}, exclude_none=True) | changes.get(spec.name, {})
+        hosts[spec.name] = {key: value for key, value in fields.items() if value is not None}
+    path = folder / "inventory.yaml"
+    path.write_text(json.dumps({"hosts": hosts}))  # JSON is YAML
+    return path
+
+
 @pytest.fixture
 def inventory(lab: Lab, tmp_path: Path) -> Callable[..., Path]:
     """Write the session's lab as an inventory file; keyword arguments change fields of a host."""
-
-    def write(**changes: dict[str, object]) -> Path:
-        hosts = {}
-        for spec in lab.inventory().hosts:
-            fields = spec.model_dump(mode="json", exclude={"name"}, exclude_none=True) | changes.get(spec.name, {})
-            hosts[spec.name] = {key: value for key, value in fields.items() if value is not None}
-        path = tmp_path / "inventory.yaml"
-        path.write_text(json.dumps({"hosts": hosts}))  # JSON is YAML
-        return path
-
-    return write
+    return partial(write_inventory, lab, tmp_path)
