@@ -153,7 +153,7 @@ def _profile(
     """Return the profile pass that the CPU times of the servers ask for; None where they are unknown."""
     from benchkit import units
     from benchkit.cli.console import say
-    from benchkit.scenario.versus_profile import ServerCost, profile_length
+    from benchkit.scenario.profile_length import ServerCost, profile_length
 
     costs: dict[str, ServerCost] = {}
     for record in observed.records:

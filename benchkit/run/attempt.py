@@ -146,6 +146,7 @@ def _attempt(
         tables = ended.get(trial.trial_id)
         if tables is not None:
             testbed.rates.add(tables.trial)
+            testbed.windows.add(tables.trial)
             observer.trial_ended(each, tables.trial.rps, str(tables.trial.verdict), tables.deciding_checks)
             rows[each] = tables.trial
     failures = {each: block.failures[trial.trial_id] for each, trial in trials.items() if each not in rows}

@@ -37,6 +37,7 @@ from benchkit.plan.secret_headers import secret_notes
 from benchkit.run.attempt import AttemptResult, attempt_block
 from benchkit.run.events import RunObserver, heard_one_at_a_time
 from benchkit.run.manifest import code_of, controller_placement, make_manifest, new_run_id
+from benchkit.run.profile_windows import ProfileWindows
 from benchkit.run.recorder import RunOutcome, RunRecorder, recording
 from benchkit.run.resume import Resumption, check_resumption, finished_verdicts, resume_queue, spare_blocks
 from benchkit.run.target_rates import TargetRates
@@ -167,7 +168,8 @@ def execute(run: OpenedRun, observer: RunObserver) -> RunOutcome:
         first_block = None if run.options.adapts is None else _FirstBlock(run.folder, run.options.adapts)
         queue = _make_queue(run, recorder, observer, first_block)
         if not queue.is_empty:  # empty if the run was killed after its last trial
-            rates = TargetRates(recorder.tables.trials())
+            ended = tuple(recorder.tables.trials())
+            rates, windows = TargetRates(ended), ProfileWindows(ended)
             testbeds = [
                 Testbed(
                     plan,
@@ -175,6 +177,7 @@ def execute(run: OpenedRun, observer: RunObserver) -> RunOutcome:
                     rates,
                     recorder,
                     observer,
+                    windows=windows,
                     reconnect_s=run.options.reconnect_s,
                 )
                 for plan in run.plan.by_testbed

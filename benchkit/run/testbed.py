@@ -22,6 +22,7 @@ from benchkit.plan.records import inventory_facts, used_programs
 from benchkit.plan.tuning_plan import nofile_limit
 from benchkit.run.events import RunObserver
 from benchkit.run.manifest import roles_of_host
+from benchkit.run.profile_windows import ProfileWindows
 from benchkit.run.recorder import RunRecorder
 from benchkit.run.retries import RetryPolicy
 from benchkit.run.run_log import log_step
@@ -53,11 +54,13 @@ class Testbed:
         recorder: RunRecorder,
         observer: RunObserver,
         *,
+        windows: ProfileWindows,
         reconnect_s: float = RECONNECT_S,
     ) -> None:
         """Take hosts that are held for the run; a lost one is reconnected for at most `reconnect_s` seconds.
 
-        `rates` were measured at full speed by any testbed of the run; target rates follow from them.
+        `rates` were measured at full speed by any testbed of the run; target rates follow from them. From what requests
+        cost, the `windows` of profiles follow.
         """
         self.plan = plan
         self.name = plan.testbed
@@ -66,7 +69,7 @@ class Testbed:
         self.retries = RetryPolicy()
         self.lost_hosts: dict[str, str] = {}
         """Hosts that are not used any more, each with the reason."""
-        self.rates = rates
+        self.rates, self.windows = rates, windows
         self._recorder = recorder
         self._observer = observer
         self._reconnect_s = reconnect_s
@@ -180,11 +183,13 @@ class Testbed:
         return self._cell_tuning.not_applied.get(cell.cell_id)
 
     def cell_of(self, planned_trial: PlannedTrial) -> PlannedCell:
-        """Return the cell of a trial as that trial runs it, with its target rate. Raises InputError without any."""
-        cell, note = self.rates.cell_of(planned_trial, self.plan)
-        if note is not None and self._recorder.add_note(note):
-            logger.info("%s", note)
-            self._observer.notify(note)
+        """Return the cell of a trial with its rate and the window of a profile. Raises InputError without a rate."""
+        cell, of_rate = self.rates.cell_of(planned_trial, self.plan)
+        cell, of_window = self.windows.cell_of(cell, planned_trial, self.plan)
+        for note in filter(None, (of_rate, of_window)):
+            if self._recorder.add_note(note):
+                logger.info("%s", note)
+                self._observer.notify(note)
         return cell
 
     def tune_for(self, cell: PlannedCell) -> None:

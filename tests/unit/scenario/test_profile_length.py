@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from benchkit.scenario.versus_profile import BLOCKS, FREQUENCY_HZ, MIN_DURATION_S, ServerCost, profile_length
+from benchkit.scenario.profile_length import BLOCKS, FREQUENCY_HZ, MIN_DURATION_S, ServerCost, profile_length
 
 FAST, SLOW = ServerCost(20e-6, 0.5), ServerCost(30e-6, 0.5)
 

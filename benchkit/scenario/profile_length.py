@@ -1,4 +1,4 @@
-"""The profile pass of `benchkit versus --why`: its length from the CPU times that short trials of the servers show."""
+"""The length of profiles, from the CPU times of requests that trials of the servers show."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 BLOCKS = 3
-"""Pairs of a profiled trial and its partner for each server: the fewest with an interval."""
+"""Pairs of a profiled trial and its partner for each server of `versus --why`: the fewest with an interval."""
 FREQUENCY_HZ = 499
-"""Samples per second and CPU; an odd number beats with no timer of a server."""
+"""Samples per second and CPU of `versus --why`; an odd number beats with no timer of a server."""
 MIN_DURATION_S = 4.0
 OVERHEAD_S = 2.0
 """Time of a trial beside its window: its servers start, and are warmed up."""
@@ -43,22 +43,22 @@ class ProfileLength(NamedTuple):
 
 
 def profile_length(servers: Sequence[ServerCost], budget_s: float) -> ProfileLength:
-    """Return how long to profile servers, the first of which is the baseline, in at most `budget_s` seconds.
+    """Return how long `versus --why` profiles servers, first the baseline, in at most `budget_s` seconds."""
+    baseline, *others = servers
+    most_s = max(MIN_DURATION_S, math.floor(budget_s / (2 * BLOCKS * len(servers)) - OVERHEAD_S))
+    needed_s = max((needed_window_s(baseline, each, BLOCKS, FREQUENCY_HZ) for each in others), default=MIN_DURATION_S)
+    return ProfileLength(max(MIN_DURATION_S, math.ceil(min(needed_s, most_s))), needed_s)
+
+
+def needed_window_s(baseline: ServerCost, server: ServerCost, blocks: int, frequency_hz: int) -> float:
+    """Return the seconds of each window of a pair; infinite for servers without difference.
 
     The number of samples in a category is Poisson distributed. Of n samples of a request of c seconds, a category of
     the size x has the variance x c / n. x is taken as a tenth of c in both servers, beside the tenth of the difference
     that is to be seen.
     """
-    baseline, *others = servers
-    most_s = max(MIN_DURATION_S, math.floor(budget_s / (2 * BLOCKS * len(servers)) - OVERHEAD_S))
-    needed_s = max((_needed_s(baseline, each) for each in others), default=MIN_DURATION_S)
-    return ProfileLength(max(MIN_DURATION_S, math.ceil(min(needed_s, most_s))), needed_s)
-
-
-def _needed_s(baseline: ServerCost, server: ServerCost) -> float:
-    """Return the seconds of each window; infinite for servers without difference."""
     reach = PART * PRECISION * abs(server.cpu_s - baseline.cpu_s)
     if not reach:
         return math.inf
-    variance_of_second = sum(PART * each.cpu_s**2 / (FREQUENCY_HZ * each.cores) for each in (baseline, server))
-    return T**2 * variance_of_second / reach**2 / BLOCKS
+    variance_of_second = sum(PART * each.cpu_s**2 / (frequency_hz * each.cores) for each in (baseline, server))
+    return T**2 * variance_of_second / reach**2 / blocks
