@@ -24,7 +24,7 @@ from benchkit.loadtools.nighthawk import output as nighthawk
 from benchkit.loadtools.oha import output as oha
 from benchkit.loadtools.openloop import output as openloop
 from benchkit.loadtools.output_format import OutputFormat
-from benchkit.loadtools.preparation import PreparedText, prepare, prepare_further
+from benchkit.loadtools.preparation import PreparedText, prepare, prepare_further, tables_within
 from benchkit.loadtools.registry import TOOLS
 from benchkit.loadtools.rewrk import output as rewrk
 from benchkit.loadtools.siege import output as siege
@@ -162,12 +162,12 @@ def read_runs(text: str, *, where: str) -> list[LoadResult]:
 
 
 def _prepare(text: str) -> PreparedText:
-    """Return the prepared text, without a prefix that hides the marks of its tool."""
+    """Return the prepared text, without a prefix or a heading that hides the marks of its tool."""
     prepared = prepare(text)
     if _has_marks(prepared.text):
         return prepared
-    further = prepare_further(prepared)
-    return further if further is not None and _has_marks(further.text) else prepared
+    further = (prepare_further(prepared), *tables_within(prepared))
+    return next((each for each in further if each is not None and _has_marks(each.text)), prepared)
 
 
 def _has_marks(text: str) -> bool:
@@ -207,15 +207,17 @@ def _is_read(chosen: OutputFormat, text: str) -> bool:
 
 
 def _read(chosen: OutputFormat, text: str, prepared: PreparedText) -> LoadResult:
-    """Return the result of a run; where its format refuses it, without what its lines begin with."""
+    """Return the result of a run; where its format refuses it, without what its lines or a table begin with."""
     notes = prepared.notes
     try:
         result = chosen.parse(text)
     except ParseError:
-        further = prepare_further(PreparedText(text, notes))
-        if further is None or not _is_read(chosen, further.text):
+        whole = PreparedText(text, notes)
+        further = (each for each in (prepare_further(whole), *tables_within(whole)) if each is not None)
+        found = next((each for each in further if _is_read(chosen, each.text)), None)
+        if found is None:
             raise
-        text, notes = further
+        text, notes = found
         result = chosen.parse(text)
     if not result.complete and _is_excerpt(chosen, text, result):
         message = f"the text has no beginning of a run of {chosen.tool}: an excerpt, whose end cannot be judged"

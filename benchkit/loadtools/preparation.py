@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from benchkit.loadtools.text import ESCAPES, excerpt, split_lines
 from benchkit.models.load_result import Note
+from benchkit.units import counted
 
 MIN_SHARE = 0.6
 """Least share of the lines that have a prefix: headings of the author stand between the lines of a log."""
@@ -61,6 +62,8 @@ _COMMAND = re.compile(r"##\[\w+\].*")
 """Line of GitHub Actions and Azure Pipelines between those of a step."""
 _BOUNDARY = re.compile(r"[ \t:|>\]}-]")
 _LONGEST_PREFIX = 120
+_TABLE_HEADING = re.compile(r'"?[A-Za-z][\w %/."-]{0,80},[^\n]')
+_MOST_HEADING_LINES = 20
 _FIRST_WORD = re.compile(r"[a-z][\w.-]{0,80} ")
 _MIN_SHARE_OF_WORD = 0.9
 
@@ -111,6 +114,24 @@ def prepare_further(prepared: PreparedText) -> PreparedText | None:
         return None
     stripped, note = _without(prefix, lines)
     return PreparedText("\n".join(stripped), (*prepared.notes, note))
+
+
+def tables_within(prepared: PreparedText) -> Iterator[PreparedText]:
+    """Yield what follows each of the first lines of a text, where that begins with names separated by commas.
+
+    Harnesses and shells print lines of their own above a table, whose heading has to be the first line.
+    """
+    rest = prepared.text
+    for number in range(1, _MOST_HEADING_LINES + 1):
+        _, line_end, rest = rest.partition("\n")
+        if not line_end:
+            return
+        if _TABLE_HEADING.match(rest):
+            above = counted(number, "line")
+            note = Note(
+                code="heading-removed", message=f"{above} above the table {'was' if number == 1 else 'were'} removed"
+            )
+            yield PreparedText(rest, (*prepared.notes, note))
 
 
 def _starts_of(line: str) -> Iterator[str]:

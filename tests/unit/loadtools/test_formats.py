@@ -88,6 +88,20 @@ def test_outputs_of_two_tools_in_one_text_are_refused_unless_one_is_named() -> N
     assert _read("ab", text).requests == _read("ab", _text("ab")).requests
 
 
+@pytest.mark.parametrize(
+    ("tool", "name"), [("ab", "v23-e"), ("hey", "v014-csv"), ("jmeter", "v56-csv"), ("locust", "v247-csv")]
+)
+def test_lines_above_a_table_are_removed(tool: str, name: str) -> None:
+    text = (FIXTURES / tool / f"{name}.txt").read_text()
+    plain = _read(tool, text)
+    for named in (AUTO, tool):
+        found = _read(named, f"started on a, b and c\n$ {tool} http://127.0.0.1/\n\n{text}")
+        assert found.model_copy(update={"notes": plain.notes}) == plain
+        assert found.notes[-1].message == "3 lines above the table were removed"
+    with pytest.raises(ParseError):
+        _read(tool, f"one\n{text.partition(chr(10))[2]}")
+
+
 @pytest.mark.parametrize("tool", NAMES)
 def test_two_runs_are_listed_and_read_one_by_one(tool: str) -> None:
     one = _text(tool)
