@@ -203,7 +203,7 @@ def _with_decision(ratio: Ratio, test: Test, p: float, family: int, alpha: float
         why = f"{ratio.blocks} blocks can show a very large difference only; {enough} blocks show smaller ones"
         return decided.model_copy(update={"reason": ratio.with_exclusions(why)})
     if ratio.bias and ratio.low is not None and ratio.high is not None and ratio.low <= 1 <= ratio.high:
-        why = f"one cell had less CPU time than the other, which alone can make a difference of {_exp(ratio.bias) - 1:.1%}"
+        why = f"what disturbed its trials can make a difference of {_exp(ratio.bias) - 1:.1%} by itself"
         return decided.model_copy(update={"reason": ratio.with_exclusions(why)})
     way = "higher" if (ratio.ratio or 0) > 1 else "lower"
     better = metric_named(ratio.metric).better
@@ -382,7 +382,7 @@ def _with_intervals(ratios: Sequence[Ratio], differences: Reals, rounded_below: 
 
 
 def _with_bias(ratio: Ratio, samples: Samples, alpha: float) -> Ratio:
-    """Return the ratio with the bias that the CPU time left to its cells can have caused, in rates and latencies."""
+    """Return the ratio with the bias that disturbances and a late load tool can have caused, in rates and latencies."""
     from benchkit.judge.check import LOAD  # noqa: PLC0415 - pandas, which a history of kept estimates does not need
 
     if samples.left is None or ratio.high is None or ratio.ratio is None or ratio.metric not in LOAD:
@@ -392,7 +392,8 @@ def _with_bias(ratio: Ratio, samples: Samples, alpha: float) -> Ratio:
     outside, neighbours = (
         (left[cell] - left[baseline])[both] for left in (samples.left.outside, samples.left.neighbours)
     )
-    bias = bias_of(outside, neighbours, math.log(ratio.high / ratio.ratio), alpha)
+    lag = 0.0 if samples.lag is None else float(max(samples.lag[each][both].mean() for each in (cell, baseline)))
+    bias = bias_of(outside, neighbours, math.log(ratio.high / ratio.ratio), alpha, lag)
     if not bias.size:
         return ratio
     causes = []
@@ -402,6 +403,8 @@ def _with_bias(ratio: Ratio, samples: Samples, alpha: float) -> Ratio:
     if bias.neighbours:
         loser = ratio.baseline if bias.neighbours > 0 else ratio.cell_id
         causes.append(f"servers without load took CPU time from {loser} while it was under load")
+    if bias.lag:
+        causes.append("the load tool sent its requests late")
     by = units.share(math.expm1(bias.size))
     return ratio.with_bias(
         bias.size, f"{' and '.join(causes)}: the ratio may be off by up to {by}, which its interval includes"
@@ -434,14 +437,16 @@ class Bias:
     neighbours: float = 0.0
     """A server that works while others are under load takes this time from them. For each of them it may save as much
     work in its own slices: a share of the CPU time in each of n cells' slices changes a ratio by up to n shares."""
+    lag: float = 0.0
+    """Latencies of either cell that may be longer by the delay of the load tool alone."""
 
     @property
     def size(self) -> float:
         """Largest error in either direction."""
-        return abs(self.outside) + abs(self.neighbours)
+        return abs(self.outside) + abs(self.neighbours) + self.lag
 
 
-def bias_of(outside: Reals, neighbours: Reals, half_width: float, alpha: float) -> Bias:
+def bias_of(outside: Reals, neighbours: Reals, half_width: float, alpha: float, lag: float = 0.0) -> Bias:
     """Return the bias of a ratio that its interval, with this half-width of the logarithm, does not include anyway.
 
     The others are log-ratios of the CPU time left, one for each block. Those from outside count only where their own
@@ -450,5 +455,5 @@ def bias_of(outside: Reals, neighbours: Reals, half_width: float, alpha: float) 
     if len(outside) < MIN_BLOCKS:
         return Bias()
     mean, reach = mean_interval(outside, alpha)
-    bias = Bias(mean if abs(mean) > reach else 0.0, float(neighbours.mean()))
+    bias = Bias(mean if abs(mean) > reach else 0.0, float(neighbours.mean()), lag)
     return bias if bias.size > CONTAINED * half_width else Bias()

@@ -16,6 +16,8 @@ from benchkit.models.run import Manifest
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
+SEND_LAG = 0.10
+
 
 class Thresholds(Frozen):
     """The thresholds of all checks."""
@@ -85,7 +87,7 @@ class Thresholds(Frozen):
         default=0.99, description="share of the target rate that must be achieved: within 1 % it is the rate asked for"
     )
     send_lag: Share = Field(
-        default=0.10,
+        default=SEND_LAG,
         description="99th percentile of the time by which requests are sent late, as a share of that of the latency. Times "
         "count from when requests were due, so that this share of them is the generator's",
     )

@@ -19,6 +19,8 @@ from benchkit import units
 from benchkit.errors import InputError, suggestion
 from benchkit.models.base import Frozen
 from benchkit.models.design import CONTROL
+from benchkit.models.metrics import LATENCIES
+from benchkit.models.thresholds import SEND_LAG
 from benchkit.store.row_builders import INTERRUPTED
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ OUTSIDE = ("foreign_share", "stolen_share", "withheld_share")
 """Columns of `trials`: shares of the CPU time that others, the hypervisor and quotas took."""
 NEIGHBOURS = "neighbour_share"
 """Column of the share that servers without load took."""
+LAG, LAG_OF = "send_lag_p99_s", "latency_p99_s"
+"""Columns of the time by which a load tool sent its requests late, and of the latencies that include it."""
 MAX_SHARE = 0.99
 """Largest share that counts: what leaves nothing has no logarithm."""
 
@@ -93,6 +97,9 @@ class Samples:
     rounded_below: float = 0.0
     left: CpuLeft | None = None
     """CPU time that disturbances left; None: unknown."""
+    lag: Reals | None = None
+    """Logarithms by which latencies are longer at most, of shape (cells, blocks), as the load tool sent late: 0 below
+    the threshold `send_lag`; None: unknown."""
 
     def of(self, cell_id: str) -> Reals:
         """Return the logarithms of a cell, one per block; all NaN for a cell without trials."""
@@ -195,6 +202,7 @@ def take_samples(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusi
         excluded={cell_id: tuple(trials) for cell_id, trials in excluded.items()},
         rounded_below=_rounded_below(rows),
         left=_cpu_left(rows, place, planned),
+        lag=_lag(rows, place, planned) if metric in LATENCIES else None,
     )
 
 
@@ -218,6 +226,17 @@ def _cpu_left(trials: pd.DataFrame, place: npt.NDArray[np.int64], planned: npt.N
 
     cells_in_block = (planned > 0).sum(axis=0, keepdims=True)
     return CpuLeft(mean(OUTSIDE), mean((NEIGHBOURS,)) * cells_in_block)
+
+
+def _lag(trials: pd.DataFrame, place: npt.NDArray[np.int64], planned: npt.NDArray[np.int64]) -> Reals | None:
+    """Return the logarithms by which the latencies of these trials are longer at most, by sending late."""
+    if LAG not in trials or LAG_OF not in trials:
+        return None
+    lags, latencies = (trials[column].to_numpy(dtype=np.float64, na_value=np.nan) for column in (LAG, LAG_OF))
+    shares = np.divide(lags, latencies, out=np.zeros(len(trials)), where=latencies > 0)
+    longer = np.where(shares > SEND_LAG, -log_left(shares), 0.0)
+    sums = np.bincount(place, weights=longer, minlength=planned.size).reshape(planned.shape)
+    return np.asarray(sums / np.maximum(planned, 1))
 
 
 def _rounded_below(trials: pd.DataFrame) -> float:

@@ -204,16 +204,23 @@ def _shortfall(evidence: Evidence, achieved: float, thresholds: Thresholds) -> I
     )
 
 
+MOST_LAG = 0.5
+"""Share of a latency from which on it is the load tool's delay more than anything else. Below it, the interval of a
+ratio includes that share (`benchkit.comparison.ratios`)."""
+
+
 def _lag(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
     if not _is_sent_late(evidence, thresholds):
         return
     use = generator_use(evidence)
     seen = f", and {use.text}" if use is not None else ""
+    is_most = _is_sent_late(evidence, thresholds.model_copy(update={"send_lag": MOST_LAG}))
+    limit = f"{units.share(thresholds.send_lag)} of the p99 latency, {units.seconds(evidence.number(P99))}"
     yield Finding(
-        severity="invalid",
+        severity="invalid" if is_most else evidence.disturbance,
         metrics=LATENCIES,
         seen=f"{_late_requests(evidence)}{seen}",
-        threshold=f"limit: {units.share(thresholds.send_lag)} of the p99 latency, {units.seconds(evidence.number(P99))}",
+        threshold=f"limit: {limit}, else suspect; above {units.share(MOST_LAG)} invalid",
         means="The load tool was at fault: it could not send in time, and that much of the latencies is its own delay.",
         advice="Give it a core of its own, more cores or more processes, or lower the rate.",
     )

@@ -253,7 +253,7 @@ def test_difference_that_the_bias_explains_is_undecided(make_trials: MakeTrials)
     assert ratio_of(make_trials, 0.92).outcome == "lower"
     found = ratio_of(make_trials, 0.92, "foreign_share", list(0.1 + NOISE))
     assert found.outcome == "undecided"
-    assert found.reason == "one cell had less CPU time than the other, which alone can make a difference of 11.2%"
+    assert found.reason == "what disturbed its trials can make a difference of 11.2% by itself"
 
 
 def test_background_work_counts_once_for_each_cell(make_trials: MakeTrials) -> None:
@@ -262,6 +262,28 @@ def test_background_work_counts_once_for_each_cell(make_trials: MakeTrials) -> N
     assert found.bias == pytest.approx(-2 * math.log(0.97))
     assert found.outcome == "higher"
     assert "servers without load took CPU time from b while it was under load" in found.notes[0]
+
+
+def late_ratio(make_trials: MakeTrials, times: float, lag_of_b: float, metric: str = "latency_p99_s") -> Ratio:
+    """Return the ratio of b to a, where this share of the p99 latency of b is time by which its tool sent late."""
+    times_s = {"a": 0.01 * np.exp(NOISE), "b": times * 0.01 * np.exp(-NOISE)}
+    trials = make_trials({cell: list(values) for cell, values in times_s.items()})
+    trials["latency_p99_s"] = trials["rps"]
+    trials["send_lag_p99_s"] = np.where(trials["cell_id"] == "b", lag_of_b, 0.01) * trials["latency_p99_s"]
+    (ratio,) = with_outcomes(block_ratios(take_samples(trials, metric), [ComparedCells("b", "a")]))
+    return ratio
+
+
+def test_latencies_that_a_late_tool_makes_longer_widen_the_interval(make_trials: MakeTrials) -> None:
+    plain, found = late_ratio(make_trials, 1.5, 0.05), late_ratio(make_trials, 1.5, 0.2)
+    assert plain.bias == 0.0, "below the threshold"
+    assert found.bias == pytest.approx(-math.log(0.8))
+    assert found.high == pytest.approx((plain.high or 0) / 0.8)
+    assert found.outcome == "higher"
+    (doubt,) = found.doubts
+    assert doubt.startswith("the load tool sent its requests late: the ratio may be off by up to 25.0 %")
+    assert late_ratio(make_trials, 1.2, 0.2).outcome == "undecided"
+    assert late_ratio(make_trials, 1.2, 0.2, "rps").bias == 0.0
 
 
 def test_bias_far_below_the_interval_is_in_it_anyway(make_trials: MakeTrials) -> None:

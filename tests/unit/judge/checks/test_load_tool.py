@@ -220,11 +220,20 @@ def test_nobody_is_blamed_without_evidence() -> None:
     assert found.means.startswith("Neither the load tool nor the server was out of CPU.")
 
 
-@pytest.mark.parametrize(("lag_s", "expected"), [(None, False), (0.000_09, False), (0.000_11, True)])
-def test_late_requests_are_the_load_tools(lag_s: float | None, *, expected: bool) -> None:
-    found = finding_of("rate-held", at_rate(lag_s=lag_s))
-    assert (found is not None) == expected
-    assert found is None or "sent at least 110 µs late, and the" in found.seen
+@pytest.mark.parametrize(
+    ("lag_s", "design", "severity"),
+    [
+        (None, "blocks", None),
+        (0.000_09, "blocks", None),
+        (0.000_11, "blocks", "suspect"),
+        (0.000_11, "sequential", "invalid"),
+        (0.000_51, "blocks", "invalid"),
+    ],
+)
+def test_late_requests_are_the_load_tools(lag_s: float | None, design: str, severity: str | None) -> None:
+    found = finding_of("rate-held", at_rate(lag_s=lag_s, scenario={"design": design}))
+    assert (None if found is None else found.severity) == severity
+    assert found is None or f"sent at least {(lag_s or 0) * 1e6:.0f} µs late, and the" in found.seen
 
 
 def test_a_server_that_cannot_follow_a_shape_is_no_finding() -> None:
