@@ -11,6 +11,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field, StrictFloat, StrictInt, StrictStr, StringConstraints, model_validator
 
+from benchkit.agent.cgroups import PERIOD_US
 from benchkit.document import SourceMap
 from benchkit.errors import FieldError, InputError, UnsupportedError
 from benchkit.files import BACKENDS
@@ -308,7 +309,7 @@ class ContainerBackend(Backend[ContainerOptions]):
             ["--cgroups", "no-conmon", "--ulimit", "host"] if engine == "podman" else ["--ulimit", f"nofile={limit}"]
         )
         argv += ["--cpuset-cpus", ",".join(map(str, cpus))]
-        argv += ["--cpus", f"{quota.cpus:g}"] if quota is not None else []
+        argv += _quota_arguments(quota, options)
         argv += ["--memory", str(options.memory)] if options.memory is not None else []
         argv += ["--user", options.user] if options.user is not None else []
         argv += ["--read-only"] if options.read_only else []
@@ -415,6 +416,15 @@ def _builder(field: str) -> EngineName:
 def _quota(options: ContainerOptions, place: ServicePlacement) -> CpuQuota | None:
     limits = [quota for quota in (options.quota, place.quota.cpus if place.quota else None) if quota is not None]
     return CpuQuota(options.role, min(limits), is_own=True) if limits else None
+
+
+def _quota_arguments(quota: CpuQuota | None, options: ContainerOptions) -> list[str]:
+    """Return a quota of its own as the engine has it, in periods of 100 ms; that of its role in those of processes."""
+    if quota is None:
+        return []
+    if quota.cpus == options.quota:
+        return ["--cpus", f"{quota.cpus:g}"]
+    return ["--cpu-period", f"{PERIOD_US}", "--cpu-quota", f"{round(quota.cpus * PERIOD_US)}"]
 
 
 def _cell_digest(place: ServicePlacement) -> str:

@@ -89,7 +89,7 @@ def test_docker_publishes_a_port_and_the_quota_of_the_role_holds(tmp_path: Path)
     assert container.bridge is not None
     address = container.bridge.subnet.replace(".0/24", ".2")
     assert service.process.argv[8:] == (
-        *("--ulimit", "nofile=20000", "--cpuset-cpus", "0,1", "--cpus", "0.5"),
+        *("--ulimit", "nofile=20000", "--cpuset-cpus", "0,1", "--cpu-period", "10000", "--cpu-quota", "5000"),
         *("--network", container.bridge.name, "--ip", address, "--publish", "10.0.0.1:8081:80/tcp", "me/app:1.2", "80"),
     )
     assert (service.endpoint.port, container.port) == (8081, 80)
