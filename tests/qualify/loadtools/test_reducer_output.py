@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 import shutil
-import struct
 import subprocess
 import sys
-import zlib
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped] # the library has no types
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -23,9 +18,7 @@ from benchkit.loadtools.ab import output as ab
 from benchkit.loadtools.generators.generator import REDUCER
 from benchkit.loadtools.hey.command import TEMPLATE
 from benchkit.loadtools.hey.measure import read_counters
-from benchkit.loadtools.measurement import Measurement
-from benchkit.loadtools.reducer_output import ReducerOutput, measurement, read
-from benchkit.loadtools.registry import get_tool
+from benchkit.loadtools.reducer_output import ReducerOutput, read
 from benchkit.loadtools.siege import output as siege
 from benchkit.loadtools.text import decode
 from benchkit.loadtools.tool import ToolOutput
@@ -35,6 +28,7 @@ from benchkit.models.histogram import NS_PER_S
 from benchkit.models.load_result import LoadResult
 from benchkit.services.go_build import build
 from tests.support.loadtools.fixtures import GOARCH
+from tests.support.loadtools.reductions import document_with_histogram, measured, payload, wrapped
 from tests.support.paths import TESTS
 
 RECORDED = TESTS / "fixtures" / "load"
@@ -55,13 +49,6 @@ def reduce_file(reducer: Path, tool: str, path: Path, folder: Path, *options: st
         shutil.copyfile(path, rows)
     subprocess.run([reducer, "-tool", tool, *options, rows], check=True, timeout=30)
     return read((folder / "rows.json").read_bytes()), (folder / "rows.txt").read_text()
-
-
-def measured(reduction: ReducerOutput) -> Measurement:
-    """Return what the tool of a reduction measured."""
-    rows = get_tool(reduction.tool).rows
-    assert rows is not None
-    return vegeta_measure.measurement(reduction) if reduction.tool == "vegeta" else measurement(reduction, rows)
 
 
 def same_latency(reduction: ReducerOutput, expected: LoadResult) -> None:
@@ -178,49 +165,6 @@ def test_a_file_without_rows_is_incomplete(reducer: Path, tmp_path: Path) -> Non
 
 
 # -- invalid files
-
-
-def document(**changed: object) -> dict[str, Any]:
-    """Return the reducer's file of three rows of hey, with changed fields."""
-    library = HdrHistogram(1, 3_600_000_000, 4)
-    for us in (300, 300, 2000):
-        library.record_value(us)
-    whole: dict[str, Any] = {
-        "reduction": 1,
-        "tool": "hey",
-        "ended": "whole",
-        "rows": 3,
-        "unread": {"count": 0, "first": None},
-        "resolution_ns": 100_000,
-        "latency": {
-            "histogram_us": library.encode().decode(),
-            "min_ns": 300_000,
-            "max_ns": 2_000_000,
-            "sum_ns": 2_600_000,
-        },
-        "status": {"200": 3},
-        "errors": {},
-        "other_errors": 0,
-        "bytes_in": None,
-        "bytes_out": None,
-        "span": {"origin": "run", "first_start_ns": 0, "last_start_ns": 500_000, "last_end_ns": 2_500_000},
-        "seconds": {"event": "end", "counts": [[0, 3]], "beyond": 0},
-        "rest": {"bytes": 0, "dropped": 0},
-    }
-    return {**whole, **changed}
-
-
-def document_with_histogram(encoded: str) -> dict[str, Any]:
-    return document(latency={**document()["latency"], "histogram_us": encoded})
-
-
-def wrapped(payload: bytes, *, cookie: int = 0x1C849314) -> str:
-    packed = zlib.compress(payload)
-    return base64.b64encode(struct.pack(">II", cookie, len(packed)) + packed).decode()
-
-
-def payload(numbers: bytes, *, highest: int = 3_600_000_000, digits: int = 4) -> bytes:
-    return struct.pack(">IIIIQQd", 0x1C849313, len(numbers), 0, digits, 1, highest, 1.0) + numbers
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])

@@ -2,39 +2,17 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pandas as pd
 import pytest
 
 from benchkit.comparison.compare import compare_cells
 from benchkit.comparison.run_data import RunData
 from benchkit.comparison.testbed_effect import effects_of_testbeds, find_testbeds, notes_on_testbeds, ratio_effects
 from benchkit.models.base import Levels
-from benchkit.stats.cell_pairs import ComparedCells
 from benchkit.stats.samples import take_samples
-from tests.support.comparison.fixtures import manifest_of, trials_of
+from tests.support.comparison.fixtures import manifest_of
+from tests.support.comparison.testbeds import PAIR, run_of
 
 CELLS: list[Levels] = [{"stack": "go"}, {"stack": "nginx"}]
-PAIR = ComparedCells("stack=nginx", "stack=go")
-BLOCKS = 16
-NOISE, BLOCK_NOISE = 0.01, 0.03
-
-
-def run_of(*, testbeds: str = "ab", effect: float = 1.0, ratio_effect: float = 1.0, seed: int = 1) -> pd.DataFrame:
-    """Return trials of two cells, one at half the rate of the other; `effect` multiplies both on testbed b.
-
-    `ratio_effect` multiplies the second cell there. What a block has in common is three times the noise of a trial.
-    """
-    rng = np.random.default_rng(seed)
-    names = np.array([testbeds[block % len(testbeds)] for block in range(BLOCKS)])
-    of_block = np.exp(BLOCK_NOISE * rng.standard_normal(BLOCKS)) * np.where(names == "b", effect, 1.0)
-    noise = np.exp(NOISE * rng.standard_normal((2, BLOCKS)))
-    rates = {
-        "stack=go": 1000 * of_block * noise[0],
-        "stack=nginx": 500 * of_block * noise[1] * np.where(names == "b", ratio_effect, 1.0),
-    }
-    trials = trials_of(rates)
-    return trials.assign(testbed=[names[block - 1] for block in trials["block"]])
 
 
 def test_the_effect_of_a_testbed_is_found_and_is_in_no_ratio() -> None:
