@@ -121,12 +121,13 @@ def tables_within(prepared: PreparedText) -> Iterator[PreparedText]:
 
     Harnesses and shells print lines of their own above a table, whose heading has to be the first line.
     """
-    rest = prepared.text
+    rest, above_it = prepared.text, set[str]()
     for number in range(1, _MOST_HEADING_LINES + 1):
-        _, line_end, rest = rest.partition("\n")
+        line, line_end, rest = rest.partition("\n")
+        above_it.add(line)
         if not line_end:
             return
-        if _TABLE_HEADING.match(rest):
+        if _TABLE_HEADING.match(rest) and rest.partition("\n")[0] not in above_it:  # else a second run
             above = counted(number, "line")
             note = Note(
                 code="heading-removed", message=f"{above} above the table {'was' if number == 1 else 'were'} removed"

@@ -44,7 +44,7 @@ def test_a_sliced_block_that_was_killed_is_repeated_whole(bench: Bench) -> None:
         assert killed.code == -signal.SIGKILL, f"{point}: {killed.err}"
         run = ["--resume", "latest"]
     done = bench.run(*run)
-    assert done.code == 0, done.err
+    assert done.code == 0, done.out + done.err
     trials = benchkit.load("trials", store=bench.store)
     measured = trials[trials["kind"] == "measure"]
     assert set(Counter(zip(measured["block"], measured["cell_id"], strict=True)).values()) == {1}

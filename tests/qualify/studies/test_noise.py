@@ -45,7 +45,9 @@ def test_their_requests_are_none_of_the_load(noise: StudyRun) -> None:
 
 def test_the_telemetry_shows_them_from_before_the_window_to_its_end(noise: StudyRun) -> None:
     telemetry = benchkit.load("telemetry", store=noise.store.path, run_id=noise.outcome.run.run_id)
-    rows = telemetry[(telemetry["service"] == "noise") & (telemetry["metric"] == "noise_connections")]
+    measured = noise.trials[noise.trials["kind"] == "measure"]["trial_id"]
+    is_noise = (telemetry["service"] == "noise") & (telemetry["metric"] == "noise_connections")
+    rows = telemetry[is_noise & telemetry["trial_id"].isin(measured)]
     assert set(rows["instance"]) == {"slow_readers", "half_open"}
     assert set(rows["host"]) == {"load"}
     ends = rows.groupby("trial_id")["t_s"].agg(["min", "max"])
