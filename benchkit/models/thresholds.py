@@ -17,6 +17,7 @@ Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 SEND_LAG = 0.10
+"""Default of `send_lag`, and the share from which on the interval of a ratio of latencies includes the lag."""
 
 
 class Thresholds(Frozen):

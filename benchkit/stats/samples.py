@@ -98,8 +98,8 @@ class Samples:
     left: CpuLeft | None = None
     """CPU time that disturbances left; None: unknown."""
     lag: Reals | None = None
-    """Logarithms by which latencies are longer at most, of shape (cells, blocks), as the load tool sent late: 0 below
-    the threshold `send_lag`; None: unknown."""
+    """Logarithms by which latencies may be longer, of shape (cells, blocks), as the load tool sent late: by the share
+    of its lag in the latency, both at p99, and 0 where that is below `SEND_LAG`; None: unknown."""
 
     def of(self, cell_id: str) -> Reals:
         """Return the logarithms of a cell, one per block; all NaN for a cell without trials."""
@@ -229,7 +229,7 @@ def _cpu_left(trials: pd.DataFrame, place: npt.NDArray[np.int64], planned: npt.N
 
 
 def _lag(trials: pd.DataFrame, place: npt.NDArray[np.int64], planned: npt.NDArray[np.int64]) -> Reals | None:
-    """Return the logarithms by which the latencies of these trials are longer at most, by sending late."""
+    """Return the logarithms by which the latencies of these trials may be longer, by sending late."""
     if LAG not in trials or LAG_OF not in trials:
         return None
     lags, latencies = (trials[column].to_numpy(dtype=np.float64, na_value=np.nan) for column in (LAG, LAG_OF))
