@@ -98,6 +98,10 @@ class LoadToolError(HostError):
     """A server that the load tool cannot measure, and another one can."""
 
 
+class LoadToolHangError(LoadToolError):
+    """A load tool that did not end, and had printed no result when it was ended."""
+
+
 class UnsupportedError(BenchkitError):
     """A cell that these hosts cannot run; it is skipped, and the reason reported."""
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from benchkit.errors import HostError, InputError, ParseError
+from benchkit.errors import HostError, InputError, LoadToolHangError, ParseError
 from benchkit.models.capacity import CapacityEstimate, CapacityGoal
 from benchkit.models.rows import TrialRow
 from benchkit.models.thresholds import thresholds_of
@@ -18,7 +18,7 @@ from benchkit.run.block import run_block
 from benchkit.run.capacity import find_capacity
 from benchkit.run.events import RunObserver
 from benchkit.run.recorder import RunRecorder
-from benchkit.run.retries import Retry, TrialAttempts, cause_of
+from benchkit.run.retries import MAX_ATTEMPTS_OF_TOOL, Retry, TrialAttempts, cause_of
 from benchkit.run.steps.state import Block, Trial, make_trial
 from benchkit.run.target_rates import with_load
 from benchkit.run.testbed import Testbed
@@ -49,7 +49,8 @@ def attempt_block(
 ) -> dict[PlannedTrial, AttemptResult]:
     """Run trials together and record the result of each; `benchkit.run.retries` decides whether they are retried.
 
-    A trial that fails by its own fault is not retried; where a host was lost or a state of it has to pass, all are.
+    A trial that fails by its own fault is not retried; where a host was lost, a state of it has to pass, or a load tool
+    hung, all are.
     """
     results: dict[PlannedTrial, AttemptResult] = {}
     attempts = TrialAttempts(testbed.retries.pauses())
@@ -207,6 +208,9 @@ def _run_and_commit(block: Block, recorder: RunRecorder) -> dict[str, TrialTable
     trials = list(block.trials)
     try:
         records = run_block(block)
+        hang = next((each for each in block.failures.values() if isinstance(each, LoadToolHangError)), None)
+        if hang is not None and all(trial.attempt < MAX_ATTEMPTS_OF_TOOL for trial in trials):
+            raise hang
     except (HostError, InputError) as error:
         for trial in trials:
             _store_logs(trial, error, recorder.run)

@@ -1,7 +1,9 @@
 """Decisions about failed trials: retries and the pauses before them, and the end of a cell that keeps failing. Pure.
 
 A failure of the server or of the scenario is a result: it is not retried, so that a cell that fails now and then is
-noticed. A lost host and a passing state of a host say nothing about the cell: such trials are retried.
+noticed. A lost host and a passing state of a host say nothing about the cell: such trials are retried. A load tool that
+hangs mostly tells of a busy host (h2load does where a connection is not established in a short slice): its block is
+repeated once.
 """
 
 from __future__ import annotations
@@ -14,6 +16,9 @@ from benchkit.store.journal import FailureCause
 
 MAX_ATTEMPTS = 3
 """Attempts at a trial in which hosts are lost; each takes as long as a reconnection."""
+
+MAX_ATTEMPTS_OF_TOOL = 2
+"""Attempts at a block in which a load tool hangs; in the last one its trial alone fails."""
 
 TRIAL_PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 """Pauses before the retries of a trial that a state of its host made fail, in seconds.
@@ -61,6 +66,7 @@ class TrialAttempts:
     def __init__(self, pauses: Iterator[float]) -> None:
         self._pauses = pauses
         self._losses = 0
+        self._hangs = 0
         self.waited_s = 0.0
 
     def decide(self, cause: FailureCause) -> Retry:
@@ -68,6 +74,9 @@ class TrialAttempts:
         if cause == "host-lost":
             self._losses += 1
             return Retry(self._losses < MAX_ATTEMPTS)
+        if cause == "load-tool":
+            self._hangs += 1
+            return Retry(self._hangs < MAX_ATTEMPTS_OF_TOOL)
         pause_s = next(self._pauses, None) if cause == "host-state" else None
         self.waited_s += pause_s or 0.0
         return Retry(pause_s is not None, pause_s)

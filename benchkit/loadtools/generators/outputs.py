@@ -50,11 +50,16 @@ def fetch_outputs(hosts: Hosts, runs: Sequence[GeneratorRun]) -> list[Outputs]:
 
 def failure_of(run: GeneratorRun, output: Outputs) -> str | None:
     """Return why the output of a generator cannot be used: it failed, or was ended and had printed no result."""
-    stream = get_tool(run.generator.load.tool).summary
-    if run.failure is not None or not run.overran or stream is None or stream in output:
+    if not has_hung(run, output):
         return run.failure
     what = f"{run.generator} did not end within {run.limit_s:.3g} s, and printed no result"
     return ": ".join(filter(None, (what, output.get("stderr", b"").decode(errors="replace"))))
+
+
+def has_hung(run: GeneratorRun, output: Outputs) -> bool:
+    """Return True where a generator was ended and had printed no result."""
+    stream = get_tool(run.generator.load.tool).summary
+    return run.failure is None and run.overran and stream is not None and stream not in output
 
 
 def _reduce_rows(host: Host, placed: Sequence[PlacedGenerator]) -> None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Literal
 
-from benchkit.errors import HostError
+from benchkit.errors import HostError, LoadToolHangError
 from benchkit.hosts.connections import run_on_hosts
 from benchkit.hosts.host import Host
 from benchkit.hosts.other_programs import busiest_programs, take_snapshot
@@ -22,7 +22,7 @@ from benchkit.loadtools.generators.execution import (
     start_lead_s,
 )
 from benchkit.loadtools.generators.generator import Generator
-from benchkit.loadtools.generators.outputs import Outputs, failure_of, fetch_outputs
+from benchkit.loadtools.generators.outputs import Outputs, failure_of, fetch_outputs, has_hung
 from benchkit.loadtools.registry import get_tool
 from benchkit.models.trial import GeneratorRecord, SliceRecord
 from benchkit.plan.slice_timetable import plan_turns, slice_count
@@ -188,6 +188,7 @@ def collect_load(block: Block) -> None:
             for run in of_slice
             if (failure := failure_of(run, fetched[id(run)])) is not None
         )
+        trial.has_hung = any(has_hung(run, fetched[id(run)]) for of_slice in trial.runs for run in of_slice)
         starts_s = [[run.started_s for run in of_slice] for of_slice in trial.runs]
         trial.start_spread_s = max(max(each) - min(each) for each in starts_s)
         trial.clock_uncertainty_s = _start_uncertainty_s(trial.load_hosts)
@@ -199,10 +200,14 @@ def collect_load(block: Block) -> None:
 
 
 def require_load(trial: Trial) -> None:
-    """Check that the output of the load tool can be used. Raises HostError naming the first reason why not."""
+    """Check that the output of the load tool can be used.
+
+    Raises HostError naming the first reason why not: LoadToolHangError where a tool did not end by itself.
+    """
     if trial.load_failures:
         more = f"; {len(trial.load_failures)} in all" if len(trial.load_failures) > 1 else ""
-        raise HostError(f"{trial.load_failures[0]}{more}", where=trial.cell.generators[0].host)
+        error = LoadToolHangError if trial.has_hung else HostError
+        raise error(f"{trial.load_failures[0]}{more}", where=trial.cell.generators[0].host)
 
 
 def _add_generator(

@@ -108,6 +108,8 @@ class Trial:
     """Slices of its window, in a sliced block."""
     load_failures: tuple[str, ...] = ()
     """Reasons why output of the load tool cannot be used, each with its slice if there are several."""
+    has_hung: bool = False
+    """True where a load tool was ended and had printed no result."""
     processes_before: Mapping[str, tuple[ProcessId, ...]] = field(default_factory=dict)
     """Processes of each service just before the load; empty without telemetry."""
     processes_after: Mapping[str, tuple[ProcessId, ...]] = field(default_factory=dict)

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import _thread
 import threading
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
 import benchkit
 from benchkit.cli.progress import SilentProgress
-from benchkit.hosts.connections import connect_all
+from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.host import Host
 from benchkit.lab.lab import Lab
+from benchkit.loadtools.generators import execution, outputs
+from benchkit.loadtools.generators.execution import GeneratorRun
 from benchkit.loadtools.load_shares import turn_s
 from benchkit.plan import side_by_side
 from benchkit.plan.model import RunPlan
@@ -21,6 +26,7 @@ from benchkit.plan.planner import make_plan
 from benchkit.run.judge import rebuild_tables
 from benchkit.run.recorder import RunOutcome
 from benchkit.run.run import ResumeOptions, execute
+from benchkit.run.steps import load as load_steps
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.store.store import Store
@@ -153,6 +159,35 @@ def test_a_cell_whose_server_does_not_start_fails_alone(lab: Lab, tmp_path: Path
     assert failure.startswith("sut: ")
     assert sorted(_table(store, "trials")["cell_id"]) == ["stack=fast", "stack=go"]
     assert len(_table(store, "slices")) == 20
+
+
+@pytest.mark.parametrize("hangs", [1, 2])
+def test_a_block_in_which_a_load_tool_hangs_is_repeated_once(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hangs: int
+) -> None:
+    remaining = iter(range(hangs))
+
+    def run_slices(*arguments: Any) -> list[list[GeneratorRun]]:  # noqa: ANN401 - handed on
+        """Run them, and let the tool of the second slice have been ended, in the first attempts."""
+        runs = execution.run_slices(*arguments)
+        if next(remaining, None) is not None:
+            runs[1] = [replace(run, overran=True) for run in runs[1]]
+        return runs
+
+    def fetch_outputs(hosts: Hosts, runs: Sequence[GeneratorRun]) -> list[outputs.Outputs]:
+        """Fetch what was printed: nothing by a tool that was ended."""
+        fetched = outputs.fetch_outputs(hosts, runs)
+        return [{} if run.overran else of_run for run, of_run in zip(runs, fetched, strict=True)]
+
+    monkeypatch.setattr(load_steps, "run_slices", run_slices)
+    monkeypatch.setattr(load_steps, "fetch_outputs", fetch_outputs)
+    store = Store(tmp_path)
+    _, outcome = run_sliced(sliced(), lab, store)
+    assert [len(reasons) for reasons in outcome.retries.values()] == [1, 1, 1]
+    assert all("h2load did not end within" in reason for (reason,) in outcome.retries.values())
+    assert len(outcome.failures) == hangs - 1, "in the second attempt its trial fails alone"
+    assert all("and printed no result" in failure for failure in outcome.failures.values())
+    assert len(_table(store, "trials")) == 3 - len(outcome.failures)
 
 
 GREEDY = """

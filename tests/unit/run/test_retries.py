@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.errors import HostError, HostStateError, InputError, LostError, ParseError, ServiceError
+from benchkit.errors import (
+    HostError,
+    HostStateError,
+    InputError,
+    LoadToolHangError,
+    LostError,
+    ParseError,
+    ServiceError,
+)
 from benchkit.hosts.agent_link import ResourceExhaustedError
 from benchkit.hosts.sockets import PortTakenError
 from benchkit.run.retries import MAX_FAILURES_IN_ROW, RUN_PAUSES_S, TRIAL_PAUSES_S, RetryPolicy, cause_of
@@ -22,6 +30,7 @@ TIME_WAIT_S = 60.0
         (ServiceError("app ended"), "server"),
         (ParseError("no output of wrk"), "scenario"),
         (InputError("no such header"), "scenario"),
+        (LoadToolHangError("h2load did not end"), "load-tool"),
         (HostError("wrk failed with exit code 1"), "other"),
         (LostError("the link is dead"), "host-lost"),
     ],
