@@ -98,7 +98,7 @@ snapshots: .venv/installed
 	git status --short tests/fixtures/snapshots
 
 # On a quiet machine. The first picture of the README is that of the recorded quickstart.
-record: also = chromium
+record: also = chromium nginx-lua
 record: system
 	PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/python -m tests.qualify.notebooks.record $(ARGS)
 	.venv/bin/python -m tests.support.store.recorded_results

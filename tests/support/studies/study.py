@@ -38,6 +38,8 @@ FOLDER = ROOT / "scenarios" / "studies"
 RECORDED = ROOT / "notebooks" / "recorded"
 NOTHING = "(no usable trial)"
 """Text in place of a mean of nothing."""
+PROXY = "front"
+"""Name of the proxy in the stacks of all shipped scenarios."""
 
 
 class Sentence(Frozen):
@@ -187,9 +189,10 @@ class RecordedStudy:
         return units.share(sum(profile.categories[category] for category in categories))
 
     def _profile(self, scenario: str, levels: Mapping[str, object]) -> ServiceProfile:
+        """Return the profile of a cell's server, without that of a proxy in front of it."""
         run = self.runs[scenario]
         cell = self._cell(run, levels)
-        (profile,) = [each for each in run.service_profiles if each.cell_id == cell]
+        (profile,) = [each for each in run.service_profiles if each.cell_id == cell and each.service != PROXY]
         return profile
 
     def _connection(self, scenario: str, few: int, many: int, **levels: object) -> str:
