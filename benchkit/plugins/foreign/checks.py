@@ -16,6 +16,8 @@ AuditSeverity = Literal["invalid", "suspect"]
 
 COUNTS_AGREE = 0.02
 """Relative difference between a rate and the requests by their time, which tools round or measure otherwise."""
+RATE_STEP = 0.01
+"""Step in which load tools print rates, or a finer one."""
 WRK2 = "wrk2"
 """A load tool that always holds a target rate, and does not state it."""
 HOLDS_RATE = frozenset({WRK2, "vegeta", "openloop"})
@@ -35,6 +37,8 @@ STARTUP_S = 1.0
 """Seconds of a target rate that may be missing at the beginning of a run."""
 STREAMS = 1.9
 """Requests in flight for each connection from which several streams, whose number is not stated, explain them."""
+FEW_ROUNDS = 20
+"""Requests of each connection up to which the end of a run, when some connections wait for others, is much of it."""
 REOPENS = 0.01
 """Connections opened for each request from which the time to open them explains a mean that is too short."""
 NOTES: Mapping[str, AuditSeverity] = {
@@ -144,7 +148,7 @@ def _counts(result: PublishedResult, _context: AuditContext) -> AuditOutcome:
     if _is_short(result):
         return f"a run of {units.seconds(result.duration_s)} is too short"
     good = sum(count for kind, count in result.statuses.items() if kind in {"2xx", "3xx"})
-    allowed = COUNTS_AGREE + result.duration_step_s / 2 / result.duration_s
+    allowed = COUNTS_AGREE + result.duration_step_s / 2 / result.duration_s + RATE_STEP / 2 / result.rps
     for count in filter(None, (result.requests, good)):
         if abs(count / result.duration_s / result.rps - 1) <= allowed:
             return None
@@ -169,7 +173,8 @@ def _held_rate(result: PublishedResult, context: AuditContext) -> AuditOutcome:
         ratio = (
             max(result.rps, by_count) / result.target_rate
         )  # bombardier's rate is a mean of those of short intervals
-        if result.duration_s is not None and (1 - ratio) * result.duration_s < STARTUP_S:
+        unanswered_s = (result.connections or 0) / result.target_rate
+        if result.duration_s is not None and (1 - ratio) * result.duration_s < STARTUP_S + unanswered_s:
             return None
     if ratio is None or ratio >= context.thresholds.rate_held:
         return None
@@ -239,8 +244,21 @@ def _littles_law(result: PublishedResult, context: AuditContext) -> AuditOutcome
     return _too_few_in_flight(result, implied_s) if result.mean_s < implied_s * (1 - limit) - step_s else None
 
 
-def _too_few_in_flight(result: PublishedResult, implied_s: float) -> AuditFinding:
+def _waited_at_end(result: PublishedResult, idle_s: float) -> bool:
+    """Return whether connections were idle, by this for each request, no longer than the longest request takes.
+
+    A run of a number of requests ends with the last answer. wrk runs for a time.
+    """
+    if result.max_s is None or not result.requests or not result.connections or result.tool in {"wrk", WRK2}:
+        return False
+    rounds = result.requests / result.connections
+    return rounds <= FEW_ROUNDS and rounds * idle_s <= result.max_s
+
+
+def _too_few_in_flight(result: PublishedResult, implied_s: float) -> AuditOutcome:
     """Return the finding of a mean that is too short: suspect where opened connections explain it."""
+    if _waited_at_end(result, implied_s - (result.mean_s or 0.0)):
+        return "few requests on each connection: connections may have waited for others at the end of the run"
     opened = (result.reconnects or 0) / result.requests if result.requests else 0.0
     if opened < REOPENS:
         return _contradiction(result, implied_s, f"and {units.seconds(result.mean_s)} is stated: {IDLE}.")

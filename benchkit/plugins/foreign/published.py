@@ -55,6 +55,8 @@ class PublishedResult(Frozen):
         return ", ".join(filter(None, (self.name, self.test, connections)))
 
 
+CLOSED_SHARE = 0.99
+"""Read errors for each answer from which a server closes every connection, as wrk counts it."""
 WHOLE_SECONDS_STEP_S = 2.0
 """Step of a duration that is rounded down to whole seconds: it may be a second more, and half a step is allowed."""
 
@@ -62,7 +64,15 @@ WHOLE_SECONDS_STEP_S = 2.0
 def result_of_output(name: str, output: LoadResult, text: str = "") -> PublishedResult:
     """Return the output of a load tool; `text` is that of this run alone, which says more of the load than figures."""
     errors, marks = output.errors, marks_of(output.tool, text)
-    counts = [errors.connect, errors.read, errors.write, errors.timeout, errors.other, output.non_2xx]
+    closed = _closed_connections(output)
+    counts = [
+        errors.connect,
+        errors.read if closed is None else None,
+        errors.write,
+        errors.timeout,
+        errors.other,
+        output.non_2xx,
+    ]
     known = [count for count in counts if count is not None]
     failures = sum(known) if known else output.failed
     if output.failed is not None:  # the tool's own sum, of which other lengths are no failures
@@ -92,10 +102,19 @@ def result_of_output(name: str, output: LoadResult, text: str = "") -> Published
         corrected=output.latency.corrected,
         failures=failures,
         errors_connect=errors.connect,
+        reconnects=closed,
         dropped=output.dropped if marks.dropped is None else marks.dropped,
         complete=output.complete,
         notes=output.notes,
     )
+
+
+def _closed_connections(output: LoadResult) -> int | None:
+    """Return the read errors of wrk that are no failures: one for each answer, of a server that closes unannounced."""
+    read, answers = output.errors.read, output.requests
+    if output.tool not in {"wrk", "wrk2"} or not read or not answers:
+        return None
+    return read if CLOSED_SHARE * answers <= read <= answers else None
 
 
 class PublishedTable(NamedTuple):

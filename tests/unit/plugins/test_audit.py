@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from benchkit.errors import InputError
-from benchkit.models.load_result import LoadResult, Note
+from benchkit.models.load_result import Errors, LoadResult, Note
 from benchkit.plugins.foreign.checks import AuditContext, AuditFinding
 from benchkit.plugins.foreign.output_marks import marks_of
-from benchkit.plugins.foreign.published import PublishedResult, stated_result
+from benchkit.plugins.foreign.published import PublishedResult, result_of_output, stated_result
 from benchkit.plugins.foreign.table_checks import run_checks
 from benchkit.plugins.foreign.table_results import read_table
 from tests.support.plugins.audit_pages import AUDITS
@@ -106,6 +106,14 @@ def test_percentiles_that_rate_and_connections_contradict_are_found() -> None:
         ({"rps": 500.0, "connections": 10, "target_rate": 600.0}, [("rate-held", "invalid")]),
         ({"rps": 500.0, "connections": 10, "target_rate": 600.0, "rate_ratio": 0.998}, []),
         ({"rps": 500.0, "dropped": 12, "is_open": True}, [("dropped-iterations", "suspect")]),
+        ({"rps": 49.4, "connections": 50, "target_rate": 50.0, "requests": 4940, "duration_s": 100.0}, []),
+        # a run of a few requests on each connection, whose end is much of it
+        ({"rps": 1.57, "connections": 10, "mean_s": 4.64, "max_s": 6.35, "requests": 10, "tool": "ab"}, []),
+        (
+            {"rps": 1.57, "connections": 10, "mean_s": 4.64, "max_s": 6.35, "requests": 100, "tool": "ab"},
+            [("littles-law", "invalid")],
+        ),
+        ({"rps": 0.13, "requests": 4, "duration_s": 30.1}, []),  # a rate of two decimals
         # too short, sampled by the second, or failed
         ({"rps": 1000.0, "connections": 10, "mean_s": 0.005, "duration_s": 0.5, "requests": 400}, []),
         ({"rps": 200.0, "connections": 4, "mean_s": 0.0016, "duration_s": 1.06, "tool": "autocannon"}, []),
@@ -218,6 +226,16 @@ def test_what_outputs_say_of_their_load(tool: str, text: str, expected: dict[str
     marks = marks_of(tool, text)
     assert {**asdict(marks), **expected} == asdict(marks)
     assert bool(marks.is_open) == ("is_open" in expected or "dropped" in expected)
+
+
+@pytest.mark.parametrize(
+    ("read", "expected"), [(1000, []), (995, []), (50, [("errors", "invalid")]), (3000, [("errors", "invalid")])]
+)
+def test_read_errors_of_wrk_that_each_answer_has_are_no_failures(read: int, expected: list[tuple[str, str]]) -> None:
+    output = LoadResult(tool="wrk", requests=1000, errors=Errors(connect=0, read=read, write=0, timeout=0))
+    result = result_of_output("a", output)
+    assert codes(result) == expected
+    assert result.reconnects == (None if expected else read)
 
 
 def test_a_document_of_parse_is_a_result() -> None:
