@@ -6,7 +6,8 @@ recognised in order to refuse it by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 
 from benchkit.errors import InputError, ParseError
 from benchkit.loadtools.ab import output as ab
@@ -24,11 +25,11 @@ from benchkit.loadtools.nighthawk import output as nighthawk
 from benchkit.loadtools.oha import output as oha
 from benchkit.loadtools.openloop import output as openloop
 from benchkit.loadtools.output_format import OutputFormat
-from benchkit.loadtools.preparation import PreparedText, prepare, prepare_further, tables_within
+from benchkit.loadtools.preparation import PreparedText, prepare, prepare_further, tables_within, without_markup
 from benchkit.loadtools.registry import TOOLS
 from benchkit.loadtools.rewrk import output as rewrk
 from benchkit.loadtools.siege import output as siege
-from benchkit.loadtools.text import excerpt, has_line
+from benchkit.loadtools.text import SeveralRunsError, excerpt, has_line, line_with
 from benchkit.loadtools.vegeta import output as vegeta
 from benchkit.loadtools.wrk import output as wrk
 from benchkit.loadtools.wrk2 import output as wrk2
@@ -83,6 +84,7 @@ UNSUPPORTED: Mapping[str, Callable[[str], bool]] = {
     "drill": has_line(r"Time taken for tests +[0-9.]+ seconds", r"Sample standard deviation +[0-9.]+ms"),
     "ghz": has_line(r"\[(?:OK|Unavailable|DeadlineExceeded|Canceled|Unknown|Internal)\] +[0-9]+ responses"),
     "go-wrk": has_line(r"[0-9]+ goroutine\(s\) running concurrently"),
+    "httpgo": has_line(r"Benchmarking \S+ with [0-9]+ connections?$"),
     "httperf": has_line("httperf --", r"Total: connections [0-9]+ requests [0-9]+ replies"),
     "plow": has_line(r"Benchmarking \S+ .*using [0-9]+ connection\(s\)\.", r"Count +[0-9]+\s+2xx +[0-9]+"),
     "tsung": has_line(r"stats: [a-z0-9_]+ [0-9.]+", "# stats: dump at"),
@@ -92,8 +94,10 @@ UNSUPPORTED: Mapping[str, Callable[[str], bool]] = {
 
 MAX_SAMPLE = 1 << 20
 """Characters at the beginning and at the end of a text in which marks are looked for."""
-BROKEN = frozenset({"unread", "aborted", "part-of-run", "no-total"})
+BROKEN = frozenset({"unread", "aborted", "interrupted", "part-of-run", "no-total"})
 """Codes of notes that say why a text, or its run, is incomplete."""
+_OMISSION = line_with(r"[\[(]?(?:\.{3,}|\u2026)[^0-9\n]{0,20}$")
+"""Line by which an author marks what is left out."""
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
@@ -166,8 +170,13 @@ def _prepare(text: str) -> PreparedText:
     prepared = prepare(text)
     if _has_marks(prepared.text):
         return prepared
-    further = (prepare_further(prepared), *tables_within(prepared))
-    return next((each for each in further if each is not None and _has_marks(each.text)), prepared)
+    return next((each for each in _further(prepared) if _has_marks(each.text)), prepared)
+
+
+def _further(prepared: PreparedText) -> Iterator[PreparedText]:
+    """Yield a text without more of what may hide its marks, or its figures."""
+    yield from (each for each in (without_markup(prepared), prepare_further(prepared)) if each is not None)
+    yield from tables_within(prepared)
 
 
 def _has_marks(text: str) -> bool:
@@ -179,10 +188,32 @@ def _has_marks(text: str) -> bool:
 
 def split_runs(chosen: OutputFormat, text: str) -> list[str]:
     """Return the parts of a prepared text that are each a run: the whole text where it has no two beginnings of one."""
-    starts = [_heading_start(text, start) for start in _starts(chosen, text)]
-    parts = [text[start:end] for start, end in zip([0, *starts[1:]], [*starts[1:], len(text)], strict=True)]
-    runs = [part for part in parts if _is_read(chosen, part)] if len(starts) > 1 else []
+    parts = _divide(text, _starts(chosen, text))
+    if len(parts) == 1 and len(_starts_in_order(chosen, text)) == 1:
+        return [text]
+    runs = [run for part in parts for run in _runs_of(chosen, part)]
     return runs if len(runs) > 1 else [text]
+
+
+def _runs_of(chosen: OutputFormat, part: str) -> list[str]:
+    """Return the runs in a part that begins with the first line of one; none where it has no figures.
+
+    A part of several runs, some of which lack their first line, is divided where the order of first lines starts again.
+    """
+    try:
+        chosen.parse(part)
+    except SeveralRunsError:
+        divided = _divide(part, _starts_in_order(chosen, part))
+        return [part] if len(divided) == 1 else [run for each in divided for run in _runs_of(chosen, each)]
+    except ParseError:
+        return []
+    return [part]
+
+
+def _divide(text: str, starts: list[int]) -> list[str]:
+    """Return the parts of a text that begin at these places, each with its heading; the first begins with the text."""
+    places = [0, *(_heading_start(text, start) for start in starts[1:]), len(text)]
+    return [text[start:end] for start, end in pairwise(places)]
 
 
 def _heading_start(text: str, start: int) -> int:
@@ -196,6 +227,13 @@ def _starts(chosen: OutputFormat, text: str) -> list[int]:
     """Return where the runs of a text begin; at least one place."""
     every = ([match.start() for match in pattern.finditer(text)] for pattern in chosen.starts)
     return next((starts for starts in every if starts), [0])
+
+
+def _starts_in_order(chosen: OutputFormat, text: str) -> list[int]:
+    """Return where the order of the first lines of a run starts again; at least one place."""
+    found = sorted((match.start(), rank) for rank, each in enumerate(chosen.starts) for match in each.finditer(text))
+    again = [place for (_, before), (place, rank) in pairwise(found) if rank <= before]
+    return [found[0][0] if found else 0, *again]
 
 
 def _is_read(chosen: OutputFormat, text: str) -> bool:
@@ -212,23 +250,23 @@ def _read(chosen: OutputFormat, text: str, prepared: PreparedText) -> LoadResult
     try:
         result = chosen.parse(text)
     except ParseError:
-        whole = PreparedText(text, notes)
-        further = (each for each in (prepare_further(whole), *tables_within(whole)) if each is not None)
+        further = _further(PreparedText(text, notes))
         found = next((each for each in further if _is_read(chosen, each.text)), None)
         if found is None:
             raise
         text, notes = found
         result = chosen.parse(text)
     if not result.complete and _is_excerpt(chosen, text, result):
-        message = f"the text has no beginning of a run of {chosen.tool}: an excerpt, whose end cannot be judged"
+        message = f"the text lacks parts of a run of {chosen.tool}: an excerpt, whose end cannot be judged"
         result, notes = result.model_copy(update={"complete": True}), (Note(code="excerpt", message=message), *notes)
     return result.model_copy(update={"notes": (*result.notes, *notes)}) if notes else result
 
 
 def _is_excerpt(chosen: OutputFormat, text: str, result: LoadResult) -> bool:
-    """Return whether a text lacks the first line of a run, and no note says that something broke off."""
+    """Return whether a text lacks parts that an author left out, and no note says that something broke off."""
     is_begun = not chosen.starts or chosen.starts[0].search(text) is not None
-    return not is_begun and not BROKEN & {note.code for note in result.notes}
+    is_cut = not is_begun or _OMISSION.search(text) is not None
+    return is_cut and not BROKEN & {note.code for note in result.notes}
 
 
 def _sample(text: str) -> str:

@@ -24,6 +24,7 @@ class OutputFormat:
     parse: Callable[[str], LoadResult] = field(repr=False)
     """Text → LoadResult. Raises ParseError for text that is no output of the tool, or that states nothing."""
     starts: tuple[re.Pattern[str], ...] = field(default=(), repr=False)
-    """First lines of a run, each once a run. The first pattern that a text has divides it into its runs."""
+    """First lines of a run, in their order and each once a run. The first pattern that a text has divides it into its
+    runs, and all of them what has several still."""
     dialect_of: str | None = None
     """Tool whose parser reads these outputs too, and whose outputs this parser reads: wrk, for wrk2."""

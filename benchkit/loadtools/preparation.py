@@ -8,6 +8,7 @@ hides the marks of a tool (`prepare_further`): rows of figures begin alike too. 
 
 from __future__ import annotations
 
+import html
 import re
 import textwrap
 from collections import Counter
@@ -60,6 +61,9 @@ _PREFIXES = (
 )
 _COMMAND = re.compile(r"##\[\w+\].*")
 """Line of GitHub Actions and Azure Pipelines between those of a step."""
+_TAG = re.compile(r"</?(?:span|pre|code|samp|div|p|br|b|i|em|strong|font)\b[^<>\n]{0,200}>", re.IGNORECASE)
+_ESCAPED_LINE_END = re.compile(r'(?:\\r)?\\n|(?<=":)[ \t]*"')
+"""Line end within a string of JSON, and the beginning of one: its first line stands alone then."""
 _BOUNDARY = re.compile(r"[ \t:|>\]}-]")
 _LONGEST_PREFIX = 120
 _TABLE_HEADING = re.compile(r'"?[A-Za-z][\w %/."-]{0,80},[^\n]')
@@ -92,6 +96,17 @@ def prepare(text: str) -> PreparedText:
     if has_time:
         lines = ["" if _COMMAND.fullmatch(line) else line for line in lines]
     return PreparedText("\n".join(lines), tuple(notes))
+
+
+def without_markup(prepared: PreparedText) -> PreparedText | None:
+    """Return a text without tags of HTML, and with the line ends of strings in JSON; None where it has neither."""
+    plain = html.unescape(_TAG.sub("", prepared.text)) if _TAG.search(prepared.text) else prepared.text
+    if "\\n" in plain:
+        plain = _ESCAPED_LINE_END.sub("\n", plain)
+    if plain == prepared.text:
+        return None
+    note = Note(code="markup-removed", message="tags of HTML, or escapes of a string in JSON, were removed")
+    return PreparedText("\n".join(split_lines(plain)), (*prepared.notes, note))
 
 
 def prepare_further(prepared: PreparedText) -> PreparedText | None:

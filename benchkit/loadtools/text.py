@@ -37,11 +37,13 @@ _BOMS = (  # the longer ones first: UTF-32's little-endian mark begins with UTF-
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+REMARK = re.compile(r"(?<=\S)[ \t]+(?:<[-=]+|\u2190|//|#(?=[\s\u0080-\uffff])).*|(?<=[A-Za-z)])(?<!nan)%$|[ \t]*\\$")
+"""What authors and shells put after a line: a remark, the mark of zsh for a missing line end, a hard line break."""
 ESCAPES = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 _LINE_ENDS = re.compile(r"\r\n|[\n\r\v\f\x85\u2028\u2029]")
 _BLANKS = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2009": " ", "\u200b": None, "\ufeff": None, "\x00": None})
-_NUMBER = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,18})?")
-_COUNT = re.compile(r"[0-9]{1,18}")
+_NUMBER = re.compile(r"(?:[0-9]{1,18}|[0-9]{1,3}(?:,[0-9]{3}){1,5}(?=\.))(?:\.[0-9]{1,18})?")
+_COUNT = re.compile(r"[0-9]{1,18}|[0-9]{1,3}(?:,[0-9]{3}){1,5}")
 _CLOCK = re.compile(r"(?:([0-9]{1,6})h(?=[0-9]+m))?(?:([0-9]{1,2})m)?([0-9]{1,2}(?:\.[0-9]{1,9})?)s")
 _SINGLE_UNIT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)([^0-9.]s)")
 _SCALED = re.compile(r"([0-9]{1,18}(?:\.([0-9]{1,18}))?)([^0-9\s.,]{0,3})")
@@ -106,13 +108,16 @@ def has_line(*patterns: str) -> Callable[[str], bool]:
 
 
 def parse_number(token: str | None) -> float | None:
-    """Return a plain decimal number, finite and not negative; `None` for any other token."""
-    return float(token) if token is not None and _NUMBER.fullmatch(token) else None
+    """Return a plain decimal number, finite and not negative; `None` for any other token.
+
+    Commas before a decimal point group its digits; without a point they may be the decimal mark of a locale.
+    """
+    return float(token.replace(",", "")) if token is not None and _NUMBER.fullmatch(token) else None
 
 
 def parse_count(token: str | None) -> int | None:
-    """Return a whole number below 10^18; `None` for any other token."""
-    return int(token) if token is not None and _COUNT.fullmatch(token) else None
+    """Return a whole number below 10^18, also one whose digits commas group; `None` for any other token."""
+    return int(token.replace(",", "")) if token is not None and _COUNT.fullmatch(token) else None
 
 
 def without_times(latency: Latency) -> Latency:
@@ -175,6 +180,8 @@ class Reader:
     """Reader of a tool's output, line by line, by the tool's `_rules`; the figures are its attributes."""
 
     tool: ClassVar[str]
+    _behind_lines: ClassVar[re.Pattern[str]] = re.compile(r"(?!)")
+    """What is removed from the end of a line: nothing, or `REMARK` where no line of the tool has one."""
     _rules: Rules = ()
 
     def __init__(self) -> None:
@@ -229,7 +236,7 @@ class Reader:
         for position, raw in enumerate(lines):
             self.unterminated = position == last
             self.starts_mid_number = position == 0 and raw[:1].isdigit()
-            line = raw.strip(QUOTED)
+            line = self._behind_lines.sub("", raw.strip(QUOTED))
             if line and len(line) <= MAX_LINE:
                 self.read_line(line)
         return lines
@@ -285,9 +292,13 @@ def not_output_of(tool: str, lines: list[str]) -> ParseError:
     )
 
 
-def several_runs(tool: str, line: str) -> ParseError:
+class SeveralRunsError(ParseError):
+    """A text with a second copy of a line that a run prints once."""
+
+
+def several_runs(tool: str, line: str) -> SeveralRunsError:
     """Return the error for text with a second copy of a line that a run prints once."""
-    return ParseError(
+    return SeveralRunsError(
         f"more than one run of {tool} in one text",
         why=f"this line occurs more than once: {excerpt(line)!r}",
         hint="parse each run separately; figures of two runs are never mixed",

@@ -24,6 +24,7 @@ from typing import NamedTuple
 from benchkit.errors import ParseError
 from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import (
+    REMARK,
     Action,
     Reader,
     Rules,
@@ -53,8 +54,8 @@ _COUNTS = re.compile(
 _SIZES = re.compile(r"(Total transferred|HTML transferred):\s*(\S+) bytes")
 _TAKEN = re.compile(r"Time taken for tests:\s*(\S+) seconds")
 _BREAKDOWN = re.compile(r"\(Connect: (\S+), (?:Receive: (\S+), )?Length: (\S+), Exceptions: (\S+)\)")
-_RATE = re.compile(r"Requests per second:\s*(\S+) \[#/sec\] \(mean\)")
-_PER_REQUEST = re.compile(r"Time per request:\s*(\S+) \[ms\] \((mean)(, across all concurrent requests)?\)")
+_RATE = re.compile(r"Requests per second:\s*(\S+) \[#/sec\](?:\s*\(mean\))?")
+_PER_REQUEST = re.compile(r"Time per request:\s*(\S+) (?:\[ms\]|ms)(?:\s*\(mean(, across all concurrent requests)?\))?")
 _TRANSFER = re.compile(r"Transfer rate:\s*(\S+) (?:\[Kbytes/sec\]|kb/s) received")
 _COLUMNS = re.compile(r"min\s+(mean\[\+/-sd\]\s+median|avg)\s+max")
 _TIMES = re.compile(r"(Total|Connect|Waiting):((?:\s+[0-9.]{1,20}){3,5})")
@@ -109,6 +110,7 @@ class _AbReader(Reader):
     """Figures of ab's summary by ab's own labels; times in seconds, sizes in bytes ("Kbytes" are 1024)."""
 
     tool = "ab"
+    _behind_lines = REMARK
 
     version: str | None = None
     server_hostname: str | None = None
@@ -197,7 +199,7 @@ class _AbReader(Reader):
         self.set_once(match[0], time_taken_s=parse_number(match[1]), time_taken_decimals=match[1].partition(".")[2])
 
     def read_per_request(self, match: re.Match[str]) -> None:
-        self.set_once(match[0], **{"time_per_request_all_s" if match[3] else "time_per_request_s": _ms(match[1])})
+        self.set_once(match[0], **{"time_per_request_all_s" if match[2] else "time_per_request_s": _ms(match[1])})
 
     def read_transfer(self, match: re.Match[str]) -> None:
         kbytes = parse_number(match[1])

@@ -21,6 +21,7 @@ from pydantic import Field
 from benchkit.loadtools.json_text import JsonOutput, read_document
 from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import (
+    REMARK,
     SECONDS,
     Count,
     Figure,
@@ -41,7 +42,7 @@ from benchkit.models.load_result import Errors, Latency, LoadResult, Note
 
 _SIZES: Mapping[str, float] = {"": 1, **{f"{prefix}B": 1024.0**power for power, prefix in enumerate("KMGTP", 1)}}
 _START = re.compile(
-    r"Bombarding (\S+) (?:for (\S+)|with (\S+) request(?:s|\(s\))) using ([0-9]+) connection(?:s|\(s\))"
+    r"(?:Bombarding .*)?Bombarding (\S+) (?:for (\S+)|with (\S+) request(?:s|\(s\))) using ([0-9]+) connection(?:s|\(s\))"
 )
 _COLUMNS = re.compile(r"Statistics\s+Avg\s+Stdev\s+Max")
 _RATE = re.compile(r"Reqs/sec\s+(\S+)\s+(\S+)\s+(\S+)")
@@ -69,6 +70,7 @@ class _BombardierReader(Reader):
     """Figures of bombardier's text by its own labels; times in seconds, sizes in bytes."""
 
     tool = "bombardier"
+    _behind_lines = REMARK
 
     url: str | None = None
     asked_s: float | None = None
@@ -275,5 +277,10 @@ FORMAT = OutputFormat(
     "bombardier",
     _is_output,
     parse,
-    (line_with("Bombarding "), line_with(_COLUMNS.pattern), line_with(r'\{"spec":')),
+    (
+        line_with("Bombarding "),
+        line_with(_COLUMNS.pattern),
+        line_with(r"Reqs/sec\s+[0-9.]+\s+[0-9.]+\s+[0-9.]+$"),
+        line_with(r'\{"spec":'),
+    ),
 )

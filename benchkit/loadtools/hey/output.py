@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from benchkit.errors import ParseError
 from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import (
+    REMARK,
     Reader,
     Rules,
     errors_of,
@@ -52,7 +53,7 @@ _SECTION = re.compile(
 
 ROWS = RequestRows("hey")
 """The first million answers, printed by the template; failed requests have no row."""
-_PERCENTILE = re.compile(r"([0-9]{1,3})%{1,2} in (\S+) secs?\.?")
+_PERCENTILE = re.compile(r"([0-9]{1,3})%{1,2}(?: in)?\s+(\S+) secs?\.?")
 _STATUS = re.compile(r"\[([0-9]{1,3})\]\s+(\S+) responses")
 _ERROR = re.compile(r"\[([0-9]{1,18})\]\s+(\S.*)")
 _DAMAGED = re.compile(r"(?:Total|Slowest|Fastest|Average|Requests/sec|Total data):.*")
@@ -69,6 +70,7 @@ class _HeyReader(Reader):
     """Figures of hey's summary by its own labels; times in seconds, sizes in bytes."""
 
     tool = "hey"
+    _behind_lines = REMARK
 
     total: float | None = None
     slowest: float | None = None

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import (
     NOT_A_NUMBER,
+    REMARK,
     Reader,
     has_line,
     line_with,
@@ -68,7 +69,7 @@ _DAMAGED = re.compile(rf"(?:{_LABELS}):.*")
 _JSON = re.compile(rf'"({"|".join(_UNITS)})"\s*:\s*([^\s,}}]+)(\s*[,}}\n])?')
 _VERSION = re.compile(r"(?:\*\* )?SIEGE ([0-9]\S*)", re.IGNORECASE)
 _USERS = re.compile(r"(?:\*\* )?Preparing ([0-9]+) concurrent users for battle\.")
-_ABORTED = re.compile(r"\w+ aborted due to excessive socket failure.*")
+_ABORTED = re.compile(r".*\baborted due to excessive socket failure.*")
 _LOG_ROW = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2},(.*)")
 _LOG_FIELDS = tuple(
     field for field in _UNITS if field not in {"availability", "longest_transaction", "shortest_transaction"}
@@ -79,6 +80,7 @@ class _SiegeReader(Reader):
     """Figures of one run by siege's own labels; times in seconds, sizes in bytes ("MB" are 1024²)."""
 
     tool = "siege"
+    _behind_lines = REMARK
 
     version: str | None = None
     users: int | None = None
@@ -166,7 +168,7 @@ class _SiegeReader(Reader):
             setattr(self, field, figure)
 
     def read_row(self, match: re.Match[str]) -> None:
-        self.log_row, self.is_log_row_cut = match, self.ends_mid_number(match[0])
+        self.log_row, self.is_log_row_cut, self.aborted = match, self.ends_mid_number(match[0]), False
         self.rows_seen += 1
 
     def read_last_row(self, match: re.Match[str]) -> None:
@@ -177,7 +179,7 @@ class _SiegeReader(Reader):
             self._set({field: value})
             if value is None and cell not in NOT_A_NUMBER:
                 self.unread.append(match[0])
-        if self.is_log_row_cut or len(cells) != len(_LOG_FIELDS):
+        if self.is_log_row_cut or len(cells) < len(_LOG_FIELDS):  # authors add columns
             self.unread.append(match[0])
         self.log_rows = self.rows_seen
 
@@ -282,6 +284,7 @@ FORMAT = OutputFormat(
         r"(?:\*\* )?SIEGE [0-9]",
         r"(?:\*\* )?Preparing [0-9]+ concurrent users for battle",
         "The server is now under siege",
+        r"Date & Time,\s+Trans,\s+Elap Time,",
         r'\{?\s*"(?:elapsed_time|transaction_rate|(?:longest|shortest|successful|failed)_transactions?)"\s*:',
         rf"{_LOG_ROW.pattern[:-4]}(?:\s*[0-9.]+,){{{len(_LOG_FIELDS) - 1}}}\s*[0-9]+$",
     ),
@@ -289,6 +292,6 @@ FORMAT = OutputFormat(
     (
         line_with(r"(?:\*\* )?SIEGE [0-9]"),
         line_with(r"Transactions:\s+[0-9]+ hits"),
-        line_with(r"\{\s*\"transactions\""),
+        line_with(r"\{?\s*\"transactions\"\s*:"),
     ),
 )

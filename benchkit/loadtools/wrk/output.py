@@ -27,6 +27,7 @@ from pathlib import Path
 from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import (
     NOT_A_NUMBER,
+    REMARK,
     SECONDS,
     Reader,
     Rules,
@@ -66,7 +67,7 @@ _DAMAGED = re.compile(
 HISTOGRAM = Path(__file__).with_name("histogram.lua")
 """Lua script that prints wrk's whole latency histogram and its exact counters after wrk's own text."""
 _CALIBRATION = re.compile(r"Thread calibration: mean lat.*")
-_DISTRIBUTION = re.compile(r"Latency Distribution(?: \(HdrHistogram - (.*)\))?")
+_DISTRIBUTION = re.compile(r"Latency Distribution(?:\s+\(HdrHistogram - (.*)|\s+\(.*)?")
 _PERCENTILE = re.compile(rf"([0-9]{{1,3}}(?:\.[0-9]{{1,6}})?)%\s+{_FIGURE}")
 _REQUESTS = re.compile(r"(\S+) requests in (\S+),\s+(\S+) read")
 _SOCKET_ERRORS = re.compile(r"Socket errors: connect (\S+), read (\S+), write (\S+), timeout (\S+)")
@@ -74,7 +75,7 @@ _NON_2XX = re.compile(r"Non-2xx or 3xx responses:\s*(\S+)")
 _PER_SECOND = re.compile(r"(Requests|Transfer)/sec:\s*(\S+)")
 
 
-_IDENTIFYING_FIELDS = frozenset({"threads", "latency", "requests", "socket_errors", "transfer_per_s"})
+_IDENTIFYING_FIELDS = frozenset({"threads", "latency", "requests", "socket_errors", "transfer_per_s", "histogram"})
 """Fields that no other tool prints; hey prints "Requests/sec:" too, and autocannon "Running 10s test @"."""
 
 
@@ -82,6 +83,7 @@ class _WrkReader(Reader):
     """Figures of wrk's or wrk2's output by its own labels; times in seconds, sizes in bytes."""
 
     tool = "wrk"
+    _behind_lines = REMARK
 
     version: str | None = None
     url: str | None = None
@@ -95,6 +97,8 @@ class _WrkReader(Reader):
     rate_sampled: bool = True
     """False where the row of rates has no mean."""
     distribution: Mapping[str, float] | None = None
+    uncorrected: Mapping[str, float] | None = None
+    """wrk2's distribution of times from sending, which is used where the text has no other latency."""
     requests: int | None = None
     duration_s: float | None = None
     bytes_read: float | None = None
@@ -113,11 +117,11 @@ class _WrkReader(Reader):
         self._headings: Rules = (
             (_RUNNING, self.read_running),
             (_CONNECTIONS, self.once(threads=parse_count, connections=parse_count)),
+            (_COLUMNS, self.once(third=str)),
         )
         self._rules = (
             *self._headings,
             (_PERCENTILE, self.read_percentile),
-            (_COLUMNS, self.read_columns),
             (_ROW, self.read_row),
             (_REQUESTS, self.read_requests),
             (_SOCKET_ERRORS, self.read_socket_errors),
@@ -138,9 +142,6 @@ class _WrkReader(Reader):
 
     def read_running(self, match: re.Match[str]) -> None:
         self.set_once(match[0], url=None if self.unterminated else match[1].strip())
-
-    def read_columns(self, match: re.Match[str]) -> None:
-        self.third = match[1]
 
     def read_row(self, match: re.Match[str]) -> None:
         name, *tokens, within = match.groups()
@@ -170,8 +171,9 @@ class _WrkReader(Reader):
         uncorrected = (match[1] or "").startswith("Uncorrected")
         self.section = {}
         self.set_once(match[0], **{"uncorrected" if uncorrected else "distribution": self.section})
-        if match[1] and not uncorrected:
+        if match[1]:
             self.is_wrk2 = True
+            self.stated.add("histogram")
 
     def read_percentile(self, match: re.Match[str]) -> None:
         figure = parse_scaled(match[2], SECONDS)
@@ -206,7 +208,8 @@ class _WrkReader(Reader):
         token = match[2]
         if match[1] == "Transfer":
             self.ended = True
-            self._rules = self._headings  # the output of a Lua script's done() follows, or another run
+            if self.stated & {"threads", "latency"}:  # else an excerpt
+                self._rules = self._headings  # the output of a Lua script's done() follows, or another run
             size = parse_scaled(token, BYTES)
             self.set_once(match[0], transfer_per_s=size and size[0])
         else:
@@ -239,14 +242,17 @@ class _WrkReader(Reader):
         )
 
     def _unmeasured(self) -> bool:
-        """Return whether no answer was recorded: the share within one deviation is then not a number."""
-        return self.requests == 0 or (self.latency is not None and self.within_stdev_pct is None)
+        """Return whether no answer was recorded: the mean, or the share within one deviation, is then not a number."""
+        row = self.latency
+        return self.requests == 0 or (row is not None and None in (self.within_stdev_pct, row.mean_s))
 
     def _latency(self, *, corrected: bool | None) -> Latency:
         row = self.latency
-        if row is None:
-            return Latency(covers="request", corrected=corrected)
         percentiles = dict(self.distribution or {})
+        if row is None:
+            row = Latency(covers="request")
+            if not percentiles and self.uncorrected:
+                percentiles, corrected = dict(self.uncorrected), False
         for name, time in row.percentiles.items():
             percentiles.setdefault(name, time)
         latency = row.model_copy(
@@ -341,5 +347,9 @@ FORMAT = OutputFormat(
     "wrk",
     lambda text: _has_mark(text) and not _is_wrk2(text),
     parse,
-    (line_with(r"(?:Running \S+ test @|Making \S+ requests to) \S"),),
+    (
+        line_with(r"(?:Running \S+ test @|Making \S+ requests to) \S"),
+        line_with(r"[0-9]+ threads? and [0-9]+ connections?$"),
+        line_with(r"Thread Stats\s+Avg\s+Stdev"),
+    ),
 )

@@ -5,7 +5,7 @@ Meaning of the figures, read from its source (src/wrk.c, src/stats.c); the rest 
 - Marks of wrk2 are its lines "Thread calibration", and "HdrHistogram" in the heading of its distribution.
   Without them a text looks like wrk's, and only who ran it knows.
 - Latency counts from when a request was due at the target rate (`-R`), which is not printed: it is corrected for
-  coordinated omission. The "Uncorrected" distribution counts from sending and is not stated.
+  coordinated omission. The "Uncorrected" distribution counts from sending and is stated only where it stands alone.
 - The calibration of the first ten seconds is not in the latencies, but in requests, bytes and duration.
 - An overloaded server raises these times for as long as the run lasts.
 """
@@ -27,7 +27,7 @@ _OPEN_LOOP = Note(
 def parse(text: str) -> LoadResult:
     """Return the result that wrk2 printed. Raises ParseError for other text, and for several runs."""
     result = parse_wrk2(text)
-    return result.model_copy(update={"notes": (*result.notes, _OPEN_LOOP)})
+    return result.model_copy(update={"notes": (*result.notes, _OPEN_LOOP)}) if result.latency.corrected else result
 
 
 FORMAT = OutputFormat("wrk2", has_line(*WRK2_MARKS), parse, WRK.starts, dialect_of="wrk")

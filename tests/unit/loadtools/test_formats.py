@@ -35,6 +35,7 @@ UNSUPPORTED_TEXTS = {
     "142470 requests in 4.949028953s, 19.57MB read\nRequests/sec:\t\t28787.47\nTransfer/sec:\t\t3.95MB\n",
     "weighttp": "finished in 7 sec, 67 millisec and 50 microsec, 14149 req/s, 3063 kbyte/s\n"
     "requests: 100000 total, 100000 started, 100000 done, 100000 succeeded, 0 failed, 0 errored\n",
+    "httpgo": "Benchmarking https://a.example with 128 connections\n\nReqs/sec   95.24   12.34   120.56\n1xx - 0, 2xx - 980\n",
     "ghz": "Summary:\n  Count:\t200\n  Total:\t181.57 ms\n\nLatency distribution:\n  10 % in 30.05 ms\n\n"
     "Status code distribution:\n  [OK]   200 responses\n",
     "drill": "Time taken for tests      5.2 seconds\nTotal requests            1000\nRequests per second       192.49 [#/sec]\n",

@@ -8,7 +8,7 @@ import pytest
 
 from benchkit.errors import ParseError
 from benchkit.loadtools.registry import TOOLS
-from benchkit.loadtools.text import SECONDS, decode, parse_duration, parse_number, parse_scaled
+from benchkit.loadtools.text import SECONDS, decode, parse_count, parse_duration, parse_number, parse_scaled
 from benchkit.loadtools.wrk.output import BYTES
 from tests.support.loadtools.outputs import codes, parsed, recorded
 
@@ -24,8 +24,30 @@ def test_units_of_wrk() -> None:
 
 def test_only_plain_numbers_are_parsed() -> None:
     assert parse_number("42745.15") == 42745.15
-    for token in ("1,5", "1.", ".5", "1e5", "inf", "nan", "-1", "0x1f", "\u0661", "1_000", " 1", None):
+    for token in (
+        "1,5",
+        "1,500",
+        "1,50.0",
+        "1.",
+        ".5",
+        "1e5",
+        "inf",
+        "nan",
+        "-1",
+        "0x1f",
+        "\u0661",
+        "1_000",
+        " 1",
+        None,
+    ):
         assert parse_number(token) is None, token
+    assert parse_number("95,342.18") == 95342.18
+    assert [parse_count(token) for token in ("10,000", "1,234,567", "1,5", "1000,000")] == [
+        10_000,
+        1_234_567,
+        None,
+        None,
+    ]
 
 
 def test_durations_of_go() -> None:

@@ -236,3 +236,118 @@ def test_the_prefix_of_a_container_runtime_is_removed() -> None:
 def test_forms_that_are_not_read_are_refused_by_name(tool: str, text: str) -> None:
     with pytest.raises(ParseError, match=tool):
         read_runs(text, where="here")
+
+
+def _without_first_line(text: str, mark: str) -> str:
+    return text[text.index(mark) :]
+
+
+SIEGE_JSON = recorded("siege/v407-json").strip().strip("{}")
+
+
+@pytest.mark.parametrize(
+    ("name", "mark"),
+    [("wrk/v410-plain", "  2 threads"), ("wrk/v410-plain", "  Thread Stats"), ("bombardier/v2-plain", "Statistics")],
+)
+def test_runs_that_lack_their_first_line_are_kept_apart(name: str, mark: str) -> None:
+    whole = recorded(name)
+    one = _without_first_line(whole, mark)
+    runs = read_runs(f"{one}\n{whole}\n{one}\n{whole}", where="here")
+    assert [each.target for each in runs] == [None, _only(whole).target] * 2
+    assert {each.rps for each in runs} == {_only(whole).rps}
+
+
+def test_siege_may_lose_the_braces_of_its_json() -> None:
+    runs = read_runs(f"## -c10\n{SIEGE_JSON}\n\n## -c25\n{SIEGE_JSON.replace('129.29', '99.00')}\n", where="here")
+    assert [each.rps for each in runs] == [129.29, 99]
+
+
+def test_figures_of_two_runs_that_cannot_be_told_apart_are_refused() -> None:
+    with pytest.raises(ParseError, match="more than one run"):
+        read_runs("Requests/sec:  18605.37\nTransfer/sec:  2.31MB\n" * 2, where="here")
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "behind"),
+    [
+        ("ab/v23-keepalive", "[#/sec] (mean)", "   # requests a second"),
+        ("ab/v23-keepalive", "[#/sec] (mean)", "   //吞吐率"),
+        ("ab/v23-keepalive", "(longest request)", " <- p100"),
+        ("bombardier/v2-plain", "/s\n", "%\n"),
+        ("siege/v407-verbose", " hits", " hits\\"),
+    ],
+)
+def test_what_authors_and_shells_put_behind_a_line_is_ignored(name: str, line: str, behind: str) -> None:
+    text = recorded(name)
+    place = text.rindex(line) + len(line.rstrip("\n") if line != " hits" else "")
+    marked = text[:place] + behind.rstrip("\n") + text[place + (len(line) if line == " hits" else 0) :]
+    assert marked != text
+    assert _only(marked) == _only(text)
+
+
+DISTRIBUTION = "  Latency Distribution (HdrHistogram - {} Latency)\n 50.000%    8.65m\n 99.000%   19.29m\n\n"
+UNCORRECTED = DISTRIBUTION.format("Uncorrected").replace("8.65m", "4.08ms").replace("19.29m", "11.69ms")
+
+
+@pytest.mark.parametrize(
+    ("text", "percentiles", "corrected"),
+    [
+        (DISTRIBUTION.format("Recorded") + UNCORRECTED, {"50": 519, "99": 1157.4}, True),
+        (UNCORRECTED, {"50": 0.00408, "99": 0.01169}, False),
+    ],
+)
+def test_a_distribution_of_wrk2_may_stand_alone(text: str, percentiles: dict[str, float], *, corrected: bool) -> None:
+    result = _only(text)
+    assert (result.tool, result.latency.percentiles, result.latency.corrected) == ("wrk2", percentiles, corrected)
+    assert ("open-loop" in {note.code for note in result.notes}) is corrected
+
+
+def test_a_heading_of_wrk_may_have_a_remark() -> None:
+    text = recorded("wrk/v410-latency-version")
+    assert _only(text.replace("Latency Distribution", "Latency Distribution   (only with --latency)")) == _only(text)
+
+
+def test_wrk2_without_an_answer_measured_no_times() -> None:
+    text = re.sub(r"Latency .*", "Latency    -nanus    -nanus   0.00us    0.00%", recorded("wrk/wrk2-short"))
+    result = _only(f"{text}  Latency Distribution (HdrHistogram - Recorded Latency)\n 50.000%    0.00us\n")
+    assert (result.latency.max_s, result.latency.percentiles) == (None, {})
+
+
+def test_lines_that_an_author_left_out_are_no_end_of_a_run() -> None:
+    text = recorded("ab/v23-keepalive")
+    begun, _, rest = text.partition("Concurrency Level")
+    for dots in ("...", "[…]", "....中間省略...."):
+        excerpt = f"{begun}{dots}\n{rest[rest.index('Requests per') : rest.index('Connection Times')]}"
+        assert _only(excerpt).complete, dots
+    interrupted = re.sub(r"Finished .*\n", "", text[text.index("Benchmarking") :])
+    assert not _only(f"...\n{interrupted}").complete
+
+
+def test_lines_of_ab_may_be_shortened_by_hand() -> None:
+    result = _only(
+        "Requests per second:    95,342.18 [#/sec]\nTime per request:       5.369 ms\nComplete requests: 10,000\n"
+    )
+    assert (result.rps, result.latency.mean_s, result.requests) == (95342.18, 0.005369, 10_000)
+    close = _only("Requests per second: 1276.68 [#/sec](mean)\nTime per request: 39.164 [ms](mean)\n")
+    assert (close.rps, close.latency.mean_s) == (1276.68, 0.039164)
+
+
+def test_siege_aborts_on_the_line_of_its_beginning() -> None:
+    text = recorded("siege/v407-verbose")
+    aborted = text.replace("under siege...", "under siege...siege aborted due to excessive socket failure; you")
+    assert aborted != text
+    assert (_only(text).complete, _only(aborted).complete) == (True, False)
+
+
+def test_an_aborted_run_of_sieges_log_is_the_one_above_its_mark() -> None:
+    heading = "      Date & Time,  Trans,  Elap Time,  Data Trans,  Resp Time,  Trans Rate,  Throughput,  Concurrent,    OKAY,   Failed"
+    row = "2012-08-02 12:51:47,  14663,  9.58,  0,  0.01,  1530.58,  0.00,  22.87,  14663,  0"
+    mark = "**** siege aborted due to excessive socket failure. ****"
+    assert _only(f"{heading}\n{row}\n{mark}\n{row}, 512/0.2, notes\n").complete
+    assert not _only(f"{heading}\n{row}\n{mark}\n").complete
+
+
+def test_bombardier_may_print_its_first_line_twice() -> None:
+    text = recorded("bombardier/v2-plain")
+    first, _, rest = text.partition("\n")
+    assert _only(f"{first}{first}\n{rest}") == _only(text)

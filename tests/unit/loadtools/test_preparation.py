@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from benchkit.loadtools.formats import read_runs
@@ -98,3 +100,17 @@ def test_colour_codes_are_removed_and_named() -> None:
 )
 def test_figures_are_no_prefixes(text: str) -> None:
     assert prepare(text) == (text, ())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(f'<span class="line"><span>{line.replace("%", "&#37;")}</span></span>\n' for line in WRK.splitlines()),
+        json.dumps({"argv": ["wrk"], "stdout": WRK, "stderr": ""}, indent=1),
+    ],
+    ids=["HTML", "JSON"],
+)
+def test_pages_and_strings_of_json_are_read(text: str) -> None:
+    (result,), (plain,) = read_runs(text, where="here"), read_runs(WRK, where="here")
+    assert [note.code for note in result.notes[len(plain.notes) :]] == ["markup-removed"]
+    assert result.model_copy(update={"notes": plain.notes}) == plain
