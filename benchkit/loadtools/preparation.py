@@ -64,6 +64,8 @@ _COMMAND = re.compile(r"##\[\w+\].*")
 _TAG = re.compile(r"</?(?:span|pre|code|samp|div|p|br|b|i|em|strong|font)\b[^<>\n]{0,200}>", re.IGNORECASE)
 _ESCAPED_LINE_END = re.compile(r'(?:\\r)?\\n|(?<=":)[ \t]*"')
 """Line end within a string of JSON, and the beginning of one: its first line stands alone then."""
+_QUOTED_LINE = re.compile(r'^[ \t]*"([^"\n]*)",?[ \t]*$', re.MULTILINE)
+"""Line that is an item of a list in JSON, as Ansible prints outputs."""
 _BOUNDARY = re.compile(r"[ \t:|>\]}-]")
 _LONGEST_PREFIX = 120
 _TABLE_HEADING = re.compile(r'"?[A-Za-z][\w %/."-]{0,80},[^\n]')
@@ -99,10 +101,11 @@ def prepare(text: str) -> PreparedText:
 
 
 def without_markup(prepared: PreparedText) -> PreparedText | None:
-    """Return a text without tags of HTML, and with the line ends of strings in JSON; None where it has neither."""
+    """Return a text without tags of HTML, and the lines of strings in JSON; None where it has neither."""
     plain = html.unescape(_TAG.sub("", prepared.text)) if _TAG.search(prepared.text) else prepared.text
     if "\\n" in plain:
         plain = _ESCAPED_LINE_END.sub("\n", plain)
+    plain = _QUOTED_LINE.sub(r"\1", plain)
     if plain == prepared.text:
         return None
     note = Note(code="markup-removed", message="tags of HTML, or escapes of a string in JSON, were removed")

@@ -55,7 +55,9 @@ _SIZES = re.compile(r"(Total transferred|HTML transferred):\s*(\S+) bytes")
 _TAKEN = re.compile(r"Time taken for tests:\s*(\S+) seconds")
 _BREAKDOWN = re.compile(r"\(Connect: (\S+), (?:Receive: (\S+), )?Length: (\S+), Exceptions: (\S+)\)")
 _RATE = re.compile(r"Requests per second:\s*(\S+) \[#/sec\](?:\s*\(mean\))?")
-_PER_REQUEST = re.compile(r"Time per request:\s*(\S+) (?:\[ms\]|ms)(?:\s*\(mean(, across all concurrent requests)?\))?")
+_PER_REQUEST = re.compile(
+    r"Time per request:\s*(\S+) (?:\[ms\]|ms)(?:\s*\(mean(?:\)|(, across all concurrent)(?: requests\))?))?"
+)
 _TRANSFER = re.compile(r"Transfer rate:\s*(\S+) (?:\[Kbytes/sec\]|kb/s) received")
 _COLUMNS = re.compile(r"min\s+(mean\[\+/-sd\]\s+median|avg)\s+max")
 _TIMES = re.compile(r"(Total|Connect|Waiting):((?:\s+[0-9.]{1,20}){3,5})")
@@ -446,8 +448,8 @@ def _requests(lines: list[str]) -> LoadResult:
     unread: list[str] = []
     headings = 0
     for position, line in enumerate(lines):
-        cells = line.strip().split("\t")
-        if cells == [""]:
+        cells = line.rsplit(maxsplit=_ROW_CELLS - 1)  # the first has blanks; tabs may have become some
+        if not cells:
             continue
         if _REQUESTS_HEADING.fullmatch(line.strip()):
             headings += 1
@@ -463,7 +465,7 @@ def _requests(lines: list[str]) -> LoadResult:
         raise ParseError("two files of ab -g in one text", hint="parse each file separately")
     return LoadResult(
         tool="ab",
-        requests=len(times),
+        requests=None if unread and not times else len(times),
         latency=latency_of(times, 1e-3, resolution_s=1e-3),
         complete=not unread,
         notes=(no_end_mark("a file of ab -g"), *unread_notes(unread)),

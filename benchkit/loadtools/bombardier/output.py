@@ -55,7 +55,7 @@ _ERROR = re.compile(r"(\S.*) - ([0-9]{1,18})")
 _THROUGHPUT = re.compile(r"Throughput:\s+(\S+)/s")
 _FEW = re.compile(r"There wasn't enough data to compute statistics for (?:requests|latencies)\.")
 _DAMAGED = re.compile(r"(?:Reqs/sec|Latency\s(?!Dist)|1xx -|others -|Throughput:).*|[0-9]{1,2}%\s.*")
-_JSON = re.compile(r'\{"spec":\s*\{\s*"numberOfConnections"')
+_JSON = re.compile(r'\{\s*"spec":\s*\{\s*"numberOfConnections"')
 _OWN = has_line(
     r"Bombarding \S+ (?:for|with) ",
     r"Statistics\s+Avg\s+Stdev\s+Max$",
@@ -281,6 +281,6 @@ FORMAT = OutputFormat(
         line_with("Bombarding "),
         line_with(_COLUMNS.pattern),
         line_with(r"Reqs/sec\s+[0-9.]+\s+[0-9.]+\s+[0-9.]+$"),
-        line_with(r'\{"spec":'),
+        line_with(r'\{\s*"spec":'),
     ),
 )

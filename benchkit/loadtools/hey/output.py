@@ -318,7 +318,7 @@ def _result(times: list[int], statuses: Counter[str], unread: list[str]) -> Load
         notes.append(Note(code="hey-cap", message=f"hey keeps only {MAX_RESULTS:,} results: there may have been more"))
     return LoadResult(
         tool="hey",
-        requests=None if capped else len(times),
+        requests=None if capped or (unread and not times) else len(times),
         latency=latency_of(times, 1e-4, resolution_s=1e-4),
         status=dict(sorted(statuses.items())),
         non_2xx=sum(n for code, n in statuses.items() if code[0] != "2") if statuses and not capped else None,

@@ -351,3 +351,26 @@ def test_bombardier_may_print_its_first_line_twice() -> None:
     text = recorded("bombardier/v2-plain")
     first, _, rest = text.partition("\n")
     assert _only(f"{first}{first}\n{rest}") == _only(text)
+
+
+def test_json_of_bombardier_may_be_indented() -> None:
+    document = recorded("bombardier/v2-json")
+    text = json.dumps(json.loads(document[document.index('{"spec"') :]), indent=2)
+    assert _only(text) == _only(document)
+    runs = read_runs(f"```json\n{text}\n```\n\n```json\n{text}\n```\n", where="here")
+    assert [each.rps for each in runs] == [_only(document).rps] * 2
+
+
+def test_a_long_line_of_ab_may_be_wrapped() -> None:
+    text = recorded("ab/v23-keepalive")
+    wrapped = text.replace("across all concurrent requests)", "across all concurrent\nrequests)")
+    assert wrapped != text
+    assert _only(wrapped) == _only(text)
+
+
+def test_tabs_in_rows_of_ab_may_have_become_blanks() -> None:
+    rows = "starttime\tseconds\tctime\tdtime\tttime\twait\nWed Apr 15 18:54:11 2015\t1429149251\t1\t147\t148\t147\n"
+    assert _only(rows.expandtabs()) == _only(rows.replace("\t", " ")) == _only(rows)
+    assert _only(rows).latency.max_s == 0.148
+    unread = _only(rows.replace("147\t148\t147", "147\t0.148\t147"))
+    assert (unread.requests, unread.complete) == (None, False)

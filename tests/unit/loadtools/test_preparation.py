@@ -107,8 +107,9 @@ def test_figures_are_no_prefixes(text: str) -> None:
     [
         "".join(f'<span class="line"><span>{line.replace("%", "&#37;")}</span></span>\n' for line in WRK.splitlines()),
         json.dumps({"argv": ["wrk"], "stdout": WRK, "stderr": ""}, indent=1),
+        "ok: [load-1] => " + json.dumps({"msg": WRK.splitlines()}, indent=4),
     ],
-    ids=["HTML", "JSON"],
+    ids=["HTML", "JSON", "Ansible"],
 )
 def test_pages_and_strings_of_json_are_read(text: str) -> None:
     (result,), (plain,) = read_runs(text, where="here"), read_runs(WRK, where="here")
