@@ -37,7 +37,11 @@ _BOMS = (  # the longer ones first: UTF-32's little-endian mark begins with UTF-
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-REMARK = re.compile(r"(?<=\S)[ \t]+(?:<[-=]+|\u2190|//|#(?=[\s\u0080-\uffff])).*|(?<=[A-Za-z)])(?<!nan)%$|[ \t]*\\$")
+REMARK = re.compile(
+    r"(?<=\S)[ \t]+(?:<[-=]+|\u2190|//|#(?=[\s\u0080-\uffff])).*"
+    r"|(?<=\S)[ \t]*(?:\uff08.*|\([^()]*[\u0080-\uffff][^()]*\)$)"
+    r"|(?<=[A-Za-z)])(?<!nan)%$|[ \t]*\\$"
+)
 """What authors and shells put after a line: a remark, the mark of zsh for a missing line end, a hard line break."""
 ESCAPES = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 _LINE_ENDS = re.compile(r"\r\n|[\n\r\v\f\x85\u2028\u2029]")

@@ -272,6 +272,8 @@ def test_figures_of_two_runs_that_cannot_be_told_apart_are_refused() -> None:
     [
         ("ab/v23-keepalive", "[#/sec] (mean)", "   # requests a second"),
         ("ab/v23-keepalive", "[#/sec] (mean)", "   //吞吐率"),
+        ("ab/v23-keepalive", "[Kbytes/sec] received", "  \uff08传输速率\uff09"),
+        ("wrk/v410-plain", "MB\n", " (平均每秒读取数据)\n"),
         ("ab/v23-keepalive", "(longest request)", " <- p100"),
         ("bombardier/v2-plain", "/s\n", "%\n"),
         ("siege/v407-verbose", " hits", " hits\\"),
@@ -328,6 +330,10 @@ def test_lines_of_ab_may_be_shortened_by_hand() -> None:
         "Requests per second:    95,342.18 [#/sec]\nTime per request:       5.369 ms\nComplete requests: 10,000\n"
     )
     assert (result.rps, result.latency.mean_s, result.requests) == (95342.18, 0.005369, 10_000)
+    old = _only(
+        "This is ApacheBench, Version 1.3d <$Revision: 1.73 $> apache-1.3\n[...snip...]\nRequests per second:    12.33\n"
+    )
+    assert (old.rps, old.complete) == (12.33, True)
     close = _only("Requests per second: 1276.68 [#/sec](mean)\nTime per request: 39.164 [ms](mean)\n")
     assert (close.rps, close.latency.mean_s) == (1276.68, 0.039164)
 
