@@ -6,8 +6,10 @@ hosts) but trusts unknown host keys; this module replaces that by a strict check
 
 from __future__ import annotations
 
+import io
 import itertools
 import logging
+import re
 import shlex
 import socket
 import threading
@@ -39,6 +41,7 @@ logging.getLogger("paramiko").addHandler(logging.NullHandler())  # failures are 
 logger = logging.getLogger(__name__)
 
 DEFAULT_PORT = 22
+_JUMP_NONE = re.compile(r'^(\s*ProxyJump[\s=]+)"?none"?\s*$', re.IGNORECASE | re.MULTILINE)
 _MARKER, _KEY, _FIELDS = 0, 3, 4
 
 
@@ -145,6 +148,7 @@ class SshConnection:
             user=spec.user,
             port=spec.port,
             gateway=gateway,
+            config=_user_config(),
             forward_agent=False,
             connect_timeout=CONNECT_S,
             connect_kwargs={
@@ -244,6 +248,19 @@ class SshStream:
         while self._channel.recv_stderr_ready():
             self._stderr += self._channel.recv_stderr(STDERR_BYTES)
             del self._stderr[:-STDERR_BYTES]
+
+
+def _user_config() -> fabric.Config:
+    """Return the user's and the system's ssh_config as Fabric takes it.
+
+    `ProxyJump none` becomes a jump over the host itself, which Fabric omits; it would look for a host named none.
+    """
+    config = paramiko.SSHConfig()
+    for path in (Path("~/.ssh/config").expanduser(), Path("/etc/ssh/ssh_config")):
+        if path.is_file():
+            text = path.read_text(encoding="utf-8-sig", errors="replace")
+            config.parse(io.StringIO(_JUMP_NONE.sub(r"\1%h", text)))
+    return fabric.Config(ssh_config=config)
 
 
 def _gateways(connection: fabric.Connection) -> Iterator[fabric.Connection]:
