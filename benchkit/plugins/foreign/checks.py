@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal
 
 from benchkit import units
@@ -39,6 +40,10 @@ STREAMS = 1.9
 """Requests in flight for each connection from which several streams, whose number is not stated, explain them."""
 FEW_ROUNDS = 20
 """Requests of each connection up to which the end of a run, when some connections wait for others, is much of it."""
+ORDERED = 0.05
+"""Relative excess of a time over a longer one that rounding explains: Locust has two digits."""
+BOUNDED = 0.1
+"""Relative distance of a mean from the bounds that percentiles set, from which rounding does not explain it."""
 REOPENS = 0.01
 """Connections opened for each request from which the time to open them explains a mean that is too short."""
 NOTES: Mapping[str, AuditSeverity] = {
@@ -210,6 +215,36 @@ def _notes(result: PublishedResult, _context: AuditContext) -> list[AuditFinding
     ]
 
 
+def _times(result: PublishedResult, _context: AuditContext) -> AuditOutcome:
+    """Compare percentiles with each other, and the mean of a table with the bounds that they set.
+
+    As many requests as lie between two percentiles take at least the lower one, and at most the higher one.
+    """
+    step_s = result.resolution_s or 0.0
+    times = sorted(result.percentiles.items()) + ([] if result.max_s is None else [(100.0, result.max_s)])
+    for (low, below), (high, above) in pairwise(times):
+        if below > above * (1 + ORDERED) + step_s:
+            text = f"{_percentile(low)} of {units.seconds(below)} is more than {_percentile(high)} of {units.seconds(above)}."
+            return _finding("order-of-times", "invalid", [result], text)
+    if result.mean_s is None or result.tool is not None or not times:
+        return None
+    least_s = sum((high - low) / 100 * below for (low, below), (high, _) in pairwise([*times, (100.0, 0.0)]))
+    most_s = sum((high - low) / 100 * above for (low, _), (high, above) in pairwise([(0.0, 0.0), *times]))
+    bounds = f"{', '.join(f'{_percentile(each)} of {units.seconds(time)}' for each, time in times)}"
+    if result.mean_s < least_s * (1 - BOUNDED) - step_s:
+        text = f"A mean of {units.seconds(result.mean_s)}, and at least {units.seconds(least_s)} by {bounds}."
+        return _finding("order-of-times", "suspect", [result], text)
+    if result.max_s is not None and result.mean_s > most_s * (1 + BOUNDED) + step_s:
+        text = f"A mean of {units.seconds(result.mean_s)}, and at most {units.seconds(most_s)} by {bounds}."
+        is_longer = result.mean_s > result.max_s * (1 + ORDERED) + step_s
+        return _finding("order-of-times", "invalid" if is_longer else "suspect", [result], text)
+    return None
+
+
+def _percentile(percent: float) -> str:
+    return "the longest" if percent == 100 else f"p{percent:g}"  # noqa: PLR2004 - all requests
+
+
 def in_flight_share(result: PublishedResult) -> float | None:
     """Return requests in flight (rate times mean, Little 1961) for each that connections and streams allow."""
     if not result.rps or not result.mean_s or not result.connections:
@@ -236,7 +271,7 @@ def _littles_law(result: PublishedResult, context: AuditContext) -> AuditOutcome
         return _too_many_in_flight(result, implied_s)
     if result.tool in THINKS:
         return f"users of {result.tool} may wait between requests: connections may have been idle"
-    if result.max_s is not None and implied_s > result.max_s * (1 + limit):
+    if result.max_s is not None and implied_s > result.max_s * (1 + limit) + step_s:
         means = f"more than the longest latency, {units.seconds(result.max_s)}: {IDLE}."
         return _contradiction(result, implied_s, means)
     if result.mean_s is None:
@@ -291,7 +326,8 @@ def _implied_mean_s(result: PublishedResult, context: AuditContext) -> float | s
     if not result.rps or not result.connections:
         return "rate or connections are not stated"
     if context.is_rate_held or result.target_rate is not None or result.is_open or _holds_rate(result):
-        by = f"{result.tool} held a rate (open model)" if result.is_open else "a target rate was held"
+        opened = f"{result.tool} held a rate (open model)" if result.tool else "a rate was held, or users waited"
+        by = opened if result.is_open else "a target rate was held"
         return f"{by}: connections may have been idle"
     if result.errors_connect and result.errors_connect <= result.connections:
         return "connections could not be opened: their number is not known"
@@ -312,7 +348,7 @@ def _implied_by_p99(result: PublishedResult, implied_s: float) -> AuditOutcome:
     p99_s = result.percentiles.get(99.0)
     if p99_s is None:
         return "no latency is stated"
-    if implied_s <= p99_s:
+    if implied_s <= p99_s + (result.resolution_s or 0.0):
         return None
     slowest_s = (implied_s - 0.99 * p99_s) / 0.01
     means = (
@@ -379,6 +415,7 @@ RESULT_CHECKS: Mapping[str, Callable[[PublishedResult, AuditContext], AuditOutco
     "rate-held": _held_rate,
     "dropped-iterations": _dropped,
     "notes": _notes,
+    "order-of-times": _times,
     "littles-law": _littles_law,
     "link": _link,
     "too-few-samples": _samples,

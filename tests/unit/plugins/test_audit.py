@@ -120,6 +120,17 @@ def test_percentiles_that_rate_and_connections_contradict_are_found() -> None:
         ({"rps": 100.0, "connections": 10, "mean_s": 0.005, "requests": 100, "failures": 30}, [("errors", "invalid")]),
         ({"rps": 82.0, "target_rate": 100.0, "duration_s": 2.4}, []),
         ({"rps": 82.0, "target_rate": 100.0, "duration_s": 24.0}, [("rate-held", "invalid")]),
+        # times that cannot be so, and those that rounding explains
+        ({"percentiles": {50: 0.009, 99: 0.005}}, [("order-of-times", "invalid")]),
+        ({"percentiles": {99: 0.009}, "max_s": 0.005}, [("order-of-times", "invalid")]),
+        ({"percentiles": {50: 0.0, 99: 1.1}, "max_s": 1.06}, []),
+        ({"mean_s": 0.060, "max_s": 0.050}, [("order-of-times", "invalid")]),
+        ({"mean_s": 0.020, "percentiles": {50: 0.006, 99: 0.009}, "max_s": 0.050}, [("order-of-times", "suspect")]),
+        ({"mean_s": 0.002, "percentiles": {50: 0.006, 99: 0.009}}, [("order-of-times", "suspect")]),
+        ({"mean_s": 0.002, "percentiles": {50: 0.006, 99: 0.009}, "resolution_s": 0.01}, []),
+        ({"mean_s": 0.002, "percentiles": {50: 0.006, 99: 0.009}, "tool": "ab"}, []),  # of other samples
+        ({"rps": 9724.0, "connections": 10, "percentiles": {99: 0.001}, "resolution_s": 0.001}, []),
+        ({"rps": 9724.0, "connections": 10, "percentiles": {99: 0.001}}, [("littles-law", "invalid")]),
         # connections that could not be opened, errors alone, defects of the tool
         ({"connections": 396, "errors_connect": 155}, [("connect-errors", "invalid")]),
         ({"connections": 396, "errors_connect": 3}, [("connect-errors", "suspect")]),
