@@ -77,6 +77,11 @@ _COMMAND = re.compile(
     r"\b(wrk2?|hey|ab|oha|bombardier|autocannon|h2load|siege|plow|rewrk)\b((?:\s+(?:-|[^\s|<>]*://|[\w.\"']+(?=\s|$))[^\s|]*)+)"
 )
 _CONNECTIONS = re.compile(r"\s(?:-c|--connections|--concurrency)[ =]?(\d+)\b")
+_STATED = re.compile(
+    r"\bthreads?(?:,| and|;| /)? (\d[\d,]*) (?:concurrent )?connections\b|"
+    r"\b(\d[\d,]*) (?:concurrent )?connections(?:,| and| /)? \d+ (?:wrk )?threads\b",
+    re.IGNORECASE,
+)
 _WAITS = re.compile(r"\b(?:k6|locust|jmeter|gatling|artillery|wrk2)\b|\s(?:-R|-q|--rate|--qps)[ =]?\d", re.IGNORECASE)
 
 
@@ -90,9 +95,10 @@ class TextMarks:
 
 
 def marks_of_text(text: str) -> TextMarks:
-    """Return the connections of the command lines in a text, where all have the same, and whether a rate was held."""
+    """Return the connections that a text states, where all are the same, and whether a rate was held."""
     commands = [match[0] for match in _COMMAND.finditer(text)]
     stated = {int(found) for command in commands for found in _CONNECTIONS.findall(command)}
+    stated |= {int((a or b).replace(",", "")) for a, b in _STATED.findall(text)}
     return TextMarks(stated.pop() if len(stated) == 1 else None, _WAITS.search(text) is not None)
 
 

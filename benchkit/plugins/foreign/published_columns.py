@@ -22,7 +22,7 @@ _REPETITION = re.compile(
     r"|\d{1,3}(?:st|nd|rd|th) (?:run|try|attempt|round)",
     re.IGNORECASE,
 )
-_INDEX = re.compile(r"#|no\.?|run|rep(?:etition)?|trial|iteration|round|attempt|次数|序号|轮次?", re.IGNORECASE)
+_INDEX = re.compile(r"#|no\.?|run|rep(?:etition|eat)?|trial|iteration|round|attempt|次数|序号|轮次?", re.IGNORECASE)
 _RATE_AT = re.compile(
     r"(?:rps|qps|speed|req(?:uest)?s?\s*/\s*s(?:ec)?)?\s*[(\[@]?\s*(?:c\s*=\s*)?(\d+)\s*[)\]]?", re.IGNORECASE
 )
@@ -35,13 +35,27 @@ _BETTER = re.compile(
     r"[(\[]?\b(?:higher|lower|more|less|bigger|smaller)\b[^)\]]*\bbetter\b[)\]]?|[<>▲▼⇧⇩]", re.IGNORECASE
 )
 _AT_CONNECTIONS = re.compile(
-    r"(?:c\s*=\s*)?(\d{1,3}(?:[ ,.'\u2019]\d{3})+|\d+)\s*(?:(?:concurrent )?(?:connections?|conns?|clients?|users?|vus|"
+    r"(?:c\s*=\s*)?(\d{1,3}(?:[ ,.'\u2019]\d{3})+|\d+)\s*(?:(?:concurrent )?(?:connections?|conns?|clients?|users?|vus?|"
     r"connexions?|verbindungen|conex(?:iones|ão|ões))|并发(?:连接)?数?|连接数?)",
     re.IGNORECASE,
 )
-_MEAN = {"mean", "avg", "average", "平均", "durchschnitt", "mittel", "mittlere", "moyenne", "média", "media", "среднее"}
-_MEDIAN = {"median", "med", "中位数", "mediana", "médiane"}
-_MAX = {"max", "maximum", "slowest", "longest", "最大", "最长", "最慢"}
+_MEAN = {"mean", "avg", "average", "平均", "durchschnitt", "mittel", "mittlere", "moyenne", "moyen"}
+_MEAN |= {"média", "médio", "media", "medio", "durchschnittliche", "среднее", "средняя"}
+_MEDIAN = {"median", "med", "中位数", "mediana", "médiane", "медиана"}
+_MAX = {
+    "max",
+    "maximum",
+    "slowest",
+    "longest",
+    "worst",
+    "máximo",
+    "massimo",
+    "макс",
+    "максимум",
+    "最大",
+    "最长",
+    "最慢",
+}
 _ABOUT_TIME = {
     *(
         "latency",
@@ -73,17 +87,20 @@ _ABOUT_TIME = {
         "latenz",
         "antwortzeit",
     ),
-    *("latence", "latência", "latencia", "задержка", "分位", "分位数"),
+    *("latence", "latência", "latencia", "latenza", "задержка", "задержки", "分位", "分位数", "レイテンシ", "応答時間"),
+    *("время", "времени", "ответа", "отклика", "запроса", "перцентиль", "процентиль", "percentil"),
+    *("temps", "tempo", "tiempo", "réponse", "resposta", "respuesta", "risposta", "de", "da", "di", "du"),
 }
 _COUNTS = {
-    "connections": r"(?:concurrent )?(?:connections?|conns?|clients?|users?)|connexions|verbindungen|conexiones|conexões|concurrency|(?:vus|virtual users)|c|并发(?:用户|连接)?数?|连接数?",
-    "requests": r"(?:total |completed? |# ?)?(?:requests?|reqs)(?: total| count)?|total requests|请求总?数|总请求数?",
-    "failures": r"(?:total |failed )?(?:errors?|failures?|failed|failed requests)(?: count)?|错误数?|失败数?|错误请求数?",
+    "connections": r"(?:concurrent )?(?:connections?|conns?|clients?|users?)|connexions|verbindungen|conexiones|conexões|concurrency|(?:vus|virtual users)|c|并发(?:用户|连接)?数?|连接数?|同時(?:接続|ユーザー)数?",
+    "requests": r"(?:total |completed? |# ?)?(?:requests?|reqs?)(?: total| count)?|total requests|请求总?数|总请求数?",
+    "failures": r"(?:total |failed )?(?:errors?|failures?|failed|failed (?:requests?|reqs?))(?: count)?|erreurs|échecs|fehler|erros|errores|errori|ошибок|ошибки|错误数?|失败数?|错误请求数?",
     "errors_connect": r"(?:socket )?(?:connect(?:ion)?|conn) errors?",
     "errors_part_read": r"(?:socket )?read errors?",
     "errors_part_write": r"(?:socket )?write errors?",
-    "errors_part_timeout": r"(?:request )?time ?outs?|超时数?",
-    "errors_part_http": r"http errors?|non ?2xx|non 2xx or 3xx",
+    "errors_part_socket": r"socket errors?",
+    "errors_part_timeout": r"(?:request |socket )?time ?outs?|超时数?",
+    "errors_part_http": r"http errors?|non ?2xx(?: or 3xx)?(?: responses)?",
     "status_1xx": r"(?:status |http |responses )?1xx",
     "status_2xx": r"(?:status |http |responses )?2xx",
     "status_3xx": r"(?:status |http |responses )?3xx",
@@ -100,12 +117,14 @@ _RATE = re.compile(
     r"(?:achieved |actual |total |mean |avg |average |平均)?(?:throughput|speed|rate|吞吐量?|每秒(?:请求|处理)(?:数|量)?|请求速率|性能|tps)|best performance",
     re.IGNORECASE,
 )
+_OTHER_UNIT = re.compile(r"/|\bper\b|\b[kmg]?i?(?:b|bps|bits?|bytes)\b|\bm(?:in|s)\b", re.IGNORECASE)
+"""Units of throughputs that are not of requests per second."""
 _WINDOW = re.compile(
     r"(?:test |total |run )?(?:duration|elapsed|time taken(?: for tests?)?)|total time|持续时间|测试时长|时长",
     re.IGNORECASE,
 )
 _UNIT_AT_END = re.compile(r"(?:^|[\s(\[,:/])\s*(" + "|".join(map(re.escape, SECONDS)) + r")\s*[)\]]?$", re.IGNORECASE)
-_WORD = re.compile(r"t?p\s?\d[\d.]*|\d[\d.]*\s?(?:%|th|分位)?|[^\W\d_]+", re.IGNORECASE)
+_WORD = re.compile(r"t?p\s?\d[\d.]*|\d[\d.]*\s?(?:%|(?:th|e|й)\b|分位)?|[^\W\d_]+", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -128,7 +147,9 @@ class Column:
             return numbers.read_time(cell, self.scale, decimal)
         if self.kind == "size":
             return numbers.read_size(cell, self.scale, decimal)
-        number = numbers.read_number(cell, decimal)
+        number = numbers.read_number(re.sub(r" ?/ ?s(?:ec)?$", "", cell) if self.kind == "rate" else cell, decimal)
+        if number is None and self.field == "connections":
+            return connections_of(cell)  # `50 VUs`
         return numbers.read_rate(cell, decimal) if number is None and self.kind == "rate" else number
 
 
@@ -141,7 +162,7 @@ def words_of(head: str) -> str:
 
 def is_name(head: str) -> bool:
     """Return whether a heading is that of the names of servers."""
-    return _NAMES.fullmatch(words_of(head)) is not None
+    return any(_NAMES.fullmatch(part) for part in re.split(r"\s*/\s*", words_of(head)))
 
 
 def is_test(head: str) -> bool:
@@ -202,6 +223,8 @@ def _count_column(words: str) -> Column | None:
 
 def owner_of(head: str) -> str:
     """Return the words of a heading beside those of its rate: `nginx` of `nginx (req/s)`; empty for `Avg RPS`."""
+    if PER_SECOND.search(words_of(head)) is None and not _is_rate(words_of(head)):
+        return head
     words = re.sub(r"[()\[\],:]", " ", PER_SECOND.sub(" ", words_of(head)))
     return " ".join(word for word in words.split() if word.lower() not in _MEAN | {"rate", "throughput", "speed", "in"})
 
@@ -221,7 +244,9 @@ def _is_rate(words: str) -> bool:
     """Return whether a heading is that of rates; a highest or lowest rate, or a spread, is another figure."""
     if re.search(r"\b(?:max|min|peak|std ?dev|stdev|target|delta|diff|ratio|vs)\b|[%Δ±]", words, re.IGNORECASE):
         return False
-    return PER_SECOND.search(words) is not None or _RATE.fullmatch(re.sub(r"\s*[(\[].*[)\]]", "", words)) is not None
+    if PER_SECOND.search(words) is not None:
+        return True
+    return not _OTHER_UNIT.search(words) and _RATE.fullmatch(re.sub(r"\s*[(\[].*[)\]]", "", words)) is not None
 
 
 def _bytes_column(words: str, cells: Sequence[str]) -> Column | None:
@@ -251,9 +276,11 @@ def _time_column(bare: str, scale: float | None) -> Column | None:
         (SECONDS[each.lower()] for each in re.findall(r"[^\W\d_]+", bare) if each.lower() in {"us", "ms", "ns", "μs"}),
         None,
     )
-    bare = re.sub(r"(?<=p\d\d) (?=\d\b)", ".", re.sub(r"(?i)\bpercentile ?(?=\d)", "p", bare))  # p99_9, percentile99
+    bare = re.sub(r"(?<=p\d\d) (?=\d\b)", ".", re.sub(r"(?i)\bpercentile? ?(?=\d)", "p", bare))  # p99_9, percentile99
     fields: set[str] = set()
-    for word in _WORD.findall(re.sub("(平均|最大|最长|最慢|中位数|延迟|时延|响应时间|耗时|时间)", r" \1 ", bare)):
+    for word in _WORD.findall(
+        re.sub("(平均|最大|最长|最慢|中位数|延迟|时延|响应时间|耗时|时间|レイテンシ)", r" \1 ", bare)
+    ):
         lower = word.lower().replace(" ", "")
         if lower in _MEAN:
             fields.add("mean_s")
@@ -270,7 +297,7 @@ def _time_column(bare: str, scale: float | None) -> Column | None:
 
 def _percentile(word: str) -> str | None:
     """Return `p99.9` of `p99.9`, `p999`, `99.9%` and `99.9th`; None for other words."""
-    match = re.fullmatch(r"t?p(\d{2,6}(?:\.\d+)?)|(\d{2}(?:\.\d+)?)(?:%|th|分位)", word)
+    match = re.fullmatch(r"t?p(\d{2,6}(?:\.\d+)?)|(\d{2}(?:\.\d+)?)(?:%|th|e|й|分位)", word)
     if match is None:
         return None
     digits = match[1] or match[2]

@@ -3,7 +3,7 @@
 A row is an object that states a rate of its own. Objects around it give it their texts and numbers, and the key under
 which a row or a list of rows stands names its server or its test. Two lists that are related, as
 the-benchmarker/web-frameworks publishes them, are joined: `metrics` of a `label`, a `level` and a `value`, and
-`frameworks`.
+`frameworks`. In `rawData`, as TechEmpower publishes it, each test has a list of levels beside it.
 """
 
 from __future__ import annotations
@@ -42,6 +42,10 @@ _WRAPPERS = {
     "runs",
 }
 _MAX_DEPTH = 8
+_OPTIONS = {"opts", "options", "config", "configuration", "params", "parameters", "settings"}
+"""Keys of objects that state the load of the rows beside them, not a row."""
+_LEVELS = {"plaintext": "pipelineConcurrencyLevels", "query": "queryIntervals", "update": "queryIntervals"}
+_LEVELS |= {"cached-query": "cachedQueryIntervals"}
 
 
 def json_table(text: str) -> RawTable | None:
@@ -50,7 +54,10 @@ def json_table(text: str) -> RawTable | None:
         document = from_json(text)
     except ValueError:
         return None
-    rows = _related(document) if _is_related(document) else list(_rows(document, {}, ()))
+    if isinstance(document, dict) and isinstance(document.get("rawData"), dict):
+        rows = list(_by_level(document))
+    else:
+        rows = _related(document) if _is_related(document) else list(_rows(document, {}, ()))
     heads = list(dict.fromkeys(head for row in rows for head in row))
     return RawTable(heads, [{head: row.get(head, "") for head in heads} for row in rows]) if rows else None
 
@@ -63,10 +70,17 @@ def _rows(node: object, around: Mapping[str, str], keys: tuple[str, ...]) -> Ite
             yield from _rows(item, around, keys)
     elif isinstance(node, dict):
         own = _scalars(node)
-        below = {key: value for key, value in node.items() if isinstance(value, list | dict)}
+        options = {key for key, value in node.items() if key.lower() in _OPTIONS and isinstance(value, dict)}
+        for key in options:
+            own |= {"target rate" if each == "rate" else each: text for each, text in _scalars(node[key]).items()}
+        below = {key: each for key, each in node.items() if isinstance(each, list | dict) and key not in options}
         with_rate = [key for key, value in below.items() if isinstance(value, dict) and _has_rate(_scalars(value))]
         if (_has_rate(own) or (own and len(with_rate) == 1)) and not any(map(_has_rows, below.values())):
-            inner = {f"{key} {each}": text for key, value in below.items() for each, text in _flat(value)}
+            inner = {
+                each if key.lower() in _WRAPPERS else f"{key} {each}": text
+                for key, value in below.items()
+                for each, text in _flat(value)
+            }
             yield dict(around) | own | inner | dict(zip((KEY, OUTER_KEY), keys[::-1], strict=False))
             return
         for key, value in below.items():
@@ -97,6 +111,34 @@ def _has_rate(row: Mapping[str, str]) -> bool:
 
 def _text(value: object) -> str:
     return "" if value is None or isinstance(value, bool) else str(value)
+
+
+def _by_level(document: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """Yield a row for each test, framework and level, of connections or of queries.
+
+    Latencies of `plaintext` are left out: they are those of batches of 16 pipelined requests.
+    """
+    for test, of_test in document["rawData"].items():
+        levels = document.get(_LEVELS.get(test, "concurrencyLevels")) or ()
+        most = max((n for n in document.get("concurrencyLevels") or () if isinstance(n, int)), default="")
+        for framework, runs in of_test.items() if isinstance(of_test, dict) else ():
+            for level, run in zip(levels, runs if isinstance(runs, list) else (), strict=False):
+                if not isinstance(run, dict) or not run.get("totalRequests"):
+                    continue
+                is_queries = "Intervals" in _LEVELS.get(test, "")
+                yield {
+                    "framework": framework,
+                    "test": f"{test} {level}" if is_queries else test,
+                    "connections": _text(most if is_queries else level),
+                    "requests": _text(run["totalRequests"]),
+                    "duration (s)": _text(document.get("duration")),
+                    "timeouts": _text(run.get("timeout")),
+                    "5xx": _text(run.get("5xx")),
+                } | (
+                    {}
+                    if test == "plaintext"
+                    else {f"{key} latency": _text(run.get(f"latency{key}")) for key in ("Avg", "Max")}
+                )
 
 
 def _is_related(document: object) -> bool:

@@ -1,6 +1,6 @@
 """Numbers, times, sizes and rates in the cells of published tables, as people write them. Pure.
 
-`6 404`, `6,404`, `6.404,5`, `12.5k`, `2.4万`, `**97,400**`, `250 µs`, `1.2 ms (±3 %)`, `Requests/sec: 23987.6`.
+`6 404`, `6,404`, `6_404`, `6.404,5`, `1.5k`, `2.4万`, `**97,400**`, `250 µs`, `1.2 ms (±3 %)`, `Requests/sec: 23987.6`.
 A cell that can be read in two ways is None, never one of them.
 """
 
@@ -15,21 +15,21 @@ Decimal = Literal[".", ","]
 """Decimal separator of a table."""
 
 SECONDS = {
-    **dict.fromkeys(("ns",), 1e-9),
-    **dict.fromkeys(("us", "μs", "usec", "微秒", "мкс"), 1e-6),
-    **dict.fromkeys(("ms", "msec", "毫秒", "мс"), 1e-3),
+    **dict.fromkeys(("ns", "nanoseconds"), 1e-9),
+    **dict.fromkeys(("us", "μs", "usec", "microseconds", "微秒", "мкс"), 1e-6),
+    **dict.fromkeys(("ms", "msec", "milliseconds", "millisecond", "毫秒", "мс"), 1e-3),
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds", "秒", "\u0441", "сек"), 1.0),
     **dict.fromkeys(("m", "min", "mins", "分钟"), 60.0),
 }
 """Seconds in a unit of time, as plain text has it (`plain` makes one letter of both µ)."""
 _BYTES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "ki": 2.0**10, "mi": 2.0**20, "gi": 2.0**30}
 _PREFIXES = {"": 1.0, "k": 1e3, "m": 1e6, "mio": 1e6, "mln": 1e6, "万": 1e4, "萬": 1e4}
-_DIGITS = r"\d{1,3}(?:[ '\u2019]\d{3})+(?:[.,]\d+)?(?!\d)|\d[\d.,]*\d(?:e[+-]?\d+)?|\d(?:e[+-]?\d+)?"
+_DIGITS = r"\d{1,3}(?:[ '\u2019_]\d{3})+(?:[.,]\d+)?(?!\d)|\d[\d.,]*\d(?:e[+-]?\d+)?|\d(?:e[+-]?\d+)?"
 _NUMBER = rf"({_DIGITS})(?:\s?(k|m|mio|mln|万|萬)(?![a-z]))?"
 _PER_SECOND = (
-    r"(?:(?:req(?:uest)?s?|requ[eê]tes|anfragen|requisi[cç][oõ]es|peticiones|запрос\w*|calls|hits|ops?|operations|"
-    r"trans(?:actions)?|r|请求数?|次|個|回)"
-    r"\s?(?:/|per|pro|par|por|в)\s?(?:s(?:ec(?:ond)?|ek(?:unde)?|eg(?:undo)?)?|秒|\u0441(?:ек)?)|rps|qps|tps)\b"
+    r"(?:(?:req(?:uest)?s?|requ[eê]tes|anfragen|requisi[cç][oõ]es|peticiones|solicitudes|richieste|запрос\w*|calls|hits|"
+    r"ops?|operations|trans(?:actions)?|r|请求数?|リクエスト数?|次|個|回)"
+    r"\s?(?:/|per|pro|par|por|al|в)\s?(?:s(?:ec(?:ond[eo]?)?|ek(?:unde)?|eg(?:undo)?)?|秒|\u0441(?:ек(?:унду)?)?)|rps|qps|tps)\b"
 )
 PER_SECOND = re.compile(_PER_SECOND, re.IGNORECASE)
 """Text that names a rate of requests, in a heading or beside a number."""
@@ -43,12 +43,14 @@ _TIME = re.compile(rf"[~≈]?\s*{_NUMBER}\s*({_UNITS})(?![a-z])", re.IGNORECASE)
 _MINUTES = re.compile(r"(\d+)\s?m(?:in)?\s?(\d+(?:\.\d+)?)\s?s", re.IGNORECASE)
 _SIZE = re.compile(rf"[~≈]?\s*({_DIGITS})\s*([kmg]i?)?b(?:ytes)?(?:\s*(?:/|per)\s*s(?:ec)?)?(?![a-z])", re.IGNORECASE)
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|^\[([^\[\]]+)\](?:\[[^\]]*\])?$")
+_NOTE = re.compile(r"\[\^[^\]]*\]|<sup\b.*?</sup>|[†‡¹²³⁰⁴-⁹]", re.IGNORECASE)
+"""Mark of a footnote."""
 _MARKS = re.compile(r"<[^<>]*>|\*\*|__|~~|[*`]|[\U0001f000-\U0001faff☀-➿⬀-⯿️↑↓]")
 
 
 def plain(text: str) -> str:
     """Return a cell without Markdown, HTML and emojis; each kind of blank is a space, and wide characters are ASCII."""
-    text = unicodedata.normalize("NFKC", _LINK.sub(r"\1\2", text.strip()))
+    text = unicodedata.normalize("NFKC", _LINK.sub(r"\1\2", _NOTE.sub("", text.strip())))
     return " ".join(_MARKS.sub("", text).split())
 
 
@@ -56,7 +58,9 @@ def decimal_of(cells: Iterable[str]) -> Decimal:
     """Return the decimal separator by the plain cells that can be read in one way alone; a point where none can."""
     points = commas = 0
     for cell in cells:
-        for digits in re.findall(r"\d[\d.,]*\d", cell):
+        for about, digits in re.findall(r"([~≈]?)\s*(\d[\d.,]*\d)", cell):
+            if about and re.fullmatch(r"\d{1,3}[.,]\d{3}", digits):  # about as much, to three decimals: thousands
+                points, commas = points + ("," in digits), commas + ("." in digits)
             points += _has_decimal(digits, ".")
             commas += _has_decimal(digits, ",")
     return "," if commas > points else "."
@@ -76,7 +80,7 @@ def _has_decimal(digits: str, decimal: Decimal) -> bool:
 
 def parse_digits(digits: str, decimal: Decimal = ".") -> float | None:
     """Return a number whose thousands are separated by blanks, apostrophes, commas or points; None for another text."""
-    text = re.sub(r"[ '\u2019]", "", digits)
+    text = re.sub(r"[ '\u2019_]", "", digits)
     kinds = [mark for mark in ".," if mark in text]
     if len(kinds) == 2:  # noqa: PLR2004 - both separators: the last one is the decimal one
         last = max(kinds, key=text.rfind)
@@ -128,6 +132,16 @@ def read_time(cell: str, scale: float | None, decimal: Decimal = ".") -> float |
         return None if number is None else number * SECONDS[match[3].lower()]
     number = read_number(cell, decimal)
     return None if number is None or scale is None else number * scale
+
+
+def step_of(cell: str, scale: float | None, decimal: Decimal = ".") -> float:
+    """Return the step in seconds in which a time is printed; zero where the cell has none."""
+    match = _TIME.match(cell) or _WHOLE.fullmatch(cell)
+    unit = SECONDS[match[3].lower()] if match is not None and match.re is _TIME else scale
+    if match is None or unit is None or "e" in match[1].lower():
+        return 0.0
+    _, point, decimals = match[1].rpartition(decimal)
+    return unit * 10.0 ** -(len(decimals) if point else 0)
 
 
 def read_size(cell: str, scale: float | None, decimal: Decimal = ".") -> float | None:

@@ -10,10 +10,13 @@ or tests, and columns such as `Run 2` are repetitions of each row.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, NoReturn
 
 from benchkit.errors import InputError
+from benchkit.plugins.foreign import published_numbers as numbers
 from benchkit.plugins.foreign.output_marks import marks_of_text
 from benchkit.plugins.foreign.published import PublishedResult, PublishedTable
 from benchkit.plugins.foreign.published_columns import (
@@ -33,6 +36,7 @@ from benchkit.plugins.foreign.published_columns import (
 from benchkit.plugins.foreign.published_json import KEY, OUTER_KEY, json_table
 from benchkit.plugins.foreign.published_numbers import (
     PER_SECOND,
+    SECONDS,
     Decimal,
     decimal_of,
     has_remark,
@@ -45,9 +49,23 @@ from benchkit.plugins.foreign.published_tables import RawTable, tables_of
 _MULTIPLEXED = re.compile(r"(?<![a-z0-9])(?:h2c?|h3|http[/ ]?[23]|quic|grpc)(?![a-z0-9])", re.IGNORECASE)
 _COLUMN = "column"
 """Heading of the names of servers that stood in the first row."""
-_CHANGE = re.compile(r"diff|delta|change|ratio|improve|vs\.?\b|winner|差异|提升|[Δ%±]", re.IGNORECASE)
+_CHANGE = re.compile(
+    r"diff|delta|change|ratio|improve|vs\.?\b|winner|diferen|écart|измен|разниц|差异|提升|[Δ%±]", re.IGNORECASE
+)
 """Heading of a column that compares others."""
-_SHARE = re.compile(r"[\d.,]+ ?%")
+_SHARE = re.compile(r"[\d.,]+ ?(?:%|[mnuμ]?s|[x\u00d7])")
+_DATED = re.compile(
+    r"(?:start |end |unix )?(?:date|time|timestamp|started|time started)|file|commit|seed|rank|排名", re.IGNORECASE
+)
+"""Heading of a column that names no condition: where or when a row was measured, or what came of it."""
+_USERS = re.compile(r"\b(?:vus?|(?:virtual )?users?)\b|用户|ユーザー", re.IGNORECASE)
+"""Users of a load tool, which may wait between their requests."""
+_AT = re.compile(r"\b(\d[\d,]*) (?:concurrent )?(?:connections|conns|clients)\b", re.IGNORECASE)
+_TIMES_IN = re.compile(
+    rf"\b(?:latenc\w+|response times?)\b[^.|]{{0,80}}?\bin ({'|'.join(map(re.escape, SECONDS))})\b", re.IGNORECASE
+)
+_VALUE = {"value", "values", "result", "wert", "valeur", "valor", "valore", "значение", "值", "数值", "结果", "値"}
+"""Headings of the only column of figures, which name no server."""
 _SENTENCE = 60
 """Characters of a cell that is no name."""
 
@@ -67,38 +85,70 @@ def read_table(text: str, where: str) -> PublishedTable:
     read = [_read(table, text, where) for table in tables]
     results = [result for table in read for result in table.results]
     if not results:
-        raise InputError(
-            "no column of the table is a rate" if len(tables) == 1 else f"no column of {len(tables)} tables is a rate",
-            where=where,
-            why=f"its columns are {', '.join(head for table in tables for head in table.heads)}",
-            hint="name it `requests/s`, or `Speed (64)` for a rate at 64 connections",
-        )
+        _raise_no_rate(tables, where)
     several = sum(bool(table.results) for table in read) > 1
+    places = [{(each.name, each.test, each.connections, each.streams) for each in table.results} for table in read]
+    known = Counter(place for of_table in places for place in of_table)
+    is_apart = [all(known[place] == 1 for place in of_table) for of_table in places]
     titles = [table.title or f"table {number}" if several else None for number, table in enumerate(tables, start=1)]
     named = [
-        result if title is None or result.test else result.model_copy(update={"test": title})
-        for title, table in zip(titles, read, strict=True)
+        result
+        if title is None or (result.test and alone)
+        else result.model_copy(update={"test": ", ".join(filter(None, (title, result.test)))})
+        for title, table, alone in zip(titles, read, is_apart, strict=True)
         for result in table.results
     ]
     return PublishedTable(named, [head for table in read if table.results for head in table.unused])
+
+
+def _raise_no_rate(tables: Sequence[RawTable], where: str) -> NoReturn:
+    heads = [(table, head) for table in tables for head in table.heads]
+    rates = [(table, head) for table, head in heads if column_of(head, []) == Column("rps", kind="rate")]
+    if rates:
+        cell = next((row[head] for table, head in rates for row in table.rows if row[head]), None)
+        raise InputError(
+            f"no cell of {rates[0][1]!r} is a rate",
+            where=where,
+            why="all are empty" if cell is None else f"one is {cell!r}",
+            hint="a rate is a number, such as `12345`, `12.3k` or `12,345 req/s`",
+        )
+    raise InputError(
+        "no column of the table is a rate" if len(tables) == 1 else f"no column of {len(tables)} tables is a rate",
+        where=where,
+        why=f"its columns are {', '.join(head for _, head in heads)}",
+        hint="name it `requests/s`, or `Speed (64)` for a rate at 64 connections",
+    )
 
 
 def _upright(table: RawTable) -> RawTable:
     """Return a table with a row for each server, where its first column has headings and its first row has servers."""
     corner, *servers = table.heads
     figures = [row[corner] for row in table.rows]
+    at = [_connections(head) for head in servers]
     is_turned = (
         len(set(figures)) == len(figures)
         and all(read_number(head) is None and read_rate(head) is None for head in figures)
-        and len([column for head in figures if (column := column_of(head, [])) is not None]) > 1
         and any((column := column_of(head, [])) is not None and column.field == "rps" for head in figures)
-        and not any((column := column_of(head, [])) is not None and column.field == "rps" for head in servers)
+        and (all(at) or not any((column := column_of(head, [])) and column.field == "rps" for head in servers))
     )
     if not is_turned:
         return table
-    rows = [{_COLUMN: server, **{row[corner]: row[server] for row in table.rows}} for server in servers]
-    kept = [row for row in rows if not _CHANGE.search(row[_COLUMN])]
-    return RawTable([_COLUMN, *figures], kept, table.title, table.before)
+    first = "connections" if all(at) else _COLUMN
+    rows = [
+        {first: str(number or _server(server, table)), **{row[corner]: row[server] for row in table.rows}}
+        for server, number in zip(servers, at if all(at) else [None] * len(servers), strict=True)
+    ]
+    kept = [row for row in rows if not _CHANGE.search(row[first])]
+    return RawTable([first, *figures], kept, table.title, table.before)
+
+
+def _connections(head: str) -> int | None:
+    column = column_of(head, [])
+    return connections_of(head) or (column.connections if column else None)
+
+
+def _server(head: str, table: RawTable) -> str:
+    return table.title if table.title and words_of(head).lower() in _VALUE else head
 
 
 def _joined(tables: Sequence[RawTable]) -> list[RawTable]:
@@ -115,18 +165,48 @@ def _joined(tables: Sequence[RawTable]) -> list[RawTable]:
 
 def _read(table: RawTable, text: str, where: str) -> PublishedTable:
     cells = {head: [row[head] for row in table.rows] for head in table.heads}
+    about = " ".join((table.title or "", table.before))
+    unit = SECONDS[match[1].lower()] if (match := _TIMES_IN.search(about)) else None
     columns = {head: column for head in table.heads if (column := column_of(head, cells[head])) is not None}
+    columns = {
+        head: replace(column, scale=unit) if column.kind == "time" and column.scale is None else column
+        for head, column in columns.items()
+    }
+    if any((column := column_of(row[table.heads[0]], [])) and column.kind == "time" for row in table.rows):
+        columns = {head: column for head, column in columns.items() if column.connections is None}  # also of times
     if not any(
         head == "" or is_name(head) or is_test(head) or (head in columns and not is_bare_number(head))
         for head in table.heads
     ):
         columns = {head: column for head, column in columns.items() if not is_bare_number(head)}
-    decimal: Decimal = "." if text.lstrip().startswith(("[", "{")) else decimal_of(_figures(table, columns))
+    is_json = text.lstrip().startswith(("[", "{"))
+    decimal: Decimal = "." if is_json else decimal_of(_figures(table, columns))
+    has_rate = any(column.field == "rps" for column in columns.values())
+    columns = {
+        head: column
+        for head, column in columns.items()
+        if not any(cells[head]) or any(column.read(cell, decimal) is not None for cell in cells[head])
+    }
     others = [head for head in table.heads if head not in columns]
-    columns |= _rates_by_cells(table, cells, others, decimal, has_rate=any(c.field == "rps" for c in columns.values()))
+    columns |= _rates_by_cells(table, cells, others, decimal, has_rate=has_rate)
     columns |= _rates_by_owner(columns)
-    names = [head for head in others if head not in columns]
-    named, tested = _labels(table, names, cells, decimal)
+    columns = _first_of_each(columns)
+    names = [head for head in table.heads if head not in columns]
+    rates = [number for number, head in enumerate(table.heads) if head in columns and columns[head].kind == "rate"]
+    first = 0 if is_json else min(rates, default=0)
+    left = [head for head in table.heads[:first] if head in names] if first else names
+    named, tested = _labels(table, names, left, cells, decimal)
+    loads = [head for head, column in columns.items() if column.field in {"connections", "streams"}]
+    conditions = [] if named is None else _conditions(table, [named, *filter(None, (tested,)), *loads], left)
+    steps = {
+        head: min(
+            numbers.step_of(cell, column.scale, decimal)
+            for cell in cells[head]
+            if column.read(cell, decimal) is not None
+        )
+        for head, column in columns.items()
+        if re.fullmatch(r"mean_s|p[\d.]+", column.field) and any(cells[head])
+    }
     servers = [head for head, column in columns.items() if column.field == "server"]
     is_whole = all(
         not float(value) % 1
@@ -140,29 +220,47 @@ def _read(table: RawTable, text: str, where: str) -> PublishedTable:
         figures = {head: column.read(row[head], decimal) for head, column in columns.items()}
         label = row[named] if named is not None and row[named] else f"row {number}"
         test = row[tested] if tested is not None and row[tested] and row[tested] != label else None
+        under = [
+            row[head] if read_number(row[head]) is None else f"{head} {row[head]}" for head in conditions if row[head]
+        ]
+        test = ", ".join(filter(None, (test, *under))) or None
         if servers:
             results += [
                 PublishedResult(
-                    rps=figures[head], **_place(head, label, test, number, named), **_counts(columns, figures)
+                    rps=figures[head],
+                    **_place(head, label, test, None if loads else number, named),
+                    **_counts(columns, figures),
                 )
                 for head in servers
                 if figures[head] is not None
             ]
         else:
-            results += _results(label, test, columns, figures, is_whole=is_whole)
-    context, marks = f"{where} {table.title or ''}", marks_of_text(f"{table.title or ''} {table.before}")
+            step = max((step for head, step in steps.items() if figures[head] is not None), default=0.0)
+            read = _results(label, test, columns, figures, is_whole=is_whole)
+            results += [each.model_copy(update={"resolution_s": step or None}) for each in read]
+    context, marks = f"{where} {table.title or ''}", marks_of_text(about)
+    stated = {int(found.replace(",", "")) for found in _AT.findall(table.title or "")}
+    at = stated.pop() if len(stated) == 1 else marks.connections
+    waits = any(_USERS.search(" ".join((head, *cells[head]))) for head in loads)
     marked = [
         each.model_copy(
             update={
                 "is_multiplexed": _MULTIPLEXED.search(f"{context} {each.test or ''}") is not None,
-                "is_open": marks.is_open,
-                "connections": each.connections or marks.connections,
+                "is_open": marks.is_open or waits,
+                "connections": each.connections or at,
             }
         )
         for each in results
     ]
-    used = {named, tested, KEY, OUTER_KEY}
+    used = {named, tested, KEY, OUTER_KEY, _COLUMN, *conditions}
     unused = [head for head in names if head and head not in used]
+    unused += [head for head in columns if servers and head not in {*servers, *loads}]
+    unused += [
+        f"{head} of {row[named] if named else f'row {number}'}: {row[head]}"
+        for number, row in enumerate(table.rows, start=1)
+        for head, column in columns.items()
+        if column.kind == "rate" and re.match(r"[^(]*\d", row[head]) and column.read(row[head], decimal) is None
+    ]
     remarks = [head for head, column in columns.items() if column.kind == "rate" and any(map(has_remark, cells[head]))]
     return PublishedTable(marked, [*unused, *(f"{head} (in brackets)" for head in remarks)])
 
@@ -185,6 +283,33 @@ def _measured(rows: Sequence[Mapping[str, str]], named: str | None) -> Sequence[
     if numbered < 2:  # noqa: PLR2004 - repetitions
         return rows
     return [row for row, label in zip(rows, labels, strict=True) if not is_summary(label)]
+
+
+def _first_of_each(columns: Mapping[str, Column]) -> dict[str, Column]:
+    """Return the columns without those of a figure that an earlier one states: `Total req/s` before `Req/s avg`."""
+    named = sorted(columns.items(), key=lambda item: PER_SECOND.search(words_of(item[0])) is None)
+    first = {column.field: head for head, column in reversed(named)}
+    return {
+        head: column
+        for head, column in columns.items()
+        if first[column.field] == head or column.field == "server" or column.repeats or column.connections is not None
+    }
+
+
+def _conditions(table: RawTable, known: Sequence[str], heads: Sequence[str]) -> list[str]:
+    """Return the further columns that tell rows of the same server and load apart: they are of several tests."""
+    chosen: list[str] = []
+
+    def kinds(of: Sequence[str]) -> int:
+        return len({tuple(row[head] for head in of) for row in table.rows})
+
+    for head in heads:
+        counts = all(read_number(row[head]) is not None for row in table.rows) if not head else is_index(head)
+        if counts or head in {*known, KEY, OUTER_KEY} or _DATED.fullmatch(words_of(head)):
+            continue
+        if kinds([*known, *chosen, head]) > kinds([*known, *chosen]):
+            chosen.append(head)
+    return chosen
 
 
 def _figures(table: RawTable, columns: Mapping[str, Column]) -> Iterator[str]:
@@ -226,12 +351,12 @@ def _are_rates(cells: Mapping[str, Sequence[str]], heads: Sequence[str], decimal
 
 
 def _labels(
-    table: RawTable, heads: Sequence[str], cells: Mapping[str, Sequence[str]], decimal: Decimal
+    table: RawTable, heads: Sequence[str], left: Sequence[str], cells: Mapping[str, Sequence[str]], decimal: Decimal
 ) -> tuple[str | None, str | None]:
-    """Return the columns with the names of servers and of tests."""
+    """Return the columns with the names of servers and of tests; other labels than these stand `left` of figures."""
     texts = [
         head
-        for head in heads
+        for head in left
         if head != KEY
         and any(_is_label(cell, decimal, is_first=head == table.heads[0]) for cell in cells[head])
         and max(map(len, cells[head]), default=0) <= _SENTENCE
@@ -249,9 +374,9 @@ def _labels(
 
 def _is_label(cell: str, decimal: Decimal, *, is_first: bool) -> bool:
     """Return whether a cell may be a name; a share or size is one in the first column alone: `64Mi`, `100m`."""
-    if is_first:
-        return re.search(r"[^\W\d_]", cell) is not None
-    return bool(cell) and read_number(cell, decimal) is None and not (_SHARE.fullmatch(cell) or is_size(cell))
+    if re.search(r"[^\W\d_]", cell) is None or _SHARE.fullmatch(cell):
+        return False
+    return is_first or (read_number(cell, decimal) is None and not is_size(cell))
 
 
 def _rates_by_owner(columns: Mapping[str, Column]) -> dict[str, Column]:
@@ -263,7 +388,7 @@ def _rates_by_owner(columns: Mapping[str, Column]) -> dict[str, Column]:
     return {head: Column("server", kind="rate") for head in heads}
 
 
-def _place(head: str, label: str, test: str | None, number: int, named: str | None) -> dict[str, Any]:
+def _place(head: str, label: str, test: str | None, number: int | None, named: str | None) -> dict[str, Any]:
     """Return the server, test and repetition of a cell, of a table with several columns of rates."""
     owner = owner_of(head) or words_of(head)
     if named is not None and is_name(named):

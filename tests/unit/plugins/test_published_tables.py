@@ -350,3 +350,179 @@ def test_a_label_stands_for_the_rows_below_it() -> None:
     groups = "| Query | Server | req/s |\n|-|-|-|\n| 1 | `{ posts }` |\n|| [A] | `30` |\n|| [B][1] | `20+` |\n| 2 | `{ users }` |\n|| [A] | `10` |\n"
     results = read_table(groups, "t.md").results
     assert [(each.name, each.test, each.rps) for each in results] == [("A", "1", 30), ("B", "1", 20), ("A", "2", 10)]
+
+
+MARKUP = {
+    "HTML": "<h3>At 64 connections</h3>\n<table><thead><tr><th>Server</th><th>Requests/sec</th><th>p99</th></tr></thead>\n"
+    "<tr><td><b>a</b></td><td>125&nbsp;000</td>\n<td>2.1ms</td></tr><tr><td>b</td><td>98,000</td><td>1.9 ms</td></tr></table>",
+    "AsciiDoc": '.At 64 connections\n[options="header",cols="1,>1,>1"]\n|===\n| Server | Requests/s | p99 (ms)\n\n'
+    "| a | 125000 | 2.1\n| b | 98000 | 1.9\n|===",
+    "AsciiDoc by lines": "# At 64 connections\n\n|===\n|Server |Requests/s |p99\n\n|a\n|125000\n|2.1 ms\n\n|b\n|98000\n|1.9 ms\n|===\n",
+    "list-table": ".. list-table:: At 64 connections\n   :header-rows: 1\n\n   * - Server\n     - Req/s\n     - p99 (ms)\n"
+    "   * - a\n     - 125,000\n     - 2.1\n   * - b\n     - 98,000\n     - 1.9\n",
+    "simple table": "# At 64 connections\n\n====== ======= ========\nServer Req/s   p99 (ms)\n====== ======= ========\na      125,000 2.1\n"
+    "b      98,000  1.9\nc      \\-      \\-\n====== ======= ========\n",
+    "columns": "# At 64 connections\n\nserver      req/s   p99(ms)\na          125000       2.1\nb           98000       1.9\n",
+}
+
+
+@pytest.mark.parametrize("text", MARKUP.values(), ids=MARKUP)
+def test_tables_of_other_markup(text: str) -> None:
+    results = read_table(text, "t").results
+    assert [(each.name, each.rps, each.connections, each.percentiles) for each in results] == [
+        ("a", 125_000, 64, {99: pytest.approx(0.0021)}),
+        ("b", 98_000, 64, {99: pytest.approx(0.0019)}),
+    ]
+
+
+def test_html_cells_over_several_rows_and_columns() -> None:
+    text = (
+        '<table><tr><th rowspan="2">Server</th><th colspan=2>req/s</th></tr><tr><th>c=64</th><th>c=256</th></tr>'
+        "<tr><td>a</td><td>90</td><td>95</td></tr></table>"
+        "<h2>By size</h2><table><tr><th>Test</th><th>Server</th><th>req/s</th></tr>"
+        '<tr><td rowspan="2">1 KB</td><td>a</td><td>9</td></tr><tr><td>b</td><td>5</td></tr></table>'
+    )
+    assert [(each.name, each.test, each.connections, each.rps) for each in read_table(text, "t").results] == [
+        ("a", "table 1", 64, 90),
+        ("a", "table 1", 256, 95),
+        ("a", "1 KB", None, 9),
+        ("b", "1 KB", None, 5),
+    ]
+
+
+def test_lines_of_a_program_are_no_columns() -> None:
+    text = "limit_req_zone  $remote   zone=a:10m   rate=1r/s;\nlimit_req_zone  $server   zone=b:10m   rate=10r/s;\n"
+    with pytest.raises(InputError, match="nor a table"):
+        read_table(text, "nginx.conf")
+
+
+@pytest.mark.parametrize(
+    ("head", "field"),
+    [
+        ("Запросов в секунду", "rps"),
+        ("Среднее время запроса", "mean_s"),
+        ("Медиана времени ответа", "p50"),
+        ("99-й перцентиль", "p99"),
+        ("95e percentile", "p95"),
+        ("Requêtes par seconde", "rps"),
+        ("Solicitudes por segundo", "rps"),
+        ("Richieste al secondo", "rps"),
+        ("Tiempo medio de respuesta (ms)", "mean_s"),
+        ("リクエスト数/秒", "rps"),
+        ("平均レイテンシ", "mean_s"),
+        ("同時接続数", "connections"),
+        ("Échecs", "failures"),
+        ("errori", "failures"),
+        ("socket_errors", "errors_part_socket"),
+        ("non2xx_responses", "errors_part_http"),
+        ("Worst latency", "max_s"),
+        ("Throughput (Mbps)", None),
+        ("Throughput (msg/s)", None),
+    ],
+)
+def test_headings_of_other_languages_and_tools(head: str, field: str | None) -> None:
+    column = column_of(head, [])
+    assert (column and column.field) == field
+
+
+def test_of_several_columns_of_a_figure_one_is_read_and_the_others_are_named() -> None:
+    wrk = "| Server | Total Requests/s | Req/s Avg | p99 |\n|-|-|-|-|\n| a | 105832.7 | 110.97k | 2 ms |\n"
+    table = read_table(wrk, "t.md")
+    assert [each.rps for each in table.results] == [105832.7]
+    assert table.unused == ["Req/s Avg"]
+    explicit = "| Server | Throughput | Requests/s | p50 | p95 |\n|-|-|-|-|-|\n| a | 800 | 12000 | 5 | <9 ms |\n"
+    table = read_table(explicit, "t.md")
+    assert [each.rps for each in table.results] == [12000]
+    assert table.unused == ["Throughput", "p50", "p95"]  # without a unit, and no number
+    rows = read_table("| s | req/s |\n|-|-|\n| a | 100 |\n| b | 150-200 |\n| c | n/a |\n", "t.md")
+    assert (len(rows.results), rows.unused) == (1, ["req/s of b: 150-200"])
+    with pytest.raises(InputError, match="no cell of 'QPS' is a rate: one is '150-200'"):
+        read_table("| s | QPS |\n|-|-|\n| a | 150-200 |\n", "t.md")
+
+
+def test_a_remark_a_time_and_a_footnote_are_no_names() -> None:
+    remark = "| 并发数 | QPS | P99 | 状态 |\n|-|-|-|-|\n| 50 VU | 235 | 40ms | ✅ 通过 |\n| 200 VU | 944 | 50ms | ✅ 扩展 |\n"
+    results = read_table(remark, "t.md").results
+    assert [(each.name, each.connections, each.is_open) for each in results] == [
+        ("row 1", 50, True),
+        ("row 2", 200, True),
+    ]
+    assert read_table('{"time": "38.44ms", "req_per_sec": "5"}', "t.json").results[0].name == "row 1"
+    notes = "| Framework/Library | req/s |\n|-|-|\n| a[^1] | 130,000¹ |\n| BbCc<sup>2</sup> | 5† |\n"
+    assert rates(notes) == [("a", None, None, 130_000), ("BbCc", None, None, 5)]
+    assert rates("| Test | PhpA | ExtB |\n|-|-|-|\n| x | 5 RPS | 6 RPS |\n")[0][0] == "PhpA"
+
+
+def test_rows_of_one_server_under_other_conditions_are_no_repetitions() -> None:
+    stages = "| | server | req/s |\n|-|-|-|\n| hello | a | 9 |\n| hello | b | 8 |\n| json | a | 5 |\n| json | b | 4 |\n"
+    assert [each[:2] for each in rates(stages)] == [("a", "hello"), ("b", "hello"), ("a", "json"), ("b", "json")]
+    levels = "date,framework,test,level,run,rps\n1,a,json,16,1,9\n2,a,json,16,2,9\n3,a,json,64,1,8\n"
+    assert [each[:2] for each in rates(levels)] == [("a", "json, level 16")] * 2 + [("a", "json, level 64")]
+    same = "## Old\n|Route|s|rps|\n|-|-|-|\n|/|a|1|\n|/|b|2|\n\n## New\n|Route|s|rps|\n|-|-|-|\n|/|a|3|\n|/|b|4|\n"
+    assert [each[1] for each in rates(same)] == ["Old, /", "Old, /", "New, /", "New, /"]
+
+
+def test_a_table_whose_first_heading_is_missing() -> None:
+    text = (
+        "|Average(seconds) |Requests/sec |\n| --- | --- |\n| Flask |\t0.0275 |\t1809.8\n| Robyn |\t0.0091 |\t5457.2\n"
+    )
+    assert [(each.name, each.rps, each.mean_s) for each in read_table(text, "t.md").results] == [
+        ("Flask", 1809.8, 0.0275),
+        ("Robyn", 5457.2, 0.0091),
+    ]
+
+
+def test_connections_as_columns_of_several_figures() -> None:
+    text = "| Metric | 64 | 256 |\n|-|-|-|\n| req/s | 51,200 | 60,100 |\n| p99 | 3.3 ms | 9.1 ms |\n"
+    assert [(each.connections, each.rps, each.percentiles) for each in read_table(text, "t").results] == [
+        (64, 51_200, {99: 0.0033}),
+        (256, 60_100, {99: 0.0091}),
+    ]
+    mixed = "| Server | C = 1 | C = 8 |\n|-|-|-|\n| Rust | 14 507 | 86 699 |\n| p50 (ms) | 0.07 | 0.41 |\n"
+    with pytest.raises(InputError):  # its rows are rates and times
+        read_table(mixed, "t")
+
+
+def test_units_and_connections_in_the_text_above() -> None:
+    table = "\n\n| Server | RPS | p99 |\n|-|-|-|\n| a | 672 | 0.25 |\n"
+    (result,) = read_table("Latency values are in seconds.\n\n12 threads, 400 connections, 30s" + table, "t").results
+    assert (result.percentiles, result.connections, result.resolution_s) == ({99: 0.25}, 400, pytest.approx(0.01))
+    (result,) = read_table("**`/a` at 200 connections**" + table, "t").results
+    assert (result.percentiles, result.connections) == ({}, 200)
+    (single,) = read_table("### Run 7\n\n| Metric | Value |\n|-|-|\n| Requests/s | 5 |\n", "t").results
+    assert single.name == "Run 7"
+
+
+def test_about_as_much_to_three_decimals_is_thousands() -> None:
+    assert [each[3] for each in rates("| s | req/s |\n|-|-|\n| a | ~5.200 |\n| b | ~4.850 |\n")] == [5200, 4850]
+
+
+def test_json_with_options_beside_its_results() -> None:
+    text = '[{"opts": {"rate": 9000, "connections": 200}, "result": {"requestsPerSec": 8989.84, "latencyAvg": "2.4ms", "rpsAvg": "2.3k"}}]'
+    (result,) = read_table(text, "t").results
+    assert (result.rps, result.target_rate, result.connections, result.mean_s) == (8989.84, 9000, 200, 0.0024)
+
+
+def test_results_of_techempower() -> None:
+    run = {"latencyAvg": "2.0ms", "latencyMax": "40ms", "totalRequests": 3_800_000, "5xx": 12}
+    document = {
+        "concurrencyLevels": [16, 512],
+        "pipelineConcurrencyLevels": [256],
+        "queryIntervals": [1, 20],
+        "duration": "15",
+        "rawData": {
+            "json": {"gin": [{}, run]},
+            "plaintext": {"gin": [run]},
+            "query": {"gin": [run, run]},
+            "slocCounts": {"gin": 9},
+        },
+    }
+    results = read_table(json.dumps(document), "results.json").results
+    assert [(each.name, each.test, each.connections, each.mean_s) for each in results] == [
+        ("gin", "json", 512, 0.002),
+        ("gin", "plaintext", 256, None),  # timed by batches of pipelined requests
+        ("gin", "query 1", 512, 0.002),
+        ("gin", "query 20", 512, 0.002),
+    ]
+    assert (results[0].requests, results[0].duration_s, results[0].failures) == (3_800_000, 15, 12)
+    assert results[0].rps == pytest.approx(3_800_000 / 15)
