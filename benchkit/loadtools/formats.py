@@ -73,7 +73,6 @@ FORMATS: Registry[OutputFormat] = Registry(
 """Every output format, those of plugins too, by the name of its tool."""
 
 UNSUPPORTED: Mapping[str, Callable[[str], bool]] = {
-    "k6 --out csv": has_line("metric_name,timestamp,metric_value,"),
     "nighthawk in its forms dotted, prometheus or yaml": has_line(
         r"(?:global|worker_[0-9]+)\.\S+\.(?:samples|pstdev): ", "# TYPE nighthawk_", "termination_predicates:"
     ),

@@ -1,5 +1,7 @@
 """Preparation of a text before its tool is recognised: one kind of line end, no colour codes, no prefixes of a log.
 
+Web pages put a text between tags, write `&gt;` for `>`, set lines in bold or number them.
+
 Logs put something before each line: docker compose the name of a service, kubectl the time and the container, CI
 systems and journald the time. A known prefix is removed from the lines that have it, where most have one: banners of
 the log, and headings of the author, have none. Any other text with which most lines begin is a prefix only where it
@@ -9,10 +11,11 @@ hides the marks of a tool (`prepare_further`): rows of figures begin alike too. 
 from __future__ import annotations
 
 import html
+import json
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from benchkit.loadtools.text import ESCAPES, excerpt, split_lines
@@ -49,7 +52,8 @@ _PREFIXES = (
     _Prefix("GitHub Actions", re.compile(rf"(?:[^\t]{{1,200}}\t){{2}}{_STAMP}{_END}")),
     _Prefix("kubectl", re.compile(r"\[pod/[\w.-]{1,253}/[\w.-]{1,63}\](?: |$)")),
     _Prefix(
-        "journald", re.compile(rf"(?:[A-Z][a-z]{{2}} [ 0-9][0-9] {_TIME}|{_STAMP}) \S{{1,80}} [^\s:]{{1,80}}:(?: |$)")
+        "journald",
+        re.compile(rf"(?:[A-Z][a-z]{{2}} [ 0-9][0-9] {_TIME}|{_STAMP}) \S{{1,80}} (?!\S*\.\.)[^\s:]{{1,80}}:(?: |$)"),
     ),
     _Prefix(
         "time", re.compile(rf"(?:{_STAMP}|{_TIME})(?:{_END}(?:(?:[0-9]{{2}}[OE]|std(?:out|err) [FP])(?:[ +]|$))?)")
@@ -57,6 +61,7 @@ _PREFIXES = (
     _Prefix("time", re.compile(rf"\[[^\]]{{0,40}}{_TIME}[^\]]{{0,40}}\](?:[ \t]{{1,4}}{_LEVEL}\b)?:?(?: |$)")),
     _Prefix("level", re.compile(rf"\[?{_LEVEL}\]?:?(?:[ \t]|$)")),
     _Prefix("name", re.compile(r"\[[\w.@/:-]{1,80}\](?: |$)"), share=1),
+    _Prefix("added lines of a diff", re.compile(r"\+(?!\+\+ )"), is_block=True),
     _Prefix("quotation", re.compile(r"[ \t]{0,3}(?:>|\||#|//|\*)(?=[ \t]|$) ?"), is_block=True),
 )
 _COMMAND = re.compile(r"##\[\w+\].*")
@@ -68,8 +73,25 @@ _QUOTED_LINE = re.compile(r'^[ \t]*"([^"\n]*)",?[ \t]*$', re.MULTILINE)
 """Line that is an item of a list in JSON, as Ansible prints outputs."""
 _BOUNDARY = re.compile(r"[ \t:|>\]}-]")
 _LONGEST_PREFIX = 120
-_TABLE_HEADING = re.compile(r'"?[A-Za-z][\w %/."-]{0,80},[^\n]')
+_TABLE_HEADING = re.compile(r'([ \t]*)"?[A-Za-z][\w %/."-]{0,80}[,;\t][^\s]')
 _MOST_HEADING_LINES = 20
+_TABLE_END = re.compile(r"^[ \t]*(?:```|~~~|\[?[\w.-]+@[\w.-]+[^\n$#]{0,80}[$#](?: |$)|\$(?: |$))", re.MULTILINE)
+"""What follows a table: the end of a block of code, a prompt."""
+_EMPHASIS = re.compile(r"(?<![^\s|(])\*\*(?=[^\s*])([^*\n]{1,200})(?<=\S)\*\*(?![^\s|),.:;])")
+"""Bold text of Markdown; not the `**` of a path."""
+_CHARACTERS = "\u00b5\u03bc\u2502\u2503\u2500\u2713\u2717\u2588\u25a0"
+"""Signs in outputs whose bytes of UTF-8 are often taken for those of a code page."""
+_CODE_PAGES = ("cp1252", "cp850", "cp437", "latin-1")
+_DOCKER_LOG = re.compile(r'\s*\{"log": ?"')
+_PLAIN = r"(?:<[^<>\n]*>|[^<\"\n])*"
+"""Part of a line that is in no string of JSON."""
+_OPENING = re.compile(rf"^({_PLAIN})<pre\b[^>]*>(?:\s*<code\b[^>]*>)?", re.IGNORECASE | re.MULTILINE)
+_CLOSING = re.compile(rf"(?:</code>\s*)?</pre>(?={_PLAIN}$)", re.IGNORECASE | re.MULTILINE)
+_INLINE_TAGS = re.compile(r"</?(?:span|b|strong|em)\b[^>]*>", re.IGNORECASE)
+_ENTITIES = re.compile(r"&(?:lt|gt|nbsp|apos|#39|#x27|#6[02]);")
+_XML = re.compile(r"<\?xml|<testResults|<(?:httpSample|sample) ")
+_LINE_NUMBER = re.compile(r"[ \t]{0,8}([0-9]{1,5})(?:[.:|)]?[ \t]{1,2}|[.:|)]?$)")
+_MIN_NUMBERED = 5
 _FIRST_WORD = re.compile(r"[a-z][\w.-]{0,80} ")
 _MIN_SHARE_OF_WORD = 0.9
 
@@ -82,11 +104,17 @@ class PreparedText(NamedTuple):
 
 
 def prepare(text: str) -> PreparedText:
-    """Return `text` without colour codes and prefixes of a log; the lines end with a line feed."""
+    """Return `text` without colour codes, marks of bold text, and prefixes of a log; the lines end with a line feed."""
     notes = []
     if ESCAPES.search(text):
         notes.append(Note(code="colours-removed", message="colour codes of a terminal were removed"))
-    lines = textwrap.dedent("\n".join(split_lines(text))).split("\n")
+    plain = "\n".join(split_lines(text))
+    for step, (code, message) in _MARKUP.items():
+        bare = step(plain)
+        if bare != plain:
+            plain = bare
+            notes.append(Note(code=code, message=message))
+    lines = textwrap.dedent(plain).split("\n")
     has_time = False
     for _ in range(MAX_LAYERS):
         prefix = _common_prefix(lines, has_time=has_time)
@@ -110,6 +138,70 @@ def without_markup(prepared: PreparedText) -> PreparedText | None:
         return None
     note = Note(code="markup-removed", message="tags of HTML, or escapes of a string in JSON, were removed")
     return PreparedText("\n".join(split_lines(plain)), (*prepared.notes, note))
+def _misread(character: str, code_page: str) -> str:
+    """Return a character as its bytes of UTF-8 look in a code page; a byte that it lacks stays."""
+    return "".join(bytes([byte]).decode(code_page, "ignore") or chr(byte) for byte in character.encode())
+
+
+_MISREAD = {_misread(each, code_page): each for each in _CHARACTERS for code_page in _CODE_PAGES}
+_ANY_MISREAD = re.compile("|".join(map(re.escape, _MISREAD)))
+
+
+def _with_characters(text: str) -> str:
+    return text if text.isascii() else _ANY_MISREAD.sub(lambda match: _MISREAD[match[0]], text)
+
+
+def _without_tags(text: str) -> str:
+    """Return the text with what is between tags `<pre>` in lines of its own; a tag in a string of JSON stays."""
+    if "<pre" not in text.lower() or _XML.search(text):
+        return text
+    opened = _OPENING.sub("\\1\n", text)
+    return text if opened == text else _INLINE_TAGS.sub("", _CLOSING.sub("\n", opened))
+
+
+def _of_docker(text: str) -> str:
+    """Return what a container wrote, by docker's file of its log: an object of JSON for each line."""
+    if not _DOCKER_LOG.match(text):
+        return text
+    try:
+        entries = [json.loads(line) for line in text.split("\n") if line.strip()]
+        return "".join(entry["log"] for entry in entries)
+    except (ValueError, KeyError, TypeError):
+        return text
+
+
+def _without_entities(text: str) -> str:
+    """Return the characters that a page writes as entities; XML and strings of JSON have some of their own."""
+    is_escaped = _ENTITIES.search(text) or ("&quot;" in text and '"' not in text)
+    if not is_escaped or _XML.search(text):
+        return text
+    in_strings = text.replace("&quot;", "&amp;quot;") if '"' in text else text
+    return html.unescape(in_strings).replace("\u00a0", " ")
+
+
+def _without_emphasis(text: str) -> str:
+    return _EMPHASIS.sub(r"\1", text) if "**" in text else text
+
+
+def _without_line_numbers(text: str) -> str:
+    """Return the lines without the numbers that a page or an editor puts before each, where none is missing."""
+    lines = text.split("\n")
+    found = [(position, _LINE_NUMBER.match(line)) for position, line in enumerate(lines) if line.strip()]
+    starts = {int(match[1]) - position if match else None for position, match in found}
+    if len(found) < _MIN_NUMBERED or len(starts) > 1 or None in starts:
+        return text
+    return "\n".join(_LINE_NUMBER.sub("", line, count=1) for line in lines)
+
+
+_MARKUP: Mapping[Callable[[str], str], tuple[str, str]] = {
+    _of_docker: ("docker-log-read", "the lines in docker's file of a log were read"),
+    _with_characters: ("encoding-restored", "signs whose bytes were read in another encoding were restored"),
+    _without_entities: ("entities-read", "characters that a web page writes as &gt; and the like were read"),
+    _without_tags: ("tags-removed", "the tags of a web page were removed"),
+    _without_emphasis: ("emphasis-removed", "the marks ** of bold text were removed"),
+    _without_line_numbers: ("line-numbers-removed", "the numbers of the lines were removed"),
+}
+"""What pages add to a text, each with the code and the message of its note."""
 
 
 def prepare_further(prepared: PreparedText) -> PreparedText | None:
@@ -131,13 +223,15 @@ def prepare_further(prepared: PreparedText) -> PreparedText | None:
     if prefix is None:
         return None
     stripped, note = _without(prefix, lines)
-    return PreparedText("\n".join(stripped), (*prepared.notes, note))
+    within = prepare("\n".join(stripped))  # a log in a log
+    return PreparedText(within.text, (*prepared.notes, note, *within.notes))
 
 
 def tables_within(prepared: PreparedText) -> Iterator[PreparedText]:
-    """Yield what follows each of the first lines of a text, where that begins with names separated by commas.
+    """Yield what follows each of the first lines of a text, where that begins with names that have separators.
 
-    Harnesses and shells print lines of their own above a table, whose heading has to be the first line.
+    Harnesses and shells print lines of their own above a table, whose heading has to be the first line. In a document
+    the table ends with its block of code.
     """
     rest, above_it = prepared.text, set[str]()
     for number in range(1, _MOST_HEADING_LINES + 1):
@@ -145,12 +239,19 @@ def tables_within(prepared: PreparedText) -> Iterator[PreparedText]:
         above_it.add(line)
         if not line_end:
             return
-        if _TABLE_HEADING.match(rest) and rest.partition("\n")[0] not in above_it:  # else a second run
-            above = counted(number, "line")
-            note = Note(
-                code="heading-removed", message=f"{above} above the table {'was' if number == 1 else 'were'} removed"
-            )
-            yield PreparedText(rest, (*prepared.notes, note))
+        heading = rest.partition("\n")[0]
+        indented = _TABLE_HEADING.match(rest)
+        if not indented or heading in above_it:  # a second run
+            continue
+        table, *below = _TABLE_END.split(rest, maxsplit=1)
+        if heading in "".join(below).split("\n"):  # a second run, which the tool's parser refuses
+            table = rest
+        table = re.sub(rf"^{indented[1]}", "", table, flags=re.MULTILINE)
+        above = counted(number, "line")
+        note = Note(
+            code="heading-removed", message=f"{above} above the table {'was' if number == 1 else 'were'} removed"
+        )
+        yield PreparedText(table, (*prepared.notes, note))
 
 
 def _starts_of(line: str) -> Iterator[str]:

@@ -93,9 +93,13 @@ def split_lines(text: str) -> list[str]:
 
 
 def csv_rows(lines: Iterable[str], delimiter: str = ",") -> Iterator[list[str]]:
-    """Yield the cells of each row of CSV. Raises ParseError for a cell without an end, behind a lone quotation mark."""
+    """Yield the cells of each row of CSV, without blanks behind the last.
+
+    Raises ParseError for a cell without an end, behind a lone quotation mark.
+    """
     try:
-        yield from csv.reader(lines, delimiter=delimiter)
+        for row in csv.reader(lines, delimiter=delimiter):
+            yield [*row[:-1], *(cell.rstrip(" ") for cell in row[-1:])]
     except csv.Error as error:
         raise ParseError("this CSV cannot be read", why=str(error), hint="is a quotation mark missing?") from None
 
@@ -192,6 +196,8 @@ class Reader:
         """Start before the first line."""
         self.stated: set[str] = set()
         """Attributes that the text stated, whether or not their figure could be read."""
+        self.once_read: set[str] = set()
+        """Lines with figures that a run prints once."""
         self.unread: list[str] = []
         """Lines that the tool printed, with a figure that could not be read."""
         self.unterminated = False
@@ -202,10 +208,14 @@ class Reader:
     def set_once(self, line: str, **values: object) -> None:
         """Set attributes that a run prints once; `None` is a figure that could not be read.
 
-        Raises ParseError where one of them was set before: figures of two runs are never mixed.
+        Raises ParseError where one of them was set before: figures of two runs are never mixed. The same line again,
+        with figures, is a quotation.
         """
         if self.stated & values.keys():
+            if line in self.once_read and any(c.isdigit() for c in line):
+                return
             raise several_runs(self.tool, line)
+        self.once_read.add(line)
         if None in values.values():
             self.unread.append(line)
         self.stated |= values.keys()

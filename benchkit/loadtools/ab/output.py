@@ -54,7 +54,7 @@ _COUNTS = re.compile(
 _SIZES = re.compile(r"(Total transferred|HTML transferred):\s*(\S+) bytes")
 _TAKEN = re.compile(r"Time taken for tests:\s*(\S+) seconds")
 _BREAKDOWN = re.compile(r"\(Connect: (\S+), (?:Receive: (\S+), )?Length: (\S+), Exceptions: (\S+)\)")
-_RATE = re.compile(r"Requests per second:\s*(\S+)(?: \[#/sec\](?:\s*\(mean\))?)?")
+_RATE = re.compile(r"Requests per second:(?:\s{2,}|\s*(?=\S+ \[#))(\S+)(?: \[#/sec\](?:\s*\(mean\))?)?")
 _PER_REQUEST = re.compile(
     r"Time per request:\s*(\S+) (?:\[ms\]|ms)(?:\s*\(mean(?:\)|(, across all concurrent)(?: requests\))?))?"
 )

@@ -49,15 +49,13 @@ _SIZES: Mapping[str, float] = {
 }
 _BORDERS = "│┃║|?\ufffd"
 """Borders of the cells, also where their encoding was lost."""
-_MOJIBAKE = "\u00e2\u201d\u201a"
-"""A border whose UTF-8 was read as Windows-1252."""
 _CELLS = re.compile(rf"\s*[{_BORDERS}]\s*|\t+|\s{{2,}}")
 _BARE_CELLS = re.compile(r"[0-9][0-9.,]*(?: [kMGTP]?B)?")
 _RUNNING = re.compile(r"Running \S+(?: requests?)? (?:test|warmup) @ (\S+).*")
 _CONNECTIONS = re.compile(r"([0-9]+) connections?(?: with ([0-9]+) pipelining factor)?")
 _WORKERS = re.compile(r"([0-9]+) workers?")
-_HEADER = re.compile(rf"[{_BORDERS}]?\s*Stat\b.*")
-_ROW = re.compile(rf"[{_BORDERS}]?\s*(Latency(?: \(ms\))?|Req/Sec|Bytes/Sec)(?![\w/])\s*(.*)")
+_HEADER = re.compile(rf"[{_BORDERS}]?\s*(?i:Stat)\b.*")
+_ROW = re.compile(rf"[{_BORDERS}]?\s*(Latency(?: \(ms\))?|Req/Sec|Bytes/Sec)(?![\w/:]|\s*\()\s*(.*)")
 _CELL = re.compile(r"[0-9]+(?:\.[0-9]+)?(?: ?[kKMGTP]?B)?(?= |$)")
 """A cell of a table without borders, where a wide one leaves a single blank before the next: `28023.28 1132.03`."""
 _STATUS = re.compile(rf"[{_BORDERS}]?\s*([1-5][0-9]{{2}})\s*[{_BORDERS}]\s*([0-9]+)\s*[{_BORDERS}]?")
@@ -72,7 +70,7 @@ _ERRORS = re.compile(r"([0-9]+)(k?) errors \(([0-9]+)(k?) timeouts\)")
 _RESETS = re.compile(r"request pipeline was reset ([0-9]+)k? times?")
 _SAMPLES = re.compile(r"of samples: ([0-9]+)")
 """Its first character, "#", is taken for quoting."""
-_DAMAGED = re.compile(r".* requests in .*|.* 2xx responses, .*|[0-9]+k? errors.*")
+_DAMAGED = re.compile(r".* requests in .*|.* 2xx responses, .*|[0-9]+k? errors(?: \(.*)?")
 _OWN = has_line(
     rf"[{_BORDERS}]\s*Latency\s*[{_BORDERS}]\s*[0-9.]+ ms",
     rf"[{_BORDERS}]\s*Req/Sec\s*[{_BORDERS}]",
@@ -161,7 +159,8 @@ class _AutocannonReader(Reader):
 
     def read_header(self, match: re.Match[str]) -> None:
         self.table = "stats"
-        self.columns = [cell.lower().removesuffix("%") for cell in _cells(match[0])[1:]]
+        bare = re.sub(rf"[{_BORDERS}]", " ", match[0])  # no heading has a blank
+        self.columns = [cell.lower().removesuffix("%") for cell in bare.split()[1:]]
 
     def read_row(self, match: re.Match[str]) -> None:
         label, cells = match[1], _cells(match[2])
@@ -172,7 +171,8 @@ class _AutocannonReader(Reader):
             return
         named = dict(zip(self.columns, cells, strict=True))
         if label.startswith("Latency"):
-            times = {name: of_unit(parse_number(cell.removesuffix(" ms")), 1e-3) for name, cell in named.items()}
+            digits = {name: cell.removesuffix("ms").rstrip() for name, cell in named.items()}
+            times = {name: of_unit(parse_number(number), 1e-3) for name, number in digits.items()}
             self.set_once(match[0], times=None if None in times.values() else times)
         elif label == "Req/Sec":
             self.set_once(match[0], rate=parse_local(named.get("avg", "")))
@@ -374,7 +374,7 @@ def parse(text: str) -> LoadResult:
     """Return the result that autocannon printed. Raises ParseError for other text, and for several runs."""
     if _JSON.search(text):
         return _read_json(text)
-    return _AutocannonReader().read(text.replace(_MOJIBAKE, "│"))
+    return _AutocannonReader().read(text)
 
 
 def _is_output(text: str) -> bool:

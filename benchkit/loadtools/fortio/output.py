@@ -51,7 +51,7 @@ _ENDED = re.compile(r"Ended after (\S+) : (\S+) calls\. qps=(\S+)")
 _LOGGED = re.compile(r'\{"ts":.*"msg":"Run ended".*\}')
 _COUNTER = re.compile(r"(.{1,60}?) : (?:no data|count (\S+) avg (\S+) \+/- (\S+) min (\S+) max (\S+) sum (\S+))")
 _TARGET = re.compile(r"(?:# )?target (\S+)% (\S+)")
-_CODE = re.compile(r"Code +(-?[0-9]{1,3}) : ([0-9]{1,18}) \(.*")
+_CODE = re.compile(r"Code +(-?[0-9]{1,3}) : ([0-9]{1,18})(?: \(.*)?")
 _DONE = re.compile(r"All done ([0-9]{1,18}) calls (?:\(plus [0-9]+ warmup\) )?(\S+) ms avg, (\S+) qps")
 _ABORTED = re.compile(r"Aborting because of (.*)")
 _BEHIND = re.compile(r"WARNING (\S+)% of sleep were falling behind")
@@ -59,6 +59,8 @@ _DAMAGED = re.compile(r"(?:Ended after|All done|target|Code +-?[0-9]|Aggregated 
 _NUMBER = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,18})?(?:e[+-][0-9]{2})?")
 _CALLS, _ERRORS = "Aggregated Function Time", "Error cases"
 _CONNECTIONS, _SIZES = "Connection time histogram (s)", "Response Body/Total Sizes"
+_READ = frozenset({_CALLS, _ERRORS, _CONNECTIONS, _SIZES})
+"""Headings whose figures are read; others are of pauses, which may be negative."""
 _TEAPOT = "418"
 
 
@@ -86,6 +88,8 @@ class _FortioReader(Reader):
     """The same, as logged: with more digits."""
     done: tuple[int | None, float | None] | None = None
     """Calls and rate of the last line."""
+    mean_s: float | None = None
+    """Mean of the last line, in steps of a microsecond."""
     aborted: str | None = None
     planned_s: float | None = None
     planned_calls: int | None = None
@@ -141,11 +145,12 @@ class _FortioReader(Reader):
         except ValueError:
             self.unread.append(match[0])
             return
-        self.set_once(match[0], logged=(of_unit(line.elapsed, 1e-9), line.calls, line.qps))
+        elapsed = of_unit(line.elapsed, 1e-9) if isinstance(line.elapsed, int) else parse_duration(line.elapsed)
+        self.set_once(match[0], logged=(elapsed, line.calls, line.qps))
 
     def read_counter(self, match: re.Match[str]) -> None:
         self.heading = match[1]
-        if match[1] not in {_CALLS, _ERRORS, _CONNECTIONS, _SIZES}:
+        if match[1] not in _READ:
             return
         if match[1] in self.counters:
             raise several_runs("fortio", match[0])
@@ -157,6 +162,8 @@ class _FortioReader(Reader):
 
     def read_target(self, match: re.Match[str]) -> None:
         share, time = _number(match[1]), _number(match[2])
+        if self.heading not in _READ:
+            return
         if share is None or time is None or self.unterminated:
             self.unread.append(match[0])
         else:
@@ -167,6 +174,7 @@ class _FortioReader(Reader):
 
     def read_done(self, match: re.Match[str]) -> None:
         self.set_once(match[0], done=(parse_count(match[1]), _number(match[3])))
+        self.mean_s = of_unit(_number(match[2]), 1e-3)
 
     def read_aborted(self, match: re.Match[str]) -> None:
         self.aborted = match[1]
@@ -193,7 +201,9 @@ class _FortioReader(Reader):
             connections=self.threads,
             threads=self.threads,
             bytes_total=sizes[5] if sizes else None,
-            latency=_latency(calls[1:5] if calls else (), self.percentiles.get(_CALLS, {})),
+            latency=_latency(
+                calls[1:5] if calls else (self.mean_s, None, None, None), self.percentiles.get(_CALLS, {})
+            ),
             connect_mean_s=opened[1] if opened else None,
             failed=(int(errors[0]) if errors else 0) if errors != () else _failed(self.codes) if has_codes else None,
             complete=not self.unread
@@ -235,7 +245,7 @@ BUCKETS = Note(
 )
 
 
-def _latency(figures: tuple[float, ...], percentiles: Mapping[str, float]) -> Latency:
+def _latency(figures: tuple[float | None, ...], percentiles: Mapping[str, float]) -> Latency:
     """Return the latency of (mean, deviation, minimum, maximum)."""
     mean, stdev, low, high = figures or (None, None, None, None)
     return Latency(
@@ -275,9 +285,9 @@ def _by_code(codes: Mapping[str, int], *, is_whole: bool) -> dict[str, object]:
 
 
 class _FortioLogged(LaxJsonOutput):
-    """Line of the log at the end of a run; `elapsed` in nanoseconds."""
+    """Line of the log at the end of a run; `elapsed` in nanoseconds, in early versions as Go prints it."""
 
-    elapsed: Count
+    elapsed: Count | str
     calls: Count
     qps: Figure
 

@@ -49,10 +49,10 @@ _GLOBAL = re.compile(r"-{4} Global Information -.*")
 _SECTION = re.compile(r"-{4} (.+?) -+(?:\|.*)?")
 _NUMBER = r"[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]{1,2})?|[0-9]{1,15}(?:\.[0-9]{1,3})?|-"
 _PLAIN = r"[0-9]{1,15}(?:\.[0-9]{1,3})?|-"
-_OLD_ROW = re.compile(rf"> (\S.*?)\s+({_PLAIN}) +\(OK=({_PLAIN}) *KO=({_PLAIN}) *\)")
+_OLD_ROW = re.compile(rf"> (\S.*?)\s+({_PLAIN})\s+\(OK=({_PLAIN})\s*KO=({_PLAIN})\s*\)")
 _NEW_ROW = re.compile(rf"> (\S.*?)\s*\|\s*({_NUMBER})\s*\|\s*({_NUMBER})\s*\|\s*({_NUMBER})")
-_OLD_PROGRESS = re.compile(rf"> Global\s+\(OK=({_PLAIN}) *KO=({_PLAIN}) *\)")
-_ERROR = re.compile(r"> (\S.*?)\s+([0-9][0-9,]*) +\( *[0-9.,]+ ?%\)")
+_OLD_PROGRESS = re.compile(rf"> Global\s+\(OK=({_PLAIN})\s*KO=({_PLAIN})\s*\)")
+_ERROR = re.compile(r"> (\S.*?)\s+([0-9][0-9,]*)\s+\(\s*[0-9.,]+ ?%\)")
 _ELAPSED = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8}.*?\s([0-9]{1,9})s elapsed")
 _USERS = re.compile(r"(?:waiting: *([0-9,]+) */ )?active: *([0-9,]+) */ done: *([0-9,]+)")
 _END = re.compile(r"={20,}")

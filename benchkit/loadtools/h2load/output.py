@@ -51,17 +51,17 @@ _FINISHED_OLD = re.compile(
     r"finished in ([0-9]+) sec, ([0-9]+) millisec and ([0-9]+) microsec, (\S+) req/s, (\S+) kbytes/s"
 )
 _REQUESTS = re.compile(
-    r"requests: (\S+) total, (\S+) started, (\S+) done, (\S+) succeeded, (\S+) failed, (\S+) errored(?:, (\S+) timeout)?"
+    r"requests: (\S+) total, (\S+) started, (\S+) done, (\S+) succeeded(?:, (\S+) failed)?(?:, (\S+) errored)?(?:, (\S+) timeout)?"
 )
 _STATUS = re.compile(r"status codes: (\S+) 2xx, (\S+) 3xx, (\S+) 4xx, (\S+) 5xx")
-_TRAFFIC = re.compile(r"traffic: (?:(\S+) bytes total|\S+ \((\S+)\) total),.*")
-_COLUMNS = re.compile(r"min\s+max\s+(?:(median)\s+(p95)\s+(p99)\s+)?mean\s+sd\s+\+/- sd")
+_TRAFFIC = re.compile(r"traffic: (?:(\S+) bytes total|(\S+)(?: \((\S+)\))? total),.*")
+_COLUMNS = re.compile(r"min\s+max\s+(?:(median)\s+(p95)\s+(p99)\s+)?mean\s+sd(?:\s+\+/- sd)?")
 _TIMES = re.compile(r"(?:time (?:for|to) )?(request|connect|1st byte|TTFB)\s*:\s*(\S.*)")
 _ROWS = {"request": "request", "connect": "connect", "1st byte": "first_byte", "TTFB": "first_byte"}
 _STARTING = re.compile(r"starting benchmark\.\.\.")
 _JSON = re.compile(r'"generator"\s*:\s*"h2load ')
 _TLS = re.compile(r"(?:TLS )?(Protocol|Cipher): (\S+)")
-_PROTOCOL = re.compile(r"Application protocol: (\S+)")
+_PROTOCOL = re.compile(r"Application protocol: (\S+)(?:\s+[^\w\s].*)?")
 _DAMAGED = re.compile(r"(?:finished in|requests:|status codes:|traffic:) .*")
 
 
@@ -90,7 +90,7 @@ class _H2loadReader(Reader):
     status_3xx: int | None = None
     status_4xx: int | None = None
     status_5xx: int | None = None
-    traffic: int | None = None
+    traffic: float | None = None
     request: Latency | None = None
     connect: Latency | None = None
     first_byte: Latency | None = None
@@ -168,13 +168,14 @@ class _H2loadReader(Reader):
         self.set_once(match[0], **{name: parse_count(t) for name, t in zip(names, match.groups(), strict=True)})
 
     def read_traffic(self, match: re.Match[str]) -> None:
-        self.set_once(match[0], traffic=parse_count(match[1] or match[2]))
+        size = parse_scaled(match[2], _SIZES) if match[2] and not match[3] else None
+        self.set_once(match[0], traffic=float(size[0]) if size else parse_count(match[1] or match[3]))
 
     def read_header(self, match: re.Match[str]) -> None:
         self.columns = ("min", "max", "50", "95", "99", "mean", "sd") if match[1] else ("min", "max", "mean", "sd")
 
     def read_times(self, match: re.Match[str]) -> None:
-        *cells, within = match[2].split()
+        *cells, within = match[2].split() if "%" in match[2] else [*match[2].split(), "%"]
         figures = [parse_scaled(cell, SECONDS) for cell in cells]
         row: Latency | None = None
         if self.columns and len(cells) == len(self.columns) and None not in figures and within.endswith("%"):

@@ -51,6 +51,8 @@ def parse_aggregate(text: str) -> LoadResult | None:
     if row is None or len(row) < len(columns):
         return None
     cells = {name: cell for name, cell in zip(columns, row, strict=False) if name}
+    if delimiter != ",":  # in a locale with commas for decimals
+        cells = {name: cell.replace(",", ".") for name, cell in cells.items()}
     figures = {name: number for name, cell in cells.items() if (number := _figure(cell)) is not None}
     share, count, received = figures.get("failed"), figures.get("requests"), figures.get("received")
     requests = None if count is None else int(count)

@@ -486,4 +486,9 @@ _MARK = re.compile(
     r"<testResults\b|<(?:httpSample|sample) [^<>\n]{0,2000}\bts=[\"']|Creating summariser <"
     r"|[+=]\s+[0-9]{1,12} in\s+[0-9:.,]{1,12}s? =\s+[0-9.,]{1,16}/s Avg:\s"
 )
-FORMAT = OutputFormat("jmeter", _recognise, parse, (line_with(r"Starting (?:the|standalone|remote) "),))
+FORMAT = OutputFormat(
+    "jmeter",
+    _recognise,
+    parse,
+    (line_with("Creating summariser <"), line_with(r"Starting (?:the|standalone|remote) ")),
+)

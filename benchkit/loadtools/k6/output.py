@@ -1,4 +1,4 @@
-"""Parser of the output of k6 (0.30 to 2.x): its summary as text and as JSON, and its points (`--out json`).
+"""Parser of the output of k6 (0.30 to 2.x): its summary as text and as JSON, and its points.
 
 Meaning of the figures, read from its source (internal/js/summary.js, summary.go, lib/netext/httpext):
 
@@ -61,10 +61,12 @@ _ROW = re.compile(rf"(?:\S{{1,6}}\s+)?({_METRICS})\.{{2,}}:\s*(\S.*)")
 _OTHER_ROW = re.compile(r"(?:\S{1,6}\s+)?([a-z][\w ]*)\.{2,}:.*")
 _SUBMETRIC = re.compile(r"(?:\S{1,6}\s+)?\{\s*(\S.*?)\s*\}\.{2,}:\s*(\S.*)")
 _CELL = re.compile(r"(avg|min|med|max|p\(([0-9]{1,2}(?:\.[0-9]{1,5})?)\))=(\S+)")
-_COUNTER = re.compile(r"([0-9]{1,18})\s+([0-9]+(?:\.[0-9]+)?(?:e[+-][0-9]+)?)/s")
-_FAILED_SHARE = re.compile(r"[0-9.]+%")
-"""A row without its counts, as excerpts have it."""
-_FAILED = re.compile(r"[0-9.]+%\s+\D{0,8}?([0-9]+)\s+(?:out of\s+|\D{0,8}?\s*)([0-9]+)")
+_COUNTER = re.compile(r"([0-9]{1,18})\s+\(?([0-9]+(?:\.[0-9]+)?(?:e[+-][0-9]+)?)/s")
+_FAILED_SHARE = re.compile(r"[0-9.]+%(?:\s+[^\s0-9]{1,3}(?:\s+[<>]=?\s?[0-9.]+%)?)?")
+"""A row without its counts, as excerpts have it, with what their author thinks of it."""
+_FAILED = re.compile(r"([0-9.]{1,12})%\s+\D{0,8}?([0-9]{1,18})\s+(out of\s+|\D{0,8}?\s*)([0-9]{1,18})")
+SHARE_STEP = 0.01
+"""Percent by which a share may differ from its counts: k6 cuts off behind two decimals."""
 _GAUGE = re.compile(r"[0-9]+\s+min=[0-9]+\s+max=([0-9]+)")
 _DATA = re.compile(r"([0-9.]+) ?([kMGTP]?B)\s+([0-9.]+) ?([kMGTP]?B)/s")
 _SECTION = re.compile(r"(?:\S{1,3}\s+)?(GROUP|SCENARIO): .*")
@@ -209,7 +211,7 @@ class _K6Reader(Reader):
             return row is not None
         if metric == "http_req_failed":
             failed = _FAILED.match(cells)
-            figures.failed = int(failed[1]) if failed else None
+            figures.failed = _failed(failed) if failed else None
             return failed is not None or _FAILED_SHARE.fullmatch(cells) is not None
         if metric == "data_received":
             data = _DATA.match(cells)
@@ -257,6 +259,14 @@ class _K6Reader(Reader):
 
     def read_aborted(self, _match: re.Match[str]) -> None:
         self.figures.is_aborted = True
+
+
+def _failed(match: re.Match[str]) -> int | None:
+    """Return the failures: the first count, or the second where the share says so, as authors mix up ✓ and ✗."""
+    share, first, second = parse_number(match[1]), int(match[2]), int(match[4])
+    total = second if match[3].startswith("out of") else first + second
+    named = (first, second) if total != second else (first,)
+    return next((n for n in named if share is not None and abs(100 * n - share * total) <= SHARE_STEP * total), None)
 
 
 def _trend(cells: str) -> Latency | None:

@@ -8,6 +8,8 @@ Meaning of the figures, read from its source (lib/latency.js, result.js; lib/loa
 - Completed requests include failed ones; the rate is completed requests ÷ time, rounded to a whole number.
 - Errors are counted by status (400 and more), or by the name of an exception; "-1" stands for any of them.
 - With a rate (`--rps`) requests are sent when due, whatever is unanswered; times count from sending.
+- What its function returns (`totalRequests`, `meanLatencyMs`, ...), printed by a script, has the same figures and the
+  shortest time, as JSON or as node prints an object.
 - Early versions print "Concurrency level" and "Requests per second", and the total time twice.
 """
 
@@ -53,6 +55,12 @@ _LINE = re.compile(rf"({'|'.join(map(re.escape, _FIGURES))}):\s*(.*)")
 _PERCENTILE = re.compile(r"(50|90|95|99|100)%\s+(\S+) ms(?: \(longest request\))?")
 _ERROR = re.compile(r"(-?\w+):\s+([0-9]{1,18}) errors")
 _SETTINGS_END = "Completed requests"
+_KEY = r"""(?<!\w)["']?%s["']?\s*:\s*"""
+_RETURNED = re.compile(_KEY % "totalRequests" + "[0-9]")
+_MEAN_KEY = re.compile(_KEY % "meanLatencyMs")
+_RETURNED_FIGURE = re.compile(_KEY % "([A-Za-z]+)" + r"""(?:(-?[0-9][0-9.e+-]*)|["']([^"'\n]*)["'])""")
+_RETURNED_MAP = re.compile(_KEY % "(percentiles|errorCodes|histogramMs)" + r"\{([^{}]*)\}")
+_PAIR = re.compile(_KEY % r"(-?\w+)" + "([0-9]{1,18})(?![0-9.])")
 
 
 class _LoadtestReader(Reader):
@@ -69,6 +77,7 @@ class _LoadtestReader(Reader):
     mean: float | None = None
     rate: float | None = None
     longest: float | None = None
+    shortest: float | None = None
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,6 +87,9 @@ class _LoadtestReader(Reader):
         self._rules = ((_LINE, self.read_figure), (_PERCENTILE, self.read_percentile), (_ERROR, self.read_kind))
 
     def read(self, text: str) -> LoadResult:
+        if _is_returned(text):
+            self.read_returned(text)
+            return self.result()
         lines = self.read_lines(text)
         if not self.stated & {"requests", "mean", "rate", "longest"}:
             raise not_output_of("loadtest", lines)
@@ -85,6 +97,34 @@ class _LoadtestReader(Reader):
 
     def read_line(self, line: str) -> None:
         super().read_line(_LOGGED.sub("", line))
+
+    def read_returned(self, text: str) -> None:
+        """Read the object that loadtest's function returns."""
+        if len(_RETURNED.findall(text)) > 1:
+            raise several_runs("loadtest", "an object")
+        maps = {match[1]: dict(_PAIR.findall(match[2])) for match in _RETURNED_MAP.finditer(text)}
+        figures = dict[str, str]()
+        for match in _RETURNED_FIGURE.finditer(_RETURNED_MAP.sub("", text)):
+            figures.setdefault(match[1], match[2] or match[3])  # the settings of the next run may follow
+        number = {name: parse_number(token) for name, token in figures.items()}
+        self.url = figures.get("url")
+        self.clients = parse_count(figures.get("concurrency"))
+        self.target_rps = number.get("requestsPerSecond")
+        self.kinds = {name: int(count) for name, count in maps.get("errorCodes", {}).items()}
+        stated = {
+            "requests": parse_count(figures.get("totalRequests")),
+            "errors": parse_count(figures.get("totalErrors")),
+            "time": number.get("elapsedSeconds", number.get("totalTimeSeconds")),
+            "mean": of_unit(number.get("meanLatencyMs"), 1e-3),
+            "rate": number.get("effectiveRps", number.get("rps")),
+            "longest": of_unit(number.get("maxLatencyMs"), 1e-3),
+            "shortest": of_unit(number.get("minLatencyMs"), 1e-3),
+        }
+        for name, figure in stated.items():
+            if figure is not None:
+                self.set_once(name, **{name: figure})
+        if self.requests:
+            self.percentiles = {name: int(ms) / 1000 for name, ms in maps.get("percentiles", {}).items()}
 
     def read_figure(self, match: re.Match[str]) -> None:
         name, token = _FIGURES[match[1]], match[2].strip()
@@ -141,7 +181,8 @@ class _LoadtestReader(Reader):
             rps=self.rate,
             connections=self.clients,
             latency=Latency(
-                mean_s=self.mean,
+                min_s=self.shortest if is_measured else None,
+                mean_s=self.mean if is_measured else None,
                 max_s=self.longest if is_measured else None,
                 percentiles=self.percentiles if is_measured else {},
                 resolution_s=1e-3,
@@ -168,20 +209,28 @@ class _LoadtestReader(Reader):
         yield from unread_notes(self.unread)
 
 
+def _is_returned(text: str) -> bool:
+    return bool(_MEAN_KEY.search(text) and _RETURNED.search(text))
+
+
 def parse(text: str) -> LoadResult:
     """Return the result that loadtest printed. Raises ParseError for other text, and for several runs."""
     return _LoadtestReader().read(text)
 
 
+_has_mark = has_line(
+    r"(?:INFO\s+)?(?:Completed requests|Total errors|Mean latency|Effective rps|Concurrent clients):(?:\s{2,}|\t)",
+    r"(?:INFO\s+)?Requests: [0-9]+(?: \([0-9]+%\))?, requests per second: ",
+    r"100%\s+[0-9]+ ms \(longest request\)$",
+)
+_SQUEEZED = tuple(line_with(rf"(?:INFO\s+)?{label}: [0-9]+$") for label in ("Completed requests", "Total errors"))
+"""Both lines where a page shows several blanks as one: either may be another program's."""
 FORMAT = OutputFormat(
     "loadtest",
-    has_line(
-        r"(?:INFO\s+)?(?:Completed requests|Total errors|Mean latency|Effective rps|Concurrent clients):\s{2,}",
-        r"(?:INFO\s+)?Requests: [0-9]+(?: \([0-9]+%\))?, requests per second: ",
-        r"100%\s+[0-9]+ ms \(longest request\)$",
-    ),
+    lambda text: _has_mark(text) or all(each.search(text) for each in _SQUEEZED) or _is_returned(text),
     parse,
-    tuple(
-        line_with(rf"(?:INFO\s+)?{label}:\s{{1,}}") for label in ("Target URL", "Completed requests", "Effective rps")
+    (
+        line_with(r"(?:INFO\s+)?Target URL:\s", r"(?:[^\n{]{0,120}\{)?\s*[\"']?totalRequests[\"']?\s*:"),
+        *(line_with(rf"(?:INFO\s+)?{label}:\s") for label in ("Completed requests", "Effective rps")),
     ),
 )

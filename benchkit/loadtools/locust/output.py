@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from benchkit.errors import ParseError
 from benchkit.loadtools.output_format import OutputFormat
@@ -37,13 +38,20 @@ from benchkit.loadtools.text import (
 )
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
 
+_DISTRIBUTION = frozenset({"Name", "# requests", "50%"})
+"""Columns of `_distribution.csv`."""
 _WHOLE_RUN = frozenset({"Aggregated", "Total"})
 _NO_TYPE = frozenset({"", "None", None})
 _STARTING = re.compile(r".*\bStarting Locust (\S+)")
 _TABLE = re.compile(r"(?:Type\s+)?Name\s+# reqs\s+# fails\s*(?:\|\s*)?(Avg\s+Min\s+Max\b.*)")
-_ROW = re.compile(r"(?:None\s+)?(?:Aggregated|Total)\s+([0-9]{1,18})\s+([0-9]{1,18})\([0-9.]+%\)\s*(.*)")
+_FAILS = r"([0-9]{1,18})(?:\([0-9.]+%\)|(?=\s*\|))"
+_ROW = re.compile(rf"(?:None\s+)?(?:Aggregated|Total)\s+([0-9]{{1,18}})\s+{_FAILS}\s*(.*)")
+_ENTRY = re.compile(rf"(?:[A-Z]+\s+)?\S.*?\s+([0-9]{{1,18}})\s+{_FAILS}\s*(.*)")
+"""A row of the requests of one name."""
 _PERCENTILES = re.compile(r"(?:Type\s+)?Name\s+((?:# reqs\s+)?50%\s.*)")
 _PERCENTILE_ROW = re.compile(r"(?:None\s+)?(?:Aggregated|Total)((?:\s+[0-9]{1,9}){4,20})")
+_COLUMNS_OF_0_13 = ["reqs", "50%", "66%", "75%", "80%", "90%", "95%", "98%", "99%", "100%"]
+"""Headings before 0.14. Rows of 0.13 have two figures more: those of 99.9 % and 99.99 % have no heading."""
 _ERROR = re.compile(r"([0-9]{1,18})\s+((?:[A-Z]+ )?\S.*)")
 _ERRORS = re.compile(r"(?:# )?occurrences\s+Error")
 _BY_STATUS = re.compile(r"HTTPError\(|BadStatusCode|\b[45][0-9]{2} (?:Client|Server) Error")
@@ -53,6 +61,14 @@ _USERS = re.compile(r".*All users spawned: \{.*\} \(([0-9]{1,9}) total users\)")
 _ROUNDED = Note(
     code="rounding", message="locust rounds times of 100 ms and more to two digits before it takes percentiles"
 )
+
+
+class _Entry(NamedTuple):
+    """The requests of one name in a table, and its figures by heading."""
+
+    requests: int
+    failed: int
+    figures: Mapping[str, float]
 
 
 class _LocustReader(Reader):
@@ -67,10 +83,13 @@ class _LocustReader(Reader):
         self.columns: list[str] = []
         self.figures: dict[str, float] = {}
         """Figures of the last table, by its headings."""
+        self.entries: list[_Entry] = []
+        """The names of the current table."""
         self.counts: tuple[int, int] | None = None
         """Requests and failures of the last table."""
         self.percentile_columns: list[str] = []
         self.percentiles: dict[str, float] = {}
+        self.percentile_requests: int | None = None
         self.is_final = False
         """True where percentiles follow the last table."""
         self.errors: dict[str, int] | None = None
@@ -82,11 +101,14 @@ class _LocustReader(Reader):
             (_ERRORS, self.read_errors),
             (_ROW, self.read_row),
             (_PERCENTILE_ROW, self.read_percentile_row),
+            (_ENTRY, self.read_entry),
         )
 
     def read(self, text: str) -> LoadResult:
         lines = self.read_lines(text)
-        if self.counts is None:
+        if self.counts is None and len(self.entries) == 1:
+            self.counts, self.figures = self.entries[0][:2], dict(self.entries[0].figures)
+        if self.counts is None and not self.percentiles:
             raise not_output_of("locust", lines)
         return self.result()
 
@@ -106,7 +128,13 @@ class _LocustReader(Reader):
     def read_table(self, match: re.Match[str]) -> None:
         if self.is_final:
             raise several_runs("locust", match[0])
-        self.columns = match[1].replace("|", " ").split()
+        self.columns, self.entries = match[1].replace("|", " ").split(), []
+
+    def read_entry(self, match: re.Match[str]) -> None:
+        figures = [parse_number(token) for token in match[3].replace("|", " ").split()]
+        if not self.is_final and len(figures) == len(self.columns):
+            known = {name: n for name, n in zip(self.columns, figures, strict=True) if n is not None}
+            self.entries.append(_Entry(int(match[1]), int(match[2]), known))
 
     def read_row(self, match: re.Match[str]) -> None:
         tokens = match[3].replace("|", " ").split()
@@ -121,7 +149,8 @@ class _LocustReader(Reader):
         if len(tokens) == len(self.columns) and None not in figures and not self.unterminated:
             self.figures = {name: n for name, n in zip(self.columns, figures, strict=True) if n is not None}
         elif len(tokens) == 1 and figures[0] is not None and not self.unterminated:
-            self.figures = {"req/s": figures[0]}  # before 1.0 this row has only a rate behind its counts
+            # Before 1.0 this row has only a rate behind its counts.
+            self.figures = {"req/s": figures[0], **_times_of_all(self.entries, counts[0])}
         else:
             self.unread.append(match[0])
 
@@ -133,10 +162,13 @@ class _LocustReader(Reader):
 
     def read_percentile_row(self, match: re.Match[str]) -> None:
         tokens = match[1].split()
+        if self.percentile_columns == _COLUMNS_OF_0_13 and len(tokens) == len(_COLUMNS_OF_0_13) + 2:
+            self.percentile_columns = [*_COLUMNS_OF_0_13[:-1], "99.9%", "99.99%", "100%"]
         if len(tokens) != len(self.percentile_columns) or self.unterminated:
             self.unread.append(match[0])
             return
         named = dict(zip(self.percentile_columns, tokens, strict=True))
+        self.percentile_requests = parse_count(named.get("reqs"))
         self.percentiles = {
             name.removesuffix("%"): int(ms) / 1000 for name, ms in named.items() if name not in {"reqs", "100%"}
         }
@@ -145,7 +177,7 @@ class _LocustReader(Reader):
         self.errors = {}
 
     def result(self) -> LoadResult:
-        requests, failed = self.counts or (None, None)
+        requests, failed = self.counts or (self.percentile_requests, None)
         figures = self.figures if requests else {}
         rate = self.figures.get("req/s") if self.is_final else None
         median = figures.get("Med", figures.get("Median"))
@@ -163,7 +195,7 @@ class _LocustReader(Reader):
                 min_s=of_unit(figures.get("Min"), 1e-3),
                 mean_s=of_unit(figures.get("Avg"), 1e-3),
                 max_s=of_unit(figures.get("Max"), 1e-3),
-                percentiles=percentiles if requests else {},
+                percentiles=percentiles if requests or self.counts is None else {},
                 resolution_s=1e-3 if figures else None,
                 covers="connect+request",
                 corrected=False,
@@ -190,6 +222,18 @@ class _LocustReader(Reader):
                 message="no percentiles follow the last table: its rate may be of ten seconds, and is not stated",
             )
         yield from unread_notes(self.unread)
+
+
+def _times_of_all(entries: Sequence[_Entry], requests: int) -> dict[str, float]:
+    """Return minimum, mean and maximum of all requests by those of each name; empty where a name is missing."""
+    timed = [each for each in entries if each.requests and {"Min", "Avg", "Max"} <= each.figures.keys()]
+    if sum(each.requests for each in timed) != requests or not requests:
+        return {}
+    return {
+        "Min": min(each.figures["Min"] for each in timed),
+        "Avg": float(f"{sum(each.requests * each.figures['Avg'] for each in timed) / requests:.12g}"),
+        "Max": max(each.figures["Max"] for each in timed),
+    }
 
 
 def _of_stats(rows: list[Mapping[str, str]], *, unread: list[str]) -> LoadResult:
@@ -263,6 +307,22 @@ def _of_early_history(_rows: list[Mapping[str, str]], *, unread: list[str]) -> L
     raise ParseError("this is the history of locust before 1.0, which benchkit does not read", hint="give _stats.csv")
 
 
+def _of_distribution(rows: list[Mapping[str, str]], *, unread: list[str]) -> LoadResult:
+    """Return the result of `_distribution.csv` before 1.0, with the percentiles of each name."""
+    whole = [row for row in rows if row["Name"].removeprefix("None ") in _WHOLE_RUN]
+    if len(whole) > 1:
+        raise several_runs("locust", ",".join(whole[1].values()))
+    row = whole[0] if whole else {}
+    times = ((name.removesuffix("%"), parse_count(value)) for name, value in row.items() if name.endswith("%"))
+    return LoadResult(
+        tool="locust",
+        requests=parse_count(row.get("# requests")),
+        latency=_latency({}, "", {name: ms / 1000 for name, ms in times if ms is not None and name != "100"}),
+        complete=bool(whole) and not unread,
+        notes=(_ROUNDED, *unread_notes(unread)),
+    )
+
+
 def _latency(figure: Mapping[str, float | None], prefix: str, percentiles: Mapping[str, float]) -> Latency:
     return Latency(
         min_s=of_unit(figure.get(f"{prefix}min response time"), 1e-3),
@@ -283,6 +343,7 @@ _TABLES: Sequence[tuple[frozenset[str], Callable[..., LoadResult]]] = (
     (frozenset({"Name", "Request Count", "Failure Count"}), _of_stats),
     (frozenset({"Timestamp", "Name", "# requests"}), _of_early_history),
     (frozenset({"Name", "# requests", "# failures"}), _of_stats),
+    (_DISTRIBUTION, _of_distribution),
 )
 """Columns that a file has, and its reader."""
 
@@ -299,8 +360,14 @@ def _parse_csv(text: str) -> LoadResult | None:
         raise ParseError("two files of locust in one text", hint="parse each file separately")
     if not text.endswith("\n"):
         rows[-1][-1] = ""  # its last figure may lack digits
-    whole = [dict(zip(header, row, strict=True)) for row in rows[1:] if len(row) == len(header)]
-    return read(whole, unread=[",".join(row) for row in rows[1:] if len(row) != len(header)])
+    end = next((number for number, row in enumerate(rows[1:], 1) if set(row) >= _DISTRIBUTION), len(rows))
+    whole = [dict(zip(header, row, strict=True)) for row in rows[1:end] if len(row) == len(header)]
+    for row in rows[end + 1 :]:  # the second file of versions before 1.0, with the percentiles of each name
+        named = dict(zip(rows[end], row, strict=False))
+        if named["Name"].removeprefix("None ") in _WHOLE_RUN:
+            shares = {name: value for name, value in named.items() if name.endswith("%")}
+            whole = [each | shares if each["Name"] in _WHOLE_RUN else each for each in whole]
+    return read(whole, unread=[",".join(row) for row in rows[1:end] if len(row) != len(header)])
 
 
 def parse(text: str) -> LoadResult:
@@ -313,8 +380,10 @@ def parse(text: str) -> LoadResult:
 
 
 _has_mark = has_line(
+    r"(?:Type\s+)?Name\s+(?:# reqs\s+)?50%\s+66%\s",
     r"(?:Type\s+)?Name\s+# reqs\s+# fails\b",
     r"\"?(?:Type|Method)\"?,\"?Name\"?,\"?(?:Request Count|# requests)\"?,\"?(?:Failure Count|# failures)\"?,",
+    r"\"?Name\"?,\"?# requests\"?,\"?50%\"?,",
     r"\"?Timestamp\"?,\"?User Count\"?,\"?Type\"?,\"?Name\"?,",
     r"\[.*\] \S+/INFO/locust\.",
 )

@@ -7,7 +7,7 @@ Meaning of the figures, read from its source (source/client/output_formatter_imp
   statistic of its own, and "Initiation to completion" has both.
 - Percentiles are of a histogram, at shares such as 0.990625: the keys here are those shares, "99.0625".
 - Text has whole microseconds, "0s 012ms 345us", and seconds beyond 999 begin at 0 again; the first versions printed
-  "0.012345007s". Other statistics are sizes.
+  "0.012345007s", and reports of Envoy Gateway have Go's "12.345007ms". Other statistics are sizes.
 - Counters: `http_2xx` and its like are answers by class; together they are the requests here. A counter of zero is
   not printed. `pool_overflow` counts requests that were due and not sent, as no connection was free (closed loop).
 - The text has no connections and no target, which JSON has. Its rates are counters ÷ duration.
@@ -30,6 +30,7 @@ from benchkit.loadtools.text import (
     implied_duration,
     line_with,
     not_output_of,
+    parse_duration,
     parse_number,
     several_runs,
     unread_notes,
@@ -73,7 +74,7 @@ def _time(token: str) -> float | None:
     match = _TIME.fullmatch(token.strip())
     if match:
         return float(f"{int(match[1])}.{match[2]}{match[3]}")
-    return float(token.strip()[:-1]) if _FIRST_TIME.fullmatch(token.strip()) else None
+    return float(token.strip()[:-1]) if _FIRST_TIME.fullmatch(token.strip()) else parse_duration(token.strip())
 
 
 @dataclass

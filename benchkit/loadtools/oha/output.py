@@ -70,6 +70,7 @@ _STATUS = re.compile(r"\[([0-9]{3})\] (\S+) responses")
 _ERROR = re.compile(r"\[([0-9]{1,18})\] (\S.*)")
 _DAMAGED = re.compile(r"(?:Success rate|Total|Slowest|Fastest|Average|Requests/sec|Total data|Size/sec):.*")
 _DAMAGED_ROW = re.compile(r"[0-9].*|\[.*")
+_ANY = re.compile(r".+")
 _CSV = "request-start,DNS,DNS+dialup,Response-delay,request-duration,bytes,status"
 _OWN = has_line("Success rate:", "Size/sec:", "Response time distribution:", r"[0-9]+\.[0-9]+% in ", re.escape(_CSV))
 _JSON = re.compile(r'"(?:latencyPercentiles|responseTimeHistogram|statusCodeDistribution|successRate)"\s*:')
@@ -98,7 +99,7 @@ class _OhaReader(Reader):
         """Number of times that each error occurred, by its text."""
         self.step: float | None = None
         headings: Rules = ((_SECTION, self.read_start),)
-        rows: Rules = ((_DAMAGED_ROW, self.add_unread),)
+        rows: Rules = ((_DAMAGED_ROW, self.add_unread), (_ANY, self.end_section))
         self._rules_of: Mapping[str, Rules] = {
             "Summary": (
                 *headings,
@@ -127,6 +128,10 @@ class _OhaReader(Reader):
             raise several_runs("oha", match[0])
         self.sections.add(match[1])
         self._rules = self._rules_of.get(match[1], self._headings)
+
+    def end_section(self, _match: re.Match[str]) -> None:
+        """End a section of rows at a line of another kind: the text of an author, whose figures are none of oha's."""
+        self._rules = self._headings
 
     def seconds(self, number: str, unit: str) -> float | None:
         """Return a time in seconds; None for one that is damaged, or may lack the end of its unit."""
@@ -252,12 +257,12 @@ def _share(rate: float | None) -> float | None:
 
 
 class _Summary(JsonOutput):
-    success_rate: Figure | None = Field(alias="successRate")
-    total: Figure
-    slowest: Figure | None
-    fastest: Figure | None
-    average: Figure | None
-    requests_per_s: Figure | None = Field(alias="requestsPerSec")
+    success_rate: Figure | None = Field(default=None, alias="successRate")
+    total: Figure | None = None
+    slowest: Figure | None = None
+    fastest: Figure | None = None
+    average: Figure | None = None
+    requests_per_s: Figure | None = Field(default=None, alias="requestsPerSec")
     total_data: Figure | None = Field(default=None, alias="totalData")
     size_per_s: Figure | None = Field(default=None, alias="sizePerSec")
 
@@ -272,22 +277,23 @@ class _Details(JsonOutput):
 
 
 class _Document(JsonOutput):
-    """JSON of `--output-format json`; times are seconds, and what was not measured is null."""
+    """JSON of `--output-format json`; times are seconds. What was not measured is null, and excerpts lack parts."""
 
     summary: _Summary
-    percentiles: dict[str, Figure | None] = Field(alias="latencyPercentiles")
+    percentiles: dict[str, Figure | None] = Field(default={}, alias="latencyPercentiles")
     details: _Details = _Details()
-    statuses: dict[str, Count] = Field(alias="statusCodeDistribution")
-    errors: dict[str, Count] = Field(alias="errorDistribution")
+    statuses: dict[str, Count] | None = Field(default=None, alias="statusCodeDistribution")
+    errors: dict[str, Count] | None = Field(default=None, alias="errorDistribution")
 
 
 def _read_json(text: str) -> LoadResult:
     document = read_document(text, _Document, "oha")
-    summary = document.summary
+    summary, statuses, errors = document.summary, document.statuses, document.errors
+    is_counted = statuses is not None and errors is not None
     stated = LoadResult(
         tool="oha",
         duration_s=summary.total,
-        requests=sum(document.statuses.values()) + sum(document.errors.values()),
+        requests=sum((statuses or {}).values()) + sum((errors or {}).values()) if is_counted else None,
         rps=summary.requests_per_s,
         bytes_total=summary.total_data,
         bytes_per_s=summary.size_per_s,
@@ -303,10 +309,11 @@ def _read_json(text: str) -> LoadResult:
         ),
         connect_mean_s=document.details.dialup.average,
         first_byte_mean_s=document.details.first_byte.average,
-        status=document.statuses,
+        status=statuses or {},
         availability=_share(summary.success_rate),
     )
-    return _with_counts(stated, document.errors)
+    # A document ends with its last brace: what an excerpt of one lacks was left out, and not cut off.
+    return _with_counts(stated, errors if is_counted else None).model_copy(update={"complete": True})
 
 
 _ROW = re.compile(r"[0-9.e-]+,[0-9.e-]+,[0-9.e-]+,[0-9.e-]+,([0-9]{1,9}(?:\.[0-9]{1,9})?),[0-9]+,([0-9]{3})")

@@ -16,9 +16,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from benchkit.errors import ParseError
+from benchkit.loadtools.json_text import read_document
 from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import (
     QUOTED,
@@ -26,6 +26,7 @@ from benchkit.loadtools.text import (
     Reader,
     excerpt,
     has_line,
+    implied_duration,
     line_with,
     no_end_mark,
     not_output_of,
@@ -38,7 +39,6 @@ from benchkit.loadtools.text import (
 )
 from benchkit.loadtools.tool import RequestRows
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
-from benchkit.validation import first_fault
 
 ROWS = RequestRows("vegeta")
 """Every request; those without an answer (status 0) have the time until they failed, as in vegeta's own figures. Error
@@ -47,12 +47,13 @@ messages are counted by text; an answer below 200 or above 399 has its status li
 _ROW = re.compile(r"(Requests|Duration|Latencies|Bytes In|Bytes Out|Success)\s+\[([^\]]{1,80})\]\s+(\S.*)")
 _CODES = re.compile(r"Status Codes\s+\[code:count\]\s*(.*)")
 _CODE = re.compile(r"([0-9]{1,3}):([0-9]{1,18})")
-_DOCUMENT = re.compile(r"^\{", re.MULTILINE)
 _ERRORS = re.compile(r"Error Set:")
 _DAMAGED = re.compile(r"(?:Requests|Duration|Latencies|Bytes In|Bytes Out|Success|Status Codes)\s.*")
 _BUCKETS = re.compile(r"Bucket\s+#\s+%\s+Histogram")
+_FENCE = "```"
 _BUCKET = re.compile(r"\[(\S+),\s+(\S+)\]\s+([0-9]{1,18})\s+[0-9.]+%.*")
 _SPECTRUM = re.compile(r"Value\(ms\)\s+Percentile\s+TotalCount\s+1/\(1-Percentile\)")
+_HEADINGS = (_ROW, _BUCKETS, _SPECTRUM)
 _POINT = re.compile(r"([0-9]{1,12}\.[0-9]{6})\s+([01]\.[0-9]{6})\s+([0-9]{1,18})\s+([0-9.]+)")
 
 _PERCENTILE = re.compile(r"[0-9]{1,2}(?:\.[0-9]{1,5})?")
@@ -72,6 +73,8 @@ class _VegetaReader(Reader):
     latencies: Mapping[str, float] | None = None
     """Times by the report's own names: min, mean, max, and percentiles as "50"."""
     bytes_in: int | None = None
+    is_closed: bool = True
+    """False for metrics without what vegeta derives at the end."""
     success: float | None = None
     """Share of answers with a status from 200 to 399."""
     status_codes: Mapping[str, int] | None = None
@@ -80,10 +83,14 @@ class _VegetaReader(Reader):
     def __init__(self) -> None:
         super().__init__()
         self.kind: Literal["text", "json", "hist", "hdrplot"] = "text"
+        self.also: Literal["hist", "hdrplot"] | None = None
+        """Kind of a second report of the same run, below the text."""
         self.buckets: list[int] = []
         self.points: dict[str, float] = {}
         self.errors: list[str] | None = None
         """Kinds of error; None before their heading."""
+        self.is_listing = True
+        """False behind the end of the list of errors."""
         self._rules = (
             (_ROW, self.read_row),
             (_CODES, self.read_codes),
@@ -98,27 +105,22 @@ class _VegetaReader(Reader):
     def read(self, text: str) -> LoadResult:
         if '"latencies"' in text:
             plain = "\n".join(line.strip(QUOTED) for line in split_lines(text))
-            if start := _DOCUMENT.search(plain):
-                self.read_json(plain[start.start() : plain.rfind("}") + 1])
+            if "{" in plain:
+                self.read_json(plain)
                 return self.result()
         lines = self.read_lines(text)
         if not self.stated and not self.buckets and not self.points:
             raise not_output_of("vegeta", lines)
         if self.kind == "hist":
             self.requests = sum(self.buckets)
-        if self.points:
+        if self.also == "hist" and sum(self.buckets) != self.requests:
+            raise several_runs("vegeta", "a report")
+        if self.kind == "hdrplot":
             self.latencies = self.points
         return self.result()
 
     def read_json(self, text: str) -> None:
-        try:
-            document = _Document.model_validate_json(text)
-        except ValidationError as error:
-            raise ParseError(
-                "this JSON is not a complete report of vegeta",
-                why=first_fault(error, _Document),
-                hint="is it truncated, or does it have several reports?",
-            ) from None
+        document = read_document(text, _Document, "vegeta")
         self.kind = "json"
         self.requests = document.requests
         self.rate = document.rate
@@ -129,9 +131,20 @@ class _VegetaReader(Reader):
         self.success = document.success
         self.status_codes = document.status_codes
         self.errors = [excerpt(message) for message in document.errors or ()]
+        if document.requests > 1 and not document.rate and not document.duration:
+            self.leave_out_derived(document.latencies.get("total"))
+
+    def leave_out_derived(self, total_ns: float | None) -> None:
+        """Keep what a program counted that calls vegeta and never closed its metrics: their rates and means are 0."""
+        self.is_closed, self.rate, self.attack_s, self.success = False, None, None, None
+        self.latencies = {name: time for name, time in (self.latencies or {}).items() if name in {"min", "max"}}
+        if total_ns and self.requests:
+            self.latencies = {**self.latencies, "mean": float(f"{total_ns / self.requests * 1e-9:.12g}")}
 
     def read_line(self, line: str) -> None:
-        if self.errors is not None and not _ROW.fullmatch(line):
+        if line.startswith(_FENCE) and self.errors is not None:
+            self.is_listing = False
+        if self.is_listing and self.errors is not None and not any(each.fullmatch(line) for each in _HEADINGS):
             self.errors.append(excerpt(line))
         else:
             super().read_line(line)
@@ -165,7 +178,7 @@ class _VegetaReader(Reader):
         self._start(match, "hist")
 
     def read_bucket(self, match: re.Match[str]) -> None:
-        if self.kind == "hist":
+        if "hist" in {self.kind, self.also}:
             self.buckets.append(int(match[3]))
 
     def read_start_points(self, match: re.Match[str]) -> None:
@@ -178,9 +191,13 @@ class _VegetaReader(Reader):
             self.points[name] = float(f"{float(match[1]) / 1000:.15g}")
 
     def _start(self, match: re.Match[str], kind: Literal["hist", "hdrplot"]) -> None:
-        if self.kind != "text" or self.stated:
+        if self.kind != "text" or self.also:
             raise several_runs("vegeta", match[0])
-        self.kind = kind
+        self.is_listing = False
+        if self.stated:
+            self.also = kind
+        else:
+            self.kind = kind
 
     def result(self) -> LoadResult:
         codes = self.status_codes
@@ -215,7 +232,8 @@ class _VegetaReader(Reader):
         )
 
     def _duration_s(self) -> float | None:
-        return self.total_s if self.attack_s is None else self.attack_s
+        stated = self.total_s if self.attack_s is None else self.attack_s
+        return implied_duration(self.requests, self.rate) if stated is None else stated
 
     def _complete(self) -> bool:
         """Return whether the text has all that this kind of report always states."""
@@ -223,14 +241,19 @@ class _VegetaReader(Reader):
             return bool(self.requests) and not self.unread
         if self.kind == "hdrplot":
             return {"min", "max"} <= (self.latencies or {}).keys() and not self.unread
-        required = (self.requests, self._duration_s(), self.bytes_in, self.success, self.status_codes)
+        if self.errors is not None and self.status_codes and self.kind == "text":  # the author left out lines above
+            return not self.unread
+        required = (self.requests, self.status_codes, self.success if self.is_closed else 1)
         return None not in required and bool(self.latencies) and not self.unread
 
     def _notes(self) -> Iterator[Note]:
+        if not self.is_closed:
+            yield Note(code="vegeta-open", message="these metrics were not closed: rates and percentiles are missing")
         if self.kind == "hist":
             yield Note(code="vegeta-hist", message="a histogram report states only the number of requests, by bucket")
             yield no_end_mark("a histogram report")
-        if self.errors:
+        codes = self.status_codes or {}
+        if self.errors and any(code[0] not in "23" for code in codes):
             examples = "; ".join(self.errors[:3])
             yield Note(
                 code="vegeta-errors",
@@ -301,8 +324,11 @@ FORMAT = OutputFormat(
         _BUCKETS.pattern,
         _SPECTRUM.pattern,
         r'\{?"latencies":\s*\{\s*"(?:total|mean|50th)":',
-        r'\{.*"latencies":\s*\{"total":',
+        r'[^\n{"]{0,120}\{.*"latencies":\s*\{"(?:total|mean)":',
     ),
     parse,
-    (line_with(r"Requests\s+\[total[,\]]", _BUCKETS.pattern, _SPECTRUM.pattern, r'\{\s*"latencies"'),),
+    (
+        line_with(r"Requests\s+\[total[,\]]", r'[^\n{"]{0,120}\{\s*"latencies"'),
+        line_with(_BUCKETS.pattern, _SPECTRUM.pattern),
+    ),
 )

@@ -17,8 +17,8 @@ AuditSeverity = Literal["invalid", "suspect"]
 
 COUNTS_AGREE = 0.02
 """Relative difference between a rate and the requests by their time, which tools round or measure otherwise."""
-RATE_STEP = 0.01
-"""Step in which load tools print rates, or a finer one."""
+THOUSANDS = 1000
+"""Step in which autocannon states larger numbers of requests."""
 WRK2 = "wrk2"
 """A load tool that always holds a target rate, and does not state it."""
 HOLDS_RATE = frozenset({WRK2, "vegeta", "openloop"})
@@ -34,6 +34,8 @@ SAMPLED_S: Mapping[str, float] = {"autocannon": 5.0}
 """The same of tools whose rates are means of samples of a second each."""
 FAILED = 0.2
 """Share of failed requests from which means are not those of the rate: some tools time answers alone."""
+EACH = 5
+"""Requests for each connection below which the first and last ones are too much of a run for means to be compared."""
 STARTUP_S = 1.0
 """Seconds of a target rate that may be missing at the beginning of a run."""
 STREAMS = 1.9
@@ -153,7 +155,9 @@ def _counts(result: PublishedResult, _context: AuditContext) -> AuditOutcome:
     if _is_short(result):
         return f"a run of {units.seconds(result.duration_s)} is too short"
     good = sum(count for kind, count in result.statuses.items() if kind in {"2xx", "3xx"})
-    allowed = COUNTS_AGREE + result.duration_step_s / 2 / result.duration_s + RATE_STEP / 2 / result.rps
+    rounding = THOUSANDS / 2 if any(note.code == "autocannon-thousands" for note in result.notes) else 0
+    allowed = COUNTS_AGREE + result.duration_step_s / 2 / result.duration_s + rounding / max(result.requests, 1)
+    allowed += _step_of(result.rps) / 2 / result.rps
     for count in filter(None, (result.requests, good)):
         if abs(count / result.duration_s / result.rps - 1) <= allowed:
             return None
@@ -166,6 +170,11 @@ def _counts(result: PublishedResult, _context: AuditContext) -> AuditOutcome:
         f"{units.requests_per_s(counted)}, and {units.requests_per_s(result.rps)} are stated: those of "
         f"{units.seconds(result.requests / result.rps)}.",
     )
+
+
+def _step_of(figure: float) -> float:
+    """Return the value of the last digit of a figure as stated: tools round low rates to whole numbers, or tenths."""
+    return 1 if figure.is_integer() else 10.0 ** -len(repr(figure).partition(".")[2])
 
 
 def _held_rate(result: PublishedResult, context: AuditContext) -> AuditOutcome:
@@ -321,6 +330,11 @@ def _is_short(result: PublishedResult) -> bool:
     return result.duration_s is not None and result.duration_s < SAMPLED_S.get(result.tool or "", SHORT_S)
 
 
+def _has_few_requests(result: PublishedResult) -> bool:
+    """Return whether the output of a load tool has too few requests for the first and the last ones not to matter."""
+    return result.tool is not None and 0 < (result.requests or 0) < EACH * (result.connections or 0)
+
+
 def _implied_mean_s(result: PublishedResult, context: AuditContext) -> float | str:
     """Return the mean latency of connections that are always in use, or the reason why it is unknown."""
     if not result.rps or not result.connections:
@@ -331,8 +345,8 @@ def _implied_mean_s(result: PublishedResult, context: AuditContext) -> float | s
         return f"{by}: connections may have been idle"
     if result.errors_connect and result.errors_connect <= result.connections:
         return "connections could not be opened: their number is not known"
-    if _is_short(result):
-        return f"a run of {units.seconds(result.duration_s)} is too short"
+    if _is_short(result) or _has_few_requests(result):
+        return "the run is too short: its beginning and its end are too much of it"
     if result.requests and (result.failures or 0) > FAILED * result.requests:
         return "many requests failed, whose times may be left out"
     return result.connections * (result.streams or 1) / result.rps

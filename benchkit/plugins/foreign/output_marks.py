@@ -24,7 +24,8 @@ _RATES: Mapping[str, str] = {
     "autocannon": r"[\s/\\]autocannon\b.*\s(?:-R\s*|--overallRate[= ])(\d+)",
     "fortio": rf"\"RequestedQPS\":\s*{_NUMBER}|\bat (\d+(?:\.\d+)?) q(?:ps|ueries per second)",
     "zrk": rf"\"target_rate\":\s*{_NUMBER}",
-    "loadtest": r"Target rps:\s*(\d+)|Agent:[^\n]*\n[^\n]*Requests per second:\s*(\d+)",
+    "loadtest": r"Target rps:\s*(\d+)|Agent:[^\n]*\n[^\n]*Requests per second:\s*(\d+)"
+    r"|\brequestsPerSecond[\"']?:\s*(\d+)|[\s/\\]loadtest\b.*\s--rps[= ](\d+)",
     "nighthawk": rf"\"(?:requests_per_second|RequestedQPS)\":\s*{_NUMBER}",
 }
 _CONTINUED = re.compile(r"[\\`^]\n")
@@ -35,7 +36,11 @@ _DROPPED = re.compile(
 )
 _UNSAMPLED = re.compile(r"Req/Sec\s+-?nan")
 """A row of wrk2 in a run that ended before it was calibrated."""
-_OPEN = re.compile(r"iterations/s[^\n]*\(maxVUs:|constant-arrival-rate|ramping-arrival-rate|dropped_iterations")
+_OPEN: Mapping[str, re.Pattern[str]] = {
+    "k6": re.compile(r"iterations/s[^\n]*\(maxVUs:|constant-arrival-rate|ramping-arrival-rate|dropped_iterations"),
+    "h2load": re.compile(r"[\s/\\]h2load\b.*\s--rps[= ]"),
+    "oha": re.compile(r"[\s/\\]oha\b.*\s--burst-(?:rate|delay)[= ]"),
+}
 _RATIO = re.compile(rf"\"rate_ratio\":\s*{_NUMBER}")
 _CLOSED = re.compile(r"\"closed\":\s*true")
 
@@ -56,7 +61,8 @@ def marks_of(tool: str, text: str) -> OutputMarks:
     """Return what the text of one run of a tool says of its load."""
     if tool == "zrk" and _CLOSED.search(text):
         return OutputMarks(streams=_count(_STREAMS[tool], text))
-    rate = _first(_RATES.get(tool), "\n " + _CONTINUED.sub(" ", text))
+    whole_commands = "\n " + _CONTINUED.sub(" ", text)
+    rate = _first(_RATES.get(tool), whole_commands)
     rate = None if rate == "0" else rate  # fortio: at full speed
     dropped = _count(_DROPPED.pattern, text) if tool == "k6" else None
     ratio = _RATIO.search(text) if tool == "zrk" else None
@@ -69,7 +75,7 @@ def marks_of(tool: str, text: str) -> OutputMarks:
         dropped=dropped,
         is_open=rate is not None
         or (tool == "wrk" and _UNSAMPLED.search(text) is not None)
-        or (tool == "k6" and _OPEN.search(text) is not None),
+        or (tool in _OPEN and _OPEN[tool].search(whole_commands) is not None),
     )
 
 

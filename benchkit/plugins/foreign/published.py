@@ -65,14 +65,10 @@ def result_of_output(name: str, output: LoadResult, text: str = "") -> Published
     """Return the output of a load tool; `text` is that of this run alone, which says more of the load than figures."""
     errors, marks = output.errors, marks_of(output.tool, text)
     closed = _closed_connections(output)
-    counts = [
-        errors.connect,
-        errors.read if closed is None else None,
-        errors.write,
-        errors.timeout,
-        errors.other,
-        output.non_2xx,
-    ]
+    read = errors.read if closed is None else None
+    redirects = sum(number for code, number in output.status.items() if code[0] == "3")
+    not_2xx = None if output.non_2xx is None else output.non_2xx - redirects
+    counts = [errors.connect, read, errors.write, errors.timeout, errors.other, not_2xx]
     known = [count for count in counts if count is not None]
     failures = sum(known) if known else output.failed
     if output.failed is not None:  # the tool's own sum, of which other lengths are no failures

@@ -77,7 +77,7 @@ def test_autocannons_table_is_read_in_a_locale_and_with_lost_borders() -> None:
     assert german != text
     assert _read(german) == plain
     for border in ("|", "?", "\u00e2\u201d\u201a", "\ufffd"):
-        assert _read(text.replace("│", border)) == plain
+        assert _without_notes(_read(text.replace("│", border))) == _without_notes(plain)
     data = text.encode("utf-16")
     assert _read(decode(data)) == plain
 
@@ -105,7 +105,7 @@ def test_k6_before_1_0_has_ticks_for_failures() -> None:
     plain = _read(text)
     for failures in ("✓ 100       ✗ 200", "\u00e2\u0153\u201c 100 \u00e2\u0153\u2014 200", "\ufffd 100 \ufffd 200"):
         old = re.sub(r"100 out of 300", failures, text).replace("     http_req_duration", "   ✓ http_req_duration")
-        assert _read(old) == plain
+        assert _without_notes(_read(old)) == _without_notes(plain)
     assert plain.failed == 100
     excerpt = "\n".join(line for line in text.splitlines() if "http_req" in line)
     assert _read(excerpt).complete

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import textwrap
 
 import pytest
 
@@ -227,7 +228,6 @@ def test_the_prefix_of_a_container_runtime_is_removed() -> None:
 @pytest.mark.parametrize(
     ("tool", "text"),
     [
-        ("k6", "metric_name,timestamp,metric_value,check\nhttp_reqs,1709287200,1.000000,\n"),
         ("nighthawk", "worker_0.stat_id.samples: 3\nworker_0.stat_id.mean: 2000\n"),
         ("nighthawk", '# TYPE nighthawk_bar counter\nnighthawk_bar{scope="worker_0"} 2\n'),
         ("nighthawk", "options:\n  termination_predicates:\n    {}\n"),
@@ -264,7 +264,7 @@ def test_siege_may_lose_the_braces_of_its_json() -> None:
 
 def test_figures_of_two_runs_that_cannot_be_told_apart_are_refused() -> None:
     with pytest.raises(ParseError, match="more than one run"):
-        read_runs("Requests/sec:  18605.37\nTransfer/sec:  2.31MB\n" * 2, where="here")
+        read_runs("Requests/sec:  18605.37\nTransfer/sec:  2.31MB\nRequests/sec:  18702.11\n", where="here")
 
 
 @pytest.mark.parametrize(
@@ -380,3 +380,348 @@ def test_tabs_in_rows_of_ab_may_have_become_blanks() -> None:
     assert _only(rows).latency.max_s == 0.148
     unread = _only(rows.replace("147\t148\t147", "147\t0.148\t147"))
     assert (unread.requests, unread.complete) == (None, False)
+VEGETA = """\
+Requests      [total, rate, throughput]         6000, 100.02, 99.75
+Duration      [total, attack, wait]             59.993s, 59.991s, 2.187ms
+Latencies     [min, mean, 50, 90, 95, 99, max]  561.16µs, 55.298ms, 1.152ms, 1.443ms, 1.833ms, 1.909s, 2.475s
+Bytes In      [total, mean]                     965387, 160.90
+Bytes Out     [total, mean]                     0, 0.00
+Success       [ratio]                           100.00%
+Status Codes  [code:count]                      200:6000
+Error Set:
+"""
+BUCKETS = """\
+Bucket           #     %       Histogram
+[0s,     100ms]  5865  97.75%  #########
+[100ms,  +Inf]   135   2.25%   ##
+"""
+VEGETA_JSON = (
+    '{"latencies":{"total":%d,"mean":%d,"50th":%d,"max":23259687},"bytes_in":{"total":2760,"mean":0},'
+    '"bytes_out":{"total":0,"mean":0},"duration":%d,"wait":0,"requests":10,"rate":%s,"throughput":%s,"success":%d,'
+    '"status_codes":{"201":10},"errors":[]}'
+)
+CLOSED = VEGETA_JSON % (79721833, 7972183, 7000000, 900000000, 11.1, 11, 1)
+OHA = """\
+Summary:
+  Success rate:\t100.00%
+  Total:\t2.1629 10 sec
+  Slowest:\t2.1627 10 sec
+  Fastest:\t0.0176 10 sec
+  Average:\t0.3690 10 sec
+  Requests/sec:\t1.3870
+
+Response time distribution:
+  50.00% in 0.0177 10 sec
+  99.00% in 2.1627 10 sec
+
+Status code distribution:
+  [200] 30 responses
+
+Total results
+ 176383
+"""
+OHA_JSON = '{"summary": {"requestsPerSec": 8432.1, "slowest": 2.345}, "latencyPercentiles": {"p99": 0.234}}'
+FORTIO = """\
+Ended after 1m0.147414s : 3599 calls. qps=59.836
+Aggregated Sleep Time : count 3599 avg -28.19993 +/- 16.29 min -56.5460369 max -0.177150334 sum -101491.549
+# target 50% -28.3694
+Aggregated Function Time : count 3599 avg 0.16680827 +/- 0.006161 min 0.156933 max 0.217184 sum 600.342951
+# target 99% 0.196209
+Code 200 : 3599
+All done 3599 calls (plus 10 warmup) 166.808 ms avg, 59.8 qps
+"""
+FORTIO_LOGGED = (
+    '{"ts":1692767216.855035,"level":"info","file":"periodic.go","line":564,"msg":"Run ended","run":"0",'
+    '"elapsed":"1m0.147414s","calls":"3599","qps":"59.8363"}\n'
+)
+FORTIO_JSON = (
+    '{"ActualQPS": 98.7, "ActualDuration": 1013171225, "NumThreads": 4, "Exactly": 100, "RetCodes": {"200": 100},'
+    ' "DurationHistogram": {"Count": 100, "Min": 0.008, "Max": 0.04, "Sum": 1.63, "Avg": 0.0163, "StdDev": 0.006}}'
+)
+LOCUST = """\
+ Name                     # reqs      # fails     Avg     Min     Max  |  Median   req/s
+----------------------------------------------------------------------------------------
+ GET /                       100     0(0.00%)      30      17      96  |      28    2.00
+ GET /about/                  20     0(0.00%)      60      11      80  |      50    0.10
+----------------------------------------------------------------------------------------
+ Total                       120     0(0.00%)                                       2.10
+
+Percentage of the requests completed within given times
+ Name                      # reqs    50%    66%    75%    80%    90%    95%    98%    99%   100%
+------------------------------------------------------------------------------------------------
+ Total                        120     28     30     36     37     49     62     69     72     96
+"""
+LOCUST_ROW = """\
+Type     Name           # reqs      # fails |    Avg     Min     Max    Med |   req/s  failures/s
+--------|-------------|-------|-------------|-------|-------|-------|-------|--------|-----------
+GET      /read             704         199 |     18       2     123      5 |   73.00       20.64
+"""
+LOCUST_CSV = """\
+"Method","Name","# requests","# failures","Median response time","Average response time","Min response time",\
+"Max response time","Average Content Size","Requests/s"
+"PUT","insert",5369,0,17,32,8,203,171,90.51
+"None","Total",5797,0,17,31,5,214,350,97.72
+
+"Name","# requests","50%","66%","75%","80%","90%","95%","98%","99%","100%"
+"PUT insert",5387,17,23,37,53,87,100,110,110,203
+"None Total",5820,17,22,37,53,87,99,110,120,214
+"""
+ONE_SAMPLE = """\
+Label,# Samples,Average,Median,90% Line,95% Line,99% Line,Min,Max,Error %,Throughput,Received KB/sec,Sent KB/sec
+TOTAL,1,328,328,328,328,328,328,328,0.000%,3.04878,1.71,0.66
+"""
+JTL = """\
+timeStamp,elapsed,label,responseCode,threadName,dataType,success,bytes,Latency
+1434291247743,3514,Login,200,Thread Group 1-2,,true,444013,0
+1434291247541,3780,Login,200,Thread Group 1-1,,true,444236,0
+"""
+AUTOCANNON = """\
+Running 10s test @ http://localhost:3000
+10 connections
+
+| Stat    | 2.5% | 50%  | 97.5% | 99%  | Avg    | Stdev  | Max  |
+| ------- | ---- | ---- | ----- | ---- | ------ | ------ | ---- |
+| Latency | 1ms  | 1ms  | 3ms   | 3ms  | 1.13ms | 0.54ms | 21ms |
+
+| Stat      | 1%   | 2.5% | 50%    | 97.5%   | Avg     | Stdev  | Min  |
+| --------- | ---- | ---- | ------ | ------- | ------- | ------ | ---- |
+| Req/Sec   | 3817 | 3817 | 6855   | 7047    | 6514.64 | 898.63 | 3817 |
+| Bytes/Sec | 1 MB | 1 MB | 1.8 MB | 1.85 MB | 1.71MB  | 235kB  | 1 MB |
+
+Req/Bytes counts sampled once per second.
+# of samples: 11
+
+72k requests in 11.03s, 18.8 MB read
+"""
+REPORTER = """\
+Stat         Avg     Stdev Max
+Latency (ms) 0.13    0.55  14
+Req/Sec      15276   0     15279
+Bytes/Sec    1.67 MB 0 B   1.7 MB
+
+15k requests in 1s, 1.7 MB read
+"""
+AUTOCANNON_JSON = (
+    '{"url": "http://here", "connections": 1, "duration": 4.45, "errors": 0, "timeouts": 0, "mismatches": 0, "non2xx": 0,'
+    ' "latency": {"average": 1, "max": 3, "p97_5": 2}, "requests": {"average": 9, "stddev": 1, "min": 1, "max": 1, "total": 40},'
+    ' "throughput": {"average": 1, "stddev": 1, "min": 1, "max": 1}}'
+)
+GATEWAY = """\
+Request start to response end (489025 samples)
+  min: 135.16µs | mean: 1.205247ms | max: 473.694207ms | pstdev: 6.469448ms
+
+  Percentile\tCount\t\tValue
+  0.990625\t\t484442\t\t55.599103ms
+
+Counter\t\t\tValue\tPer second
+benchmark.http_2xx\t489025\t16299.99
+upstream_rq_total\t489026\t16300.03
+"""
+H2LOAD = """\
+finished in 5.23s, 19120.46 req/s, 2.34MB/s
+requests: 100000 total, 100000 started, 100000 done, 100000 succeeded
+status codes: 100000 2xx, 0 3xx, 0 4xx, 0 5xx
+traffic: 12.24MB total, 1.91MB headers, 9.54MB data
+                     min         max         mean        sd
+time for request:    1.23ms     89.45ms     5.21ms      3.12ms
+time for connect:   45.12ms    156.78ms    78.34ms     12.45ms
+time to 1st byte:   46.89ms    198.23ms    85.67ms     15.23ms
+"""
+K6_CSV = """\
+metric_name,timestamp,metric_value,expected_response,status,url,extra_tags,metadata
+http_reqs,1782873910,1.000000,true,200,http://here/,,
+http_req_duration,1782873910,400.000000,true,200,http://here/,,
+http_req_failed,1782873910,0.000000,true,200,http://here/,,
+http_reqs,1782873911,1.000000,true,200,http://here/,,
+http_req_duration,1782873911,600.000000,true,200,http://here/,,
+http_req_failed,1782873911,1.000000,true,200,http://here/,,
+"""
+K6_SHORT = "http_req_duration..........: avg=230ms p(95)=890ms\nhttp_reqs..................: 16500 (55/s)\n"
+
+
+H2LOAD_BOLD = """\
+finished in 10.00s, 96.00 req/s, 41.81KB/s
+**requests: 960 total, 970 started, 960 done, 960 succeeded, 0 failed, 0 errored, 0 timeout**
+status codes: **961 2xx**, 0 3xx, 0 4xx, 0 5xx
+traffic: 418.07KB (428103) total, 62.60KB (64100) headers (space savings 48.69%), 338.44KB (346560) data
+                     min         max         mean         sd        +/- sd
+time for request:    82.96ms    123.99ms    103.65ms     19.55ms    45.83%
+time for connect:       61us        61us        61us         0us   100.00%
+time to 1st byte:   103.01ms    103.01ms    103.01ms         0us   100.00%
+req/s           :      96.00       96.00       96.00        0.00   100.00%
+"""
+AUTOCANNON_BOLD = """\
+|   STAT   |   AVG   |   STDEV   |   MAX
+|   -------   |   ------   |   ----------   |   -------
+|   **Latency (ms)**   |   44.94   |   3.52   |   96
+|   **Req/Sec**   |   214.29   |   24.89   |   225
+|   **Bytes/Sec**   |   149 kB |   17.3 kB |   164 kB
+
+6k requests in 28s, 4.18 MB read
+"""
+VEGETA_SHORT = """\
+Requests      [total, rate, throughput]  840000, 1166.66, 1166.65
+Duration      [total, attack, wait]      12m0.00774586s, 12m0.005126434s, 2.619426ms
+Status Codes  [code:count]               200:840000
+Error Set:
+"""
+LOCUST_SHARES = """\
+Percentage of the requests completed within given times
+ Name                                                           # reqs    50%    66%    75%    80%    90%    95%    98%    99%   100%
+-------------------------------------------------------------------------------------------------------------------------------------
+ GET /endpoint                                                      39    470    580    650    770   5200   6700   6700   6900   6732
+-------------------------------------------------------------------------------------------------------------------------------------
+ Total                                                              39    470    580    650    770   5200   6700   6700   6900   6732
+"""
+LOCUST_013 = LOCUST_SHARES.replace("   6900   6732\n", "   6900   7000   7100   6732\n")
+DISTRIBUTION = """\
+"Name","# requests","50%","66%","75%","80%","90%","95%","98%","99%","100%"
+"GET /get",287,82,82,83,83,84,86,89,94,544
+"None Total",287,82,82,83,83,84,86,89,94,544
+"""
+RETURNED = """\
+Result {
+  url: 'http://localhost:7357/',
+  concurrency: 10,
+  requestsPerSecond: 100,
+  elapsedSeconds: 9.997396,
+  totalRequests: 1000,
+  totalErrors: 3,
+  totalTimeSeconds: 9.997396,
+  maxLatencyMs: 12,
+  minLatencyMs: 1,
+  errorCodes: { '503': 3 },
+  histogramMs: { '1': 850, '2': 148, '11': 1, '12': 1 },
+  meanLatencyMs: 1.5,
+  effectiveRps: 100,
+  rps: 100,
+  percentiles: { '50': 1, '90': 2, '95': 2, '99': false }
+}
+"""
+RETURNED_JSON = (
+    '{"totalRequests":10000,"totalErrors":0,"totalTimeSeconds":164.58,"rps":61,"meanLatencyMs":1640.3,"maxLatencyMs":4546,'
+    '"minLatencyMs":87,"percentiles":{"50":1600,"99":2589},"errorCodes":{}}'
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (VEGETA + "\n# Build and run\n\nBuild the container.\n", {"notes": ()}),
+        (VEGETA + BUCKETS, {"requests": 6000, "notes": ()}),
+        (re.sub("(Duration|Bytes).*\n", "", VEGETA), {"requests": 6000, "duration_s": 59.988}),
+        (f"run-benchmark:\t{CLOSED}\n", {"rps": 11.1, "mean_s": 0.007972183}),
+        (f"'''{CLOSED}z\n'''\n", {"rps": 11.1}),
+        (VEGETA_JSON % (79721833, 0, 0, 0, 0, 0, 0), {"rps": None, "mean_s": 0.0079721833, "availability": None}),
+        (OHA, {"requests": 30, "duration_s": 21.629, "max_s": 21.627}),
+        (OHA_JSON, {"rps": 8432.1, "requests": None, "p99": 0.234, "max_s": 2.345}),
+        (FORTIO, {"requests": 3599, "p99": 0.196209, "status": {"200": 3599}}),
+        (FORTIO_LOGGED + FORTIO, {"rps": 59.8363, "duration_s": 60.147414}),
+        (FORTIO[FORTIO.index("Code") :], {"mean_s": 0.166808, "rps": 59.8}),
+        (
+            FORTIO + "As seen above:\nAll done 3599 calls (plus 10 warmup) 166.808 ms avg, 59.8 qps\n",
+            {"requests": 3599},
+        ),
+        (f'{{"meshery_id": "x", "runner_results": {FORTIO_JSON}}}', {"requests": 100, "rps": 98.7}),
+        (LOCUST, {"min_s": 0.011, "mean_s": 0.035, "max_s": 0.096, "rps": 2.1}),
+        (LOCUST_ROW, {"requests": 704, "failed": 199, "mean_s": 0.018, "rps": None}),
+        (f"Before:\n```bash\n{LOCUST_CSV}```\n\nAfter, 1, 2\n", {"requests": 5797, "p99": 0.120, "max_s": 0.214}),
+        (f"```csv\n{ONE_SAMPLE}```\n\n## CUI\n", {"requests": 1, "rps": 3.04878}),
+        (ONE_SAMPLE.replace(",", ";").replace(".", ","), {"rps": 3.04878, "failed": 0}),
+        (f"- Output, e.g.:\n\n```\n{JTL}```\n\nTo run it:\n\n`java -jar x.jar`\n", {"requests": 2, "max_s": 3.78}),
+        (AUTOCANNON, {"rps": 6514.64, "mean_s": 0.00113, "p99": 0.003}),
+        (AUTOCANNON + "--- RESULTS ---\nLatency (p99): 3 ms\n0 errors, 0 timeouts (100%)\n", {"rps": 6514.64}),
+        (REPORTER, {"rps": 15276, "mean_s": 0.00013, "max_s": 0.014}),
+        (f'{{"user": "me", "result": {AUTOCANNON_JSON}}}', {"requests": 40, "rps": 9}),
+        (GATEWAY, {"mean_s": 0.001205247, "max_s": 0.473694207, "rps": 16299.99}),
+        (H2LOAD, {"requests": 100000, "mean_s": 0.00521, "bytes_total": 12.24 * 1024**2, "failed": None}),
+        (H2LOAD + "\n```\n traffic: 12.24MB total, 1.91MB headers, 9.54MB data\n", {"requests": 100000}),
+        (K6_CSV, {"requests": 2, "failed": 1, "mean_s": 0.5, "duration_s": 1.4, "status": {"200": 2}}),
+        (H2LOAD_BOLD, {"requests": 960, "non_2xx": 0, "rps": 96}),
+        (AUTOCANNON_BOLD, {"rps": 214.29, "mean_s": 0.04494, "bytes_per_s": 149000}),
+        (VEGETA_SHORT, {"requests": 840000, "status": {"200": 840000}, "mean_s": None, "availability": None}),
+        (LOCUST_SHARES, {"requests": 39, "p50": 0.47, "p99": 6.9, "p99.9": None, "failed": None}),
+        (LOCUST_013, {"requests": 39, "p50": 0.47, "p99": 6.9, "p99.9": 7, "p99.99": 7.1}),
+        (DISTRIBUTION, {"requests": 287, "p50": 0.082, "p99": 0.094, "mean_s": None}),
+        (f"Both at once:\n```\n{RETURNED}```\n", {"requests": 1000, "failed": 3, "min_s": 0.001, "connections": 10}),
+        (RETURNED, {"status": {"503": 3}, "p95": 0.002, "p99": None, "max_s": 0.012, "rps": 100}),
+        (f"// {RETURNED_JSON}\n", {"requests": 10000, "mean_s": 1.6403, "p99": 2.589, "rps": 61, "failed": 0}),
+        (K6_SHORT, {"requests": 16500, "rps": 55}),
+        (K6_SHORT + "http_req_failed............: 0.05%   ✓ 6000  ✗ 3\n", {"failed": 3}),
+        (K6_SHORT + "http_req_failed............: 0.8%            ✅ <1%\n", {"failed": None}),
+    ],
+)
+def test_what_authors_do_to_an_output_breaks_nothing(text: str, expected: dict[str, object]) -> None:
+    result = _only(text)
+    times = {f"p{name}": time for name, time in result.latency.percentiles.items()}
+    stated = {**dict(result), **dict(result.latency), **times}
+    assert result.complete, result.notes
+    assert {name: stated.get(name) for name in expected} == {
+        name: pytest.approx(value, rel=1e-5) if isinstance(value, float) else value for name, value in expected.items()
+    }
+
+
+def test_several_documents_within_another_are_several_runs() -> None:
+    with pytest.raises(ParseError, match="more than one run of vegeta"):
+        read_runs(f'{{"metrics":{{"read":{CLOSED},"write":{CLOSED}}}}}', where="here")
+
+
+@pytest.mark.parametrize("text", [RETURNED, RETURNED_JSON])
+def test_what_loadtest_returned_twice_is_of_two_runs(text: str) -> None:
+    whole = _only(text)
+    first, second = read_runs(f"{text}\n{text.replace('00,', '07,')}\n", where="here")
+    assert (first.requests, first.target, first.connections) == (whole.requests, whole.target, whole.connections)
+    assert second.requests == (whole.requests or 0) + 7
+
+
+def test_what_loadtest_returned_may_break_off() -> None:
+    assert not _only(RETURNED.partition("effectiveRps")[0]).complete
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Results:\n\n    $ cat a.csv\n{textwrap.indent(DISTRIBUTION, '    ')}",
+        f"user@host:~$ cat a.csv\n{DISTRIBUTION}user@host:~$ \n",
+        DISTRIBUTION.replace(",544\n", ",544  \n"),
+    ],
+)
+def test_tables_are_read_as_they_are_quoted(text: str) -> None:
+    result = _only(text)
+    assert (result.complete, result.requests, result.latency.percentiles["99"]) == (True, 287, 0.094)
+
+
+def test_a_table_below_a_heading_may_have_semicolons() -> None:
+    table = (
+        "Label;# Samples;Average;Median;90% Line;95% Line;99% Line;Min;Max;Error %;Throughput\n"
+        "Home;10;12;11;20;21;22;5;23;0,000%;2,50000\nTOTAL;10;12;11;20;21;22;5;23;0,000%;2,50000\n"
+    )
+    assert _only(f"# Results\n\n```text\n{table}```\n").requests == 10
+
+
+@pytest.mark.parametrize("blank", [" ", "\t"])
+def test_loadtest_may_have_one_blank(blank: str) -> None:
+    text = f"Completed requests:{blank}359\nTotal errors:{blank}0\nTotal time:{blank}6.409 s\nMean latency:{blank}1629 ms\n"
+    assert (_only(text).tool, _only(text).requests) == ("loadtest", 359)
+
+
+def test_a_share_of_every_request_by_name_alone_states_nothing_of_all() -> None:
+    result = _only("".join(DISTRIBUTION.splitlines(keepends=True)[:2]))
+    assert (result.complete, result.requests, result.latency.percentiles) == (False, None, {})
+    with pytest.raises(ParseError, match="more than one run"):
+        _only(DISTRIBUTION + DISTRIBUTION.splitlines()[-1] + "\n")
+
+
+def test_tables_of_two_blocks_are_two_runs() -> None:
+    with pytest.raises(ParseError, match=r"more than one run|two files"):
+        read_runs(f"Before:\n```\n{JTL}```\nAfter:\n```\n{JTL.replace('3514', '3515')}```\n", where="here")
+
+
+def test_each_run_of_jmeter_has_its_own_beginning() -> None:
+    run = (
+        "Creating summariser <summary>\nStarting standalone test @ May 16, 2026 8:34:43 PM CEST (1778956483832)\n"
+        "summary = {} in 00:00:22 =    1.8/s Avg:   124 Min:    42 Max:   736 Err:     0 (0.00%)\n"
+        "Tidying up ...    @ May 16, 2026 8:36:14 PM CEST (1778956574703)\n... end of run\n"
+    )
+    results = read_runs(run.format(200) + "Terminado\n" + run.format(40), where="here")
+    assert [(each.requests, each.complete) for each in results] == [(200, True), (40, True)]

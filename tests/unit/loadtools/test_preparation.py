@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import html
+import json
+from collections.abc import Callable
 
 import pytest
 
@@ -85,6 +88,102 @@ def test_colour_codes_are_removed_and_named() -> None:
     prepared = prepare("".join(f"\x1b[36mwrk-1  |\x1b[0m {line}\r\n" for line in WRK.splitlines()))
     assert prepared.text.rstrip() == WRK.rstrip()
     assert [note.code for note in prepared.notes] == ["colours-removed", "prefix-removed"]
+
+
+def _numbered(text: str, form: str) -> str:
+    return "".join(form.format(number, line) for number, line in enumerate(text.splitlines(keepends=True), 9))
+
+
+PAGES: dict[str, Callable[[str], str]] = {
+    "entities-read": html.escape,
+    "tags-removed": lambda text: f'<div><pre class="x"><code>{text.rstrip()}</code></pre></div>\n',
+    "encoding-restored": lambda text: text.replace("\u00b5", "\u252c\u00c1").replace("\u2502", "\u00e2\u201d\u201a"),
+    "line-numbers-removed": lambda text: _numbered(text, "{:4d} | {}"),
+    "docker-log-read": lambda text: "".join(
+        json.dumps({"log": line, "stream": "stdout"}) + "\n" for line in text.splitlines(keepends=True)
+    ),
+    "prefix-removed": lambda text: "".join(f"+{line}" for line in text.splitlines(keepends=True)),
+}
+GATLING_PAGE = """\
+---- Global Information --------------------------------------------------------
+> request count                                       7481 (OK=4962   KO=2519  )
+> min response time                                     68 (OK=123    KO=68    )
+> max response time                                  22295 (OK=3387   KO=22295 )
+> mean response time                                   124 (OK=146    KO=81    )
+> mean requests/sec                                 37.219 (OK=24.687 KO=12.532)
+================================================================================
+"""
+VEGETA_PAGE = """\
+Requests      [total, rate, throughput]  6000, 100.02, 100.02
+Duration      [total, attack, wait]      59.990650162s, 59.989999661s, 650.501\u00b5s
+Latencies     [mean, 50, 95, 99, max]    653.597\u00b5s, 654.05\u00b5s, 725.378\u00b5s, 900.028\u00b5s, 3.56416ms
+Success       [ratio]                    100.00%
+Status Codes  [code:count]               200:6000
+Error Set:
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("entities-read", GATLING_PAGE),
+        *((code, VEGETA_PAGE) for code in PAGES if code != "entities-read"),
+        *((code, WRK) for code in ("tags-removed", "line-numbers-removed", "docker-log-read", "prefix-removed")),
+        ("tags-removed", GATLING_PAGE),
+    ],
+)
+def test_what_a_page_adds_is_removed_and_named(code: str, text: str) -> None:
+    (result,), (plain,) = (read_runs(each, where="page") for each in (PAGES[code](text), text))
+    assert code in {note.code for note in result.notes}
+    assert result.model_copy(update={"notes": ()}) == plain.model_copy(update={"notes": ()})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<?xml version="1.0"?>\n<testResults>\n<sample t="1" lb="a &lt; b &gt; <br/>"/>\n</testResults>\n',
+        '{"body": "&quot;"}\n',
+        '{"htmlName": "t >= 800 ms <br> t < 1200 ms", "body": "<pre>x</pre>"}\n',
+        '{"log": 5}\n{"log": "x"}\n',
+        '{"log": "x"\n',
+        "10 a\n11 b\n12 c\n14 d\n15 e\n16 f\n",
+        "+++ b/notes\n" * 5,
+    ],
+)
+def test_other_markup_stays(text: str) -> None:
+    assert prepare(text) == (text, ())
+
+
+def test_strings_of_json_keep_their_quotation_marks() -> None:
+    assert prepare('{"a": "&lt;b&quot;"}').text == '{"a": "<b&quot;"}'
+
+
+def test_k6_is_no_process_of_a_journal() -> None:
+    line = "2024-05-02T10:11:13.123456Z 01O http_reqs......................: 8739    11.648/s\n"
+    assert prepare(line * 4).text == "http_reqs......................: 8739    11.648/s\n" * 4
+
+
+def test_a_log_in_an_unknown_log_is_read() -> None:
+    inner = [f"2024-05-02T10:11:{number:02d}.123Z {line}" for number, line in enumerate(WRK.splitlines(), 10)]
+    log = "\n".join(f"I0502 10:11:13.04       1 main.go:42] {line}" for line in inner)
+    (result,) = read_runs(log + "\n", where="log")
+    assert result.requests == read_runs(WRK, where="plain")[0].requests
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("**requests: 960 total**", "requests: 960 total"),
+        ("status codes: **961 2xx**, 0 3xx", "status codes: 961 2xx, 0 3xx"),
+        ("| **p99** | **3** ms |", "| p99 | 3 ms |"),
+        ("GET /a/**/b/**", None),
+        ("2 ** 3 ** 4", None),
+    ],
+)
+def test_bold_text_is_plain(text: str, plain: str | None) -> None:
+    prepared = prepare(text)
+    assert prepared.text == (plain or text)
+    assert [note.code for note in prepared.notes] == (["emphasis-removed"] if plain else [])
 
 
 @pytest.mark.parametrize(

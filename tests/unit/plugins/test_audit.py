@@ -10,12 +10,15 @@ import pytest
 
 from benchkit.errors import InputError
 from benchkit.models.load_result import Errors, LoadResult, Note
+from benchkit.models.load_result import Latency, LoadResult, Note
 from benchkit.plugins.foreign.checks import AuditContext, AuditFinding
 from benchkit.plugins.foreign.output_marks import marks_of
 from benchkit.plugins.foreign.published import PublishedResult, result_of_output, stated_result
 from benchkit.plugins.foreign.table_checks import run_checks
 from benchkit.plugins.foreign.table_results import read_table
 from tests.support.plugins.audit_pages import AUDITS
+
+THOUSANDS = Note(code="autocannon-thousands", message="counts with a k are rounded to thousands")
 
 
 def findings(*results: PublishedResult, **context: float) -> list[AuditFinding]:
@@ -118,6 +121,7 @@ def test_percentiles_that_rate_and_connections_contradict_are_found() -> None:
         ({"rps": 1000.0, "connections": 10, "mean_s": 0.005, "duration_s": 0.5, "requests": 400}, []),
         ({"rps": 200.0, "connections": 4, "mean_s": 0.0016, "duration_s": 1.06, "tool": "autocannon"}, []),
         ({"rps": 100.0, "connections": 10, "mean_s": 0.005, "requests": 100, "failures": 30}, [("errors", "invalid")]),
+        ({"rps": 0.6, "connections": 100, "max_s": 7.9, "duration_s": 10.0, "requests": 6, "tool": "rewrk"}, []),
         ({"rps": 82.0, "target_rate": 100.0, "duration_s": 2.4}, []),
         ({"rps": 82.0, "target_rate": 100.0, "duration_s": 24.0}, [("rate-held", "invalid")]),
         # times that cannot be so, and those that rounding explains
@@ -142,6 +146,13 @@ def test_percentiles_that_rate_and_connections_contradict_are_found() -> None:
         ({"rps": 100.0, "requests": 1500, "duration_s": 10.0, "statuses": {"2xx": 1000, "4xx": 500}}, []),
         ({"rps": 980.0, "requests": 5000, "duration_s": 5.0, "duration_step_s": 1.0}, []),
         ({"rps": 333.0, "requests": 5000, "duration_s": 5.0, "duration_step_s": 1.0}, [("rate-and-count", "suspect")]),
+        # a low rate that is rounded to whole numbers, or tenths
+        ({"rps": 3.0, "requests": 10, "duration_s": 3.135}, []),
+        ({"rps": 0.1, "requests": 3, "duration_s": 45.0}, []),
+        ({"rps": 0.3, "requests": 3, "duration_s": 45.0}, [("rate-and-count", "suspect")]),
+        # a number that is rounded to thousands
+        ({"rps": 294.1, "requests": 3000, "duration_s": 11.01, "notes": (THOUSANDS,)}, []),
+        ({"rps": 194.1, "requests": 3000, "duration_s": 11.01, "notes": (THOUSANDS,)}, [("rate-and-count", "suspect")]),
     ],
 )
 def test_single_results(fields: dict[str, object], expected: list[tuple[str, str]]) -> None:
@@ -229,6 +240,11 @@ def test_repetitions_of_two_servers_are_no_plateau() -> None:
         ),
         ("k6", "* a: 50.00 iterations/s for 30s (maxVUs: 50-100)", {"is_open": True}),
         ("k6", "iterations.....................: 13829  115.14656/s", {}),
+        ("h2load", "$ h2load -c10 --rps=8 https://x", {"is_open": True}),
+        ("oha", "$ oha -z 1m --burst-delay 1s \\\n  --burst-rate 5 http://x", {"is_open": True}),
+        ("loadtest", "$ npx loadtest -c 30 --rps 350 http://x", {"target_rate": 350.0, "is_open": True}),
+        ("loadtest", "requestsPerSecond: 100,", {"target_rate": 100.0, "is_open": True}),
+        ("loadtest", '"requestsPerSecond":0,"rps":61', {}),
         ("wrk", "$ wrk -t2 -c100 http://x", {}),
         ("wrk", "    Req/Sec       -nan      -nan   0.00      0.00%", {"is_open": True}),
     ],
@@ -247,6 +263,11 @@ def test_read_errors_of_wrk_that_each_answer_has_are_no_failures(read: int, expe
     result = result_of_output("a", output)
     assert codes(result) == expected
     assert result.reconnects == (None if expected else read)
+def test_redirects_are_no_failures() -> None:
+    moved = LoadResult(tool="oha", requests=100, status={"200": 60, "308": 40}, non_2xx=40, latency=Latency(), failed=0)
+    assert codes(result_of_output("a", moved)) == []
+    lost = moved.model_copy(update={"status": {"200": 60, "404": 40}})
+    assert codes(result_of_output("a", lost)) == [("errors", "invalid")]
 
 
 def test_a_document_of_parse_is_a_result() -> None:
