@@ -1,4 +1,4 @@
-"""The registry of output formats: what benchkit reads, of its own load tools and of others.
+"""The registry of output formats: what benchkit reads, of its own load tools and, by `benchkit.plugins`, of others.
 
 A text is given to one parser alone, that of the format whose marks it has. `UNSUPPORTED` are tools whose output is
 recognised in order to refuse it by name.
@@ -11,29 +11,20 @@ from itertools import pairwise
 
 from benchkit.errors import InputError, ParseError
 from benchkit.loadtools.ab import output as ab
-from benchkit.loadtools.autocannon import output as autocannon
 from benchkit.loadtools.bombardier import output as bombardier
-from benchkit.loadtools.fortio import output as fortio
-from benchkit.loadtools.gatling import output as gatling
 from benchkit.loadtools.h2load import output as h2load
 from benchkit.loadtools.hey import output as hey
-from benchkit.loadtools.jmeter import output as jmeter
 from benchkit.loadtools.k6 import output as k6
-from benchkit.loadtools.loadtest import output as loadtest
-from benchkit.loadtools.locust import output as locust
-from benchkit.loadtools.nighthawk import output as nighthawk
 from benchkit.loadtools.oha import output as oha
 from benchkit.loadtools.openloop import output as openloop
 from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.preparation import PreparedText, prepare, prepare_further, tables_within, without_markup
 from benchkit.loadtools.registry import TOOLS
-from benchkit.loadtools.rewrk import output as rewrk
 from benchkit.loadtools.siege import output as siege
 from benchkit.loadtools.text import SeveralRunsError, excerpt, has_line, line_with
 from benchkit.loadtools.vegeta import output as vegeta
 from benchkit.loadtools.wrk import output as wrk
-from benchkit.loadtools.wrk2 import output as wrk2
-from benchkit.loadtools.zrk import output as zrk
+from benchkit.loadtools.wrk import wrk2
 from benchkit.models.load_result import LoadResult, Note
 from benchkit.registry import Registry
 
@@ -56,15 +47,6 @@ FORMATS: Registry[OutputFormat] = Registry(
             oha.FORMAT,
             bombardier.FORMAT,
             k6.FORMAT,
-            autocannon.FORMAT,
-            zrk.FORMAT,
-            fortio.FORMAT,
-            locust.FORMAT,
-            jmeter.FORMAT,
-            gatling.FORMAT,
-            nighthawk.FORMAT,
-            rewrk.FORMAT,
-            loadtest.FORMAT,
         )
     },
     OutputFormat,

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from benchkit.errors import ParseError
-from benchkit.loadtools.autocannon.output import parse_local
+from benchkit.plugins.output_formats.autocannon import parse_local
 from benchkit.loadtools.formats import AUTO, read_output
 from benchkit.loadtools.text import decode
 from benchkit.models.load_result import LoadResult

@@ -29,7 +29,7 @@ from pydantic import ConfigDict, Field, RootModel
 from pydantic.alias_generators import to_camel
 
 from benchkit.errors import ParseError
-from benchkit.loadtools.jmeter.aggregate import heading_of, parse_aggregate
+from benchkit.plugins.output_formats.jmeter_aggregate import heading_of, parse_aggregate
 from benchkit.loadtools.json_text import JsonOutput, find_document, read_document
 from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import (

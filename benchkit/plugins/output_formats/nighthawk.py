@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from benchkit.errors import ParseError
-from benchkit.loadtools.fortio.output import FortioDocument, is_of_nighthawk, read_fortio
+from benchkit.plugins.output_formats.fortio import FortioDocument, is_of_nighthawk, read_fortio
 from benchkit.loadtools.json_text import LaxJsonOutput, find_document, read_document
 from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import (

@@ -1,1 +1,0 @@
-"""autocannon: its output."""

@@ -1,0 +1,1 @@
+"""The outputs of load tools that benchkit reads and does not drive."""
