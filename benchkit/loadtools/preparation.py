@@ -138,6 +138,8 @@ def without_markup(prepared: PreparedText) -> PreparedText | None:
         return None
     note = Note(code="markup-removed", message="tags of HTML, or escapes of a string in JSON, were removed")
     return PreparedText("\n".join(split_lines(plain)), (*prepared.notes, note))
+
+
 def _misread(character: str, code_page: str) -> str:
     """Return a character as its bytes of UTF-8 look in a code page; a byte that it lacks stays."""
     return "".join(bytes([byte]).decode(code_page, "ignore") or chr(byte) for byte in character.encode())

@@ -125,7 +125,7 @@ def _read_json_lines(text: str) -> LoadResult:
         except (ValidationError, ValueError):
             points.unread.append(line)
             continue
-        points.add(point.metric, at_s, point.data.value, point.data.tags and point.data.tags.status)
+        points.add(point.metric, at_s, point.data.value, point.data.tags.status if point.data.tags else None)
     return points.result(complete=not any(line.lstrip().startswith("{") for line in points.unread))
 
 
@@ -152,7 +152,7 @@ def _read_csv(heading: str, text: str) -> LoadResult:
 def _seconds(text: str) -> float | None:
     """Return a time in seconds, as K6_CSV_TIME_FORMAT asks for it; None for any other text."""
     if text.isdecimal() and len(text) >= _SECONDS_DIGITS:
-        return int(text) / 10 ** (len(text) - _SECONDS_DIGITS)
+        return int(text) / 10.0 ** (len(text) - _SECONDS_DIGITS)
     try:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:

@@ -29,7 +29,6 @@ from pydantic import ConfigDict, Field, RootModel
 from pydantic.alias_generators import to_camel
 
 from benchkit.errors import ParseError
-from benchkit.plugins.output_formats.jmeter_aggregate import heading_of, parse_aggregate
 from benchkit.loadtools.json_text import JsonOutput, find_document, read_document
 from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import (
@@ -52,6 +51,7 @@ from benchkit.loadtools.text import (
     unread_notes,
 )
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+from benchkit.plugins.output_formats.jmeter_aggregate import heading_of, parse_aggregate
 
 _TRANSACTION = "Number of samples in transaction"
 _NOTHING_READ = Latency(covers="connect+request", corrected=False)

@@ -20,7 +20,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from benchkit.errors import ParseError
-from benchkit.plugins.output_formats.fortio import FortioDocument, is_of_nighthawk, read_fortio
 from benchkit.loadtools.json_text import LaxJsonOutput, find_document, read_document
 from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import (
@@ -36,6 +35,7 @@ from benchkit.loadtools.text import (
     unread_notes,
 )
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+from benchkit.plugins.output_formats.fortio import FortioDocument, is_of_nighthawk, read_fortio
 
 _REQUEST = "benchmark_http_client.request_to_response"
 _BLOCKING = "sequencer.blocking"

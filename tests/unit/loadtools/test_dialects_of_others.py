@@ -8,10 +8,10 @@ import re
 import pytest
 
 from benchkit.errors import ParseError
-from benchkit.plugins.output_formats.autocannon import parse_local
 from benchkit.loadtools.formats import AUTO, read_output
 from benchkit.loadtools.text import decode
 from benchkit.models.load_result import LoadResult
+from benchkit.plugins.output_formats.autocannon import parse_local
 from tests.support.loadtools.outputs import recorded
 
 

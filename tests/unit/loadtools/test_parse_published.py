@@ -380,6 +380,8 @@ def test_tabs_in_rows_of_ab_may_have_become_blanks() -> None:
     assert _only(rows).latency.max_s == 0.148
     unread = _only(rows.replace("147\t148\t147", "147\t0.148\t147"))
     assert (unread.requests, unread.complete) == (None, False)
+
+
 VEGETA = """\
 Requests      [total, rate, throughput]         6000, 100.02, 99.75
 Duration      [total, attack, wait]             59.993s, 59.991s, 2.187ms

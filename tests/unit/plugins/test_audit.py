@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from benchkit.errors import InputError
-from benchkit.models.load_result import Errors, LoadResult, Note
-from benchkit.models.load_result import Latency, LoadResult, Note
+from benchkit.models.load_result import Errors, Latency, LoadResult, Note
 from benchkit.plugins.foreign.checks import AuditContext, AuditFinding
 from benchkit.plugins.foreign.output_marks import marks_of
 from benchkit.plugins.foreign.published import PublishedResult, result_of_output, stated_result
@@ -263,6 +262,8 @@ def test_read_errors_of_wrk_that_each_answer_has_are_no_failures(read: int, expe
     result = result_of_output("a", output)
     assert codes(result) == expected
     assert result.reconnects == (None if expected else read)
+
+
 def test_redirects_are_no_failures() -> None:
     moved = LoadResult(tool="oha", requests=100, status={"200": 60, "308": 40}, non_2xx=40, latency=Latency(), failed=0)
     assert codes(result_of_output("a", moved)) == []
