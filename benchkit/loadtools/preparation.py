@@ -76,7 +76,7 @@ _LONGEST_PREFIX = 120
 _TABLE_HEADING = re.compile(r'([ \t]*)"?[A-Za-z][\w %/."-]{0,80}[,;\t][^\s]')
 _MOST_HEADING_LINES = 20
 _TABLE_END = re.compile(r"^[ \t]*(?:```|~~~|\[?[\w.-]+@[\w.-]+[^\n$#]{0,80}[$#](?: |$)|\$(?: |$))", re.MULTILINE)
-"""What follows a table: the end of a block of code, a prompt."""
+"""The line after a table: the end of a block of code, a prompt."""
 _EMPHASIS = re.compile(r"(?<![^\s|(])\*\*(?=[^\s*])([^*\n]{1,200})(?<=\S)\*\*(?![^\s|),.:;])")
 """Bold text of Markdown; not the `**` of a path."""
 _CHARACTERS = "\u00b5\u03bc\u2502\u2503\u2500\u2713\u2717\u2588\u25a0"
@@ -203,7 +203,7 @@ _MARKUP: Mapping[Callable[[str], str], tuple[str, str]] = {
     _without_emphasis: ("emphasis-removed", "the marks ** of bold text were removed"),
     _without_line_numbers: ("line-numbers-removed", "the numbers of the lines were removed"),
 }
-"""What pages add to a text, each with the code and the message of its note."""
+"""Additions of pages to a text, each with the code and the message of its note."""
 
 
 def prepare_further(prepared: PreparedText) -> PreparedText | None:

@@ -42,7 +42,7 @@ REMARK = re.compile(
     r"|(?<=\S)[ \t]*(?:\uff08.*|\([^()]*[\u0080-\uffff][^()]*\)$)"
     r"|(?<=[A-Za-z)])(?<!nan)%$|[ \t]*\\$"
 )
-"""What authors and shells put after a line: a remark, the mark of zsh for a missing line end, a hard line break."""
+"""Additions of authors and shells to a line: a remark, the mark of zsh for a missing line end, a hard line break."""
 ESCAPES = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 _LINE_ENDS = re.compile(r"\r\n|[\n\r\v\f\x85\u2028\u2029]")
 _BLANKS = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2009": " ", "\u200b": None, "\ufeff": None, "\x00": None})
@@ -189,7 +189,7 @@ class Reader:
 
     tool: ClassVar[str]
     _behind_lines: ClassVar[re.Pattern[str]] = re.compile(r"(?!)")
-    """What is removed from the end of a line: nothing, or `REMARK` where no line of the tool has one."""
+    """Text removed from the end of a line: none, or `REMARK` where no line of the tool has one."""
     _rules: Rules = ()
 
     def __init__(self) -> None:
