@@ -26,7 +26,6 @@ from benchkit.loadtools.text import (
     Reader,
     excerpt,
     has_line,
-    implied_duration,
     line_with,
     no_end_mark,
     not_output_of,
@@ -232,8 +231,7 @@ class _VegetaReader(Reader):
         )
 
     def _duration_s(self) -> float | None:
-        stated = self.total_s if self.attack_s is None else self.attack_s
-        return implied_duration(self.requests, self.rate) if stated is None else stated
+        return self.total_s if self.attack_s is None else self.attack_s
 
     def _complete(self) -> bool:
         """Return whether the text has all that this kind of report always states."""
@@ -241,8 +239,8 @@ class _VegetaReader(Reader):
             return bool(self.requests) and not self.unread
         if self.kind == "hdrplot":
             return {"min", "max"} <= (self.latencies or {}).keys() and not self.unread
-        if self.errors is not None and self.status_codes and self.kind == "text":  # the author left out lines above
-            return not self.unread
+        if self.requests is not None and self.errors is not None and self.status_codes and self.kind == "text":
+            return not self.unread  # the author left out lines between
         required = (self.requests, self.status_codes, self.success if self.is_closed else 1)
         return None not in required and bool(self.latencies) and not self.unread
 

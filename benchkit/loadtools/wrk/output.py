@@ -244,14 +244,15 @@ class _WrkReader(Reader):
     def _unmeasured(self) -> bool:
         """Return whether no answer was recorded: the mean, or the share within one deviation, is then not a number."""
         row = self.latency
-        return self.requests == 0 or (row is not None and None in (self.within_stdev_pct, row.mean_s))
+        is_empty = bool(self.distribution) and not any((self.distribution or {}).values())
+        return self.requests == 0 or is_empty or (row is not None and None in (self.within_stdev_pct, row.mean_s))
 
     def _latency(self, *, corrected: bool | None) -> Latency:
         row = self.latency
         percentiles = dict(self.distribution or {})
         if row is None:
             row = Latency(covers="request")
-            if not percentiles and self.uncorrected:
+            if not percentiles and self.uncorrected and self.requests is None:  # it stands alone
                 percentiles, corrected = dict(self.uncorrected), False
         for name, time in row.percentiles.items():
             percentiles.setdefault(name, time)

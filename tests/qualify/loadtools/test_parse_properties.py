@@ -192,7 +192,7 @@ def _check_part(cut: LoadResult, text: str, part: str, *, may_lack_rows: bool) -
     figures = _figures(cut)
     if "no-end-mark" in codes or (codes & OF_A_PART and not cut.complete):
         return
-    if cut.tool == "ab":  # without its table, ab's mean is its "Time per request"
+    if cut.tool in {"ab", "fortio"}:  # without its table, a mean is that of "Time per request", or of the last line
         figures.pop("latency.mean_s", None)
     for code in codes & DIFFERENT.keys():
         figures = {name: value for name, value in figures.items() if name not in DIFFERENT[code]}
