@@ -98,7 +98,7 @@ class LoadToolError(HostError):
     """A server that the load tool cannot measure, and another one can."""
 
 
-class LoadToolHangError(LoadToolError):
+class LoadToolHangError(HostError):
     """A load tool that did not end, and had printed no result when it was ended."""
 
 

@@ -18,7 +18,7 @@ from benchkit.loadtools.k6 import output as k6
 from benchkit.loadtools.oha import output as oha
 from benchkit.loadtools.openloop import output as openloop
 from benchkit.loadtools.output_format import OutputFormat
-from benchkit.loadtools.preparation import PreparedText, prepare, prepare_further, tables_within, without_markup
+from benchkit.loadtools.preparation import PreparedText, lines_of_strings, prepare, prepare_further, tables_within
 from benchkit.loadtools.registry import TOOLS
 from benchkit.loadtools.siege import output as siege
 from benchkit.loadtools.text import SeveralRunsError, excerpt, has_line, line_with
@@ -156,7 +156,7 @@ def _prepare(text: str) -> PreparedText:
 
 def _further(prepared: PreparedText) -> Iterator[PreparedText]:
     """Yield a text without more of what may hide its marks, or its figures."""
-    yield from (each for each in (without_markup(prepared), prepare_further(prepared)) if each is not None)
+    yield from (each for each in (lines_of_strings(prepared), prepare_further(prepared)) if each is not None)
     yield from tables_within(prepared)
 
 

@@ -66,7 +66,6 @@ _PREFIXES = (
 )
 _COMMAND = re.compile(r"##\[\w+\].*")
 """Line of GitHub Actions and Azure Pipelines between those of a step."""
-_TAG = re.compile(r"</?(?:span|pre|code|samp|div|p|br|b|i|em|strong|font)\b[^<>\n]{0,200}>", re.IGNORECASE)
 _ESCAPED_LINE_END = re.compile(r'(?:\\r)?\\n|(?<=":)[ \t]*"')
 """Line end within a string of JSON, and the beginning of one: its first line stands alone then."""
 _QUOTED_LINE = re.compile(r'^[ \t]*"([^"\n]*)",?[ \t]*$', re.MULTILINE)
@@ -87,8 +86,9 @@ _PLAIN = r"(?:<[^<>\n]*>|[^<\"\n])*"
 """Part of a line that is in no string of JSON."""
 _OPENING = re.compile(rf"^({_PLAIN})<pre\b[^>]*>(?:\s*<code\b[^>]*>)?", re.IGNORECASE | re.MULTILINE)
 _CLOSING = re.compile(rf"(?:</code>\s*)?</pre>(?={_PLAIN}$)", re.IGNORECASE | re.MULTILINE)
+_SPAN = re.compile(r"^[ \t]*<span\b", re.MULTILINE)
 _INLINE_TAGS = re.compile(r"</?(?:span|b|strong|em)\b[^>]*>", re.IGNORECASE)
-_ENTITIES = re.compile(r"&(?:lt|gt|nbsp|apos|#39|#x27|#6[02]);")
+_ENTITIES = re.compile(r"&(?:lt|gt|nbsp|apos|#x27|#[0-9]{2,3});")
 _XML = re.compile(r"<\?xml|<testResults|<(?:httpSample|sample) ")
 _LINE_NUMBER = re.compile(r"[ \t]{0,8}([0-9]{1,5})(?:[.:|)]?[ \t]{1,2}|[.:|)]?$)")
 _MIN_NUMBERED = 5
@@ -128,15 +128,13 @@ def prepare(text: str) -> PreparedText:
     return PreparedText("\n".join(lines), tuple(notes))
 
 
-def without_markup(prepared: PreparedText) -> PreparedText | None:
-    """Return a text without tags of HTML, and the lines of strings in JSON; None where it has neither."""
-    plain = html.unescape(_TAG.sub("", prepared.text)) if _TAG.search(prepared.text) else prepared.text
-    if "\\n" in plain:
-        plain = _ESCAPED_LINE_END.sub("\n", plain)
+def lines_of_strings(prepared: PreparedText) -> PreparedText | None:
+    """Return a text with the lines of its strings in JSON as lines of their own; None where it has none."""
+    plain = _ESCAPED_LINE_END.sub("\n", prepared.text) if "\\n" in prepared.text else prepared.text
     plain = _QUOTED_LINE.sub(r"\1", plain)
     if plain == prepared.text:
         return None
-    note = Note(code="markup-removed", message="tags of HTML, or escapes of a string in JSON, were removed")
+    note = Note(code="strings-read", message="the lines within strings of JSON were read")
     return PreparedText("\n".join(split_lines(plain)), (*prepared.notes, note))
 
 
@@ -155,10 +153,11 @@ def _with_characters(text: str) -> str:
 
 def _without_tags(text: str) -> str:
     """Return the text with what is between tags `<pre>` in lines of its own; a tag in a string of JSON stays."""
-    if "<pre" not in text.lower() or _XML.search(text):
+    if _XML.search(text):
         return text
     opened = _OPENING.sub("\\1\n", text)
-    return text if opened == text else _INLINE_TAGS.sub("", _CLOSING.sub("\n", opened))
+    is_page = opened != text or _SPAN.search(text) is not None
+    return _INLINE_TAGS.sub("", _CLOSING.sub("\n", opened)) if is_page else text
 
 
 def _of_docker(text: str) -> str:

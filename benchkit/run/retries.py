@@ -2,16 +2,15 @@
 
 A failure of the server or of the scenario is a result: it is not retried, so that a cell that fails now and then is
 noticed. A lost host and a passing state of a host say nothing about the cell: such trials are retried. A load tool that
-hangs mostly tells of a busy host (h2load does where a connection is not established in a short slice): its block is
-repeated once.
+hangs may tell of a crowded host, which gave it no CPU time in a short slice: its block is repeated once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from benchkit.errors import HostStateError, InputError, LoadToolError, LostError, ServiceError
+from benchkit.errors import HostStateError, InputError, LoadToolError, LoadToolHangError, LostError, ServiceError
 from benchkit.store.journal import FailureCause
 
 MAX_ATTEMPTS = 3
@@ -36,20 +35,22 @@ MAX_FAILURES_IN_ROW = 3
 server fails now and then; after three the next ones would most likely tell nothing new, and take their time."""
 
 
+CAUSES: Mapping[type[Exception], FailureCause] = {
+    LostError: "host-lost",
+    HostStateError: "host-state",
+    ServiceError: "server",
+    LoadToolError: "load-tool",
+    LoadToolHangError: "hang",
+    InputError: "scenario",
+}
+"""Causes of failures by the types of their errors."""
+
+
 def cause_of(error: Exception, *, is_host_lost: bool) -> FailureCause:
     """Return the cause of a trial's failure by the type of its error."""
-    if is_host_lost or isinstance(error, LostError):
+    if is_host_lost:
         return "host-lost"
-    match error:
-        case HostStateError():
-            return "host-state"
-        case ServiceError():
-            return "server"
-        case LoadToolError():
-            return "load-tool"
-        case InputError():
-            return "scenario"
-    return "other"
+    return next((cause for kind, cause in CAUSES.items() if isinstance(error, kind)), "other")
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class TrialAttempts:
         if cause == "host-lost":
             self._losses += 1
             return Retry(self._losses < MAX_ATTEMPTS)
-        if cause == "load-tool":
+        if cause == "hang":
             self._hangs += 1
             return Retry(self._hangs < MAX_ATTEMPTS_OF_TOOL)
         pause_s = next(self._pauses, None) if cause == "host-state" else None

@@ -22,10 +22,11 @@ from benchkit.models.facts import RecordedFacts
 from benchkit.models.run import RunStatus, TrialId
 from benchkit.validation import first_fault
 
-FailureCause = Literal["host-lost", "host-state", "server", "scenario", "load-tool", "other"]
+FailureCause = Literal["host-lost", "host-state", "server", "scenario", "load-tool", "hang", "other"]
 """Cause of a trial's failure. host-lost: the connection to a host. host-state: a state of a host that may pass, such as
 no space. server: a service under test. scenario: the scenario, or a text that cannot be read. load-tool: the tool
-cannot measure the server, and another one can. other: all else, such as a load tool that failed."""
+cannot measure the server, and another one can. hang: the load tool did not end, and printed no result. other: all else,
+such as a load tool that failed."""
 
 _END = b"\n"
 _CHUNK = 1 << 16

@@ -40,8 +40,6 @@ STARTUP_S = 1.0
 """Seconds of a target rate that may be missing at the beginning of a run."""
 STREAMS = 1.9
 """Requests in flight for each connection from which several streams, whose number is not stated, explain them."""
-FEW_ROUNDS = 20
-"""Requests of each connection up to which the end of a run, when some connections wait for others, is much of it."""
 ORDERED = 0.05
 """Relative excess of a time over a longer one that rounding explains: Locust has two digits."""
 BOUNDED = 0.1
@@ -288,21 +286,8 @@ def _littles_law(result: PublishedResult, context: AuditContext) -> AuditOutcome
     return _too_few_in_flight(result, implied_s) if result.mean_s < implied_s * (1 - limit) - step_s else None
 
 
-def _waited_at_end(result: PublishedResult, idle_s: float) -> bool:
-    """Return whether connections were idle, by this for each request, no longer than the longest request takes.
-
-    A run of a number of requests ends with the last answer. wrk runs for a time.
-    """
-    if result.max_s is None or not result.requests or not result.connections or result.tool in {"wrk", WRK2}:
-        return False
-    rounds = result.requests / result.connections
-    return rounds <= FEW_ROUNDS and rounds * idle_s <= result.max_s
-
-
-def _too_few_in_flight(result: PublishedResult, implied_s: float) -> AuditOutcome:
+def _too_few_in_flight(result: PublishedResult, implied_s: float) -> AuditFinding:
     """Return the finding of a mean that is too short: suspect where opened connections explain it."""
-    if _waited_at_end(result, implied_s - (result.mean_s or 0.0)):
-        return "few requests on each connection: connections may have waited for others at the end of the run"
     opened = (result.reconnects or 0) / result.requests if result.requests else 0.0
     if opened < REOPENS:
         return _contradiction(result, implied_s, f"and {units.seconds(result.mean_s)} is stated: {IDLE}.")
