@@ -13,6 +13,7 @@ from benchkit.cli.console import print_json, say
 from benchkit.cli.host_choice import hosts_for
 from benchkit.cli.options import MAX_TIMEOUT_S, SERVER_HELP, finite, parse_tags
 from benchkit.cli.progress import SilentProgress
+from benchkit.cli.run_summary import say_not_restored
 from benchkit.cli.signals import signals_interrupt
 from benchkit.errors import ExitCode
 
@@ -138,6 +139,7 @@ def capacity(
             progress = SilentProgress() if quiet else SearchProgress()
             run_options = RunOptions(tags=tags, names_other_programs=not quiet)
             outcome = run_interruptibly(experiment, hosts, stored_in, progress, run_options, is_resumable=False)
+        say_not_restored(outcome)
         is_known = _print(outcome, stored_in, save, json=json)
     if outcome.failures or outcome.not_restored or not is_known:
         raise typer.Exit(ExitCode.FAILED)

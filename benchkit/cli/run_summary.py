@@ -17,6 +17,17 @@ if TYPE_CHECKING:
     from benchkit.store.store import Store
 
 
+def say_not_restored(outcome: RunOutcome) -> None:
+    """Name the hosts that a run has not restored, and those that were not seen restored, each with the reason."""
+    for why in outcome.not_restored.values():
+        say(f"benchkit: not restored: {why}\n  → the record is kept on the host; run `benchkit hosts restore`")
+    for why in outcome.restore_unconfirmed.values():
+        say(
+            f"benchkit: restore not confirmed: {why}\n"
+            "  → its watchdog restores the host; `benchkit hosts check` shows the result"
+        )
+
+
 def print_run_summary(
     outcome: RunOutcome, store: Store, *, quiet: bool, json: bool, lab: str | None, report: Path | None = None
 ) -> None:
@@ -29,13 +40,7 @@ def print_run_summary(
     from benchkit.comparison.run_data import read_run_data
     from benchkit.models.design import explain
 
-    for why in outcome.not_restored.values():
-        say(f"benchkit: not restored: {why}\n  → the record is kept on the host; run `benchkit hosts restore`")
-    for why in outcome.restore_unconfirmed.values():
-        say(
-            f"benchkit: restore not confirmed: {why}\n"
-            "  → its watchdog restores the host; `benchkit hosts check` shows the result"
-        )
+    say_not_restored(outcome)
     data = read_run_data(store, outcome.run)
     cells, claims = _cells(data, failed_blocks(outcome)), judge_claims(data)
     compared = compare_cells(data, [data.primary_metric])

@@ -14,6 +14,7 @@ from benchkit.cli.console import print_json, say
 from benchkit.cli.host_choice import hosts_for
 from benchkit.cli.options import MAX_TIMEOUT_S, SERVER_HELP, finite, parse_tags
 from benchkit.cli.progress import DelayedDisplay, SilentProgress
+from benchkit.cli.run_summary import say_not_restored
 from benchkit.cli.signals import signals_interrupt
 from benchkit.errors import ExitCode
 from benchkit.models.design import Design, ResponsePart
@@ -179,6 +180,7 @@ def versus(
         with hosts_for("versus", servers, inventory, lab, quiet=quiet) as hosts:
             wait_idle_hosts(hosts, wait_idle, experiment.scenario.thresholds.foreign_cores, quiet=quiet)
             outcome = compare(hosts)
+        say_not_restored(outcome)
         is_interrupted = outcome.status == "interrupted"  # then nobody waits for a report, which takes seconds
         data = read_run_data(stored_in, outcome.run)
         results = server_results(data)

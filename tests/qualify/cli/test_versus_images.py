@@ -23,7 +23,7 @@ def test_two_images_are_compared_with_an_interval(cli: Cli, tmp_path: Path) -> N
     ]
     options = ["--duration", "80", "--differs", "body", "--store", tmp_path / "results", "--json"]
     result = cli("versus", *(word for name in names for word in ("--image", name)), *options)
-    assert result.code == 0, result.err
+    assert result.code == 0, f"{result.err}\n{result.out}"
     second = result.document()["servers"][1]
     assert second["label"] == "benchkit-test-two"
     ratio = second["ratio"]
@@ -43,7 +43,7 @@ def test_refs_of_a_containerfile_are_compared(cli: Cli, tmp_path: Path, monkeypa
     refs = ("--dockerfile", "Dockerfile", "--ref", "v1", "--ref", "v2", "--port", "80")
     options = ("--duration", "80", "--differs", "body", "--store", tmp_path / "results", "--json")
     result = cli("versus", *refs, *options)
-    assert result.code == 0, result.err
+    assert result.code == 0, f"{result.err}\n{result.out}"
     assert [server["label"] for server in result.document()["servers"]] == ["v1", "v2"]
 
 

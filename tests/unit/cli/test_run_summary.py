@@ -9,7 +9,7 @@ import pytest
 
 from benchkit.cli.compare import compare
 from benchkit.cli.results import trials
-from benchkit.cli.run_summary import print_run_summary
+from benchkit.cli.run_summary import print_run_summary, say_not_restored
 from benchkit.run.recorder import RunOutcome
 from tests.support.report.fixtures import keep, synthetic_run
 from tests.support.snapshots import Snapshot
@@ -50,3 +50,18 @@ def test_a_run_that_searches_ends_with_the_capacities_that_compare_gives(
     assert "(probe)" not in listed
     trials("latest", probes=True, store=str(tmp_path))
     assert capsys.readouterr().out.count("stack=go (probe)") == 1
+
+
+def test_hosts_that_are_not_restored_are_named_with_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = keep(synthetic_run(), tmp_path).run("latest")
+    say_not_restored(
+        RunOutcome(run, not_restored={"sut": "sut: a.b is '2'"}, restore_unconfirmed={"load": "load: lost"})
+    )
+    assert capsys.readouterr().err.splitlines() == [
+        "benchkit: not restored: sut: a.b is '2'",
+        "  → the record is kept on the host; run `benchkit hosts restore`",
+        "benchkit: restore not confirmed: load: lost",
+        "  → its watchdog restores the host; `benchkit hosts check` shows the result",
+    ]
