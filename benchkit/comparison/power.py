@@ -66,7 +66,7 @@ _ABBA_FACTOR = math.sqrt(2)
 
 
 @dataclass(frozen=True)
-class Noise:
+class RatioNoise:
     """Standard deviation of a log-ratio from block to block, and the degrees of freedom of its estimate.
 
     `df` None: known exactly.
@@ -135,7 +135,7 @@ class Resolution(Frozen):
         )
 
 
-def resolution(blocks: int, family: int = 1, noise: Noise | None = None, alpha: float = ALPHA) -> Resolution:
+def resolution(blocks: int, family: int = 1, noise: RatioNoise | None = None, alpha: float = ALPHA) -> Resolution:
     """Return the resolution of a design with this number of blocks; `family` is the number of comparisons."""
     return Resolution(
         blocks=blocks,
@@ -151,14 +151,14 @@ def resolution(blocks: int, family: int = 1, noise: Noise | None = None, alpha: 
     )
 
 
-def half_width(noise: Noise, blocks: int, alpha: float = ALPHA) -> float | None:
+def half_width(noise: RatioNoise, blocks: int, alpha: float = ALPHA) -> float | None:
     """Return the expected half-width of an interval, as a ratio; None with too few blocks for one."""
     if blocks < MIN_BLOCKS:
         return None
     return math.exp(t_quantile(1 - alpha, blocks - 1) * noise.safe_sd / math.sqrt(blocks))
 
 
-def mde(noise: Noise, blocks: int, family: int = 1, alpha: float = ALPHA, power: float = POWER) -> float | None:
+def mde(noise: RatioNoise, blocks: int, family: int = 1, alpha: float = ALPHA, power: float = POWER) -> float | None:
     """Return the minimum detectable effect: the ratio (above one) that the design shows with this power.
 
     For one comparison while all others are of equal cells, the hardest case of Holm. None: so few blocks cannot show
@@ -171,7 +171,7 @@ def mde(noise: Noise, blocks: int, family: int = 1, alpha: float = ALPHA, power:
     return math.exp(_effect(blocks, level, power + _MARGIN, test) * noise.safe_sd)
 
 
-def noise_of(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusion] = ()) -> Noise | None:
+def noise_of(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusion] = ()) -> RatioNoise | None:
     """Return the noise of the ratios of a run, over all its cells; None if it has too few samples.
 
     The residual of the logarithms after removing cells and blocks (two-way layout without interaction: Montgomery,
@@ -194,7 +194,7 @@ def noise_of(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusion] 
         return None
     of_blocks = np.where(known, effects, np.nan)
     residual = (centred - of_blocks + np.nanmean(of_blocks, axis=1, keepdims=True))[known]
-    return Noise(math.sqrt(2 * float((residual**2).sum()) / df), df)
+    return RatioNoise(math.sqrt(2 * float((residual**2).sum()) / df), df)
 
 
 @lru_cache(maxsize=1024)
@@ -330,35 +330,37 @@ def earlier_runs(store: Store, planned: Manifest) -> tuple[list[RunData], list[I
 
 def _ratio_noise(
     pair: ComparedCells, samples: Sequence[Samples], runs: Sequence[RunData], planned: Manifest
-) -> Noise | None:
+) -> RatioNoise | None:
     """Return the noise of one ratio over the blocks of all runs; `samples` has those of its metric for each run."""
     noises = []
     for of_run, data in zip(samples, runs, strict=True):
         log_ratios = of_run.known(pair.cell_id, pair.baseline)
         if len(log_ratios) > 1:
-            noises.append(_of_design(Noise(float(log_ratios.std(ddof=1)), len(log_ratios) - 1), data, planned))
+            noises.append(_of_design(RatioNoise(float(log_ratios.std(ddof=1)), len(log_ratios) - 1), data, planned))
     return _pooled(noises)
 
 
-def _run_noise(metric: str, runs: Sequence[RunData], planned: Manifest) -> Noise | None:
+def _run_noise(metric: str, runs: Sequence[RunData], planned: Manifest) -> RatioNoise | None:
     """Return the noise of the ratios of all cells, for ratios that the earlier runs do not have."""
     noises = [(noise_of(data.trials, metric, data.exclusions), data) for data in runs]
     return _pooled([_of_design(noise, data, planned) for noise, data in noises if noise is not None])
 
 
-def _pooled(noises: Sequence[Noise]) -> Noise | None:
+def _pooled(noises: Sequence[RatioNoise]) -> RatioNoise | None:
     """Pool several estimates of one noise, weighted by their degrees of freedom."""
     df = sum(noise.df or 0 for noise in noises)
-    return Noise(math.sqrt(sum(noise.sd**2 * (noise.df or 0) for noise in noises) / df), df) if df else None
+    return RatioNoise(math.sqrt(sum(noise.sd**2 * (noise.df or 0) for noise in noises) / df), df) if df else None
 
 
-def _of_design(noise: Noise, data: RunData, planned: Manifest) -> Noise:
+def _of_design(noise: RatioNoise, data: RunData, planned: Manifest) -> RatioNoise:
     """Convert the noise of a block of one design to that of the other."""
     one, other = (design_of(manifest.scenario) == "abba" for manifest in (data.manifest, planned))
-    return noise if one == other else Noise(noise.sd * _ABBA_FACTOR if one else noise.sd / _ABBA_FACTOR, noise.df)
+    return noise if one == other else RatioNoise(noise.sd * _ABBA_FACTOR if one else noise.sd / _ABBA_FACTOR, noise.df)
 
 
-def _expected(until: StopCondition, most: int, noises: Sequence[Noise | None], block_s: float | None) -> int | None:
+def _expected(
+    until: StopCondition, most: int, noises: Sequence[RatioNoise | None], block_s: float | None
+) -> int | None:
     """Return the blocks after which the least precise ratio is precise enough, or time is spent; at most all.
 
     Where cells are in groups, the blocks are those of each group, and `block_s` is the time of one of each.
@@ -368,7 +370,7 @@ def _expected(until: StopCondition, most: int, noises: Sequence[Noise | None], b
         return None
     if until.budget_s is not None and block_s:
         most = min(most, max(math.floor(until.budget_s / block_s), 1))
-    worst = Noise(max(noise.sd for noise in known))
+    worst = RatioNoise(max(noise.sd for noise in known))
     for blocks in range(until.min_blocks, most):
         if (half_width(worst, blocks, until.alpha) or math.inf) <= 1 + until.precision:
             return blocks

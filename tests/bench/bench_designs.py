@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from benchkit.comparison.compare import compare
-from benchkit.comparison.power import Noise, mde, noise_of
+from benchkit.comparison.power import RatioNoise, mde, noise_of
 from benchkit.comparison.ratios import Ratio
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.lab.lab import Lab
@@ -105,7 +105,7 @@ class DesignRun(NamedTuple):
 
     wall_s: float
     ratios: Mapping[str, Ratio]
-    noise: Noise | None
+    noise: RatioNoise | None
 
 
 def run_design(

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator, Sequence
 
 from benchkit.comparison.diagnoses.diagnosis import Cause, Diagnosis, Symptom
-from benchkit.comparison.diagnoses.evidence import CellEvidence, RunTables
+from benchkit.comparison.diagnoses.evidence import CellEvidence, DiagnosisTables
 from benchkit.comparison.diagnoses.registry import DIAGNOSES
 from benchkit.comparison.run_data import RunData
 from benchkit.registry import describe_failure
@@ -25,7 +25,7 @@ def causes_of(run: RunData, pairs: Sequence[ComparedCells] | None = None) -> tup
     """
     if run.table is None:
         return ()
-    cells, tables = run.manifest.cells, RunTables(run)
+    cells, tables = run.manifest.cells, DiagnosisTables(run)
     pairs = compared_with_baseline(run.manifest.scenario, cells) if pairs is None else pairs
     evidence = {cell.cell_id: CellEvidence(cell, tables) for cell in cells}
     return tuple(

@@ -22,7 +22,7 @@ WAITED = frozenset({"server-idle", "throttled"})
 
 
 @dataclass(frozen=True, eq=False)
-class RunTables:
+class DiagnosisTables:
     """The tables of a run that diagnoses read, each read once."""
 
     run: RunData
@@ -82,7 +82,7 @@ class CellEvidence:
     """
 
     cell: CellRecord
-    tables: RunTables
+    tables: DiagnosisTables
 
     @cached_property
     def trials(self) -> pd.DataFrame:

@@ -128,7 +128,7 @@ _WORD = re.compile(r"t?p\s?\d[\d.]*|\d[\d.]*\s?(?:%|(?:th|e|й)\b|分位)?|[^\W\
 
 
 @dataclass(frozen=True)
-class Column:
+class PublishedColumn:
     """A column that is used: the field that it fills, and how its cells are read."""
 
     field: str
@@ -198,7 +198,7 @@ def is_index(head: str) -> bool:
     return not words_of(head) or _INDEX.fullmatch(words_of(head)) is not None
 
 
-def column_of(head: str, cells: Sequence[str]) -> Column | None:
+def column_of(head: str, cells: Sequence[str]) -> PublishedColumn | None:
     """Return how the column with this heading and these plain cells is read; None where it is no figure."""
     if is_repetition(head):
         return None
@@ -208,17 +208,19 @@ def column_of(head: str, cells: Sequence[str]) -> Column | None:
         _bytes_column(words, cells)
         or _count_column(words)
         or (None if PER_SECOND.search(words) else _time_column(bare, scale))  # `Mean requests per second`
-        or (Column("duration_s", kind="time", scale=scale) if _WINDOW.fullmatch(bare) else None)
-        or (Column("rps", kind="rate") if _is_rate(words) else None)
+        or (PublishedColumn("duration_s", kind="time", scale=scale) if _WINDOW.fullmatch(bare) else None)
+        or (PublishedColumn("rps", kind="rate") if _is_rate(words) else None)
     )
 
 
-def _count_column(words: str) -> Column | None:
+def _count_column(words: str) -> PublishedColumn | None:
     if match := _RATE_AT.fullmatch(words):
-        return Column("rps", connections=int(match[1]), kind="rate")
+        return PublishedColumn("rps", connections=int(match[1]), kind="rate")
     if _TARGET.fullmatch(words):
-        return Column("target_rate", kind="rate")
-    return next((Column(field) for field, pattern in _COUNT_PATTERNS.items() if pattern.fullmatch(words)), None)
+        return PublishedColumn("target_rate", kind="rate")
+    return next(
+        (PublishedColumn(field) for field, pattern in _COUNT_PATTERNS.items() if pattern.fullmatch(words)), None
+    )
 
 
 def owner_of(head: str) -> str:
@@ -249,7 +251,7 @@ def _is_rate(words: str) -> bool:
     return not _OTHER_UNIT.search(words) and _RATE.fullmatch(re.sub(r"\s*[(\[].*[)\]]", "", words)) is not None
 
 
-def _bytes_column(words: str, cells: Sequence[str]) -> Column | None:
+def _bytes_column(words: str, cells: Sequence[str]) -> PublishedColumn | None:
     """Return how a column of bytes per second is read; None for others, such as a throughput in requests."""
     match = _BYTES.fullmatch(words)
     if match is None:
@@ -257,7 +259,7 @@ def _bytes_column(words: str, cells: Sequence[str]) -> Column | None:
     unit = "" if words.lower().startswith("bytes") else match[1]
     scale = None if unit is None else numbers.bytes_in(unit)
     return (
-        Column("bytes_per_s", kind="size", scale=scale)
+        PublishedColumn("bytes_per_s", kind="size", scale=scale)
         if scale is not None or any(map(numbers.is_size, cells))
         else None
     )
@@ -270,7 +272,7 @@ def _without_unit(words: str) -> tuple[str, float | None]:
     return words[: match.start()].strip(" ,:(["), SECONDS[match[1].lower()]
 
 
-def _time_column(bare: str, scale: float | None) -> Column | None:
+def _time_column(bare: str, scale: float | None) -> PublishedColumn | None:
     """Return the column of a mean, a longest time or a percentile; None for words that say anything else."""
     unit = next(
         (SECONDS[each.lower()] for each in re.findall(r"[^\W\d_]+", bare) if each.lower() in {"us", "ms", "ns", "μs"}),
@@ -292,7 +294,7 @@ def _time_column(bare: str, scale: float | None) -> Column | None:
             fields.add(percentile)
         elif lower not in _ABOUT_TIME and lower not in SECONDS:
             return None
-    return Column(fields.pop(), kind="time", scale=scale or unit) if len(fields) == 1 else None
+    return PublishedColumn(fields.pop(), kind="time", scale=scale or unit) if len(fields) == 1 else None
 
 
 def _percentile(word: str) -> str | None:

@@ -20,7 +20,7 @@ from benchkit.plugins.foreign import published_numbers as numbers
 from benchkit.plugins.foreign.output_marks import marks_of_text
 from benchkit.plugins.foreign.published import PublishedResult, PublishedTable
 from benchkit.plugins.foreign.published_columns import (
-    Column,
+    PublishedColumn,
     column_of,
     connections_of,
     has_time_unit,
@@ -103,7 +103,7 @@ def read_table(text: str, where: str) -> PublishedTable:
 
 def _raise_no_rate(tables: Sequence[RawTable], where: str) -> NoReturn:
     heads = [(table, head) for table in tables for head in table.heads]
-    rates = [(table, head) for table, head in heads if column_of(head, []) == Column("rps", kind="rate")]
+    rates = [(table, head) for table, head in heads if column_of(head, []) == PublishedColumn("rps", kind="rate")]
     if rates:
         cell = next((row[head] for table, head in rates for row in table.rows if row[head]), None)
         raise InputError(
@@ -285,7 +285,7 @@ def _measured(rows: Sequence[Mapping[str, str]], named: str | None) -> Sequence[
     return [row for row, label in zip(rows, labels, strict=True) if not is_summary(label)]
 
 
-def _first_of_each(columns: Mapping[str, Column]) -> dict[str, Column]:
+def _first_of_each(columns: Mapping[str, PublishedColumn]) -> dict[str, PublishedColumn]:
     """Return the columns without those of a figure that an earlier one states: `Total req/s` before `Req/s avg`."""
     named = sorted(columns.items(), key=lambda item: PER_SECOND.search(words_of(item[0])) is None)
     first = {column.field: head for head, column in reversed(named)}
@@ -312,7 +312,7 @@ def _conditions(table: RawTable, known: Sequence[str], heads: Sequence[str]) -> 
     return chosen
 
 
-def _figures(table: RawTable, columns: Mapping[str, Column]) -> Iterator[str]:
+def _figures(table: RawTable, columns: Mapping[str, PublishedColumn]) -> Iterator[str]:
     for row in table.rows:
         yield from (row[head] for head, column in columns.items() if column.field != "test")
         if not columns:
@@ -321,28 +321,28 @@ def _figures(table: RawTable, columns: Mapping[str, Column]) -> Iterator[str]:
 
 def _rates_by_cells(
     table: RawTable, cells: Mapping[str, Sequence[str]], heads: Sequence[str], decimal: Decimal, *, has_rate: bool
-) -> dict[str, Column]:
+) -> dict[str, PublishedColumn]:
     """Return columns whose headings name no figure: repetitions of each row, or servers whose cells name rates."""
     repeats = [
         head
         for head in heads
         if is_repetition(head)
         and not has_time_unit(head)
-        and any(Column("rps", kind="rate").read(cell, decimal) is not None for cell in cells[head])
+        and any(PublishedColumn("rps", kind="rate").read(cell, decimal) is not None for cell in cells[head])
     ]
     about = " ".join((table.title or "", table.before, *table.heads))
     at = {head: number for head in heads if (number := connections_of(head)) is not None}
     if at and not has_rate and (PER_SECOND.search(about) or _are_rates(cells, list(at), decimal)):
-        return {head: Column("rps", connections=number, kind="rate") for head, number in at.items()}
+        return {head: PublishedColumn("rps", connections=number, kind="rate") for head, number in at.items()}
     if len(repeats) > 1 and (has_rate or PER_SECOND.search(about) or _are_rates(cells, repeats, decimal)):
-        return {head: Column("rps", kind="rate", repeats=True) for head in repeats}
+        return {head: PublishedColumn("rps", kind="rate", repeats=True) for head in repeats}
     if has_rate:
         return {}
     rates = [head for head in heads if _are_rates(cells, [head], decimal)]
     if len(rates) == 1 and not is_repetition(rates[0]):
-        return {rates[0]: Column("rps", kind="rate")}
+        return {rates[0]: PublishedColumn("rps", kind="rate")}
     field = "rps" if rates and all(map(is_repetition, rates)) else "server"
-    return {head: Column(field, kind="rate", repeats=field == "rps") for head in rates}
+    return {head: PublishedColumn(field, kind="rate", repeats=field == "rps") for head in rates}
 
 
 def _are_rates(cells: Mapping[str, Sequence[str]], heads: Sequence[str], decimal: Decimal) -> bool:
@@ -379,13 +379,13 @@ def _is_label(cell: str, decimal: Decimal, *, is_first: bool) -> bool:
     return is_first or (read_number(cell, decimal) is None and not is_size(cell))
 
 
-def _rates_by_owner(columns: Mapping[str, Column]) -> dict[str, Column]:
+def _rates_by_owner(columns: Mapping[str, PublishedColumn]) -> dict[str, PublishedColumn]:
     """Return several columns of rates as those of servers or tests that their headings name."""
-    heads = [head for head, column in columns.items() if column == Column("rps", kind="rate")]
+    heads = [head for head, column in columns.items() if column == PublishedColumn("rps", kind="rate")]
     owners = {owner_of(head) for head in heads}
     if len(heads) == 1 or "" in owners or len(owners) < len(heads):
         return {}
-    return {head: Column("server", kind="rate") for head in heads}
+    return {head: PublishedColumn("server", kind="rate") for head in heads}
 
 
 def _place(head: str, label: str, test: str | None, number: int | None, named: str | None) -> dict[str, Any]:
@@ -398,7 +398,7 @@ def _place(head: str, label: str, test: str | None, number: int | None, named: s
     return {"name": owner, "test": ", ".join(filter(None, (test, label)))}
 
 
-def _counts(columns: Mapping[str, Column], figures: Mapping[str, float | None]) -> dict[str, int | None]:
+def _counts(columns: Mapping[str, PublishedColumn], figures: Mapping[str, float | None]) -> dict[str, int | None]:
     return {
         column.field: _whole(figures[head])
         for head, column in columns.items()
@@ -407,7 +407,12 @@ def _counts(columns: Mapping[str, Column], figures: Mapping[str, float | None]) 
 
 
 def _results(
-    name: str, test: str | None, columns: Mapping[str, Column], figures: Mapping[str, float | None], *, is_whole: bool
+    name: str,
+    test: str | None,
+    columns: Mapping[str, PublishedColumn],
+    figures: Mapping[str, float | None],
+    *,
+    is_whole: bool,
 ) -> Iterator[PublishedResult]:
     """Yield the results of a row: one for each number of connections or repetition that has a column, else one."""
     several = [

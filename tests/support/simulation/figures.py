@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from scipy import stats
 
-from benchkit.comparison.power import Noise, mde
+from benchkit.comparison.power import RatioNoise, mde
 from benchkit.models.design import ALPHA_PER_LOOK
 from benchkit.stats.inference import (
     ALPHA,
@@ -117,10 +117,10 @@ def power(model: Model, blocks: int, *, comparisons: int, runs: int = 1_000, pil
     """
     differences = _differences(model, blocks, comparisons + 1, runs)
     if pilot is None:
-        noise = [Noise(float(_differences(model, blocks, comparisons + 1, 20_000).std()))] * runs
+        noise = [RatioNoise(float(_differences(model, blocks, comparisons + 1, 20_000).std()))] * runs
     else:
         seen = _differences(model, pilot, comparisons + 1, runs, seed=1)[:, 0]
-        noise = [Noise(float(sd), pilot - 1) for sd in seen.std(axis=1, ddof=1)]
+        noise = [RatioNoise(float(sd), pilot - 1) for sd in seen.std(axis=1, ddof=1)]
     detectable = [mde(known, blocks, comparisons) for known in noise]
     if any(ratio is None for ratio in detectable):
         return None

@@ -12,7 +12,7 @@ from scipy import stats
 
 from benchkit.comparison.power import (
     MAX_RUNS,
-    Noise,
+    RatioNoise,
     analyse_power,
     earlier_runs,
     mde,
@@ -51,7 +51,7 @@ def test_every_ratio_has_the_noise_of_its_own_cells(make_trials: MakeTrials, mak
     differences = np.log(trials.loc[trials["cell_id"] == "stack=nginx", "rps"].to_numpy()) - np.log(
         trials.loc[trials["cell_id"] == "stack=go", "rps"].to_numpy()
     )
-    noise = Noise(float(differences.std(ddof=1)), 39)
+    noise = RatioNoise(float(differences.std(ddof=1)), 39)
     assert quiet.resolution.noise_sd == pytest.approx(noise.sd)
     assert quiet.resolution.detectable == pytest.approx(mde(noise, 10, family=2))
     assert (loud.resolution.detectable or 0) - 1 > 5 * ((quiet.resolution.detectable or math.inf) - 1)
@@ -133,7 +133,7 @@ def test_power_of_an_adaptive_run_uses_its_expected_blocks(
     resolved = found.ratios[0].resolution
     assert resolved.blocks == found.blocks_expected
     assert 8 < resolved.blocks < 30
-    noise = Noise(resolved.noise_sd or math.nan, resolved.noise_df)
+    noise = RatioNoise(resolved.noise_sd or math.nan, resolved.noise_df)
     assert resolved.detectable == pytest.approx(mde(noise, resolved.blocks, alpha=ALPHA_PER_LOOK))
     # 100 seconds have time for eight blocks of twelve, and where nothing is known of the noise, the fewest count.
     assert analyse_power(planned, [RunData(planned, trials)], ["r1"], block_s=12).ratios[0].resolution.blocks == 8
@@ -229,7 +229,7 @@ def test_only_similar_runs_give_the_noise(
     assert [str(file) in str(error) for error in damaged] == [True]
 
 
-NOISE = Noise(0.1)
+NOISE = RatioNoise(0.1)
 
 
 def effect(blocks: int, family: int = 1) -> float:
@@ -329,10 +329,10 @@ def test_noise_of_an_incomplete_layout_equals_least_squares(make_trials: MakeTri
 def test_noise_from_a_pilot_is_taken_at_its_upper_limit() -> None:
     # 80 % of pilots of normal noise have an upper limit above the truth.
     pilots = np.random.default_rng(2).standard_normal((4_000, 5)).std(axis=1, ddof=1)
-    above = [Noise(float(sd), 4).safe_sd >= 1 for sd in pilots]
+    above = [RatioNoise(float(sd), 4).safe_sd >= 1 for sd in pilots]
     assert np.mean(above) == pytest.approx(0.8, abs=0.02)
-    assert Noise(0.1).safe_sd == 0.1
-    assert (mde(Noise(0.1, 4), 10) or 0) > (mde(Noise(0.1), 10) or 9)
+    assert RatioNoise(0.1).safe_sd == 0.1
+    assert (mde(RatioNoise(0.1, 4), 10) or 0) > (mde(RatioNoise(0.1), 10) or 9)
 
 
 def test_limits_of_a_family_name_its_size() -> None:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from benchkit import units
-from benchkit.comparison.power import Noise, half_width
+from benchkit.comparison.power import RatioNoise, half_width
 from benchkit.judge.check import RATES, Finding
 from tests.support.comparison.fixtures import MakeManifest, MakeTrials
 from tests.support.judge.builders import SERVERS, run_findings, skipped_trials, trial_ids
@@ -43,7 +43,7 @@ def test_finding_states_the_interval_of_a_ratio(
     evenly = np.linspace(-1, 1, blocks)
     rates = 1000 * np.exp(0.5 * evenly / evenly.std(ddof=1))
     reason = run_findings("unstable", make_manifest(SERVERS[:1]), make_trials({"stack=a": rates}))["r1.stack=a.b1"]
-    width = half_width(Noise(0.5 * np.sqrt(2)), blocks)
+    width = half_width(RatioNoise(0.5 * np.sqrt(2)), blocks)
     assert width is not None
     assert f"± {units.share(width - 1)}:" in reason.text
 
