@@ -8,6 +8,7 @@ the package in a wheel.
 from __future__ import annotations
 
 import errno
+import hashlib
 import io
 import os
 import stat
@@ -54,6 +55,12 @@ def read_bounded(file: BinaryIO, name: str, max_bytes: int = MAX_BYTES) -> bytes
         if len(content) > max_bytes:
             raise OSError(errno.EFBIG, f"larger than {units.size(max_bytes)}", name)
     return bytes(content)
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal."""
+    with open_regular(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def shipped(folder: str) -> Path:

@@ -6,23 +6,22 @@ verifies them there too. Log, lock and report of a run have none.
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from benchkit.errors import InputError
-from benchkit.files import open_regular, read_regular
+from benchkit.files import file_sha256, read_regular
 from benchkit.store.durable_files import BY_UMASK, PRIVATE, write_atomically
-from benchkit.store.layout import manifest_path
-from benchkit.store.run_folder import RunFolder, files_of_run, is_file_of_run
+from benchkit.store.layout import (
+    CHECKSUMS,
+    Checksums,
+    checksums_path,
+    checksums_text,
+    files_of_run,
+    manifest_path,
+    parse_checksums,
+)
+from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
-
-_NAME = "checksums.sha256"
-_LINE = re.compile(r"([0-9a-f]{64})  (.+)")
-
-Checksums = Mapping[str, str]
-"""SHA-256 of files by their path from the folder of the store."""
 
 
 def write_checksums(store: Store, run: RunFolder) -> None:
@@ -52,25 +51,15 @@ def update_checksums(store: Store, run: RunFolder, *, with_journal: bool = False
         _write(run, {**others, **_compute(store, rebuilt)})
 
 
-def checksums_path(run_id: str) -> str:
-    """Return the path of a run's checksums from the folder of the store."""
-    return f"runs/{run_id}/{_NAME}"
-
-
-def checksums_text(checksums: Checksums) -> bytes:
-    """Return the content of the file with these checksums."""
-    return "".join(f"{checksum}  {path}\n" for path, checksum in sorted(checksums.items())).encode()
-
-
 def remove_checksums(run: RunFolder) -> None:
     """Remove the checksums of a run that is resumed."""
-    (run.path / _NAME).unlink(missing_ok=True)
+    (run.path / CHECKSUMS).unlink(missing_ok=True)
 
 
 def read_checksums(store: Store, run: RunFolder) -> Checksums | None:
     """Read the checksums of a run; None where it has none. Raises InputError for a file that is damaged or no file."""
     try:
-        text = read_regular(run.path / _NAME).decode("utf-8", "replace")
+        text = read_regular(run.path / CHECKSUMS).decode("utf-8", "replace")
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -81,22 +70,6 @@ def read_checksums(store: Store, run: RunFolder) -> Checksums | None:
             hint="restore the file from a backup, or remove it: the run is then checked without checksums",
         ) from None
     return parse_checksums(store.location, run.run_id, text)
-
-
-def parse_checksums(store: str, run_id: str, text: str) -> Checksums:
-    """Return the checksums in the file of a run. Raises InputError for a damaged file, of the store at `store`."""
-    checksums = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        parts = _LINE.fullmatch(line)
-        if parts is None or not is_file_of_run(parts[2], run_id):
-            raise InputError(
-                "the checksums of the run are damaged",
-                where=f"{store}/{checksums_path(run_id)}:{number}",
-                why="the line is no checksum of a file of this run",
-                hint="restore the file from a backup, or remove it: the run is then checked without checksums",
-            )
-        checksums[parts[2]] = parts[1]
-    return checksums
 
 
 def changed_files(store: Store, run: RunFolder, checksums: Checksums, *, only_raw: bool = False) -> dict[str, str]:
@@ -135,7 +108,7 @@ def _compute(store: Store, paths: Iterable[str]) -> dict[str, str]:
 
 
 def _write(run: RunFolder, checksums: Checksums) -> None:
-    write_atomically(run.path / _NAME, checksums_text(checksums))
+    write_atomically(run.path / CHECKSUMS, checksums_text(checksums))
 
 
 def _raw_prefix(run: RunFolder) -> str:
@@ -145,7 +118,7 @@ def _raw_prefix(run: RunFolder) -> str:
 def read_all_but_raw(store: Store, run: RunFolder) -> Mapping[str, bytes]:
     """Return the contents of the files of a run, its checksums too, without raw files."""
     paths = [path for path in files_of_run(store.path, run.run_id) if not path.startswith(_raw_prefix(run))]
-    recorded = [checksums_path(run.run_id)] if (run.path / _NAME).exists() else []
+    recorded = [checksums_path(run.run_id)] if (run.path / CHECKSUMS).exists() else []
     return {path: read_regular(store.path / path) for path in (*paths, *recorded)}
 
 
@@ -156,9 +129,3 @@ def restore_all_but_raw(store: Store, run: RunFolder, contents: Mapping[str, byt
             (store.path / path).unlink()
     for path, content in contents.items():
         write_atomically(store.path / path, content, PRIVATE if path == manifest_path(run.run_id) else BY_UMASK)
-
-
-def file_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file, in hexadecimal."""
-    with open_regular(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

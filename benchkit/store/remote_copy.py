@@ -15,9 +15,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
 from benchkit.errors import InputError
+from benchkit.files import file_sha256
 from benchkit.models.run import RunId
-from benchkit.store.checksums import Checksums, checksums_path, file_sha256, parse_checksums
-from benchkit.store.layout import Partition, manifest_path, part_of, table_path
+from benchkit.store.layout import (
+    Checksums,
+    Partition,
+    checksums_path,
+    manifest_path,
+    parse_checksums,
+    part_of,
+    table_path,
+)
 from benchkit.store.remote_files import RemoteFiles
 from benchkit.validation import is_valid_name
 

@@ -1,28 +1,18 @@
-"""The folder of one run: its manifest, its journal and the raw files of its trials; and the files that a run has.
-
-Only these files are checksummed, published and fetched. A run has no symbolic links: one that leads elsewhere would
-publish the file that it names. Paths of files start from the folder of the store.
-"""
+"""The folder of one run: its manifest, its journal and the raw files of its trials."""
 
 from __future__ import annotations
 
 import contextlib
-import os
-import re
 import shutil
-import stat
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ValidationError
 
 from benchkit.errors import InputError
 from benchkit.files import read_regular
-from benchkit.models.base import Name
-from benchkit.models.rows import TABLES
-from benchkit.models.run import Manifest, RunId, RunStatus, TrialId
+from benchkit.models.run import Manifest, RunStatus
 from benchkit.models.trial import TrialRecord
 from benchkit.safe_text import redacted_bytes
 from benchkit.store.durable_files import (
@@ -40,14 +30,8 @@ from benchkit.store.durable_files import (
 from benchkit.store.journal import Journal, JournalEvent, TrialEnded, read_journal
 from benchkit.store.layout import JOURNAL, LOCK, LOG, MANIFEST, REPORT
 from benchkit.store.parquet_files import refuse_newer
-from benchkit.validation import first_fault, is_valid_name
-
-if TYPE_CHECKING:
-    from benchkit.store.remote_copy import RemoteCopy
-
-_RAW = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@+:-]{0,254}\.(txt|log|json|jsonl|tar|gz)(\.zst)?")
-"""Names of raw files: outputs of tools, logs, records, telemetry, slices and profiles."""
-
+from benchkit.store.remote_copy import RemoteCopy
+from benchkit.validation import first_fault
 
 LARGE_BYTES = 64 << 10
 """Size above which raw files are compressed."""
@@ -58,72 +42,6 @@ _PACKED = ".gz"
 """Suffix of files that are compressed already and stay so: profiles, which their own tools read in this form."""
 RECORD = "trial.json"
 """Name of the record among the raw files of a trial."""
-
-
-def is_file_of_run(path: str, run_id: str) -> bool:
-    """Return True for the path of a file that the run may have: manifest, journal, raw file, or rows of a table."""
-    match path.split("/"):
-        case ["runs", name, file]:
-            return name == run_id and file in {MANIFEST, JOURNAL}
-        case ["runs", name, "raw", trial_id, file]:
-            return name == run_id and is_valid_name(trial_id, TrialId) and _RAW.fullmatch(file) is not None
-        case ["tables", table, scenario, name, file]:
-            is_partition = name == f"run_id={run_id}" and scenario.startswith("scenario=")
-            has_names = is_valid_name(scenario.removeprefix("scenario="), Name) and is_valid_name(
-                file.removesuffix(".parquet"), TrialId
-            )
-            return table in TABLES and is_partition and has_names and file.endswith(".parquet")
-    return False
-
-
-def files_of_run(store: Path, run_id: str) -> list[str]:
-    """Return the paths of the files that a run has, sorted."""
-    found = (path.relative_to(store).as_posix() for path in _entries(store, run_id) if _is_regular(path))
-    return sorted(path for path in found if is_file_of_run(path, run_id))
-
-
-def irregular_entries(store: Path, run_id: str) -> list[str]:
-    """Return the paths of what is neither a file nor a folder within a run: symbolic links, FIFOs, devices."""
-    return sorted(
-        path.relative_to(store).as_posix()
-        for path in _entries(store, run_id)
-        if not _is_regular(path) and (path.is_symlink() or not path.is_dir())
-    )
-
-
-def table_folders(store: Path, table: str, run_id: str) -> list[Path]:
-    """Return the folders with a run's rows of a table: one, as a run belongs to one scenario."""
-    return (
-        sorted((store / "tables" / table).glob(f"scenario=*/run_id={run_id}")) if is_valid_name(run_id, RunId) else []
-    )
-
-
-def _entries(store: Path, run_id: str) -> Iterator[Path]:
-    """Yield the folders of a run and all that is in them, but its report. Links are not followed."""
-    run = store / "runs" / run_id
-    yield run
-    yield from _below(run)
-    for table in TABLES:
-        for folder in table_folders(store, table, run_id):
-            yield folder.parent
-            yield folder
-            yield from _below(folder)
-
-
-def _below(folder: Path) -> Iterator[Path]:
-    if folder.is_symlink() or not folder.is_dir():
-        return
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name == REPORT and folder.parent.name == "runs":
-                continue
-            yield Path(entry.path)
-            if entry.is_dir(follow_symlinks=False):
-                yield from _below(Path(entry.path))
-
-
-def _is_regular(path: Path) -> bool:
-    return stat.S_ISREG(path.lstat().st_mode)
 
 
 class _Versioned(BaseModel):

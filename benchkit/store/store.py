@@ -14,20 +14,18 @@ import os
 import shutil
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from benchkit.errors import BenchkitError, InputError
 from benchkit.models.base import Name
 from benchkit.models.run import Manifest, RunId
 from benchkit.store.durable_files import PARTIAL, make_folders, sync_folder
-from benchkit.store.layout import MANIFEST, Partition
+from benchkit.store.layout import MANIFEST, Partition, table_folders
 from benchkit.store.parquet_files import current_files
+from benchkit.store.remote_copy import RemoteCopy
 from benchkit.store.remote_files import is_url
-from benchkit.store.run_folder import RunFolder, table_folders
+from benchkit.store.run_folder import RunFolder
 from benchkit.validation import is_valid_name
-
-if TYPE_CHECKING:
-    from benchkit.store.remote_copy import RemoteCopy
 
 ENVIRONMENT = "BENCHKIT_STORE"
 DEFAULT = Path("results")
@@ -265,8 +263,6 @@ def open_store(option: str | Path | Store | None = None, *, must_exist: bool = F
         return option
     text = str(option) if option is not None else os.environ.get(ENVIRONMENT, "")
     if is_url(text):
-        from benchkit.store.remote_copy import RemoteCopy  # noqa: PLC0415 - only where a store is a URL
-
         remote = RemoteCopy(text)
         return Store(remote.path, remote)
     return Store(existing_store(option) if must_exist else store_path(option))

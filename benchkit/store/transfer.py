@@ -20,22 +20,21 @@ from pathlib import Path
 from pydantic_core import from_json
 
 from benchkit.errors import InputError
-from benchkit.files import read_regular
-from benchkit.store.checksums import (
+from benchkit.files import file_sha256, read_regular
+from benchkit.store.checksums import changed_files, compute_checksums, read_checksums
+from benchkit.store.durable_files import PARTIAL, make_folders, sync_folder, try_lock, write_atomically
+from benchkit.store.layout import (
     Checksums,
-    changed_files,
     checksums_path,
     checksums_text,
-    compute_checksums,
-    file_sha256,
+    irregular_entries,
+    manifest_path,
     parse_checksums,
-    read_checksums,
+    part_of,
 )
-from benchkit.store.durable_files import PARTIAL, make_folders, sync_folder, try_lock, write_atomically
-from benchkit.store.layout import manifest_path, part_of
 from benchkit.store.remote_copy import RemoteCopy, push_advice
 from benchkit.store.remote_files import RemoteFile, RemoteFiles
-from benchkit.store.run_folder import RunFolder, irregular_entries
+from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
 
 _UNFINISHED = frozenset({"running", "interrupted"})

@@ -24,9 +24,10 @@ from benchkit.store.journal import (
     read_journal,
     read_undamaged_lines,
 )
+from benchkit.store.layout import irregular_entries
 from benchkit.store.parquet_files import arrow_schema, read_parquet
 from benchkit.store.progress import read_progress
-from benchkit.store.run_folder import RunFolder, irregular_entries
+from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
 from benchkit.store.tables import RunTables, unknown_cells
 from benchkit.store.trial_tables import read_output

@@ -28,9 +28,8 @@ import pytest
 from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
 from benchkit.scenario.read import read_experiment
-from benchkit.store.checksums import checksums_path
+from benchkit.store.layout import checksums_path, is_file_of_run
 from benchkit.store.remote_files import RemoteFiles
-from benchkit.store.run_folder import is_file_of_run
 from benchkit.store.store import Store
 from benchkit.store.transfer import push
 from tests.bench.large_store import large_bytes, make_large_store

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import BenchkitError
-from benchkit.store.checksums import checksums_path
+from benchkit.store.layout import checksums_path
 from benchkit.store.remote_copy import RemoteCopy
 from benchkit.store.remote_files import RemoteFiles
 from benchkit.store.store import Store

@@ -21,11 +21,11 @@ import pytest
 import benchkit
 from benchkit.errors import InputError
 from benchkit.models.run import RunStatus
-from benchkit.store.checksums import checksums_path, write_checksums
+from benchkit.store.checksums import write_checksums
 from benchkit.store.journal import RunEnded
+from benchkit.store.layout import checksums_path, is_file_of_run
 from benchkit.store.remote_copy import RemoteCopy
 from benchkit.store.remote_files import RemoteFiles
-from benchkit.store.run_folder import is_file_of_run
 from benchkit.store.store import Store, open_store, store_path
 from benchkit.store.transfer import pull, push
 from tests.support.commands import Done, command
