@@ -10,7 +10,7 @@ import socket
 import struct
 import threading
 from pathlib import Path
-from typing import Collection, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+from typing import Collection, Dict, Generic, Iterator, List, NamedTuple, Optional, Set, Tuple, Type, TypeVar
 
 from benchkit.agent.collector import Collector, UnavailableError, Values
 from benchkit.agent.operations import SocketAddress
@@ -219,29 +219,8 @@ def _authority(family: int, source: bytes, port: int) -> str:
     return f"[{socket.inet_ntop(family, source)}]:{port}"
 
 
-class ListeningSockets:
-    """The listening sockets of all services, by network namespace."""
-
-    def __init__(self) -> None:
-        self._networks: Dict[Optional[int], NetworkListeners] = {}
-
-    def of(self, network: Optional[int]) -> NetworkListeners:
-        """Return those of the network namespace of a process; None: of the host's own."""
-        return self._networks.setdefault(network, NetworkListeners(network))
-
-    def refresh(self) -> None:
-        """Read all sockets. Raises UnavailableError."""
-        for each in list(self._networks.values()):
-            each.refresh()
-
-    def close(self) -> None:
-        """Close the netlink sockets."""
-        for each in list(self._networks.values()):
-            each.close()
-
-
-class NetworkListeners:
-    """The listening sockets of one network namespace, read together: the kernel always lists all of them."""
+class NetworkSockets:
+    """Sockets of one network namespace that services listen on, read together by one netlink socket."""
 
     def __init__(self, network: Optional[int]) -> None:
         self._network = network
@@ -249,18 +228,6 @@ class NetworkListeners:
         self._diag: Optional[SockDiag] = None
         self._ports: Set[int] = set()
         self._paths: Set[str] = set()
-        self._families: Set[int] = set()
-        self.current: List[Listener] = []
-
-    def add(self, ports: List[int], paths: List[str]) -> None:
-        """Add sockets by port and path. Raises UnavailableError where the kernel does not list them."""
-        with self._lock:
-            if self._diag is None:
-                self._diag = SockDiag(self._network)
-            self._families.update(family for family in FAMILIES if self._diag.tcp_listeners(family, ports))
-            self._ports.update(ports)
-            self._paths.update(paths)
-            self._read(self._diag)
 
     def refresh(self) -> None:
         """Read all sockets. Raises UnavailableError."""
@@ -274,10 +241,69 @@ class NetworkListeners:
             if self._diag is not None:
                 self._diag.close()
 
+    def _open(self) -> SockDiag:
+        """Return the netlink socket, with the lock held. Raises UnavailableError."""
+        if self._diag is None:
+            self._diag = SockDiag(self._network)
+        return self._diag
+
+    def _read(self, diag: SockDiag) -> None:
+        raise NotImplementedError
+
+
+Sockets = TypeVar("Sockets", bound=NetworkSockets)
+
+
+class SocketsByNetwork(Generic[Sockets]):
+    """Sockets of all services, by network namespace."""
+
+    kind: Type[Sockets]
+
+    def __init__(self) -> None:
+        self._networks: Dict[Optional[int], Sockets] = {}
+
+    def of(self, network: Optional[int]) -> Sockets:
+        """Return those of the network namespace of a process; None: of the host's own."""
+        return self._networks.setdefault(network, self.kind(network))
+
+    def refresh(self) -> None:
+        """Read all sockets. Raises UnavailableError."""
+        for each in list(self._networks.values()):
+            each.refresh()
+
+    def close(self) -> None:
+        """Close the netlink sockets."""
+        for each in list(self._networks.values()):
+            each.close()
+
+
+class NetworkListeners(NetworkSockets):
+    """The listening sockets of one network namespace; the kernel always lists all of them."""
+
+    def __init__(self, network: Optional[int]) -> None:
+        super().__init__(network)
+        self._families: Set[int] = set()
+        self.current: List[Listener] = []
+
+    def add(self, ports: List[int], paths: List[str]) -> None:
+        """Add sockets by port and path. Raises UnavailableError where the kernel does not list them."""
+        with self._lock:
+            diag = self._open()
+            self._families.update(family for family in FAMILIES if diag.tcp_listeners(family, ports))
+            self._ports.update(ports)
+            self._paths.update(paths)
+            self._read(diag)
+
     def _read(self, diag: SockDiag) -> None:
         found = [each for family in self._families for each in diag.tcp_listeners(family, self._ports)]
         found += diag.unix_listeners(self._paths) if self._paths else []
         self.current = sorted(found, key=lambda each: each.inode)
+
+
+class ListeningSockets(SocketsByNetwork[NetworkListeners]):
+    """The listening sockets of all services."""
+
+    kind = NetworkListeners
 
 
 class AcceptQueues(Collector):
@@ -311,61 +337,25 @@ class AcceptQueues(Collector):
         return self._names[key]
 
 
-class EstablishedConnections:
-    """The connections to the listening sockets of all services, by network namespace."""
-
-    def __init__(self) -> None:
-        self._networks: Dict[Optional[int], NetworkConnections] = {}
-
-    def of(self, network: Optional[int]) -> NetworkConnections:
-        """Return those of the network namespace of a process; None: of the host's own."""
-        return self._networks.setdefault(network, NetworkConnections(network))
-
-    def refresh(self) -> None:
-        """Count the connections to all sockets. Raises UnavailableError."""
-        for each in list(self._networks.values()):
-            each.refresh()
-
-    def close(self) -> None:
-        """Close the netlink sockets."""
-        for each in list(self._networks.values()):
-            each.close()
-
-
-class NetworkConnections:
-    """The connections to listening sockets in one network namespace, counted together.
+class NetworkConnections(NetworkSockets):
+    """The numbers of connections to listening sockets in one network namespace.
 
     For each request the kernel walks its table of all connections, also those in TIME-WAIT: 7 ms where it is empty.
     """
 
     def __init__(self, network: Optional[int]) -> None:
-        self._network = network
-        self._lock = threading.Lock()
-        self._diag: Optional[SockDiag] = None
-        self._ports: Set[int] = set()
-        self._paths: Set[str] = set()
+        super().__init__(network)
         self._by_port: Dict[int, int] = {}
         self._by_path: Dict[str, int] = {}
 
     def add(self, at: SocketAddress) -> None:
         """Add a socket. Raises UnavailableError."""
         with self._lock:
-            if self._diag is None:
-                self._diag = SockDiag(self._network)
+            self._open()
             if at.tcp is not None:
                 self._ports.add(at.tcp[1])
             elif at.unix is not None:
                 self._paths.add(at.unix)
-
-    def refresh(self) -> None:
-        """Count the connections to all sockets. Raises UnavailableError."""
-        with self._lock:
-            self._by_port, self._by_path = {}, {}
-            if self._diag is not None:
-                if self._ports:
-                    self._by_port = self._diag.tcp_established(self._ports)
-                if self._paths:
-                    self._by_path = self._diag.unix_established(self._paths)
 
     def count(self, at: SocketAddress) -> Values:
         """Return the connections to one of the sockets, as last counted. Raises UnavailableError."""
@@ -378,11 +368,18 @@ class NetworkConnections:
                 raise UnavailableError(f"connections: those to {name} were not counted")
             return {("connections_established", name): count}
 
-    def close(self) -> None:
-        """Close the netlink socket."""
-        with self._lock:
-            if self._diag is not None:
-                self._diag.close()
+    def _read(self, diag: SockDiag) -> None:
+        self._by_port, self._by_path = {}, {}
+        if self._ports:
+            self._by_port = diag.tcp_established(self._ports)
+        if self._paths:
+            self._by_path = diag.unix_established(self._paths)
+
+
+class EstablishedConnections(SocketsByNetwork[NetworkConnections]):
+    """The connections to the listening sockets of all services."""
+
+    kind = NetworkConnections
 
 
 class Connections(Collector):
