@@ -29,107 +29,62 @@ class ProgramPackages:
     """Pattern of a file that shows it is there, for what is not on PATH; None: an executable of this name."""
 
 
+def _packages(name: str, **others: str | None) -> Mapping[Manager, str]:
+    """Return the packages of a program: of one name, but for the managers with another or, as None, without one."""
+    return {manager: package for manager in get_args(Manager) if (package := others.get(manager, name)) is not None}
+
+
 PROGRAMS: Mapping[str, ProgramPackages] = MappingProxyType(
     {
-        "sshd": ProgramPackages(
-            {"apt": "openssh-server", "dnf": "openssh-server", "apk": "openssh-server", "pacman": "openssh"},
-            "https://www.openssh.com",
-        ),
-        "ip": ProgramPackages(
-            {"apt": "iproute2", "dnf": "iproute", "apk": "iproute2", "pacman": "iproute2"},
-            "https://github.com/iproute2/iproute2",
-        ),
+        "sshd": ProgramPackages(_packages("openssh-server", pacman="openssh", brew=None), "https://www.openssh.com"),
+        "ip": ProgramPackages(_packages("iproute2", dnf="iproute", brew=None), "https://github.com/iproute2/iproute2"),
         "tc": ProgramPackages(
-            {"apt": "iproute2", "dnf": "iproute-tc", "apk": "iproute2", "pacman": "iproute2"},
-            "https://github.com/iproute2/iproute2",
+            _packages("iproute2", dnf="iproute-tc", brew=None), "https://github.com/iproute2/iproute2"
         ),
-        "nginx": ProgramPackages(
-            {"apt": "nginx", "dnf": "nginx", "apk": "nginx", "pacman": "nginx", "brew": "nginx"},
-            "https://nginx.org",
-        ),
+        "nginx": ProgramPackages(_packages("nginx"), "https://nginx.org"),
         # A module of nginx, for cells with a Lua script.
         "nginx-lua": ProgramPackages(
             {"apt": "libnginx-mod-http-lua", "apk": "nginx-mod-http-lua"},
             "https://github.com/openresty/lua-nginx-module",
             file="/usr/lib/nginx/modules/ngx_http_lua_module.so",
         ),
-        "wrk": ProgramPackages({"apt": "wrk", "apk": "wrk", "brew": "wrk"}, "https://github.com/wg/wrk"),
+        "wrk": ProgramPackages(_packages("wrk", dnf=None, pacman=None), "https://github.com/wg/wrk"),
         "ab": ProgramPackages(
-            {"apt": "apache2-utils", "dnf": "httpd-tools", "apk": "apache2-utils", "pacman": "apache", "brew": "httpd"},
-            "https://httpd.apache.org",
+            _packages("apache2-utils", dnf="httpd-tools", pacman="apache", brew="httpd"), "https://httpd.apache.org"
         ),
-        "hey": ProgramPackages(
-            {"apt": "hey", "apk": "hey", "pacman": "hey", "brew": "hey"},
-            "https://github.com/rakyll/hey",
-        ),
-        "h2load": ProgramPackages(
-            {"apt": "nghttp2-client", "dnf": "nghttp2", "apk": "nghttp2", "pacman": "nghttp2", "brew": "nghttp2"},
-            "https://nghttp2.org",
-        ),
+        "hey": ProgramPackages(_packages("hey", dnf=None), "https://github.com/rakyll/hey"),
+        "h2load": ProgramPackages(_packages("nghttp2", apt="nghttp2-client"), "https://nghttp2.org"),
         "oha": ProgramPackages(
             {"pacman": "oha", "brew": "oha"},
             "https://github.com/hatoo/oha",
             build="cargo install --locked oha --features http3",
         ),
-        "siege": ProgramPackages(
-            {"apt": "siege", "dnf": "siege", "pacman": "siege", "brew": "siege"},
-            "https://github.com/JoeDog/siege",
-        ),
-        "node": ProgramPackages(
-            {"apt": "nodejs", "dnf": "nodejs", "apk": "nodejs", "pacman": "nodejs", "brew": "node"},
-            "https://nodejs.org",
-        ),
+        "siege": ProgramPackages(_packages("siege", apk=None), "https://github.com/JoeDog/siege"),
+        "node": ProgramPackages(_packages("nodejs", brew="node"), "https://nodejs.org"),
         "taskset": ProgramPackages(
-            {"apt": "util-linux", "dnf": "util-linux", "apk": "util-linux-misc", "pacman": "util-linux"},
-            "https://github.com/util-linux/util-linux",
+            _packages("util-linux", apk="util-linux-misc", brew=None), "https://github.com/util-linux/util-linux"
         ),
-        "perf": ProgramPackages(
-            {"apt": "linux-perf", "dnf": "perf", "apk": "perf", "pacman": "perf"},
-            "https://perfwiki.github.io",
-        ),
-        "bpftrace": ProgramPackages(
-            {"apt": "bpftrace", "dnf": "bpftrace", "apk": "bpftrace", "pacman": "bpftrace"},
-            "https://github.com/bpftrace/bpftrace",
-        ),
-        "python3": ProgramPackages(
-            {"apt": "python3", "dnf": "python3", "apk": "python3", "pacman": "python", "brew": "python"},
-            "https://www.python.org",
-        ),
-        "git": ProgramPackages(
-            {"apt": "git", "dnf": "git", "apk": "git", "pacman": "git", "brew": "git"}, "https://git-scm.com"
-        ),
+        "perf": ProgramPackages(_packages("perf", apt="linux-perf", brew=None), "https://perfwiki.github.io"),
+        "bpftrace": ProgramPackages(_packages("bpftrace", brew=None), "https://github.com/bpftrace/bpftrace"),
+        "python3": ProgramPackages(_packages("python3", pacman="python", brew="python"), "https://www.python.org"),
+        "git": ProgramPackages(_packages("git"), "https://git-scm.com"),
         "ssh": ProgramPackages(
-            {"apt": "openssh-client", "dnf": "openssh-clients", "apk": "openssh-client", "pacman": "openssh"},
-            "https://www.openssh.com",
+            _packages("openssh-client", dnf="openssh-clients", pacman="openssh", brew=None), "https://www.openssh.com"
         ),
-        "go": ProgramPackages(
-            {"apt": "golang-go", "dnf": "golang", "apk": "go", "pacman": "go", "brew": "go"}, "https://go.dev/dl"
-        ),
-        "podman": ProgramPackages(
-            {"apt": "podman", "dnf": "podman", "apk": "podman", "pacman": "podman"}, "https://podman.io"
-        ),
-        "runc": ProgramPackages(
-            {"apt": "runc", "dnf": "runc", "apk": "runc", "pacman": "runc"}, "https://github.com/opencontainers/runc"
-        ),
+        "go": ProgramPackages(_packages("go", apt="golang-go", dnf="golang"), "https://go.dev/dl"),
+        "podman": ProgramPackages(_packages("podman", brew=None), "https://podman.io"),
+        "runc": ProgramPackages(_packages("runc", brew=None), "https://github.com/opencontainers/runc"),
         # The bridges of podman, which writes its rules with iptables.
         "netavark": ProgramPackages(
-            {"apt": "netavark", "dnf": "netavark", "apk": "netavark", "pacman": "netavark"},
-            "https://github.com/containers/netavark",
-            file="/usr/lib/podman/netavark",
+            _packages("netavark", brew=None), "https://github.com/containers/netavark", file="/usr/lib/podman/netavark"
         ),
-        "iptables": ProgramPackages(
-            {"apt": "iptables", "dnf": "iptables-nft", "apk": "iptables", "pacman": "iptables"},
-            "https://www.netfilter.org",
-        ),
+        "iptables": ProgramPackages(_packages("iptables", dnf="iptables-nft", brew=None), "https://www.netfilter.org"),
         "postgres": ProgramPackages(
-            {"apt": "postgresql", "dnf": "postgresql-server", "apk": "postgresql", "pacman": "postgresql"},
+            _packages("postgresql", dnf="postgresql-server", brew=None),
             "https://www.postgresql.org",
             file="/usr/lib/postgresql/*/bin/postgres",
         ),
-        "chromium": ProgramPackages(
-            {"apt": "chromium", "dnf": "chromium", "apk": "chromium", "pacman": "chromium", "brew": "chromium"},
-            "https://www.chromium.org",
-        ),
+        "chromium": ProgramPackages(_packages("chromium"), "https://www.chromium.org"),
     }
 )
 """Programs by the name of their binary."""

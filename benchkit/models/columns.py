@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 from benchkit import units
@@ -12,13 +12,14 @@ Better = Literal["higher", "lower"]
 Formatter = Callable[[float | None], str]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Column:
     """One column of a table."""
 
+    description: str
+    _: KW_ONLY
     name: str = ""
     """Name of the field; the row model fills it in."""
-    description: str
     unit: str | None = None
     """Unit of its values, as benchmark formats write it after a number; None for what has none."""
 
@@ -59,23 +60,23 @@ class FailureMetric(Metric):
 
 def duration(title: str, description: str, *, better: Better | None = "lower", unit: str = "sec") -> Metric:
     """Describe a time in seconds, or in seconds per something."""
-    return Metric(description=description, unit=unit, title=title, better=better, format=units.seconds)
+    return Metric(description, unit=unit, title=title, better=better, format=units.seconds)
 
 
 def rate(title: str, description: str, *, unit: str = "req/s") -> Metric:
     """Describe a rate per second, of which more is better."""
-    return Metric(description=description, unit=unit, title=title, better="higher", format=units.rate)
+    return Metric(description, unit=unit, title=title, better="higher", format=units.rate)
 
 
 def share(title: str, description: str, *, better: Better | None = None) -> Metric:
     """Describe a share, from 0 to 1."""
-    return Metric(description=description, unit="ratio", title=title, better=better, format=units.share)
+    return Metric(description, unit="ratio", title=title, better=better, format=units.share)
 
 
 def percentile(percent: float) -> PercentileMetric:
     """Describe the latency percentile of this rank, from 0 to 100."""
     return PercentileMetric(
-        description=f"time within which {percent:g} % of the requests were answered",
+        f"time within which {percent:g} % of the requests were answered",
         unit="sec",
         title=f"p{percent:g} latency",
         better="lower",
@@ -86,4 +87,4 @@ def percentile(percent: float) -> PercentileMetric:
 
 def failures(title: str, description: str) -> FailureMetric:
     """Describe a count of failed requests."""
-    return FailureMetric(description=description, unit="count", title=title, better="lower", format=units.count)
+    return FailureMetric(description, unit="count", title=title, better="lower", format=units.count)

@@ -36,28 +36,21 @@ class TrialRow(Row):
 
     TABLE: ClassVar[str] = "trials"
 
-    cell_id: Annotated[str, Column(description="cell of the trial")]
-    trial_id: Annotated[str, Column(description="id, unique in the store")]
-    block: Annotated[int, Column(description="repetition of all cells, from 1")]
-    position: Annotated[int, Column(description="position in the block, from 1")]
+    cell_id: Annotated[str, Column("cell of the trial")]
+    trial_id: Annotated[str, Column("id, unique in the store")]
+    block: Annotated[int, Column("repetition of all cells, from 1")]
+    position: Annotated[int, Column("position in the block, from 1")]
     kind: Annotated[
-        str,
-        Column(
-            description="measure, control, profile, trace, calibrate, probe; split: its block was interrupted and repeated"
-        ),
+        str, Column("measure, control, profile, trace, calibrate, probe; split: its block was interrupted and repeated")
     ]
-    testbed: Annotated[
-        str | None, Column(description="group of hosts that the block ran on; null: the run had one")
-    ] = None
-    started_at: Annotated[datetime | None, Column(description="start of the trial")] = None
+    testbed: Annotated[str | None, Column("group of hosts that the block ran on; null: the run had one")] = None
+    started_at: Annotated[datetime | None, Column("start of the trial")] = None
     duration_s: Annotated[float | None, duration("measured window", "length of the measured window", better=None)] = (
         None
     )
-    tool: Annotated[str | None, Column(description="load tool")] = None
-    connections: Annotated[int | None, Column(description="connections of all generators")] = None
-    rate_requested: Annotated[
-        float | None, Column(description="target rate; null: as fast as answers come", unit="req/s")
-    ] = None
+    tool: Annotated[str | None, Column("load tool")] = None
+    connections: Annotated[int | None, Column("connections of all generators")] = None
+    rate_requested: Annotated[float | None, Column("target rate; null: as fast as answers come", unit="req/s")] = None
     rate_achieved: Annotated[
         float | None, rate("achieved rate", "requests per second answered under a target rate; null without one")
     ] = None
@@ -72,13 +65,10 @@ class TrialRow(Row):
         float | None,
         rate("capacity", "highest rate that keeps the objective of `load.capacity`, as a search estimated it"),
     ] = None
-    capacity_low: Annotated[float | None, Column(description="low end of its 95 % interval", unit="req/s")] = None
+    capacity_low: Annotated[float | None, Column("low end of its 95 % interval", unit="req/s")] = None
     capacity_high: Annotated[
         float | None,
-        Column(
-            description="high end; null: no probe failed by the server, the capacity is at least the low end",
-            unit="req/s",
-        ),
+        Column("high end; null: no probe failed by the server, the capacity is at least the low end", unit="req/s"),
     ] = None
     overload_goodput_rps: Annotated[
         float | None,
@@ -104,23 +94,16 @@ class TrialRow(Row):
         ),
     ] = None
     requests: Annotated[
-        int | None,
-        Metric(
-            description="completed requests", unit="requests", title="requests", better="higher", format=units.count
-        ),
+        int | None, Metric("completed requests", unit="requests", title="requests", better="higher", format=units.count)
     ] = None
     rps: Annotated[float | None, rate("RPS", "requests per second")] = None
     bytes_total: Annotated[
-        float | None, Metric(description="bytes received", unit="B", title="bytes", better=None, format=units.size)
+        float | None, Metric("bytes received", unit="B", title="bytes", better=None, format=units.size)
     ] = None
     bytes_per_s: Annotated[
         float | None,
         Metric(
-            description="bytes received per second",
-            unit="B/s",
-            title="bytes per second",
-            better="higher",
-            format=units.bytes_per_s,
+            "bytes received per second", unit="B/s", title="bytes per second", better="higher", format=units.bytes_per_s
         ),
     ] = None
     latency_mean_s: Annotated[float | None, duration("mean latency", "mean response time")] = None
@@ -147,21 +130,12 @@ class TrialRow(Row):
             "mean time to the first byte of an answer: ab's from sending each request, h2load's from opening each connection",
         ),
     ] = None
-    latency_covers: Annotated[
-        str | None, Column(description="request, or connect+request where times include connecting")
-    ] = None
-    latency_corrected: Annotated[
-        bool | None, Column(description="true: times are corrected for coordinated omission")
-    ] = None
+    latency_covers: Annotated[str | None, Column("request, or connect+request where times include connecting")] = None
+    latency_corrected: Annotated[bool | None, Column("true: times are corrected for coordinated omission")] = None
     latency_from: Annotated[
-        str | None,
-        Column(
-            description="instant from which times count: sent, or due: when the target rate wanted the request sent"
-        ),
+        str | None, Column("instant from which times count: sent, or due: when the target rate wanted the request sent")
     ] = None
-    latency_resolution_s: Annotated[
-        float | None, Column(description="step in which the tool states times", unit="sec")
-    ] = None
+    latency_resolution_s: Annotated[float | None, Column("step in which the tool states times", unit="sec")] = None
     errors_connect: Annotated[int | None, failures("failed connects", "connections that failed")] = None
     errors_read: Annotated[int | None, failures("read errors", "reads that failed")] = None
     errors_write: Annotated[int | None, failures("write errors", "writes that failed")] = None
@@ -181,7 +155,7 @@ class TrialRow(Row):
     cost_per_million: Annotated[
         float | None,
         Metric(
-            description="price of the servers' hosts for a million requests, at the rate of the trial, or at the capacity that "
+            "price of the servers' hosts for a million requests, at the rate of the trial, or at the capacity that "
             "it found; null: a host has no price in the inventory",
             unit="currency/Mreq",
             title="cost of a million requests",
@@ -189,11 +163,11 @@ class TrialRow(Row):
             format=units.price,
         ),
     ] = None
-    currency: Annotated[str | None, Column(description="currency of that cost (ISO 4217)")] = None
+    currency: Annotated[str | None, Column("currency of that cost (ISO 4217)")] = None
     energy_j_per_request: Annotated[
         float | None,
         Metric(
-            description="energy of the servers' machines per request, as far as `energy_covers` says; null: no counter",
+            "energy of the servers' machines per request, as far as `energy_covers` says; null: no counter",
             unit="J/req",
             title="energy per request",
             better="lower",
@@ -203,7 +177,7 @@ class TrialRow(Row):
     active_energy_j_per_request: Annotated[
         float | None,
         Metric(
-            description="the same without what the machines took before the block, without load",
+            "the same without what the machines took before the block, without load",
             unit="J/req",
             title="energy per request over idle",
             better="lower",
@@ -213,14 +187,14 @@ class TrialRow(Row):
     energy_covers: Annotated[
         str | None,
         Column(
-            description="parts whose energy that is: package, package + DRAM, or whole host; `with the load tool` where that "
+            "parts whose energy that is: package, package + DRAM, or whole host; `with the load tool` where that "
             "runs on the same machine"
         ),
     ] = None
     server_memory_bytes: Annotated[
         float | None,
         Metric(
-            description="largest resident memory in the window, over all services; pages that the processes of a service "
+            "largest resident memory in the window, over all services; pages that the processes of a service "
             "share count for each of them",
             unit="B",
             title="server memory",
@@ -239,7 +213,7 @@ class TrialRow(Row):
     server_switches_per_request: Annotated[
         float | None,
         Metric(
-            description="context switches of all services per request, voluntary and forced",
+            "context switches of all services per request, voluntary and forced",
             unit="1/req",
             title="context switches per request",
             better="lower",
@@ -254,36 +228,29 @@ class TrialRow(Row):
         ),
     ] = None
     probe_status: Annotated[
-        int | None, Column(description="status of the response to the probe; of several requests, the highest")
+        int | None, Column("status of the response to the probe; of several requests, the highest")
     ] = None
-    probe_header_bytes: Annotated[
-        int | None, Column(description="size of its header; of several, the sum", unit="B")
-    ] = None
-    probe_body_bytes: Annotated[int | None, Column(description="size of its body; of several, the sum", unit="B")] = (
-        None
-    )
-    probe_body_sha256: Annotated[
-        str | None, Column(description="SHA-256 of its body; of several, that of their digests")
-    ] = None
+    probe_header_bytes: Annotated[int | None, Column("size of its header; of several, the sum", unit="B")] = None
+    probe_body_bytes: Annotated[int | None, Column("size of its body; of several, the sum", unit="B")] = None
+    probe_body_sha256: Annotated[str | None, Column("SHA-256 of its body; of several, that of their digests")] = None
     probe_media_type: Annotated[
-        str | None, Column(description="media type of its body; of several, each; null: not all state one")
+        str | None, Column("media type of its body; of several, each; null: not all state one")
     ] = None
     probe_again_sha256: Annotated[
-        str | None, Column(description="SHA-256 of the body likewise, of the second probe before the load")
+        str | None, Column("SHA-256 of the body likewise, of the second probe before the load")
     ] = None
     probe_during_sha256: Annotated[
-        str | None,
-        Column(description="the same, of the probe in the middle of the window; null: none, or another status"),
+        str | None, Column("the same, of the probe in the middle of the window; null: none, or another status")
     ] = None
-    probe_after_sha256: Annotated[str | None, Column(description="the same, of the probe after the window")] = None
-    protocol: Annotated[
-        str | None, Column(description="protocol in which the probe was answered: http1, https1, h2, h2c, h3")
-    ] = None
-    tls_version: Annotated[str | None, Column(description="its version of TLS; null: no TLS")] = None
+    probe_after_sha256: Annotated[str | None, Column("the same, of the probe after the window")] = None
+    protocol: Annotated[str | None, Column("protocol in which the probe was answered: http1, https1, h2, h2c, h3")] = (
+        None
+    )
+    tls_version: Annotated[str | None, Column("its version of TLS; null: no TLS")] = None
     cipher: Annotated[
         str | None,
         Column(
-            description="cipher suite of the load, by OpenSSL's name, where the tool states it or `tls.ciphers` allows one; "
+            "cipher suite of the load, by OpenSSL's name, where the tool states it or `tls.ciphers` allows one; "
             "null: no TLS, or unknown"
         ),
     ] = None
@@ -313,7 +280,7 @@ class TrialRow(Row):
     rate_first_over_last: Annotated[
         float | None,
         Metric(
-            description="request rate in the first third of the window relative to the last third",
+            "request rate in the first third of the window relative to the last third",
             unit="ratio",
             title="rate in the first third over the last",
             better=None,
@@ -328,11 +295,11 @@ class TrialRow(Row):
             better=None,
         ),
     ] = None
-    slices: Annotated[int | None, Column(description="slices of its window; null: the window is one piece")] = None
+    slices: Annotated[int | None, Column("slices of its window; null: the window is one piece")] = None
     start_spread_s: Annotated[
         float | None,
         Column(
-            description="time from the start of the first process of the load tool to that of the last, over all load hosts; "
+            "time from the start of the first process of the load tool to that of the last, over all load hosts; "
             "with slices, the largest of any; null: one process",
             unit="sec",
         ),
@@ -340,33 +307,29 @@ class TrialRow(Row):
     start_uncertainty_s: Annotated[
         float | None,
         Column(
-            description="largest error of start_spread_s, by the comparison of the load hosts' clocks; null: one host",
-            unit="sec",
+            "largest error of start_spread_s, by the comparison of the load hosts' clocks; null: one host", unit="sec"
         ),
     ] = None
-    foreign_share: Annotated[
-        float | None, Column(description="share of the CPU time of its cores that other processes used")
-    ] = None
-    stolen_share: Annotated[
-        float | None, Column(description="share of the CPU time of its cores that the hypervisor withheld")
-    ] = None
+    foreign_share: Annotated[float | None, Column("share of the CPU time of its cores that other processes used")] = (
+        None
+    )
+    stolen_share: Annotated[float | None, Column("share of the CPU time of its cores that the hypervisor withheld")] = (
+        None
+    )
     withheld_share: Annotated[
-        float | None,
-        Column(description="share of the window in which a quota that is not the scenario's withheld CPU time"),
+        float | None, Column("share of the window in which a quota that is not the scenario's withheld CPU time")
     ] = None
     other_program: Annotated[
-        str | None, Column(description="busiest program that was no part of the run, with its pid; null: none was seen")
+        str | None, Column("busiest program that was no part of the run, with its pid; null: none was seen")
     ] = None
     other_program_cores: Annotated[
-        float | None, Column(description="CPU time that it used per second of the trial, in cores", unit="cores")
+        float | None, Column("CPU time that it used per second of the trial, in cores", unit="cores")
     ] = None
     neighbour_share: Annotated[
         float | None,
-        Column(
-            description="share of the CPU time of its cores that servers of the block's other cells used in its slices"
-        ),
+        Column("share of the CPU time of its cores that servers of the block's other cells used in its slices"),
     ] = None
-    verdict: Annotated[str | None, Column(description="valid, suspect, invalid; null: not judged")] = None
+    verdict: Annotated[str | None, Column("valid, suspect, invalid; null: not judged")] = None
     overhead_s: Annotated[
         float | None,
         duration(
@@ -381,14 +344,14 @@ class VerdictRow(Row):
 
     TABLE: ClassVar[str] = "verdicts"
 
-    trial_id: Annotated[str, Column(description="trial")]
-    check: Annotated[str, Column(description="code of the check")]
-    severity: Annotated[str, Column(description="suspect or invalid")]
-    metrics: Annotated[tuple[str, ...], Column(description="columns of `trials` that it invalidates")]
-    seen: Annotated[str, Column(description="observed value")]
-    threshold: Annotated[str, Column(description="threshold of the check")]
-    text: Annotated[str, Column(description="sentences: observed value, meaning, advice")]
-    scope: Annotated[str, Column(description="trial: by itself; run: in comparison with the run's other trials")]
+    trial_id: Annotated[str, Column("trial")]
+    check: Annotated[str, Column("code of the check")]
+    severity: Annotated[str, Column("suspect or invalid")]
+    metrics: Annotated[tuple[str, ...], Column("columns of `trials` that it invalidates")]
+    seen: Annotated[str, Column("observed value")]
+    threshold: Annotated[str, Column("threshold of the check")]
+    text: Annotated[str, Column("sentences: observed value, meaning, advice")]
+    scope: Annotated[str, Column("trial: by itself; run: in comparison with the run's other trials")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -397,10 +360,10 @@ class UncheckedRow(Row):
 
     TABLE: ClassVar[str] = "unchecked"
 
-    trial_id: Annotated[str, Column(description="trial")]
-    check: Annotated[str, Column(description="code of the check")]
-    why: Annotated[str, Column(description="missing evidence")]
-    scope: Annotated[str, Column(description="trial or run, as in `verdicts`")]
+    trial_id: Annotated[str, Column("trial")]
+    check: Annotated[str, Column("code of the check")]
+    why: Annotated[str, Column("missing evidence")]
+    scope: Annotated[str, Column("trial or run, as in `verdicts`")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -410,17 +373,15 @@ class TelemetryRow(Row):
     TABLE: ClassVar[str] = "telemetry"
     IS_LARGE: ClassVar[bool] = True
 
-    trial_id: Annotated[str, Column(description="trial")]
-    host: Annotated[str, Column(description="host")]
-    role: Annotated[str, Column(description="roles of the host that the sample is about, with commas between them")]
-    service: Annotated[str | None, Column(description="service; null: the host as a whole")]
-    instance: Annotated[str | None, Column(description="core, interface, socket, pid; null: all of them")]
-    t_s: Annotated[
-        float, Column(description="time from the start of the measured window; negative before it", unit="sec")
-    ]
-    metric: Annotated[str, Column(description="name of the metric")]
-    unit: Annotated[str, Column(description="unit of the value")]
-    value: Annotated[float, Column(description="value; counters start at 0")]
+    trial_id: Annotated[str, Column("trial")]
+    host: Annotated[str, Column("host")]
+    role: Annotated[str, Column("roles of the host that the sample is about, with commas between them")]
+    service: Annotated[str | None, Column("service; null: the host as a whole")]
+    instance: Annotated[str | None, Column("core, interface, socket, pid; null: all of them")]
+    t_s: Annotated[float, Column("time from the start of the measured window; negative before it", unit="sec")]
+    metric: Annotated[str, Column("name of the metric")]
+    unit: Annotated[str, Column("unit of the value")]
+    value: Annotated[float, Column("value; counters start at 0")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -430,14 +391,14 @@ class ProfileRow(Row):
     TABLE: ClassVar[str] = "profile"
     IS_LARGE: ClassVar[bool] = True
 
-    trial_id: Annotated[str, Column(description="trial")]
-    host: Annotated[str, Column(description="host")]
-    service: Annotated[str, Column(description="service")]
-    function: Annotated[str, Column(description="function")]
-    flat_s: Annotated[float | None, Column(description="time in the function itself", unit="sec")]
-    cum_s: Annotated[float | None, Column(description="time in the function and its callees", unit="sec")]
-    flat_share: Annotated[float, Column(description="flat_s as a share of the profile")]
-    cum_share: Annotated[float, Column(description="cum_s as a share of the profile")]
+    trial_id: Annotated[str, Column("trial")]
+    host: Annotated[str, Column("host")]
+    service: Annotated[str, Column("service")]
+    function: Annotated[str, Column("function")]
+    flat_s: Annotated[float | None, Column("time in the function itself", unit="sec")]
+    cum_s: Annotated[float | None, Column("time in the function and its callees", unit="sec")]
+    flat_share: Annotated[float, Column("flat_s as a share of the profile")]
+    cum_share: Annotated[float, Column("cum_s as a share of the profile")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -446,10 +407,10 @@ class ProfileShareRow(Row):
 
     TABLE: ClassVar[str] = "profile_share"
 
-    trial_id: Annotated[str, Column(description="trial")]
-    service: Annotated[str, Column(description="service")]
-    category: Annotated[str, Column(description="category (`benchkit.models.profile`)")]
-    share: Annotated[float, Column(description="share of the profile")]
+    trial_id: Annotated[str, Column("trial")]
+    service: Annotated[str, Column("service")]
+    category: Annotated[str, Column("category (`benchkit.models.profile`)")]
+    share: Annotated[float, Column("share of the profile")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -458,16 +419,13 @@ class TraceRow(Row):
 
     TABLE: ClassVar[str] = "trace"
 
-    trial_id: Annotated[str, Column(description="trial")]
-    host: Annotated[str, Column(description="host")]
-    service: Annotated[str, Column(description="service")]
-    level: Annotated[str, Column(description="system calls, waiting, or counters")]
-    name: Annotated[str, Column(description="name of the system call or the counter, or what threads wait for")]
-    value: Annotated[
-        float,
-        Column(description="count, or seconds off the CPU of all threads (clock: on it), in the traced time"),
-    ]
-    traced_s: Annotated[float, Column(description="traced time", unit="sec")]
+    trial_id: Annotated[str, Column("trial")]
+    host: Annotated[str, Column("host")]
+    service: Annotated[str, Column("service")]
+    level: Annotated[str, Column("system calls, waiting, or counters")]
+    name: Annotated[str, Column("name of the system call or the counter, or what threads wait for")]
+    value: Annotated[float, Column("count, or seconds off the CPU of all threads (clock: on it), in the traced time")]
+    traced_s: Annotated[float, Column("traced time", unit="sec")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -477,11 +435,11 @@ class LatencyRow(Row):
     TABLE: ClassVar[str] = "latency"
     IS_LARGE: ClassVar[bool] = True
 
-    trial_id: Annotated[str, Column(description="trial")]
-    series: Annotated[str, Column(description="raw, or corrected for coordinated omission")]
-    low_s: Annotated[float, Column(description="lowest value that the bucket counts", unit="sec")]
-    high_s: Annotated[float, Column(description="highest value that the bucket counts", unit="sec")]
-    count: Annotated[int, Column(description="requests in the bucket")]
+    trial_id: Annotated[str, Column("trial")]
+    series: Annotated[str, Column("raw, or corrected for coordinated omission")]
+    low_s: Annotated[float, Column("lowest value that the bucket counts", unit="sec")]
+    high_s: Annotated[float, Column("highest value that the bucket counts", unit="sec")]
+    count: Annotated[int, Column("requests in the bucket")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -490,25 +448,22 @@ class ClassRow(Row):
 
     TABLE: ClassVar[str] = "classes"
 
-    trial_id: Annotated[str, Column(description="trial")]
-    request_class: Annotated[
-        str, Column(description="class: method and path without ids, or the scenario's name of it")
-    ]
-    weight: Annotated[float, Column(description="share of the class in the load as it is stated", unit="share")]
-    requests: Annotated[int, Column(description="requests with a response", unit="requests")]
-    errors: Annotated[int, Column(description="requests without one", unit="requests")]
+    trial_id: Annotated[str, Column("trial")]
+    request_class: Annotated[str, Column("class: method and path without ids, or the scenario's name of it")]
+    weight: Annotated[float, Column("share of the class in the load as it is stated", unit="share")]
+    requests: Annotated[int, Column("requests with a response", unit="requests")]
+    errors: Annotated[int, Column("requests without one", unit="requests")]
     other_statuses: Annotated[
-        int,
-        Column(description="responses with another status than expected; without one: other than 2xx", unit="requests"),
+        int, Column("responses with another status than expected; without one: other than 2xx", unit="requests")
     ]
     other_sizes: Annotated[
-        int | None, Column(description="responses with another size than expected; null: any is", unit="requests")
+        int | None, Column("responses with another size than expected; null: any is", unit="requests")
     ]
-    size_low: Annotated[int | None, Column(description="fewest bytes of a response's body", unit="bytes")]
-    size_high: Annotated[int | None, Column(description="most bytes of a response's body", unit="bytes")]
-    latency_mean_s: Annotated[float | None, Column(description="mean response time", unit="sec")]
-    latency_p50_s: Annotated[float | None, Column(description="median response time", unit="sec")]
-    latency_p99_s: Annotated[float | None, Column(description="99th percentile of the response time", unit="sec")]
+    size_low: Annotated[int | None, Column("fewest bytes of a response's body", unit="bytes")]
+    size_high: Annotated[int | None, Column("most bytes of a response's body", unit="bytes")]
+    latency_mean_s: Annotated[float | None, Column("mean response time", unit="sec")]
+    latency_p50_s: Annotated[float | None, Column("median response time", unit="sec")]
+    latency_p99_s: Annotated[float | None, Column("99th percentile of the response time", unit="sec")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -517,37 +472,26 @@ class SliceRow(Row):
 
     TABLE: ClassVar[str] = "slices"
 
-    trial_id: Annotated[str, Column(description="trial")]
-    slice: Annotated[int, Column(description="number of the slice and of its round in the block, from 1")]
-    place: Annotated[int, Column(description="place in the round, from 1")]
-    started_s: Annotated[
-        float, Column(description="start of its window, from that of the block's first slice", unit="sec")
-    ]
-    duration_s: Annotated[float | None, Column(description="length of its window, by the load tool", unit="sec")]
-    late_s: Annotated[float, Column(description="largest delay of a generator's start", unit="sec")]
-    requests: Annotated[int | None, Column(description="completed requests", unit="requests")]
-    rps: Annotated[float | None, Column(description="requests per second", unit="req/s")]
-    latency_p50_s: Annotated[float | None, Column(description="median response time", unit="sec")]
-    latency_p99_s: Annotated[float | None, Column(description="99th percentile of the response time", unit="sec")]
-    server_cpu_s: Annotated[float | None, Column(description="CPU time of the trial's services", unit="sec")]
-    neighbour_cpu_s: Annotated[
-        float | None, Column(description="CPU time of the services of the block's other cells", unit="sec")
-    ]
-    generator_cpu_s: Annotated[float | None, Column(description="CPU time of the generators", unit="sec")]
+    trial_id: Annotated[str, Column("trial")]
+    slice: Annotated[int, Column("number of the slice and of its round in the block, from 1")]
+    place: Annotated[int, Column("place in the round, from 1")]
+    started_s: Annotated[float, Column("start of its window, from that of the block's first slice", unit="sec")]
+    duration_s: Annotated[float | None, Column("length of its window, by the load tool", unit="sec")]
+    late_s: Annotated[float, Column("largest delay of a generator's start", unit="sec")]
+    requests: Annotated[int | None, Column("completed requests", unit="requests")]
+    rps: Annotated[float | None, Column("requests per second", unit="req/s")]
+    latency_p50_s: Annotated[float | None, Column("median response time", unit="sec")]
+    latency_p99_s: Annotated[float | None, Column("99th percentile of the response time", unit="sec")]
+    server_cpu_s: Annotated[float | None, Column("CPU time of the trial's services", unit="sec")]
+    neighbour_cpu_s: Annotated[float | None, Column("CPU time of the services of the block's other cells", unit="sec")]
+    generator_cpu_s: Annotated[float | None, Column("CPU time of the generators", unit="sec")]
     foreign_cpu_s: Annotated[
-        float | None,
-        Column(description="CPU time on the trial's CPUs that no process of the run was charged with", unit="sec"),
+        float | None, Column("CPU time on the trial's CPUs that no process of the run was charged with", unit="sec")
     ]
-    stolen_s: Annotated[
-        float | None, Column(description="time that the hypervisor took from the trial's CPUs", unit="sec")
-    ]
-    server_loop_s: Annotated[
-        float | None, Column(description="CPU time of a small fixed loop on the servers' CPUs", unit="sec")
-    ]
-    accept_queue: Annotated[int | None, Column(description="connections that waited for its services after it")] = None
-    time_wait: Annotated[int | None, Column(description="sockets in TIME_WAIT on its services' hosts at its start")] = (
-        None
-    )
+    stolen_s: Annotated[float | None, Column("time that the hypervisor took from the trial's CPUs", unit="sec")]
+    server_loop_s: Annotated[float | None, Column("CPU time of a small fixed loop on the servers' CPUs", unit="sec")]
+    accept_queue: Annotated[int | None, Column("connections that waited for its services after it")] = None
+    time_wait: Annotated[int | None, Column("sockets in TIME_WAIT on its services' hosts at its start")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -556,21 +500,19 @@ class SeriesRow(Row):
 
     TABLE: ClassVar[str] = "series"
 
-    trial_id: Annotated[str, Column(description="trial")]
-    t_s: Annotated[float, Column(description="start of the second, from the first request", unit="sec")]
-    rps: Annotated[
-        float, Column(description="requests that ended in it; the last second of a run is rarely whole", unit="req/s")
-    ]
-    in_flight: Annotated[int, Column(description="requests without an answer at its end", unit="requests")]
+    trial_id: Annotated[str, Column("trial")]
+    t_s: Annotated[float, Column("start of the second, from the first request", unit="sec")]
+    rps: Annotated[float, Column("requests that ended in it; the last second of a run is rarely whole", unit="req/s")]
+    in_flight: Annotated[int, Column("requests without an answer at its end", unit="requests")]
     errors: Annotated[
         int,
         Column(
-            description="failed requests and answers with a status below 200 or above 399 in it; hey has no row of the former",
+            "failed requests and answers with a status below 200 or above 399 in it; hey has no row of the former",
             unit="requests",
         ),
     ]
-    latency_p50_s: Annotated[float | None, Column(description="median of the times that ended in it", unit="sec")]
-    latency_p99_s: Annotated[float | None, Column(description="their 99th percentile", unit="sec")]
+    latency_p50_s: Annotated[float | None, Column("median of the times that ended in it", unit="sec")]
+    latency_p99_s: Annotated[float | None, Column("their 99th percentile", unit="sec")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -579,9 +521,9 @@ class NoteRow(Row):
 
     TABLE: ClassVar[str] = "notes"
 
-    trial_id: Annotated[str, Column(description="trial")]
-    code: Annotated[str, Column(description="code of the note")]
-    message: Annotated[str, Column(description="message")]
+    trial_id: Annotated[str, Column("trial")]
+    code: Annotated[str, Column("code of the note")]
+    message: Annotated[str, Column("message")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -590,10 +532,10 @@ class FactorRow(Row):
 
     TABLE: ClassVar[str] = "factors"
 
-    cell_id: Annotated[str, Column(description="cell")]
-    factor: Annotated[str, Column(description="factor")]
-    level: Annotated[str, Column(description="level as text")]
-    level_num: Annotated[float | None, Column(description="level as a number; null: it is none")]
+    cell_id: Annotated[str, Column("cell")]
+    factor: Annotated[str, Column("factor")]
+    level: Annotated[str, Column("level as text")]
+    level_num: Annotated[float | None, Column("level as a number; null: it is none")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -602,33 +544,31 @@ class ComponentRow(Row):
 
     TABLE: ClassVar[str] = "components"
 
-    cell_id: Annotated[str, Column(description="cell")]
-    baseline_id: Annotated[str | None, Column(description="cell that it is compared with; null: none")] = None
+    cell_id: Annotated[str, Column("cell")]
+    baseline_id: Annotated[str | None, Column("cell that it is compared with; null: none")] = None
     level: Annotated[
         str,
         Column(
-            description="rate, cores, counters: logarithms, which add up to that of the ratio of rates, of cores used, and of "
+            "rate, cores, counters: logarithms, which add up to that of the ratio of rates, of cores used, and of "
             "the CPU time per request of a service by hardware counters; service, "
             "mode, category, function: parts of the CPU time per request; system calls, waiting: of traced trials; activity: "
             "what adds up to nothing"
         ),
     ]
-    service: Annotated[str | None, Column(description="service, or host; null: all of them")]
-    component: Annotated[str, Column(description="name of the part; `all` without a service is the sum of the level")]
-    unit: Annotated[str, Column(description="unit of the value")]
-    value: Annotated[float, Column(description="mean of the cell over blocks")]
-    baseline_value: Annotated[float | None, Column(description="mean of the baseline over the same blocks")] = None
+    service: Annotated[str | None, Column("service, or host; null: all of them")]
+    component: Annotated[str, Column("name of the part; `all` without a service is the sum of the level")]
+    unit: Annotated[str, Column("unit of the value")]
+    value: Annotated[float, Column("mean of the cell over blocks")]
+    baseline_value: Annotated[float | None, Column("mean of the baseline over the same blocks")] = None
     difference: Annotated[
-        float | None, Column(description="their difference, of logarithms at the levels rate, cores and counters")
+        float | None, Column("their difference, of logarithms at the levels rate, cores and counters")
     ] = None
     low: Annotated[
         float | None,
-        Column(
-            description="lower end of the interval of the difference, or of a value without one; null: too few blocks"
-        ),
+        Column("lower end of the interval of the difference, or of a value without one; null: too few blocks"),
     ]
-    high: Annotated[float | None, Column(description="upper end of it")]
-    blocks: Annotated[int, Column(description="blocks with both cells")]
+    high: Annotated[float | None, Column("upper end of it")]
+    blocks: Annotated[int, Column("blocks with both cells")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -637,11 +577,11 @@ class HostRow(Row):
 
     TABLE: ClassVar[str] = "hosts"
 
-    host: Annotated[str, Column(description="host")]
-    role: Annotated[str, Column(description="one of its roles")]
-    at: Annotated[str, Column(description="stage of the run: start, block n, tuned, restored, end")]
-    fact: Annotated[str, Column(description="name of the fact; nested facts have dotted names")]
-    value: Annotated[str | None, Column(description="value as text")]
+    host: Annotated[str, Column("host")]
+    role: Annotated[str, Column("one of its roles")]
+    at: Annotated[str, Column("stage of the run: start, block n, tuned, restored, end")]
+    fact: Annotated[str, Column("name of the fact; nested facts have dotted names")]
+    value: Annotated[str | None, Column("value as text")]
 
 
 TABLES: Mapping[str, type[Row]] = MappingProxyType(
