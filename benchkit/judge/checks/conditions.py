@@ -12,35 +12,32 @@ from benchkit.models.protocol import Negotiated
 from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import TrialRecord
 
+_OBSERVERS = {
+    "profile": ("profiler", "uses CPU time itself", "profiled"),
+    "trace": ("tracer", "uses CPU time at each system call", "traced"),
+}
+"""By the kind of a trial: what observes its servers, how that costs time, and what they are then."""
 
-def _profiler(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
+
+def _observer(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
     """Mark trials of passes, whose figures are shown but never mixed with measured ones."""
-    if evidence.record.kind == "trace":
-        return [
-            Finding(
-                severity="invalid",
-                metrics=ALL,
-                seen="the trial ran under a tracer",
-                threshold="limit: no tracer",
-                means="A tracer uses CPU time at each system call: the figures are those of a traced server.",
-                advice="Read its trace, and take figures from the measured trials.",
-            )
-        ]
-    if evidence.record.kind != "profile":
+    kind = evidence.record.kind
+    if kind not in _OBSERVERS:
         return ()
+    name, cost, observed = _OBSERVERS[kind]
     return [
         Finding(
             severity="invalid",
             metrics=ALL,
-            seen="the trial ran under a profiler",
-            threshold="limit: no profiler",
-            means="A profiler uses CPU time itself: the figures are those of a profiled server.",
-            advice="Read its profile, and take figures from the measured trials.",
+            seen=f"the trial ran under a {name}",
+            threshold=f"limit: no {name}",
+            means=f"A {name} {cost}: the figures are those of a {observed} server.",
+            advice=f"Read its {kind}, and take figures from the measured trials.",
         )
     ]
 
 
-OBSERVED = Check("observed", "the profiler was on", of_trial=_profiler)
+OBSERVED = Check("observed", "the profiler was on", of_trial=_observer)
 
 
 def _changed_processes(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
