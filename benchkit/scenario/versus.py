@@ -20,7 +20,6 @@ from benchkit.models.design import Design, ResponsePart
 from benchkit.models.request import SecretValue, without_secrets
 from benchkit.models.run import CALIBRATION
 from benchkit.scenario.server_arguments import command_words, image_of, is_url, split_url
-from benchkit.scenario.versus_images import PORT, SERVICE, container_stack, image_stack
 from benchkit.scenario.versus_times import (
     CALIBRATION_S,
     DEFAULT_TOOL,
@@ -35,13 +34,16 @@ from benchkit.scenario.versus_times import (
     warm_up_s,
     window_s,
 )
+from benchkit.services.container import CONTAINER
 from benchkit.services.external import EXTERNAL
+from benchkit.services.images import find_image
 
 SCENARIO_NAME = "versus"
 LOOPBACK = "127.0.0.1"
+SERVICE = "app"
+PORT = 8080
 MAX_BLOCKS = 60
 """Blocks after which a comparison ends even if its intervals are still wide and its budget is not spent."""
-
 
 OWN_HEADERS = {"what": ["header_bytes"], "why": "two servers send headers of their own"}
 """A difference that every comparison of servers has."""
@@ -221,7 +223,7 @@ def compare_images_of(
         "title": " against ".join(refs),
         "question": f"Which of these images is faster: {', '.join(refs)}?",
         "factors": {"ref": list(refs)},
-        "stacks": {"server": container_stack(options, comparison.port or PORT, comparison.ready_within_s)},
+        "stacks": {"server": _container(options, comparison.port or PORT, comparison)},
         **_roles(comparison),
         "differs": _differs(comparison),
         **_times(len(refs), comparison),
@@ -322,7 +324,7 @@ def _external(url: str, certificate: str | None) -> dict[str, object]:
             hint = "name the file (PEM) of its certificate, or of its authority's, with --certificate"
             raise InputError(f"{url} has no certificate", why=why, hint=hint)
         options["tls"] = {"certificate": certificate}
-    return {"entry": SERVICE, "services": {SERVICE: options}}
+    return _stack_of(options)
 
 
 def _command(command: str, search_path: str | None) -> dict[str, object]:
@@ -352,17 +354,37 @@ def _stack(command: str, options: Mapping[str, object], comparison: ServerCompar
         **_command(command, comparison.search_path),
         **({"files": list(comparison.files)} if comparison.files else {}),
         **({} if comparison.cwd is None else {"cwd": comparison.cwd}),
-        **({} if comparison.ready_within_s is None else {"ready": {"within_s": comparison.ready_within_s}}),
+        **_ready(comparison),
     }
+    return _stack_of(service)
+
+
+def _container(options: Mapping[str, object], port: int, comparison: ServerComparison) -> dict[str, object]:
+    """Return a stack of one container with these options, which listens on this port inside."""
+    return _stack_of({"backend": CONTAINER.name, "listen": PORT, "port": port, **options, **_ready(comparison)})
+
+
+def _ready(comparison: ServerComparison) -> dict[str, object]:
+    return {} if comparison.ready_within_s is None else {"ready": {"within_s": comparison.ready_within_s}}
+
+
+def _stack_of(service: dict[str, object]) -> dict[str, object]:
     return {"entry": SERVICE, "services": {SERVICE: service}}
 
 
 def _started(server: str, comparison: ServerComparison) -> dict[str, object]:
+    """Return the stack of a command, or of an image with the only port that it exposes; else with `PORT`.
+
+    Other machines pull an image that this one does not have. Raises InputError where this machine has no engine.
+    """
     image = image_of(server)
     if image is None:
         return _stack(server, {}, comparison)
-    is_elsewhere = comparison.cpus is None
-    return image_stack(image, comparison.port, comparison.ready_within_s, may_pull=is_elsewhere)
+    found = find_image(image)
+    ports = () if found is None else found[1].ports
+    exposed = ports[0] if len(ports) == 1 else PORT
+    pulled = {"pull": "missing"} if found is None and comparison.cpus is None else {}
+    return _container({"image": image, **pulled}, comparison.port or exposed, comparison)
 
 
 def _differs(comparison: ServerComparison) -> list[object]:
