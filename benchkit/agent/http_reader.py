@@ -1,7 +1,7 @@
 """HTTP responses read from a socket: one of HTTP/1.1 with every byte counted, and the frames of one of HTTP/2.
 
-`http.client` does not serve here: it loses the bytes of a chunk that ends early, cannot tell a broken chunk from the
-end of the connection, accepts a header without its end, and counts nothing (Python 3.8 to 3.13).
+`http.client` does not serve here (Python 3.8 to 3.13). It loses the bytes of a chunk that ends early, and cannot tell a
+broken chunk from the end of the connection. It accepts a header without its end, and counts nothing.
 """
 
 from __future__ import annotations

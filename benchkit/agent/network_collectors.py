@@ -156,8 +156,8 @@ class Sockstat(Collector):
 class SynFloodWarnings(Collector):
     """Number of warnings about a service's port since the collector was created.
 
-    A host that does not show its log to the login user (`kernel.dmesg_restrict`) has no samples, and none is missed:
-    the kernel's counters say the same with numbers.
+    A host that does not show its log to the login user (`kernel.dmesg_restrict`) has no samples. None is missed: the
+    kernel's counters say the same with numbers.
     """
 
     def __init__(self, address: str, port: int) -> None:

@@ -821,8 +821,8 @@ class LockHolder:
     pid: int
     uid: Optional[int]
     state: str
-    """"running", "ending" where its agent has just ended, "kept" for a stack that stays up without an agent, or
-    "silent" for a process that does not answer: it is stopped, or busy restoring changes."""
+    """"running"; "ending" where its agent has just ended; "kept" for a stack that stays up without an agent. A process
+    that does not answer is "silent": it is stopped, or busy restoring changes."""
     run: Optional[str] = None
     host: Optional[str] = None
     who: Optional[str] = None

@@ -322,7 +322,7 @@ class ContextSwitches(Collector):
         self._budget.reset()
 
     def _add(self, pid: int, tid: str) -> None:
-        """Add the switches of a thread since its last sample. Those of an ended thread stay in the sum."""
+        """Add the switches of a thread since its last sample. The sum keeps the switches of an ended thread."""
         try:
             content = read_once(f"/proc/{pid}/task/{tid}/status")
         except OSError:

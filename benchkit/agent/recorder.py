@@ -51,7 +51,7 @@ class SamplingSchedule:
         """Return an iterator over the ticks, for one thread.
 
         `tick_now` waits for all callers of this method, also before they take their first tick. After a requested tick
-        the next one comes half an interval later: a window of whole intervals with a request at both ends then has no
+        the next one comes half an interval later. A window of whole intervals with a request at both ends then has no
         regular tick close to its end.
         """
         with self._changed:
@@ -193,8 +193,8 @@ class Recorder:
 class Track:
     """Delays each sample until the next one; for one thread.
 
-    A requested sample replaces a regular or requested one that is less than a quarter of an interval older: over such a
-    short time counters in hundredths of a second give no rates. It replaces no scheduled one, which is the edge of a
+    A requested sample replaces a regular or requested one that is less than a quarter of an interval older. Over such a
+    short time, counters in hundredths of a second give no rates. It replaces no scheduled one, which is the edge of a
     slice.
     """
 

@@ -16,7 +16,7 @@ from benchkit.agent.socket_collectors import EstablishedConnections, ListeningSo
 ROUNDS = 400
 """Rounds of the loop, which take some 10 µs."""
 REPEATS = 3
-"""Runs of the loop, of which the median counts: an interrupt falls into one, the first has cold caches, and in one of
+"""Runs of the loop, of which the median counts. An interrupt falls into one, and the first has cold caches. In one of
 some 15,000 the clock of a thread that has just moved to the core loses time, down to 0. More runs cost a tenth of the
 sample's time each and change little: checks take the harmonic mean over many samples, which a slow one hardly moves."""
 CORES_PER_INTERVAL = 2

@@ -93,7 +93,7 @@ def _user_id(name: str) -> int:
 class PerfMaps:
     """The maps of processes that are started for a profile by perf.
 
-    Each such process makes a file named by its pid in the folder in which it starts, before it makes its map: so the
+    Each such process makes a file named by its pid in the folder in which it starts, before it makes its map. So the
     maps of processes that have ended are known too.
     """
 

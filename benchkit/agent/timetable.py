@@ -1,7 +1,7 @@
 """Processes that start at planned instants, one after the other: the load tools of a sliced block.
 
-One request starts them all: nothing has to arrive from the controller while load is measured, and the streams of a
-process are opened when the one before it has just started, not beside its measured load.
+One request starts them all: nothing has to arrive from the controller while load is measured. The streams of a process
+are opened when the one before it has just started, not beside its measured load.
 """
 
 from __future__ import annotations

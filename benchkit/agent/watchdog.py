@@ -5,7 +5,7 @@ It is the parent of the agent:
     sshd — waiter — watchdog — agent — services, load tools, …
 
 The waiter is the process that sshd waits for; it ends when everything is restored, or when the agent leaves a kept
-stack. The watchdog has its own session, none of sshd's open files, and is the subreaper of its descendants: when the
+stack. The watchdog has its own session, none of sshd's open files, and is the subreaper of its descendants. When the
 agent is killed, its processes become children of the watchdog. The watchdog holds the lease: without a heartbeat from
 the controller for that long, it ends the agent. When the agent has ended, it ends the remaining processes, restores
 what the records say, and writes a report.

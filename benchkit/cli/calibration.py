@@ -95,9 +95,9 @@ def calibrate(
 ) -> ServerComparison:
     """Return the comparison with a load that suits its servers; with `why`, also with a profile pass of them.
 
-    Its load tool is not the limit, and opens no more connections than the servers accept, but as many as keep them
-    busy; its slices are long enough for the slowest server. Runs a short trial of each server, again while there is
-    something to adapt, and takes their time off the budget. Raises HostError with the cause if a server does not run.
+    Its load tool is not the limit. It opens as many connections as keep the servers busy, and no more than they accept.
+    Its slices are long enough for the slowest server. Runs a short trial of each server, again while there is something
+    to adapt, and takes their time off the budget. Raises HostError with the cause if a server does not run.
     """
     from benchkit.cli.console import say
     from benchkit.cli.progress import SilentProgress

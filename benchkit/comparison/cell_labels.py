@@ -33,9 +33,8 @@ def cell_views(manifest: Manifest) -> tuple[CellView, ...]:
     """Return the cells of a run in the order of its plan, unsupported ones included, controls excepted.
 
     Labels contain only the levels that differ between cells, all of them of a cell alone, and say if a server is not
-    watched. Colours follow the
-    first factor whose levels are words (else the first one), so that a stack keeps its colour in every figure; panels
-    follow the other factors.
+    watched. Colours follow the first factor whose levels are words (else the first one), so that a stack keeps its
+    colour in every figure. Panels follow the other factors.
     """
     cells = [cell for cell in manifest.cells if controlled(cell.cell_id) is None]
     varying = _varying(cells)

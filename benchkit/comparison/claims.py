@@ -64,8 +64,8 @@ class ClaimResult(Frozen):
 def judge_claims(data: RunData) -> tuple[ClaimResult, ...]:
     """Evaluate every claim of the scenario that was run, in the order of its file.
 
-    Intervals are of each ratio alone. States are adjusted for the number of testable claims (Holm), so that a run in
-    which chance alone decides makes one wrong decision or more with a probability of at most `data.alpha`.
+    Intervals are of each ratio alone. States are adjusted for the number of testable claims (Holm). Where chance alone
+    decides, a run then makes wrong decisions with a probability of at most `data.alpha`.
     """
     return _judge(claims_of(data.manifest.scenario), data)
 

@@ -212,8 +212,8 @@ class TrialCosts:
     def _hops(self) -> pd.DataFrame:
         """Connections opened per request from the load to the entry of a stack, and from there to the servers behind.
 
-        The entry's own count, else the kernel's of the servers' hosts: they accept the connections of both hops, and
-        open those of the second, unless the load is on one of them. A hop that only other cells have has none.
+        The entry's own count, else the kernel's of the servers' hosts. They accept the connections of both hops, and
+        open the ones of the second, unless the load is on one of them. A hop that only other cells have has none.
         """
         stacks = {cell.cell_id: self.run.stack_of(cell) for cell in self.run.manifest.cells}
         hops = {cell_id: _hops_of(stack) for cell_id, stack in stacks.items() if stack.get("entry")}

@@ -1,10 +1,10 @@
 """Components of a ratio: what the difference between a cell and its baseline consists of.
 
-In a closed loop, requests per second are the CPU cores that the servers use, divided by their CPU time per request
-(the utilisation law, Denning and Buzen, The Operational Analysis of Queueing Network Models, 1978): the logarithm of a
-ratio of rates is a sum of two terms. The cores used are those allowed, times their utilisation. The CPU time per
-request is a sum over services, over user code and kernel, and with profiles over the categories and functions of each
-service. Every level adds up: what no part accounts for is a row of its own.
+In a closed loop, requests per second are the CPU cores that the servers use, divided by their CPU time per request.
+This is the utilisation law (Denning and Buzen, The Operational Analysis of Queueing Network Models, 1978). The
+logarithm of a ratio of rates is a sum of two terms. The cores used are those allowed, times their utilisation. The CPU
+time per request is a sum over services, over user code and kernel, and with profiles over the categories and functions
+of each service. Every level adds up: what no part accounts for is a row of its own.
 """
 
 from __future__ import annotations
@@ -28,11 +28,10 @@ from benchkit.stats.samples import Reals
 Level = Literal[
     "rate", "cores", "counters", "service", "mode", "category", "function", "system calls", "waiting", "activity"
 ]
-"""rate: logarithms that add up to that of the ratio of rates; cores, counters: those that add up to that of the cores
-used, and of the CPU time per request of each service by hardware counters;
-service, mode, category, function: parts of the CPU time per request; system calls, waiting: calls, and the time that
-threads are off the CPU, per request of traced trials; activity: what else happens per request, which
-adds up to nothing."""
+"""`rate`: logarithms that add up to that of the ratio of rates. `cores`, `counters`: logarithms that add up to that of
+the cores used, and of the CPU time per request of each service by hardware counters. `service`, `mode`, `category`,
+`function`: parts of the CPU time per request. `system calls`, `waiting`: calls, and the time that threads are off the
+CPU, per request of traced trials. `activity`: what else happens per request, which adds up to nothing."""
 LOGARITHMIC: frozenset[Level] = frozenset({"rate", "cores", "counters"})
 TRACED: Mapping[Level, str] = {"system calls": "1/req", "waiting": "sec/req"}
 """Levels of traced trials, with their units."""

@@ -161,8 +161,8 @@ def goroutines_of(trials: pd.DataFrame, telemetry: pd.DataFrame) -> pd.DataFrame
 def sample_count(functions: pd.DataFrame) -> int | None:
     """Return the number of CPU samples of profiles, from their rows of `profile`; None where none states a time.
 
-    A profiler samples at a fixed period, and the rarest function of a profile of some hundred samples has one: so many
-    times its CPU time is the whole.
+    A profiler samples at a fixed period, and the rarest function of a profile of some hundred samples has one. The
+    whole is so many times its CPU time.
     """
     seconds = pd.to_numeric(functions["flat_s"]).astype("float64")
     times = seconds[seconds > 0].groupby(functions["trial_id"])

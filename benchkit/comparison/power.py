@@ -174,9 +174,10 @@ def mde(noise: RatioNoise, blocks: int, family: int = 1, alpha: float = ALPHA, p
 def noise_of(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusion] = ()) -> RatioNoise | None:
     """Return the noise of the ratios of a run, over all its cells; None if it has too few samples.
 
-    The residual of the logarithms after removing cells and blocks (two-way layout without interaction: Montgomery,
-    Design and Analysis of Experiments, ch. 4) is the noise of a trial; a ratio has that of two. Excluded trials are
-    missing from the layout, which is therefore fitted by least squares (the same, section 4.1.3, The exact approach).
+    The noise of a trial is the residual of the logarithms after removing cells and blocks; a ratio has the noise of
+    two. This is a two-way layout without interaction (Montgomery, Design and Analysis of Experiments, ch. 4). Excluded
+    trials are missing from the layout, which is therefore fitted by least squares (the same, section 4.1.3, The exact
+    approach).
     """
     logs = take_samples(trials, metric, exclusions).logs
     known = ~np.isnan(logs)

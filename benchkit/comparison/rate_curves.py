@@ -1,9 +1,8 @@
 """Latency against rate: cells that differ only in their target rate, as curves with bands over blocks.
 
-The knee of a curve is the rate from which its p99 grows much faster than before. It lies farthest of all below
-the straight line from the first point to the last, in rate and logarithm of the latency (Satopää,
-Albrecht, Irwin and Raghavan, Finding a "Kneedle" in a Haystack, 2011). A curve that is not bent by more than its band
-has none.
+The knee of a curve is the rate from which its p99 grows much faster than before. It lies farthest of all below the
+straight line from the first point to the last, in rate and logarithm of the latency. Satopää, Albrecht, Irwin and
+Raghavan find it so (Finding a "Kneedle" in a Haystack, 2011). A curve that is not bent by more than its band has none.
 """
 
 from __future__ import annotations

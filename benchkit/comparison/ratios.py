@@ -49,8 +49,8 @@ Direction = Literal["better", "worse"]
 
 CONTAINED = 0.2
 """Largest bias that an interval includes anyway, as a share of its half-width. A normal estimate that is off by that
-much, 0.39 standard errors, still lies within 1.96 of them in Φ(1.57) - Φ(-2.35) = 93 % of runs. That is the least
-coverage that intervals keep."""
+much, 0.39 standard errors, still lies within 1.96 of them in Φ(1.57) - Φ(-2.35) = 93 % of runs. Intervals cover the
+true ratio at least so often."""
 
 _LARGEST = 700.0
 """Largest logarithm whose exponential a double can hold, nearly."""
@@ -436,7 +436,7 @@ class Bias:
     outside: float = 0.0
     neighbours: float = 0.0
     """A server that works while others are under load takes this time from them. For each of them it may save as much
-    work in its own slices: a share of the CPU time in each of n cells' slices changes a ratio by up to n shares."""
+    work in its own slices. A share of the CPU time in each of n cells' slices changes a ratio by up to n shares."""
     lag: float = 0.0
     """Latencies of either cell that may be longer by the delay of the load tool alone."""
 

@@ -112,7 +112,7 @@ def load(
       What selects trials (`kind`, `valid_for`) and the factors are read at once.
 
     Added columns: `scenario` and `run_id`, and in tables with `cell_id` a `factor_<name>` for each factor of the runs
-    read (numbers if all its levels are numbers, else text; null where a run has no such factor).
+    read. Its values are numbers if all its levels are numbers, else text; null where a run has no such factor.
 
     Raises InputError for an unknown store, table, run, scenario, scale, kind, metric or engine, and for an engine that
     is not installed. It is also raised for a selection by trial in a table without trials, and for files that are

@@ -3,7 +3,7 @@
 A trend is a line of logarithms within blocks, with a band.
 
 The Universal Scalability Law is X(N) = r N / (1 + a (N - 1) + b N (N - 1)) (Gunther, Guerrilla Capacity Planning, 2007,
-ch. 4 to 6). r is the rate of one. The contention a is the share of the work that only one can do at a time, and the
+ch. 4 to 6). r is the rate of one. The contention a is the share of the work that only one can do at a time. The
 coherency b is the cost of each pair that has to agree. With b above 0 the rate has a peak and falls beyond it.
 
 The memory of a connection is the slope of resident memory over connections. Memory divided by connections would count
@@ -185,7 +185,7 @@ def _points(
     """Return every level with its own interval, and the line with a band that holds for all of it at once.
 
     The band is Hotelling's T² over the blocks' two coefficients (Johnson and Wichern, Applied Multivariate Statistical
-    Analysis, 5.4), as Working and Hotelling (1929) derived for a regression line.
+    Analysis, 5.4). It is built as Working and Hotelling (1929) derived for a regression line.
     """
     blocks = len(logs)
     mean, error = t_statistics(logs.T)

@@ -89,7 +89,7 @@ def _balance_by_trial(trials: pd.DataFrame, telemetry: pd.DataFrame) -> pd.DataF
 def _worker_cpu_times(samples: pd.DataFrame) -> pd.Series[float]:
     """Return the CPU time over the window of each worker of a service in a trial; empty for a single process.
 
-    Workers are the processes that exist before the window and after it, except the first: it started the others
+    Workers are the processes that exist before the window and after it, except the first. That one started the others
     (nginx's master, the primary of Node's cluster) and serves no requests. It has the lowest pid.
     """
     wide = samples.pivot_table(index="t_s", columns="instance", values="value").sort_index()

@@ -101,7 +101,7 @@ class FrameSender:
     def finish(self, frame: bytes, timeout_s: float) -> bool:
         """Drop the frames that wait, send this one after the current one, and end the input of the host.
 
-        Return False where the host does not accept them in time; then the current frame may have been sent in part, and
+        Return False where the host does not accept them in time. Then the current frame may have been sent in part, and
         only closing the stream ends the thread.
         """
         with self._changed:

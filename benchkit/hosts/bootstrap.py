@@ -4,7 +4,7 @@ The command is a line for any login shell. It starts Python with a small program
 requests it where it is missing, and runs it. What start-up files of the shell print before is skipped.
 
 The host compiles the agent once, when it arrives, and keeps it in a folder that only this user can enter. Python runs
-without `site` there: the agent imports nothing but the standard library, and packages of the host may do any work at
+without `site` there. The agent imports nothing but the standard library, and packages of the host may do any work at
 the start of each Python.
 """
 
@@ -104,7 +104,7 @@ sys.exit(main(["--lease", LEASE, folder]))
 
 The file that it keeps is named by the agent's hash and the version of Python. It starts with the hash of the rest, by
 which a damaged one is found; Python skips what comes before an archive. The archive has a .pyc beside each source, of
-the kind that Python does not compare with the source (PEP 552), and ignores where another Python has made it.
+the kind that Python does not compare with the source (PEP 552). Another Python than the one that made it ignores it.
 """
 
 logger = logging.getLogger(__name__)

@@ -1,6 +1,6 @@
 """Installation of packages: steps as data, shown as one line or run in order, with clean-up steps.
 
-`survey` reads the state of a host, `install_steps` converts it to steps, `run_steps` runs them, and `shell_line` shows
+`survey` reads the state of a host, `install_steps` converts it to steps, and `run_steps` runs them. `shell_line` shows
 them as one line for users to paste where benchkit may not install.
 
 The nginx and openssh-server packages of Debian and its descendants start their daemons, at once and at every boot. A

@@ -11,8 +11,8 @@ A host may name executables to use instead of those on its PATH, or under new na
 
         programs: {nginx: /opt/tengine/sbin/nginx, nginx-mainline: /opt/nginx-1.29/sbin/nginx}
 
-Groups of hosts among which the blocks of a run are divided are named under `testbeds`, each with its hosts by role;
-such hosts have no `roles` of their own:
+Groups of hosts among which the blocks of a run are divided are named under `testbeds`, each with its hosts by role.
+Such hosts have no `roles` of their own:
 
     testbeds:
       a: {sut: [server-a], load: [client-a]}

@@ -274,9 +274,9 @@ class Sockets:
     def require_own_listener(self, process: HostProcess, at: Tcp | Udp, wait_s: float, older_wait_s: float) -> None:
         """Check that it is a process or its descendants that listen on the port of an address that answers.
 
-        Raises PortTakenError where another program does, and the process ends within `wait_s` seconds because of that,
-        or `older_wait_s` where that program is older than the process, which most likely is not meant to listen for it.
-        A process that stays has another program listen for it, as containers do.
+        Raises PortTakenError where another program does, and the process ends within `wait_s` seconds because of that.
+        A program that is older than the process most likely is not meant to listen for it: then the time is
+        `older_wait_s`. A process that stays has another program listen for it, as containers do.
         """
         port = at.port
         if any(each.port == port for each in self.listeners(process, udp=isinstance(at, Udp))):

@@ -1,7 +1,7 @@
 """SSH connections, one per host: host keys are checked strictly, and the user's keys are the only authentication.
 
 The only module that uses Fabric and Paramiko. Fabric reads `~/.ssh/config` (aliases, users, ports, identities, jump
-hosts) but trusts unknown host keys; this module replaces that by a strict check, for hosts and their jump hosts.
+hosts) but trusts unknown host keys. This module replaces that by a strict check, for hosts and their jump hosts.
 """
 
 from __future__ import annotations

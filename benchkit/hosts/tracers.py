@@ -1,7 +1,7 @@
 """Traces of the kernel on a host: system calls of services, and what their threads wait for, added up in the kernel.
 
-bpftrace has both. perf counts system calls, and the hardware counters of a host that has some: by `perf stat`, since
-`perf trace -s` copies each event, and loses most of them in silence.
+bpftrace has both. perf counts system calls, and the hardware counters of a host that has some. `perf stat` reads them,
+since `perf trace -s` copies each event, and loses most of them in silence.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _PID = "$id = (uint64)pid;"
 _NUMBERS = """\
 $pid = ((struct task_struct *)curtask)->group_leader->thread_pid; $at = (uint64)$pid + sizeof(struct pid);
   if ((uint64)*(int32 *)$at != (uint64)pid) {{ $at = $at - 16; }}"""
-"""The ids of a process in its namespaces, 16 bytes each from the outermost on: they end `struct pid`, whose size has
+"""The ids of a process in its namespaces, 16 bytes each from the outermost on. They end `struct pid`, whose size has
 the first of them before Linux 6.5."""
 _PID_IN_NAMESPACE = f"""\
 {_NUMBERS}
@@ -86,8 +86,8 @@ END {{
   clear(@service); clear(@of); clear(@since); clear(@where); clear(@ready);
 }}
 """
-"""Sums by the number of the service: calls by their number, and nanoseconds off the CPU by kernel stack: until a thread
-is woken (blocked), and from then on (runnable). A thread that is preempted is runnable at once. Waits begin at the
+"""Sums by the number of the service: calls by their number, and nanoseconds off the CPU by kernel stack. Until a thread
+is woken it is blocked, and from then on runnable. A thread that is preempted is runnable at once. Waits begin at the
 planned start of the load at the earliest. They are counted at their end: idle threads after the load do not count."""
 
 

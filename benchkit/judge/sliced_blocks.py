@@ -21,7 +21,7 @@ SLICE_COLUMNS = ("block", "slice", "place", "trial_id", "cell_id", "requests", "
 
 EMPTY = 0.5
 """Requests for which the logarithm of an empty slice stands, as in tables of counts (Anscombe, The transformation of
-Poisson, binomial and negative-binomial data, 1948): far below that of any slice with answers, and finite."""
+Poisson, binomial and negative-binomial data, 1948). It is finite, and far below any slice with answers."""
 
 
 class Balance(NamedTuple):

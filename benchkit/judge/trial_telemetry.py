@@ -1,6 +1,6 @@
 """The telemetry of one trial: series of samples, and their values over the measured window.
 
-A trial has a few samples of each of many series, and checks read only some of the series: each is built on first use,
+A trial has a few samples of each of many series, and checks read only some of the series. Each is built on first use,
 from plain lists, which are faster than arrays for so few samples.
 """
 
@@ -17,8 +17,8 @@ MIN_COVERAGE = 0.5
 """Share of the window that samples must cover for a rate to stand for the whole window."""
 
 NEAR_S, NEAR_SHARE = 0.05, 0.1
-"""Hosts are sampled just before and just after the window, when there is no load: samples this close to its ends, in
-seconds plus a share of its length, are treated as samples at its ends."""
+"""Hosts are sampled just before and just after the window, when there is no load. Samples this close to its ends, in
+seconds plus a share of its length, count as samples at its ends."""
 
 ALWAYS_SAMPLED = ("load1", "context_switches_total", "cpu_idle_s_total")
 """Metrics that every host reports in every sample."""

@@ -32,8 +32,8 @@ FRAME_OVERHEAD_BYTES = 24
 BITS = 8
 LOOPBACK = "lo"
 MIN_CARRIED = 0.5
-"""Share of the traffic of a host's busiest interface that links of known rate must carry to be the links of the load:
-bridges, bonds and tunnels count traffic again that goes over a real link."""
+"""Share of the traffic of a host's busiest interface that links of known rate must carry to be the links of the load.
+Bridges, bonds and tunnels count traffic again that goes over a real link."""
 DIRECTIONS = ("sent", "received")
 
 PORT_RANGE = "net.ipv4.ip_local_port_range"
@@ -70,8 +70,8 @@ def generator_use(evidence: Evidence) -> Use | None:
 def crowded_use(evidence: Evidence, thresholds: Thresholds) -> float | None:
     """Return the share of its cores that the load tool used, with all its packets, while others filled them.
 
-    None where it was at its own limit or the cores were not full, and where the CPUs of a generator are not recorded:
-    who filled them is not known.
+    None where it was at its own limit or the cores were not full. None also where the CPUs of a generator are not
+    recorded: nobody knows who filled them.
     """
     if any(not each.cpus for each in evidence.record.generators):
         return None

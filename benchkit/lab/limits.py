@@ -34,10 +34,10 @@ def divide_cpus(
 ) -> dict[str, tuple[int, ...]]:
     """Return the CPUs of each host. `cores` are the usable CPUs by physical core, in the order of the machine.
 
-    Servers under test get the first half of the cores and all other hosts the second: no load generator and no proxy
-    takes CPU time from a server. Within a half each host gets its own cores; where there are more hosts than
-    cores, cores are assigned in turn. A lab without servers under test, or with nothing else, divides all cores. With
-    one core, or with `shared`, every host has every CPU.
+    Servers under test get the first half of the cores and all other hosts the second. No load generator and no proxy
+    takes CPU time from a server. Within a half each host gets its own cores; where there are more hosts than cores,
+    cores are assigned in turn. A lab without servers under test, or with nothing else, divides all cores. With one
+    core, or with `shared`, every host has every CPU.
     """
     everything = tuple(sorted(cpu for core in cores for cpu in core))
     if shared or len(cores) < 2:  # noqa: PLR2004 - a single core cannot be divided

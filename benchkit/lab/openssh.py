@@ -151,9 +151,9 @@ def session_environment(
 ) -> dict[str, str]:
     """Return the environment of every session on a host; `lab down` finds sessions by its mark.
 
-    A bash that sshd starts reads ~/.bashrc only where it is the outermost shell (bash(1), SHLVL). What start-up files
-    of the user print, wait for or leave behind has no place on a lab's hosts; of what they set, PATH is passed on,
-    without the programs of benchkit's own environment.
+    A bash that sshd starts reads ~/.bashrc only where it is the outermost shell (bash(1), SHLVL). Start-up files of the
+    user have no place on a lab's hosts: they print, wait, and leave processes behind. PATH is passed on, without the
+    programs of benchkit's own environment.
     """
     mark = process_mark(folder.key, state.lab_id, f"host/{host.name}")
     programs = os.environ.get("PATH", os.defpath).split(os.pathsep)

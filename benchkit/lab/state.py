@@ -1,8 +1,8 @@
 """State of a lab between two commands: a folder with its keys, logs, owner and state, and a lock over all labs.
 
-The state is written before anything is created, so that `down` finds everything, even where `up` was killed. The owner,
-the checkout and user that started the lab, is in a file of its own, which is written first: it is known even where the
-state is damaged.
+The state is written before anything is created, so that `down` finds everything, even where `up` was killed. The owner
+is the checkout and the user that started the lab. It is in a file of its own, which is written first: it is known even
+where the state is damaged.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The metrics that are sampled on hosts: names and units of the `telemetry` table for checks, figures and notebooks.
 
-Names follow Prometheus: counters, which only grow, end in `_total`, so that the increase over a window is the
-difference of two samples, also with gaps between them; all other metrics are states at the instant of the sample.
-Counters of a host start at 0 with the first sample of its trial; counters of a service, process or thread start with
-it, which is within the trial too. Every host is sampled additionally just before the load starts and just after it
-ends: these two samples enclose the whole increase that the load causes. Units are base units: seconds, bytes, counts.
+Names follow Prometheus: counters, which only grow, end in `_total`. Their increase over a window is the difference of
+two samples, also with gaps between them. All other metrics are states at the instant of the sample. Counters of a host
+start at 0 with the first sample of its trial. Counters of a service, process or thread start with it, which is within
+the trial too. Every host is sampled additionally just before the load starts and just after it ends: these two samples
+enclose the whole increase that the load causes. Units are base units: seconds, bytes, counts.
 
 An `instance` of null is the service or host as a whole. In one trial a metric has either instances or one value for the
 whole: its sum over instances is that of the whole.
@@ -26,7 +26,7 @@ class TelemetryMetric:
     instance: str | None
     text: str
     sparse: bool = False
-    """True for a figure that costs too much CPU time to be sampled at each edge of a slice: that of a server's own page
+    """True for a figure that costs too much CPU time to be sampled at each edge of a slice. A server's own page is read
     at the interval, and context switches within a budget."""
 
     @property

@@ -30,8 +30,8 @@ LEAST_LEFT = 0.01
 """Share of the CPU that other programs leave at least."""
 
 TOO_LONG_SLICE_S, LONG_SLICE_S = 2.0, 1.0
-"""Length of slices beyond which a slow server gets fewer connections, as a minute would have too few of them; and the
-length that they may have then."""
+"""Length of slices beyond which a slow server gets fewer connections, as a minute would have too few slices. The second
+is the length that they may have then."""
 
 FEWEST_CONNECTIONS = 8
 """Connections that a slow server gets at least: several for each of its workers."""

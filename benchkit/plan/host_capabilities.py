@@ -48,8 +48,8 @@ class HostCapabilities:
     def address(self) -> str:
         """Address at which other hosts reach its services, and which these bind to.
 
-        The inventory's `service_address`; else its `address` if the host itself has it; else (for a name, or an address
-        that is translated on the way) the first of the host's own that is neither loopback nor link-local. Raises
+        The inventory's `service_address`; else its `address` if the host itself has it. A name, or an address that is
+        translated on the way, becomes the first of the host's own that is neither loopback nor link-local. Raises
         InputError if there is none.
         """
         if self.spec.service_address is not None:

@@ -24,8 +24,8 @@ OVERHEAD_S = 0.5
 """Time to start, probe and stop services, for the estimate of a run's duration; measured by `make bench`."""
 
 SWITCH_S = 0.02
-"""Time to restore the kernel settings of one cell and apply those of another, for the same estimate: on a lab,
-switches took 0.003 to 0.018 s (`took_s` in the journal). Each setting to be written with sudo adds to it."""
+"""Time to restore the kernel settings of one cell and apply those of another, for the same estimate. On a lab, switches
+took 0.003 to 0.018 s (`took_s` in the journal). Each setting to be written with sudo adds to it."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class RunPlan:
     divided: tuple[RunPlan, ...] = ()
     """Plans of the testbeds that run at the same time; empty: one testbed.
 
-    Where they divide the blocks they are equal in all but their hosts: `cells` have the services of the first of them,
+    Where they divide the blocks they are equal in all but their hosts. `cells` have the services of the first of them,
     and all other fields what holds for all of them.
     """
 

@@ -41,8 +41,8 @@ def make_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> 
     """Return the plan of a run on these hosts, whose state is read and not changed.
 
     The blocks of a run on several testbeds are divided among them. `seed` replaces the scenario's. Raises InputError
-    for a scenario or an inventory that cannot be run, HostError if a host does not answer, lacks a program or does not
-    accept a required setting.
+    for a scenario or an inventory that cannot be run. Raises HostError if a host does not answer, lacks a program or
+    does not accept a required setting.
     """
     plan, errors = draft_plan(experiment, hosts, seed)
     raise_first(errors)

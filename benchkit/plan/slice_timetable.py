@@ -1,9 +1,9 @@
 """The timetable of a sliced block: which cell has which slice, and when. Pure.
 
-A turn begins with the lead, in which load tools start and open their connections, so that it is longer for a cell with
-more of them; then the slice is measured; a margin lets the tools end before the next ones start. A tool needs some
-milliseconds from its start to its first connection, so its own measured time begins and ends that much later than the
-window of the slice, in which hosts are sampled: both are equally long and under the same load.
+A turn begins with the lead, in which load tools start and open their connections; a cell with more of them has a longer
+one. Then the slice is measured. A margin lets the tools end before the next ones start. A tool needs some milliseconds
+from its start to its first connection. So its own measured time begins and ends that much later than the window of the
+slice, in which hosts are sampled. Both are equally long and under the same load.
 """
 
 from __future__ import annotations

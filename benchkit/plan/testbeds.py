@@ -1,8 +1,8 @@
 """The plan of a run on several testbeds: one plan for each, and one for all, if the testbeds are equal enough.
 
 The blocks of the run are divided among the testbeds while it runs: one that has finished a block takes the next. So the
-cells of a table come from all testbeds, which is only fair where these are equal in everything that `compared_facts`
-returns, host by host: the n-th host of a role on one testbed and the n-th of that role on another.
+cells of a table come from all testbeds. This is fair only where these are equal in everything that `compared_facts`
+returns, host by host: the n-th host of a role on each testbed.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ Facts = Mapping[str, Mapping[str, str]]
 def compared_facts(facts: RecordedFacts, programs: Collection[str] = ()) -> dict[str, str]:
     """Return the facts in which hosts of equal testbeds agree, as text by name; a fact that is unknown is left out.
 
-    They are those of the machine (architecture, processor, numbers of usable CPUs and of cores, memory in two digits,
-    link, virtualisation), kernel, distribution, C library, CPU frequency governor, CPU quotas, open files, MTU and
-    speed of its interfaces, the versions of the used `programs`, and kernel settings. Names, addresses, users, folders,
-    clocks, and the numbers of its CPUs may differ.
+    Of the machine: architecture, processor, numbers of usable CPUs and of cores, memory in two digits, link,
+    virtualisation. Of the system: kernel, distribution, C library, CPU frequency governor, CPU quotas, open files, MTU
+    and speed of its interfaces. Further the versions of the used `programs`, and kernel settings. Names, addresses,
+    users, folders, clocks, and the numbers of its CPUs may differ.
     """
     values = {
         "kernel": facts.kernel,

@@ -6,7 +6,7 @@ which a rule applies decides, and among several rules the one that is first in t
 (memmove, nanotime, those of maps and runtime locks, futex) therefore belong to their callers.
 
 Names are those of Go 1.16 to 1.26, fasthttp 1.62, gnet 2.7, netpoll 0.7, hertz 0.10, nginx, Node 20 (as perf sees it
-with --perf-basic-prof), glibc and Linux; the tests compare them with recorded profiles of each.
+with --perf-basic-prof), glibc and Linux. The tests compare them with recorded profiles of each.
 """
 
 from __future__ import annotations

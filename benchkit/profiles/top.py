@@ -9,8 +9,8 @@ functions:
 - Rows are sorted by flat (or cum) value, then by name; both by absolute value.
 - Rows whose cum value is below 0.5 % of the sum of all flat values, rounded down, are dropped (`-nodefraction`);
   `least_share=0` keeps them, as `-nodefraction=0` does. At most `most_rows` are kept (`-nodecount`; 0: all).
-- A row states whether its function was inlined into all of its callers or into some, by the calls that remain then:
-  dropped functions are skipped, and calls below 0.1 % (`-edgefraction`) are ignored.
+- A row states whether its function was inlined into all of its callers or into some, by the calls that remain then.
+  Dropped functions are skipped, and calls below 0.1 % (`-edgefraction`) are ignored.
 
 Values, percentages, running sums, order, names and inline marks are therefore equal in every row. This holds for every
 sample type of every kind of profile that Go writes, with pprof's defaults and with those options. Not supported are

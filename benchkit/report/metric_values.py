@@ -15,8 +15,8 @@ from benchkit.stats.samples import Exclusion, geometric_mean
 class MetricValues:
     """Values of one metric.
 
-    `trials` has a row for each trial that has a value, in the order of the blocks: cell_id, trial_id, block, value, and
-    exclusion, the reason why averages leave the trial out (None if they include it).
+    `trials` has a row for each trial that has a value, in the order of the blocks. Its columns are cell_id, trial_id,
+    block, value, and exclusion, the reason why averages leave the trial out (None if they include it).
     """
 
     trials: pd.DataFrame

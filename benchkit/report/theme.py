@@ -1,9 +1,9 @@
 """Colours of figures and reports, each for light and for dark surfaces.
 
 Text keeps a contrast of 4.5:1 to its surface and marks keep 3:1 (WCAG 2.2, 1.4.3 and 1.4.11). The series colours were
-chosen by a search in OKLab so that any two differ by at least 0.1 as seen with normal vision and with protanopia,
-deuteranopia and tritanopia (simulated after Machado, Oliveira & Fernandes 2009). Marks differ in shape as well. The
-colours of flame graphs lie behind text, so that each keeps 4.5:1 to the ink of its surface.
+chosen by a search in OKLab so that any two differ by at least 0.1. They do so as seen with normal vision and with
+protanopia, deuteranopia and tritanopia (simulated after Machado, Oliveira & Fernandes 2009). Marks differ in shape as
+well. The colours of flame graphs lie behind text, so that each keeps 4.5:1 to the ink of its surface.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def attempt_block(
 ) -> dict[PlannedTrial, AttemptResult]:
     """Run trials together and record the result of each; `benchkit.run.retries` decides whether they are retried.
 
-    A trial that fails by its own fault is not retried; where a host was lost, a state of it has to pass, or a load tool
+    A trial that fails by its own fault is not retried. Where a host was lost, a state of it has to pass, or a load tool
     hung, all are.
     """
     results: dict[PlannedTrial, AttemptResult] = {}

@@ -1,6 +1,6 @@
 """The steps of a block in their order, to be read from top to bottom.
 
-A block has n cells, each with a trial of its own, whose load takes turns in m slices; a trial that runs alone is a
+A block has n cells, each with a trial of its own, whose load takes turns in m slices. A trial that runs alone is a
 block of one cell with one slice. Each step is a function of a module in `benchkit.run.steps`. What happens in a run is
 in `benchkit.run.run`.
 """

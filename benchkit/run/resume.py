@@ -60,8 +60,8 @@ def check_resumption(
     """Check that a run, which must be locked, can be resumed by this plan on these hosts.
 
     The hosts must be held for the run: until its lease ends, an abandoned one is still tuned. Raises InputError where
-    the run is finished, where the plan has another order, and, unless `accept_changes`, where scenario, versions or
-    hosts have changed; the error lists the changes. With `retry_failed` a run with failed trials is not finished.
+    the run is finished or the plan has another order. Unless `accept_changes`, it does so where scenario, versions or
+    hosts have changed: the error lists the changes. With `retry_failed` a run with failed trials is not finished.
     """
     before, progress = run.manifest(), read_progress(run.history())
     require_unfinished(run, retry_failed=retry_failed)

@@ -131,8 +131,9 @@ def open_run(
     """Hold the hosts, then plan the run, then create its folder in the store, or check that it can be resumed.
 
     The plan comes second because what an earlier run left changes the facts of a host. The hosts stay held until they
-    are closed. Raises HostError where a host is held by another run or lacks something, BenchkitError where the store
-    cannot be written, InputError where a run cannot be resumed (`check_resumption`); nothing is stored then.
+    are closed. Raises HostError where a host is held by another run or lacks something, and BenchkitError where the
+    store cannot be written. Raises InputError where a run cannot be resumed (`check_resumption`). Nothing is stored
+    then.
     """
     resume = options.resume
     with ExitStack() as held:

@@ -37,8 +37,8 @@ from benchkit.units import cores, share
 logger = logging.getLogger(__name__)
 
 IDLE_S = 2.0
-"""Time without load before each block in which the power of hosts with a counter is measured: RAPL counts steps of
-some microjoules every millisecond, so that this is enough for a mean (Intel SDM, volume 3, 16.10)."""
+"""Time without load before each block in which the power of hosts with a counter is measured. RAPL counts steps of some
+microjoules every millisecond, so that this is enough for a mean (Intel SDM, volume 3, 16.10)."""
 MAX_RECONNECTS = 10
 """Number of reconnections to a host in one run, after which it is dropped."""
 

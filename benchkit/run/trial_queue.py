@@ -1,9 +1,9 @@
 """The trials of a run that are still to run, in their order, given the outcome of those before.
 
 The plan draws the order before anything runs. This is the only place that changes it afterwards: a rule may end the run
-early, invalid trials may have a block added, a pause or a lost testbed may repeat one, and a resumed run skips what has
-finished. What testbeds share that
-run at the same time is here too, under one lock, and how they run, a thread for each (`run_concurrently`).
+early, and invalid trials may have a block added. A pause or a lost testbed may repeat one, and a resumed run skips what
+has finished. What testbeds share that run at the same time is here too, under one lock, and how they run, a thread for
+each (`run_concurrently`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """JSON Schemas of the files that people write, derived from their models: editors complete and check files with them.
 
-A schema accepts what the models accept. That of a scenario also accepts `$name`, the level of a factor, for any value
-in services and load. What concerns several fields (a service that does not exist, a port used twice) only `benchkit
-validate` finds.
+A schema accepts what the models accept. The schema of a scenario also accepts `$name`, the level of a factor, for any
+value in services and load. What concerns several fields (a service that does not exist, a port used twice) only
+`benchkit validate` finds.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ class ServerComparison:
     cpus: SplitCpus | None = None
     """CPUs where servers and the load tool share one host, and its loopback interface; None: each has hosts."""
     fixed: frozenset[str] = frozenset()
-    """Those of the fields `tool`, `connections` and `quota` that are not adapted to the servers."""
+    """Fields out of `tool`, `connections` and `quota` that are not adapted to the servers."""
     keepalive: bool = True
     """False where each request has a connection of its own."""
     is_sliced: bool = True

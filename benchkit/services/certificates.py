@@ -173,7 +173,8 @@ def resolve_tls(tls: TlsOptions, source: SourceMap) -> TlsOptions:
     """Return the options with the paths of the user's certificate and key, both validated, from the scenario's file.
 
     `source` has the lines of the options. Raises InputError naming file, line and field where a file cannot be read or
-    is no PEM, where others may read a key or it does not fit, and where a certificate is not valid today.
+    is no PEM. It does so too for a key that others may read or that does not fit, and for a certificate that is not
+    valid today.
     """
     if tls.certificate is None:
         return tls

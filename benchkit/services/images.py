@@ -1,6 +1,6 @@
 """Images of containers on the controller: built or already there, and saved as archives that hosts load.
 
-An archive is kept by the content of its image: its id, which is the hash of its configuration and layers (OCI image
+An archive is kept by the content of its image. This is its id, the hash of its configuration and layers (OCI image
 specification), or the content of the context that it is built from. It is built and saved once, as
 `localhost/benchkit:KEY`.
 """

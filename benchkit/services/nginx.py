@@ -4,10 +4,11 @@ Where root starts it, its workers run as an unprivileged user that the host has 
 none is created), as under any distribution's configuration. That user may not enter benchkit's work directory, which
 stays private (0700), and often not even the home folder around it. So nginx is started in the folder of its service.
 All paths that workers open (files, temporary folders, sockets of upstreams, passwords) are relative to it (prefix
-`./`): the kernel checks only the folders on a relative path, and those below the work directory let everybody through
-(0711). Nobody gains access from outside. Within the stack, workers read what everybody may read (configurations, pages,
-programs), and no keys, which are root's (0600); the master reads those before it starts workers. Sockets of upstreams
-are shared by mode, and the password file, which workers read at each request, belongs to their user.
+`./`). The kernel checks only the folders on a relative path, and the ones below the work directory let everybody
+through (0711). Nobody gains access from outside. Within the stack, workers read what everybody may read
+(configurations, pages, programs), and no keys, which are root's (0600); the master reads those before it starts
+workers. Sockets of upstreams are shared by mode, and the password file, which workers read at each request, belongs to
+their user.
 """
 
 from __future__ import annotations
@@ -113,8 +114,8 @@ class NginxVersion:
 def parse_version_output(text: str | None) -> NginxVersion | None:
     """Return the version of the nginx whose `-v` prints this text; None where the program is not an nginx.
 
-    Tengine prints the version of its core on the same line (2.2) or on the next (2.3); the first three numbers of
-    OpenResty are those of its core; freenginx continues the numbers of nginx.
+    Tengine prints the version of its core on the same line (2.2) or on the next (2.3). The first three numbers of
+    OpenResty are its core's. freenginx continues the numbers of nginx.
     """
     match = _PRODUCT.search(text or "")
     if text is None or match is None:

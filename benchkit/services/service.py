@@ -241,8 +241,8 @@ class Service:
     """None: it is ready when it accepts connections."""
     stop: StopSignal = DEFAULT_STOP
     cgroup: str | None = None
-    """Control group of others that its processes and its CPU time are read from, as that of its container; below the
-    mount point, or as /proc/PID/cgroup has it. None: it is counted where benchkit starts it."""
+    """Control group of others that its processes and its CPU time are read from, such as its container's. It is below
+    the mount point, or as /proc/PID/cgroup has it. None: it is counted where benchkit starts it."""
     outage: bool = False
     """True: stopped between warm-up and measured window."""
     forks_per_request: bool = False

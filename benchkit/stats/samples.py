@@ -98,8 +98,8 @@ class Samples:
     left: CpuLeft | None = None
     """CPU time that disturbances left; None: unknown."""
     lag: Reals | None = None
-    """Logarithms by which latencies may be longer, of shape (cells, blocks), as the load tool sent late: by the share
-    of its lag in the latency, both at p99, and 0 where that is below `SEND_LAG`; None: unknown."""
+    """Logarithms by which latencies may be longer, of shape (cells, blocks), as the load tool sent late. They follow
+    from the share of its lag in the latency, both at p99, and are 0 where that is below `SEND_LAG`; None: unknown."""
 
     def of(self, cell_id: str) -> Reals:
         """Return the logarithms of a cell, one per block; all NaN for a cell without trials."""

@@ -16,8 +16,8 @@ FAST = 0.05
 LEAST_S = 0.0005
 """Wait that stands out from the scheduling of threads."""
 TIMES = 2.0
-"""Ratio to the longest wait for the CPU: connections times CPU time over cores, by the response time law (Denning and
-Buzen, The Operational Analysis of Queueing Network Models, 1978)."""
+"""Ratio to the longest wait for the CPU, which is connections times CPU time over cores. This is the response time law
+(Denning and Buzen, The Operational Analysis of Queueing Network Models, 1978)."""
 
 
 def _find(cell: CellEvidence, other: CellEvidence) -> Iterator[Symptom]:

@@ -11,16 +11,16 @@ from benchkit.judge.usage import counter_increase
 from benchkit.models.thresholds import Thresholds
 
 DROPPED = ("listen_overflows_total", "listen_drops_total", "req_queue_full_drops_total")
-"""The kernel counts a connection that finds the accept queue full as an overflow and as a drop: the largest of these
-counters is the least number of connections (tcp_v4_syn_recv_sock and tcp_conn_request in the kernel's net/ipv4)."""
+"""The kernel counts a connection that finds the accept queue full as an overflow and as a drop (tcp_v4_syn_recv_sock
+and tcp_conn_request in the kernel's net/ipv4). So the largest of these counters is the least number of connections."""
 COOKIES = ("req_queue_full_cookies_total",)
 
 
 def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     """Read the kernel's counters of each server's host over the window, and accept queues at their limit.
 
-    The warning of the kernel's log is quoted beside them and is no finding of its own: it comes once for each listening
-    socket, and says neither how many connections it is about nor how long the state lasted.
+    The warning of the kernel's log is quoted beside them and is no finding of its own. It comes once for each listening
+    socket, and states neither the number of connections nor the time that the state lasted.
     """
     counted = [
         max((counter_increase(evidence, host, metric) or 0.0 for metric in metrics), default=0.0)

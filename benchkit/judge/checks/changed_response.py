@@ -82,7 +82,7 @@ def _changed(trials: pd.DataFrame, column: str) -> Sequence[str]:
     """Return the trials of a cell whose later body is not the first one; none where bodies vary by themselves.
 
     They do where the two probes before a load differ, or where both the first and the later bodies differ between
-    blocks: a server that breaks in the same way in every block ends in the same body.
+    blocks. A server that breaks in the same way in every block ends in the same body.
     """
     compared = trials[trials[FIRST].notna() & trials[column].notna()]
     vary_at_once = (compared[AGAIN].notna() & (compared[AGAIN] != compared[FIRST])).any()

@@ -39,8 +39,8 @@ def first_over_last(evidence: Evidence) -> float | None:
     """Return the entry server's rate in the first third of the window over that in the last, at equal core speed.
 
     The rate is counted by the server itself. At full speed it is proportional to the speed of the server's cores: the
-    ratio is divided by the ratio of their speeds, where these were sampled. In a sliced block it is that of the
-    first third of the slices over the last, as the load tool counted them; the block's other cells show the speed of
+    ratio is divided by the ratio of their speeds, where these were sampled. In a sliced block it is the rate of the
+    first third of the slices over the last, as the load tool counted them. The block's other cells show the speed of
     the cores. None where the evidence is missing.
     """
     if evidence.record.slices:
@@ -75,7 +75,7 @@ def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
     Each trial starts its servers afresh. A server that has to warm up does so in every trial. A host whose speed drifts
     makes one trial faster and the next slower. The geometric mean of the ratios must be below the threshold. From three
     trials up it must also be below one by a one-sided t test, by Holm over the cells. The test is not needed where
-    every ratio is clearly below the threshold (`CLEAR_EXPONENT`): a third that is a tenth of another varies so much
+    every ratio is clearly below the threshold (`CLEAR_EXPONENT`). A third that is a tenth of another varies so much
     that three trials fail it. All trials of such a cell are cold, or none: excluding only those in which the rate rose
     would select trials by value. In a sliced block the ratio of a trial is relative to those of the block's other
     cells, which share its seconds.

@@ -132,8 +132,8 @@ def _fewest_connections(evidence: Evidence, thresholds: Thresholds) -> Readings:
 
     Only for kept connections at full speed: some short connections are always being opened, and a tool with a target
     rate opens only those that it needs. In a window that ends after a number of requests, samples in its last tenth do
-    not count. It may be too short for more than one. Connections of slow and broken clients are deducted. Those of QUIC
-    are in no table of the kernel: the server states them, where it does, at each reading of its page.
+    not count. It may be too short for more than one. Connections of slow and broken clients are deducted. Connections
+    of QUIC are in no table of the kernel: a server may state them, at each reading of its page.
     """
     record, limit = evidence.record, thresholds.connections
     if not record.keeps_connections or not evidence.closed_loop:
@@ -295,8 +295,8 @@ def _server_use(evidence: Evidence, thresholds: Thresholds) -> Readings:
     """Read the CPU use of the busiest part of the stack.
 
     One full part is enough: a proxy waits while the server behind it works. Only for closed loops at full speed: at a
-    target rate a server may well be idle. It may have waited for others: where it used most of what they left of its
-    cores, and where they filled the cores of the load tool, unless that waited, too.
+    target rate a server may well be idle. It may have waited for others, where it used most of what they left of its
+    cores. It may also where they filled the cores of the load tool, unless that waited, too.
     """
     if not evidence.closed_loop:
         return
@@ -334,10 +334,11 @@ TOO_FEW_IN_FLIGHT = TOO_MANY_IN_FLIGHT._replace(
 def _requests_in_flight(evidence: Evidence, thresholds: Thresholds) -> Readings:
     """Read the difference of rate times mean latency from the requests in flight of a closed loop.
 
-    The mean must come from the raw histogram: wrk 4 prints one that includes its own correction. A mean is known to
-    the resolution of the tool. Where connecting is not part of the latency, short connections spend an unknown part of
-    their cycle on it. Requests that the end of a window cuts off have no latency, though they were in flight: for half
-    of the mean latency at least, the mean age of what a renewal process has begun (Cox, Renewal Theory, 1962, 5.2).
+    The mean must come from the raw histogram: wrk 4 prints one that includes its own correction. A mean is known to the
+    resolution of the tool. Where connecting is not part of the latency, short connections spend an unknown part of
+    their cycle on it. Requests that the end of a window cuts off have no latency, though they were in flight. They were
+    so for half of the mean latency at least, the mean age of what a renewal process has begun (Cox, Renewal Theory,
+    1962, 5.2).
     """
     if not evidence.closed_loop:
         return

@@ -15,14 +15,14 @@ from benchkit.models.thresholds import Thresholds
 from benchkit.stats.samples import log_left
 
 CHARGED_FROM = 0.03
-"""CPU time of the processes, less the busy time of their cores outside of interrupts, in cores: from here on, the
+"""CPU time of the processes, less the busy time of their cores outside of interrupts, in cores. From here on, the
 kernel charges interrupts to the running process. Most are built so (CONFIG_IRQ_TIME_ACCOUNTING is off). It is more than
 any reading error."""
 ALWAYS_BUSY = 0.02
 """Idle share of a core below which its interrupts come while a process runs."""
 STEP_S = 0.01
 """Resolution of idle times, which kernels truncate (proc(5): USER_HZ). The error of the time between two readings is
-then the difference of two errors that are uniform over a step: its variance is a sixth of the square of a step."""
+then the difference of two errors that are uniform over a step. Its variance is a sixth of the square of a step."""
 Z = 3
 """Standard deviations of that error, over all cores together, that count as real work."""
 
@@ -70,8 +70,8 @@ class _GroupUsage(NamedTuple):
     def foreign(self, *, charges_interrupts: bool) -> float:
         """Return the least usage by other processes; `charges_interrupts` is a property of the kernel.
 
-        Such a kernel includes in the processes' time the interrupts that came while they ran: all of them on a core
-        that was never idle, and possibly all on others. Benchkit's agent may have run here or elsewhere.
+        Such a kernel includes in the processes' time the interrupts that came while they ran. These are all of them on
+        a core that was never idle, and possibly all on others. Benchkit's agent may have run here or elsewhere.
         """
         separate = self.interrupts - self.interrupts_while_busy if charges_interrupts else self.interrupts
         return self.busy - self.own - self.shared - separate

@@ -108,8 +108,8 @@ CARRY_OVER = Check("carry-over", "what one slice left behind changed the next", 
 def carry_over(slices: pd.DataFrame) -> Mapping[str, CarryOver]:
     """Return the first-order carry-over to each cell; empty with too few slices.
 
-    It is estimated by least squares on the log rates of slices. Each cell and each round have an effect in each block:
-    neither differences between cells nor the drift of the host count (Jones & Kenward, Design and Analysis of
+    It is estimated by least squares on the log rates of slices. Each cell and each round have an effect in each block.
+    Neither differences between cells nor the drift of the host count (Jones & Kenward, Design and Analysis of
     Cross-Over Trials, 2014, ch. 4). Slices without an answer, which `disturbed-slice` reports, do not count: one would
     outweigh all others.
     """
@@ -153,7 +153,7 @@ def _carry_over_finding(effect: CarryOver, thresholds: Thresholds) -> Finding:
 def _answers_in_slices(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     """Compare the answers in a slice with those that each connection, or stream of one, needs; none may be empty.
 
-    A slice begins with new connections. Their first answers must come before its clock starts: otherwise it counts
+    A slice begins with new connections. Their first answers must come before its clock starts. Otherwise it counts
     fewer answers than the server gives, and of a slow server fewer than of a fast one. Under a target rate one
     connection is enough for most requests, so that the number of connections does not matter. The mean shows whether
     slices are long enough. An empty slice shows that nothing answered for its whole length, which the trial's rate

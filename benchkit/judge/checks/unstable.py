@@ -19,7 +19,7 @@ from benchkit.stats.samples import Reals, is_comparable
 REFERENCE_BLOCKS = 6
 """Number of trials of a cell that the threshold is stated for."""
 MIN_R_SQUARED, MIN_TRIALS = 0.65, 5
-"""Squared correlation from which core speed explains the spread, and the trials that it needs: five trials reach it by
+"""Squared correlation from which core speed explains the spread, and the trials that it needs. Five trials reach it by
 chance in one cell of twenty, more of them less often (Student's t on a correlation, one-sided)."""
 
 
@@ -28,8 +28,8 @@ def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
 
     The limit for n trials leaves the interval of a ratio as wide as the threshold does for six: with fewer blocks the
     same noise hides more. If the spread follows the speed of the server's cores, the finding says so. In sliced blocks
-    only what a cell does not share with the others counts: the log-ratio of its rate to theirs, which has the noise of
-    two cells, around its mean over the blocks with the same others.
+    only what a cell does not share with the others counts. This is the log-ratio of its rate to theirs, around its mean
+    over the blocks with the same others; it has the noise of two cells.
     """
     results: dict[str, CheckResult] = {}
     trials = evidence.trials[is_comparable(evidence.trials)]

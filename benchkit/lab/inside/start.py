@@ -2,7 +2,7 @@
 
 `benchkit.lab.processes` has the command that starts one. Errors are sent to stdout as messages; stderr is its log.
 
-A lab with namespaces has a switch between its hosts: a bridge in a network namespace of its own, so that no firewall,
+A lab with namespaces has a switch between its hosts, a bridge in a network namespace of its own. So no firewall,
 connection tracking or network manager of the machine affects traffic between hosts. One link leads to the machine. All
 hosts are children of the switch in its PID namespace: when it ends, the kernel kills all of them. The link of host
 number i is `port<i>` there; setting it down disconnects the host.

@@ -1,9 +1,10 @@
 """The search for the commit that made a server slower, among noisy measurements. Pure.
 
 Every step compares a commit with the good end, in blocks that have both. It ends when the interval of their ratio lies
-on one side of a threshold, half-way (on a logarithmic scale) between no change and the change of the bad end. This is a
-sequential classification between two known means (Wald, Sequential Analysis, 1947, ch. 7), with t intervals because the
-noise is not known. The error rate of the search is divided among its steps (Bonferroni), whose number is known.
+on one side of a threshold. The threshold is half-way, on a logarithmic scale, between no change and the change of the
+bad end. This is a sequential classification between two known means (Wald, Sequential Analysis, 1947, ch. 7), with t
+intervals because the noise is not known. The error rate of the search is divided among its steps (Bonferroni), whose
+number is known.
 """
 
 from __future__ import annotations

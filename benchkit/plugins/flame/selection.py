@@ -13,7 +13,7 @@ from benchkit.models.profile import Profile
 from benchkit.report.stored_run import StoredRun, cached_per_run
 
 OTHER_PROGRAM = 0.5
-"""Share of a profile under a function that the baseline never called from which on the profile is of another program: a
+"""Share of a profile under a function that the baseline never called. From this on the profile is of another program: a
 comparison would show all of it as changed."""
 
 
@@ -47,8 +47,8 @@ def baseline_profile(run: StoredRun) -> SelectedProfile | None:
 def compared_profile(run: StoredRun) -> SelectedProfile | None:
     """Return the profile that is compared with that of the baseline, None if there is none.
 
-    Of the profiles of other cells that ran the same program it is the one whose share of waiting differs most; if that
-    is the same in all, the one whose categories differ most.
+    Of the profiles of other cells that ran the same program it is the one whose share of waiting differs most. If that
+    is the same in all, it is the one whose categories differ most.
     """
     base = baseline_profile(run)
     if base is None:

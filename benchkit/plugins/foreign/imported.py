@@ -96,8 +96,9 @@ class ImportedCell:
 def read_cell(tool: str, files: Sequence[OutputFile], levels: Levels, load: Mapping[str, Any]) -> ImportedCell:
     """Read outputs of a tool, or of `auto`, that repeat one measurement; `load` has fields that they do not state.
 
-    Raises InputError for an unknown tool, for text that is none of its outputs, and for outputs without a rate or of a
-    run that did not finish. It is also raised for files of different measurements, and without a number of connections.
+    Raises InputError for an unknown tool and for text that is none of its outputs. It does so too for outputs without a
+    rate, or of a run that did not finish. It is also raised for files of different measurements, and without a number
+    of connections.
     """
     tool = tool_of(tool, decode(files[0].content), where=files[0].name, command=_command(files[0]))
     results = [_read(tool, file) for file in files]

@@ -1,7 +1,7 @@
 """Import of published tables: each server, test and number of connections is a cell, and its repetitions are blocks.
 
-A result is stored as a document of its own, which `FORMAT` reads again, so that a stored run is built from raw files
-as any other is.
+A result is stored as a document of its own, which `FORMAT` reads again. So a stored run is built from raw files as any
+other is.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Rows in JSON documents as projects publish them: lists of rows, rows by name or test, and related lists. Pure.
 
-A row is an object that states a rate of its own. Objects around it give it their texts and numbers, and the key under
-which a row or a list of rows stands names its server or its test. Two lists that are related, as
-the-benchmarker/web-frameworks publishes them, are joined: `metrics` of a `label`, a `level` and a `value`, and
-`frameworks`. In `rawData`, as TechEmpower publishes it, each test has a list of levels beside it.
+A row is an object that states a rate of its own. Objects around it give it their texts and numbers. The key of a row,
+or of a list of rows, names its server or its test. Two lists that are related, as the-benchmarker/web-frameworks
+publishes them, are joined: `metrics` of a `label`, a `level` and a `value`, and `frameworks`. In `rawData`, as
+TechEmpower publishes it, each test has a list of levels beside it.
 """
 
 from __future__ import annotations

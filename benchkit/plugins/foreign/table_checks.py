@@ -67,9 +67,9 @@ class Ranking:
 def spread_of(repetitions: Iterable[Sequence[float]]) -> tuple[float, int]:
     """Return the standard deviation of repetitions around their means, and its degrees of freedom.
 
-    It is the pooled one, or that by the median of the deviations where this is less (`ROBUST_FROM` degrees and more): a
-    repetition that failed is no noise. The normal distribution's median deviation is 0.6745 of its standard deviation
-    (Hampel, The influence curve and its role in robust estimation, JASA 69, 1974).
+    It is the pooled one, or the one by the median of the deviations where this is less (`ROBUST_FROM` degrees and
+    more). A repetition that failed is no noise. The normal distribution's median deviation is 0.6745 of its standard
+    deviation (Hampel, The influence curve and its role in robust estimation, JASA 69, 1974).
     """
     deviations: list[float] = []
     df = 0

@@ -15,7 +15,7 @@ SSH_PORT = 22
 PRIVATE_FILE = 0o600
 
 PENALTIES_SINCE = (9, 8)
-"""First sshd that locks out addresses that connect without logging in, as a check of the port does; older ones do not
+"""First sshd that locks out addresses that connect without logging in, as a check of the port does. Older ones do not
 start with the option that turns this off (release notes of OpenSSH 9.8)."""
 
 

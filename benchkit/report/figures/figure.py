@@ -21,7 +21,7 @@ class ReportFigure:
 
     `is_available` is true if the run holds what the figure needs; otherwise the figure is omitted. `alt` replaces the
     picture for those who cannot see it, `caption` explains it. `data` is the section of the report with the numbers
-    behind it; if no section has them, `table` makes a table of them, which stands below the figure.
+    behind it. If no section has them, `table` makes a table of them below the figure.
     """
 
     name: str

@@ -1,7 +1,8 @@
 """The telemetry of one trial of a sliced block, as if the trial had run in one piece. Pure.
 
-Hosts are sampled once for the whole block, at the edges of every slice above all. Of that the file of a trial keeps its
-own slices, one after the other: time runs from 0 to the sum of their lengths, and a counter grows only within them.
+Hosts are sampled once for the whole block, at the edges of every slice above all. Of these samples the file of a trial
+keeps its own slices, one after the other. Time runs from 0 to the sum of their lengths, and a counter grows only within
+them.
 """
 
 from __future__ import annotations
