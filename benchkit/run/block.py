@@ -15,7 +15,6 @@ from functools import partial
 
 from benchkit.errors import BenchkitError, HostError, HostStateError, InputError, LostError, collect_errors, raise_first
 from benchkit.models.trial import TrialRecord
-from benchkit.run.run_log import log_step
 from benchkit.run.steps.external import clean_up_external, deploy_external, watch_external
 from benchkit.run.steps.load import (
     collect_load,
@@ -46,6 +45,7 @@ from benchkit.run.steps.services import (
 from benchkit.run.steps.state import Block, Trial
 from benchkit.run.steps.telemetry import collect_telemetry, unwatch_hosts, watch_hosts
 from benchkit.run.steps.traces import collect_traces, stop_traces
+from benchkit.store.run_log import log_step
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,6 @@ from benchkit.models.run import BuildRecord, RunStatus
 from benchkit.models.trial import TrialRecord
 from benchkit.plan.adaptation import Adaptation
 from benchkit.run.judge import Judge, judge_stored_run
-from benchkit.run.run_log import run_log
 from benchkit.run.steps.state import trial_id_of
 from benchkit.run.trial_queue import AddedBlock, hash_order
 from benchkit.scenario.trial_order import PlannedTrial
@@ -44,6 +43,7 @@ from benchkit.store.journal import (
 from benchkit.store.progress import RunProgress, read_progress
 from benchkit.store.row_builders import factor_rows, host_rows_of
 from benchkit.store.run_folder import RunFolder
+from benchkit.store.run_log import run_log
 from benchkit.store.store import Store
 from benchkit.store.tables import RunTables
 from benchkit.store.trial_tables import RawFile, TrialOutput, TrialTables, build_trial_tables

@@ -25,13 +25,13 @@ from benchkit.run.manifest import roles_of_host
 from benchkit.run.profile_windows import ProfileWindows
 from benchkit.run.recorder import RunRecorder
 from benchkit.run.retries import RetryPolicy
-from benchkit.run.run_log import log_step
 from benchkit.run.target_rates import TargetRates
 from benchkit.run.tuned_hosts import CellTuning, NotRestoredError, tune, tuned
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.services import container_engine, deploy
 from benchkit.services.service import ServiceFile
 from benchkit.store.journal import ClocksSet, HostReconnected, ProgramsInstalled, ServicesDeployed
+from benchkit.store.run_log import log_step
 from benchkit.units import cores, share
 
 logger = logging.getLogger(__name__)

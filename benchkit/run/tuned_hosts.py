@@ -11,8 +11,8 @@ from benchkit.errors import BenchkitError, HostError, LostError
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.tuning import TuningPlan, apply
 from benchkit.plan.model import PlannedCell, RunPlan
-from benchkit.run.run_log import log_step
 from benchkit.store.journal import HostRestored, HostTuned, Journal, TuningSwitched
+from benchkit.store.run_log import log_step
 
 Settings = tuple[TuningPlan, ...]
 

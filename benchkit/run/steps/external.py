@@ -16,11 +16,11 @@ from pathlib import PurePosixPath
 
 from benchkit.errors import HostError, HostStateError, LostError, ServiceError, collect_errors, raise_first
 from benchkit.models.base import level_text
-from benchkit.run.run_log import log_step
 from benchkit.run.steps.state import Trial
 from benchkit.services.deploy import LAST_LOG_LINES, RunningService
 from benchkit.services.external import EXTERNAL, HERE, ExternalService, HookOptions, WatchOptions
 from benchkit.services.service import Service, ServiceProcess
+from benchkit.store.run_log import log_step
 
 logger = logging.getLogger(__name__)
 

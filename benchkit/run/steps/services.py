@@ -21,11 +21,11 @@ from benchkit.hosts.connections import run_on_hosts
 from benchkit.hosts.host import Host
 from benchkit.hosts.processes import ProcessSpec, ToFile
 from benchkit.hosts.sockets import PortTakenError
-from benchkit.run.run_log import log_step
 from benchkit.run.steps.state import Trial
 from benchkit.services import deploy
 from benchkit.services.deploy import RunningService
 from benchkit.services.service import Service
+from benchkit.store.run_log import log_step
 
 logger = logging.getLogger(__name__)
 

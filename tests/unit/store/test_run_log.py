@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.run.run_log import ROOT, log_step, run_log
+from benchkit.store.run_log import ROOT, log_step, run_log
 
 logger = logging.getLogger("benchkit.tests.run_log")
 
