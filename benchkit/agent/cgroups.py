@@ -135,8 +135,8 @@ class Cgroups:
         if parent is None:
             return None
         folder = parent / f"benchkit-{os.getppid()}-{os.getpid()}-s.{number}"
-        way = {"stop_signum": int(command.stop_signum), "stop_grace_s": command.stop_grace_s}
-        record = self._records.note("group", {"path": str(folder), **way}, synced=False)  # it ends with the kernel
+        stop = {"stop_signum": int(command.stop_signum), "stop_grace_s": command.stop_grace_s}
+        record = self._records.note("group", {"path": str(folder), **stop}, synced=False)  # it ends with the kernel
         try:
             folder.mkdir()
         except OSError:  # a limit of groups, or a security module
@@ -176,12 +176,12 @@ def remove_cgroup(record: JsonObject) -> List[str]:
     folder = Path(record["path"])
     if not folder.name.startswith("benchkit-"):
         return [f"{folder} is not a control group of benchkit"]
-    way = StopPolicy.of_record(record)
+    policy = StopPolicy.of_record(record)
 
     def running() -> List[ProcStat]:
         return [each for each in map(proc_stat, pids_below(folder)) if each is not None and each.state not in "ZX"]
 
-    return end_processes(running, way.grace_s, signum_of=lambda _: way.signum) or _remove_folders(folder)
+    return end_processes(running, policy.grace_s, signum_of=lambda _: policy.signum) or _remove_folders(folder)
 
 
 def _remove_folders(folder: Path) -> List[str]:

@@ -153,27 +153,27 @@ def end_processes(
 
 
 class StopPolicy(NamedTuple):
-    """The way in which a process is asked to end, as in its record."""
+    """Policy by which a process is asked to end, as in its record."""
 
     signum: int = signal.SIGTERM
     grace_s: float = 1.0
 
     @classmethod
     def of_record(cls, record: JsonObject) -> StopPolicy:
-        """Return the way of a record; that of other versions of benchkit may lack it."""
+        """Return the policy of a record; records of other versions of benchkit may lack it."""
         grace_s = min(LONGEST_GRACE_S, record.get("stop_grace_s", cls().grace_s))
         return cls(record.get("stop_signum", cls().signum), grace_s)
 
 
-def end_session(pid: int, start: int, way: StopPolicy) -> List[str]:
+def end_session(pid: int, start: int, policy: StopPolicy) -> List[str]:
     """End the remaining processes of a session that another agent started; return failures."""
     leader = proc_stat(pid)
     if leader is not None and leader.start != start:  # the pid was reused, so the session has ended
         return []
     return end_processes(
         lambda: [each for each in all_processes().values() if each.session == pid and each.state not in "ZX"],
-        way.grace_s,
-        signum_of=lambda _: way.signum,
+        policy.grace_s,
+        signum_of=lambda _: policy.signum,
     )
 
 
@@ -183,18 +183,18 @@ def end_recorded(record: JsonObject) -> List[str]:
     The record has no pid where the agent was killed while it launched the process, which then only its tag identifies;
     `escaped`: pid and start of descendants that left its session.
     """
-    pid, tag, way = record.get("pid"), record.get("tag", ""), StopPolicy.of_record(record)
+    pid, tag, policy = record.get("pid"), record.get("tag", ""), StopPolicy.of_record(record)
     escaped = dict(record.get("escaped", ()))
     sessions = {each.session for each in map(proc_stat, escaped) if each and each.start == escaped[each.pid]}
-    failures = [] if pid is None else end_session(pid, record.get("start", 0), way)
+    failures = [] if pid is None else end_session(pid, record.get("start", 0), policy)
     return failures + end_processes(
         lambda: [
             each
             for each in all_processes().values()
             if each.state not in "ZX" and (each.session in sessions or (tag and tag_of(each.pid) == tag))
         ],
-        way.grace_s,
-        signum_of=lambda _: way.signum,
+        policy.grace_s,
+        signum_of=lambda _: policy.signum,
     )
 
 

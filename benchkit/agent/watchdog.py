@@ -282,16 +282,16 @@ class Watchdog:
             )
 
     def _end_descendants(self) -> List[str]:
-        """End all remaining descendants, those of a recorded process in its own way; return failures."""
-        ways = {}
+        """End all remaining descendants, recorded processes by their own policies; return failures."""
+        policies = {}
         for _, record in self._records.all():
             if record["kind"] == "process" and self._records.is_own(record):
-                way = StopPolicy.of_record(record)
-                ways.update(dict.fromkeys([record.get("pid"), *dict(record.get("escaped", ()))], way))
+                policy = StopPolicy.of_record(record)
+                policies.update(dict.fromkeys([record.get("pid"), *dict(record.get("escaped", ()))], policy))
         return end_processes(
             lambda: descendants(os.getpid(), all_processes()),
-            max([StopPolicy().grace_s, *(way.grace_s for way in ways.values())]),
-            signum_of=lambda each: (ways.get(each.pid) or ways.get(each.session) or StopPolicy()).signum,
+            max([StopPolicy().grace_s, *(policy.grace_s for policy in policies.values())]),
+            signum_of=lambda each: (policies.get(each.pid) or policies.get(each.session) or StopPolicy()).signum,
         )
 
     @staticmethod

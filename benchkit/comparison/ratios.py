@@ -205,10 +205,10 @@ def _with_decision(ratio: Ratio, test: Test, p: float, family: int, alpha: float
     if ratio.bias and ratio.low is not None and ratio.high is not None and ratio.low <= 1 <= ratio.high:
         why = f"what disturbed its trials can make a difference of {_exp(ratio.bias) - 1:.1%} by itself"
         return decided.model_copy(update={"reason": ratio.with_exclusions(why)})
-    way = "higher" if (ratio.ratio or 0) > 1 else "lower"
+    outcome = "higher" if (ratio.ratio or 0) > 1 else "lower"
     better = metric_named(ratio.metric).better
-    worth = None if better is None else "better" if way == better else "worse"
-    return decided.model_copy(update={"outcome": way, "worth": worth})
+    worth = None if better is None else "better" if outcome == better else "worse"
+    return decided.model_copy(update={"outcome": outcome, "worth": worth})
 
 
 def _test(ratio: Ratio, family: int, alpha: float) -> Test:

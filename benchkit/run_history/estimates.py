@@ -144,7 +144,7 @@ class RunEstimates(Frozen):
     estimates: tuple[Estimate, ...]
 
 
-class _Kept(Frozen):
+class _StoredEstimates(Frozen):
     state: str
     run: RunEstimates
 
@@ -168,7 +168,7 @@ def read_estimates(
     current = {run_id: kept[run_id] for run_id in states if run_id not in missing}
     if missing:
         computed = _compute(store, missing, metric)
-        current |= {run.run_id: _Kept(state=states[run.run_id], run=run) for run in computed}
+        current |= {run.run_id: _StoredEstimates(state=states[run.run_id], run=run) for run in computed}
     if current != kept:
         _write(file, current.values())
     return sorted((each.run for each in current.values()), key=lambda run: (run.started_at, run.run_id))
@@ -189,10 +189,10 @@ def _compute(store: Store, run_ids: Sequence[str], metric: str) -> Iterator[RunE
             yield estimates_of(data, metric)
 
 
-def _read(file: Path) -> list[_Kept]:
+def _read(file: Path) -> list[_StoredEstimates]:
     """Return what the file has; nothing where it cannot be read, or where another version of benchkit wrote it."""
     try:
-        return [_Kept.model_validate_json(line) for line in read_regular(file).splitlines()]
+        return [_StoredEstimates.model_validate_json(line) for line in read_regular(file).splitlines()]
     except OSError:
         return []
     except ValidationError:
@@ -200,7 +200,7 @@ def _read(file: Path) -> list[_Kept]:
         return []
 
 
-def _write(file: Path, kept: Iterable[_Kept]) -> None:
+def _write(file: Path, kept: Iterable[_StoredEstimates]) -> None:
     """Write the file; in a store that cannot be written, the estimates are computed again the next time."""
     content = b"".join(each.model_dump_json().encode() + b"\n" for each in kept)
     try:

@@ -294,15 +294,15 @@ def _describe_shift(
     shift: Shift, used: Sequence[RunEstimates], subject: str, metric: Metric, differences: _Differences
 ) -> SeriesShift:
     ratio, low, high = (math.exp(each) for each in (shift.change, shift.low, shift.high))
-    way = "higher" if ratio > 1 else "lower"
-    worth: Direction | None = None if metric.better is None else "better" if way == metric.better else "worse"
+    direction = "higher" if ratio > 1 else "lower"
+    worth: Direction | None = None if metric.better is None else "better" if direction == metric.better else "worse"
     is_step = shift.kind == "step"
     last_good, first = (
         used[shift.first - 1 if is_step else shift.start],
         used[shift.first if is_step else shift.end - 1],
     )
     conditions = differences.between(last_good, first) if is_step and last_good.conditions != first.conditions else ()
-    size = f"{abs(ratio - 1):.1%} {way} [{low - 1:+.1%}, {high - 1:+.1%}], p = {shift.p:.2g}"
+    size = f"{abs(ratio - 1):.1%} {direction} [{low - 1:+.1%}, {high - 1:+.1%}], p = {shift.p:.2g}"
     label = f"{size}, {worth}" if worth else size
     if is_step:
         sentence = (

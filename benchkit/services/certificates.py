@@ -56,7 +56,7 @@ class RunAuthority(ControllerFile):
 
     def read(self) -> bytes:
         """Return the certificate (PEM)."""
-        return _MADE.authority()
+        return _CERTIFICATES.authority()
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class RunCertificate(ControllerFile):
 
     def read(self) -> bytes:
         """Return the certificate, or its private key (PEM)."""
-        pair = _MADE.pair(self.host, self.address, self.key)
+        pair = _CERTIFICATES.pair(self.host, self.address, self.key)
         return pair.certificate if self.part == "certificate" else pair.key
 
 
@@ -201,7 +201,7 @@ def resolve_trust(tls: TlsOptions, source: SourceMap) -> TlsOptions:
     return tls.model_copy(update={"certificate": str(certificate)})
 
 
-class _Made:
+class _Certificates:
     """The authority and the certificates that this process has made; safe for many threads."""
 
     def __init__(self) -> None:
@@ -230,7 +230,7 @@ class _Made:
         return self._authority
 
 
-_MADE = _Made()
+_CERTIFICATES = _Certificates()
 
 
 def _create_authority() -> tuple[x509.Certificate, PrivateKey]:
